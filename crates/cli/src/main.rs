@@ -1,0 +1,3 @@
+//! The `fairspan` program.
+
+fn main() {}

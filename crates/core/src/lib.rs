@@ -1,0 +1,15 @@
+//! Fairspan's protocol core.
+//!
+//! Every protocol decision lives here and nothing else does: no clock, no entropy, no operating system, no
+//! threads, no `unsafe`, no iteration in hash order. Time and randomness come in as arguments, so the same inputs
+//! give the same outputs, byte for byte, in the live gateway, in the simulator and in a replayed recording.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(any(test, doctest))]
+extern crate std;
+
+pub mod packet;
+pub mod rng;
+pub mod units;

@@ -1,0 +1,1 @@
+//! Fairspan on Linux: the only code that touches the operating system.
