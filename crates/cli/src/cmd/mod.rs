@@ -1,0 +1,6 @@
+//! One file a command: its arguments, what it does, what it prints.
+
+pub(crate) mod check;
+pub(crate) mod keygen;
+pub(crate) mod status;
+pub(crate) mod up;
