@@ -113,9 +113,9 @@ impl Control {
         Ok(Control { path: path.into(), listener, connections: Vec::new() })
     }
 
-    /// The descriptors to wait on for reading: the listener and the open connections.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.listener.as_fd()).chain(self.connections.iter().map(|c| c.stream.as_fd()))
+    /// Whether a client is connected, so that [`serve`](Control::serve) is to be called again soon.
+    pub fn is_busy(&self) -> bool {
+        !self.connections.is_empty()
     }
 
     /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request.
@@ -126,6 +126,13 @@ impl Control {
             }
         }
         self.connections.retain_mut(|c| c.advance(&mut answer));
+    }
+}
+
+impl AsFd for Control {
+    /// Readable when a client connects.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 

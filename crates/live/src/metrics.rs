@@ -186,6 +186,7 @@ mod tests {
                     state: "up".into(),
                     remote: None,
                     rate_mbit: None,
+                    rtt_ms: None,
                     counters: counters("tx_packets", 7),
                 }],
             }],

@@ -57,6 +57,8 @@ pub struct ChannelStatus {
     pub remote: Option<String>,
     /// What we may send, in Mbit/s at the link layer; null where unpaced.
     pub rate_mbit: Option<f64>,
+    /// The smoothed round trip in ms, once measured.
+    pub rtt_ms: Option<f64>,
     /// The channel's counters: packets and bytes each way, drops by reason.
     pub counters: Counters,
 }
