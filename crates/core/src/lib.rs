@@ -10,6 +10,9 @@ extern crate alloc;
 #[cfg(any(test, doctest))]
 extern crate std;
 
+pub mod flow;
+pub mod ip;
 pub mod packet;
 pub mod rng;
 pub mod units;
+pub mod wire;
