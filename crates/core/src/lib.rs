@@ -10,6 +10,9 @@ extern crate alloc;
 #[cfg(any(test, doctest))]
 extern crate std;
 
+pub mod causal;
 pub mod packet;
 pub mod rng;
+pub mod stripe;
 pub mod units;
+pub mod wire;

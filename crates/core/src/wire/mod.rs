@@ -1,0 +1,3 @@
+//! Frame formats, byte for byte, with their test vectors.
+
+pub mod marker;
