@@ -214,8 +214,6 @@ counters! {
         bad_channel,
         /// From a channel: any other malformed control message.
         bad_control,
-        /// From a channel: a flow bucket that cannot exist here.
-        bad_bucket,
         /// From a channel: not an IP packet within.
         bad_packet,
         /// From a channel: a data frame of mode `stripe`, which is not set here.
@@ -226,6 +224,8 @@ counters! {
         ecn_odd,
         /// The peer started anew.
         peer_restarts,
+        /// Control messages that found their queue full.
+        control_dropped,
         /// Packets that memory was refused for.
         memory_refused,
     }

@@ -82,6 +82,8 @@ pub(super) struct Ordered<P> {
     limit: usize,
     used: usize,
     buckets: Vec<Bucket>,
+    /// What `known` is in a bucket that comes into being.
+    from_start: bool,
     slots: Vec<Held<P>>,
     free: u32,
     oldest: u32,
@@ -99,30 +101,40 @@ impl<P: Packet> Ordered<P> {
     /// How many numbers ahead of the next one a bucket can hold.
     pub(super) const AHEAD: u32 = 1 << 16;
 
-    /// The state before the first packet. `limit` bounds the memory, `deadline` the wait.
+    /// The state before the first packet. `limit` bounds the memory, `deadline` the wait. There are `buckets` buckets
+    /// to begin with, and more as the peer names them.
     pub(super) fn new(buckets: usize, limit: usize, deadline: Span) -> Ordered<P> {
-        let bucket = || Bucket { next: 0, first: 0, count: 0, known: false, ring: Vec::new() };
-        Ordered {
+        let mut ordered = Ordered {
             deadline,
             limit,
             used: 0,
-            buckets: (0..buckets).map(|_| bucket()).collect(),
+            buckets: Vec::new(),
+            from_start: false,
             slots: Vec::new(),
             free: NIL,
             oldest: NIL,
             newest: NIL,
-            waiting: Waiting::new(buckets),
+            waiting: Waiting::new(),
             high: [0; ChannelId::LIMIT],
             wait_for: 0,
             passed: u64::MAX,
             top: 0,
             out: VecDeque::with_capacity(64),
-        }
+        };
+        ordered.extend(buckets);
+        ordered
     }
 
-    /// How many buckets there are.
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.len()
+    fn extend(&mut self, buckets: usize) {
+        let known = self.from_start;
+        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Vec::new() });
+        self.waiting.extend(buckets);
+    }
+
+    /// A packet that needs no order.
+    #[inline]
+    pub(super) fn push(&mut self, packet: P) {
+        self.out.push_back(packet);
     }
 
     /// Memory in use, in bytes.
@@ -149,6 +161,7 @@ impl<P: Packet> Ordered<P> {
             let last = self.last_held(bucket);
             self.give_up(bucket, last.wrapping_add(1), Why::Passed, stats);
         }
+        self.from_start = from_start;
         for bucket in &mut self.buckets {
             bucket.next = 0;
             bucket.known = from_start;
@@ -167,8 +180,9 @@ impl<P: Packet> Ordered<P> {
         }
     }
 
-    /// A packet arrived on `channel`: number `number` of `bucket`, `bond` of the bond. `bucket` must exist.
+    /// A packet arrived on `channel`: number `number` of `bucket`, `bond` of the bond.
     #[inline]
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn handle(
         &mut self,
         now: Time,
@@ -180,6 +194,9 @@ impl<P: Packet> Ordered<P> {
         stats: &mut Stats,
     ) {
         let bond = self.unwrap(bond);
+        if usize::from(bucket) >= self.buckets.len() {
+            self.extend((usize::from(bucket) + 1).next_power_of_two());
+        }
         let b = &mut self.buckets[usize::from(bucket)];
         if b.next == number && b.count == 0 && b.known {
             b.next = number.wrapping_add(1);

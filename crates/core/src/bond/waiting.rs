@@ -1,9 +1,8 @@
 //! The flow buckets that wait behind a gap, by the bond-wide number of the first packet behind it.
 //!
 //! What it is: a binary heap in which each bucket knows its place, so that its key can change. Cost: O(log n) per
-//! change, no allocation after construction.
+//! change, and no allocation.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 const ABSENT: u32 = u32::MAX;
@@ -16,9 +15,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// An empty heap for buckets below `buckets`.
-    pub(super) fn new(buckets: usize) -> Waiting {
-        Waiting { heap: Vec::with_capacity(buckets), place: vec![ABSENT; buckets] }
+    /// An empty heap, for no bucket yet.
+    pub(super) fn new() -> Waiting {
+        Waiting { heap: Vec::new(), place: Vec::new() }
+    }
+
+    /// Makes room for buckets below `buckets`.
+    pub(super) fn extend(&mut self, buckets: usize) {
+        self.place.resize(buckets, ABSENT);
+        self.heap.reserve(buckets - self.heap.len());
     }
 
     /// The bucket with the smallest key, and its key.
@@ -107,7 +112,8 @@ mod tests {
     proptest! {
         #[test]
         fn first_is_always_the_smallest_key(steps in proptest::collection::vec((0u32..20, proptest::option::of(0u64..50)), 1..300)) {
-            let mut heap = Waiting::new(20);
+            let mut heap = Waiting::new();
+            heap.extend(20);
             let mut model = BTreeMap::new();
             for (bucket, key) in steps {
                 match key {
