@@ -70,6 +70,11 @@ impl ChannelSet {
         if set.mask == 0 { Err(SetError::Empty) } else { Ok(set) }
     }
 
+    /// The set of no channel: the state before anything is known.
+    pub(crate) const fn empty() -> ChannelSet {
+        ChannelSet { mask: 0, quantum: [0; ChannelId::LIMIT] }
+    }
+
     /// Channels 0 to n-1 with these quanta in bytes. See [`ChannelSet::new`].
     ///
     /// # Errors
