@@ -1,15 +1,22 @@
 //! A set of channels with a quantum each.
 
 use crate::units::{Bytes, ChannelId};
+use core::fmt;
 use thiserror::Error;
 
 /// Which channels take part, and the quantum of each in bytes a round.
 ///
 /// At most [`ChannelId::LIMIT`] channels; a quantum is 1 byte to 2^30 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ChannelSet {
     mask: u64,
     quantum: [u32; ChannelId::LIMIT],
+}
+
+impl fmt::Debug for ChannelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.channels().map(|c| (c.0, self.quantum(c)))).finish()
+    }
 }
 
 /// Why a set of channels was refused.

@@ -21,7 +21,8 @@
 //! - **Epochs.** An unknown epoch's first plan resets this side; what is buffered is delivered first, in the best order
 //!   known. Data on a channel where the plan has not come by is of an older epoch: dropped.
 //! - **Changes.** At the first round of an announced generation this side waits for a marker that says which generation
-//!   is in force there. A removed channel's leftovers are delivered at once. A dead channel is drained, never waited for.
+//!   is in force there. A removed channel's leftovers are delivered at once. A dead channel is drained, never waited for; what
+//!   comes by it afterwards is dropped, since its place in the order has passed.
 //!
 //! Cost: O(1) a packet; skipping any number of rounds is O(channels). No allocation once the buffers have grown.
 //! Memory: the buffers, and at most as many markers as packets.
@@ -235,7 +236,7 @@ impl<P: Packet> Receiver<P> {
         }
         self.on_evidence(bit, marker);
         if self.open & bit == 0 {
-            if self.set.contains(channel) {
+            if self.set.contains(channel) && self.dead & bit == 0 {
                 // The sender believes that the epoch's plan was seen here: one side has lost its memory.
                 self.stats.unknown += 1;
                 self.ask(now, marker.epoch, bit);
@@ -356,7 +357,9 @@ impl<P: Packet> Receiver<P> {
         } else {
             self.pending.clear();
         }
+        // What is buffered of a dead channel still has its place; what comes later has lost it.
         self.dead |= plan.dead & self.set.mask();
+        self.open &= !plan.dead;
         self.pending.push_back(plan.clone());
         self.changing = true;
         if self.pending.len() > MAX_PENDING {

@@ -179,6 +179,8 @@ pub struct Sender {
     srr: Srr,
     epoch: u32,
     generation: u16,
+    /// The newest number given to any plan of this epoch, those given up included.
+    last_generation: u16,
     base: u16,
     set: ChannelSet,
     /// What the owner wants; the set follows it.
@@ -241,6 +243,7 @@ impl Sender {
             config,
             epoch,
             generation: 1,
+            last_generation: 1,
             base: 1,
             set: channels.clone(),
             target: channels.clone(),
@@ -457,11 +460,11 @@ impl Sender {
 
     fn propose(&mut self, now: Time, set: ChannelSet, lead: u32, joining: u64, since: Time) {
         let start = self.srr.round().wrapping_add(lead);
-        let last = self.pending.as_ref().map_or(self.generation, |p| p.plan.generation);
+        self.last_generation = self.last_generation.wrapping_add(1);
         let plan = Plan {
             epoch: self.epoch,
             channel: ChannelId(0),
-            generation: last.wrapping_add(1),
+            generation: self.last_generation,
             base: self.generation,
             start,
             set,
@@ -478,6 +481,9 @@ impl Sender {
     fn skip_to_change(&mut self, now: Time) -> bool {
         let Some(start) = self.pending.as_ref().filter(|p| p.accepted).map(|p| p.plan.start) else { return false };
         if serial(start, self.srr.round()) > 0 {
+            // What is left of the present visit is given up; the channel's next begins afresh.
+            let at = self.srr.select();
+            self.srr.set_deficit(at, i64::from(self.srr.quantum(at)));
             self.srr.jump(start);
         }
         self.decide(now);
@@ -515,6 +521,7 @@ impl Sender {
     fn begin(&mut self, now: Time, epoch: u32, channels: ChannelSet, cause: EpochCause) {
         self.epoch = epoch;
         self.generation = 1;
+        self.last_generation = 1;
         self.base = 1;
         self.peer_applied = 1;
         self.peer_generation = 1;
@@ -723,7 +730,7 @@ impl Sender {
         if let Some(channel) = set::bits(self.announce & !self.blocked).next() {
             self.announce &= !set::bit(channel);
             self.stats.plans += 1;
-            return Some((channel, Control::Plan(self.current_plan(channel))));
+            return Some((channel, Control::Plan(self.current_plan(channel).into())));
         }
         let channel = set::bits(self.due & !self.blocked).next()?;
         let quantum = self.srr.quantum(channel);
