@@ -20,7 +20,7 @@
 mod grr;
 mod rfq;
 mod rr;
-mod set;
+pub(crate) mod set;
 mod srr;
 mod uses;
 

@@ -1,15 +1,22 @@
 //! A set of channels with a quantum each.
 
 use crate::units::{Bytes, ChannelId};
+use core::fmt;
 use thiserror::Error;
 
 /// Which channels take part, and the quantum of each in bytes a round.
 ///
 /// At most [`ChannelId::LIMIT`] channels; a quantum is 1 byte to 2^30 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ChannelSet {
     mask: u64,
     quantum: [u32; ChannelId::LIMIT],
+}
+
+impl fmt::Debug for ChannelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.channels().map(|c| (c.0, self.quantum(c)))).finish()
+    }
 }
 
 /// Why a set of channels was refused.
@@ -68,6 +75,11 @@ impl ChannelSet {
             set.mask |= bit(channel);
         }
         if set.mask == 0 { Err(SetError::Empty) } else { Ok(set) }
+    }
+
+    /// The set of no channel: the state before anything is known.
+    pub(crate) const fn empty() -> ChannelSet {
+        ChannelSet { mask: 0, quantum: [0; ChannelId::LIMIT] }
     }
 
     /// Channels 0 to n-1 with these quanta in bytes. See [`ChannelSet::new`].

@@ -61,6 +61,11 @@ impl Srr {
         Ok(srr)
     }
 
+    /// A discipline without members, selecting channel 0: the state before a set is known.
+    pub(crate) fn idle() -> Srr {
+        Srr { at: 0, round: 1, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] }
+    }
+
     /// The round that the pointer is in.
     pub fn round(&self) -> u32 {
         self.round

@@ -20,6 +20,7 @@
 
 use crate::causal::{ChannelSet, SetError};
 use crate::units::{Bytes, ChannelId};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use thiserror::Error;
 
@@ -132,7 +133,7 @@ pub enum Control {
     /// See [`Marker`].
     Marker(Marker),
     /// See [`Plan`].
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// See [`Ack`].
     Ack(Ack),
 }
@@ -233,7 +234,7 @@ impl Control {
                 fixed(MARKER_LEN)?;
                 Marker::read(&mut r).map(Control::Marker)
             }
-            KIND_PLAN => Plan::read(&mut r, fixed).map(Control::Plan),
+            KIND_PLAN => Plan::read(&mut r, fixed).map(|plan| Control::Plan(Box::new(plan))),
             KIND_ACK => {
                 fixed(ACK_LEN)?;
                 Ack::read(&mut r).map(Control::Ack)
@@ -468,8 +469,8 @@ mod tests {
             0, 4, 2, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 2, 1, 0x80, 0, 0, 0, 0, 0, 0, 0, // base .. dead
             0, 0, 0x05, 0xdc, 0, 0, 0x17, 0x70, // quanta
         ];
-        assert_eq!(bytes(&Control::Plan(plan.clone())), expected);
-        assert_eq!(Control::decode(&expected), Ok(Control::Plan(plan)));
+        assert_eq!(bytes(&Control::Plan(Box::new(plan.clone()))), expected);
+        assert_eq!(Control::decode(&expected), Ok(Control::Plan(Box::new(plan))));
     }
 
     #[test]
@@ -509,7 +510,7 @@ mod tests {
         assert_eq!(Control::decode(&[]), Err(DecodeError::Truncated { have: 0, need: 1 }));
         let set = ChannelSet::of(&[1500], Bytes::new(1)).unwrap();
         let plan = Plan { epoch: 1, channel: ChannelId(0), generation: 1, base: 1, start: 1, set, dead: 0 };
-        let mut bad = bytes(&Control::Plan(plan));
+        let mut bad = bytes(&Control::Plan(Box::new(plan)));
         bad[14] = 2;
         assert_eq!(Control::decode(&bad), Err(DecodeError::Count { quanta: 2, members: 1 }));
         (bad[14], bad[27]) = (0, 0);
