@@ -35,7 +35,7 @@ impl<P: Packet> Bond<P> {
             c.config = config;
         }
         self.joined |= bit(channel);
-        self.rebuild();
+        self.rebuild(now, 0);
         Ok(())
     }
 
@@ -79,10 +79,15 @@ impl<P: Packet> Bond<P> {
         }
         let c = &mut self.channels[channel.index()];
         match (blocked, c.blocked) {
-            (true, None) => c.blocked = Some(now),
+            (true, None) => {
+                c.blocked = Some(now);
+                self.block_stripe(channel, true);
+            }
             (false, Some(_)) => {
                 c.blocked = None;
-                if core::mem::take(&mut c.stalled) {
+                let stalled = core::mem::take(&mut c.stalled);
+                self.block_stripe(channel, false);
+                if stalled {
                     self.refresh(now, Reason::Stalled);
                 }
             }
@@ -108,7 +113,7 @@ impl<P: Packet> Bond<P> {
         }
         if let Some(rate) = report.rate {
             self.channels[channel.index()].rate = Some(rate).filter(|r| r.as_bits_per_sec() >= 1_000);
-            self.rebuild();
+            self.rebuild(now, 0);
         }
     }
 
@@ -144,7 +149,7 @@ impl<P: Packet> Bond<P> {
             self.event(Event::ChannelDown { channel, reason });
         }
         if came | went != 0 {
-            self.rebuild();
+            self.rebuild(now, went);
         }
         self.refresh_waits();
         // Both that we use and that we hear has changed or may have: tell the peer at once, on every channel.
@@ -171,7 +176,7 @@ impl<P: Packet> Bond<P> {
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.
-    pub(super) fn rebuild(&mut self) {
+    pub(super) fn rebuild(&mut self, now: Time, went: u64) {
         let channels = &self.channels;
         let member = |channel: ChannelId| {
             let c = &channels[channel.index()];
@@ -194,6 +199,7 @@ impl<P: Packet> Bond<P> {
         self.queue_limit = self
             .rate_of_share(&members)
             .map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(LEAST_QUEUE * largest));
+        self.refresh_stripe(now, &members, went);
         self.refresh_mtu();
     }
 
@@ -214,7 +220,8 @@ impl<P: Packet> Bond<P> {
             c.frame_limit().saturating_sub(head_len(self.config.mode, c.config.raw))
         };
         let up = each(self.joined).filter(|c| self.channels[c.index()].is_up()).map(fits).min();
-        let mtu = up.or_else(|| each(self.joined).map(fits).min()).unwrap_or(1280).max(68);
+        let mtu = up.or_else(|| each(self.joined).map(fits).min()).unwrap_or(1280);
+        let mtu = mtu.min(self.stripe_limit()).max(68);
         if mtu != self.mtu {
             self.mtu = mtu;
             self.event(Event::Mtu { mtu });

@@ -42,6 +42,7 @@ mod pmtu;
 mod queue;
 mod receive;
 mod share;
+mod striped;
 mod timers;
 mod transmit;
 mod waiting;
@@ -63,6 +64,7 @@ use ordered::Ordered;
 use queue::HostQueue;
 use receive::Peer;
 use share::Share;
+use striped::Striped;
 use window::Window;
 
 /// What a frame starts with, told apart by the channel below: by EtherType, say.
@@ -136,6 +138,7 @@ pub struct Bond<P> {
     peer: Peer,
     ordered: Ordered<P>,
     window: Window,
+    striped: Option<Striped<P>>,
 
     // Both ways.
     traffic: Time,
@@ -184,6 +187,7 @@ impl<P: Packet> Bond<P> {
             peer: Peer::default(),
             ordered: Ordered::new(config.buckets, config.hold_bytes, config.deadline),
             window: Window::new(),
+            striped: None,
             traffic: Time::ZERO,
             active_since: None,
             events: VecDeque::new(),

@@ -15,7 +15,7 @@
 use super::config::Aqm;
 use crate::ip::ecn;
 use crate::packet::Packet;
-use crate::units::{Span, Time};
+use crate::units::{Bytes, Span, Time};
 use alloc::collections::VecDeque;
 
 /// A packet in the queue and what is known of it.
@@ -75,6 +75,12 @@ impl<P: Packet> HostQueue<P> {
         self.bytes += queued.packet.size().as_u64() as usize;
         self.memory += cost(&queued);
         self.packets.push_back(queued);
+    }
+
+    /// The size of the packet at the head.
+    #[inline]
+    pub(super) fn next_size(&self) -> Option<Bytes> {
+        self.packets.front().map(|queued| queued.packet.size())
     }
 
     /// Takes the packet at the head, once CoDel has had its say.

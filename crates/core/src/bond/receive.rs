@@ -35,6 +35,9 @@ impl Default for Peer {
     }
 }
 
+/// A packet that passed all checks.
+pub(super) struct Opened<P>(pub(super) P);
+
 impl<P: Packet> Bond<P> {
     /// Takes a frame from `channel`. `tos` is the outer header's type of service, 0 where it is not known.
     ///
@@ -45,8 +48,7 @@ impl<P: Packet> Bond<P> {
             return;
         }
         if codepoint == Codepoint::Raw {
-            self.stats.unexpected_stripe += 1;
-            return;
+            return self.on_striped(now, channel, 0, frame, tos);
         }
         let envelope = match Envelope::decode(frame.bytes()) {
             Ok(envelope) => envelope,
@@ -72,14 +74,16 @@ impl<P: Packet> Bond<P> {
                     self.ordered.push(packet);
                 }
             }
-            Message::Striped | Message::StripeControl if self.config.mode != Mode::Stripe => {
+            Message::StripeControl if self.config.mode != Mode::Stripe => {
                 self.stats.unexpected_stripe += 1;
             }
+            Message::Striped => self.on_striped(now, channel, envelope.message.head_len(), frame, tos),
+            Message::StripeControl => self.on_stripe_control(now, channel, &frame),
             _ => self.on_control(now, channel, envelope),
         }
     }
 
-    /// Checks a data frame and takes its envelope off.
+    /// Checks a data frame with a tagged envelope and takes the envelope off.
     #[inline]
     fn open(
         &mut self,
@@ -87,10 +91,35 @@ impl<P: Packet> Bond<P> {
         channel: ChannelId,
         envelope: Envelope,
         bond: Option<u32>,
-        mut frame: P,
+        frame: P,
         tos: u8,
     ) -> Option<P> {
-        frame.strip(envelope.message.head_len());
+        let tagged = Some((envelope.tag, bond));
+        let Opened(packet) = self.open_packet(now, channel, envelope.message.head_len(), frame, tos, tagged)?;
+        if self.peer.using & bit(channel) == 0
+            && let Some(bond) = bond
+            && self.peer.heartbeat.is_none_or(|(_, high)| is_after(bond, high))
+        {
+            self.peer.using |= bit(channel);
+            self.refresh_waits();
+        }
+        Some(packet)
+    }
+
+    /// Checks the packet behind `head` bytes of envelope, and does to it what a packet at the tunnel's exit is due.
+    #[inline]
+    pub(super) fn open_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        head: usize,
+        mut frame: P,
+        tos: u8,
+        tagged: Option<(u8, Option<u32>)>,
+    ) -> Option<Opened<P>> {
+        if head > 0 {
+            frame.strip(head);
+        }
         let len = frame.bytes().len();
         let header = match Header::parse(frame.bytes(), frame.size().as_u64() as usize) {
             Ok(header) if header.total <= frame.size().as_u64() as usize => header,
@@ -100,22 +129,18 @@ impl<P: Packet> Bond<P> {
                 return None;
             }
         };
-        if !self.peer.is_current(envelope.tag) && !self.on_other_tag(now, envelope.tag, bond) {
+        if let Some((tag, bond)) = tagged
+            && !self.peer.is_current(tag)
+            && !self.on_other_tag(now, tag, bond)
+        {
             self.stats.stale_epoch += 1;
             return None;
         }
         let c = &mut self.channels[channel.index()];
         c.stats.received_packets += 1;
-        c.stats.received_bytes += (len + envelope.message.head_len()) as u64;
+        c.stats.received_bytes += (len + head) as u64;
         self.on_heard(now, channel);
         self.on_traffic(now);
-        if self.peer.using & bit(channel) == 0
-            && let Some(bond) = bond
-            && self.peer.heartbeat.is_none_or(|(_, high)| is_after(bond, high))
-        {
-            self.peer.using |= bit(channel);
-            self.refresh_waits();
-        }
         if header.total < len {
             frame.truncate(header.total);
         }
@@ -125,7 +150,7 @@ impl<P: Packet> Bond<P> {
         if self.config.clamp_mss && mss::is_syn(&header, frame.bytes()) {
             self.clamp(&header, &mut frame);
         }
-        Some(frame)
+        Some(Opened(frame))
     }
 
     /// Carries the outer header's congestion mark over; `false`: the packet is to be dropped.

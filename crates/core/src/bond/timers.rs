@@ -19,6 +19,7 @@ impl<P: Packet> Bond<P> {
             }
         };
         add(self.ordered.timeout(), TimerName::Deadline);
+        add(self.stripe_timeout(), TimerName::Stripe);
         add(self.idle_marker, TimerName::Heartbeat);
         if !self.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
@@ -46,6 +47,7 @@ impl<P: Packet> Bond<P> {
         }
         self.ordered.handle_timeout(now, &mut self.stats);
         self.check_channels(now);
+        self.on_stripe_timeout(now);
         if self.idle_marker.is_some_and(|at| at <= now) {
             self.idle_marker = None;
             self.mark_idle(now);
@@ -130,6 +132,9 @@ impl<P: Packet> Bond<P> {
     fn next_ready(&self) -> Option<Time> {
         if self.config.mode == Mode::Duplicate {
             return self.by_priority.iter().filter_map(|c| self.channels[c.index()].ready_at()).min();
+        }
+        if self.config.mode == Mode::Stripe {
+            return self.stripe_ready();
         }
         let channel = self.share.as_ref()?.select();
         self.channels.get(channel.index())?.ready_at()

@@ -21,7 +21,7 @@ impl<P: Packet> Bond<P> {
             Mode::Ordered | Mode::Backup => self.next_ordered(now),
             Mode::Plain => self.next_plain(now),
             Mode::Duplicate => self.next_duplicate(now),
-            Mode::Stripe => None,
+            Mode::Stripe => self.next_striped(now),
         }
     }
 
@@ -76,7 +76,7 @@ impl<P: Packet> Bond<P> {
     }
 
     #[inline]
-    fn pop(&mut self, now: Time) -> Option<super::queue::Queued<P>> {
+    pub(super) fn pop(&mut self, now: Time) -> Option<super::queue::Queued<P>> {
         let (queued, actions) = self.queue.pop(now);
         self.stats.codel_dropped += actions.dropped;
         self.stats.codel_marked += actions.marked;
@@ -93,7 +93,7 @@ impl<P: Packet> Bond<P> {
 
     /// Accounts for a data frame on `channel`.
     #[inline]
-    fn on_data(&mut self, now: Time, channel: ChannelId, len: usize) {
+    pub(super) fn on_data(&mut self, now: Time, channel: ChannelId, len: usize) {
         let c = &mut self.channels[channel.index()];
         let wire = c.on_sent(now, len);
         c.stats.sent_packets += 1;
