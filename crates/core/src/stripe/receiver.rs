@@ -198,6 +198,13 @@ impl<P: Packet> Receiver<P> {
         }
     }
 
+    /// Makes room for `packets` on each channel that is open, so that the first of them allocate nothing.
+    pub fn reserve(&mut self, packets: usize) {
+        for id in set::bits(self.open) {
+            self.channel[id.index()].queue.reserve(packets);
+        }
+    }
+
     // ---------------------------------------------------------------- physical reception
 
     /// `Receive_i`: a data packet arrived on `channel`.

@@ -39,10 +39,10 @@ pub struct Config {
     pub marker_rounds: u32,
     /// Longest time without markers while packets flow. Default 20 ms.
     pub marker_interval: Span,
-    /// While idle the interval doubles up to this. Default 5 s.
+    /// While idle the interval doubles, after three repetitions, up to this. Default 5 s.
     pub idle_interval: Span,
     /// Least time between two falls into idleness that send markers at once; a fall that comes sooner sends them
-    /// when the time is over. Default 1 ms.
+    /// when the time is over. Default 5 ms.
     pub idle_gap: Span,
     /// First interval between repetitions of a plan that is not yet seen; it doubles up to `patience`. Default 30 ms.
     pub announce_interval: Span,
@@ -61,7 +61,7 @@ impl Default for Config {
             marker_rounds: 8,
             marker_interval: Span::from_millis(20),
             idle_interval: Span::from_secs(5),
-            idle_gap: Span::from_millis(1),
+            idle_gap: Span::from_millis(5),
             announce_interval: Span::from_millis(30),
             patience: Span::from_secs(1),
             lead_rounds: 4,
@@ -210,6 +210,7 @@ pub struct Sender {
     dirty: bool,
     last_markers: Time,
     marker_span: Span,
+    idle_repeats: u8,
     marker_at: Time,
     announce_span: Span,
     announce_at: Time,
@@ -239,6 +240,7 @@ impl Sender {
             srr: Srr::new(channels)?,
             gate: CreditGate::new(config.credits),
             marker_span: config.marker_interval,
+            idle_repeats: 0,
             announce_span: config.announce_interval,
             config,
             epoch,
@@ -325,6 +327,7 @@ impl Sender {
 
     #[cold]
     fn wake(&mut self, now: Time) {
+        self.idle_repeats = 0;
         self.idle = false;
         self.dirty = true;
         self.marker_span = self.config.marker_interval;
@@ -677,7 +680,10 @@ impl Sender {
         }
         if self.established && self.marker_at <= now && !self.set.is_empty() {
             if self.idle && !self.dirty {
-                self.marker_span = self.marker_span.times(2).min(self.config.idle_interval);
+                self.idle_repeats = self.idle_repeats.saturating_add(1);
+                if self.idle_repeats > IDLE_REPEATS {
+                    self.marker_span = self.marker_span.times(2).min(self.config.idle_interval);
+                }
             }
             self.markers_due(now);
         }
@@ -821,6 +827,10 @@ fn check(channels: &ChannelSet, max_packet: Bytes) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+/// After a fall into idleness this many markers repeat at the busy interval, in case the first ones were lost; then the
+/// interval doubles.
+const IDLE_REPEATS: u8 = 3;
 
 /// How far `a` is ahead of `b`, in serial arithmetic (RFC 1982).
 pub(super) fn serial(a: u32, b: u32) -> i32 {
