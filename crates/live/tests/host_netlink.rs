@@ -3,7 +3,9 @@
 mod host_support;
 
 use fairspan_live::netlink::{Capture, Guard, LinkChange, Monitor, Netlink, NetlinkError, Route, Rule, TABLE_MAIN};
-use fairspan_live::tun::{Config, Tun};
+use fairspan_live::offload::sum;
+use fairspan_live::pool::PacketBuf;
+use fairspan_live::tun::{Config, Tun, TunError};
 use host_support::{in_namespace, is_root};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -153,7 +155,7 @@ fn captured_traffic_goes_to_the_tunnel_and_marked_traffic_does_not() {
         guard.set_up("fs1", true).expect("up");
         guard.add_address("fs1", "192.0.2.1/24".parse().expect("IPv4")).expect("address");
         guard.add_route(&route("0.0.0.0/0", "fs1", TABLE_MAIN)).expect("default route");
-        change_everything_but_documentation_nets(&mut guard);
+        draw_all_into_fs0(&mut guard);
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("socket");
         let to = |text: &str| socket2::SockAddr::from(text.parse::<std::net::SocketAddr>().expect("an address"));
 
@@ -172,12 +174,39 @@ fn captured_traffic_goes_to_the_tunnel_and_marked_traffic_does_not() {
         };
         assert_eq!(payloads(&mut tunnel), ["tunnelled"]);
         assert_eq!(payloads(&mut uplink), ["on the link", "the tunnel's own"]);
+
+        // The peer's answer comes in by the uplink: a strict reverse-path filter drops it until it is loosened.
+        let filter = "/proc/sys/net/ipv4/conf/fs1/rp_filter";
+        std::fs::write(filter, "1").expect("sysctl");
+        let socket = std::net::UdpSocket::bind("192.0.2.1:6000").expect("bind");
+        socket.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
+        let mut answer = |socket: &std::net::UdpSocket| {
+            uplink.send(&mut vec![udp_packet([203, 0, 113, 5], [192, 0, 2, 1], 6000)]).expect("send");
+            socket.recv(&mut [0; 100]).is_ok()
+        };
+        assert!(!answer(&socket), "the strict filter is on");
+        guard.loosen_reverse_path("fs1");
+        assert!(answer(&socket), "the loose filter lets it in");
+        drop(guard);
+        assert_eq!(std::fs::read_to_string(filter).expect("sysctl").trim(), "1");
     })
     .join()
     .expect("the namespace");
 }
 
-fn change_everything_but_documentation_nets(guard: &mut Guard) {
+/// An IPv4 UDP packet without checksum.
+fn udp_packet(from: [u8; 4], to: [u8; 4], port: u16) -> PacketBuf {
+    let mut bytes = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0];
+    bytes.extend(from.into_iter().chain(to));
+    let checksum = !sum(&bytes);
+    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    bytes.extend([0, 9]);
+    bytes.extend(port.to_be_bytes());
+    bytes.extend([0, 12, 0, 0, 1, 2, 3, 4]);
+    PacketBuf::copy_from(&bytes)
+}
+
+fn draw_all_into_fs0(guard: &mut Guard) {
     guard.set_up("fs0", true).expect("up");
     guard.add_address("fs0", "10.9.0.1/24".parse().expect("IPv4")).expect("address");
     guard.add_route(&route("0.0.0.0/0", "fs0", CAPTURE.table)).expect("default route");
@@ -219,6 +248,29 @@ fn errors_name_the_device_what_was_tried_and_what_the_kernel_said() {
         assert!(down.to_string().contains("route 192.0.2.0/24 dev fs0 table 254"), "{down}");
         // The connection survives errors.
         assert_eq!(netlink.interface("fs0").expect("fs0").mtu, 1500);
+    })
+    .join()
+    .expect("the namespace");
+}
+
+#[test]
+fn without_the_capability_every_error_says_what_it_needs() {
+    if !is_root() {
+        return;
+    }
+    in_namespace(|| {
+        use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+        let mut netlink = Netlink::open().expect("netlink");
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).expect("fewer capabilities");
+        let error = netlink.set_up("lo", true).expect_err("not permitted");
+        assert_eq!(error.errno(), Some(libc::EPERM));
+        let text = error.to_string();
+        assert!(text.contains("switch interface lo on") && text.contains("needs CAP_NET_ADMIN"), "{text}");
+        let error = Tun::open(&Config::new("fs0")).expect_err("not permitted");
+        assert_eq!(error, TunError::NotPermitted { name: "fs0".to_owned() });
+        assert!(error.to_string().contains("needs CAP_NET_ADMIN"), "{error}");
     })
     .join()
     .expect("the namespace");
