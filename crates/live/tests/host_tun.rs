@@ -2,8 +2,9 @@
 
 mod host_support;
 
+use fairspan_core::packet::Packet;
 use fairspan_live::netlink::Netlink;
-use fairspan_live::offload::{Offloads, complete_checksum};
+use fairspan_live::offload::{Offloads, complete_checksum, sum};
 use fairspan_live::pool::PacketBuf;
 use fairspan_live::tun::{Config, Stats, Tun, TunError};
 use host_support::{in_namespace, is_root, snmp, snmp6};
@@ -24,6 +25,8 @@ enum Channel {
     Flagged,
     /// It carries only the bytes, so that checksums must be complete.
     Raw,
+    /// As raw, and it flips a bit in every 500th packet.
+    Corrupting,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +127,7 @@ fn kernel_errors() -> (Vec<(&'static str, u64)>, u64) {
 }
 
 fn join_tuns(mut a: Tun, mut b: Tun, channel: Channel, stop: &AtomicBool) -> ((Stats, Stats), Offloads) {
-    let mut packets = Vec::new();
+    let (mut packets, mut count) = (Vec::new(), 0u64);
     let timeout = Timespec::try_from(Duration::from_millis(20)).expect("a timeout");
     while !stop.load(Ordering::Relaxed) {
         let mut ready = [PollFd::new(&a, PollFlags::IN), PollFd::new(&b, PollFlags::IN)];
@@ -136,8 +139,16 @@ fn join_tuns(mut a: Tun, mut b: Tun, channel: Channel, stop: &AtomicBool) -> ((S
                     break;
                 }
             }
-            if channel == Channel::Raw {
+            if channel != Channel::Flagged {
                 packets.iter_mut().for_each(|packet| assert!(complete_checksum(packet)));
+            }
+            if channel == Channel::Corrupting {
+                for packet in &mut packets {
+                    count += 1;
+                    if count % 500 == 0 {
+                        packet.as_mut_slice().last_mut().map(|byte| *byte ^= 4).expect("a byte");
+                    }
+                }
             }
             pair[to].send(&mut packets).expect("send");
         }
@@ -274,6 +285,21 @@ fn tcp_arrives_intact_with_every_mixture_of_offload_checksum_and_family() {
 }
 
 #[test]
+fn a_corrupted_packet_reaches_the_kernel_as_it_is_and_is_refused_there() {
+    if !is_root() {
+        return;
+    }
+    let path = Path { channel: Channel::Corrupting, ..PATH };
+    let (server, client, _) = tcp_transfer(path, 20_000_000);
+    // Every byte was right in the end; the kernel saw and counted the wrong checksums.
+    let refused =
+        |end: &End| end.errors.iter().find(|(name, _)| *name == "Tcp InCsumErrors").map_or(0, |error| error.1);
+    let packets = server.stats.written_packets + client.stats.written_packets;
+    assert_eq!(refused(&server) + refused(&client), packets / 500, "server {server:?}, client {client:?}");
+    assert!(packets > 10_000 && server.stats.written_packets > 4 * server.stats.written_units, "{server:?}");
+}
+
+#[test]
 fn udp_datagrams_sent_as_one_unit_arrive_apart_and_intact() {
     if !is_root() {
         return;
@@ -371,7 +397,7 @@ fn a_second_tun_of_the_same_name_is_refused_by_name() {
 fn udp_packet(payload: &[u8]) -> PacketBuf {
     let len = 28 + payload.len();
     let mut bytes = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 77, 0, 2, 10, 77, 0, 1];
-    let checksum = !fairspan_live::offload::sum(&bytes);
+    let checksum = !sum(&bytes);
     bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
     let udp_len = (8 + payload.len()) as u16;
     bytes.extend([0, 9, 0x17, 0x70]);
@@ -379,12 +405,132 @@ fn udp_packet(payload: &[u8]) -> PacketBuf {
     let mut pseudo = bytes[12..20].to_vec();
     pseudo.extend([0, 17]);
     pseudo.extend(udp_len.to_be_bytes());
-    bytes.extend(fairspan_live::offload::sum(&pseudo).to_be_bytes());
+    bytes.extend(sum(&pseudo).to_be_bytes());
     bytes.extend(payload);
     let mut packet = PacketBuf::copy_from(&bytes);
     packet.checksum_partial = true;
     assert!(complete_checksum(&mut packet));
     packet
+}
+
+/// Packet `i` of a flow: TCP with timestamps or UDP, to an address behind fs1, its checksum partial.
+fn flow_packet(is_v6: bool, tcp: bool, i: usize, payload: &[u8]) -> PacketBuf {
+    let (addresses, protocol) = match is_v6 {
+        false => (vec![10, 77, 0, 2, 10, 78, 0, 9], if tcp { 6 } else { 17 }),
+        true => {
+            let mut addresses = vec![0; 32];
+            addresses[..4].copy_from_slice(&[0xfd, 0x77, 0, 0]);
+            addresses[16..20].copy_from_slice(&[0xfd, 0x78, 0, 0]);
+            (addresses[15], addresses[31]) = (2, 9);
+            (addresses, if tcp { 6 } else { 17 })
+        }
+    };
+    let mut transport = vec![0x10, 0, 0x20, 0];
+    if tcp {
+        transport.extend((i as u32 * 1000).to_be_bytes());
+        transport.extend([0, 0, 0, 1, 0x80, 0x10, 1, 0, 0, 0, 0, 0, 1, 1, 8, 10, 0, 0, 0, 3, 0, 0, 0, 4]);
+    } else {
+        transport.extend((8 + payload.len() as u16).to_be_bytes());
+        transport.extend([0, 0]);
+    }
+    let field = if tcp { 16 } else { 6 };
+    transport.extend(payload);
+    let mut pseudo = addresses.clone();
+    pseudo.extend([0, protocol]);
+    pseudo.extend((transport.len() as u16).to_be_bytes());
+    transport[field..field + 2].copy_from_slice(&sum(&pseudo).to_be_bytes());
+    let mut bytes = if is_v6 {
+        let mut header = vec![0x60, 0, 0, 0];
+        header.extend((transport.len() as u16).to_be_bytes());
+        header.extend([protocol, 64]);
+        header
+    } else {
+        let mut header = vec![0x45, 0];
+        header.extend((20 + transport.len() as u16).to_be_bytes());
+        header.extend((i as u16).to_be_bytes());
+        header.extend([0x40, 0, 64, protocol, 0, 0]);
+        header
+    };
+    bytes.extend(addresses);
+    if !is_v6 {
+        set_ipv4_checksum(&mut bytes);
+    }
+    bytes.extend(transport);
+    let mut packet = PacketBuf::copy_from(&bytes);
+    packet.checksum_partial = true;
+    packet
+}
+
+fn set_ipv4_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let checksum = !sum(header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[test]
+fn a_forwarding_kernel_takes_our_units_apart_into_the_packets_they_were_made_of() {
+    if !is_root() {
+        return;
+    }
+    for is_v6 in [false, true] {
+        for tcp in [false, true] {
+            for partial in [false, true] {
+                in_namespace(move || forward_a_unit(is_v6, tcp, partial)).join().expect("the namespace");
+            }
+        }
+    }
+}
+
+/// Writes a unit to fs0 and compares what the kernel forwards to fs1, which takes no units.
+fn forward_a_unit(is_v6: bool, tcp: bool, partial: bool) {
+    let mut inside = Tun::open(&Config::new("fs0")).expect("TUN");
+    let mut settings = Config::new("fs1");
+    settings.offload = false;
+    let mut outside = Tun::open(&settings).expect("TUN");
+    let mut netlink = Netlink::open().expect("netlink");
+    for (name, v4, v6) in [("fs0", "10.77.0.1/24", "fd77::1/64"), ("fs1", "10.78.0.1/24", "fd78::1/64")] {
+        netlink.set_up(name, true).expect("up");
+        netlink.add_address(name, v4.parse().expect("an address")).expect("IPv4 address");
+        netlink.add_address(name, v6.parse().expect("an address")).expect("IPv6 address");
+    }
+    std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
+    std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").expect("sysctl");
+
+    let mut packets: Vec<_> =
+        (0..7).map(|i| flow_packet(is_v6, tcp, i, &vec![i as u8; if i == 6 { 333 } else { 1000 }])).collect();
+    if !partial {
+        packets.iter_mut().for_each(|packet| assert!(complete_checksum(packet)));
+    }
+    // What comes out: complete checksums, and one hop less to live.
+    let mut expected = Vec::new();
+    for packet in &packets {
+        let mut packet = Packet::duplicate(packet).expect("memory");
+        assert!(complete_checksum(&mut packet));
+        let bytes = packet.as_mut_slice();
+        bytes[if is_v6 { 7 } else { 8 }] -= 1;
+        if !is_v6 {
+            set_ipv4_checksum(&mut bytes[..20]);
+        }
+        expected.push(bytes.to_vec());
+    }
+    inside.send(&mut packets).expect("send");
+    let stats = inside.stats();
+    let units = if tcp || inside.offloads().udp { 1 } else { 7 };
+    assert_eq!((stats.written_units, stats.written_packets, stats.lost()), (units, 7, 0), "{stats:?}");
+
+    let mut arrived = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while arrived.len() < expected.len() && Instant::now() < deadline {
+        outside
+            .recv(&mut |packet| {
+                // The kernel's own multicast chatter apart.
+                if packet.len() > 333 {
+                    arrived.push(packet.as_slice().to_vec());
+                }
+            })
+            .expect("recv");
+    }
+    assert!(arrived == expected, "IPv6 {is_v6}, TCP {tcp}, partial {partial}: {arrived:02x?}\n{expected:02x?}");
 }
 
 #[test]
