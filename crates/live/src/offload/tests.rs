@@ -91,12 +91,15 @@ impl Spec {
         let addresses: Vec<u8>;
         if self.is_v6 {
             addresses = (0..32).map(|i| i ^ self.flow).collect();
-            let extension = if self.ip_options { 8 } else { 0 };
+            let extension = if self.ip_options || self.fragment { 8 } else { 0 };
             packet.extend((6u32 << 28 | u32::from(self.tos) << 20 | 0x12345).to_be_bytes());
             packet.extend(((transport.len() + extension) as u16).to_be_bytes());
-            packet.extend([if self.ip_options { 60 } else { protocol }, self.ttl]);
+            let next = if self.fragment { 44 } else { 60 };
+            packet.extend([if extension > 0 { next } else { protocol }, self.ttl]);
             packet.extend(&addresses);
-            if self.ip_options {
+            if self.fragment {
+                packet.extend([protocol, 0, 0, 1, 0, 0, 0, 9]);
+            } else if self.ip_options {
                 packet.extend([protocol, 0, 1, 4, 0, 0, 0, 0]);
             }
         } else {
@@ -243,6 +246,9 @@ fn what_linux_would_not_join_is_not_joined() {
     assert_eq!(counts(&train(3, |_, spec| spec.ip_options = true)), [1, 1, 1], "IP options on all");
     assert_eq!(counts(&train(3, |_, spec| (spec.fragment, spec.partial) = (true, false))), [1, 1, 1], "fragments");
     assert_eq!(counts(&train(3, |_, spec| (spec.partial, spec.bad_checksum) = (false, true))), [1, 1, 1]);
+    let mut packets: Vec<_> = train(3, |_, _| ()).iter().map(Spec::build).collect();
+    packets[1].as_mut_slice()[10] ^= 1;
+    assert_eq!(join(&packets, OFFLOADS).len(), 3, "a wrong header checksum");
     let one_bad = train(4, |i, spec| (spec.partial, spec.bad_checksum) = (false, i == 2));
     assert_eq!(counts(&one_bad), [2, 1, 1], "a wrong checksum");
 }
@@ -346,8 +352,19 @@ fn a_syn_and_what_is_not_plain_tcp_or_udp_is_completed_at_the_read() {
         assert!(!packet.checksum_partial);
         assert_eq!(packet.as_slice(), complete.build().as_slice());
     }
+    let unit = join(&train(3, |_, _| ()).iter().map(Spec::build).collect::<Vec<_>>(), OFFLOADS).remove(0).1;
+    let mut with_syn = unit.clone();
+    with_syn[10 + 33] |= TCP_SYN;
+    assert!(split_bytes(&unit, true).iter().all(|packet| packet.checksum_partial));
+    assert!(split_bytes(&with_syn, true).iter().all(|packet| !packet.checksum_partial));
     let fragment = Spec { fragment: true, ..Spec::default() };
     assert!(!read(&fragment, 20).checksum_partial);
+    // Bytes after the end of the IP packet, which the far end could not tell from it.
+    let padded = PacketBuf::from_parts(Spec::default().build().as_slice(), &[1, 2]);
+    let vnet = VnetHeader { flags: VnetHeader::NEEDS_CSUM, csum_start: 20, csum_offset: 16, ..VnetHeader::default() };
+    let mut bytes = vnet.to_bytes().to_vec();
+    bytes.extend(padded.as_slice());
+    assert!(!split_bytes(&bytes, true)[0].checksum_partial);
     // An inner packet: the checksum to finish is not that of the outer one.
     let inner = Spec { payload: vec![0; 60], ..Spec::default() };
     assert!(!read(&inner, 40).checksum_partial);
@@ -355,15 +372,29 @@ fn a_syn_and_what_is_not_plain_tcp_or_udp_is_completed_at_the_read() {
 
 #[test]
 fn a_partial_checksum_where_none_can_be_is_refused() {
-    let mut fragment = Spec { fragment: true, ..Spec::default() }.build();
-    assert!(!complete_checksum(&mut fragment));
-    assert_eq!(Head::single(&fragment).expect_err("a fragment"), JoinError::Partial { len: fragment.len() });
+    for is_v6 in [false, true] {
+        let mut fragment = Spec { is_v6, fragment: true, ..Spec::default() }.build();
+        assert!(!complete_checksum(&mut fragment));
+        assert_eq!(Head::single(&fragment).expect_err("a fragment"), JoinError::Partial { len: fragment.len() });
+    }
     let mut padded = PacketBuf::from_parts(Spec::default().build().as_slice(), &[0; 6]);
     padded.checksum_partial = true;
     assert!(Head::single(&padded).is_err());
     let mut empty = PacketBuf::with_len(0);
     empty.checksum_partial = true;
     assert!(!complete_checksum(&mut empty) && Head::single(&empty).is_err());
+}
+
+#[test]
+fn a_udp_checksum_that_comes_out_zero_is_sent_as_ffff() {
+    let spec = Spec { tcp: false, payload: vec![0, 0], ..Spec::default() };
+    let mut packet = spec.build();
+    // The payload takes the sum to ffff, so that its complement is zero, which would say "no checksum" (RFC 768).
+    let missing = !sum(&packet.as_slice()[20..]);
+    packet.as_mut_slice()[28..].copy_from_slice(&missing.to_be_bytes());
+    assert!(complete_checksum(&mut packet));
+    assert_eq!(packet.as_slice()[26..28], [0xff, 0xff]);
+    assert!(verifies(packet.as_slice(), &Headers::parse(packet.as_slice()).expect("headers")));
 }
 
 #[test]
@@ -387,6 +418,11 @@ fn contradictory_units_are_refused_with_the_reason() {
     assert_eq!(refused(&|vnet, _| vnet.csum_start = 24), headers);
     assert_eq!(refused(&|vnet, _| vnet.csum_offset = 6), headers);
     assert_eq!(refused(&|_, unit| unit[32] = 0x40), headers);
+    let too_long = |vnet: &mut VnetHeader, unit: &mut Vec<u8>| {
+        vnet.gso_size = u16::MAX - 51;
+        unit.resize(70_000, 0);
+    };
+    assert_eq!(refused(&too_long), SplitError::Headers { len: 70_000 });
 }
 
 prop_compose! {
