@@ -315,6 +315,10 @@ impl Tun {
             self.stats.malformed += 1;
             return Ok(());
         }
+        if packet.is_empty() {
+            // The kernel would call it written without having looked.
+            return self.count_lost(Errno::INVAL, 1);
+        }
         match self.write(&[IoSlice::new(packet.as_slice())]) {
             Ok(()) => self.count_written(1, packet.len() as u64),
             Err(errno) => self.count_lost(errno, 1)?,

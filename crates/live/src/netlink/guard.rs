@@ -149,12 +149,25 @@ impl Guard {
         for rule in capture.rules() {
             match self.add_rule(&rule) {
                 // A kernel without IPv6 has no IPv6 traffic to draw.
-                Err(error) if rule.is_v6 && error.errno() == Some(libc::EAFNOSUPPORT) => {}
+                Err(error) if rule.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
                 other => other?,
             }
         }
         self.set_setting("/proc/sys/net/ipv4/conf/all/src_valid_mark", "1");
         Ok(())
+    }
+
+    /// Lets packets in through `device`, a link of the tunnel, although the rules of [`capture`](Guard::capture)
+    /// would send answers elsewhere: the strict reverse-path filter of IPv4 (RFC 3704), where it is on, becomes the
+    /// loose one. The peer's packets come without the mark and would fail the strict one.
+    pub fn loosen_reverse_path(&mut self, device: &str) {
+        let path = |scope: &str| format!("/proc/sys/net/ipv4/conf/{scope}/rp_filter");
+        let is_strict = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "1");
+        let is_loose = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "2");
+        // The larger of the two counts: 0 off, 1 strict, 2 loose.
+        if (is_strict("all") || is_strict(device)) && !is_loose("all") {
+            self.set_setting(&path(device), "2");
+        }
     }
 
     /// Undoes everything now, and says what could not be undone.

@@ -5,7 +5,7 @@
 //!
 //! Cost: eight independent 64-bit accumulators of 32-bit words, which the compiler turns into vector code.
 
-use super::header::{Headers, PROTOCOL_UDP};
+use super::header::Headers;
 use crate::pool::PacketBuf;
 
 /// The one's complement sum of `bytes` as 16-bit big-endian words (an odd last byte is padded with zero), folded to
@@ -35,12 +35,9 @@ pub(crate) fn pseudo_header(packet: &[u8], headers: &Headers, length: usize) -> 
     add(&[addresses, u16::from(headers.protocol), (length >> 16) as u16, length as u16])
 }
 
-/// Whether the checksum of the TCP or UDP packet is right, or is a UDP zero that says there is none (IPv4 only).
+/// Whether the checksum of the TCP or UDP packet is right. (A UDP zero, which says there is none, is not.)
 pub(crate) fn verifies(packet: &[u8], headers: &Headers) -> bool {
     let Some(transport) = packet.get(headers.transport..headers.end) else { return false };
-    if headers.protocol == PROTOCOL_UDP && transport.get(6..8) == Some(&[0, 0]) {
-        return !headers.is_v6;
-    }
     add(&[pseudo_header(packet, headers, transport.len()), sum(transport)]) == 0xffff
 }
 
