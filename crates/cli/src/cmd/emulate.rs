@@ -334,7 +334,6 @@ fn drops(direction: &DirectionStats) -> String {
         ("refused", drops.refused),
         ("port down", drops.port_down),
     ];
-    let named: Vec<String> =
-        named.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    let named: Vec<String> = named.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     if named.is_empty() { "0".into() } else { named.join(", ") }
 }

@@ -1,3 +1,4 @@
-//! Channels: the ways by which a bond reaches its peer.
+//! The channels that carry a bond.
 
+pub mod ethernet;
 pub mod memory;
