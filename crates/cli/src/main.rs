@@ -23,10 +23,10 @@ enum Command {
     Check(cmd::check::Args),
     Keygen(cmd::keygen::KeygenArgs),
     Pubkey(cmd::keygen::PubkeyArgs),
+    Emulate(Box<cmd::emulate::Args>),
 }
 
 fn main() -> ExitCode {
-    restore_sigpipe();
     let args = Args::parse();
     let outcome = match args.command {
         Command::Up(args) => cmd::up::run(&args),
@@ -34,11 +34,7 @@ fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(&args),
         Command::Keygen(args) => cmd::keygen::keygen(&args),
         Command::Pubkey(args) => cmd::keygen::pubkey(&args),
+        Command::Emulate(args) => cmd::emulate::run(&args),
     };
     exit::code(outcome)
-}
-
-/// `fairspan status | head` ends quietly, as every Unix tool does.
-fn restore_sigpipe() {
-    fairspan_live::restore_sigpipe();
 }

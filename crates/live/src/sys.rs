@@ -3,6 +3,8 @@
 //! This is the only module of the crate where `unsafe` is allowed; every block says why it is sound.
 #![allow(unsafe_code)]
 
+pub(crate) mod packet;
+
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -1,6 +1,7 @@
 //! One file a command: its arguments, what it does, what it prints.
 
 pub(crate) mod check;
+pub(crate) mod emulate;
 pub(crate) mod keygen;
 pub(crate) mod status;
 pub(crate) mod up;
