@@ -1,1 +1,4 @@
 //! Fairspan on Linux: the only code that touches the operating system.
+
+pub mod channel;
+pub mod secure;

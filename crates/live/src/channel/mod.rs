@@ -1,0 +1,3 @@
+//! The channels that carry a bond.
+
+pub mod udp;
