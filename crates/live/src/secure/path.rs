@@ -117,8 +117,11 @@ impl Path {
 
     /// Where the next initiation goes: where the peer was last, and every other time where it was configured to be.
     pub(super) fn target(&self) -> Option<Endpoint> {
-        let (first, second) =
-            if self.tries % 2 == 0 { (self.endpoint, self.configured) } else { (self.configured, self.endpoint) };
+        let (first, second) = if self.tries.is_multiple_of(2) {
+            (self.endpoint, self.configured)
+        } else {
+            (self.configured, self.endpoint)
+        };
         first.or(second)
     }
 

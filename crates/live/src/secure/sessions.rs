@@ -605,8 +605,17 @@ impl Sessions {
                 self.free_slot(old);
             }
         }
-        for pending in std::mem::take(&mut path.pending) {
-            self.free_slot(pending);
+        // An initiator that completed one of its tries has given up those before. What the peer was answered while
+        // this end's own handshake completed stays: the peer may complete it too.
+        if role == Role::Responder {
+            for pending in std::mem::take(&mut path.pending) {
+                match self.session(pending) {
+                    Some(other) if other.instance == instance && other.sequence > sequence => {
+                        path.pending.push(pending)
+                    }
+                    _ => self.free_slot(pending),
+                }
+            }
         }
         self.drop_attempts(path);
         path.rekey_wanted = false;
