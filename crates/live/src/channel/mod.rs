@@ -2,3 +2,4 @@
 
 pub mod ethernet;
 pub mod memory;
+pub mod udp;
