@@ -48,7 +48,7 @@ pub enum JoinError {
     },
 }
 
-/// One write to the TUN: the packets `first`, then those that [`Joiner::next`] names.
+/// One write to the TUN. [`Joiner::packets`] says of which packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
     first: usize,
