@@ -5,7 +5,7 @@
 //! setting means and its default.
 
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
-use crate::secure::keys::{PresharedKey, PrivateKey, PublicKey};
+use crate::secure::{PresharedKey, PrivateKey, PublicKey};
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
 use ipnet::IpNet;
@@ -98,7 +98,7 @@ pub struct Peer {
 }
 
 /// `[[peer.channel]]`: one link towards the peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Channel {
     /// `name`: for people and metrics; default `channel0`, ...

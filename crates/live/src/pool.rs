@@ -148,6 +148,15 @@ impl Packet for PacketBuf {
         Bytes::from(self.len())
     }
 
+    fn footprint(&self) -> usize {
+        self.slot_bytes().as_u64() as usize
+    }
+
+    fn complete_checksum(&mut self) {
+        // A packet too malformed to have one keeps what it has: the far end's host will drop it.
+        let _ = crate::offload::complete_checksum(self);
+    }
+
     fn strip(&mut self, n: usize) {
         PacketBuf::strip(self, n);
     }

@@ -110,6 +110,26 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Every counter with its name.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("read_units", self.read_units),
+            ("read_packets", self.read_packets),
+            ("read_bytes", self.read_bytes),
+            ("read_malformed", self.read_malformed),
+            ("written_units", self.written_units),
+            ("written_packets", self.written_packets),
+            ("written_bytes", self.written_bytes),
+            ("retried_units", self.retried_units),
+            ("lost_down", self.lost_down),
+            ("lost_invalid", self.lost_invalid),
+            ("lost_memory", self.lost_memory),
+            ("lost_other", self.lost_other),
+            ("malformed", self.malformed),
+        ]
+        .into_iter()
+    }
+
     /// Packets from the peer that did not reach the host, for whatever reason.
     pub fn lost(&self) -> u64 {
         self.lost_down + self.lost_invalid + self.lost_memory + self.lost_other + self.malformed

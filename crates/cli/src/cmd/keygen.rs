@@ -1,7 +1,7 @@
 //! `fairspan keygen` and `fairspan pubkey`: keys, in WireGuard's format.
 
 use crate::exit::{BadInput, Outcome};
-use fairspan_live::secure::keys::{PresharedKey, PrivateKey};
+use fairspan_live::secure::{OsEntropy, PresharedKey, PrivateKey};
 use std::io::Read;
 
 /// Print a new private key.
@@ -18,9 +18,9 @@ pub(crate) struct PubkeyArgs {}
 
 pub(crate) fn keygen(args: &KeygenArgs) -> anyhow::Result<Outcome> {
     if args.psk {
-        println!("{}", PresharedKey::generate().to_base64().as_str());
+        println!("{}", PresharedKey::generate(&mut OsEntropy::new()).to_base64().as_str());
     } else {
-        println!("{}", PrivateKey::generate().to_base64().as_str());
+        println!("{}", PrivateKey::generate(&mut OsEntropy::new()).to_base64().as_str());
     }
     Ok(Outcome::Done)
 }
@@ -31,6 +31,6 @@ pub(crate) fn pubkey(_: &PubkeyArgs) -> anyhow::Result<Outcome> {
     let key: PrivateKey = text.trim().parse().map_err(|e| {
         BadInput(format!("standard input: {e}; give 44 characters of base64, as `fairspan keygen` prints them"))
     })?;
-    println!("{}", key.public());
+    println!("{}", key.public_key());
     Ok(Outcome::Done)
 }

@@ -75,7 +75,7 @@ fn show(status: &Status) {
         let state = if peer.up { "up" } else { "down" };
         println!("\n  peer {} ({}): {state}, MTU {}", peer.name, peer.mode, peer.mtu);
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_BORDERS_ONLY);
+        table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_header(["channel", "state", "remote", "rate Mbit/s", "rtt ms", "sent MB", "received MB"]);
         for channel in &peer.channels {
             table.add_row(row(channel));

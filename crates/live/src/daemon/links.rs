@@ -172,6 +172,7 @@ impl Daemon {
         let (Some(sessions), Some(channel)) = (&mut self.sessions, self.peers[peer].channel(id)) else { return };
         let port = &self.ports[channel.carrier.port()];
         let path = channel.carrier.path();
+        let Some(path) = path else { return };
         if channel.connected || port.absent || !port.is_running() {
             return;
         }

@@ -269,10 +269,11 @@ impl Daemon {
                     TOKEN_CONTROL => self.serve_control(),
                     token => {
                         let number = (token - TOKEN_PORTS) as usize;
-                        if event.flags.contains(epoll::EventFlags::OUT) {
+                        let flags = event.flags;
+                        if flags.contains(epoll::EventFlags::OUT) {
                             self.flush_port(now, number);
                         }
-                        if event.flags != epoll::EventFlags::OUT {
+                        if flags != epoll::EventFlags::OUT {
                             self.read_port(now, number);
                         }
                     }
@@ -499,7 +500,7 @@ impl Daemon {
             self.counters.send_refused += 1;
             return;
         };
-        let Carrier::Udp { path, remote, .. } = channel.carrier;
+        let Carrier::Udp { path, remote, .. } = channel.carrier else { return };
         let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
         let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
         let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };

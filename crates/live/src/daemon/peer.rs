@@ -4,7 +4,7 @@ use super::DaemonError;
 use super::outbox::Outbox;
 use crate::config;
 use crate::pool::PacketBuf;
-use crate::secure::{Endpoint, OVERHEAD, PathId, PeerId};
+use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
 use fairspan_core::bond::{Bond, ChannelConfig, ChannelReport, Codepoint, Config, Event, Link, Mode, Transmit};
 use fairspan_core::units::{ChannelId, Rate, Time};
 use std::net::{IpAddr, SocketAddr};
@@ -55,9 +55,31 @@ pub(super) enum Carrier {
 }
 
 impl Carrier {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Carrier::Udp { .. } => "udp",
+            Carrier::Ethernet { .. } => "ethernet",
+        }
+    }
+
     pub(super) fn port(&self) -> usize {
         match self {
             Carrier::Udp { port, .. } | Carrier::Ethernet { port } => *port,
+        }
+    }
+
+    pub(super) fn path(&self) -> Option<PathId> {
+        match self {
+            Carrier::Udp { path, .. } => Some(*path),
+            Carrier::Ethernet { .. } => None,
+        }
+    }
+
+    /// Where the peer is, for people.
+    pub(super) fn remote(&self) -> Option<String> {
+        match self {
+            Carrier::Udp { remote, .. } => Some(remote.to_string()),
+            Carrier::Ethernet { .. } => None,
         }
     }
 }
@@ -77,7 +99,7 @@ pub(super) struct Joining {
 impl PeerState {
     pub(super) fn new(now: Time, config: &config::Peer) -> Result<PeerState, DaemonError> {
         let bond_config = bond_config(config);
-        let seed = crate::secure::random_seed();
+        let seed = random_seed();
         let bond = Bond::new(bond_config, now, seed)
             .map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })?;
         Ok(PeerState {
@@ -222,6 +244,13 @@ impl PeerState {
             }
         }
     }
+}
+
+/// Unpredictable and new at each start: the bond's epoch and hash key come from it.
+fn random_seed() -> u64 {
+    let mut bytes = [0; 8];
+    OsEntropy::new().fill(&mut bytes);
+    u64::from_ne_bytes(bytes)
 }
 
 /// Bytes of the outer IP and UDP headers.

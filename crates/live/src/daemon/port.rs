@@ -4,7 +4,6 @@ use crate::channel::udp::{self, Destination, OpenError, Presence, Receive, Recei
 use crate::config::{Channel, ChannelKind};
 use crate::netlink::Netlink;
 use fairspan_core::units::ChannelId;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -88,6 +87,12 @@ impl Port {
         Port { socket, device, owner, absent: false, wants_write: false }
     }
 
+    /// Whether the interface that the socket is bound to is switched on and has carrier.
+    pub(super) fn is_running(&self) -> bool {
+        let Some(device) = self.device.as_deref() else { return true };
+        Netlink::open().and_then(|mut n| n.interface(device)).is_ok_and(|i| i.up && i.running)
+    }
+
     /// The MTU of the interface that the socket is bound to, as it is now.
     pub(super) fn device_mtu(&self) -> Option<usize> {
         let device = self.device.as_deref()?;
@@ -139,9 +144,4 @@ impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// An `io::Error` for what epoll refuses.
-pub(super) fn poll_error(errno: rustix::io::Errno) -> io::Error {
-    errno.into()
 }

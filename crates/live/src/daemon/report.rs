@@ -15,7 +15,8 @@ impl Daemon {
         let mut counters = Counters::new();
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
-        counters.insert("seal_failed".into(), self.counters.seal_failed);
+        counters.insert("send_refused".into(), self.counters.send_refused);
+        counters.insert("send_down".into(), self.counters.send_down);
         counters.insert("mtu_refused".into(), self.counters.mtu_refused);
         self.tun.stats().each().for_each(|(name, n)| {
             counters.insert(format!("tun_{name}"), n);
@@ -60,7 +61,7 @@ fn peer_status(peer: &PeerState) -> PeerStatus {
         .channels()
         .map(|(id, channel)| {
             let stats = peer.bond.channel_stats(id);
-            let mut counters: Counters = channel.counters().map(|(name, n)| (name.to_owned(), n)).collect();
+            let mut counters = Counters::new();
             let mut rtt = None;
             let state = match stats {
                 Some(stats) => {
@@ -74,8 +75,8 @@ fn peer_status(peer: &PeerState) -> PeerStatus {
                 number: id.0,
                 name: channel.name.clone(),
                 kind: channel.carrier.kind().into(),
-                state: if channel.is_connected() { state } else { "connecting" }.into(),
-                remote: channel.carrier.remote_text(),
+                state: if channel.connected { state } else { "connecting" }.into(),
+                remote: channel.carrier.remote(),
                 rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                 rtt_ms: rtt,
                 counters,
