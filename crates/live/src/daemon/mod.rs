@@ -113,6 +113,8 @@ const LONGEST_WAIT: Span = Span::from_secs(1);
 const SHORT_WAIT: Span = Span::from_millis(1);
 /// How often links that failed are tried again, and the metrics are made anew.
 const HOUSEKEEPING: Span = Span::from_secs(1);
+/// The interface's MTU while no channel is known: what IPv6 asks for.
+const LEAST_MTU: usize = 1280;
 /// The MTU of a link that nobody tells.
 const USUAL_MTU: usize = 1500;
 
@@ -533,7 +535,7 @@ impl Daemon {
 
     /// The largest packet that fits every peer.
     fn fitting_mtu(&self) -> usize {
-        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).min().unwrap_or(USUAL_MTU);
+        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).filter(|mtu| *mtu > 0).min().unwrap_or(LEAST_MTU);
         self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
     }
 
