@@ -1,5 +1,5 @@
 //! Network namespaces for one test, removed at its end.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
