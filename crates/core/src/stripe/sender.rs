@@ -173,7 +173,7 @@ struct Pending {
 ///
 /// After every input drain [`poll_control`](Sender::poll_control), and after every
 /// [`on_sent`](Sender::on_sent) too: a marker's place is between the packets of its channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Sender {
     config: Config,
     srr: Srr,
