@@ -61,8 +61,10 @@ proptest! {
         let measured = throughput(&mut world);
         let share = actual.iter().zip(&rated).map(|(&a, &r)| a as f64 / r as f64).fold(1.0, f64::min);
         let predicted = share * rated.iter().map(|&r| r as f64 * 10_000.0 / 8.0).sum::<f64>();
-        // Within 3 %: what lies between is a round's granularity in one second, and the markers' bytes.
-        prop_assert!((measured / predicted - 1.0).abs() < 0.03, "{measured} against {predicted}");
+        // Above by no more than a round's grain in one second. Below by the markers' bytes (half a percent of a small
+        // quantum), and where two channels are equally short each sometimes waits for the other.
+        let ratio = measured / predicted;
+        prop_assert!((0.95..1.02).contains(&ratio), "{measured} against {predicted}");
     }
 
     #[test]
