@@ -174,6 +174,22 @@ impl Srr {
         true
     }
 
+    /// A channel whose debt is beyond its quantum sits rounds out (never with quantum >= largest packet). What is still
+    /// owed after as many visits as [`MOST_SIT_OUTS`] is forgiven: time per packet is bounded whatever the state.
+    #[cold]
+    fn sit_out(&mut self) {
+        for _ in 0..MOST_SIT_OUTS {
+            if self.current > 0 {
+                return;
+            }
+            self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
+            self.advance();
+        }
+        if self.current <= 0 {
+            self.current = i64::from(self.channel[usize::from(self.at & 63)].quantum).max(1);
+        }
+    }
+
     fn link(&mut self, mask: u64) {
         self.mask = mask;
         for channel in bits(mask) {
@@ -181,6 +197,8 @@ impl Srr {
         }
     }
 }
+
+const MOST_SIT_OUTS: u32 = 4096;
 
 impl Causal for Srr {
     #[inline]
@@ -194,10 +212,8 @@ impl Causal for Srr {
         if self.current <= 0 {
             self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
             self.advance();
-            // A channel whose debt is beyond its quantum sits the round out (never with quantum >= largest packet).
-            while self.current <= 0 {
-                self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
-                self.advance();
+            if self.current <= 0 {
+                self.sit_out();
             }
         }
     }
@@ -260,6 +276,15 @@ mod tests {
         assert_eq!((s.select(), s.round()), (ChannelId(1), 2));
         assert!(!s.remove(ChannelId(1)));
         assert!(!s.remove(ChannelId(200)));
+    }
+
+    #[test]
+    fn an_absurd_debt_costs_bounded_time() {
+        let mut s = srr(&[1, 1]);
+        s.set_deficit(ChannelId(1), -(1 << 60));
+        s.update(Bytes::new(1 << 40));
+        assert_eq!(s.deficit(s.select()), 1);
+        s.update(Bytes::new(1));
     }
 
     #[test]
