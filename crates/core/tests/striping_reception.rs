@@ -96,41 +96,43 @@ proptest! {
     }
 }
 
-/// Out-of-order deliveries (those after a higher number) of 20,000 packets at 80 % loss of data and markers.
-fn late_at_eighty_percent(marker_rounds: u32, interval: Span) -> usize {
+/// By how many packets a delivery falls behind the highest number so far, in the mean of 20,000 packets of which 80, 60
+/// and 70 % are lost on three channels, as are the markers.
+fn mean_displacement_at_eighty_percent(marker_rounds: u32, interval: Span) -> u64 {
     let (mut config, receiver) = striping::config();
-    (config.marker_rounds, config.marker_interval) = (marker_rounds, interval);
+    // The source is slower than the sender, which would mark each of its many idle moments.
+    (config.marker_rounds, config.marker_interval, config.idle_gap) = (marker_rounds, interval, interval);
     let mut world = World::with((config, receiver), &set_of(&[3000, 1500, 6000]), &[ms(5), ms(20), ms(1)], 80);
     world.run_for(ms(400));
-    for link in &mut world.link[0] {
-        (link.loss, link.jitter) = (0.8, ms(2));
+    for (link, loss) in world.link[0].iter_mut().zip([0.8, 0.6, 0.7]) {
+        (link.loss, link.jitter) = (loss, ms(2));
     }
     let lengths = world.random_lengths(20_000);
     world.offer(lengths, Span::from_micros(100));
-    world.run_for(Span::from_secs(4));
+    // Once the sender is idle its markers repeat until one has come through on every channel.
+    world.run_for(Span::from_secs(60));
     let lost: u64 = world.link[0].iter().map(|l| l.data_lost).sum();
     let stats = *world.end[1].receiver.stats();
     // Nothing but what the channels lost is missing, even with four markers of five lost.
     assert_eq!(stats.delivered + lost, 20_000, "{stats:?}");
     assert_eq!(world.end[0].sender.stats().epochs, 1, "loss alone forces no reset");
-    let numbers = world.numbers();
     let mut highest = 0;
-    numbers
-        .iter()
-        .filter(|&&n| {
-            let late = n < highest;
-            highest = highest.max(n);
-            late
-        })
-        .count()
+    let mut behind = 0;
+    for n in world.numbers() {
+        highest = highest.max(n);
+        behind += highest - n;
+    }
+    behind / stats.delivered
 }
 
 #[test]
 fn resynchronisation_works_at_eighty_percent_loss_of_data_and_markers() {
-    // With markers rare enough nearly everything is out of place; with one every round most is in place.
-    let every_round = late_at_eighty_percent(1, ms(20));
-    let hardly_ever = late_at_eighty_percent(1_000_000, Span::from_secs(1));
-    assert!(every_round < 1000 && hardly_ever > 2 * every_round, "{every_round} and {hardly_ever} of about 4000 late");
+    // The receiver is never long out of step with a marker every round, though four of five are lost: packets stray by
+    // the few rounds between two markers that arrive (a round is about 14 packets). Without markers they stray without
+    // bound, by the difference of the channels' losses.
+    let every_round = mean_displacement_at_eighty_percent(1, ms(20));
+    let hardly_ever = mean_displacement_at_eighty_percent(1_000_000, Span::from_secs(1));
+    assert!(every_round < 3 * 14 && hardly_ever > 10 * every_round, "{every_round} and {hardly_ever} packets");
 }
 
 #[test]
@@ -159,5 +161,5 @@ fn a_quiet_sender_sends_few_markers() {
     world.run_for(Span::from_secs(3600));
     let sent = world.end[0].sender.stats().markers - before;
     // One per channel every 5 s, and the few on the way there.
-    assert!((1438..1470).contains(&sent), "{sent}");
+    assert!((1438..1480).contains(&sent), "{sent}");
 }

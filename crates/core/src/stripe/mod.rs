@@ -49,6 +49,8 @@
 
 pub mod credit;
 mod endpoint;
+pub mod fragment;
+pub mod quanta;
 mod receiver;
 mod sender;
 

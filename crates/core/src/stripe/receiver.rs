@@ -147,6 +147,7 @@ pub struct Receiver<P> {
     /// The epoch that is asked to be given up.
     asking: Option<u32>,
     heard: u64,
+    strays: u8,
     ask_at: Time,
     ask_span: Span,
     /// Packets of a finished epoch or membership, delivered before all else.
@@ -157,6 +158,8 @@ pub struct Receiver<P> {
 const RECENT_EPOCHS: usize = 8;
 const MAX_PENDING: usize = 8;
 const STRIKES: u8 = 3;
+/// After so many markers of an epoch that is over, and none of the one that is believed in, the belief is wrong.
+const STRAYS: u8 = 8;
 
 impl<P: Packet> Receiver<P> {
     /// A receiver that knows no epoch yet. Limits beyond 2^30 count as 2^30.
@@ -192,9 +195,17 @@ impl<P: Packet> Receiver<P> {
             reply: 0,
             asking: None,
             heard: 0,
+            strays: 0,
             ask_at: Time::MAX,
             out: VecDeque::new(),
             stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Makes room for `packets` on each channel that is open, so that the first of them allocate nothing.
+    pub fn reserve(&mut self, packets: usize) {
+        for id in set::bits(self.open) {
+            self.channel[id.index()].queue.reserve(packets);
         }
     }
 
@@ -243,11 +254,7 @@ impl<P: Packet> Receiver<P> {
             }
             return;
         }
-        if self.asking.is_some_and(|e| Some(e) != self.epoch) {
-            // What was asked about was a stray of another epoch: this one is alive.
-            self.asking = None;
-            self.ask_at = Time::MAX;
-        }
+        self.on_alive();
         let Some(c) = self.channel.get_mut(channel.index()) else { return };
         self.stats.markers += 1;
         self.stats.lost += u64::from(c.arrivals.on_marker(marker.sent_bytes, marker.sent_packets));
@@ -311,6 +318,7 @@ impl<P: Packet> Receiver<P> {
         }) {
             // Its round came at the sender, and the change did not: it was put off.
             self.pending.pop_back();
+            self.dead = self.announced_dead();
         }
         self.changing = !self.pending.is_empty();
     }
@@ -335,6 +343,7 @@ impl<P: Packet> Receiver<P> {
             }
             self.begin(plan);
         }
+        self.on_alive();
         let known = self.pending.back().map_or(self.generation, |p| p.generation);
         if newer(plan.generation, known) {
             self.on_change(now, plan);
@@ -358,9 +367,9 @@ impl<P: Packet> Receiver<P> {
             self.pending.clear();
         }
         // What is buffered of a dead channel still has its place; what comes later has lost it.
-        self.dead |= plan.dead & self.set.mask();
         self.open &= !plan.dead;
         self.pending.push_back(plan.clone());
+        self.dead = self.announced_dead();
         self.changing = true;
         if self.pending.len() > MAX_PENDING {
             self.stats.unknown += 1;
@@ -425,9 +434,11 @@ impl<P: Packet> Receiver<P> {
         }
         self.on_heard(now, set::bit(channel));
         if self.epoch == Some(epoch) {
+            self.strays = 0;
             return true;
         }
-        if self.recent.contains(&epoch) {
+        self.strays = self.strays.saturating_add(1);
+        if self.recent.contains(&epoch) && self.strays < STRAYS {
             self.stats.old_epoch += 1;
         } else {
             self.stats.unknown += 1;
@@ -506,6 +517,9 @@ impl<P: Packet> Receiver<P> {
             self.stats.unknown += 1;
             self.ask_soon();
         }
+        // Out of range it can be only until the change that the marker belongs to has come.
+        let deficit =
+            if mark.round == here { deficit.clamp(1, i64::from(self.srr.quantum(id)).max(1)) } else { deficit };
         self.srr.set_deficit(id, deficit);
         self.channel[id.index()].saved = mark.round;
     }
@@ -560,9 +574,13 @@ impl<P: Packet> Receiver<P> {
         self.set = plan.set.clone();
         self.generation = plan.generation;
         self.open &= self.set.mask() | self.pending.iter().fold(0, |m, p| m | p.set.mask());
-        self.dead = self.pending.iter().fold(0, |m, p| m | p.dead) & self.set.mask();
+        self.dead = self.announced_dead();
         self.reply |= self.open & self.set.mask();
         self.stats.changes += 1;
+    }
+
+    fn announced_dead(&self) -> u64 {
+        self.pending.iter().fold(0, |m, p| m | p.dead) & self.set.mask()
     }
 
     fn on_room(&mut self, id: ChannelId) {
@@ -584,6 +602,14 @@ impl<P: Packet> Receiver<P> {
         }
         self.asking = Some(epoch);
         self.on_heard(now, bit);
+    }
+
+    /// The epoch that is believed in is alive: what was asked about was a stray of another.
+    fn on_alive(&mut self) {
+        if self.asking.is_some_and(|e| Some(e) != self.epoch) {
+            self.asking = None;
+            self.ask_at = Time::MAX;
+        }
     }
 
     /// Something came by these channels: a reset can be asked for there.

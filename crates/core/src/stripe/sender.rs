@@ -39,10 +39,10 @@ pub struct Config {
     pub marker_rounds: u32,
     /// Longest time without markers while packets flow. Default 20 ms.
     pub marker_interval: Span,
-    /// While idle the interval doubles up to this. Default 5 s.
+    /// While idle the interval doubles, after three repetitions, up to this. Default 5 s.
     pub idle_interval: Span,
     /// Least time between two falls into idleness that send markers at once; a fall that comes sooner sends them
-    /// when the time is over. Default 1 ms.
+    /// when the time is over. Default 5 ms.
     pub idle_gap: Span,
     /// First interval between repetitions of a plan that is not yet seen; it doubles up to `patience`. Default 30 ms.
     pub announce_interval: Span,
@@ -61,7 +61,7 @@ impl Default for Config {
             marker_rounds: 8,
             marker_interval: Span::from_millis(20),
             idle_interval: Span::from_secs(5),
-            idle_gap: Span::from_millis(1),
+            idle_gap: Span::from_millis(5),
             announce_interval: Span::from_millis(30),
             patience: Span::from_secs(1),
             lead_rounds: 4,
@@ -173,7 +173,7 @@ struct Pending {
 ///
 /// After every input drain [`poll_control`](Sender::poll_control), and after every
 /// [`on_sent`](Sender::on_sent) too: a marker's place is between the packets of its channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Sender {
     config: Config,
     srr: Srr,
@@ -210,6 +210,7 @@ pub struct Sender {
     dirty: bool,
     last_markers: Time,
     marker_span: Span,
+    idle_repeats: u8,
     marker_at: Time,
     announce_span: Span,
     announce_at: Time,
@@ -239,6 +240,7 @@ impl Sender {
             srr: Srr::new(channels)?,
             gate: CreditGate::new(config.credits),
             marker_span: config.marker_interval,
+            idle_repeats: 0,
             announce_span: config.announce_interval,
             config,
             epoch,
@@ -325,6 +327,7 @@ impl Sender {
 
     #[cold]
     fn wake(&mut self, now: Time) {
+        self.idle_repeats = 0;
         self.idle = false;
         self.dirty = true;
         self.marker_span = self.config.marker_interval;
@@ -509,7 +512,7 @@ impl Sender {
             // The set is not empty: a plan never is.
             let _ = self.srr.adopt(&self.set);
             self.stats.changes += 1;
-            self.events.push_back(Event::Changed { generation: self.generation, mask: self.set.mask() });
+            self.event(Event::Changed { generation: self.generation, mask: self.set.mask() });
         }
         self.announce_at = self.announce_at.min(now + self.announce_span);
         self.markers_due(now);
@@ -546,7 +549,7 @@ impl Sender {
         self.announce_span = self.config.announce_interval;
         self.announce_now(now);
         self.stats.epochs += 1;
-        self.events.push_back(Event::Epoch(epoch, cause));
+        self.event(Event::Epoch(epoch, cause));
     }
 
     fn announce_now(&mut self, now: Time) {
@@ -656,7 +659,7 @@ impl Sender {
         self.announce = 0;
         self.announce_at = Time::MAX;
         self.announce_span = self.config.announce_interval;
-        self.events.push_back(Event::Established);
+        self.event(Event::Established);
         self.markers_due(now);
         self.follow(now);
     }
@@ -677,7 +680,10 @@ impl Sender {
         }
         if self.established && self.marker_at <= now && !self.set.is_empty() {
             if self.idle && !self.dirty {
-                self.marker_span = self.marker_span.times(2).min(self.config.idle_interval);
+                self.idle_repeats = self.idle_repeats.saturating_add(1);
+                if self.idle_repeats > IDLE_REPEATS {
+                    self.marker_span = self.marker_span.times(2).min(self.config.idle_interval);
+                }
             }
             self.markers_due(now);
         }
@@ -691,7 +697,7 @@ impl Sender {
             if answered && self.open != 0 {
                 let silent = self.set.mask() & !self.open;
                 let rest = self.set.without(silent);
-                self.events.push_back(Event::LeftOut(silent));
+                self.event(Event::LeftOut(silent));
                 return self.begin(now, self.epoch.wrapping_add(1), rest, EpochCause::LeftOut);
             }
             if now.since(self.epoch_since) >= patience.times(8) {
@@ -702,7 +708,7 @@ impl Sender {
         } else if let Some(p) = &self.pending {
             let silent = p.joining & !p.seen;
             if silent != 0 && now.since(p.since) >= patience {
-                self.events.push_back(Event::LeftOut(silent));
+                self.event(Event::LeftOut(silent));
                 self.target = self.target.without(silent);
                 if self.target.is_empty() {
                     self.target = self.set.clone();
@@ -759,9 +765,16 @@ impl Sender {
         Some((channel, Control::Marker(marker)))
     }
 
-    /// The next event, if any.
+    /// The next event, if any. The newest 64 are kept.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    fn event(&mut self, event: Event) {
+        if self.events.len() == MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
     // ---------------------------------------------------------------- what it knows
@@ -821,6 +834,11 @@ fn check(channels: &ChannelSet, max_packet: Bytes) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+/// After a fall into idleness this many markers repeat at the busy interval, in case the first ones were lost; then the
+/// interval doubles.
+const IDLE_REPEATS: u8 = 3;
+const MOST_EVENTS: usize = 64;
 
 /// How far `a` is ahead of `b`, in serial arithmetic (RFC 1982).
 pub(super) fn serial(a: u32, b: u32) -> i32 {
