@@ -15,7 +15,8 @@
 //! Cost: without a sink one comparison per call. With one, each input is written once and each output read once.
 
 use crate::bond::{
-    Aqm, Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Head, Link, Mode, Scheduler, Transmit,
+    Aqm, Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Head, Link, Mode, Scheduler,
+    Transmit,
 };
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
@@ -620,17 +621,18 @@ fn get_channel(r: &mut Reader<'_>) -> Result<ChannelConfig, ReplayError> {
     let at = r.at;
     let length = r.number()? as usize;
     let name = core::str::from_utf8(r.take(length)?).map_err(|_| ReplayError::Damaged { at })?;
-    let mut c = ChannelConfig::default();
-    c.name = String::from(name);
-    c.rate = r.option()?.map(Rate::from_bits_per_sec);
-    c.weight = r.number()? as u32;
-    c.priority = r.number()? as u32;
-    c.mtu = r.number()? as usize;
-    c.overhead = r.number()? as usize;
-    c.framing = r.number()? as usize;
-    c.burst = r.option()?.map(Bytes::new);
-    c.raw = r.byte()? != 0;
-    Ok(c)
+    // In the order of the recording: fields are evaluated as they are written.
+    Ok(ChannelConfig {
+        name: String::from(name),
+        rate: r.option()?.map(Rate::from_bits_per_sec),
+        weight: r.number()? as u32,
+        priority: r.number()? as u32,
+        mtu: r.number()? as usize,
+        overhead: r.number()? as usize,
+        framing: r.number()? as usize,
+        burst: r.option()?.map(Bytes::new),
+        raw: r.byte()? != 0,
+    })
 }
 
 const MODES: [Mode; 5] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
@@ -707,17 +709,19 @@ mod tests {
 
     #[test]
     fn every_setting_survives_the_recording() {
-        let mut c = Config::default();
-        c.mode = Mode::Backup;
-        c.scheduler = Scheduler::Grr;
-        for n in 0..3 {
-            let mut channel = ChannelConfig::default();
-            channel.name = String::from("dsl");
-            channel.rate = Some(Rate::from_mbit(7 + n));
-            (channel.weight, channel.priority, channel.mtu, channel.overhead, channel.framing) = (2, 3, 1400, 60, 18);
-            (channel.burst, channel.raw) = (Some(Bytes::new(9000)), true);
-            c.channels.push(channel);
-        }
+        let channel = |n: u64| ChannelConfig {
+            name: String::from("dsl"),
+            rate: Some(Rate::from_mbit(7 + n)),
+            weight: 2,
+            priority: 3,
+            mtu: 1400,
+            overhead: 60,
+            framing: 18,
+            burst: Some(Bytes::new(9000)),
+            raw: true,
+        };
+        let channels = (0..3).map(channel).collect();
+        let mut c = Config { mode: Mode::Backup, scheduler: Scheduler::Grr, channels, ..Config::default() };
         (c.buckets, c.hold_bytes, c.queue_bytes, c.copies) = (7, 1 << 20, 1 << 21, 2);
         for (n, span) in c.spans_mut().into_iter().enumerate() {
             *span = Span::from_millis(100 + n as u64);

@@ -33,10 +33,11 @@ fn mode() -> impl Strategy<Value = Mode> {
 /// Well-formed in parts, hostile in its numbers; or any bytes at all.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![any::<u32>(), 0u32..300, Just(u32::MAX), Just(1 << 31)];
-    let ordered = (0u16..1200, number.clone(), number.clone(), any::<u8>(), 36usize..1600)
-        .prop_map(|(bucket, sequence, bond, tag, size)| {
+    let ordered = (0u16..1200, number.clone(), number.clone(), any::<u8>(), 36usize..1600).prop_map(
+        |(bucket, sequence, bond, tag, size)| {
             frame(Message::Ordered { bucket, sequence, bond }, tag % 3, &packet(1, sequence, size))
-        });
+        },
+    );
     let heartbeat = (0u8..4, number.clone(), number.clone(), number, any::<[u64; 2]>()).prop_map(
         |(channel, epoch, number, high, [deaf, using])| {
             let channel = ChannelId(channel);
@@ -132,7 +133,8 @@ fn each_bad_frame_is_counted_under_its_reason() {
     assert!(put(0, ordered(1, 0)).contains(&"late"));
     assert!(!put(0, ordered(2, 0)).contains(&"stale_epoch"), "another tag: the peer restarted");
     assert!(put(0, ordered(1, 1)).contains(&"stale_epoch"), "and this comes from before");
-    let event = std::iter::from_fn(|| b.poll_event()).find(|e| matches!(e, fairspan_core::bond::Event::PeerVersion { .. }));
+    let event =
+        std::iter::from_fn(|| b.poll_event()).find(|e| matches!(e, fairspan_core::bond::Event::PeerVersion { .. }));
     assert!(event.is_some(), "a person is told of the other version");
 }
 
