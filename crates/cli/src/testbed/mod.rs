@@ -42,3 +42,140 @@ pub(crate) fn installed(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
 }
+
+#[cfg(test)]
+mod tests {
+    //! On real kernels: in namespaces of their own, skipped without root.
+
+    use super::*;
+    use crate::measure::reorder::Watch;
+    use crate::measure::tcp::{Transfer, Transport, has_mptcp};
+    use crate::measure::{interface, ping::Ping};
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::{Duration, Instant};
+
+    /// Root, or a visible note that the test did nothing.
+    macro_rules! needs_root {
+        () => {
+            if !rustix::process::geteuid().is_root() {
+                println!("skipped: needs root");
+                return;
+            }
+        };
+    }
+
+    const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+
+    fn bed(role: &str) -> (Namespace, Namespace) {
+        let near = Namespace::new(&format!("{role}-n")).unwrap();
+        let far = Namespace::new(&format!("{role}-f")).unwrap();
+        cable(
+            End { namespace: &near, device: "wire0", address: Some("10.98.0.1/24") },
+            End { namespace: &far, device: "wire0", address: Some("10.98.0.2/24") },
+        )
+        .unwrap();
+        (near, far)
+    }
+
+    fn namespaces() -> String {
+        run("ip", &["netns", "list"]).unwrap()
+    }
+
+    #[test]
+    fn a_transfer_counts_what_the_receiver_read_and_the_watch_sees_every_byte_of_it() {
+        needs_root!();
+        let (near, far) = bed("tcp");
+        let interrupt = Interrupt::install().unwrap();
+        for (port, transport) in [(5001, Transport::Tcp), (5002, Transport::Mptcp)] {
+            if transport == Transport::Mptcp && !has_mptcp(&near) {
+                println!("skipped: this kernel has no MPTCP");
+                continue;
+            }
+            // With offloads a unit is 64 kB; without, each packet is seen. Slowed, so that no packet socket overflows.
+            offloads_off(&near, "wire0").unwrap();
+            offloads_off(&far, "wire0").unwrap();
+            near.ip(&["link", "set", "wire0", "mtu", "1500"]).unwrap();
+            let before = interface::received(&far, &["wire0"]).unwrap()[0];
+            let watch = Watch::start(&far, port).unwrap();
+            let transfer = Transfer {
+                from: &near,
+                to: &far,
+                source: None,
+                target: SocketAddr::new(FAR.into(), port),
+                transport,
+                warm_up: Duration::from_millis(100),
+                duration: Duration::from_millis(400),
+            };
+            let goodput = transfer.run(&interrupt, |_| ()).unwrap();
+            let seen = watch.stop();
+            let crossed = interface::received(&far, &["wire0"]).unwrap()[0] - before;
+            assert!(goodput.bytes > 0 && goodput.bytes < goodput.total, "{goodput:?}");
+            assert!(goodput.elapsed >= Duration::from_millis(400) && goodput.elapsed < Duration::from_secs(2));
+            // What the application read crossed the cable, with at least 40 bytes of header a packet.
+            assert!(crossed > goodput.total, "{crossed} bytes crossed, {goodput:?}");
+            assert_eq!(seen.reordered, 0, "{seen:?}");
+            assert!(seen.units > 0, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_echo_comes_back_and_a_missing_host_is_no_error() {
+        needs_root!();
+        let (near, _far) = bed("ping");
+        let mut ping = Ping::new(&near, FAR).unwrap();
+        assert!(ping.once(Duration::from_secs(1)).unwrap().is_some());
+        let mut nobody = Ping::new(&near, Ipv4Addr::new(10, 98, 0, 77)).unwrap();
+        assert_eq!(nobody.once(Duration::from_millis(100)).unwrap(), None);
+        let mut no_route = Ping::new(&near, Ipv4Addr::new(192, 0, 2, 1)).unwrap();
+        assert_eq!(no_route.once(Duration::from_millis(100)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_panic_leaves_no_namespace_behind() {
+        needs_root!();
+        let name = format!("fs-{}-panic", std::process::id());
+        let caught = std::panic::catch_unwind(|| {
+            let _namespace = Namespace::new("panic").unwrap();
+            assert!(namespaces().contains("-panic"));
+            panic!("on purpose");
+        });
+        assert!(caught.is_err());
+        assert!(!namespaces().contains(&name), "{}", namespaces());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_what_runs_is_kept() {
+        needs_root!();
+        let mut gone = Command::new("true").spawn().unwrap();
+        let dead = gone.id();
+        gone.wait().unwrap();
+        let stale = format!("fs-{dead}-stale");
+        run("ip", &["netns", "add", &stale]).unwrap();
+        let mut left_over = Command::new("ip").args(["netns", "exec", &stale, "sleep", "60"]).spawn().unwrap();
+        let alive = Namespace::new("alive").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        Namespace::remove_stale();
+        assert!(!namespaces().contains(&stale));
+        assert!(namespaces().contains(alive.name()));
+        let start = Instant::now();
+        assert!(!left_over.wait().unwrap().success());
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_child_that_ignores_the_request_to_end_is_killed() {
+        needs_root!();
+        let namespace = Namespace::new("child").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 1; done"]);
+        let mut child = Process::start(&namespace, "stubborn", command, &directory.path().join("log")).unwrap();
+        let end = Instant::now() + Duration::from_secs(5);
+        while child.log() != "ready\n" && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.check().unwrap();
+        assert_eq!(child.stop(), None);
+        assert!(child.check().unwrap_err().to_string().contains("stubborn ended early"));
+    }
+}
