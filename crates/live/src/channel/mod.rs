@@ -1,0 +1,3 @@
+//! Channels: the ways by which a bond reaches its peer.
+
+pub mod memory;
