@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_counts_what_the_receiver_read_and_the_watch_sees_every_byte_of_it() {
+    fn a_transfer_counts_what_the_receiver_read_and_crossed_the_cable() {
         needs_root!();
         let (near, far) = bed("tcp");
         let interrupt = Interrupt::install().unwrap();
@@ -91,10 +91,6 @@ mod tests {
                 println!("skipped: this kernel has no MPTCP");
                 continue;
             }
-            // With offloads a unit is 64 kB; without, each packet is seen. Slowed, so that no packet socket overflows.
-            offloads_off(&near, "wire0").unwrap();
-            offloads_off(&far, "wire0").unwrap();
-            near.ip(&["link", "set", "wire0", "mtu", "1500"]).unwrap();
             let before = interface::received(&far, &["wire0"]).unwrap()[0];
             let watch = Watch::start(&far, port).unwrap();
             let transfer = Transfer {
@@ -113,9 +109,52 @@ mod tests {
             assert!(goodput.elapsed >= Duration::from_millis(400) && goodput.elapsed < Duration::from_secs(2));
             // What the application read crossed the cable, with at least 40 bytes of header a packet.
             assert!(crossed > goodput.total, "{crossed} bytes crossed, {goodput:?}");
-            assert_eq!(seen.reordered, 0, "{seen:?}");
+            // How fast a bare cable is depends on the machine; how much of it the watch keeps up with, too.
             assert!(seen.units > 0, "{seen:?}");
         }
+    }
+
+    #[test]
+    fn over_an_emulated_link_goodput_and_round_trip_are_its_own_and_the_watch_sees_every_byte() {
+        needs_root!();
+        let (near, far) = (Namespace::new("emu-n").unwrap(), Namespace::new("emu-f").unwrap());
+        let middle = Namespace::new("emu-m").unwrap();
+        for (namespace, address, port) in [(&near, "10.98.0.1/24", "left"), (&far, "10.98.0.2/24", "right")] {
+            let end = End { namespace, device: "wire0", address: Some(address) };
+            cable(end, End { namespace: &middle, device: port, address: None }).unwrap();
+            offloads_off(namespace, "wire0").unwrap();
+        }
+        let line = emulator::Line {
+            name: "line",
+            ends: ["left", "right"],
+            rate: fairspan_core::units::Rate::from_mbit(20),
+            delay: fairspan_core::units::Span::from_millis(5),
+            queue: 100_000,
+        };
+        let _emulator = emulator::start(&middle, &[line]).unwrap();
+        let interrupt = Interrupt::install().unwrap();
+        let trips = Ping::new(&near, FAR).unwrap().series(&interrupt, 5, Duration::from_millis(10)).unwrap();
+        let trip = crate::measure::median(&trips).unwrap();
+        // Never sooner than twice the delay; later only by what a busy machine adds.
+        assert!((10_000.0..30_000.0).contains(&trip), "{trips:?} us");
+
+        let watch = Watch::start(&far, 5001).unwrap();
+        let transfer = Transfer {
+            from: &near,
+            to: &far,
+            source: None,
+            target: SocketAddr::new(FAR.into(), 5001),
+            transport: Transport::Tcp,
+            warm_up: Duration::from_millis(500),
+            duration: Duration::from_millis(1500),
+        };
+        let goodput = transfer.run(&interrupt, |_| ()).unwrap();
+        let seen = watch.stop();
+        // 1448 of 1514 bytes a packet are data: 19.13 Mbit/s. More is impossible, but for a queue's worth that waited at
+        // the receiver; less is what a loaded machine and cubic after a loss leave of it.
+        assert!((13.0..=20.0).contains(&goodput.mbit()), "{goodput:?}");
+        assert_eq!(seen.reordered, 0, "{seen:?}");
+        assert!(seen.bytes >= goodput.total, "{seen:?} {goodput:?}");
     }
 
     #[test]

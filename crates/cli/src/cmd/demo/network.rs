@@ -7,9 +7,11 @@
 //!   lte   10.99.2.1 ---- lte-a   [  10 Mbit/s 40 ms ] lte-b   ---- lte   10.99.2.2
 //! ```
 
-use crate::testbed::emulator::{Emulator, Line};
+use crate::testbed::emulator::{self, Line};
 use crate::testbed::{End, Namespace, cable, offloads_off};
 use anyhow::Result;
+use fairspan_core::units::{Rate, Span};
+use fairspan_live::emulate::Emulator;
 use std::net::Ipv4Addr;
 
 /// A link of the demo, the same in both directions.
@@ -55,11 +57,10 @@ impl Network {
     /// Builds it.
     pub(crate) fn new() -> Result<Network> {
         let (near, far, middle) = (Namespace::new("near")?, Namespace::new("far")?, Namespace::new("middle")?);
-        let mut lines = Vec::new();
+        let mut ports = Vec::new();
         for (index, link) in LINKS.iter().enumerate() {
             let (near_address, far_address) = addresses(index);
-            let left = format!("{}-a", link.name);
-            let right = format!("{}-b", link.name);
+            let [left, right] = ["a", "b"].map(|side| format!("{}-{side}", link.name));
             for (namespace, address, port) in [(&near, near_address, &left), (&far, far_address, &right)] {
                 let address = format!("{address}/24");
                 cable(
@@ -68,18 +69,21 @@ impl Network {
                 )?;
                 // A wire carries packets, not 64 kB units.
                 offloads_off(namespace, link.name)?;
-                offloads_off(&middle, port)?;
             }
-            lines.push(Line {
-                name: link.name,
-                left,
-                right,
-                rate_bits: u64::from(link.rate_mbit) * 1_000_000,
-                delay_ms: u64::from(link.delay_ms),
-                queue_bytes: u64::from(link.rate_mbit) * 1_000_000 / 8 * u64::from(QUEUE_MS) / 1000,
-            });
+            ports.push([left, right]);
         }
-        let emulator = Emulator::start(&middle, &lines)?;
+        let lines: Vec<Line<'_>> = LINKS
+            .iter()
+            .zip(&ports)
+            .map(|(link, [left, right])| Line {
+                name: link.name,
+                ends: [left, right],
+                rate: Rate::from_mbit(u64::from(link.rate_mbit)),
+                delay: Span::from_millis(u64::from(link.delay_ms)),
+                queue: u64::from(link.rate_mbit) * 1_000_000 / 8 * u64::from(QUEUE_MS) / 1000,
+            })
+            .collect();
+        let emulator = emulator::start(&middle, &lines)?;
         Ok(Network { _emulator: emulator, near, far, _middle: middle })
     }
 
