@@ -7,7 +7,7 @@ use crate::testbed::{Interrupt, Namespace};
 use anyhow::{Context, Result, anyhow, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,6 @@ impl Transfer<'_> {
             .connect_timeout(&self.target.into(), CONNECT)
             .with_context(|| format!("no TCP connection to {} from namespace {}", self.target, self.from.name()))?;
         let (receiver, _) = listener.accept().context("the test transfer's connection was not accepted")?;
-        drop(listener);
         for socket in [&sender, &receiver] {
             socket.set_read_timeout(Some(PATIENCE))?;
             socket.set_write_timeout(Some(PATIENCE))?;
@@ -187,7 +186,13 @@ impl Transfer<'_> {
         };
         let socket = Socket::new(Domain::for_address(self.target), Type::STREAM, Some(protocol))?;
         socket.set_reuse_address(true)?;
-        socket.bind(&self.target.into()).with_context(|| format!("cannot listen on {}", self.target))?;
+        // On all addresses, and for as long as the transfer takes: MPTCP's further subflows come to other addresses.
+        let any: IpAddr = match self.target {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let port = self.target.port();
+        socket.bind(&SocketAddr::new(any, port).into()).with_context(|| format!("cannot listen on port {port}"))?;
         socket.listen(1)?;
         socket.set_read_timeout(Some(CONNECT))?;
         Ok(socket)

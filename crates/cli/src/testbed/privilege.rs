@@ -20,9 +20,7 @@ pub(crate) fn enter_user_namespace_if_needed(what: &str) -> Result<()> {
     let refused = |why: String| {
         NoPrivilege(format!(
             "`{what}` needs root: it makes network namespaces, virtual links and TUN interfaces. An unprivileged user \
-             namespace was tried instead, but {why}. Run it as root (`sudo`), or allow user namespaces \
-             (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or \
-             kernel.apparmor_restrict_unprivileged_userns)."
+             namespace was tried instead, but {why}. Run it as root (`sudo`)."
         ))
     };
     if std::env::var_os(ENTERED).is_some() {
@@ -39,8 +37,15 @@ pub(crate) fn enter_user_namespace_if_needed(what: &str) -> Result<()> {
         Err(error) => return Err(refused(format!("`unshare` (util-linux) cannot be run: {error}")).into()),
         Ok(output) if !output.status.success() => {
             let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-            let said = if said.is_empty() { "/dev/net/tun is missing or not writable".into() } else { said };
-            return Err(refused(format!("the kernel refused: {said}")).into());
+            return Err(refused(if said.is_empty() {
+                "this user may not write to /dev/net/tun (`chmod 666 /dev/net/tun` would allow it)".into()
+            } else {
+                format!(
+                    "the kernel refused it ({said}; see the sysctls user.max_user_namespaces, \
+                     kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns)"
+                )
+            })
+            .into());
         }
         Ok(_) => {}
     }
