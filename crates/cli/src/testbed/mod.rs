@@ -22,6 +22,7 @@ pub(crate) use process::Process;
 pub(crate) use veth::{End, cable, offloads_off};
 
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
 /// Runs `program` with `args`; its error output becomes the error.
@@ -37,10 +38,22 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// A command that is also looked for where Debian keeps administrators' programs, which users do not have on their path.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PATH", search_path());
+    command
+}
+
 /// Whether `program` is found on the search path.
 pub(crate) fn installed(program: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
+    std::env::split_paths(&search_path()).any(|directory| directory.join(program).is_file())
+}
+
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    path
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! fingerprint; its default `mssfix` keeps packets within the link.
 
 use crate::testbed::tunnel::{FAR, KeyPair, NEAR, write_private};
-use crate::testbed::{Interrupt, Namespace, Process, installed, run};
+use crate::testbed::{Interrupt, Namespace, Process, command, installed, run};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A tunnel of another project.
@@ -89,13 +88,13 @@ impl Rival {
             let device = format!("fs{}{suffix}", std::process::id());
             let socket = Path::new(SOCKETS).join(format!("{device}.sock"));
             running.sockets.push(socket.clone());
-            let mut command = Command::new(self.name());
+            let mut program = command(self.name());
             match self {
-                Rival::WireguardGo => command.args(["-f", &device]).env("LOG_LEVEL", "error"),
-                _ => command.args(["--foreground", "--disable-drop-privileges", "--threads", "1", &device]),
+                Rival::WireguardGo => program.args(["-f", &device]).env("LOG_LEVEL", "error"),
+                _ => program.args(["--foreground", "--disable-drop-privileges", "--threads", "1", &device]),
             };
             let log = directory.join(format!("{}-{suffix}.log", self.name()));
-            running.ends.push(Process::start(namespace, self.name(), command, &log)?);
+            running.ends.push(Process::start(namespace, self.name(), program, &log)?);
             let request = configuration(own, peer, endpoint)?;
             running.configure(interrupt, &socket, &request)?;
             namespace.ip(&["address", "add", &format!("{address}/24"), "dev", &device])?;
@@ -180,18 +179,18 @@ fn start_openvpn(wire: Wire<'_>, directory: &Path) -> Result<Running> {
         (wire.near, NEAR, FAR, &near, &far, vec!["--tls-client", "--nobind", "--remote"], Some(wire.far_address)),
     ];
     for (namespace, own_address, peer_address, own, peer, role, remote) in ends {
-        let mut command = Command::new("openvpn");
-        command.args(["--dev", "tun0", "--proto", "udp4", "--data-ciphers", "AES-256-GCM", "--cipher", "AES-256-GCM"]);
-        command.args(["--ifconfig", &own_address.to_string(), &peer_address.to_string()]);
-        command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
-        command.args(["--peer-fingerprint", &peer.fingerprint, "--fast-io", "--txqueuelen", "1000"]);
-        command.args(role);
+        let mut program = command("openvpn");
+        program.args(["--dev", "tun0", "--proto", "udp4", "--data-ciphers", "AES-256-GCM", "--cipher", "AES-256-GCM"]);
+        program.args(["--ifconfig", &own_address.to_string(), &peer_address.to_string()]);
+        program.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
+        program.args(["--peer-fingerprint", &peer.fingerprint, "--fast-io", "--txqueuelen", "1000"]);
+        program.args(role);
         if let Some(remote) = remote {
-            command.arg(remote.to_string());
+            program.arg(remote.to_string());
         }
-        command.arg(PORT.to_string());
+        program.arg(PORT.to_string());
         let log = directory.join(format!("openvpn-{own_address}.log"));
-        running.ends.push(Process::start(namespace, "openvpn", command, &log)?);
+        running.ends.push(Process::start(namespace, "openvpn", program, &log)?);
     }
     Ok(running)
 }

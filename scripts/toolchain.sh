@@ -1,0 +1,26 @@
+# Sourced, from the top directory: finds a Rust toolchain that is at least `rust-version` of Cargo.toml.
+#
+# One that is new enough is used as it is: rust-toolchain.toml asks for `stable`, and where rustup has a toolchain under
+# another name it would download it, so the name is passed on. Sets `rust_missing` if there is none.
+
+required=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+case ":$PATH:" in
+    *":$HOME/.cargo/bin:"*) ;;
+    *) PATH="$PATH:$HOME/.cargo/bin" ;;
+esac
+# Rivals of the benchmark that `make rivals` installed.
+PATH="$PATH:$HOME/.local/share/fairspan/rivals/bin:/usr/local/sbin:/usr/sbin:/sbin"
+export PATH
+
+rust_missing=
+found=$(cd / && cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p')
+if [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$required" "$found" | sort -V | head -n 1)" = "$required" ]; then
+    if [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null 2>&1; then
+        RUSTUP_TOOLCHAIN=$(cd / && rustup show active-toolchain 2>/dev/null | awk 'NR == 1 { print $1 }')
+        export RUSTUP_TOOLCHAIN
+        [ -n "$RUSTUP_TOOLCHAIN" ] || unset RUSTUP_TOOLCHAIN
+    fi
+else
+    rust_missing="Rust $required or newer (found: ${found:-none})"
+fi
