@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// What does not count at the start of every transfer.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// What counts of every transfer by default, in seconds.
+const DURATION: u32 = 5;
 /// Time for a measurement's last packets to leave the links: longer than their queues.
 const DRAIN: Duration = Duration::from_millis(400);
 
@@ -32,7 +34,7 @@ const DRAIN: Duration = Duration::from_millis(400);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seconds that count in each measurement, after 2 s that do not
-    #[arg(long, default_value_t = 5, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, default_value_t = DURATION, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     duration: u32,
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]

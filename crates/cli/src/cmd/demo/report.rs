@@ -185,6 +185,26 @@ mod tests {
         assert_eq!(Report::new(vec![], 0.0, 0, 0.0, None).verdict, Verdict::Fail);
     }
 
+    /// The sample is docs/demo.json, printed by the code that prints the demo's table. (tests/netns/demo.sh compares
+    /// its figures with those of the machine it runs on.) `make sample` renews both.
+    #[test]
+    fn the_readme_shows_what_the_demo_printed() {
+        const BEGIN: &str = "<!-- demo: written by `make sample` from docs/demo.json -->\n```text\n";
+        const END: &str = "```\n<!-- end of demo -->";
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let json = std::fs::read_to_string(root.join("docs/demo.json")).unwrap();
+        let report: Report = serde_json::from_str(&json).unwrap();
+        let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+        let (before, rest) = readme.split_once(BEGIN).expect("the README marks the sample");
+        let (sample, after) = rest.split_once(END).expect("the README marks the sample's end");
+        let table = report.table(crate::cmd::demo::DURATION);
+        if std::env::var_os("UPDATE_README").is_some() {
+            std::fs::write(root.join("README.md"), format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        } else {
+            assert_eq!(sample, table, "`make sample` writes the README anew");
+        }
+    }
+
     #[test]
     fn the_json_has_the_documented_keys_on_one_line() {
         let report = Report::new(vec![link("a", 60.0), link("b", 40.004)], 98.0, 0, 20.0, None);
