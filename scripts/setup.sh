@@ -33,20 +33,19 @@ fi
 if [ -n "$rust_missing" ]; then
     echo "setup: $rust_missing is needed; trying rustup" >&2
     if command -v rustup >/dev/null 2>&1; then
-        rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || failed=1
+        rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || true
+        export RUSTUP_TOOLCHAIN=stable
     else
-        (curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs \
-            | sh -s -- -y --profile minimal --component rustfmt --component clippy >&2) || failed=1
+        installer=$(mktemp)
+        if curl --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs; then
+            sh "$installer" -y --profile minimal --component rustfmt --component clippy >&2 || true
+        fi
+        rm -f "$installer"
     fi
-    if [ -n "${failed:-}" ]; then
-        echo "setup: rustup could not install it. Install $rust_missing from https://rustup.rs or your distribution," >&2
-        echo "setup: then run this again." >&2
-        exit 1
-    fi
-    unset RUSTUP_TOOLCHAIN
     . scripts/toolchain.sh
     if [ -n "$rust_missing" ]; then
-        echo "setup: the default toolchain is still too old: \`rustup default stable\` makes the new one the default" >&2
+        echo "setup: rustup could not provide it. Install $rust_missing, from https://rustup.rs or from your" >&2
+        echo "setup: distribution, or make it rustup's default (\`rustup default stable\`); then run this again." >&2
         exit 1
     fi
 fi

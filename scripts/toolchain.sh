@@ -5,17 +5,21 @@
 
 required=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-case ":$PATH:" in
-    *":$HOME/.cargo/bin:"*) ;;
-    *) PATH="$PATH:$HOME/.cargo/bin" ;;
-esac
 # Rivals of the benchmark that `make rivals` installed.
 PATH="$PATH:$HOME/.local/share/fairspan/rivals/bin:/usr/local/sbin:/usr/sbin:/sbin"
 export PATH
 
 rust_missing=
-found=$(cd / && cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p')
-if [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$required" "$found" | sort -V | head -n 1)" = "$required" ]; then
+# Outside the project, where rust-toolchain.toml has no say.
+rust_found() { (cd / && cargo --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
+new_enough() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$required" "$1" | sort -V | head -n 1)" = "$required" ]; }
+
+if ! new_enough "$(rust_found)" && [ -x "$HOME/.cargo/bin/cargo" ]; then
+    # rustup's, where the shell does not know it yet, or where the distribution's is older.
+    PATH="$HOME/.cargo/bin:$PATH"
+fi
+found=$(rust_found)
+if new_enough "$found"; then
     if [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null 2>&1; then
         RUSTUP_TOOLCHAIN=$(cd / && rustup show active-toolchain 2>/dev/null | awk 'NR == 1 { print $1 }')
         export RUSTUP_TOOLCHAIN
