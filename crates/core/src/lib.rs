@@ -10,6 +10,12 @@ extern crate alloc;
 #[cfg(any(test, doctest))]
 extern crate std;
 
+pub mod bond;
+pub mod causal;
+pub mod flow;
+pub mod ip;
 pub mod packet;
 pub mod rng;
+pub mod stripe;
 pub mod units;
+pub mod wire;

@@ -17,6 +17,16 @@ pub trait Packet {
     /// The length that counts: on a simulated packet it may exceed `bytes().len()`.
     fn size(&self) -> Bytes;
 
+    /// The memory that holding this packet costs, for the bounds on what is held. A packet in a slot of a pool gives
+    /// the slot's size here.
+    fn footprint(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Finishes a transport checksum that was left to the device, before the packet's payload is changed or split.
+    /// Nothing to do where packets always come complete.
+    fn complete_checksum(&mut self) {}
+
     /// Removes the first `n` bytes (an envelope that was read). `n` is at most `bytes().len()`.
     fn strip(&mut self, n: usize);
 

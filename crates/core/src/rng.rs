@@ -46,7 +46,8 @@ mod tests {
         assert_eq!(first, FIRST_OF_SEED_ONE);
     }
 
-    const FIRST_OF_SEED_ONE: [u64; 3] = [5_012_142_904_258_383_964, 16_880_293_574_543_983_220, 11_547_034_577_288_336_023];
+    const FIRST_OF_SEED_ONE: [u64; 3] =
+        [5_012_142_904_258_383_964, 16_880_293_574_543_983_220, 11_547_034_577_288_336_023];
 
     #[test]
     fn below_stays_below_and_reaches_every_value() {

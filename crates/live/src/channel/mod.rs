@@ -1,3 +1,5 @@
-//! Channels: the ways by which a bond reaches its peer.
+//! The channels that carry a bond.
 
+pub mod ethernet;
 pub mod memory;
+pub mod udp;

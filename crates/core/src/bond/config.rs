@@ -1,0 +1,369 @@
+//! The settings of a bond and of its channels, checked once.
+
+use crate::units::{Bytes, ChannelId, Rate, Span};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How packets are kept in order, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Order within each flow by sequence numbers per flow bucket; a loss in one flow never delays another.
+    #[default]
+    Ordered,
+    /// Quasi-FIFO by logical reception, nothing added to the packets.
+    Stripe,
+    /// Every packet on every usable channel (or the best [`Config::copies`]); the first copy is delivered, once.
+    Duplicate,
+    /// The usable channel of the best priority, in order across a switch.
+    Backup,
+    /// Delivered as they come: what a bond without resequencing does.
+    Plain,
+}
+
+impl core::fmt::Display for Mode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Mode::Ordered => "ordered",
+            Mode::Stripe => "stripe",
+            Mode::Duplicate => "duplicate",
+            Mode::Backup => "backup",
+            Mode::Plain => "plain",
+        })
+    }
+}
+
+/// Which causal discipline shares the packets among the channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Surplus round robin: byte-exact shares.
+    #[default]
+    Srr,
+    /// One packet each in turn.
+    Rr,
+    /// Packets in the closest small integer ratio of the rates.
+    Grr,
+    /// Weighted random, seeded.
+    Rfq,
+}
+
+/// What the host queue does when it is long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aqm {
+    /// Drops the packet that arrives when [`Config::queue_time`] is full.
+    #[default]
+    DropTail,
+    /// CoDel (RFC 8289): marks or drops when packets waited longer than `target` for a whole `interval`.
+    CoDel {
+        /// Acceptable standing wait; 5 ms is usual.
+        target: Span,
+        /// About the largest common round trip; 100 ms is usual.
+        interval: Span,
+    },
+}
+
+/// The settings of one channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChannelConfig {
+    /// For people. Default: empty.
+    pub name: String,
+    /// What may be sent, in bits per second of wire bytes: packet, envelope, `overhead` and `framing`. `None` (the
+    /// default): as fast as the socket takes it.
+    pub rate: Option<Rate>,
+    /// Share of the traffic where not all channels have a rate; from 1 to 1000. Default 1.
+    pub weight: u32,
+    /// Lower is better, in modes `backup` and `duplicate`. Default 0; equal ones go by channel number.
+    pub priority: u32,
+    /// The link's MTU: the largest IP packet it takes. Default 1500.
+    pub mtu: usize,
+    /// Bytes that everything below the envelope adds within `mtu`: outer IP and UDP header, encryption. Default 0.
+    pub overhead: usize,
+    /// Bytes that the link adds beyond `mtu` and that `rate` counts, as an Ethernet header does. Default 14.
+    pub framing: usize,
+    /// Bytes that may go out at once at the start of a busy period. Default: two quanta, or 1 ms at `rate` if more.
+    pub burst: Option<Bytes>,
+    /// Whether data frames of mode `stripe` have a code point of their own here ([`super::Codepoint::Raw`]), so that
+    /// they are the original packets, not one byte added. Default false.
+    pub raw: bool,
+    /// The share of the peer's sending direction, mode `stripe` only: its rate, if it differs from `rate`.
+    pub peer_rate: Option<Rate>,
+}
+
+impl Default for ChannelConfig {
+    fn default() -> ChannelConfig {
+        ChannelConfig {
+            name: String::new(),
+            rate: None,
+            weight: 1,
+            priority: 0,
+            mtu: 1500,
+            overhead: 0,
+            framing: 14,
+            burst: None,
+            raw: false,
+            peer_rate: None,
+        }
+    }
+}
+
+/// The settings of a bond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// How packets are kept in order. Default [`Mode::Ordered`]. Each direction's sender decides for its direction,
+    /// except that both ends must say `Stripe` for that mode.
+    pub mode: Mode,
+    /// Which discipline shares them. Default [`Scheduler::Srr`].
+    pub scheduler: Scheduler,
+    /// The channels that exist from the start, numbered in this order; more may join. Default none.
+    pub channels: Vec<ChannelConfig>,
+
+    /// Flow buckets of mode `ordered`, 1 to 65536; flows that share one can delay one another. Default 1024.
+    pub buckets: usize,
+    /// Longest time a packet waits behind a gap. Default 500 ms.
+    pub deadline: Span,
+    /// Most memory, in bytes, that packets waiting behind gaps may take, book-keeping included; at the bound the
+    /// oldest gap is given up. Default 54 MB: 1 Gbit/s for 300 ms in slots of 2 KiB.
+    pub hold_bytes: usize,
+
+    /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one;
+    /// what arrives later is dropped. Default 100 ms.
+    pub queue_time: Span,
+    /// Most memory, in bytes, that packets waiting for a channel may take. Default 8 MB.
+    pub queue_bytes: usize,
+    /// What the host queue does when it is long. Default [`Aqm::DropTail`].
+    pub aqm: Aqm,
+
+    /// How many channels carry each packet in mode `duplicate`; 0 (the default) means all.
+    pub copies: usize,
+
+    /// A marker follows the last packet this long after the sender fell idle. Default 2 ms.
+    pub idle_marker: Span,
+    /// Traffic counts as flowing this long after a packet. Default 2 s.
+    pub active_for: Span,
+    /// Heartbeats on each channel while traffic flows. Default 100 ms.
+    pub heartbeat: Span,
+    /// Heartbeats on each channel otherwise. Default 5 s; with the 74 bytes that UDP over IPv4 and encryption make
+    /// of one, 1.3 MB a day and direction.
+    pub heartbeat_idle: Span,
+    /// Silence after which a channel counts as down while traffic flows. Default 1 s.
+    pub dead_after: Span,
+    /// Silence after which a channel counts as down otherwise. Default 16 s.
+    pub dead_after_idle: Span,
+    /// A channel whose socket takes nothing for this long is left out until it does. Default 100 ms.
+    pub stall_after: Span,
+    /// How often the round trip is measured on each channel while traffic flows. Default 1 s.
+    pub echo_interval: Span,
+
+    /// Whether each channel's path MTU is probed (RFC 8899). Default true.
+    pub probe_mtu: bool,
+    /// Whether the TCP maximum segment size is held to what fits, both ways. Default true.
+    pub clamp_mss: bool,
+    /// Whether the outer header carries the packet's DSCP. Default true.
+    pub copy_dscp: bool,
+    /// Source of ICMP errors to the host over IPv4. Default: the destination of the packet that was too big.
+    pub icmp_source_v4: Option<[u8; 4]>,
+    /// Source of ICMP errors to the host over IPv6. Default as for IPv4.
+    pub icmp_source_v6: Option<[u8; 16]>,
+    /// Most ICMP errors to the host in a second. Default 100.
+    pub icmp_rate: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            mode: Mode::Ordered,
+            scheduler: Scheduler::Srr,
+            channels: Vec::new(),
+            buckets: 1024,
+            deadline: Span::from_millis(500),
+            hold_bytes: 54_000_000,
+            queue_time: Span::from_millis(100),
+            queue_bytes: 8_000_000,
+            aqm: Aqm::DropTail,
+            copies: 0,
+            idle_marker: Span::from_millis(2),
+            active_for: Span::from_secs(2),
+            heartbeat: Span::from_millis(100),
+            heartbeat_idle: Span::from_secs(5),
+            dead_after: Span::from_secs(1),
+            dead_after_idle: Span::from_secs(16),
+            stall_after: Span::from_millis(100),
+            echo_interval: Span::from_secs(1),
+            probe_mtu: true,
+            clamp_mss: true,
+            copy_dscp: true,
+            icmp_source_v4: None,
+            icmp_source_v6: None,
+            icmp_rate: 100,
+        }
+    }
+}
+
+/// Which setting cannot work, and what would.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A number outside its range.
+    #[error("{setting} is {value}; it must be from {least} to {most}")]
+    Range {
+        /// The setting's name.
+        setting: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least that works.
+        least: u64,
+        /// The most that works.
+        most: u64,
+    },
+    /// Two settings that do not fit together.
+    #[error("{setting} ({value}) must be greater than {other} ({bound})")]
+    Order {
+        /// The setting's name.
+        setting: &'static str,
+        /// What it is.
+        value: u64,
+        /// The setting it is compared with.
+        other: &'static str,
+        /// What that is.
+        bound: u64,
+    },
+    /// A channel's setting outside its range.
+    #[error("channel {channel}: {setting} is {value}; it must be from {least} to {most}")]
+    Channel {
+        /// Which channel.
+        channel: ChannelId,
+        /// The setting's name.
+        setting: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least that works.
+        least: u64,
+        /// The most that works.
+        most: u64,
+    },
+    /// Settings that this mode does not support.
+    #[error("mode {mode:?} does not work with {with}; {instead}")]
+    Unsupported {
+        /// The mode.
+        mode: Mode,
+        /// What it does not work with.
+        with: &'static str,
+        /// What would work.
+        instead: &'static str,
+    },
+}
+
+fn range(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(ConfigError::Range { setting, value, least, most }) }
+}
+
+fn before(other: &'static str, bound: Span, setting: &'static str, value: Span) -> Result<(), ConfigError> {
+    if bound < value {
+        return Ok(());
+    }
+    Err(ConfigError::Order { setting, value: value.as_nanos(), other, bound: bound.as_nanos() })
+}
+
+impl ChannelConfig {
+    /// Checks the settings of channel `id`.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work, and its range.
+    pub fn validate(&self, id: ChannelId) -> Result<(), ConfigError> {
+        let check = |setting, value: usize, least: u64, most: u64| {
+            let value = value as u64;
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(ConfigError::Channel { channel: id, setting, value, least, most })
+        };
+        check("number", id.index(), 0, ChannelId::LIMIT as u64 - 1)?;
+        check("mtu", self.mtu, 128, 65_535)?;
+        check("overhead", self.overhead, 0, self.mtu as u64 - 96)?;
+        check("framing", self.framing, 0, 256)?;
+        check("weight", self.weight as usize, 1, 1000)?;
+        for (setting, rate) in [("rate", self.rate), ("peer_rate", self.peer_rate)] {
+            if let Some(rate) = rate {
+                check(setting, rate.as_bits_per_sec() as usize, 1_000, 1_000_000_000_000)?;
+            }
+        }
+        if let Some(burst) = self.burst {
+            check("burst", burst.as_u64() as usize, self.mtu as u64 + self.framing as u64, 1 << 30)?;
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Checks all settings.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work, and what would.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        range("channels", self.channels.len() as u64, 0, ChannelId::LIMIT as u64)?;
+        range("buckets", self.buckets as u64, 1, 1 << 16)?;
+        range("hold_bytes", self.hold_bytes as u64, 1 << 17, 1 << 36)?;
+        range("queue_bytes", self.queue_bytes as u64, 1 << 17, 1 << 36)?;
+        range("copies", self.copies as u64, 0, ChannelId::LIMIT as u64)?;
+        for (setting, span, least, most) in [
+            ("deadline", self.deadline, Span::from_millis(1), Span::from_secs(60)),
+            ("queue_time", self.queue_time, Span::from_millis(1), Span::from_secs(10)),
+            ("idle_marker", self.idle_marker, Span::ZERO, Span::from_secs(1)),
+            ("active_for", self.active_for, Span::from_millis(10), Span::from_secs(3600)),
+            ("heartbeat", self.heartbeat, Span::from_millis(1), Span::from_secs(60)),
+            ("heartbeat_idle", self.heartbeat_idle, Span::from_millis(1), Span::from_secs(3600)),
+            ("stall_after", self.stall_after, Span::from_millis(1), Span::from_secs(60)),
+            ("echo_interval", self.echo_interval, Span::from_millis(10), Span::from_secs(3600)),
+        ] {
+            range(setting, span.as_nanos(), least.as_nanos(), most.as_nanos())?;
+        }
+        before("heartbeat", self.heartbeat.times(2), "dead_after", self.dead_after)?;
+        before("heartbeat_idle", self.heartbeat_idle.times(2), "dead_after_idle", self.dead_after_idle)?;
+        if let Aqm::CoDel { target, interval } = self.aqm {
+            before("aqm target", target, "aqm interval", interval)?;
+        }
+        if self.mode == Mode::Stripe && self.scheduler != Scheduler::Srr {
+            return Err(ConfigError::Unsupported {
+                mode: self.mode,
+                with: "another scheduler than srr",
+                instead: "use scheduler srr",
+            });
+        }
+        for (n, channel) in self.channels.iter().enumerate() {
+            channel.validate(ChannelId(n as u8))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    #[test]
+    fn the_defaults_are_valid_and_bound_memory_below_64_megabytes() {
+        let config = Config::default();
+        config.validate().unwrap();
+        assert!(config.hold_bytes + config.queue_bytes < 64_000_000);
+        ChannelConfig::default().validate(ChannelId(0)).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named_with_what_would_be_right() {
+        let mut config = Config { buckets: 0, ..Config::default() };
+        assert_eq!(config.validate().unwrap_err().to_string(), "buckets is 0; it must be from 1 to 65536");
+        config.buckets = 1;
+        config.dead_after = Span::from_millis(150);
+        let text = config.validate().unwrap_err().to_string();
+        assert!(text.contains("dead_after") && text.contains("heartbeat"), "{text}");
+        config.dead_after = Span::from_secs(1);
+        config.channels = vec![ChannelConfig::default(), ChannelConfig { mtu: 10, ..ChannelConfig::default() }];
+        assert_eq!(config.validate().unwrap_err().to_string(), "channel 1: mtu is 10; it must be from 128 to 65535");
+        config.channels.clear();
+        (config.mode, config.scheduler) = (Mode::Stripe, Scheduler::Rr);
+        assert!(config.validate().unwrap_err().to_string().contains("use scheduler srr"));
+    }
+}

@@ -1,0 +1,260 @@
+//! What a bond tells its driver: events when something changes, counters always.
+
+use crate::units::{ChannelId, Span, Time};
+use crate::wire::envelope::EnvelopeError;
+
+/// The state of a link, as the driver sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Frames can be sent and received.
+    Up,
+    /// They cannot, for now.
+    Down,
+    /// The channel has left the bond.
+    Removed,
+}
+
+/// What the driver, or a later release's measurement, found out about a channel. Absent values change nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelReport {
+    /// The largest IP packet that the path takes (a socket said "message too long", or ICMP did).
+    pub path_mtu: Option<usize>,
+    /// What the channel can carry; replaces the configured rate, at an agreed round in mode `stripe`.
+    pub rate: Option<crate::units::Rate>,
+    /// The round trip.
+    pub rtt: Option<Span>,
+}
+
+/// Why a channel stopped or started being used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The driver said so.
+    Link,
+    /// Nothing arrived for too long, or something did again.
+    Silence,
+    /// The peer hears nothing on it, or does again.
+    PeerNotice,
+    /// The socket took nothing for too long, or does again.
+    Stalled,
+}
+
+/// A change worth a line in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Data is sent on this channel from now on.
+    ChannelUp {
+        /// Which.
+        channel: ChannelId,
+        /// Why.
+        reason: Reason,
+    },
+    /// No data is sent on this channel from now on.
+    ChannelDown {
+        /// Which.
+        channel: ChannelId,
+        /// Why.
+        reason: Reason,
+    },
+    /// What fits all active channels changed: set the interface's MTU to this.
+    Mtu {
+        /// Bytes of the largest IP packet.
+        mtu: usize,
+    },
+    /// A channel's path MTU was found or changed.
+    PathMtu {
+        /// Which channel.
+        channel: ChannelId,
+        /// Bytes of the largest IP packet that the path takes.
+        mtu: usize,
+    },
+    /// The peer started anew: its packets are ordered from scratch.
+    PeerRestarted {
+        /// Its new epoch.
+        epoch: u32,
+    },
+    /// The first frame of a peer that speaks another version; more are only counted.
+    PeerVersion {
+        /// Which channel it came on.
+        channel: ChannelId,
+        /// What it speaks.
+        theirs: u8,
+    },
+}
+
+/// Why [`super::Bond::poll_timeout`] wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimerName {
+    /// The selected channel may send again.
+    Pacing,
+    /// A packet waited behind a gap long enough.
+    Deadline,
+    /// A marker or heartbeat is due.
+    Heartbeat,
+    /// A channel's silence becomes too long.
+    Liveness,
+    /// A socket that takes nothing becomes a stalled channel.
+    Stall,
+    /// A round trip is to be measured.
+    Echo,
+    /// A path MTU probe is due or lost.
+    Probe,
+    /// The stripe wants to send a marker.
+    Stripe,
+}
+
+/// Counters of one channel, from the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelStats {
+    /// Data frames sent.
+    pub sent_packets: u64,
+    /// Wire bytes of them: packet, envelope, overhead and framing.
+    pub sent_bytes: u64,
+    /// Control frames sent.
+    pub sent_control: u64,
+    /// Valid data frames received.
+    pub received_packets: u64,
+    /// Bytes of them, envelope included.
+    pub received_bytes: u64,
+    /// Valid control frames received.
+    pub received_control: u64,
+    /// Frames that were not valid.
+    pub received_invalid: u64,
+    /// The round trip, smoothed (RFC 6298), once measured.
+    pub rtt: Option<Span>,
+    /// The path MTU, once probed or reported.
+    pub path_mtu: Option<usize>,
+    /// Whether data is sent on it.
+    pub usable: bool,
+    /// When the last valid frame arrived.
+    pub last_heard: Option<Time>,
+}
+
+impl ChannelStats {
+    /// Every counter with its name, in a fixed order.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("sent_packets", self.sent_packets),
+            ("sent_bytes", self.sent_bytes),
+            ("sent_control", self.sent_control),
+            ("received_packets", self.received_packets),
+            ("received_bytes", self.received_bytes),
+            ("received_control", self.received_control),
+            ("received_invalid", self.received_invalid),
+        ]
+        .into_iter()
+    }
+}
+
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Every counter with its name, in a fixed order.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of the bond, from the start. Each drop has its reason.
+    Stats {
+        /// Packets taken from the host.
+        host_packets,
+        /// Bytes of them.
+        host_bytes,
+        /// From the host: not an IP packet.
+        host_not_ip,
+        /// From the host: too big and not to be fragmented; answered with an ICMP error where that is allowed.
+        host_too_big,
+        /// ICMP errors delivered to the host.
+        icmp_sent,
+        /// ICMP errors that were due and were held back: by the rate limit, or not allowed for this packet.
+        icmp_withheld,
+        /// Packets that were fragmented.
+        fragmented,
+        /// From the host: no room in the host queue.
+        queue_full,
+        /// From the host: dropped by CoDel.
+        codel_dropped,
+        /// Marked "congestion experienced" by CoDel instead of dropped.
+        codel_marked,
+        /// From the host: no usable channel for too long.
+        no_channel,
+        /// TCP SYNs whose maximum segment size was lowered.
+        mss_clamped,
+        /// Copies that mode `duplicate` left out because their channel was full or memory was refused.
+        copies_skipped,
+        /// Packets delivered to the host.
+        delivered_packets,
+        /// Bytes of them.
+        delivered_bytes,
+        /// Packets that waited behind a gap.
+        held_packets,
+        /// Gaps given up because every channel had passed them.
+        gaps_passed,
+        /// Gaps given up at the deadline.
+        gaps_deadline,
+        /// Gaps given up because memory was needed.
+        gaps_memory,
+        /// Gaps given up because the sequence jumped too far ahead.
+        gaps_jumped,
+        /// Sequence numbers that were given up.
+        packets_missing,
+        /// From a channel: came after its gap had been given up.
+        late,
+        /// From a channel: a second copy.
+        duplicates,
+        /// From a channel: behind the window in which copies are recognised.
+        beyond_window,
+        /// From a channel: sent before the peer restarted.
+        stale_epoch,
+        /// From a channel that has not joined the bond.
+        unknown_channel,
+        /// From a channel: envelope cut short.
+        bad_truncated,
+        /// From a channel: another version.
+        bad_version,
+        /// From a channel: unknown kind.
+        bad_kind,
+        /// From a channel: a control message with another channel's number, or one that cannot exist.
+        bad_channel,
+        /// From a channel: any other malformed control message.
+        bad_control,
+        /// From a channel: not an IP packet within.
+        bad_packet,
+        /// From a channel: a data frame of mode `stripe`, which is not set here.
+        unexpected_stripe,
+        /// From a channel: congestion experienced on a packet that cannot say so (RFC 6040): dropped.
+        ecn_dropped,
+        /// From a channel: an outer ECN field that a compliant tunnel does not produce.
+        ecn_odd,
+        /// The peer started anew.
+        peer_restarts,
+        /// Control messages that found their queue full.
+        control_dropped,
+        /// Packets that memory was refused for.
+        memory_refused,
+    }
+}
+
+impl Stats {
+    pub(super) fn on_bad_envelope(&mut self, error: &EnvelopeError) {
+        match error {
+            EnvelopeError::Truncated { .. } => self.bad_truncated += 1,
+            EnvelopeError::Version { .. } => self.bad_version += 1,
+            EnvelopeError::Kind { .. } => self.bad_kind += 1,
+            EnvelopeError::Channel { .. } => self.bad_channel += 1,
+            EnvelopeError::ProbeSize { .. } => self.bad_control += 1,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! From the host into the queue: what is checked and changed before a channel is chosen.
+
+use super::Bond;
+use super::queue::Queued;
+use crate::ip::{Header, Version, fragment, icmp, mss};
+use crate::packet::Packet;
+use crate::units::Time;
+
+/// Bytes in the queue above which the host is asked to wait, where channels without a rate set the pace.
+const BACK_PRESSURE: usize = 256 * 1024;
+
+impl<P: Packet> Bond<P> {
+    /// Takes an IP packet from the host.
+    pub fn handle_host(&mut self, now: Time, mut packet: P) {
+        let size = packet.size().as_u64() as usize;
+        let header = match Header::parse(packet.bytes(), size) {
+            Ok(header) if header.total <= size => header,
+            _ => {
+                self.stats.host_not_ip += 1;
+                return;
+            }
+        };
+        self.stats.host_packets += 1;
+        self.stats.host_bytes += size as u64;
+        self.on_traffic(now);
+        if header.total < packet.bytes().len() {
+            packet.truncate(header.total);
+        }
+        if header.total > self.mtu {
+            self.on_too_big(now, &header, packet);
+            return;
+        }
+        if self.config.clamp_mss && mss::is_syn(&header, packet.bytes()) {
+            self.clamp(&header, &mut packet);
+        }
+        self.enqueue(now, &header, packet);
+    }
+
+    /// Whether the driver should read more packets from the host. `false`: the queue is long enough.
+    pub fn wants_host(&self) -> bool {
+        match self.queue_limit {
+            // Paced: what is too much is dropped here, early, instead of standing in the interface's queue.
+            Some(_) => self.queue.memory() < self.config.queue_bytes,
+            None => self.queue.bytes() < BACK_PRESSURE.min(self.config.queue_bytes / 2),
+        }
+    }
+
+    /// Lowers the maximum segment size in a SYN. Its checksum is made complete first.
+    pub(super) fn clamp(&mut self, header: &Header, packet: &mut P) {
+        packet.complete_checksum();
+        if mss::clamp(header, packet.bytes_mut(), self.mtu) {
+            self.stats.mss_clamped += 1;
+        }
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Time, header: &Header, packet: P) {
+        let size = packet.size().as_u64() as usize;
+        let memory = self.queue.memory() + packet.footprint() + size_of::<Queued<P>>();
+        let too_long = self.queue_limit.is_some_and(|limit| self.queue.bytes() + size > limit);
+        if too_long || memory > self.config.queue_bytes {
+            if self.share.is_some() {
+                self.stats.queue_full += 1;
+            } else {
+                self.stats.no_channel += 1;
+            }
+            return;
+        }
+        let bucket = self.hash.bucket(header, packet.bytes());
+        let six = header.version == Version::V6;
+        self.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now });
+    }
+
+    fn on_too_big(&mut self, now: Time, header: &Header, mut packet: P) {
+        if fragment::allowed(header, packet.bytes()) {
+            packet.complete_checksum();
+            let mut refused = 0;
+            let mtu = self.mtu;
+            let done = fragment::split(header, packet.bytes(), mtu, |bytes| match P::from_bytes(bytes) {
+                Some(part) => {
+                    if let Ok(header) = Header::parse(part.bytes(), bytes.len()) {
+                        self.enqueue(now, &header, part);
+                    }
+                }
+                None => refused += 1,
+            });
+            self.stats.memory_refused += refused;
+            if done {
+                self.stats.fragmented += 1;
+                return;
+            }
+        }
+        self.stats.host_too_big += 1;
+        let (v4, v6) = (self.config.icmp_source_v4, self.config.icmp_source_v6);
+        let answer = icmp::too_big(header, packet.bytes(), self.mtu, v4, v6);
+        match answer {
+            Some(answer) if self.config.icmp_rate > 0 && self.icmp.ready_at() <= now => {
+                self.icmp.on_sent(now, 1_000);
+                match P::from_bytes(&answer) {
+                    Some(answer) => {
+                        self.stats.icmp_sent += 1;
+                        self.ordered.push(answer);
+                    }
+                    None => self.stats.memory_refused += 1,
+                }
+            }
+            _ => self.stats.icmp_withheld += 1,
+        }
+    }
+}

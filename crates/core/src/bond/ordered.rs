@@ -1,0 +1,510 @@
+//! Order within each flow: the receiver of modes `ordered` and `backup`.
+//!
+//! What it is: every packet carries the number of its flow bucket, its sequence number there, and its number in the
+//! bond. A packet that is next in its bucket is delivered at once; one behind a gap waits. The gap is given up when
+//! every channel that carries data has passed it: a channel has passed when it brought a packet, or a marker's high
+//! water, numbered no lower than the packet behind the gap. At latest it is given up when that packet has waited for
+//! the deadline, or when memory is needed. What arrives behind a given-up gap is late, and dropped, so no flow is ever
+//! delivered out of order; and a gap holds up its own bucket only.
+//!
+//! Source: our own; the rule "missing below the least sequence number over all links is lost" is RFC 1990 section 4.1.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | next expected of a bucket | `Bucket::next` |
+//! | first packet behind the gap | `Bucket::first`, its bond number is the bucket's key in `waiting` |
+//! | H_c, channel c's high water | `high[c]` |
+//! | min H_c over the channels that carry data | `passed` |
+//!
+//! Cost: in order O(1), no allocation. Behind a gap O(1) for the ring, O(log buckets) when the first packet behind the
+//! gap changes, O(channels) when the slowest channel moves. Memory: `limit` bytes in all, over packets, slots and
+//! rings; a bucket's ring reaches at most [`Ordered::AHEAD`] numbers ahead.
+//!
+//! Invariants: delivered numbers of a bucket rise strictly within an epoch; a held packet is in the ring of its
+//! bucket, strictly ahead of `next`; `used` is at most `limit` between calls.
+
+use super::event::Stats;
+use super::waiting::Waiting;
+use crate::packet::Packet;
+use crate::units::{ChannelId, Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::size_of;
+
+/// No slot.
+const NIL: u32 = u32::MAX;
+/// The first ring of a bucket.
+const SMALLEST_RING: usize = 64;
+/// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
+const LOOK_BACK: u32 = 256;
+
+#[derive(Debug)]
+struct Bucket {
+    /// The number that is delivered next.
+    next: u32,
+    /// The lowest number held; meaningless while `count` is 0.
+    first: u32,
+    /// How many are held.
+    count: u32,
+    /// False until a packet shows where a peer that ran before us is.
+    known: bool,
+    /// Slots of held packets at `number % ring.len()`; empty or a power of two long.
+    ring: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Held<P> {
+    packet: Option<P>,
+    bond: u64,
+    arrival: Time,
+    cost: usize,
+    bucket: u32,
+    number: u32,
+    /// Neighbours in order of arrival; `newer` also links free slots.
+    older: u32,
+    newer: u32,
+}
+
+/// Why a gap was given up.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Passed,
+    Deadline,
+    Memory,
+    Jump,
+}
+
+/// The receiver's state.
+#[derive(Debug)]
+pub(super) struct Ordered<P> {
+    deadline: Span,
+    limit: usize,
+    used: usize,
+    buckets: Vec<Bucket>,
+    /// What `known` is in a bucket that comes into being.
+    from_start: bool,
+    slots: Vec<Held<P>>,
+    free: u32,
+    oldest: u32,
+    newest: u32,
+    waiting: Waiting,
+    high: [u64; ChannelId::LIMIT],
+    wait_for: u64,
+    passed: u64,
+    /// The highest bond number seen, unwrapped to 64 bits; 0 before the first.
+    top: u64,
+    out: VecDeque<P>,
+}
+
+impl<P: Packet> Ordered<P> {
+    /// How many numbers ahead of the next one a bucket can hold.
+    pub(super) const AHEAD: u32 = 1 << 16;
+
+    /// The state before the first packet. `limit` bounds the memory, `deadline` the wait. There are `buckets` buckets
+    /// to begin with, and more as the peer names them.
+    pub(super) fn new(buckets: usize, limit: usize, deadline: Span) -> Ordered<P> {
+        let mut ordered = Ordered {
+            deadline,
+            limit,
+            used: 0,
+            buckets: Vec::new(),
+            from_start: false,
+            slots: Vec::new(),
+            free: NIL,
+            oldest: NIL,
+            newest: NIL,
+            waiting: Waiting::new(),
+            high: [0; ChannelId::LIMIT],
+            wait_for: 0,
+            passed: u64::MAX,
+            top: 0,
+            out: VecDeque::with_capacity(64),
+        };
+        ordered.extend(buckets);
+        ordered
+    }
+
+    fn extend(&mut self, buckets: usize) {
+        let known = self.from_start;
+        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Vec::new() });
+        self.waiting.extend(buckets);
+    }
+
+    /// A packet that needs no order.
+    #[inline]
+    pub(super) fn push(&mut self, packet: P) {
+        self.out.push_back(packet);
+    }
+
+    /// Memory in use, in bytes.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The next packet for the host.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<P> {
+        self.out.pop_front()
+    }
+
+    /// When the oldest held packet has waited long enough.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        self.slots.get(self.oldest as usize).map(|held| held.arrival + self.deadline)
+    }
+
+    /// Forgets all sequence numbers: the peer started anew. What is held is delivered first. `from_start`: the
+    /// peer's first packets are still to come; otherwise it may be in the middle.
+    pub(super) fn reset(&mut self, from_start: bool, stats: &mut Stats) {
+        while let Some(held) = self.slots.get(self.oldest as usize) {
+            let bucket = held.bucket;
+            let last = self.last_held(bucket);
+            self.give_up(bucket, last.wrapping_add(1), Why::Passed, stats);
+        }
+        self.from_start = from_start;
+        for bucket in &mut self.buckets {
+            bucket.next = 0;
+            bucket.known = from_start;
+        }
+        self.high = [0; ChannelId::LIMIT];
+        self.top = 0;
+        self.refresh_passed();
+    }
+
+    /// Sets the channels that carry data: the ones that a gap waits for.
+    pub(super) fn wait_for(&mut self, channels: u64, stats: &mut Stats) {
+        if channels != self.wait_for {
+            self.wait_for = channels;
+            self.refresh_passed();
+            self.release(stats);
+        }
+    }
+
+    /// A packet arrived on `channel`: number `number` of `bucket`, `bond` of the bond.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        bucket: u16,
+        number: u32,
+        bond: u32,
+        packet: P,
+        stats: &mut Stats,
+    ) {
+        let bond = self.unwrap(bond);
+        if usize::from(bucket) >= self.buckets.len() {
+            self.extend((usize::from(bucket) + 1).next_power_of_two());
+        }
+        let b = &mut self.buckets[usize::from(bucket)];
+        if b.next == number && b.count == 0 && b.known {
+            b.next = number.wrapping_add(1);
+            self.out.push_back(packet);
+        } else {
+            self.handle_other(now, u32::from(bucket), number, bond, packet, stats);
+        }
+        self.on_high(channel, bond, stats);
+    }
+
+    /// A marker arrived on `channel`: all that uses it up to number `high` of the bond was sent before.
+    pub(super) fn on_marker(&mut self, channel: ChannelId, high: u32, stats: &mut Stats) {
+        let high = self.unwrap(high);
+        self.on_high(channel, high, stats);
+    }
+
+    /// Gives up the gaps in front of packets that waited for the deadline.
+    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
+        while let Some(held) = self.slots.get(self.oldest as usize) {
+            if held.arrival + self.deadline > now {
+                break;
+            }
+            let (bucket, number) = (held.bucket, held.number);
+            self.give_up(bucket, number, Why::Deadline, stats);
+        }
+    }
+
+    /// The 64-bit number whose low half is `bond`, next to the highest seen.
+    #[inline]
+    fn unwrap(&mut self, bond: u32) -> u64 {
+        if self.top == 0 {
+            self.top = 1 << 32 | u64::from(bond);
+            return self.top;
+        }
+        let ahead = bond.wrapping_sub(self.top as u32) as i32;
+        let full = self.top.wrapping_add_signed(i64::from(ahead));
+        self.top = self.top.max(full);
+        full
+    }
+
+    #[inline]
+    fn on_high(&mut self, channel: ChannelId, bond: u64, stats: &mut Stats) {
+        let Some(high) = self.high.get_mut(channel.index()) else { return };
+        let old = *high;
+        if bond <= old {
+            return;
+        }
+        *high = bond;
+        // Nothing waits, or another channel is the slowest: then `passed` stands.
+        if self.oldest != NIL && (old <= self.passed || self.passed == u64::MAX) {
+            self.refresh_passed();
+            self.release(stats);
+        }
+    }
+
+    fn refresh_passed(&mut self) {
+        let mut rest = self.wait_for;
+        let mut least = u64::MAX;
+        while rest != 0 {
+            least = least.min(self.high[rest.trailing_zeros() as usize]);
+            rest &= rest - 1;
+        }
+        self.passed = least;
+    }
+
+    /// Gives up every gap that all channels have passed.
+    fn release(&mut self, stats: &mut Stats) {
+        while let Some((bond, bucket)) = self.waiting.first() {
+            if bond > self.passed {
+                break;
+            }
+            let first = self.buckets[bucket as usize].first;
+            self.give_up(bucket, first, Why::Passed, stats);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn handle_other(&mut self, now: Time, bucket: u32, number: u32, bond: u64, packet: P, stats: &mut Stats) {
+        let b = &mut self.buckets[bucket as usize];
+        if !b.known {
+            b.known = true;
+            b.next = number.wrapping_sub(number.min(LOOK_BACK));
+        }
+        if (number.wrapping_sub(b.next) as i32) < 0 {
+            stats.late += 1;
+            return;
+        }
+        if number.wrapping_sub(b.next) >= Self::AHEAD {
+            let next = number.wrapping_sub(Self::AHEAD - 1);
+            self.give_up(bucket, next, Why::Jump, stats);
+        }
+        if self.buckets[bucket as usize].next == number {
+            self.out.push_back(packet);
+            self.buckets[bucket as usize].next = number.wrapping_add(1);
+            self.drain(bucket);
+            return;
+        }
+        let ring = &self.buckets[bucket as usize].ring;
+        if !ring.is_empty() && number.wrapping_sub(self.buckets[bucket as usize].next) < ring.len() as u32 {
+            let slot = ring[number as usize & (ring.len() - 1)];
+            if slot != NIL {
+                stats.duplicates += 1;
+                return;
+            }
+        }
+        // A slot's vector may have doubled just now, hence twice its size.
+        let cost = packet.footprint() + 2 * size_of::<Held<P>>();
+        self.hold(now, bucket, number, bond, packet, cost, stats);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn hold(&mut self, now: Time, bucket: u32, number: u32, bond: u64, packet: P, cost: usize, stats: &mut Stats) {
+        loop {
+            let b = &self.buckets[bucket as usize];
+            let ahead = number.wrapping_sub(b.next);
+            if ahead as i32 <= 0 || self.limit < cost {
+                // Making room gave up the gap in front of this packet, or it alone is beyond the bound.
+                if ahead as i32 >= 0 {
+                    self.give_up(bucket, number, Why::Memory, stats);
+                    self.out.push_back(packet);
+                    self.buckets[bucket as usize].next = number.wrapping_add(1);
+                    self.drain(bucket);
+                } else {
+                    stats.late += 1;
+                }
+                return;
+            }
+            let wanted = (ahead as usize + 1).next_power_of_two().max(SMALLEST_RING);
+            let growth = wanted.saturating_sub(b.ring.len()) * size_of::<u32>();
+            // While it grows, the old ring is still there.
+            let passing = if growth > 0 { b.ring.len() * size_of::<u32>() } else { 0 };
+            if self.used + cost + growth + passing <= self.limit {
+                if growth > 0 {
+                    self.grow(bucket, wanted);
+                }
+                break;
+            }
+            if !self.release_rings(bucket) && !self.give_up_oldest(stats) {
+                // Nothing is held: only this ring is too large for the bound. Let go of what is in front.
+                self.give_up(bucket, number, Why::Memory, stats);
+            }
+        }
+        let slot = self.new_slot(Held {
+            packet: Some(packet),
+            bond,
+            arrival: now,
+            cost,
+            bucket,
+            number,
+            older: self.newest,
+            newer: NIL,
+        });
+        match self.slots.get_mut(self.newest as usize) {
+            Some(held) => held.newer = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+        self.used += cost;
+        stats.held_packets += 1;
+        let b = &mut self.buckets[bucket as usize];
+        let mask = b.ring.len() - 1;
+        b.ring[number as usize & mask] = slot;
+        let becomes_first = b.count == 0 || (number.wrapping_sub(b.first) as i32) < 0;
+        b.count += 1;
+        if becomes_first {
+            b.first = number;
+            self.waiting.set(bucket, bond);
+            if self.newest == self.oldest {
+                self.refresh_passed();
+            }
+            self.release(stats);
+        }
+    }
+
+    fn new_slot(&mut self, held: Held<P>) -> u32 {
+        if let Some(slot) = self.slots.get_mut(self.free as usize) {
+            let at = self.free;
+            self.free = slot.newer;
+            *slot = held;
+            return at;
+        }
+        self.slots.push(held);
+        self.slots.len() as u32 - 1
+    }
+
+    /// Gives `bucket` a ring of `length` slots, a power of two above the old length.
+    fn grow(&mut self, bucket: u32, length: usize) {
+        let b = &mut self.buckets[bucket as usize];
+        let old = core::mem::replace(&mut b.ring, vec![NIL; length]);
+        self.used += (length - old.len()) * size_of::<u32>();
+        for slot in old {
+            if let Some(held) = self.slots.get(slot as usize) {
+                b.ring[held.number as usize & (length - 1)] = slot;
+            }
+        }
+    }
+
+    /// Frees the rings of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
+    fn release_rings(&mut self, keep: u32) -> bool {
+        let before = self.used;
+        for (n, b) in self.buckets.iter_mut().enumerate() {
+            if b.count == 0 && n as u32 != keep {
+                self.used -= b.ring.len() * size_of::<u32>();
+                b.ring = Vec::new();
+            }
+        }
+        self.used < before
+    }
+
+    fn give_up_oldest(&mut self, stats: &mut Stats) -> bool {
+        let Some(held) = self.slots.get(self.oldest as usize) else { return false };
+        let (bucket, number) = (held.bucket, held.number);
+        self.give_up(bucket, number, Why::Memory, stats);
+        true
+    }
+
+    /// Moves `bucket` on so that `next` is what it expects, delivering what it holds before that, and what follows.
+    fn give_up(&mut self, bucket: u32, next: u32, why: Why, stats: &mut Stats) {
+        let b = &self.buckets[bucket as usize];
+        let mut missing = next.wrapping_sub(b.next);
+        if missing as i32 <= 0 {
+            return;
+        }
+        // What is held lies within one ring's length of the old `next`.
+        let mut number = b.next;
+        let mut rest = missing.min(b.ring.len() as u32);
+        while rest > 0 && self.buckets[bucket as usize].count > 0 {
+            missing -= u32::from(self.take(bucket, number));
+            number = number.wrapping_add(1);
+            rest -= 1;
+        }
+        match why {
+            Why::Passed => stats.gaps_passed += 1,
+            Why::Deadline => stats.gaps_deadline += 1,
+            Why::Memory => stats.gaps_memory += 1,
+            Why::Jump => stats.gaps_jumped += 1,
+        }
+        stats.packets_missing += u64::from(missing);
+        self.buckets[bucket as usize].next = next;
+        self.drain(bucket);
+    }
+
+    /// Delivers what is held from `next` on without a gap, and finds the first packet behind the next gap.
+    fn drain(&mut self, bucket: u32) {
+        let before = self.buckets[bucket as usize].count;
+        while self.buckets[bucket as usize].count > 0 {
+            let next = self.buckets[bucket as usize].next;
+            if !self.take(bucket, next) {
+                break;
+            }
+            self.buckets[bucket as usize].next = next.wrapping_add(1);
+        }
+        let b = &mut self.buckets[bucket as usize];
+        if b.count == 0 {
+            if before > 0 || self.waiting.holds(bucket) {
+                self.waiting.remove(bucket);
+            }
+            return;
+        }
+        let mask = b.ring.len() as u32 - 1;
+        let mut first = b.first;
+        if (first.wrapping_sub(b.next) as i32) < 0 {
+            first = b.next;
+        }
+        // Ends: count > 0, and whatever is held is within the ring.
+        let mut slot = b.ring[(first & mask) as usize];
+        while slot == NIL {
+            first = first.wrapping_add(1);
+            slot = b.ring[(first & mask) as usize];
+        }
+        b.first = first;
+        self.waiting.set(bucket, self.slots[slot as usize].bond);
+    }
+
+    /// Delivers the held packet `number` of `bucket`, if there is one.
+    fn take(&mut self, bucket: u32, number: u32) -> bool {
+        let b = &mut self.buckets[bucket as usize];
+        let mask = b.ring.len() - 1;
+        let slot = core::mem::replace(&mut b.ring[number as usize & mask], NIL);
+        if slot == NIL {
+            return false;
+        }
+        b.count -= 1;
+        let held = &mut self.slots[slot as usize];
+        let (older, newer) = (held.older, held.newer);
+        self.used -= held.cost;
+        if let Some(packet) = held.packet.take() {
+            self.out.push_back(packet);
+        }
+        held.newer = self.free;
+        self.free = slot;
+        match self.slots.get_mut(older as usize) {
+            Some(held) => held.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(held) => held.older = older,
+            None => self.newest = older,
+        }
+        true
+    }
+
+    /// The highest number held in `bucket`, which holds something.
+    fn last_held(&self, bucket: u32) -> u32 {
+        let b = &self.buckets[bucket as usize];
+        let length = b.ring.len() as u32;
+        let held = |n: &u32| b.ring[*n as usize & (length as usize - 1)] != NIL;
+        (0..length).rev().map(|n| b.next.wrapping_add(n)).find(held).unwrap_or(b.next)
+    }
+}

@@ -1,0 +1,195 @@
+//! Mode `stripe`: the stripe's two ends inside the bond.
+//!
+//! The stripe decides order and markers; the bond says which channels are usable, paces them, and carries the
+//! messages. A data frame on a channel with [`super::ChannelConfig::raw`] is the packet itself.
+
+use super::channel::{each, head_len};
+use super::receive::Opened;
+use super::share::{self, Member};
+use super::{Bond, Codepoint, Mode, Transmit};
+use crate::causal::ChannelSet;
+use crate::ip::ecn;
+use crate::packet::Packet;
+use crate::stripe::{self, Endpoint, ReceiverConfig};
+use crate::units::{Bytes, ChannelId, Time};
+use crate::wire::envelope::{Envelope, Head, Message};
+use crate::wire::marker;
+use alloc::vec::Vec;
+
+/// A slot of a pool, for the bound on packets.
+const SLOT: usize = 2048;
+
+/// The stripe and what it needs in the bond.
+#[derive(Debug)]
+pub(super) struct Striped<P> {
+    endpoint: Endpoint<P>,
+    /// The longest packet, fixed when the stripe began: quanta must hold it.
+    pub(super) longest: usize,
+    scratch: Vec<u8>,
+}
+
+impl<P: Packet> Bond<P> {
+    /// Brings the stripe's channel set in line with the usable channels; `went` are those that are so no more.
+    pub(super) fn refresh_stripe(&mut self, now: Time, members: &[Member], went: u64) {
+        if self.config.mode != Mode::Stripe {
+            return;
+        }
+        if let Some(striped) = &mut self.striped {
+            for channel in each(went) {
+                striped.endpoint.sender.remove_dead(now, channel);
+            }
+        }
+        let longest = match &self.striped {
+            Some(striped) => striped.longest,
+            None => each(self.joined).map(|c| self.channels[c.index()].config.mtu).max().unwrap_or(1500),
+        };
+        let Ok(set) = ChannelSet::new(&share::quanta(members, longest), Bytes::from(longest)) else { return };
+        match &mut self.striped {
+            Some(striped) => {
+                // The set was made for `longest`, so it is not refused.
+                let _ = striped.endpoint.sender.set_channels(now, &set);
+            }
+            None => self.begin_stripe(now, &set, longest),
+        }
+    }
+
+    fn begin_stripe(&mut self, now: Time, set: &ChannelSet, longest: usize) {
+        let share = self.config.hold_bytes / self.joined.count_ones().max(1) as usize;
+        let receiver = ReceiverConfig {
+            buffer_bytes: Bytes::from(share.min(1 << 30)),
+            buffer_packets: (share / SLOT).clamp(64, 1 << 30) as u32,
+            ..ReceiverConfig::default()
+        };
+        let sender = stripe::Config {
+            max_packet: Bytes::from(longest),
+            idle_gap: self.config.idle_marker.max(crate::units::Span::from_micros(100)),
+            idle_interval: self.config.heartbeat_idle,
+            patience: self.config.dead_after,
+            ..stripe::Config::default()
+        };
+        let epoch = self.rng.next_u64() as u32;
+        if let Ok(endpoint) = Endpoint::new(sender, receiver, set, now, epoch) {
+            self.striped = Some(Striped { endpoint, longest, scratch: Vec::new() });
+        }
+    }
+
+    /// The stripe's next message, then its next packet.
+    pub(super) fn next_striped(&mut self, now: Time) -> Option<Transmit<P>> {
+        while let Some(striped) = &mut self.striped {
+            let Some((channel, control)) = striped.endpoint.poll_control(now) else { break };
+            striped.scratch.clear();
+            control.encode(&mut striped.scratch);
+            let head = Envelope { tag: self.epoch as u8, message: Message::StripeControl }.encode();
+            let Some(packet) = P::from_bytes(&striped.scratch) else {
+                self.stats.memory_refused += 1;
+                continue;
+            };
+            let c = &mut self.channels[channel.index()];
+            if !c.is_up() || c.blocked.is_some() {
+                continue;
+            }
+            c.on_sent(now, head.len() + packet.bytes().len());
+            c.stats.sent_control += 1;
+            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(packet), tos: 0 });
+        }
+        let size = self.queue.next_size()?;
+        let channel = self.striped.as_ref()?.endpoint.sender.next_channel(size).ok()?;
+        if self.channels[channel.index()].ready_at()? > now {
+            return None;
+        }
+        // CoDel may drop the head and give another packet, for which the same channel is next.
+        let queued = self.pop(now)?;
+        let size = queued.packet.size();
+        let raw = self.channels[channel.index()].config.raw;
+        let head =
+            if raw { Head::EMPTY } else { Envelope { tag: self.epoch as u8, message: Message::Striped }.encode() };
+        self.on_data(now, channel, head.len() + size.as_u64() as usize);
+        let idle = self.queue.is_empty();
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.sender.on_sent(now, size);
+            if idle {
+                striped.endpoint.sender.on_idle(now);
+            }
+        }
+        let codepoint = if raw { Codepoint::Raw } else { Codepoint::Envelope };
+        let tos = ecn::entry(queued.tos, self.config.copy_dscp);
+        Some(Transmit { channel, codepoint, head, packet: Some(queued.packet), tos })
+    }
+
+    /// When the channel that the stripe waits for may send.
+    pub(super) fn stripe_ready(&self) -> Option<Time> {
+        let channel = self.striped.as_ref()?.endpoint.sender.next_channel(self.queue.next_size()?).ok()?;
+        self.channels.get(channel.index())?.ready_at()
+    }
+
+    pub(super) fn stripe_timeout(&self) -> Option<Time> {
+        self.striped.as_ref()?.endpoint.poll_timeout()
+    }
+
+    pub(super) fn on_stripe_timeout(&mut self, now: Time) {
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.handle_timeout(now);
+        }
+        self.collect_striped();
+    }
+
+    pub(super) fn block_stripe(&mut self, channel: ChannelId, blocked: bool) {
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.sender.set_blocked(channel, blocked);
+        }
+    }
+
+    /// A data frame, its envelope taken off if it had one.
+    pub(super) fn on_striped(&mut self, now: Time, channel: ChannelId, head: usize, frame: P, tos: u8) {
+        if self.config.mode != Mode::Stripe || self.striped.is_none() {
+            self.stats.unexpected_stripe += 1;
+            return;
+        }
+        let Some(Opened(packet)) = self.open_packet(now, channel, head, frame, tos, None) else { return };
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.handle_data(now, channel, packet);
+        }
+        self.collect_striped();
+    }
+
+    /// A message of the peer's stripe, behind the envelope.
+    pub(super) fn on_stripe_control(&mut self, now: Time, channel: ChannelId, frame: &P) {
+        let bytes = frame.bytes().get(Message::StripeControl.head_len()..).unwrap_or(&[]);
+        let control = match marker::Control::decode(bytes) {
+            Ok(control) => control,
+            Err(_) => {
+                self.stats.bad_control += 1;
+                self.channels[channel.index()].stats.received_invalid += 1;
+                return;
+            }
+        };
+        self.channels[channel.index()].stats.received_control += 1;
+        self.on_heard(now, channel);
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.handle_control(now, channel, &control);
+        }
+        self.collect_striped();
+    }
+
+    #[inline]
+    fn collect_striped(&mut self) {
+        if let Some(striped) = &mut self.striped {
+            while let Some(packet) = striped.endpoint.poll_deliver() {
+                self.ordered.push(packet);
+            }
+        }
+    }
+
+    /// What the stripe lets through at most, beside what the channels carry.
+    pub(super) fn stripe_limit(&self) -> usize {
+        self.striped.as_ref().map_or(usize::MAX, |s| s.longest)
+    }
+
+    /// Counters of the stripe's two ends, in mode `stripe`, once it began.
+    pub fn stripe_stats(&self) -> Option<(&stripe::Stats, &stripe::ReceiverStats)> {
+        let striped = self.striped.as_ref()?;
+        Some((striped.endpoint.sender.stats(), striped.endpoint.receiver.stats()))
+    }
+}
+
+const _: () = assert!(head_len(Mode::Stripe, true) == 0);

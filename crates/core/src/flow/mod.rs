@@ -1,0 +1,3 @@
+//! Flows: which packets belong together.
+
+pub mod hash;

@@ -1,0 +1,506 @@
+//! Fragments: long packets cut to the smallest quantum, real-time packets ahead of them.
+//!
+//! Source: striping §7.2; the header is RFC 2686 §3's long sequence number format with classes; what counts as lost is
+//! RFC 1990 §4.1.
+//!
+//! ```text
+//!  0 1 2     5 6 7 8                                             31
+//! +-+-+-------+-+-+-----------------------------------------------+
+//! |B|E| class |0|0|               sequence number                 |
+//! +-+-+-------+-+-+-----------------------------------------------+
+//! ```
+//!
+//! Each class has sequence numbers of its own, so a packet of one class may go between two fragments of another. Bulk
+//! traffic is class 0; real-time traffic is class 1 and goes first, whole unless it is longer than a fragment.
+//!
+//! The receiver keeps, per class and link, the last sequence number that came; M is the least of them. Links are FIFO,
+//! so what is missing at or below M is lost, and a packet that it belongs to is discarded. A link that has nothing to
+//! send would hold M back: the sender puts a null fragment on it (B and E, no bytes).
+//!
+//! Cost: O(1) amortised per fragment and O(links) for M. Memory: `window` slots a class and `buffer` bytes in all.
+
+use crate::causal::set;
+use crate::packet::Packet;
+use crate::units::{Bytes, ChannelId};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use thiserror::Error;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 4;
+/// Classes that are used: bulk and real-time.
+pub const CLASSES: usize = 2;
+
+const SEQUENCE_MASK: u32 = 0x00ff_ffff;
+
+/// A fragment's class of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Fragmented; waits for real-time packets.
+    Bulk = 0,
+    /// Ahead of all bulk fragments.
+    RealTime = 1,
+}
+
+/// A fragment's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The first fragment of its packet.
+    pub begin: bool,
+    /// The last fragment of its packet.
+    pub end: bool,
+    /// The class.
+    pub class: Class,
+    /// The sequence number in its class, below 2^24.
+    pub sequence: u32,
+}
+
+/// Why a frame is no fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FragmentError {
+    /// Fewer than four bytes.
+    #[error("a fragment has at least {HEADER_LEN} bytes; this one has {have}")]
+    Truncated {
+        /// Bytes present.
+        have: usize,
+    },
+    /// A class that is not used.
+    #[error("unknown class {found}; classes 0 (bulk) and 1 (real-time) are used")]
+    Class {
+        /// The class found.
+        found: u8,
+    },
+    /// Bits that must be zero.
+    #[error("reserved bits are set in {found:#04x}")]
+    Reserved {
+        /// The first byte.
+        found: u8,
+    },
+    /// A link that is no member.
+    #[error("channel {0} is no member of the bundle")]
+    Link(ChannelId),
+}
+
+impl Header {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let flags = u32::from(self.begin) << 31 | u32::from(self.end) << 30 | (self.class as u32) << 26;
+        (flags | (self.sequence & SEQUENCE_MASK)).to_be_bytes()
+    }
+
+    /// Reads the header at the beginning of `frame`; the payload follows it.
+    ///
+    /// # Errors
+    /// [`FragmentError`] says what was wrong.
+    pub fn decode(frame: &[u8]) -> Result<(Header, &[u8]), FragmentError> {
+        let (head, payload) =
+            frame.split_first_chunk::<HEADER_LEN>().ok_or(FragmentError::Truncated { have: frame.len() })?;
+        let class = match (head[0] >> 2) & 15 {
+            0 => Class::Bulk,
+            1 => Class::RealTime,
+            found => return Err(FragmentError::Class { found }),
+        };
+        if head[0] & 3 != 0 {
+            return Err(FragmentError::Reserved { found: head[0] });
+        }
+        let sequence = u32::from_be_bytes(*head) & SEQUENCE_MASK;
+        Ok((Header { begin: head[0] & 0x80 != 0, end: head[0] & 0x40 != 0, class, sequence }, payload))
+    }
+}
+
+/// Cuts packets into fragments.
+#[derive(Clone, Debug)]
+pub struct Fragmenter<P> {
+    queue: [VecDeque<P>; CLASSES],
+    /// Bytes of the head packet that are sent already.
+    sent: [usize; CLASSES],
+    sequence: [u32; CLASSES],
+    payload: usize,
+    bytes: u64,
+    buffer: u64,
+}
+
+impl<P: Packet> Fragmenter<P> {
+    /// Fragments of at most `largest` bytes, header included (at least 5; less counts as 5), and at most `buffer` bytes
+    /// of packets that wait.
+    pub fn new(largest: Bytes, buffer: Bytes) -> Fragmenter<P> {
+        let payload = largest.as_u64().saturating_sub(HEADER_LEN as u64).clamp(1, 1 << 30) as usize;
+        Fragmenter {
+            queue: Default::default(),
+            sent: [0; CLASSES],
+            sequence: [0; CLASSES],
+            payload,
+            bytes: 0,
+            buffer: buffer.as_u64(),
+        }
+    }
+
+    /// Takes a packet to send.
+    ///
+    /// # Errors
+    /// The packet, when it is empty or the buffer is full.
+    pub fn push(&mut self, class: Class, packet: P) -> Result<(), P> {
+        let len = packet.bytes().len() as u64;
+        if len == 0 || len > self.buffer.saturating_sub(self.bytes) {
+            return Err(packet);
+        }
+        self.bytes += len;
+        self.queue[class as usize].push_back(packet);
+        Ok(())
+    }
+
+    /// The length of the next fragment, header included; `None` when nothing waits.
+    pub fn next_len(&self) -> Option<Bytes> {
+        let class = self.next_class()?;
+        let left = self.queue[class as usize].front()?.bytes().len() - self.sent[class as usize];
+        Some(Bytes::from(left.min(self.payload) + HEADER_LEN))
+    }
+
+    /// Appends the next fragment to `frame` and says its class: real-time first. `None` when nothing waits.
+    pub fn poll(&mut self, frame: &mut Vec<u8>) -> Option<Class> {
+        let class = self.next_class()?;
+        let i = class as usize;
+        let packet = self.queue[i].front()?.bytes();
+        let from = self.sent[i];
+        let to = packet.len().min(from + self.payload);
+        let (begin, end) = (from == 0, to == packet.len());
+        let header = Header { begin, end, class, sequence: self.sequence[i] };
+        frame.extend_from_slice(&header.encode());
+        frame.extend_from_slice(packet.get(from..to).unwrap_or(&[]));
+        self.sequence[i] = (self.sequence[i] + 1) & SEQUENCE_MASK;
+        self.bytes -= (to - from) as u64;
+        self.sent[i] = to;
+        if end {
+            self.sent[i] = 0;
+            self.queue[i].pop_front();
+        }
+        Some(class)
+    }
+
+    /// Appends a null fragment of `class` to `frame`: for a link that has been idle while others sent.
+    pub fn null(&mut self, class: Class, frame: &mut Vec<u8>) -> bool {
+        // Between two fragments of one packet it would look like a packet of its own and break the other in two.
+        if self.sent[class as usize] != 0 {
+            return false;
+        }
+        let sequence = self.sequence[class as usize];
+        frame.extend_from_slice(&Header { begin: true, end: true, class, sequence }.encode());
+        self.sequence[class as usize] = (sequence + 1) & SEQUENCE_MASK;
+        true
+    }
+
+    fn next_class(&self) -> Option<Class> {
+        [Class::RealTime, Class::Bulk].into_iter().find(|&c| !self.queue[c as usize].is_empty())
+    }
+}
+
+/// Plain counters of a [`Reassembler`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FragmentStats {
+    /// Packets put together.
+    pub packets: u64,
+    /// Fragments known lost.
+    pub lost: u64,
+    /// Fragments discarded because another one of their packet was lost, or their packet was too long.
+    pub discarded: u64,
+    /// Fragments that came twice, or after they were given up.
+    pub late: u64,
+    /// Fragments that came from beyond the window; the window moved on.
+    pub beyond: u64,
+    /// Fragments given up because the buffer was full.
+    pub overflow: u64,
+    /// Packets for which memory was refused.
+    pub no_memory: u64,
+}
+
+/// Settings of a [`Reassembler`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReassemblerConfig {
+    /// Most fragments of one class between the oldest missing and the newest, at most 2^22. Default 4096.
+    pub window: u32,
+    /// Most bytes buffered. Default 4 MB.
+    pub buffer: Bytes,
+    /// The longest packet that is put together. Default 65,535 bytes.
+    pub max_packet: Bytes,
+}
+
+impl Default for ReassemblerConfig {
+    fn default() -> ReassemblerConfig {
+        ReassemblerConfig { window: 4096, buffer: Bytes::new(4_000_000), max_packet: Bytes::new(65_535) }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    begin: bool,
+    end: bool,
+    payload: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Stream {
+    /// The sequence number of `ring[0]`: everything before is delivered or given up.
+    head: u32,
+    ring: VecDeque<Option<Held>>,
+    /// Offset up to which the ring is known to hold one unfinished packet without gaps.
+    scanned: usize,
+    /// The last sequence number that came by each link.
+    last: [Option<u32>; ChannelId::LIMIT],
+}
+
+/// Puts packets together again.
+#[derive(Clone, Debug)]
+pub struct Reassembler<P> {
+    config: ReassemblerConfig,
+    links: u64,
+    stream: [Stream; CLASSES],
+    bytes: u64,
+    ready: VecDeque<P>,
+    stats: FragmentStats,
+}
+
+impl<P: Packet> Reassembler<P> {
+    /// A reassembler for a bundle of these links (a mask). Both ends begin with sequence number 0.
+    pub fn new(mut config: ReassemblerConfig, links: u64) -> Reassembler<P> {
+        config.window = config.window.clamp(1, 1 << 22);
+        let stream = || Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT] };
+        Reassembler {
+            config,
+            links,
+            stream: [stream(), stream()],
+            bytes: 0,
+            ready: VecDeque::new(),
+            stats: FragmentStats::default(),
+        }
+    }
+
+    /// The bundle's links from now on. A link that left holds nothing up; one that joined counts for M at once.
+    pub fn set_links(&mut self, links: u64) {
+        for channel in set::bits(links & !self.links) {
+            for stream in &mut self.stream {
+                stream.last[channel.index()] = None;
+            }
+        }
+        self.links = links;
+        self.advance(0);
+        self.advance(1);
+    }
+
+    /// A frame arrived on `link`. Drain [`poll`](Self::poll) afterwards.
+    ///
+    /// # Errors
+    /// [`FragmentError`] says why it is no fragment.
+    pub fn handle(&mut self, link: ChannelId, frame: &[u8]) -> Result<(), FragmentError> {
+        if self.links & set::bit(link) == 0 {
+            return Err(FragmentError::Link(link));
+        }
+        let (header, payload) = Header::decode(frame)?;
+        let class = header.class as usize;
+        let window = self.config.window as i32;
+        let mut offset = distance(header.sequence, self.stream[class].head);
+        if offset < 0 {
+            self.stats.late += 1;
+            return Ok(());
+        }
+        if offset >= window {
+            // Too much is missing before it: the oldest is given up.
+            self.stats.beyond += 1;
+            self.skip(class, (offset - window) as usize + 1);
+            offset = distance(header.sequence, self.stream[class].head);
+        }
+        let stream = &mut self.stream[class];
+        // A link is FIFO: an older number than the last is a disorder of the link, and says nothing about loss.
+        let last = &mut stream.last[link.index() & (ChannelId::LIMIT - 1)];
+        if last.is_none_or(|l| distance(header.sequence, l) > 0) {
+            *last = Some(header.sequence);
+        }
+        let offset = offset as usize;
+        while stream.ring.len() <= offset {
+            stream.ring.push_back(None);
+        }
+        match stream.ring.get_mut(offset) {
+            Some(slot @ None) => {
+                *slot = Some(Held { begin: header.begin, end: header.end, payload: payload.to_vec() });
+                self.bytes += payload.len() as u64;
+            }
+            _ => self.stats.late += 1,
+        }
+        self.advance(class);
+        while self.bytes > self.config.buffer.as_u64() {
+            // The class that holds more gives up its oldest fragment or gap.
+            let class = usize::from(self.stream[1].ring.len() > self.stream[0].ring.len());
+            self.stats.overflow += u64::from(self.stream[class].ring.front().is_some_and(Option::is_some));
+            self.skip(class, 1);
+            self.advance(class);
+        }
+        Ok(())
+    }
+
+    /// The next complete packet.
+    pub fn poll(&mut self) -> Option<P> {
+        self.ready.pop_front()
+    }
+
+    /// Bytes of fragments that wait for others.
+    pub fn buffered(&self) -> Bytes {
+        Bytes::new(self.bytes)
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &FragmentStats {
+        &self.stats
+    }
+
+    /// Gives up the oldest `n` sequence numbers.
+    fn skip(&mut self, class: usize, n: usize) {
+        let stream = &mut self.stream[class];
+        for _ in 0..n.min(stream.ring.len()) {
+            if let Some(Some(held)) = stream.ring.pop_front() {
+                self.bytes -= held.payload.len() as u64;
+                self.stats.discarded += 1;
+            } else {
+                self.stats.lost += 1;
+            }
+        }
+        stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
+        stream.scanned = 0;
+    }
+
+    /// Delivers and gives up what can be, from the head on.
+    fn advance(&mut self, class: usize) {
+        loop {
+            let lost_below = self.lost_below(class);
+            let stream = &mut self.stream[class];
+            let at = stream.scanned;
+            match stream.ring.get(at) {
+                Some(Some(held)) if held.begin != (at == 0) => {
+                    // No beginning, or a new one inside a packet: what was before cannot be finished.
+                    self.skip(class, at.max(1));
+                }
+                Some(Some(held)) if held.end => self.complete(class, at + 1),
+                Some(Some(_)) => stream.scanned += 1,
+                // RFC 1990 §4.1: missing, and every link is past it.
+                Some(None) if at < lost_below => self.skip(class, at + 1),
+                _ => return,
+            }
+        }
+    }
+
+    /// Offsets from the head below this that are missing are lost: M + 1.
+    fn lost_below(&self, class: usize) -> usize {
+        let stream = &self.stream[class];
+        let mut least = i32::MAX;
+        for link in set::bits(self.links) {
+            match stream.last[link.index()] {
+                Some(last) => least = least.min(distance(last, stream.head)),
+                None => return 0,
+            }
+        }
+        usize::try_from(least.saturating_add(1)).unwrap_or(0)
+    }
+
+    /// The first `n` fragments are one packet.
+    fn complete(&mut self, class: usize, n: usize) {
+        let stream = &mut self.stream[class];
+        let mut whole = Vec::new();
+        let mut len = 0u64;
+        for held in stream.ring.drain(..n).flatten() {
+            len += held.payload.len() as u64;
+            if whole.is_empty() {
+                whole = held.payload;
+            } else if len <= self.config.max_packet.as_u64() {
+                whole.extend_from_slice(&held.payload);
+            }
+        }
+        stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
+        stream.scanned = 0;
+        self.bytes -= len;
+        if len == 0 {
+            return; // a null fragment
+        }
+        if len > self.config.max_packet.as_u64() {
+            self.stats.discarded += n as u64;
+            return;
+        }
+        match P::from_bytes(&whole) {
+            Some(packet) => {
+                self.stats.packets += 1;
+                self.ready.push_back(packet);
+            }
+            None => self.stats.no_memory += 1,
+        }
+    }
+}
+
+/// How far sequence number `a` is ahead of `b`, modulo 2^24.
+fn distance(a: u32, b: u32) -> i32 {
+    ((a.wrapping_sub(b) << 8) as i32) >> 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    fn frame(begin: bool, end: bool, class: Class, sequence: u32, payload: &[u8]) -> Vec<u8> {
+        let mut f = Header { begin, end, class, sequence }.encode().to_vec();
+        f.extend_from_slice(payload);
+        f
+    }
+
+    #[test]
+    fn the_header_is_these_bytes() {
+        let header = Header { begin: true, end: false, class: Class::RealTime, sequence: 0x01_0203 };
+        assert_eq!(header.encode(), [0x84, 1, 2, 3]);
+        assert_eq!(Header::decode(&[0x84, 1, 2, 3, 9]), Ok((header, &[9u8][..])));
+        assert_eq!(Header::decode(&[0x40, 0, 0]), Err(FragmentError::Truncated { have: 3 }));
+        assert_eq!(Header::decode(&[0xbc, 0, 0, 0]), Err(FragmentError::Class { found: 15 }));
+        assert_eq!(Header::decode(&[0x81, 0, 0, 0]), Err(FragmentError::Reserved { found: 0x81 }));
+    }
+
+    #[test]
+    fn a_fragment_is_lost_when_every_link_is_past_it_and_not_before() {
+        let mut r: Reassembler<Vec<u8>> = Reassembler::new(ReassemblerConfig::default(), 0b11);
+        let b = Class::Bulk;
+        // 0 of packet A is lost; 1 ends A; 2 is packet B.
+        r.handle(ChannelId(0), &frame(false, true, b, 1, b"a")).unwrap();
+        r.handle(ChannelId(0), &frame(true, true, b, 2, b"b")).unwrap();
+        assert_eq!(r.poll(), None, "number 0 may still come by link 1");
+        r.handle(ChannelId(1), &frame(true, true, b, 3, b"c")).unwrap();
+        assert_eq!((r.poll(), r.poll(), r.poll()), (Some(b"b".to_vec()), Some(b"c".to_vec()), None));
+        assert_eq!((r.stats().lost, r.stats().discarded), (1, 1));
+        assert_eq!(r.buffered(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_null_fragment_on_an_idle_link_reveals_the_loss() {
+        let mut r: Reassembler<Vec<u8>> = Reassembler::new(ReassemblerConfig::default(), 0b11);
+        r.handle(ChannelId(0), &frame(true, true, Class::Bulk, 1, b"x")).unwrap();
+        assert_eq!(r.poll(), None);
+        r.handle(ChannelId(1), &frame(true, true, Class::Bulk, 2, b"")).unwrap();
+        assert_eq!((r.poll(), r.poll()), (Some(b"x".to_vec()), None));
+        assert_eq!(r.stats().lost, 1);
+    }
+
+    #[test]
+    fn hostile_numbers_and_endless_packets_stay_within_the_bounds() {
+        let config = ReassemblerConfig { window: 64, buffer: Bytes::new(2000), max_packet: Bytes::new(1500) };
+        let mut r: Reassembler<Vec<u8>> = Reassembler::new(config, 0b11);
+        let mut rng = crate::rng::Rng::new(3);
+        for i in 0..20_000u32 {
+            let sequence = if i % 3 == 0 { rng.next_u64() as u32 } else { i };
+            let f =
+                frame(rng.below(9) == 0, rng.below(9) == 0, Class::Bulk, sequence, &vec![1; rng.below(900) as usize]);
+            r.handle(ChannelId(rng.below(2) as u8), &f).unwrap();
+            assert!(r.buffered() <= Bytes::new(2000));
+            assert!(r.stream[0].ring.len() <= 64);
+            while let Some(p) = r.poll() {
+                assert!(p.len() <= 1500);
+            }
+        }
+        assert!(r.stats().beyond > 0 && r.stats().overflow > 0, "{:?}", r.stats());
+        assert_eq!(r.handle(ChannelId(7), &[0; 9]), Err(FragmentError::Link(ChannelId(7))));
+    }
+}

@@ -1,0 +1,712 @@
+//! The stripe's receiver: logical reception.
+//!
+//! Source: striping §4, §5, appendix A (`Receive_i`, `Receive`, `ProcessMarker`, `Skipline`), and its errata. Packets
+//! wait in a buffer per channel and leave in the order in which the sender's discipline sent them; no data frame
+//! carries a number. Markers, in FIFO place, tell what the next packet of their channel would be numbered.
+//!
+//! | paper | here |
+//! |---|---|
+//! | rp, R_i^r, DC_i^r | `srr`: the sender's discipline, simulated |
+//! | R_i^save | `Channel::saved` |
+//! | condition C1 | a channel whose saved round is ahead is skipped, its buffer empty or not |
+//! | condition C2 | both ends visit channels by number; a message that names another channel is refused |
+//! | snapshot | every marker is one: see below |
+//!
+//! What the paper leaves open:
+//!
+//! - **Buffers** are bounded in bytes and packets per channel; what overflows counts as lost on the way.
+//! - **Self-stabilisation.** Loss only ever makes this side lag behind the sender. So bytes numbered here beyond a
+//!   marker's (round, deficit) prove corrupted state or a restart: this side asks for a new epoch. The check is made
+//!   when the marker arrives, with everything buffered before it counted in, and again when its turn comes.
+//! - **Epochs.** An unknown epoch's first plan resets this side; what is buffered is delivered first, in the best order
+//!   known. Data on a channel where the plan has not come by is of an older epoch: dropped.
+//! - **Changes.** At the first round of an announced generation this side waits for a marker that says which generation
+//!   is in force there. A removed channel's leftovers are delivered at once. A dead channel is drained, never waited for; what
+//!   comes by it afterwards is dropped, since its place in the order has passed.
+//!
+//! Cost: O(1) a packet; skipping any number of rounds is O(channels). No allocation once the buffers have grown.
+//! Memory: the buffers, and at most as many markers as packets.
+
+use super::credit::Arrivals;
+use super::sender::{newer, serial};
+use crate::causal::{Causal, ChannelSet, Srr, set};
+use crate::packet::Packet;
+use crate::units::{Bytes, ChannelId, Span, Time};
+use crate::wire::marker::{Ack, Grant, Marker, Plan};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+/// Settings of a [`Receiver`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReceiverConfig {
+    /// Most bytes buffered on one channel, at most 2^30. Default 4 MB: 300 ms at 100 Mbit/s.
+    pub buffer_bytes: Bytes,
+    /// Most packets buffered on one channel, at most 2^30. Default 8192.
+    pub buffer_packets: u32,
+    /// First interval between requests for a reset; it doubles up to 32 times this. Default 30 ms.
+    pub request_interval: Span,
+    /// Whether to answer with a new grant whenever it has grown by half the buffer. Default false.
+    pub credits: bool,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> ReceiverConfig {
+        ReceiverConfig {
+            buffer_bytes: Bytes::new(4_000_000),
+            buffer_packets: 8192,
+            request_interval: Span::from_millis(30),
+            credits: false,
+        }
+    }
+}
+
+/// Plain counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReceiverStats {
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Bytes delivered.
+    pub delivered_bytes: u64,
+    /// Packets dropped because their channel's buffer was full.
+    pub overflow: u64,
+    /// Packets dropped because their channel was not open: of an older epoch or membership, or with no epoch at all.
+    pub stale: u64,
+    /// Packets that markers proved lost on the way.
+    pub lost: u64,
+    /// Markers accepted.
+    pub markers: u64,
+    /// Control messages of an epoch that is over.
+    pub old_epoch: u64,
+    /// Control messages that name another channel than the one they came by: the ends are cabled differently.
+    pub miswired: u64,
+    /// Times that a reset was asked for because this side was ahead of a marker.
+    pub ahead: u64,
+    /// Times that a reset was asked for because this side did not know the sender's epoch or quanta.
+    pub unknown: u64,
+    /// Epochs begun.
+    pub epochs: u64,
+    /// Changes of set or quanta that came into force.
+    pub changes: u64,
+    /// Visits skipped (condition C1, or a dead channel).
+    pub skips: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Item<P> {
+    Data(P),
+    Mark(Mark),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    round: u32,
+    deficit: i32,
+    quantum: u32,
+    generation: u16,
+}
+
+#[derive(Clone, Debug)]
+struct Channel<P> {
+    queue: VecDeque<Item<P>>,
+    bytes: u32,
+    packets: u32,
+    /// R_i^save
+    saved: u32,
+    arrivals: Arrivals,
+    /// Markers in a row that found this side ahead.
+    strikes: u8,
+}
+
+/// The receiving side of one stripe; sans-IO.
+///
+/// After every input drain [`poll_deliver`](Receiver::poll_deliver) and [`poll_reply`](Receiver::poll_reply).
+#[derive(Clone, Debug)]
+pub struct Receiver<P> {
+    limit: (u32, u32),
+    config: ReceiverConfig,
+    srr: Srr,
+    channel: Box<[Channel<P>]>,
+    /// Whether a change waits for its round.
+    changing: bool,
+    /// Channels that are drained but not waited for.
+    dead: u64,
+    /// Channels whose data belongs to this epoch and membership.
+    open: u64,
+    epoch: Option<u32>,
+    recent: VecDeque<u32>,
+    set: ChannelSet,
+    generation: u16,
+    /// Generations announced upon each other; the newest last.
+    pending: VecDeque<Plan>,
+    /// The newest generation known to be, or have been, in force at the sender.
+    committed: u16,
+    seen: u64,
+    reply: u64,
+    /// The epoch that is asked to be given up.
+    asking: Option<u32>,
+    heard: u64,
+    ask_at: Time,
+    ask_span: Span,
+    /// Packets of a finished epoch or membership, delivered before all else.
+    out: VecDeque<P>,
+    stats: ReceiverStats,
+}
+
+const RECENT_EPOCHS: usize = 8;
+const MAX_PENDING: usize = 8;
+const STRIKES: u8 = 3;
+
+impl<P: Packet> Receiver<P> {
+    /// A receiver that knows no epoch yet. Limits beyond 2^30 count as 2^30.
+    pub fn new(config: ReceiverConfig) -> Receiver<P> {
+        let most = 1u32 << 30;
+        let limit = (config.buffer_bytes.as_u64().min(u64::from(most)) as u32, config.buffer_packets.min(most));
+        let channel = (0..ChannelId::LIMIT)
+            .map(|_| Channel {
+                queue: VecDeque::new(),
+                bytes: 0,
+                packets: 0,
+                saved: 1,
+                arrivals: Arrivals::default(),
+                strikes: 0,
+            })
+            .collect();
+        Receiver {
+            limit,
+            ask_span: config.request_interval,
+            config,
+            srr: Srr::idle(),
+            channel,
+            changing: false,
+            dead: 0,
+            open: 0,
+            epoch: None,
+            recent: VecDeque::with_capacity(RECENT_EPOCHS),
+            set: ChannelSet::empty(),
+            generation: 0,
+            pending: VecDeque::new(),
+            committed: 0,
+            seen: 0,
+            reply: 0,
+            asking: None,
+            heard: 0,
+            ask_at: Time::MAX,
+            out: VecDeque::new(),
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Makes room for `packets` on each channel that is open, so that the first of them allocate nothing.
+    pub fn reserve(&mut self, packets: usize) {
+        for id in set::bits(self.open) {
+            self.channel[id.index()].queue.reserve(packets);
+        }
+    }
+
+    // ---------------------------------------------------------------- physical reception
+
+    /// `Receive_i`: a data packet arrived on `channel`.
+    #[inline]
+    pub fn handle_data(&mut self, now: Time, channel: ChannelId, packet: P) {
+        let bit = set::bit(channel);
+        if self.open & bit == 0 {
+            return self.on_stale(now, bit);
+        }
+        let c = &mut self.channel[channel.index() & (ChannelId::LIMIT - 1)];
+        let len = packet.size().as_u64() as u32;
+        c.arrivals.on_arrival(len);
+        if len > self.limit.0.saturating_sub(c.bytes) || c.packets >= self.limit.1 {
+            self.stats.overflow += 1;
+            return;
+        }
+        c.bytes += len;
+        c.packets += 1;
+        c.queue.push_back(Item::Data(packet));
+    }
+
+    #[cold]
+    fn on_stale(&mut self, now: Time, bit: u64) {
+        self.stats.stale += 1;
+        self.on_heard(now, bit);
+        if self.epoch.is_none() {
+            self.ask(now, 0, bit);
+        }
+    }
+
+    /// A marker arrived on `channel`; it takes its place behind the data that came before it.
+    pub fn handle_marker(&mut self, now: Time, channel: ChannelId, marker: &Marker) {
+        let bit = set::bit(channel);
+        if !self.accept(now, channel, marker.channel, marker.epoch) {
+            return;
+        }
+        self.on_evidence(bit, marker);
+        if self.open & bit == 0 {
+            if self.set.contains(channel) && self.dead & bit == 0 {
+                // The sender believes that the epoch's plan was seen here: one side has lost its memory.
+                self.stats.unknown += 1;
+                self.ask(now, marker.epoch, bit);
+            }
+            return;
+        }
+        if self.asking.is_some_and(|e| Some(e) != self.epoch) {
+            // What was asked about was a stray of another epoch: this one is alive.
+            self.asking = None;
+            self.ask_at = Time::MAX;
+        }
+        let Some(c) = self.channel.get_mut(channel.index()) else { return };
+        self.stats.markers += 1;
+        self.stats.lost += u64::from(c.arrivals.on_marker(marker.sent_bytes, marker.sent_packets));
+        if marker.ask {
+            self.reply |= bit;
+        }
+        let mark = Mark {
+            round: marker.round,
+            deficit: marker.deficit,
+            quantum: marker.quantum,
+            generation: marker.generation,
+        };
+        match c.queue.back_mut() {
+            // Nothing came between the two: the later one says it all.
+            Some(Item::Mark(last)) => *last = mark,
+            _ => c.queue.push_back(Item::Mark(mark)),
+        }
+        self.check_snapshot(now, channel, mark);
+    }
+
+    /// Conservation of bytes (appendix B): `R q - DC` at the marker is at least `R q - DC` here plus what is buffered
+    /// before the marker; equal without loss.
+    fn check_snapshot(&mut self, now: Time, channel: ChannelId, mark: Mark) {
+        if mark.generation != self.generation || self.changing || !self.set.contains(channel) {
+            return;
+        }
+        let quantum = i64::from(self.srr.quantum(channel));
+        let here = self.srr.round_of(channel);
+        let c = &mut self.channel[channel.index()];
+        let here = if serial(c.saved, here) > 0 { c.saved } else { here };
+        let ahead = i64::from(serial(here, mark.round)) * quantum - self.srr.deficit(channel)
+            + i64::from(mark.deficit)
+            + i64::from(c.bytes);
+        if ahead <= 0 {
+            c.strikes = 0;
+            return;
+        }
+        c.strikes += 1;
+        if c.strikes >= STRIKES || ahead > 2 * quantum || quantum != i64::from(mark.quantum) {
+            c.strikes = 0;
+            self.stats.ahead += 1;
+            self.ask_again(now);
+        }
+    }
+
+    /// What a marker proves of the announced generations.
+    fn on_evidence(&mut self, bit: u64, marker: &Marker) {
+        let known = self.pending.back().map_or(self.generation, |p| p.generation);
+        if newer(marker.generation, known) {
+            // A plan that has not come by: the answer names what is known, and brings the plan again.
+            self.reply |= bit;
+            return;
+        }
+        if newer(marker.generation, self.committed) {
+            self.committed = marker.generation;
+        }
+        while self.pending.back().is_some_and(|p| {
+            newer(p.generation, marker.generation)
+                && newer(p.generation, self.committed)
+                && serial(marker.sender_round(), p.start) >= 0
+        }) {
+            // Its round came at the sender, and the change did not: it was put off.
+            self.pending.pop_back();
+        }
+        self.changing = !self.pending.is_empty();
+    }
+
+    /// A plan arrived on `channel`: acted on at once.
+    pub fn handle_plan(&mut self, now: Time, channel: ChannelId, plan: &Plan) {
+        let bit = set::bit(channel);
+        if plan.channel != channel || bit == 0 {
+            self.stats.miswired += 1;
+            return;
+        }
+        self.on_heard(now, bit);
+        if self.epoch != Some(plan.epoch) {
+            if self.recent.contains(&plan.epoch) {
+                self.stats.old_epoch += 1;
+                return;
+            }
+            if plan.generation != plan.base {
+                // In the middle of an epoch that this side knows nothing of.
+                self.stats.unknown += 1;
+                return self.ask(now, plan.epoch, bit);
+            }
+            self.begin(plan);
+        }
+        let known = self.pending.back().map_or(self.generation, |p| p.generation);
+        if newer(plan.generation, known) {
+            self.on_change(now, plan);
+            self.seen = 0;
+        }
+        let known = self.pending.back().map_or(self.generation, |p| p.generation);
+        if plan.generation == known {
+            self.seen |= bit;
+            if plan.set.contains(channel) {
+                self.open |= bit;
+            }
+        }
+        self.reply |= bit;
+    }
+
+    fn on_change(&mut self, now: Time, plan: &Plan) {
+        if let Some(i) = self.pending.iter().position(|p| p.generation == plan.base) {
+            self.pending.truncate(i + 1);
+            self.committed = plan.base;
+        } else {
+            self.pending.clear();
+        }
+        // What is buffered of a dead channel still has its place; what comes later has lost it.
+        self.dead |= plan.dead & self.set.mask();
+        self.open &= !plan.dead;
+        self.pending.push_back(plan.clone());
+        self.changing = true;
+        if self.pending.len() > MAX_PENDING {
+            self.stats.unknown += 1;
+            self.ask_again(now);
+        }
+    }
+
+    /// Resets to a new epoch; what is buffered is delivered first.
+    fn begin(&mut self, plan: &Plan) {
+        let Ok(srr) = Srr::starting_at(&plan.set, plan.start) else { return };
+        self.changing = false;
+        self.dead = u64::MAX;
+        while let Some(packet) = self.next_packet() {
+            self.out.push_back(packet);
+        }
+        for id in set::bits(u64::MAX) {
+            self.flush(id);
+            let c = &mut self.channel[id.index()];
+            c.saved = plan.start;
+            c.arrivals = Arrivals::default();
+            c.strikes = 0;
+        }
+        if let Some(old) = self.epoch {
+            if self.recent.len() == RECENT_EPOCHS {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(old);
+        }
+        self.epoch = Some(plan.epoch);
+        self.srr = srr;
+        self.set = plan.set.clone();
+        self.generation = plan.generation;
+        self.committed = plan.generation;
+        self.pending.clear();
+        self.dead = 0;
+        self.open = 0;
+        self.seen = 0;
+        self.asking = None;
+        self.ask_at = Time::MAX;
+        self.ask_span = self.config.request_interval;
+        self.stats.epochs += 1;
+    }
+
+    /// Delivers whatever `id` still holds.
+    fn flush(&mut self, id: ChannelId) {
+        let c = &mut self.channel[id.index()];
+        for item in c.queue.drain(..) {
+            if let Item::Data(packet) = item {
+                self.stats.delivered += 1;
+                self.stats.delivered_bytes += packet.size().as_u64();
+                self.out.push_back(packet);
+            }
+        }
+        (c.bytes, c.packets) = (0, 0);
+    }
+
+    /// Whether a message of `epoch` that names channel `named` is for this epoch; asks for a reset where it should be.
+    fn accept(&mut self, now: Time, channel: ChannelId, named: ChannelId, epoch: u32) -> bool {
+        if named != channel || set::bit(channel) == 0 {
+            self.stats.miswired += 1;
+            return false;
+        }
+        self.on_heard(now, set::bit(channel));
+        if self.epoch == Some(epoch) {
+            return true;
+        }
+        if self.recent.contains(&epoch) {
+            self.stats.old_epoch += 1;
+        } else {
+            self.stats.unknown += 1;
+            self.ask(now, epoch, set::bit(channel));
+        }
+        false
+    }
+
+    // ---------------------------------------------------------------- logical reception
+
+    /// The next packet in the sender's order, if it is here.
+    #[inline]
+    pub fn poll_deliver(&mut self) -> Option<P> {
+        if !self.out.is_empty() {
+            return self.out.pop_front();
+        }
+        self.next_packet()
+    }
+
+    #[inline]
+    fn next_packet(&mut self) -> Option<P> {
+        let mut skipped = 0;
+        loop {
+            if self.changing && !self.enter_round() {
+                return None;
+            }
+            let id = self.srr.select();
+            let c = &mut self.channel[id.index() & (ChannelId::LIMIT - 1)];
+            if serial(c.saved, self.srr.round()) <= 0 {
+                match c.queue.pop_front() {
+                    Some(Item::Data(packet)) => {
+                        let len = packet.size();
+                        c.bytes = c.bytes.wrapping_sub(len.as_u64() as u32);
+                        c.packets = c.packets.wrapping_sub(1);
+                        self.srr.update(len);
+                        self.stats.delivered += 1;
+                        self.stats.delivered_bytes += len.as_u64();
+                        if self.config.credits {
+                            self.on_room(id);
+                        }
+                        return Some(packet);
+                    }
+                    Some(Item::Mark(mark)) => {
+                        self.process_marker(id, mark);
+                        skipped = 0;
+                        continue;
+                    }
+                    None if self.dead & set::bit(id) == 0 => return None,
+                    None => {}
+                }
+            }
+            // Striping §5, condition C1 (Skipline).
+            self.stats.skips += 1;
+            self.srr.advance();
+            skipped += 1;
+            if skipped > ChannelId::LIMIT {
+                if !self.jump() {
+                    return None;
+                }
+                skipped = 0;
+            }
+        }
+    }
+
+    /// `ProcessMarker`: its turn has come on channel `id`.
+    #[cold]
+    fn process_marker(&mut self, id: ChannelId, mark: Mark) {
+        let here = self.srr.round();
+        if serial(mark.round, here) < 0 {
+            self.stats.ahead += 1;
+            return self.ask_soon();
+        }
+        // The counter in terms of this side's quantum: it moves with the quantum when the generation changes.
+        let deficit = i64::from(mark.deficit) - i64::from(mark.quantum) + i64::from(self.srr.quantum(id));
+        if mark.generation == self.generation && i64::from(mark.deficit) != deficit {
+            self.stats.unknown += 1;
+            self.ask_soon();
+        }
+        self.srr.set_deficit(id, deficit);
+        self.channel[id.index()].saved = mark.round;
+    }
+
+    /// All channels were skipped: goes on to the first round in which one is served. False when there is none.
+    #[cold]
+    fn jump(&mut self) -> bool {
+        let here = self.srr.round();
+        let mut first: Option<i32> = None;
+        for id in set::bits(self.srr.mask()) {
+            let c = &self.channel[id.index()];
+            let ahead = serial(c.saved, here);
+            if ahead > 0 || !c.queue.is_empty() || self.dead & set::bit(id) == 0 {
+                first = Some(first.map_or(ahead, |f| f.min(ahead)));
+            }
+        }
+        let start = self.pending.front().map(|p| serial(p.start, here)).filter(|&s| s >= 0);
+        let Some(ahead) = first.into_iter().chain(start).min() else { return false };
+        if ahead > 0 {
+            self.srr.jump(here.wrapping_add(ahead as u32));
+        }
+        true
+    }
+
+    /// Applies announced changes whose round has come. False while it is not known whether one is in force.
+    #[cold]
+    fn enter_round(&mut self) -> bool {
+        while let Some(plan) = self.pending.front() {
+            if serial(self.srr.round(), plan.start) < 0 {
+                return true;
+            }
+            if newer(plan.generation, self.committed) {
+                return false;
+            }
+            let Some(plan) = self.pending.pop_front() else { break };
+            self.apply(&plan);
+        }
+        self.changing = false;
+        true
+    }
+
+    fn apply(&mut self, plan: &Plan) {
+        let removed = self.set.mask() & !plan.set.mask();
+        for id in set::bits(removed) {
+            self.flush(id);
+        }
+        for id in set::bits(plan.set.mask() & !self.set.mask()) {
+            self.channel[id.index()].saved = self.srr.round();
+        }
+        // Never empty: the decoder admits no empty plan.
+        let _ = self.srr.adopt(&plan.set);
+        self.set = plan.set.clone();
+        self.generation = plan.generation;
+        self.open &= self.set.mask() | self.pending.iter().fold(0, |m, p| m | p.set.mask());
+        self.dead = self.pending.iter().fold(0, |m, p| m | p.dead) & self.set.mask();
+        self.reply |= self.open & self.set.mask();
+        self.stats.changes += 1;
+    }
+
+    fn on_room(&mut self, id: ChannelId) {
+        let c = &self.channel[id.index()];
+        let (bytes, _) = c.arrivals.grant((c.bytes, c.packets), self.limit);
+        if c.arrivals.untold(bytes) >= self.limit.0 / 2 {
+            self.reply |= set::bit(id);
+        }
+    }
+
+    // ---------------------------------------------------------------- answers
+
+    /// Asks for a new epoch, at once if that was not asked just now.
+    fn ask(&mut self, now: Time, epoch: u32, bit: u64) {
+        if self.asking.is_none() {
+            self.reply |= bit;
+            self.ask_span = self.config.request_interval;
+            self.ask_at = now + self.ask_span;
+        }
+        self.asking = Some(epoch);
+        self.on_heard(now, bit);
+    }
+
+    /// Something came by these channels: a reset can be asked for there.
+    fn on_heard(&mut self, now: Time, bit: u64) {
+        self.heard |= bit;
+        if self.asking.is_some() && self.ask_at == Time::MAX {
+            self.ask_at = now;
+        }
+    }
+
+    /// As [`ask_again`](Self::ask_again), where no clock is at hand: by the timer, which is due at once.
+    fn ask_soon(&mut self) {
+        if self.asking.is_none() {
+            self.asking = self.epoch;
+            self.heard = self.open;
+            self.ask_span = self.config.request_interval;
+            self.ask_at = Time::ZERO;
+        }
+    }
+
+    fn ask_again(&mut self, now: Time) {
+        if let Some(epoch) = self.epoch {
+            self.ask(now, epoch, self.open);
+        }
+    }
+
+    /// The next answer to send on its channel.
+    pub fn poll_reply(&mut self) -> Option<(ChannelId, Ack)> {
+        let channel = set::bits(self.reply).next()?;
+        self.reply &= !set::bit(channel);
+        let epoch = self.asking.or(self.epoch).unwrap_or(0);
+        let grant = self.grant(channel);
+        if let (Some(g), Some(c)) = (&grant, self.channel.get_mut(channel.index())) {
+            c.arrivals.on_told(g.bytes);
+        }
+        let ack = Ack {
+            epoch,
+            channel,
+            generation: self.pending.back().map_or(self.generation, |p| p.generation),
+            applied: self.generation,
+            seen: self.seen,
+            reset: self.asking.is_some(),
+            grant: grant.map(|g| (g.bytes, g.packets)),
+        };
+        Some((channel, ack))
+    }
+
+    /// The grant for `channel` to put on a marker of the reverse direction; `None` while the channel is not open.
+    pub fn grant(&self, channel: ChannelId) -> Option<Grant> {
+        let epoch = self.epoch?;
+        let c = self.channel.get(channel.index()).filter(|_| self.open & set::bit(channel) != 0)?;
+        let (bytes, packets) = c.arrivals.grant((c.bytes, c.packets), self.limit);
+        Some(Grant { epoch, bytes, packets })
+    }
+
+    /// When [`handle_timeout`](Receiver::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (self.asking.is_some() && self.ask_at != Time::MAX).then_some(self.ask_at)
+    }
+
+    /// Repeats a request for a reset that is due at `now`, where anything was heard of the sender since.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.asking.is_none() || self.ask_at > now {
+            return;
+        }
+        if self.heard == 0 {
+            self.ask_at = Time::MAX;
+            return;
+        }
+        self.reply |= self.heard;
+        self.heard = 0;
+        let most = self.config.request_interval.times(32);
+        self.ask_span = self.ask_span.times(2).min(most);
+        self.ask_at = now + self.ask_span;
+    }
+
+    // ---------------------------------------------------------------- what it knows
+
+    /// The sender's epoch, once known.
+    pub fn epoch(&self) -> Option<u32> {
+        self.epoch
+    }
+
+    /// The generation of the channel set that this side has come to.
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// Packets and bytes that wait on `channel`.
+    pub fn buffered(&self, channel: ChannelId) -> (u32, Bytes) {
+        self.channel.get(channel.index()).map_or((0, Bytes::ZERO), |c| (c.packets, Bytes::new(u64::from(c.bytes))))
+    }
+
+    /// Packets that wait on all channels.
+    pub fn buffered_packets(&self) -> u64 {
+        self.channel.iter().map(|c| u64::from(c.packets)).sum::<u64>() + self.out.len() as u64
+    }
+
+    /// The channel that logical reception waits for.
+    pub fn waiting_for(&self) -> ChannelId {
+        self.srr.select()
+    }
+
+    /// The discipline's state.
+    pub fn discipline(&self) -> &Srr {
+        &self.srr
+    }
+
+    /// The discipline's state, to corrupt it in a test of self-stabilisation.
+    #[doc(hidden)]
+    pub fn discipline_mut(&mut self) -> &mut Srr {
+        &mut self.srr
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+}

@@ -1,0 +1,4 @@
+//! Frame formats, byte for byte, with their test vectors.
+
+pub mod envelope;
+pub mod marker;

@@ -1,0 +1,291 @@
+//! The bond in modes `stripe`, `duplicate` and `plain`, and what it does to packets in every mode.
+
+mod bond_network;
+
+use bond_network::{Net, Wire, check_once, check_ordered, config, packet};
+use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, ConfigError, Event, Link, Mode, Scheduler};
+use fairspan_core::ip::checksum;
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
+use proptest::prelude::*;
+
+const MS: fn(u64) -> Span = Span::from_millis;
+
+fn send(net: &mut Net, count: u32, gap: Span) -> Vec<Vec<u8>> {
+    let mut sent = vec![];
+    for n in 0..count {
+        let size = 60 + net.rng.below(1300) as usize;
+        let p = packet((n % 5) as u16, n, size);
+        sent.push(p.clone());
+        net.host(0, p);
+        net.run(gap);
+    }
+    net.run(Span::from_secs(2));
+    sent
+}
+
+fn stripe(wires: usize, raw: bool) -> Config {
+    let mut settings = config(wires);
+    settings.mode = Mode::Stripe;
+    for (n, channel) in settings.channels.iter_mut().enumerate() {
+        channel.raw = raw;
+        channel.rate = Some(Rate::from_mbit(100 / (1 + n as u64 % 4)));
+    }
+    settings
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn stripe_without_loss_is_fifo_and_whole_whatever_the_skew(
+        delays in proptest::collection::vec(0u64..150, 1..9), raw: bool, seed: u64,
+    ) {
+        let mut net = Net::settled(stripe(delays.len(), raw), delays.into_iter().map(Wire::new).collect(), seed);
+        let sent = send(&mut net, 300, MS(1));
+        let got: Vec<_> = net.delivered[1].iter().map(|d| d.1.clone()).collect();
+        prop_assert_eq!(got.len(), sent.len());
+        prop_assert!(got == sent, "FIFO over all flows");
+    }
+
+    #[test]
+    fn stripe_recovers_from_loss_by_itself(
+        delays in proptest::collection::vec(0u64..60, 2..6), loss in 0.0..0.4f64, seed: u64,
+    ) {
+        let wires: Vec<_> = delays.into_iter().map(|d| Wire { loss, ..Wire::new(d) }).collect();
+        let mut net = Net::settled(stripe(wires.len(), true), wires, seed);
+        let sent = send(&mut net, 300, MS(1));
+        check_once(&sent, &net.delivered[1]).map_err(TestCaseError::fail)?;
+        for wire in &mut net.wires { wire.loss = 0.0; }
+        net.run(Span::from_secs(6));
+        send(&mut net, 50, MS(1)); // the markers between these bring the receiver back in step
+        net.delivered[1].clear();
+        let sent = send(&mut net, 200, MS(1));
+        let got: Vec<_> = net.delivered[1].iter().map(|d| d.1.clone()).collect();
+        prop_assert!(got == sent, "{} of {} after the losses ended", got.len(), sent.len());
+    }
+
+    #[test]
+    fn duplicate_delivers_the_first_copy_once_and_survives_the_loss_of_all_but_one(
+        delays in proptest::collection::vec(0u64..100, 2..6), loss in 0.0..0.9f64, seed: u64,
+    ) {
+        let mut settings = config(delays.len());
+        settings.mode = Mode::Duplicate;
+        let mut wires: Vec<_> = delays.into_iter().map(|d| Wire { loss, twice: 0.1, ..Wire::new(d) }).collect();
+        wires[0] = Wire::new(40);
+        let mut net = Net::settled(settings, wires, seed);
+        let sent = send(&mut net, 200, MS(1));
+        check_once(&sent, &net.delivered[1]).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(net.delivered[1].len(), sent.len());
+    }
+}
+
+#[test]
+fn a_striped_ethernet_frame_is_the_packet_and_not_one_byte_more() {
+    let mut net = Net::settled(stripe(2, true), vec![Wire::new(1), Wire::new(2)], 1);
+    let p = packet(1, 1, 1500);
+    assert_eq!(net.ends[0].mtu(), 1500);
+    net.ends[0].handle_host(net.now, p.clone());
+    let frame =
+        std::iter::from_fn(|| net.ends[0].poll_transmit(net.now)).find(|f| f.codepoint == Codepoint::Raw).unwrap();
+    assert!(frame.head.is_empty());
+    // The link pads short frames; the receiver cuts them to the packet.
+    let mut padded = frame.packet.clone().unwrap();
+    assert_eq!(padded, p);
+    padded.extend([0; 40]);
+    net.ends[1].handle_channel(net.now, frame.channel, Codepoint::Raw, padded, 0);
+    assert_eq!(net.ends[1].poll_deliver(), Some(p));
+    // What is no IP packet never reaches the host.
+    net.ends[1].handle_channel(net.now, frame.channel, Codepoint::Raw, vec![0x12; 60], 0);
+    assert_eq!((net.ends[1].poll_deliver(), net.ends[1].stats().bad_packet), (None, 1));
+}
+
+#[test]
+fn stripe_carries_on_when_a_channel_dies_and_when_either_side_restarts() {
+    let mut net = Net::settled(stripe(3, true), vec![Wire::new(5), Wire::new(15), Wire::new(30)], 1);
+    send(&mut net, 100, MS(1));
+    net.wires[1].cut = [true, true];
+    send(&mut net, 100, MS(20));
+    net.delivered[1].clear();
+    let sent = send(&mut net, 200, MS(1));
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    assert_eq!(net.delivered[1].len(), sent.len(), "two of three channels are left");
+    net.wires[1].cut = [false, false];
+    send(&mut net, 100, MS(20));
+    assert!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable);
+    for end in 0..2 {
+        net.restart(end, stripe(3, true), 99 + end as u64);
+        net.run(Span::from_secs(3));
+        send(&mut net, 50, MS(1));
+        net.delivered[1].clear();
+        let sent = send(&mut net, 200, MS(1));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        assert_eq!(net.delivered[1].len(), sent.len(), "after a restart of end {end}");
+    }
+}
+
+#[test]
+fn the_best_two_of_three_carry_the_copies() {
+    let mut settings = config(3);
+    (settings.mode, settings.copies) = (Mode::Duplicate, 2);
+    settings.channels[0].priority = 5;
+    let mut net = Net::settled(settings, vec![Wire::new(1), Wire::new(2), Wire::new(3)], 1);
+    send(&mut net, 50, MS(1));
+    let sent = [0, 1, 2].map(|c| net.ends[0].channel_stats(ChannelId(c)).unwrap().sent_packets);
+    assert_eq!(sent, [0, 50, 50]);
+    assert_eq!(net.ends[1].stats().duplicates, 50);
+}
+
+#[test]
+fn plain_round_robin_reorders_where_ordered_does_not() {
+    for (mode, reordered) in [(Mode::Plain, true), (Mode::Ordered, false)] {
+        let mut settings = config(2);
+        (settings.mode, settings.scheduler) = (mode, Scheduler::Rr);
+        let mut net = Net::settled(settings, vec![Wire::new(5), Wire::new(50)], 1);
+        let sent = send(&mut net, 200, MS(1));
+        assert_eq!(net.delivered[1].len(), sent.len());
+        assert_eq!(check_ordered(&sent, &net.delivered[1]).is_err(), reordered, "{mode:?}");
+    }
+}
+
+#[test]
+fn the_mtu_is_what_fits_every_channel_that_is_up() {
+    let mut settings = Config::default();
+    let mut dsl = ChannelConfig::default();
+    (dsl.mtu, dsl.overhead) = (1492, 60);
+    let mut lte = ChannelConfig::default();
+    (lte.mtu, lte.overhead) = (1420, 60);
+    settings.channels = vec![dsl, lte];
+    settings.probe_mtu = false;
+    let mut bond = Bond::<Vec<u8>>::new(settings, Time::ZERO, 1).unwrap();
+    assert_eq!(bond.mtu(), 1420 - 60 - 12);
+    bond.set_link(Time::ZERO, ChannelId(0), Link::Up);
+    assert_eq!(bond.mtu(), 1492 - 60 - 12);
+    bond.set_link(Time::ZERO, ChannelId(1), Link::Up);
+    assert_eq!(bond.mtu(), 1420 - 60 - 12);
+    bond.set_link(Time::ZERO, ChannelId(1), Link::Removed);
+    assert_eq!(bond.mtu(), 1492 - 60 - 12);
+    let mtus: Vec<_> = std::iter::from_fn(|| bond.poll_event()).filter(|e| matches!(e, Event::Mtu { .. })).collect();
+    assert_eq!(mtus, [1420, 1348, 1420].map(|mtu| Event::Mtu { mtu: if mtu == 1348 { 1348 } else { 1420 } }));
+}
+
+#[test]
+fn a_narrow_path_is_found_by_probing_and_the_mtu_follows() {
+    let mut net = Net::settled(config(2), vec![Wire::new(5), Wire { largest: 1400, ..Wire::new(5) }], 1);
+    net.run(Span::from_secs(20));
+    let mtu = net.ends[0].mtu();
+    assert!((1400 - 12 - 4..=1400 - 12).contains(&mtu), "{mtu}");
+    assert!(net.events[0].iter().any(|e| matches!(e, Event::PathMtu { channel: ChannelId(1), .. })));
+    // What does not fit is answered: the packet forbids fragments.
+    net.host(0, packet(1, 1, 1450));
+    let (_, answer) = &net.delivered[0][0];
+    assert_eq!((answer[20], answer[21]), (3, 4));
+    assert_eq!(usize::from(u16::from_be_bytes([answer[26], answer[27]])), mtu);
+    assert_eq!(checksum::of(&answer[20..]), 0);
+    // Without "don't fragment" it arrives in parts.
+    let mut whole = packet(1, 2, 1450);
+    whole[6] = 0;
+    whole[10..12].copy_from_slice(&[0, 0]);
+    let sum = checksum::of(&whole[..20]);
+    whole[10..12].copy_from_slice(&sum.to_be_bytes());
+    net.host(0, whole.clone());
+    net.run(MS(50));
+    let payload: Vec<u8> = net.delivered[1].iter().flat_map(|d| d.1[20..].to_vec()).collect();
+    assert_eq!((net.delivered[1].len(), &payload[..]), (2, &whole[20..]));
+}
+
+#[test]
+fn icmp_errors_to_the_host_are_rate_limited() {
+    let mut settings = config(1);
+    settings.icmp_rate = 10;
+    let mut net = Net::settled(settings, vec![Wire::new(5)], 1);
+    for n in 0..1000 {
+        net.host(0, packet(1, n, 1600));
+        net.run(MS(1));
+    }
+    let sent = net.ends[0].stats().icmp_sent;
+    // Ten at once, then ten a second for a second.
+    assert!((19..=21).contains(&sent), "{sent}");
+    assert_eq!(net.ends[0].stats().icmp_withheld, 1000 - sent);
+}
+
+#[test]
+fn congestion_marks_and_dscp_pass_through_the_tunnel() {
+    let mut net = Net::settled(config(1), vec![Wire::new(5)], 1);
+    net.mangle = Some(|flight, _| {
+        if flight.bytes[0] == 0x11 {
+            assert_eq!(flight.tos & 0xfc, 0xb8, "DSCP goes outside");
+            flight.tos |= 3; // a router marks it
+        }
+    });
+    let with_tos = |n: u32, tos: u8| {
+        let mut p = packet(1, n, 200);
+        p[1] = tos;
+        p[10..12].copy_from_slice(&[0, 0]);
+        let sum = checksum::of(&p[..20]);
+        p[10..12].copy_from_slice(&sum.to_be_bytes());
+        p
+    };
+    net.host(0, with_tos(1, 0xb8 | 2));
+    net.host(0, with_tos(2, 0xb8));
+    net.run(MS(700));
+    assert_eq!(net.delivered[1].len(), 1);
+    assert_eq!(net.delivered[1][0].1, with_tos(1, 0xb8 | 3));
+    assert_eq!(net.ends[1].stats().ecn_dropped, 1);
+}
+
+#[test]
+fn the_maximum_segment_size_is_lowered_both_ways() {
+    let mut net = Net::settled(config(1), vec![Wire::new(5)], 1);
+    let mut syn = packet(1, 0, 44);
+    syn[9] = 6;
+    syn[20..44].copy_from_slice(&[0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 255, 255, 0, 0, 0, 0, 2, 4, 0x05, 0xb4]);
+    syn[10..12].copy_from_slice(&[0, 0]);
+    let sum = checksum::of(&syn[..20]);
+    syn[10..12].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum::finish(checksum::add(checksum::add(6 + 24, &syn[12..20]), &syn[20..]));
+    syn[36..38].copy_from_slice(&sum.to_be_bytes());
+    net.host(0, syn.clone());
+    net.run(MS(20));
+    let got = &net.delivered[1][0].1;
+    assert_eq!(u16::from_be_bytes([got[42], got[43]]), 1500 - 12 - 40);
+    assert_eq!(checksum::finish(checksum::add(checksum::add(6 + 24, &got[12..20]), &got[20..])), 0);
+    assert_eq!((net.ends[0].stats().mss_clamped, net.ends[1].stats().mss_clamped), (1, 0));
+}
+
+#[test]
+fn a_blocked_channel_holds_the_bond_up_only_until_it_counts_as_stalled() {
+    let mut net = Net::settled(config(2), vec![Wire::new(5), Wire::new(5)], 1);
+    net.ends[0].set_blocked(net.now, ChannelId(0), true);
+    let sent = send(&mut net, 300, MS(1));
+    assert_eq!(net.delivered[1].len(), sent.len());
+    assert!(net.events[0].iter().any(|e| matches!(e, Event::ChannelDown { channel: ChannelId(0), .. })));
+    net.ends[0].set_blocked(net.now, ChannelId(0), false);
+    net.drain(0);
+    net.run(MS(50)); // the peer heard nothing on it either meanwhile, and says so once it does
+    assert!(net.ends[0].channel_stats(ChannelId(0)).unwrap().usable);
+}
+
+#[test]
+fn a_channel_joins_while_running() {
+    let mut net = Net::settled(config(1), vec![Wire::new(5), Wire::new(30)], 1);
+    for end in 0..2 {
+        net.ends[end].join(net.now, ChannelId(1), ChannelConfig::default()).unwrap();
+        net.set_link(end, 1, Link::Up);
+    }
+    net.run(MS(100));
+    let sent = send(&mut net, 300, MS(1));
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    assert_eq!(net.delivered[1].len(), sent.len());
+    assert!(net.ends[0].channel_stats(ChannelId(1)).unwrap().sent_packets > 100);
+    let wrong = net.ends[0].join(net.now, ChannelId(64), ChannelConfig::default());
+    assert!(matches!(wrong, Err(ConfigError::Channel { setting: "number", .. })));
+}
+
+#[test]
+fn round_trips_are_measured() {
+    let mut net = Net::settled(config(2), vec![Wire::new(10), Wire::new(40)], 1);
+    send(&mut net, 30, MS(100));
+    for (c, ms) in [(0, 20), (1, 80)] {
+        assert_eq!(net.ends[0].channel_stats(ChannelId(c)).unwrap().rtt, Some(MS(ms)));
+    }
+}
