@@ -1,6 +1,8 @@
 //! One file a command: its arguments, what it does, what it prints.
 
+pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod demo;
 pub(crate) mod emulate;
 pub(crate) mod keygen;
 pub(crate) mod status;
