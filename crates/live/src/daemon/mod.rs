@@ -320,7 +320,6 @@ impl Daemon {
         let hello = Hello {
             name: Some(channel.name.clone()),
             rate: channel.peer_rate,
-            own_rate: channel.rate,
             priority: Some(channel.priority),
             overhead: Some(channel.overhead),
             mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
@@ -332,7 +331,6 @@ impl Daemon {
         let joining = Joining {
             name: channel.name.clone(),
             rate: channel.rate,
-            peer_rate: channel.peer_rate,
             priority: channel.priority,
             framing: channel.overhead,
             mtu,

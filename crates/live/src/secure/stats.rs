@@ -116,27 +116,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Every counter with its name; a drop's is `drop_` and its reason.
-    pub fn each(&self) -> impl Iterator<Item = (String, u64)> + '_ {
-        let own = [
-            ("sealed", self.sealed),
-            ("sealed_bytes", self.sealed_bytes),
-            ("opened", self.opened),
-            ("opened_bytes", self.opened_bytes),
-            ("keepalives", self.keepalives),
-            ("initiations_sent", self.initiations_sent),
-            ("responses_sent", self.responses_sent),
-            ("handshakes", self.handshakes),
-            ("unconfirmed", self.unconfirmed),
-            ("cookies", self.cookies),
-            ("roamed", self.roamed),
-            ("transmits_lost", self.transmits_lost),
-            ("events_lost", self.events_lost),
-        ];
-        let own = own.into_iter().map(|(name, n)| (name.to_owned(), n));
-        own.chain(self.drops().map(|(reason, n)| (format!("drop_{}", reason.name()), n)))
-    }
-
     /// Datagrams dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
