@@ -361,8 +361,7 @@ impl Reader<'_> {
             .iter()
             .map(|a| self.parsed(a, "interface.address", "10.77.0.1/24"))
             .collect::<Result<Vec<IpNet>, _>>()?;
-        let private_key =
-            self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
+        let private_key = self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
         let mtu = self.mtu(raw.mtu.as_ref(), "interface.mtu")?;
         let table = match raw.table.as_ref() {
             None => Table::Auto,
@@ -515,13 +514,9 @@ impl Reader<'_> {
                                    listens has no [[peer.channel]]";
                     return Err(self.error(span, "peer.channel.endpoint", problem));
                 };
-                let source: Option<IpAddr> = raw
-                    .source
-                    .as_ref()
-                    .map(|s| self.parsed(s, "peer.channel.source", "192.0.2.1"))
-                    .transpose()?;
-                let endpoint_addr: SocketAddr =
-                    self.parsed(endpoint, "peer.channel.endpoint", "203.0.113.1:51900")?;
+                let source: Option<IpAddr> =
+                    raw.source.as_ref().map(|s| self.parsed(s, "peer.channel.source", "192.0.2.1")).transpose()?;
+                let endpoint_addr: SocketAddr = self.parsed(endpoint, "peer.channel.endpoint", "203.0.113.1:51900")?;
                 if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
                     let problem = "is not of the family of `endpoint`";
                     return Err(self.error(span, "peer.channel.source", problem));
@@ -532,7 +527,11 @@ impl Reader<'_> {
                 misplaced(raw.endpoint.as_ref().map(Spanned::span), "endpoint", "udp")?;
                 misplaced(raw.source.as_ref().map(Spanned::span), "source", "udp")?;
                 if device.is_none() {
-                    return Err(self.error(span, "peer.channel.device", "missing: an ethernet channel names its device"));
+                    return Err(self.error(
+                        span,
+                        "peer.channel.device",
+                        "missing: an ethernet channel names its device",
+                    ));
                 }
                 let ethertype = raw.ethertype.as_ref().map_or(0x88B5, |e| *e.get_ref());
                 if ethertype < 0x0600 || ethertype == 0xFFFF {
@@ -587,7 +586,8 @@ impl Reader<'_> {
         if legal {
             Ok(name.clone())
         } else {
-            let problem = format!("`{name}` is no interface name: 1 to 15 letters, digits, `-`, `_`, `.`, such as `fs0`");
+            let problem =
+                format!("`{name}` is no interface name: 1 to 15 letters, digits, `-`, `_`, `.`, such as `fs0`");
             Err(self.error(value.span(), setting, problem))
         }
     }
@@ -649,8 +649,7 @@ mod tests {
                     kind = \"ethernet\"\ndevice = \"eth1\"\npeer_mac = \"02:00:00:00:00:01\"\n";
         let config = parse(text).unwrap();
         assert_eq!(config.peers[0].mode, Mode::Stripe);
-        let expected =
-            ChannelKind::Ethernet { peer_mac: Some([2, 0, 0, 0, 0, 1]), ethertype: 0x88B5, secure: false };
+        let expected = ChannelKind::Ethernet { peer_mac: Some([2, 0, 0, 0, 0, 1]), ethertype: 0x88B5, secure: false };
         assert_eq!(config.peers[0].channels[0].kind, expected);
     }
 

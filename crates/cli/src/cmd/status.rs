@@ -102,8 +102,7 @@ fn row(channel: &ChannelStatus) -> Vec<String> {
 
 /// The counters that are not zero, on as few lines as they need.
 fn show_counters(title: &str, counters: &Counters) {
-    let shown: Vec<String> =
-        counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    let shown: Vec<String> = counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     if !shown.is_empty() {
         println!("{title}: {}", shown.join(", "));
     }

@@ -1,5 +1,6 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
+use super::port::Kind;
 use super::{Daemon, TOKEN_PORTS};
 use crate::channel::udp::Sent;
 use crate::netlink::LinkChange;
@@ -8,8 +9,10 @@ use fairspan_core::units::{ChannelId, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::AsFd;
 
-/// UDP and IP headers, which a refused payload lacks.
+/// The headers that a refused payload lacks.
 const UDP_HEADER: usize = 8;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
 
 impl Daemon {
     /// Begins to wait for the port's socket, which is new.
@@ -60,14 +63,8 @@ impl Daemon {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
         let number = channel.carrier.port();
         let port = &mut self.ports[number];
-        let sent = match port.absent {
-            false => channel.outbox.flush(&mut self.pool, &mut port.socket),
-            true => {
-                channel.outbox.clear(&mut self.pool);
-                Sent::Down
-            }
-        };
-        match sent {
+        let station = port.station((peer, id));
+        match channel.outbox.flush(&mut self.pool, port, station) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
@@ -79,8 +76,11 @@ impl Daemon {
             }
             Sent::TooBig { size } => {
                 self.peers[peer].set_blocked(now, id, false);
-                let ip_header = if self.ports[number].socket.local_addr().is_ipv4() { 20 } else { 40 };
-                let largest = size + UDP_HEADER + ip_header - 1;
+                let largest = match &self.ports[number].kind {
+                    Kind::Udp(socket) if socket.local_addr().is_ipv4() => size + UDP_HEADER + IPV4_HEADER - 1,
+                    Kind::Udp(_) => size + UDP_HEADER + IPV6_HEADER - 1,
+                    Kind::Ethernet { .. } => size - 1,
+                };
                 let mtu = self.ports[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }
@@ -105,46 +105,47 @@ impl Daemon {
         }
     }
 
-    /// The interface of a socket is gone.
+    /// A socket failed: its interface may be gone.
     pub(super) fn port_down(&mut self, now: Time, number: usize) {
         self.look_at_port(now, number);
-        let Some((peer, id)) = self.ports[number].owner else { return };
-        if self.ports[number].absent {
-            self.peers[peer].set_link(now, id, Link::Down);
+        if self.ports[number].absent || !self.ports[number].is_running() {
+            self.set_links_down(now, number);
+        }
+    }
+
+    fn set_links_down(&mut self, now: Time, number: usize) {
+        for (peer, id) in self.ports[number].owners.clone() {
+            if self.peers[peer].channel(id).is_some_and(|channel| channel.connected) {
+                self.peers[peer].set_link(now, id, Link::Down);
+            }
         }
     }
 
     /// Follows what happens to the host's interfaces.
     pub(super) fn follow_interfaces(&mut self, now: Time) {
         loop {
-            match self.monitor.poll() {
-                Ok(Some(LinkChange::Changed(interface))) => {
-                    for number in 0..self.ports.len() {
-                        if !self.ports[number].is_on(&interface.name) {
-                            continue;
-                        }
-                        self.look_at_port(now, number);
-                        let Some((peer, id)) = self.ports[number].owner else { continue };
-                        if !(interface.up && interface.running) {
-                            self.peers[peer].set_link(now, id, Link::Down);
-                        } else {
-                            self.revive(now, peer, id);
-                        }
-                    }
+            let (name, running) = match self.monitor.poll() {
+                Ok(Some(LinkChange::Changed(interface))) => (interface.name, interface.up && interface.running),
+                Ok(Some(LinkChange::Removed { name, .. })) => (name, false),
+                Ok(Some(LinkChange::Missed)) => {
+                    self.retry_links(now);
+                    continue;
                 }
-                Ok(Some(LinkChange::Removed { name, .. })) => {
-                    for number in 0..self.ports.len() {
-                        if self.ports[number].is_on(&name) {
-                            tracing::warn!(interface = name, "interface is gone");
-                            self.port_down(now, number);
-                        }
-                    }
-                }
-                Ok(Some(LinkChange::Missed)) => self.retry_links(now),
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "changes of interfaces are not followed");
                     return;
+                }
+            };
+            for number in 0..self.ports.len() {
+                if !self.ports[number].is_on(&name) {
+                    continue;
+                }
+                self.look_at_port(now, number);
+                if running {
+                    self.revive_all(now, number);
+                } else {
+                    self.set_links_down(now, number);
                 }
             }
         }
@@ -166,18 +167,28 @@ impl Daemon {
         }
     }
 
-    /// Puts a channel whose link is back to use again, if its session still stands; its handshake otherwise goes on by
-    /// itself.
+    fn revive_all(&mut self, now: Time, number: usize) {
+        for (peer, id) in self.ports[number].owners.clone() {
+            self.revive(now, peer, id);
+        }
+    }
+
+    /// Puts a channel whose link is back to use again: at once on Ethernet; if its session still stands on UDP, where
+    /// its handshake otherwise goes on by itself.
     fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
-        let (Some(sessions), Some(channel)) = (&mut self.sessions, self.peers[peer].channel(id)) else { return };
+        let Some(channel) = self.peers[peer].channel(id) else { return };
         let port = &self.ports[channel.carrier.port()];
-        let path = channel.carrier.path();
-        let Some(path) = path else { return };
         if channel.connected || port.absent || !port.is_running() {
             return;
         }
-        sessions.refresh(now, path);
-        if sessions.can_seal(path) {
+        let usable = match (channel.carrier.path(), &mut self.sessions) {
+            (Some(path), Some(sessions)) => {
+                sessions.refresh(now, path);
+                sessions.can_seal(path)
+            }
+            (path, _) => path.is_none(),
+        };
+        if usable {
             self.peers[peer].set_link(now, id, Link::Up);
         }
     }
@@ -188,13 +199,12 @@ impl Daemon {
             Ok(true) => {
                 tracing::info!(port = number, "interface is back");
                 self.watch_port(number);
-                if let Some((peer, id)) = self.ports[number].owner {
-                    self.revive(now, peer, id);
-                }
+                self.revive_all(now, number);
             }
             Ok(false) => {
                 // A vanished interface makes its socket readable for ever: it is not waited for until it is back.
                 if self.ports[number].absent && !was_absent {
+                    tracing::warn!(port = number, "interface is gone");
                     let _ = epoll::delete(&self.epoll, self.ports[number].as_fd());
                 }
             }

@@ -34,13 +34,14 @@ use crate::config::{Channel, ChannelKind, Config};
 use crate::control::{Control, ControlError};
 use crate::metrics;
 use crate::netlink::{Guard, Monitor, NetlinkError};
+use crate::offload;
 use crate::pool::PacketBuf;
 use crate::secure::{self, OVERHEAD, PathId, PeerConfig, Received, Sessions, SocketId};
 use crate::tun::{self, Tun, TunError};
-use fairspan_core::bond::{Codepoint, Event, Transmit};
+use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
 use fairspan_core::units::{ChannelId, Span, Time};
 use peer::{Carrier, Joining, PeerState};
-use port::Port;
+use port::{Kind, Port};
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -107,6 +108,8 @@ impl From<rustix::io::Errno> for DaemonError {
 const TUN_BURST: usize = 8;
 /// Receives in a row on one socket before others get their turn.
 const PORT_BURST: usize = 4;
+/// Frames taken from one Ethernet socket before others get their turn.
+const FRAME_BURST: usize = 256;
 /// Longest sleep; nothing depends on it.
 const LONGEST_WAIT: Span = Span::from_secs(1);
 /// Wait while a client of the control socket is being served, or an interface's queue is full.
@@ -157,6 +160,8 @@ pub struct Daemon {
 struct Counters {
     /// Packets from the host that belong to no peer.
     host_no_peer: u64,
+    /// Frames from a station that is no peer.
+    stranger: u64,
     /// Packets from a peer with a source address that is not allowed to it.
     spoofed: u64,
     /// Frames that could not be sealed or queued for sending.
@@ -224,9 +229,8 @@ impl Daemon {
             daemon.watch_port(number);
         }
         let epoll = &daemon.epoll;
-        let watch = |fd: BorrowedFd<'_>, token| {
-            epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
-        };
+        let watch =
+            |fd: BorrowedFd<'_>, token| epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN);
         watch(daemon.tun.as_fd(), TOKEN_TUN)?;
         watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
         if let Some(control) = &daemon.control {
@@ -307,27 +311,40 @@ impl Daemon {
         Ok(())
     }
 
-    /// Opens the socket of a configured channel and begins its handshake.
+    /// Opens the socket of a configured channel; begins its handshake, or puts it to use at once where it has none.
     fn open_channel(&mut self, now: Time, peer: usize, id: ChannelId, channel: &Channel) -> Result<(), DaemonError> {
-        let ChannelKind::Udp { endpoint, .. } = &channel.kind else {
-            return Err(setting(&self.peers[peer].name, "ethernet channels are not built in"));
+        let shared = self.ports.iter().position(|port| port.serves(channel));
+        let number = match shared {
+            Some(number) => number,
+            None => {
+                self.ports.push(Port::open(channel, self.config.interface.fwmark)?);
+                self.ports.len() - 1
+            }
         };
-        let number = self.ports.len();
-        let port = Port::open(channel, self.config.interface.fwmark, (peer, id))?;
+        let port = &mut self.ports[number];
+        port.add_owner((peer, id), channel)?;
         let mtu = channel.mtu.map_or_else(|| port.device_mtu().unwrap_or(USUAL_MTU), usize::from);
-        let sessions = self.sessions.as_mut().expect("the configuration has a private key");
-        let id_of_peer = self.peers[peer].id.expect("the configuration has the peer's public key");
-        let hello = Hello {
-            name: Some(channel.name.clone()),
-            rate: channel.peer_rate,
-            priority: Some(channel.priority),
-            overhead: Some(channel.overhead),
-            mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
+        let running = port.is_running();
+        let carrier = match &channel.kind {
+            ChannelKind::Udp { endpoint, .. } => {
+                let sessions = self.sessions.as_mut().expect("the configuration has a private key");
+                let id_of_peer = self.peers[peer].id.expect("the configuration has the peer's public key");
+                let hello = Hello {
+                    name: Some(channel.name.clone()),
+                    rate: channel.peer_rate,
+                    priority: Some(channel.priority),
+                    overhead: Some(channel.overhead),
+                    mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
+                };
+                let path = sessions
+                    .connect(now, id_of_peer, id, SocketId(number as u32), *endpoint, hello.encode())
+                    .map_err(|e| setting(&self.peers[peer].name, e))?;
+                note_path(&mut self.paths, path, peer, id);
+                Carrier::Udp { path, port: number, remote: *endpoint }
+            }
+            ChannelKind::Ethernet { .. } => Carrier::Ethernet { port: number },
         };
-        let path = sessions
-            .connect(now, id_of_peer, id, SocketId(number as u32), *endpoint, hello.encode())
-            .map_err(|e| setting(&self.peers[peer].name, e))?;
-        note_path(&mut self.paths, path, peer, id);
+        let at_once = matches!(carrier, Carrier::Ethernet { .. }) && running;
         let joining = Joining {
             name: channel.name.clone(),
             rate: channel.rate,
@@ -336,8 +353,10 @@ impl Daemon {
             mtu,
             configured: true,
         };
-        self.peers[peer].join(now, id, joining, Carrier::Udp { path, port: number, remote: *endpoint })?;
-        self.ports.push(port);
+        self.peers[peer].join(now, id, joining, carrier)?;
+        if at_once {
+            self.peers[peer].set_link(now, id, Link::Up);
+        }
         Ok(())
     }
 
@@ -405,10 +424,36 @@ impl Daemon {
     }
 
     fn read_port(&mut self, now: Time, number: usize) {
+        let Some(port) = self.ports.get_mut(number) else { return };
+        match &mut port.kind {
+            Kind::Udp(_) => self.read_datagrams(now, number),
+            Kind::Ethernet { socket, stations, .. } => {
+                let (peers, counters) = (&mut self.peers, &mut self.counters);
+                let taken = socket.receive(FRAME_BURST, |frame| {
+                    let Some(((peer, id), learnt)) = port::owner_of(stations, frame.source, frame.codepoint) else {
+                        counters.stranger += 1;
+                        return;
+                    };
+                    let peer = &mut peers[peer];
+                    if learnt {
+                        let channel = peer.channel_name(id);
+                        tracing::info!(peer = peer.name, channel, mac = %frame.source, "peer's address learnt");
+                    }
+                    peer.handle_channel(now, id, frame.codepoint, PacketBuf::copy_from(frame.bytes), 0);
+                });
+                if taken == 0 {
+                    // Readable without a frame: an error is pending.
+                    self.port_down(now, number);
+                }
+            }
+        }
+    }
+
+    fn read_datagrams(&mut self, now: Time, number: usize) {
         let mut received = std::mem::take(&mut self.received);
         for _ in 0..PORT_BURST {
-            let Some(port) = self.ports.get_mut(number) else { break };
-            match port.receive(&mut received) {
+            let Kind::Udp(socket) = &mut self.ports[number].kind else { break };
+            match socket.receive(&mut received) {
                 Receive::Messages(_) => {}
                 Receive::Empty => break,
                 Receive::Down => {
@@ -430,6 +475,10 @@ impl Daemon {
         let socket = SocketId(number as u32);
         match sessions.handle_datagram(now, socket, datagram.source, datagram.bytes, slot.as_mut_slice()) {
             Received::Data(data) => {
+                if self.paths.get(data.path.index()).copied().flatten().is_none() {
+                    // The first packet of a channel may confirm its handshake.
+                    self.handle_session_events(now);
+                }
                 let Some(Some((peer, channel))) = self.paths.get(data.path.index()).copied() else { return };
                 slot.truncate(data.len);
                 slot.checksum_partial = data.flags & secure::FLAG_CHECKSUM_PARTIAL != 0;
@@ -454,7 +503,9 @@ impl Daemon {
             let asked = asked.filter(|datagram| datagram.source == message.destination);
             if let Some(port) = self.ports.get_mut(message.socket.0 as usize) {
                 let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
-                port.send_one(Destination { address: message.destination, source, tos: 0 }, &message.payload);
+                if let Kind::Udp(socket) = &mut port.kind {
+                    socket.send_one(Destination { address: message.destination, source, tos: 0 }, &message.payload);
+                }
             }
         }
     }
@@ -487,30 +538,38 @@ impl Daemon {
         for number in 0..self.peers.len() {
             while self.peers[number].take_dirty() {
                 while let Some(frame) = self.peers[number].poll_transmit(now) {
-                    self.seal(now, number, frame);
+                    self.dispatch(now, number, frame);
                 }
                 self.flush_peer(now, number);
             }
         }
     }
 
-    /// Seals a frame into its channel's outbox.
-    fn seal(&mut self, now: Time, peer: usize, frame: Transmit<PacketBuf>) {
-        let (Some(sessions), Some(channel)) = (&mut self.sessions, self.peers[peer].channel_mut(frame.channel)) else {
+    /// Puts a frame into its channel's outbox, sealed where the channel is.
+    fn dispatch(&mut self, now: Time, peer: usize, mut frame: Transmit<PacketBuf>) {
+        let Some(channel) = self.peers[peer].channel_mut(frame.channel) else {
             self.counters.send_refused += 1;
             return;
         };
-        let Carrier::Udp { path, remote, .. } = channel.carrier else { return };
-        let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
-        let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
-        let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };
-        let destination = Destination { address: remote, source: channel.local, tos: frame.tos };
-        let head = frame.head.as_slice();
-        let len = OVERHEAD + head.len() + body.len();
-        let sealed = channel
-            .outbox
-            .push(&mut self.pool, destination, len, |out| sessions.seal(now, path, flags, head, body, out).ok());
-        if !sealed {
+        let taken = match (&channel.carrier, &mut self.sessions) {
+            (Carrier::Udp { path, remote, .. }, Some(sessions)) => {
+                let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
+                let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
+                let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };
+                let destination = Destination { address: *remote, source: channel.local, tos: frame.tos };
+                let head = frame.head.as_slice();
+                let len = OVERHEAD + head.len() + body.len();
+                channel.outbox.push_datagram(&mut self.pool, destination, len, |out| {
+                    sessions.seal(now, *path, flags, head, body, out).ok()
+                })
+            }
+            (Carrier::Udp { .. }, None) => false,
+            (Carrier::Ethernet { .. }, _) => {
+                // Nothing here carries the flag of a partial checksum.
+                frame.packet.as_mut().is_none_or(offload::complete_checksum) && channel.outbox.push_frame(frame)
+            }
+        };
+        if !taken {
             self.counters.send_refused += 1;
         }
     }

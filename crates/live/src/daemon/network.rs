@@ -36,6 +36,11 @@ pub(super) fn configure(config: &Config, device: &str, mtu: usize) -> Result<Gua
                 let capture = Capture { fwmark: interface.fwmark, table: interface.fwmark, priority: RULE_PRIORITY };
                 add_routes(&mut guard, device, capture.table, defaults)?;
                 guard.capture(&capture)?;
+                // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
+                let devices = config.peers.iter().flat_map(|peer| &peer.channels).filter_map(|c| c.device.as_deref());
+                for link in devices {
+                    guard.loosen_reverse_path(link);
+                }
             }
         }
     }

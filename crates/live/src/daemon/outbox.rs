@@ -1,24 +1,32 @@
-//! What waits to leave on one channel: sealed datagrams, in batches that each leave by one call.
+//! What waits to leave on one channel: sealed datagrams, in batches that each leave by one call, or frames.
 
-use crate::channel::udp::{Batch, Destination, Sent, UdpSocket};
+use super::port::{Kind, Port};
+use crate::channel::ethernet::{self, Codepoint, Mac, Outgoing};
+use crate::channel::udp::{Batch, Destination, Sent};
+use crate::pool::PacketBuf;
+use fairspan_core::bond::Transmit;
 use std::collections::VecDeque;
 
 /// Empty batches, 64 kB each, for all channels of a daemon; as many as ever waited at once.
 pub(super) type Pool = Vec<Batch>;
 
-/// Most batches that wait on one channel. The bond stops when told that the channel is blocked; what it sends all the
-/// same, and more than this holds, is dropped.
-const LIMIT: usize = 16;
+/// Most batches, and most frames, that wait on one channel. The bond stops when told that the channel is blocked; what
+/// it sends all the same, and more than this holds, is dropped.
+const BATCHES: usize = 16;
+const FRAMES: usize = 1024;
+/// Frames given to the kernel at once.
+const FRAMES_AT_ONCE: usize = 64;
 
-/// The datagrams that wait on one channel.
+/// What waits on one channel. A channel uses one of the two.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     batches: VecDeque<Batch>,
+    frames: VecDeque<Transmit<PacketBuf>>,
 }
 
 impl Outbox {
     /// Adds a datagram of `len` bytes that `fill` writes. False when it refuses, or too much waits.
-    pub(super) fn push(
+    pub(super) fn push_datagram(
         &mut self,
         pool: &mut Pool,
         destination: Destination,
@@ -26,7 +34,7 @@ impl Outbox {
         fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> bool {
         if self.batches.back_mut().and_then(|batch| batch.room(destination, len)).is_none() {
-            if self.batches.len() >= LIMIT {
+            if self.batches.len() >= BATCHES {
                 return false;
             }
             self.batches.push_back(pool.pop().unwrap_or_default());
@@ -41,34 +49,70 @@ impl Outbox {
         }
     }
 
+    /// Adds a frame. False when too much waits.
+    pub(super) fn push_frame(&mut self, frame: Transmit<PacketBuf>) -> bool {
+        if self.frames.len() >= FRAMES {
+            return false;
+        }
+        self.frames.push_back(frame);
+        true
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+        self.batches.is_empty() && self.frames.is_empty()
     }
 
     /// Sends what waits, as far as the socket takes it. [`Sent::Done`] when nothing waits any more; the worst of the
-    /// others is told otherwise, and after [`Sent::Down`] nothing waits either.
-    pub(super) fn flush(&mut self, pool: &mut Pool, socket: &mut UdpSocket) -> Sent {
-        let mut outcome = Sent::Done;
-        while let Some(batch) = self.batches.front_mut() {
-            match socket.send(batch) {
-                Sent::Done => {}
-                too_big @ Sent::TooBig { .. } => outcome = too_big,
-                full @ (Sent::Blocked | Sent::Congested) => return full,
-                Sent::Down => {
-                    self.clear(pool);
-                    return Sent::Down;
+    /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`.
+    pub(super) fn flush(&mut self, pool: &mut Pool, port: &mut Port, peer: Mac) -> Sent {
+        let sent = match &mut port.kind {
+            _ if port.absent => Sent::Down,
+            Kind::Udp(socket) => {
+                let mut outcome = Sent::Done;
+                loop {
+                    let Some(batch) = self.batches.front_mut() else { break outcome };
+                    match socket.send(batch) {
+                        Sent::Done => {}
+                        too_big @ Sent::TooBig { .. } => outcome = too_big,
+                        stopped => break stopped,
+                    }
+                    pool.extend(self.batches.pop_front());
                 }
             }
-            pool.extend(self.batches.pop_front());
+            Kind::Ethernet { socket, .. } => loop {
+                if peer == Mac::BROADCAST {
+                    // The station is not known yet: only what makes us known to it goes to everybody.
+                    self.frames.retain(|frame| frame.codepoint == Codepoint::Envelope && frame.packet.is_none());
+                }
+                if self.frames.is_empty() {
+                    break Sent::Done;
+                }
+                let mut batch = [Outgoing { peer, codepoint: Codepoint::Raw, head: &[], packet: &[] }; FRAMES_AT_ONCE];
+                for (slot, frame) in batch.iter_mut().zip(&self.frames) {
+                    slot.codepoint = frame.codepoint;
+                    slot.head = frame.head.as_slice();
+                    slot.packet = frame.packet.as_ref().map_or(&[], PacketBuf::as_slice);
+                }
+                let count = self.frames.len().min(FRAMES_AT_ONCE);
+                let (done, stopped) = match socket.send(&batch[..count]) {
+                    ethernet::Sent::Done => (count, None),
+                    ethernet::Sent::Blocked(n) => (n, Some(Sent::Blocked)),
+                    ethernet::Sent::Congested(n) => (n, Some(Sent::Congested)),
+                    ethernet::Sent::Down(n) => (n, Some(Sent::Down)),
+                };
+                self.frames.drain(..done);
+                if let Some(stopped) = stopped {
+                    break stopped;
+                }
+            },
+        };
+        if sent == Sent::Down {
+            for mut batch in self.batches.drain(..) {
+                batch.clear();
+                pool.push(batch);
+            }
+            self.frames.clear();
         }
-        outcome
-    }
-
-    /// Forgets what waits.
-    pub(super) fn clear(&mut self, pool: &mut Pool) {
-        for mut batch in self.batches.drain(..) {
-            batch.clear();
-            pool.push(batch);
-        }
+        sent
     }
 }

@@ -5,7 +5,7 @@ use super::outbox::Outbox;
 use crate::config;
 use crate::pool::PacketBuf;
 use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
-use fairspan_core::bond::{Bond, ChannelConfig, ChannelReport, Codepoint, Config, Event, Link, Mode, Transmit};
+use fairspan_core::bond::{Bond, ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Transmit};
 use fairspan_core::units::{ChannelId, Rate, Time};
 use std::net::{IpAddr, SocketAddr};
 
@@ -163,14 +163,7 @@ impl PeerState {
         self.bond.handle_host(now, packet);
     }
 
-    pub(super) fn handle_channel(
-        &mut self,
-        now: Time,
-        id: ChannelId,
-        codepoint: Codepoint,
-        frame: PacketBuf,
-        tos: u8,
-    ) {
+    pub(super) fn handle_channel(&mut self, now: Time, id: ChannelId, codepoint: Codepoint, frame: PacketBuf, tos: u8) {
         self.dirty = true;
         self.bond.handle_channel(now, id, codepoint, frame, tos);
     }
@@ -209,10 +202,6 @@ impl PeerState {
 
     pub(super) fn poll_deliver(&mut self) -> Option<PacketBuf> {
         self.bond.poll_deliver()
-    }
-
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
-        self.bond.poll_event()
     }
 
     pub(super) fn channel(&self, id: ChannelId) -> Option<&ChannelState> {

@@ -1,6 +1,7 @@
 //! The daemon's sockets towards the links.
 
-use crate::channel::udp::{self, Destination, OpenError, Presence, Receive, ReceiveBatch, Sent, UdpConfig, UdpSocket};
+use crate::channel::ethernet::{self, Codepoint, EthernetConfig, EthernetError, EthernetSocket, Mac};
+use crate::channel::udp::{self, OpenError, UdpConfig, UdpSocket};
 use crate::config::{Channel, ChannelKind};
 use crate::netlink::Netlink;
 use fairspan_core::units::ChannelId;
@@ -9,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
 
 /// Why a socket cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PortError {
     /// The port on which peers may begin.
@@ -20,7 +21,7 @@ pub enum PortError {
         /// What was refused.
         source: OpenError,
     },
-    /// A channel's socket.
+    /// A UDP channel's socket.
     #[error("channel {channel}: {source}")]
     Channel {
         /// The channel's name.
@@ -28,27 +29,68 @@ pub enum PortError {
         /// What was refused.
         source: OpenError,
     },
+    /// An Ethernet channel's socket.
+    #[error("channel {channel}: {source}")]
+    Ethernet {
+        /// The channel's name.
+        channel: String,
+        /// What was refused.
+        source: EthernetError,
+    },
+    /// Two peers on one LAN that cannot be told apart.
+    #[error(
+        "channel {channel}: peer_mac: another channel on {device} has the same, or has none either; \
+         give each peer on a LAN its address"
+    )]
+    Station {
+        /// The channel's name.
+        channel: String,
+        /// The device.
+        device: String,
+    },
 }
 
 impl PortError {
     /// Whether a privilege is missing.
     pub(super) fn is_permission(&self) -> bool {
-        let (PortError::Listen { source, .. } | PortError::Channel { source, .. }) = self;
-        matches!(source.errno, libc::EPERM | libc::EACCES)
+        match self {
+            PortError::Listen { source, .. } | PortError::Channel { source, .. } => {
+                matches!(source.errno, libc::EPERM | libc::EACCES)
+            }
+            PortError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
+            PortError::Station { .. } => false,
+        }
     }
 }
 
 /// One socket.
 #[derive(Debug)]
 pub(super) struct Port {
-    pub(super) socket: UdpSocket,
+    pub(super) kind: Kind,
     device: Option<String>,
-    /// The channel that the socket was opened for; none for one that listens.
-    pub(super) owner: Option<(usize, ChannelId)>,
-    /// The interface is gone: nothing is read until it is back.
+    /// The channels that the socket was opened for; none for one that listens.
+    pub(super) owners: Vec<(usize, ChannelId)>,
+    /// The interface is gone or off: nothing is sent until it is back.
     pub(super) absent: bool,
     /// Waiting for the socket to become writable.
     pub(super) wants_write: bool,
+}
+
+/// What a socket speaks.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Datagrams.
+    Udp(UdpSocket),
+    /// Frames of one pair of EtherTypes.
+    Ethernet { socket: EthernetSocket, ethertype: u16, stations: Vec<Station> },
+}
+
+/// A peer on a LAN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Station {
+    /// Its address; `None` until its first envelope tells.
+    mac: Option<Mac>,
+    owner: (usize, ChannelId),
 }
 
 impl Port {
@@ -59,7 +101,7 @@ impl Port {
             let mut config = UdpConfig::new(SocketAddr::new(address, port));
             config.mark = Some(mark);
             match UdpSocket::open(config) {
-                Ok(socket) => ports.push(Port::new(socket, None, None)),
+                Ok(socket) => ports.push(Port::new(Kind::Udp(socket), None)),
                 Err(error) if address.is_ipv6() && matches!(error.errno, libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
                     tracing::info!("no IPv6 here: listening on IPv4 only");
                 }
@@ -69,28 +111,67 @@ impl Port {
         Ok(ports)
     }
 
-    /// The socket of a configured UDP channel.
-    pub(super) fn open(channel: &Channel, mark: u32, owner: (usize, ChannelId)) -> Result<Port, PortError> {
-        let ChannelKind::Udp { endpoint, source } = &channel.kind else {
-            unreachable!("an Ethernet channel has no UDP socket")
+    /// The socket of a configured channel. An Ethernet channel's may serve others on its LAN too: look with
+    /// [`Port::serves`] first.
+    pub(super) fn open(channel: &Channel, mark: u32) -> Result<Port, PortError> {
+        let name = || channel.name.clone();
+        let kind = match &channel.kind {
+            ChannelKind::Udp { endpoint, source } => {
+                let any = if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+                let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));
+                config.device.clone_from(&channel.device);
+                config.mark = Some(mark);
+                Kind::Udp(UdpSocket::open(config).map_err(|source| PortError::Channel { channel: name(), source })?)
+            }
+            ChannelKind::Ethernet { ethertype, .. } => {
+                let mut config = EthernetConfig::new(channel.device.clone().unwrap_or_default());
+                (config.data, config.envelope) = (*ethertype, ethertype + 1);
+                let socket =
+                    EthernetSocket::open(config).map_err(|source| PortError::Ethernet { channel: name(), source })?;
+                Kind::Ethernet { socket, ethertype: *ethertype, stations: Vec::new() }
+            }
         };
-        let any = if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));
-        config.device.clone_from(&channel.device);
-        config.mark = Some(mark);
-        let socket = UdpSocket::open(config)
-            .map_err(|source| PortError::Channel { channel: channel.name.clone(), source })?;
-        Ok(Port::new(socket, channel.device.clone(), Some(owner)))
+        Ok(Port::new(kind, channel.device.clone()))
     }
 
-    fn new(socket: UdpSocket, device: Option<String>, owner: Option<(usize, ChannelId)>) -> Port {
-        Port { socket, device, owner, absent: false, wants_write: false }
+    fn new(kind: Kind, device: Option<String>) -> Port {
+        Port { kind, device, owners: Vec::new(), absent: false, wants_write: false }
     }
 
-    /// Whether the interface that the socket is bound to is switched on and has carrier.
-    pub(super) fn is_running(&self) -> bool {
-        let Some(device) = self.device.as_deref() else { return true };
-        Netlink::open().and_then(|mut n| n.interface(device)).is_ok_and(|i| i.up && i.running)
+    /// Whether an Ethernet channel can share this socket.
+    pub(super) fn serves(&self, channel: &Channel) -> bool {
+        match (&self.kind, &channel.kind) {
+            (Kind::Ethernet { ethertype: ours, .. }, ChannelKind::Ethernet { ethertype, .. }) => {
+                self.device == channel.device && ours == ethertype
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives the socket to a channel.
+    pub(super) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), PortError> {
+        if let (Kind::Ethernet { stations, .. }, ChannelKind::Ethernet { peer_mac, .. }) =
+            (&mut self.kind, &channel.kind)
+        {
+            let mac = peer_mac.map(Mac);
+            if stations.iter().any(|station| station.mac == mac) {
+                let device = self.device.clone().unwrap_or_default();
+                return Err(PortError::Station { channel: channel.name.clone(), device });
+            }
+            stations.push(Station { mac, owner });
+        }
+        self.owners.push(owner);
+        Ok(())
+    }
+
+    /// Where a channel's frames go: to everybody until its peer's address is known.
+    pub(super) fn station(&self, owner: (usize, ChannelId)) -> Mac {
+        match &self.kind {
+            Kind::Ethernet { stations, .. } => {
+                stations.iter().find(|s| s.owner == owner).and_then(|s| s.mac).unwrap_or(Mac::BROADCAST)
+            }
+            Kind::Udp(_) => Mac::BROADCAST,
+        }
     }
 
     /// The MTU of the interface that the socket is bound to, as it is now.
@@ -99,49 +180,82 @@ impl Port {
         Some(Netlink::open().ok()?.interface(device).ok()?.mtu as usize)
     }
 
+    /// Whether the interface that the socket is bound to is switched on and has carrier.
+    pub(super) fn is_running(&self) -> bool {
+        let Some(device) = self.device.as_deref() else { return true };
+        Netlink::open().and_then(|mut n| n.interface(device)).is_ok_and(|i| i.up && i.running)
+    }
+
     /// Whether the interface `name` is the one that the socket is bound to.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.device.as_deref() == Some(name)
     }
 
-    pub(super) fn receive(&mut self, into: &mut ReceiveBatch) -> Receive {
-        if self.absent { Receive::Empty } else { self.socket.receive(into) }
-    }
-
-    pub(super) fn send_one(&mut self, destination: Destination, bytes: &[u8]) -> Sent {
-        if self.absent { Sent::Down } else { self.socket.send_one(destination, bytes) }
-    }
-
     /// Looks whether the interface is there; true when the socket was opened anew.
-    pub(super) fn look(&mut self) -> Result<bool, udp::OpenError> {
-        let presence = self.socket.check()?;
-        self.absent = presence == Presence::Absent;
-        Ok(presence == Presence::Reopened)
+    ///
+    /// # Errors
+    /// What a person should read.
+    pub(super) fn look(&mut self) -> Result<bool, String> {
+        let (absent, reopened) = match &mut self.kind {
+            Kind::Udp(socket) => {
+                let presence = socket.check().map_err(|e| e.to_string())?;
+                (presence == udp::Presence::Absent, presence == udp::Presence::Reopened)
+            }
+            Kind::Ethernet { socket, .. } => {
+                let presence = socket.check().map_err(|e| e.to_string())?;
+                (presence == ethernet::Presence::Absent, presence == ethernet::Presence::Reopened)
+            }
+        };
+        self.absent = absent;
+        Ok(reopened)
     }
 
     /// The counters, by name.
-    pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let s = self.socket.stats();
-        [
-            ("sent", s.sent),
-            ("sent_bytes", s.sent_bytes),
-            ("send_calls", s.send_calls),
-            ("received_messages", s.received),
-            ("received_bytes", s.received_bytes),
-            ("blocked", s.blocked),
-            ("congested", s.congested),
-            ("too_big", s.too_big),
-            ("link_down", s.down),
-            ("ignored_errors", s.ignored),
-            ("segmentation_refused", s.segmentation_refused),
-            ("reopened", s.reopened),
-        ]
-        .into_iter()
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        match &self.kind {
+            Kind::Udp(socket) => socket.stats().each().collect(),
+            Kind::Ethernet { socket, .. } => {
+                let s = socket.stats();
+                vec![
+                    ("sent", s.sent),
+                    ("sent_bytes", s.sent_bytes),
+                    ("send_calls", s.send_calls),
+                    ("received", s.received),
+                    ("received_bytes", s.received_bytes),
+                    ("blocked", s.blocked),
+                    ("congested", s.congested),
+                    ("too_big", s.too_big),
+                    ("down", s.down),
+                    ("refused", s.refused),
+                    ("ring_full", s.ring_full),
+                    ("malformed", s.malformed),
+                    ("reopened", s.reopened),
+                ]
+            }
+        }
     }
+}
+
+/// Whose a frame from `source` is, and whether its address was just learnt. An envelope from a stranger is taken for
+/// the first of the peer whose address is not known.
+pub(super) fn owner_of(
+    stations: &mut [Station],
+    source: Mac,
+    codepoint: Codepoint,
+) -> Option<((usize, ChannelId), bool)> {
+    if let Some(station) = stations.iter().find(|s| s.mac == Some(source)) {
+        return Some((station.owner, false));
+    }
+    let unknown = stations.iter_mut().find(|s| s.mac.is_none() && codepoint == Codepoint::Envelope)?;
+    unknown.mac = Some(source);
+    Some((unknown.owner, true))
 }
 
 impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.kind {
+            Kind::Udp(socket) => socket.as_fd(),
+            Kind::Ethernet { socket, .. } => socket.as_fd(),
+        }
     }
 }

@@ -14,6 +14,7 @@ impl Daemon {
     pub fn status(&self) -> Status {
         let mut counters = Counters::new();
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
+        counters.insert("unknown_station".into(), self.counters.stranger);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("send_refused".into(), self.counters.send_refused);
         counters.insert("send_down".into(), self.counters.send_down);
@@ -27,7 +28,9 @@ impl Daemon {
             });
         }
         for port in &self.ports {
-            port.counters().for_each(|(name, n)| *counters.entry(format!("socket_{name}")).or_default() += n);
+            port.counters()
+                .into_iter()
+                .for_each(|(name, n)| *counters.entry(format!("socket_{name}")).or_default() += n);
         }
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -43,7 +46,9 @@ impl Daemon {
     pub(super) fn serve_control(&mut self) {
         let mut control = self.control.take().expect("only taken here");
         control.serve(|request| match request {
-            Request::Status => serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")),
+            Request::Status => {
+                serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
+            }
         });
         self.control = Some(control);
     }
