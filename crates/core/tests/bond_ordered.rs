@@ -296,6 +296,25 @@ fn backup_uses_the_best_channel_and_switches_in_order() {
 }
 
 #[test]
+fn a_return_to_a_faster_channel_overtakes_nothing_and_loses_nothing() {
+    let mut settings = config(2);
+    settings.mode = Mode::Backup;
+    settings.channels[1].priority = 1;
+    let mut net = Net::settled(settings, vec![Wire::new(5), Wire::new(80)], 4);
+    net.wires[0].cut = [true, true];
+    send(&mut net, 1500, 3, MS(1));
+    assert!(!net.ends[0].channel_stats(ChannelId(0)).unwrap().usable);
+    net.delivered[1].clear();
+    net.wires[0].cut = [false, false];
+    let by_first = |net: &Net| net.ends[0].channel_stats(ChannelId(0)).unwrap().sent_packets;
+    let before = by_first(&net);
+    let sent = send(&mut net, 1500, 3, MS(1));
+    assert!(by_first(&net) > before + 500, "it went back");
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    assert_eq!(net.delivered[1].len(), sent.len());
+}
+
+#[test]
 fn paced_channels_share_by_their_rates_and_fill_them() {
     let mut settings = config(3);
     for (channel, mbit) in settings.channels.iter_mut().zip([100, 40, 10]) {

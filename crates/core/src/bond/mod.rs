@@ -153,7 +153,7 @@ const CONTROL_LIMIT: usize = 512;
 const EVENT_LIMIT: usize = 1024;
 
 impl<P: Packet> Bond<P> {
-    /// A bond whose channels are all down. `seed` is to be random and new at each start: the epoch that tells the peer
+    /// A bond whose channels are all down. No event tells the first [`Bond::mtu`]. `seed` is to be random and new at each start: the epoch that tells the peer
     /// of a restart comes from it, and the key of the flow hash.
     ///
     /// # Errors

@@ -84,6 +84,8 @@ pub(super) struct Ordered<P> {
     deadline: Span,
     limit: usize,
     used: usize,
+    /// Of that, rings.
+    rings: usize,
     buckets: Vec<Bucket>,
     /// What `known` is in a bucket that comes into being.
     from_start: bool,
@@ -111,6 +113,7 @@ impl<P: Packet> Ordered<P> {
             deadline,
             limit,
             used: 0,
+            rings: 0,
             buckets: Vec::new(),
             from_start: false,
             slots: Vec::new(),
@@ -390,7 +393,9 @@ impl<P: Packet> Ordered<P> {
     fn grow(&mut self, bucket: u32, length: usize) {
         let b = &mut self.buckets[bucket as usize];
         let old = core::mem::replace(&mut b.ring, vec![NIL; length]);
-        self.used += (length - old.len()) * size_of::<u32>();
+        let growth = (length - old.len()) * size_of::<u32>();
+        self.used += growth;
+        self.rings += growth;
         for slot in old {
             if let Some(held) = self.slots.get(slot as usize) {
                 b.ring[held.number as usize & (length - 1)] = slot;
@@ -400,10 +405,15 @@ impl<P: Packet> Ordered<P> {
 
     /// Frees the rings of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
     fn release_rings(&mut self, keep: u32) -> bool {
+        // Not worth the walk while they are a small part.
+        if self.rings < self.limit / 8 {
+            return false;
+        }
         let before = self.used;
         for (n, b) in self.buckets.iter_mut().enumerate() {
             if b.count == 0 && n as u32 != keep {
                 self.used -= b.ring.len() * size_of::<u32>();
+                self.rings -= b.ring.len() * size_of::<u32>();
                 b.ring = Vec::new();
             }
         }
