@@ -242,9 +242,10 @@ impl<P: Packet> Bond<P> {
         &self.config
     }
 
-    /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping.
+    /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`
+    /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
-        self.ordered.used() + self.queue.memory()
+        self.ordered.used() + self.queue.memory() + self.stripe_buffered()
     }
 
     /// Whether `channel` is one of the bond's; any number may be asked for.
