@@ -1,3 +1,46 @@
-//! The `fairspan` program.
+//! The `fairspan` program: parses arguments, prints, and maps outcomes to exit statuses.
+//!
+//! Status 0: done; 1: it ran and the answer is negative; 2: bad usage or input; 3: privileges missing; 130: interrupted.
 
-fn main() {}
+mod cmd;
+mod exit;
+mod measure;
+mod testbed;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Make several links act as one.
+#[derive(Parser)]
+#[command(name = "fairspan", version, propagate_version = true, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(cmd::demo::Args),
+    Up(cmd::up::Args),
+    Status(cmd::status::Args),
+    Check(cmd::check::Args),
+    Keygen(cmd::keygen::KeygenArgs),
+    Pubkey(cmd::keygen::PubkeyArgs),
+    Emulate(Box<cmd::emulate::Args>),
+    Bench(cmd::bench::Args),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match args.command {
+        Command::Demo(args) => cmd::demo::run(&args),
+        Command::Up(args) => cmd::up::run(&args),
+        Command::Status(args) => cmd::status::run(&args),
+        Command::Check(args) => cmd::check::run(&args),
+        Command::Keygen(args) => cmd::keygen::keygen(&args),
+        Command::Pubkey(args) => cmd::keygen::pubkey(&args),
+        Command::Emulate(args) => cmd::emulate::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args),
+    };
+    exit::code(outcome)
+}

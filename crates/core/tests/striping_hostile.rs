@@ -164,3 +164,25 @@ fn the_limits_hold_without_credits_too() {
     assert!(world.end[1].receiver.buffered(ChannelId(0)).0 <= 10);
     assert!(world.end[1].receiver.stats().overflow > 100);
 }
+
+#[test]
+fn a_channel_that_sometimes_repeats_a_frame_forces_no_endless_resets() {
+    let mut world = World::new(&set_of(&[3000, 3000]), &[ms(2), ms(5)], 4);
+    world.settle();
+    for _ in 0..50 {
+        let lengths = world.random_lengths(100);
+        world.offer(lengths, Span::from_micros(100));
+        world.run_for(ms(5));
+        let mut copy = vec![0; 700];
+        copy[..8].copy_from_slice(&u64::MAX.to_be_bytes());
+        let now = world.now;
+        world.end[1].handle_data(now, ChannelId(1), copy);
+        world.run_for(ms(45));
+    }
+    let epochs = world.end[0].sender.stats().epochs;
+    assert!(epochs <= 3, "{epochs} epochs for 50 frames too many");
+    // Apart from the copies all is there.
+    let own = world.numbers().into_iter().filter(|&n| n != u64::MAX).count();
+    let stats = world.end[1].receiver.stats();
+    assert_eq!(own as u64 + stats.stale, 5000, "{stats:?}");
+}

@@ -1,1 +1,20 @@
 //! Fairspan on Linux: the only code that touches the operating system.
+
+pub mod allowed;
+pub mod channel;
+pub mod clock;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod emulate;
+pub mod metrics;
+pub mod netlink;
+pub mod offload;
+pub mod pool;
+pub mod quantity;
+pub mod secure;
+pub mod status;
+mod sys;
+pub mod tun;
+
+pub use sys::enter_new_network_namespace;

@@ -20,6 +20,18 @@ pub enum Mode {
     Plain,
 }
 
+impl core::fmt::Display for Mode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Mode::Ordered => "ordered",
+            Mode::Stripe => "stripe",
+            Mode::Duplicate => "duplicate",
+            Mode::Backup => "backup",
+            Mode::Plain => "plain",
+        })
+    }
+}
+
 /// Which causal discipline shares the packets among the channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {

@@ -131,6 +131,22 @@ pub struct ChannelStats {
     pub last_heard: Option<Time>,
 }
 
+impl ChannelStats {
+    /// Every counter with its name, in a fixed order.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("sent_packets", self.sent_packets),
+            ("sent_bytes", self.sent_bytes),
+            ("sent_control", self.sent_control),
+            ("received_packets", self.received_packets),
+            ("received_bytes", self.received_bytes),
+            ("received_control", self.received_control),
+            ("received_invalid", self.received_invalid),
+        ]
+        .into_iter()
+    }
+}
+
 macro_rules! counters {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
         $(#[$meta])*

@@ -154,8 +154,10 @@ pub struct Stats {
     pub changes: u64,
     /// Changes that had to move to a later round.
     pub postponed: u64,
-    /// Acknowledgements of another epoch, or from a channel out of range.
+    /// Acknowledgements of another epoch.
     pub stale_acks: u64,
+    /// Acknowledgements that name another channel than the one they came by: the ends are cabled differently.
+    pub miswired: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -589,7 +591,11 @@ impl Sender {
     // ---------------------------------------------------------------- the peer's answers
 
     /// An acknowledgement that arrived on `channel`.
-    pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
+    pub fn handle_ack(&mut self, now: Time, channel: ChannelId, ack: &Ack) {
+        if ack.channel != channel {
+            self.stats.miswired += 1;
+            return;
+        }
         if ack.reset {
             // Asked about this epoch, or by a peer that knows none (0); while a reset is under way the plan is the answer.
             if self.established && (ack.epoch == self.epoch || ack.epoch == 0) {

@@ -1,0 +1,28 @@
+//! `fairspan bench`: measurements beside rivals.
+
+mod report;
+mod rivals;
+mod tunnel;
+
+use crate::exit::Outcome;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Measures Fairspan beside its rivals
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Tunnel(tunnel::Args),
+}
+
+/// Runs the chosen benchmark.
+pub(crate) fn run(args: &Args) -> Result<Outcome> {
+    match &args.what {
+        What::Tunnel(args) => tunnel::run(args),
+    }
+}

@@ -1,0 +1,46 @@
+//! `fairspan check`: is this configuration right?
+
+use crate::exit::{BadInput, Outcome};
+use fairspan_live::config::Config;
+use std::path::PathBuf;
+
+/// Check a configuration without touching anything: names file, line, setting, and what would be right.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The configuration
+    config: PathBuf,
+    /// Print one JSON document: {"ok", "file", "line", "setting", "problem"}
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let checked = Config::load(&args.config);
+    if args.json {
+        let document = match &checked {
+            Ok(_) => serde_json::json!({"ok": true, "file": args.config}),
+            Err(e) => serde_json::json!({
+                "ok": false, "file": args.config, "line": e.line, "setting": e.setting, "problem": e.problem
+            }),
+        };
+        println!("{document}");
+    }
+    match checked {
+        Ok(config) => {
+            if !args.json {
+                let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
+                println!(
+                    "{}: good: interface {}, {} peer{}, {} channel{}",
+                    args.config.display(),
+                    config.interface.name,
+                    config.peers.len(),
+                    if config.peers.len() == 1 { "" } else { "s" },
+                    channels,
+                    if channels == 1 { "" } else { "s" },
+                );
+            }
+            Ok(Outcome::Done)
+        }
+        Err(e) => Err(BadInput(e.to_string()).into()),
+    }
+}

@@ -1,0 +1,9 @@
+//! One file a command: its arguments, what it does, what it prints.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod emulate;
+pub(crate) mod keygen;
+pub(crate) mod status;
+pub(crate) mod up;

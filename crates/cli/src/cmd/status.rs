@@ -1,0 +1,120 @@
+//! `fairspan status`: what the running daemons tell of themselves.
+
+use crate::exit::Outcome;
+use anyhow::{Context, bail};
+use comfy_table::{Table, presets};
+use fairspan_live::control::{self, Request};
+use fairspan_live::status::{ChannelStatus, Counters, Status};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Show running daemons: peers, channels, and what was dropped and why.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The interface's name; default: every daemon on this machine
+    name: Option<String>,
+    /// Ask at this control socket instead
+    #[arg(long, conflicts_with = "name")]
+    socket: Option<PathBuf>,
+    /// Print one JSON document: the daemon's status, or a list of them without a name
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let one = args.socket.clone().or_else(|| args.name.as_deref().map(control::default_path));
+    if let Some(path) = one {
+        let answer = control::ask(&path, &Request::Status).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                anyhow::anyhow!("no daemon answers at {}: is `fairspan up` running?", path.display())
+            }
+            _ => anyhow::Error::from(e).context(path.display().to_string()),
+        })?;
+        let status: Status = serde_json::from_str(&answer).context("the daemon's answer is of another version")?;
+        if args.json {
+            println!("{}", serde_json::to_string(&status)?);
+        } else {
+            show(&status);
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut all = Vec::new();
+    for path in sockets(Path::new("/run/fairspan"))? {
+        // What a killed daemon left does not answer.
+        if let Ok(answer) = control::ask(&path, &Request::Status) {
+            all.push(serde_json::from_str::<Status>(&answer).context("the daemon's answer is of another version")?);
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&all)?);
+    } else if all.is_empty() {
+        bail!("no daemon is running; `fairspan up FILE` starts one");
+    }
+    if !args.json {
+        all.iter().for_each(show);
+    }
+    Ok(Outcome::Done)
+}
+
+fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(anyhow::Error::from(e).context(directory.display().to_string())),
+    };
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "sock")).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn show(status: &Status) {
+    let port = status.listen_port.map_or_else(String::new, |port| format!(", port {port}"));
+    println!("{}: up {}, MTU {}{port}", status.interface, show_uptime(status.uptime_s), status.mtu);
+    for peer in &status.peers {
+        let state = if peer.up { "up" } else { "down" };
+        println!("\n  peer {} ({}): {state}, MTU {}", peer.name, peer.mode, peer.mtu);
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_BORDERS_ONLY);
+        table.set_header(["channel", "state", "remote", "rate Mbit/s", "rtt ms", "sent MB", "received MB"]);
+        for channel in &peer.channels {
+            table.add_row(row(channel));
+        }
+        println!("{table}");
+        show_counters("  drops and events", &peer.counters);
+    }
+    show_counters("\n  daemon", &status.counters);
+}
+
+fn row(channel: &ChannelStatus) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
+    let megabytes = |name| format!("{:.3}", channel.counters.get(name).copied().unwrap_or(0) as f64 / 1e6);
+    vec![
+        channel.name.clone(),
+        channel.state.clone(),
+        channel.remote.clone().unwrap_or_else(|| "-".into()),
+        number(channel.rate_mbit),
+        number(channel.rtt_ms),
+        megabytes("sent_bytes"),
+        megabytes("received_bytes"),
+    ]
+}
+
+/// The counters that are not zero, on as few lines as they need.
+fn show_counters(title: &str, counters: &Counters) {
+    let shown: Vec<String> =
+        counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    if !shown.is_empty() {
+        println!("{title}: {}", shown.join(", "));
+    }
+}
+
+fn show_uptime(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
+        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
+    }
+}

@@ -1,0 +1,62 @@
+//! Exit statuses, and which failure gets which.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command ended, other than by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// 0: done.
+    Done,
+    /// 1: it ran and the answer is negative.
+    Negative,
+    /// 130: the user interrupted it.
+    Interrupted,
+}
+
+/// A failure whose cause is bad usage or input: status 2.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// A failure whose cause is a missing privilege: status 3.
+#[derive(Debug)]
+pub(crate) struct NoPrivilege(pub(crate) String);
+
+impl fmt::Display for NoPrivilege {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoPrivilege {}
+
+/// Prints an error, if any, and gives the exit status.
+pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Negative) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("fairspan: {error:#}");
+            if error.chain().any(|cause| cause.is::<BadInput>()) {
+                ExitCode::from(2)
+            } else if error.chain().any(|cause| cause.is::<NoPrivilege>() || is_permission(cause)) {
+                ExitCode::from(3)
+            } else {
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+fn is_permission(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+}

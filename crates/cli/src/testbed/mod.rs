@@ -1,0 +1,233 @@
+//! The test-bed: network namespaces, the cables between them and the processes in them, all gone again at the end.
+//!
+//! `demo`, `bench tunnel` and the namespace tests build their networks from these parts. Everything made here is owned
+//! by a value whose `Drop` takes it away, so an error, a panic and a Ctrl-C (see [`Interrupt`]) leave nothing behind.
+//! What a `kill -9` leaves is removed by the next run: names carry the process number of their maker.
+//!
+//! The kernel is driven through `ip` (iproute2) and `ethtool`; a test-bed that a person can repeat by hand with the
+//! same commands is worth more than a fast one.
+
+pub(crate) mod emulator;
+mod interrupt;
+mod namespace;
+mod privilege;
+mod process;
+pub(crate) mod tunnel;
+mod veth;
+
+pub(crate) use interrupt::{Interrupt, Interrupted};
+pub(crate) use namespace::Namespace;
+pub(crate) use privilege::{enter_user_namespace_if_needed, require};
+pub(crate) use process::Process;
+pub(crate) use veth::{End, cable, offloads_off};
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+/// Runs `program` with `args`; its error output becomes the error.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<String> {
+    let output =
+        Command::new(program).args(args).stdin(Stdio::null()).output().with_context(|| {
+            format!("cannot run `{program}`: is it installed? (`make setup` installs what is missing)")
+        })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{program} {}` failed: {}", args.join(" "), said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A command that is also looked for where Debian keeps administrators' programs, which users do not have on their path.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PATH", search_path());
+    command
+}
+
+/// Whether `program` is found on the search path.
+pub(crate) fn installed(program: &str) -> bool {
+    std::env::split_paths(&search_path()).any(|directory| directory.join(program).is_file())
+}
+
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    //! On real kernels: in namespaces of their own, skipped without root.
+
+    use super::*;
+    use crate::measure::reorder::Watch;
+    use crate::measure::tcp::{Transfer, Transport, has_mptcp};
+    use crate::measure::{interface, ping::Ping};
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::{Duration, Instant};
+
+    /// Root, or a visible note that the test did nothing.
+    macro_rules! needs_root {
+        () => {
+            if !rustix::process::geteuid().is_root() {
+                println!("skipped: needs root");
+                return;
+            }
+        };
+    }
+
+    const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+
+    fn bed(role: &str) -> (Namespace, Namespace) {
+        let near = Namespace::new(&format!("{role}-n")).unwrap();
+        let far = Namespace::new(&format!("{role}-f")).unwrap();
+        cable(
+            End { namespace: &near, device: "wire0", address: Some("10.98.0.1/24") },
+            End { namespace: &far, device: "wire0", address: Some("10.98.0.2/24") },
+        )
+        .unwrap();
+        (near, far)
+    }
+
+    fn namespaces() -> String {
+        run("ip", &["netns", "list"]).unwrap()
+    }
+
+    #[test]
+    fn a_transfer_counts_what_the_receiver_read_and_crossed_the_cable() {
+        needs_root!();
+        let (near, far) = bed("tcp");
+        let interrupt = Interrupt::install().unwrap();
+        for (port, transport) in [(5001, Transport::Tcp), (5002, Transport::Mptcp)] {
+            if transport == Transport::Mptcp && !has_mptcp(&near) {
+                println!("skipped: this kernel has no MPTCP");
+                continue;
+            }
+            let before = interface::received(&far, &["wire0"]).unwrap()[0];
+            let watch = Watch::start(&far, port).unwrap();
+            let transfer = Transfer {
+                from: &near,
+                to: &far,
+                source: None,
+                target: SocketAddr::new(FAR.into(), port),
+                transport,
+                warm_up: Duration::from_millis(100),
+                duration: Duration::from_millis(400),
+            };
+            let goodput = transfer.run(&interrupt, |_| ()).unwrap();
+            let seen = watch.stop();
+            let crossed = interface::received(&far, &["wire0"]).unwrap()[0] - before;
+            assert!(goodput.bytes > 0 && goodput.bytes < goodput.total, "{goodput:?}");
+            assert!(goodput.elapsed >= Duration::from_millis(400) && goodput.elapsed < Duration::from_secs(2));
+            // What the application read crossed the cable, with at least 40 bytes of header a packet.
+            assert!(crossed > goodput.total, "{crossed} bytes crossed, {goodput:?}");
+            // How fast a bare cable is depends on the machine; how much of it the watch keeps up with, too.
+            assert!(seen.units > 0, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn over_an_emulated_link_goodput_and_round_trip_are_its_own_and_the_watch_sees_every_byte() {
+        needs_root!();
+        let (near, far) = (Namespace::new("emu-n").unwrap(), Namespace::new("emu-f").unwrap());
+        let middle = Namespace::new("emu-m").unwrap();
+        for (namespace, address, port) in [(&near, "10.98.0.1/24", "left"), (&far, "10.98.0.2/24", "right")] {
+            let end = End { namespace, device: "wire0", address: Some(address) };
+            cable(end, End { namespace: &middle, device: port, address: None }).unwrap();
+            offloads_off(namespace, "wire0").unwrap();
+        }
+        let line = emulator::Line {
+            name: "line",
+            ends: ["left", "right"],
+            rate: fairspan_core::units::Rate::from_mbit(20),
+            delay: fairspan_core::units::Span::from_millis(5),
+            queue: 100_000,
+        };
+        let _emulator = emulator::start(&middle, &[line]).unwrap();
+        let interrupt = Interrupt::install().unwrap();
+        let trips = Ping::new(&near, FAR).unwrap().series(&interrupt, 5, Duration::from_millis(10)).unwrap();
+        let trip = crate::measure::median(&trips).unwrap();
+        // Never sooner than twice the delay; later only by what a busy machine adds.
+        assert!((10_000.0..30_000.0).contains(&trip), "{trips:?} us");
+
+        let watch = Watch::start(&far, 5001).unwrap();
+        let transfer = Transfer {
+            from: &near,
+            to: &far,
+            source: None,
+            target: SocketAddr::new(FAR.into(), 5001),
+            transport: Transport::Tcp,
+            warm_up: Duration::from_millis(500),
+            duration: Duration::from_millis(1500),
+        };
+        let goodput = transfer.run(&interrupt, |_| ()).unwrap();
+        let seen = watch.stop();
+        // 1448 of 1514 bytes a packet are data: 19.13 Mbit/s. More is impossible, but for a queue's worth that waited at
+        // the receiver; less is what a loaded machine and cubic after a loss leave of it.
+        assert!((13.0..=20.0).contains(&goodput.mbit()), "{goodput:?}");
+        assert_eq!(seen.reordered, 0, "{seen:?}");
+        assert!(seen.bytes >= goodput.total, "{seen:?} {goodput:?}");
+    }
+
+    #[test]
+    fn an_echo_comes_back_and_a_missing_host_is_no_error() {
+        needs_root!();
+        let (near, _far) = bed("ping");
+        let mut ping = Ping::new(&near, FAR).unwrap();
+        assert!(ping.once(Duration::from_secs(1)).unwrap().is_some());
+        let mut nobody = Ping::new(&near, Ipv4Addr::new(10, 98, 0, 77)).unwrap();
+        assert_eq!(nobody.once(Duration::from_millis(100)).unwrap(), None);
+        let mut no_route = Ping::new(&near, Ipv4Addr::new(192, 0, 2, 1)).unwrap();
+        assert_eq!(no_route.once(Duration::from_millis(100)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_panic_leaves_no_namespace_behind() {
+        needs_root!();
+        let name = format!("fs-{}-panic", std::process::id());
+        let caught = std::panic::catch_unwind(|| {
+            let _namespace = Namespace::new("panic").unwrap();
+            assert!(namespaces().contains("-panic"));
+            panic!("on purpose");
+        });
+        assert!(caught.is_err());
+        assert!(!namespaces().contains(&name), "{}", namespaces());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_what_runs_is_kept() {
+        needs_root!();
+        let mut gone = Command::new("true").spawn().unwrap();
+        let dead = gone.id();
+        gone.wait().unwrap();
+        let stale = format!("fs-{dead}-stale");
+        run("ip", &["netns", "add", &stale]).unwrap();
+        let mut left_over = Command::new("ip").args(["netns", "exec", &stale, "sleep", "60"]).spawn().unwrap();
+        let alive = Namespace::new("alive").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        Namespace::remove_stale();
+        assert!(!namespaces().contains(&stale));
+        assert!(namespaces().contains(alive.name()));
+        let start = Instant::now();
+        assert!(!left_over.wait().unwrap().success());
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_child_that_ignores_the_request_to_end_is_killed() {
+        needs_root!();
+        let namespace = Namespace::new("child").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 1; done"]);
+        let mut child = Process::start(&namespace, "stubborn", command, &directory.path().join("log")).unwrap();
+        let end = Instant::now() + Duration::from_secs(5);
+        while child.log() != "ready\n" && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.check().unwrap();
+        assert_eq!(child.stop(), None);
+        assert!(child.check().unwrap_err().to_string().contains("stubborn ended early"));
+    }
+}

@@ -1,0 +1,199 @@
+//! Holds the code to the table of crates in DESIGN.md: who may import whom, and what each crate must not touch.
+//!
+//! Imports are read from `cargo metadata`, the rest from the sources, with comments and string literals taken out.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A crate of the workspace and what it may depend on (development aside).
+struct Rule {
+    package: &'static str,
+    /// Crates of this workspace.
+    siblings: &'static [&'static str],
+    /// Other crates, if the list is closed.
+    others: Option<&'static [&'static str]>,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        package: "fairspan-core",
+        siblings: &[],
+        // Small, no_std, and none that reads a clock or entropy.
+        others: Some(&["hashbrown", "foldhash", "rand_pcg", "slab", "thiserror"]),
+    },
+    Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
+    Rule { package: "fairspan", siblings: &["fairspan-core", "fairspan-live"], others: None },
+];
+
+/// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
+const FORBIDDEN_IN_CORE: &[&str] =
+    &["std::", "unsafe", "Instant", "SystemTime", "HashMap", "HashSet", "thread_rng", "getrandom", "RandomState"];
+
+const SOURCES: [&str; 3] = ["crates/core/src", "crates/live/src", "crates/cli/src"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+/// Every Rust source below `directory`.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display())) {
+        let path = entry.expect("a directory entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The code of a source: without comments, string literals, and everything from its test module on.
+fn code(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut depth = 0_u32;
+    while let Some(c) = rest.next() {
+        match (c, rest.peek()) {
+            ('/', Some('*')) => {
+                rest.next();
+                depth += 1;
+            }
+            ('*', Some('/')) if depth > 0 => {
+                rest.next();
+                depth -= 1;
+            }
+            _ if depth > 0 => {}
+            ('/', Some('/')) => {
+                if rest.by_ref().any(|c| c == '\n') {
+                    code.push('\n');
+                }
+            }
+            ('"', _) => {
+                while let Some(c) = rest.next() {
+                    match c {
+                        '\\' => drop(rest.next()),
+                        '"' => break,
+                        _ => {}
+                    }
+                }
+                code.push_str("\"\"");
+            }
+            // A character literal of a quotation mark, or one that is escaped; a lifetime has neither.
+            ('\'', Some('"' | '\\')) => {
+                rest.next();
+                rest.next();
+            }
+            _ => code.push(c),
+        }
+    }
+    code
+}
+
+/// Whether `word` stands in `code` not as a part of a longer name.
+fn names(code: &str, word: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let open_ended = word.ends_with(|c: char| !c.is_alphanumeric());
+    code.match_indices(word).any(|(at, _)| {
+        !part(code[..at].chars().next_back()) && (open_ended || !part(code[at + word.len()..].chars().next()))
+    })
+}
+
+#[test]
+fn crates_import_only_what_the_design_allows() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        let rule = RULES
+            .iter()
+            .find(|rule| rule.package == name)
+            .unwrap_or_else(|| panic!("{name} is not in DESIGN.md's table: add it there and here"));
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let needed = dependency["name"].as_str().expect("a name");
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            if ours.contains(needed) {
+                assert!(rule.siblings.contains(&needed), "{name} must not import {needed}");
+            } else if let Some(others) = rule.others {
+                assert!(others.contains(&needed), "{name} must not import {needed}; allowed: {others:?}");
+            }
+        }
+    }
+    for rule in RULES {
+        assert!(ours.contains(rule.package), "{} is gone: take it out of the table", rule.package);
+    }
+}
+
+#[test]
+fn the_core_has_no_clock_entropy_system_threads_or_unsafe() {
+    let directory = root().join(SOURCES[0]);
+    let library = fs::read_to_string(directory.join("lib.rs")).expect("lib.rs");
+    assert!(library.contains("#![no_std]") && library.contains("#![forbid(unsafe_code)]"));
+    for path in sources(&directory) {
+        let code = code(&fs::read_to_string(&path).expect("a source"));
+        for word in FORBIDDEN_IN_CORE {
+            let at = path.strip_prefix(root()).unwrap_or(&path).display();
+            assert!(!names(&code, word), "{at} names `{word}`");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_only_in_the_system_module_of_live_and_says_why() {
+    for path in SOURCES.iter().flat_map(|directory| sources(&root().join(directory))) {
+        let text = fs::read_to_string(&path).expect("a source");
+        let relative = path.strip_prefix(root()).unwrap_or(&path).to_owned();
+        if !names(&code(&text), "unsafe") {
+            continue;
+        }
+        let system = relative.starts_with("crates/live/src/sys") || relative == Path::new("crates/live/src/sys.rs");
+        assert!(system, "{} has unsafe code; it belongs into crates/live/src/sys.rs", relative.display());
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let begins = ["unsafe {", "unsafe impl", "unsafe extern"].iter().any(|begin| line.contains(begin));
+            if !begins || line.trim_start().starts_with("//") {
+                continue;
+            }
+            let before = &lines[number.saturating_sub(8)..=number];
+            let explained = before.iter().any(|line| line.contains("SAFETY"));
+            assert!(explained, "{}:{}: unsafe without a SAFETY comment", relative.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn a_file_holds_one_idea_and_stays_below_a_thousand_lines() {
+    for path in SOURCES.iter().flat_map(|directory| sources(&root().join(directory))) {
+        let lines = fs::read_to_string(&path).expect("a source").lines().count();
+        assert!(lines <= 1000, "{} has {lines} lines: it is two files", path.display());
+    }
+}
+
+#[test]
+fn the_scanner_sees_code_and_neither_comments_nor_strings() {
+    let text = "// std::time\n/* std::a /* b */ std:: */ let a = \"std::net \\\" unsafe\"; let c = '\"'; core::mem\n\
+                #[cfg(test)]\nmod tests { std::x }\n";
+    let code = code(text);
+    assert!(!names(&code, "std::") && !names(&code, "unsafe"), "{code}");
+    assert!(names(&code, "core::"), "{code}");
+    assert!(names("unsafe { }", "unsafe") && !names("unsafe_code", "unsafe") && !names("no_std::x", "std::"));
+}

@@ -1,0 +1,5 @@
+//! The channels that carry a bond.
+
+pub mod ethernet;
+pub mod memory;
+pub mod udp;

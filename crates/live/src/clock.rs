@@ -1,0 +1,20 @@
+//! The clock that feeds the core: CLOCK_MONOTONIC from the daemon's start, so steps of the wall clock do not matter.
+
+use fairspan_core::units::Time;
+use std::time::Instant;
+
+/// Nanoseconds since the daemon began; never goes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at [`Time::ZERO`].
+    pub fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}

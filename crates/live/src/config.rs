@@ -1,0 +1,699 @@
+//! The configuration of one daemon: a TOML file, checked whole before anything is touched.
+//!
+//! Names follow WireGuard's and systemd-networkd's where those have one. An error names the file, the line, the setting,
+//! what was wrong and what would be right. [`Config::load`] reads and checks; the fields of [`Config`] say what each
+//! setting means and its default.
+
+use crate::quantity::{parse_bytes, parse_rate, parse_span};
+use crate::secure::{PresharedKey, PrivateKey, PublicKey};
+use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
+use ipnet::IpNet;
+use serde::Deserialize;
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thiserror::Error;
+use toml::Spanned;
+
+/// A checked configuration.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The virtual interface and the daemon.
+    pub interface: Interface,
+    /// The peers, in the order of the file.
+    pub peers: Vec<Peer>,
+}
+
+/// `[interface]`: the virtual interface and the daemon.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Interface {
+    /// `name`: of the TUN interface, at most 15 bytes.
+    pub name: String,
+    /// `address`: addresses of the interface, each with its prefix length.
+    pub addresses: Vec<IpNet>,
+    /// `private_key` or `private_key_file`. Needed as soon as one channel is encrypted.
+    pub private_key: Option<PrivateKey>,
+    /// `listen_port`: UDP port on which peers may begin; without it the daemon only calls out.
+    pub listen_port: Option<u16>,
+    /// `mtu`: of the interface; default: what fits all channels of all peers.
+    pub mtu: Option<u16>,
+    /// `fwmark`: set on every datagram sent, so that a default route through the interface makes no loop; default 51900.
+    pub fwmark: u32,
+    /// `table`: where routes for `allowed_ips` go; default `auto`.
+    pub table: Table,
+    /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
+    pub control_socket: PathBuf,
+    /// `metrics`: address of the Prometheus endpoint; default off.
+    pub metrics: Option<SocketAddr>,
+    /// `record`: file into which every input of the core is written; default off. For one peer only.
+    pub record: Option<PathBuf>,
+    /// `offload`: 64 kB units between host and daemon; default true.
+    pub offload: bool,
+}
+
+/// `table`: where routes for the peers' `allowed_ips` go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// The main table; a default route goes into a table of its own with rules that spare the daemon's own datagrams.
+    Auto,
+    /// No routes are set.
+    Off,
+    /// This table.
+    Number(u32),
+}
+
+/// `[[peer]]`: the other end of one bond.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Peer {
+    /// `name`: for people and metrics; default `peer0`, `peer1`, ...
+    pub name: String,
+    /// `public_key`: needed as soon as one of the peer's channels is encrypted.
+    pub public_key: Option<PublicKey>,
+    /// `preshared_key` or `preshared_key_file`; default none.
+    pub preshared_key: Option<PresharedKey>,
+    /// `allowed_ips`: what the peer may send from and what is routed to it.
+    pub allowed_ips: Vec<IpNet>,
+    /// `mode`; default `ordered` on UDP channels, `stripe` on Ethernet channels.
+    pub mode: Mode,
+    /// `scheduler`; default `srr`.
+    pub scheduler: Scheduler,
+    /// `reorder_deadline`: longest that a packet waits for an earlier one; default 500 ms.
+    pub reorder_deadline: Option<Span>,
+    /// `reorder_memory`: most bytes that wait; default 48 MB.
+    pub reorder_memory: Option<Bytes>,
+    /// `queue_limit`: longest that a packet from the host waits for its turn; default 100 ms.
+    pub queue_limit: Option<Span>,
+    /// `dead_after`: a channel silent for this long is not used; default 1 s.
+    pub dead_after: Option<Span>,
+    /// `copies`: how many channels carry each packet in `duplicate` mode; default all.
+    pub copies: Option<u8>,
+    /// `[[peer.channel]]`, numbered from 0. Empty: the peer calls and names its channels.
+    pub channels: Vec<Channel>,
+}
+
+/// `[[peer.channel]]`: one link towards the peer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Channel {
+    /// `name`: for people and metrics; default `channel0`, ...
+    pub name: String,
+    /// `device`: the interface by which the channel leaves.
+    pub device: Option<String>,
+    /// `rate`: what we may send, counted at the link layer; default: not paced, and an equal share.
+    pub rate: Option<Rate>,
+    /// `peer_rate`: what the peer may send towards us; told to it; default: not paced.
+    pub peer_rate: Option<Rate>,
+    /// `priority`: in `backup` mode the smallest that works is used; default: the channel's number.
+    pub priority: u8,
+    /// `mtu`: of the path, IP header included; default: the device's, else 1500.
+    pub mtu: Option<u16>,
+    /// `overhead`: bytes that the link adds to each IP packet and that count against `rate`; default 14 (Ethernet).
+    pub overhead: u16,
+    /// `kind` and what belongs to it.
+    pub kind: ChannelKind,
+}
+
+/// `kind`: what carries the channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// `udp`: encrypted datagrams.
+    Udp {
+        /// `endpoint`: where the peer listens.
+        endpoint: SocketAddr,
+        /// `source`: the local address to send from; default: the kernel's choice.
+        source: Option<IpAddr>,
+    },
+    /// `ethernet`: frames on `device`, not encrypted unless `secure`.
+    Ethernet {
+        /// `peer_mac`: the peer's address on that LAN; default: learnt from its first frame.
+        peer_mac: Option<[u8; 6]>,
+        /// `ethertype`: of data frames; control frames use the next one; default 0x88B5 (and 0x88B6).
+        ethertype: u16,
+        /// `secure`: encrypted like a UDP channel; default false.
+        secure: bool,
+    },
+}
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}:{line}: {setting}{}{problem}", .file.display(), if setting.is_empty() { "" } else { ": " })]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1; 0 where the file could not be read.
+    pub line: usize,
+    /// The setting, such as `peer.channel.rate`; empty where the TOML itself is broken.
+    pub setting: String,
+    /// What was wrong, and what would be right.
+    pub problem: String,
+}
+
+/// The link-layer bytes that Ethernet adds to an IP packet, without preamble, gap and checksum.
+const ETHERNET_OVERHEAD: u16 = 14;
+
+impl Config {
+    /// Reads and checks `file`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn load(file: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|e| ConfigError {
+            file: file.into(),
+            line: 0,
+            setting: String::new(),
+            problem: format!("cannot be read: {e}"),
+        })?;
+        Config::parse(file, &text)
+    }
+
+    /// Checks `text`; `file` is named in errors, and key files are sought relative to its folder.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
+        let reader = Reader { file, text };
+        let raw: RawConfig = toml::from_str(text).map_err(|e| {
+            reader.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &reader.snippet(e.span()))
+        })?;
+        reader.config(raw)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    interface: Spanned<RawInterface>,
+    #[serde(default)]
+    peer: Vec<Spanned<RawPeer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawInterface {
+    name: Spanned<String>,
+    #[serde(default)]
+    address: Vec<Spanned<String>>,
+    private_key: Option<Spanned<String>>,
+    private_key_file: Option<Spanned<String>>,
+    listen_port: Option<u16>,
+    mtu: Option<Spanned<u16>>,
+    fwmark: Option<u32>,
+    table: Option<Spanned<toml::Value>>,
+    control_socket: Option<PathBuf>,
+    metrics: Option<Spanned<String>>,
+    record: Option<Spanned<PathBuf>>,
+    offload: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPeer {
+    name: Option<Spanned<String>>,
+    public_key: Option<Spanned<String>>,
+    preshared_key: Option<Spanned<String>>,
+    preshared_key_file: Option<Spanned<String>>,
+    #[serde(default)]
+    allowed_ips: Vec<Spanned<String>>,
+    mode: Option<Spanned<String>>,
+    scheduler: Option<Spanned<String>>,
+    reorder_deadline: Option<Spanned<String>>,
+    reorder_memory: Option<Spanned<String>>,
+    queue_limit: Option<Spanned<String>>,
+    dead_after: Option<Spanned<String>>,
+    copies: Option<Spanned<u8>>,
+    #[serde(default)]
+    channel: Vec<Spanned<RawChannel>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChannel {
+    name: Option<String>,
+    kind: Spanned<String>,
+    device: Option<Spanned<String>>,
+    endpoint: Option<Spanned<String>>,
+    source: Option<Spanned<String>>,
+    rate: Option<Spanned<String>>,
+    peer_rate: Option<Spanned<String>>,
+    priority: Option<u8>,
+    mtu: Option<Spanned<u16>>,
+    overhead: Option<Spanned<u16>>,
+    peer_mac: Option<Spanned<String>>,
+    ethertype: Option<Spanned<u16>>,
+    secure: Option<bool>,
+}
+
+/// Turns raw settings into checked ones, knowing where each stands.
+struct Reader<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn error(&self, span: Range<usize>, setting: &str, problem: impl Display) -> ConfigError {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        ConfigError { file: self.file.into(), line, setting: setting.into(), problem: problem.to_string() }
+    }
+
+    fn snippet(&self, span: Option<Range<usize>>) -> String {
+        let line = span.and_then(|s| {
+            let start = self.text.get(..s.start)?.rfind('\n').map_or(0, |n| n + 1);
+            self.text.get(start..)?.lines().next()
+        });
+        line.map(|l| format!(" (in `{}`)", l.trim())).unwrap_or_default()
+    }
+
+    fn parsed<T>(&self, value: &Spanned<String>, setting: &str, right: &str) -> Result<T, ConfigError>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        value.get_ref().parse().map_err(|e| {
+            self.error(value.span(), setting, format!("`{}`: {e}; write for example `{right}`", value.get_ref()))
+        })
+    }
+
+    fn quantity<T>(
+        &self,
+        value: Option<&Spanned<String>>,
+        setting: &str,
+        parse: fn(&str) -> Result<T, crate::quantity::QuantityError>,
+    ) -> Result<Option<T>, ConfigError> {
+        value.map(|v| parse(v.get_ref()).map_err(|e| self.error(v.span(), setting, e))).transpose()
+    }
+
+    /// A key given as text or in a file; `setting` is the text's name.
+    fn key<T>(
+        &self,
+        text: Option<&Spanned<String>>,
+        file: Option<&Spanned<String>>,
+        setting: &str,
+    ) -> Result<Option<T>, ConfigError>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        // Never shows the key itself: errors end up in logs.
+        let bad = |span, setting: &str, e: T::Err| {
+            self.error(span, setting, format!("{e}; a key is 44 characters of base64, as `fairspan keygen` prints it"))
+        };
+        match (text, file) {
+            (Some(_), Some(f)) => {
+                Err(self.error(f.span(), setting, format!("given twice: keep `{setting}` or `{setting}_file`")))
+            }
+            (Some(t), None) => t.get_ref().parse().map(Some).map_err(|e| bad(t.span(), setting, e)),
+            (None, Some(f)) => {
+                let path = self.file.parent().unwrap_or(Path::new("")).join(f.get_ref());
+                let name = format!("{setting}_file");
+                let content = std::fs::read_to_string(&path)
+                    .map_err(|e| self.error(f.span(), &name, format!("{}: {e}", path.display())))?;
+                content.trim().parse().map(Some).map_err(|e| bad(f.span(), &name, e))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {
+        let interface_span = raw.interface.span();
+        let interface = self.interface(raw.interface.into_inner())?;
+        if raw.peer.is_empty() {
+            return Err(self.error(interface_span, "peer", "there is none: add a [[peer]]"));
+        }
+        if raw.peer.len() > 1
+            && let Some(record) = &interface.record
+        {
+            let problem = format!("`{}`: a recording is of one bond: keep one [[peer]]", record.display());
+            return Err(self.error(interface_span, "interface.record", problem));
+        }
+        let mut peers: Vec<Peer> = Vec::new();
+        for (number, raw) in raw.peer.into_iter().enumerate() {
+            let span = raw.span();
+            let peer = self.peer(number, &interface, raw)?;
+            if peers.iter().any(|p| p.name == peer.name) {
+                let problem = format!("`{}` names two peers: give each its own", peer.name);
+                return Err(self.error(span, "peer.name", problem));
+            }
+            for net in &peer.allowed_ips {
+                if let Some(other) = peers.iter().find(|p| p.allowed_ips.contains(net)) {
+                    let problem = format!("{net} belongs to peer `{}` already: give it to one", other.name);
+                    return Err(self.error(span, "peer.allowed_ips", problem));
+                }
+            }
+            if peer.public_key.is_some() && peers.iter().any(|p| p.public_key == peer.public_key) {
+                return Err(self.error(span, "peer.public_key", "names two peers: each has a key of its own"));
+            }
+            peers.push(peer);
+        }
+        Ok(Config { interface, peers })
+    }
+
+    fn interface(&self, raw: RawInterface) -> Result<Interface, ConfigError> {
+        let name = self.device_name(&raw.name, "interface.name")?;
+        let addresses = raw
+            .address
+            .iter()
+            .map(|a| self.parsed(a, "interface.address", "10.77.0.1/24"))
+            .collect::<Result<Vec<IpNet>, _>>()?;
+        let private_key =
+            self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
+        let mtu = self.mtu(raw.mtu.as_ref(), "interface.mtu")?;
+        let table = match raw.table.as_ref() {
+            None => Table::Auto,
+            Some(v) => match v.get_ref() {
+                toml::Value::String(s) if s == "auto" => Table::Auto,
+                toml::Value::String(s) if s == "off" => Table::Off,
+                toml::Value::Integer(n) if (1..=i64::from(u32::MAX)).contains(n) => Table::Number(*n as u32),
+                other => {
+                    let problem = format!("{other} is none of \"auto\", \"off\" or a table's number");
+                    return Err(self.error(v.span(), "interface.table", problem));
+                }
+            },
+        };
+        let metrics =
+            raw.metrics.as_ref().map(|m| self.parsed(m, "interface.metrics", "127.0.0.1:9310")).transpose()?;
+        Ok(Interface {
+            control_socket: raw.control_socket.unwrap_or_else(|| crate::control::default_path(&name)),
+            name,
+            addresses,
+            private_key,
+            listen_port: raw.listen_port,
+            mtu,
+            fwmark: raw.fwmark.unwrap_or(51900),
+            table,
+            metrics,
+            record: raw.record.map(Spanned::into_inner),
+            offload: raw.offload.unwrap_or(true),
+        })
+    }
+
+    fn peer(&self, number: usize, interface: &Interface, raw: Spanned<RawPeer>) -> Result<Peer, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let mut allowed_ips = Vec::new();
+        for text in &raw.allowed_ips {
+            let net: IpNet = match text.get_ref().parse::<IpAddr>() {
+                Ok(address) => address.into(),
+                Err(_) => self.parsed(text, "peer.allowed_ips", "10.77.0.2/32")?,
+            };
+            if net.addr() != net.network() {
+                let problem = format!("`{net}` has bits behind its prefix: write `{}`", net.trunc());
+                return Err(self.error(text.span(), "peer.allowed_ips", problem));
+            }
+            allowed_ips.push(net);
+        }
+        let mut channels = Vec::new();
+        for (n, raw) in raw.channel.into_iter().enumerate() {
+            channels.push(self.channel(n, raw)?);
+        }
+        if channels.len() > ChannelId::LIMIT {
+            let problem = format!("{} channels: at most {} make one bond", channels.len(), ChannelId::LIMIT);
+            return Err(self.error(span, "peer.channel", problem));
+        }
+        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, "peer.public_key")?;
+        let plain = !channels.is_empty()
+            && channels.iter().all(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
+        if !plain {
+            if public_key.is_none() {
+                return Err(self.error(span, "peer.public_key", "missing: encrypted channels need the peer's key"));
+            }
+            if interface.private_key.is_none() {
+                let problem = "missing: encrypted channels need a key; `fairspan keygen` makes one";
+                return Err(self.error(span, "interface.private_key", problem));
+            }
+        }
+        if channels.is_empty() && interface.listen_port.is_none() {
+            let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
+            return Err(self.error(span, "peer.channel", problem));
+        }
+        let mode = match raw.mode.as_ref() {
+            None if plain => Mode::Stripe,
+            None => Mode::Ordered,
+            Some(m) => match m.get_ref().as_str() {
+                "ordered" => Mode::Ordered,
+                "stripe" => Mode::Stripe,
+                "duplicate" => Mode::Duplicate,
+                "backup" => Mode::Backup,
+                "plain" => Mode::Plain,
+                other => {
+                    let problem = format!("`{other}` is none of ordered, stripe, duplicate, backup, plain");
+                    return Err(self.error(m.span(), "peer.mode", problem));
+                }
+            },
+        };
+        let scheduler = match raw.scheduler.as_ref() {
+            None => Scheduler::Srr,
+            Some(s) => match s.get_ref().as_str() {
+                "srr" => Scheduler::Srr,
+                "rr" => Scheduler::Rr,
+                "grr" => Scheduler::Grr,
+                "rfq" => Scheduler::Rfq,
+                other => {
+                    let problem = format!("`{other}` is none of srr, rr, grr, rfq");
+                    return Err(self.error(s.span(), "peer.scheduler", problem));
+                }
+            },
+        };
+        if let Some(copies) = &raw.copies
+            && (*copies.get_ref() == 0 || mode != Mode::Duplicate)
+        {
+            let problem = "needs mode = \"duplicate\" and is at least 1";
+            return Err(self.error(copies.span(), "peer.copies", problem));
+        }
+        Ok(Peer {
+            name: match raw.name {
+                Some(n) if n.get_ref().is_empty() || n.get_ref().len() > 64 => {
+                    return Err(self.error(n.span(), "peer.name", "must have 1 to 64 bytes"));
+                }
+                Some(n) => n.into_inner(),
+                None => format!("peer{number}"),
+            },
+            public_key,
+            preshared_key: self.key(
+                raw.preshared_key.as_ref(),
+                raw.preshared_key_file.as_ref(),
+                "peer.preshared_key",
+            )?,
+            allowed_ips,
+            mode,
+            scheduler,
+            reorder_deadline: self.quantity(raw.reorder_deadline.as_ref(), "peer.reorder_deadline", parse_span)?,
+            reorder_memory: self.quantity(raw.reorder_memory.as_ref(), "peer.reorder_memory", parse_bytes)?,
+            queue_limit: self.quantity(raw.queue_limit.as_ref(), "peer.queue_limit", parse_span)?,
+            dead_after: self.quantity(raw.dead_after.as_ref(), "peer.dead_after", parse_span)?,
+            copies: raw.copies.map(Spanned::into_inner),
+            channels,
+        })
+    }
+
+    fn channel(&self, number: usize, raw: Spanned<RawChannel>) -> Result<Channel, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let device = raw.device.as_ref().map(|d| self.device_name(d, "peer.channel.device")).transpose()?;
+        let misplaced = |field: Option<Range<usize>>, name: &str, kind: &str| match field {
+            Some(span) => {
+                Err(self.error(span, &format!("peer.channel.{name}"), format!("belongs to kind = \"{kind}\" only")))
+            }
+            None => Ok(()),
+        };
+        let kind = match raw.kind.get_ref().as_str() {
+            "udp" => {
+                misplaced(raw.peer_mac.as_ref().map(Spanned::span), "peer_mac", "ethernet")?;
+                misplaced(raw.ethertype.as_ref().map(Spanned::span), "ethertype", "ethernet")?;
+                if raw.secure == Some(false) {
+                    let problem = "a udp channel is always encrypted: leave it out";
+                    return Err(self.error(span, "peer.channel.secure", problem));
+                }
+                let Some(endpoint) = raw.endpoint.as_ref() else {
+                    let problem = "missing: say where the peer listens, such as \"203.0.113.1:51900\"; the side that \
+                                   listens has no [[peer.channel]]";
+                    return Err(self.error(span, "peer.channel.endpoint", problem));
+                };
+                let source: Option<IpAddr> = raw
+                    .source
+                    .as_ref()
+                    .map(|s| self.parsed(s, "peer.channel.source", "192.0.2.1"))
+                    .transpose()?;
+                let endpoint_addr: SocketAddr =
+                    self.parsed(endpoint, "peer.channel.endpoint", "203.0.113.1:51900")?;
+                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
+                    let problem = "is not of the family of `endpoint`";
+                    return Err(self.error(span, "peer.channel.source", problem));
+                }
+                ChannelKind::Udp { endpoint: endpoint_addr, source }
+            }
+            "ethernet" => {
+                misplaced(raw.endpoint.as_ref().map(Spanned::span), "endpoint", "udp")?;
+                misplaced(raw.source.as_ref().map(Spanned::span), "source", "udp")?;
+                if device.is_none() {
+                    return Err(self.error(span, "peer.channel.device", "missing: an ethernet channel names its device"));
+                }
+                let ethertype = raw.ethertype.as_ref().map_or(0x88B5, |e| *e.get_ref());
+                if ethertype < 0x0600 || ethertype == 0xFFFF {
+                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
+                    return Err(self.error(span, "peer.channel.ethertype", problem));
+                }
+                let peer_mac = raw.peer_mac.as_ref().map(|m| self.mac(m)).transpose()?;
+                ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) }
+            }
+            other => {
+                let problem = format!("`{other}` is none of udp, ethernet");
+                return Err(self.error(raw.kind.span(), "peer.channel.kind", problem));
+            }
+        };
+        Ok(Channel {
+            name: raw.name.unwrap_or_else(|| format!("channel{number}")),
+            device,
+            rate: self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?,
+            peer_rate: self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?,
+            priority: raw.priority.unwrap_or(number.min(255) as u8),
+            mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
+            overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
+            kind,
+        })
+    }
+
+    fn positive_rate(&self, value: Option<&Spanned<String>>, setting: &str) -> Result<Option<Rate>, ConfigError> {
+        let rate = self.quantity(value, setting, parse_rate)?;
+        match (rate, value) {
+            (Some(r), Some(v)) if r.as_bits_per_sec() < 1_000 => {
+                Err(self.error(v.span(), setting, "must be at least 1kbit; leave it out for no limit"))
+            }
+            _ => Ok(rate),
+        }
+    }
+
+    fn mtu(&self, value: Option<&Spanned<u16>>, setting: &str) -> Result<Option<u16>, ConfigError> {
+        match value {
+            Some(v) if *v.get_ref() < 576 => {
+                Err(self.error(v.span(), setting, format!("{} is below 576, what every IPv4 host takes", v.get_ref())))
+            }
+            other => Ok(other.map(|v| *v.get_ref())),
+        }
+    }
+
+    fn device_name(&self, value: &Spanned<String>, setting: &str) -> Result<String, ConfigError> {
+        let name = value.get_ref();
+        let legal = (1..=15).contains(&name.len())
+            && name != "."
+            && name != ".."
+            && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':' && b != b'%');
+        if legal {
+            Ok(name.clone())
+        } else {
+            let problem = format!("`{name}` is no interface name: 1 to 15 letters, digits, `-`, `_`, `.`, such as `fs0`");
+            Err(self.error(value.span(), setting, problem))
+        }
+    }
+
+    fn mac(&self, value: &Spanned<String>) -> Result<[u8; 6], ConfigError> {
+        let mut mac = [0; 6];
+        let mut parts = value.get_ref().split(':');
+        let mut good = true;
+        for byte in &mut mac {
+            match parts.next().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok()) {
+                Some(b) => *byte = b,
+                None => good = false,
+            }
+        }
+        if good && parts.next().is_none() && mac[0] & 1 == 0 && mac != [0; 6] {
+            Ok(mac)
+        } else {
+            let problem = format!("`{}` is no unicast address such as `02:00:5e:10:00:01`", value.get_ref());
+            Err(self.error(value.span(), "peer.channel.peer_mac", problem))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=";
+
+    fn good() -> String {
+        format!(
+            "[interface]\nname = \"fs0\"\naddress = [\"10.77.0.1/24\"]\nprivate_key = \"{KEY}\"\n\n\
+             [[peer]]\npublic_key = \"{KEY}\"\nallowed_ips = [\"10.77.0.2\"]\n\n\
+             [[peer.channel]]\nkind = \"udp\"\ndevice = \"eth0\"\nendpoint = \"192.0.2.1:51900\"\nrate = \"100Mbit\"\n"
+        )
+    }
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse(Path::new("site.toml"), text)
+    }
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let config = parse(&good()).unwrap();
+        assert_eq!(config.interface.table, Table::Auto);
+        assert_eq!(config.interface.fwmark, 51900);
+        assert!(config.interface.offload && config.interface.metrics.is_none());
+        let peer = &config.peers[0];
+        assert_eq!((peer.name.as_str(), peer.mode, peer.scheduler), ("peer0", Mode::Ordered, Scheduler::Srr));
+        assert_eq!(peer.allowed_ips, ["10.77.0.2/32".parse::<IpNet>().unwrap()]);
+        let channel = &peer.channels[0];
+        assert_eq!((channel.name.as_str(), channel.overhead), ("channel0", 14));
+        assert_eq!(channel.rate, Some(Rate::from_mbit(100)));
+    }
+
+    #[test]
+    fn ethernet_channels_default_to_stripe_without_a_key() {
+        let text = "[interface]\nname = \"fs0\"\n[[peer]]\nallowed_ips = [\"::/0\"]\n[[peer.channel]]\n\
+                    kind = \"ethernet\"\ndevice = \"eth1\"\npeer_mac = \"02:00:00:00:00:01\"\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.peers[0].mode, Mode::Stripe);
+        let expected =
+            ChannelKind::Ethernet { peer_mac: Some([2, 0, 0, 0, 0, 1]), ethertype: 0x88B5, secure: false };
+        assert_eq!(config.peers[0].channels[0].kind, expected);
+    }
+
+    /// Each row: what is replaced in a good file, by what, the line and setting the error names, and a word of advice.
+    #[test]
+    fn each_error_names_line_setting_and_what_would_be_right() {
+        let rows = [
+            ("\"fs0\"", "\"a name far too long\"", 2, "interface.name", "1 to 15"),
+            ("10.77.0.1/24", "10.77.0.1/33", 3, "interface.address", "10.77.0.1/24"),
+            ("private_key = ", "privat_key = ", 4, "", "privat_key"),
+            (KEY, "c2hvcnQ=", 4, "interface.private_key", "44 characters"),
+            ("\"10.77.0.2\"", "\"10.77.0.2/24\"", 8, "peer.allowed_ips", "10.77.0.0/24"),
+            ("\"udp\"", "\"tcp\"", 11, "peer.channel.kind", "udp, ethernet"),
+            ("\"eth0\"", "\"eth/0\"", 12, "peer.channel.device", "such as"),
+            ("192.0.2.1:51900", "192.0.2.1", 13, "peer.channel.endpoint", "203.0.113.1:51900"),
+            ("100Mbit", "100", 14, "peer.channel.rate", "100Mbit"),
+            ("100Mbit", "0", 14, "peer.channel.rate", "leave it out"),
+            ("rate = \"100Mbit\"", "mtu = 500", 14, "peer.channel.mtu", "576"),
+            ("rate = \"100Mbit\"", "peer_mac = \"02:00:00:00:00:01\"", 14, "peer.channel.peer_mac", "ethernet"),
+            ("rate = \"100Mbit\"", "rate = ", 14, "", "string"),
+        ];
+        for (old, new, line, setting, advice) in rows {
+            let text = good().replacen(old, new, 1);
+            let error = parse(&text).expect_err(new);
+            assert_eq!((error.line, error.setting.as_str()), (line, setting), "{new}: {error}");
+            assert!(error.to_string().contains(advice), "{new}: {error}");
+            assert!(error.to_string().starts_with("site.toml:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_broken_key_is_never_printed() {
+        let secret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ=";
+        let error = parse(&good().replacen(KEY, secret, 1)).unwrap_err();
+        assert!(!error.to_string().contains(secret), "{error}");
+    }
+
+    #[test]
+    fn nobody_could_begin_is_an_error() {
+        let text = good();
+        let text = &text[..text.find("[[peer.channel]]").unwrap()];
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.setting, "peer.channel");
+        assert!(parse(&text.replacen("[interface]", "[interface]\nlisten_port = 51900", 1)).is_ok());
+    }
+}

@@ -1,0 +1,252 @@
+//! The control socket: a Unix stream socket (mode 0600) on which `fairspan status` asks a running daemon.
+//!
+//! One request a connection: a line of JSON such as `{"command":"status"}`, answered by one line of JSON. Nothing here
+//! ever blocks the daemon: connections are few ([`CONNECTIONS`]), short ([`REQUEST_LIMIT`]) and non-blocking.
+
+use serde::{Deserialize, Serialize};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Most connections served at once; a further one is closed.
+pub const CONNECTIONS: usize = 8;
+/// Longest request in bytes.
+pub const REQUEST_LIMIT: usize = 4096;
+
+/// What a client may ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Everything that `fairspan status` shows.
+    Status,
+}
+
+/// Why the control socket cannot be opened.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// Another daemon answers on it.
+    #[error("{}: another daemon with this interface name is running; end it, or choose another interface.name", .0.display())]
+    InUse(PathBuf),
+    /// Something that is no socket stands there.
+    #[error("{}: is there already and is no socket; choose another interface.control_socket", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// `/run/fairspan/NAME.sock`
+pub fn default_path(interface: &str) -> PathBuf {
+    Path::new("/run/fairspan").join(format!("{interface}.sock"))
+}
+
+/// Asks the daemon behind `path`; gives its answer, one line of JSON.
+///
+/// # Errors
+/// What the system says: `NotFound` and `ConnectionRefused` mean that no daemon is there.
+pub fn ask(path: &Path, request: &Request) -> io::Result<String> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    let mut line = serde_json::to_string(request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the daemon closed without an answer"));
+    }
+    Ok(answer.trim_end().to_owned())
+}
+
+/// The daemon's end. Removes its socket when dropped.
+#[derive(Debug)]
+pub struct Control {
+    path: PathBuf,
+    listener: UnixListener,
+    connections: Vec<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Control {
+    /// Listens at `path`, replacing a socket that a killed daemon left.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn open(path: &Path) -> Result<Control, ControlError> {
+        let io_error = |source| ControlError::Io { path: path.into(), source };
+        if let Some(parent) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(io_error)?;
+        }
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => return Err(ControlError::NotASocket(path.into())),
+            Ok(_) if UnixStream::connect(path).is_ok() => return Err(ControlError::InUse(path.into())),
+            Ok(_) => std::fs::remove_file(path).map_err(io_error)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error(e)),
+        }
+        // Bound under another name and renamed, so that it is never reachable with wider permissions.
+        let staging = path.with_extension(format!("{}.tmp", std::process::id()));
+        let listener = UnixListener::bind(&staging).map_err(io_error)?;
+        std::fs::set_permissions(&staging, std::fs::Permissions::from_mode(0o600))
+            .and_then(|()| std::fs::rename(&staging, path))
+            .and_then(|()| listener.set_nonblocking(true))
+            .map_err(|e| {
+                let _ = std::fs::remove_file(&staging);
+                io_error(e)
+            })?;
+        Ok(Control { path: path.into(), listener, connections: Vec::new() })
+    }
+
+    /// Whether a client is connected, so that [`serve`](Control::serve) is to be called again soon.
+    pub fn is_busy(&self) -> bool {
+        !self.connections.is_empty()
+    }
+
+    /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request.
+    pub fn serve(&mut self, mut answer: impl FnMut(Request) -> String) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.connections.len() < CONNECTIONS && stream.set_nonblocking(true).is_ok() {
+                self.connections.push(Connection { stream, request: Vec::new(), answer: Vec::new() });
+            }
+        }
+        self.connections.retain_mut(|c| c.advance(&mut answer));
+    }
+}
+
+impl AsFd for Control {
+    /// Readable when a client connects.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Connection {
+    /// Goes on as far as it can without blocking; false when it is done.
+    fn advance(&mut self, answer: &mut impl FnMut(Request) -> String) -> bool {
+        if self.answer.is_empty() {
+            let mut chunk = [0; 512];
+            loop {
+                match self.stream.read(&mut chunk) {
+                    Ok(0) => return false,
+                    Ok(n) => self.request.extend_from_slice(&chunk[..n]),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => return false,
+                }
+                if self.request.contains(&b'\n') || self.request.len() > REQUEST_LIMIT {
+                    break;
+                }
+            }
+            let Some(end) = self.request.iter().position(|&b| b == b'\n') else {
+                return self.request.len() <= REQUEST_LIMIT;
+            };
+            let line = match serde_json::from_slice(&self.request[..end]) {
+                Ok(request) => answer(request),
+                Err(e) => serde_json::json!({ "error": format!("not a request: {e}") }).to_string(),
+            };
+            self.answer = line.into_bytes();
+            self.answer.push(b'\n');
+        }
+        loop {
+            match self.stream.write(&self.answer) {
+                Ok(n) => {
+                    self.answer.drain(..n);
+                    if self.answer.is_empty() {
+                        return false;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve_until<T>(control: &mut Control, client: std::thread::JoinHandle<T>) -> T {
+        while !client.is_finished() {
+            control.serve(|request| format!("{{\"echo\":{}}}", serde_json::to_string(&request).unwrap()));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        client.join().unwrap()
+    }
+
+    #[test]
+    fn a_request_is_answered_and_the_socket_is_private_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/fs0.sock");
+        let mut control = Control::open(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let asked = path.clone();
+        let answer = serve_until(&mut control, std::thread::spawn(move || ask(&asked, &Request::Status)));
+        assert_eq!(answer.unwrap(), "{\"echo\":{\"command\":\"status\"}}");
+        drop(control);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_daemon_is_refused_and_a_stale_socket_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fs0.sock");
+        let first = Control::open(&path).unwrap();
+        assert!(matches!(Control::open(&path), Err(ControlError::InUse(_))));
+        drop(first);
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "std leaves the file: a killed daemon's");
+        drop(Control::open(&path).unwrap());
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(Control::open(&path), Err(ControlError::NotASocket(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn nonsense_and_floods_are_answered_or_cut_never_served_forever() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fs0.sock");
+        let mut control = Control::open(&path).unwrap();
+        let asked = path.clone();
+        let client = std::thread::spawn(move || {
+            let mut stream = UnixStream::connect(&asked).unwrap();
+            stream.write_all(b"{\"command\":\"format-disk\"}\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        assert!(serve_until(&mut control, client).contains("not a request"));
+        let flood: Vec<_> = (0..CONNECTIONS + 3).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        control.serve(|_| String::new());
+        assert_eq!(control.connections.len(), CONNECTIONS);
+        for mut stream in &flood {
+            let _ = stream.write_all(&[b'x'; REQUEST_LIMIT + 512]);
+        }
+        control.serve(|_| unreachable!("no line ended"));
+        control.serve(|_| unreachable!("no line ended"));
+        assert!(control.connections.is_empty());
+    }
+}

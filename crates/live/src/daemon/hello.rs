@@ -1,0 +1,180 @@
+//! What one end tells the other about a channel inside the encrypted handshake: tag, length, value; unknown tags are
+//! skipped, so that later versions may say more.
+//!
+//! | tag | value |
+//! |---|---|
+//! | 1 | name of the channel, UTF-8, at most 64 bytes |
+//! | 2 | what the receiver of the hello may send, bit/s, u64 big-endian |
+//! | 3 | priority in `backup` mode, u8 |
+//! | 4 | link overhead per packet in bytes, u16 big-endian |
+//! | 5 | path MTU, IP header included, u16 big-endian |
+
+use fairspan_core::units::Rate;
+use thiserror::Error;
+
+/// Longest name of a channel in bytes.
+pub const NAME_LIMIT: usize = 64;
+
+/// One channel, as its initiator describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Hello {
+    /// Its name.
+    pub name: Option<String>,
+    /// What the other end may send on it.
+    pub rate: Option<Rate>,
+    /// Its priority in `backup` mode.
+    pub priority: Option<u8>,
+    /// Bytes that the link adds to each IP packet.
+    pub overhead: Option<u16>,
+    /// Path MTU, IP header included.
+    pub mtu: Option<u16>,
+}
+
+/// Why a hello is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HelloError {
+    /// A field ends behind the hello's end.
+    #[error("field {tag} is cut short")]
+    Truncated {
+        /// The field.
+        tag: u8,
+    },
+    /// A field has an impossible length or value.
+    #[error("field {tag} has an impossible value")]
+    Value {
+        /// The field.
+        tag: u8,
+    },
+}
+
+impl Hello {
+    /// The bytes for the handshake; at most 97 with a name that keeps to [`NAME_LIMIT`].
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut put = |tag: u8, value: &[u8]| {
+            out.push(tag);
+            out.push(value.len() as u8);
+            out.extend_from_slice(value);
+        };
+        if let Some(name) = &self.name {
+            put(1, &name.as_bytes()[..name.floor_char_boundary(NAME_LIMIT)]);
+        }
+        if let Some(rate) = self.rate {
+            put(2, &rate.as_bits_per_sec().to_be_bytes());
+        }
+        if let Some(priority) = self.priority {
+            put(3, &[priority]);
+        }
+        if let Some(overhead) = self.overhead {
+            put(4, &overhead.to_be_bytes());
+        }
+        if let Some(mtu) = self.mtu {
+            put(5, &mtu.to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads the peer's hello.
+    ///
+    /// # Errors
+    /// Names the field that is cut short or impossible.
+    pub fn decode(mut bytes: &[u8]) -> Result<Hello, HelloError> {
+        let mut hello = Hello::default();
+        while let Some((&tag, rest)) = bytes.split_first() {
+            let (&length, rest) = rest.split_first().ok_or(HelloError::Truncated { tag })?;
+            let (value, rest) = rest.split_at_checked(length.into()).ok_or(HelloError::Truncated { tag })?;
+            bytes = rest;
+            let bad = HelloError::Value { tag };
+            match tag {
+                1 => {
+                    let name = std::str::from_utf8(value).map_err(|_| bad)?;
+                    // It is printed and becomes a metric's label.
+                    if name.is_empty() || name.len() > NAME_LIMIT || name.chars().any(char::is_control) {
+                        return Err(bad);
+                    }
+                    hello.name = Some(name.to_owned());
+                }
+                2 => {
+                    let rate = u64::from_be_bytes(value.try_into().map_err(|_| bad)?);
+                    if rate < 1000 {
+                        return Err(bad);
+                    }
+                    hello.rate = Some(Rate::from_bits_per_sec(rate));
+                }
+                3 => match value {
+                    [priority] => hello.priority = Some(*priority),
+                    _ => return Err(bad),
+                },
+                4 => hello.overhead = Some(u16::from_be_bytes(value.try_into().map_err(|_| bad)?)),
+                5 => {
+                    let mtu = u16::from_be_bytes(value.try_into().map_err(|_| bad)?);
+                    if mtu < 576 {
+                        return Err(bad);
+                    }
+                    hello.mtu = Some(mtu);
+                }
+                _ => {}
+            }
+        }
+        Ok(hello)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn full() -> Hello {
+        Hello {
+            name: Some("dsl".into()),
+            rate: Some(Rate::from_mbit(100)),
+            priority: Some(2),
+            overhead: Some(14),
+            mtu: Some(1492),
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_the_documented_ones_and_come_back() {
+        let bytes = full().encode();
+        assert_eq!(bytes, b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4");
+        assert_eq!(Hello::decode(&bytes), Ok(full()));
+        assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
+    }
+
+    #[test]
+    fn every_truncation_is_named_or_a_shorter_hello() {
+        let bytes = full().encode();
+        for end in 0..bytes.len() {
+            if let Ok(hello) = Hello::decode(&bytes[..end]) {
+                assert_eq!(hello.encode(), &bytes[..end], "cut at {end}");
+            }
+        }
+        assert_eq!(Hello::decode(b"\x07\xff"), Err(HelloError::Truncated { tag: 7 }));
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped_and_impossible_values_refused() {
+        assert_eq!(Hello::decode(b"\x63\x02ab\x03\x01\x05").unwrap().priority, Some(5));
+        for (bytes, tag) in [
+            (&b"\x01\x00"[..], 1),
+            (b"\x01\x02\xff\xfe", 1),
+            (b"\x01\x02a\n", 1),
+            (b"\x02\x08\0\0\0\0\0\0\0\x01", 2),
+            (b"\x03\x02ab", 3),
+            (b"\x05\x02\0\x10", 5),
+        ] {
+            assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic_and_what_is_understood_survives(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(hello) = Hello::decode(&bytes) {
+                prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+            }
+        }
+    }
+}

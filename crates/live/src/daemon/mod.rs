@@ -1,0 +1,574 @@
+//! The daemon of `fairspan up`: one thread that moves packets between the host, the bonds and the links.
+//!
+//! It decides nothing about the protocol: bonds (`fairspan_core::bond`) and sessions ([`crate::secure`]) do. It waits,
+//! reads, hands over, drains the polls, and writes, in batches; per packet it makes no system call, takes no lock and
+//! allocates nothing.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod` | opening, the loop, the way of a packet |
+//! | `links` | sockets that fill up, fail, vanish and come back |
+//! | `sessions` | channels that connect, move and are lost |
+//! | `peer` | one bond and what carries its channels |
+//! | `port`, `outbox` | sockets, and what waits to leave |
+//! | `network` | addresses, routes and rules |
+//! | `hello` | what the ends tell each other about a channel |
+//! | `report` | log, status, metrics |
+
+mod hello;
+mod links;
+mod network;
+mod outbox;
+mod peer;
+mod port;
+mod report;
+mod sessions;
+
+pub use hello::{Hello, HelloError, NAME_LIMIT};
+pub use port::PortError;
+
+use crate::allowed::{Allowed, destination, source};
+use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch};
+use crate::clock::Clock;
+use crate::config::{Channel, ChannelKind, Config};
+use crate::control::{Control, ControlError};
+use crate::metrics;
+use crate::netlink::{Guard, Monitor, NetlinkError};
+use crate::pool::PacketBuf;
+use crate::secure::{self, OVERHEAD, PathId, PeerConfig, Received, Sessions, SocketId};
+use crate::tun::{self, Tun, TunError};
+use fairspan_core::bond::{Codepoint, Event, Transmit};
+use fairspan_core::units::{ChannelId, Span, Time};
+use peer::{Carrier, Joining, PeerState};
+use port::Port;
+use rustix::event::{Timespec, epoll};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use thiserror::Error;
+
+/// Why a daemon does not start, or ends by itself.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The TUN interface.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// Addresses, routes, rules.
+    #[error(transparent)]
+    Network(#[from] NetlinkError),
+    /// The control socket.
+    #[error("control socket {0}")]
+    Control(#[from] ControlError),
+    /// A channel or the listening socket.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A setting that the core or the session layer refuses.
+    #[error("peer {peer}: {problem}")]
+    Setting {
+        /// Whose.
+        peer: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The metrics endpoint.
+    #[error("metrics on {address}: {source}")]
+    Metrics {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Waiting for events.
+    #[error("waiting for events: {0}")]
+    Poll(io::Error),
+}
+
+impl DaemonError {
+    /// Whether a privilege is missing.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            DaemonError::Tun(TunError::NotPermitted { .. }) => true,
+            DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
+            DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
+            DaemonError::Port(e) => e.is_permission(),
+            _ => false,
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for DaemonError {
+    fn from(errno: rustix::io::Errno) -> DaemonError {
+        DaemonError::Poll(errno.into())
+    }
+}
+
+/// TUN units read in a row before the links get their turn: 8 units of 64 kB are about 4 ms at 1 Gbit/s.
+const TUN_BURST: usize = 8;
+/// Receives in a row on one socket before others get their turn.
+const PORT_BURST: usize = 4;
+/// Longest sleep; nothing depends on it.
+const LONGEST_WAIT: Span = Span::from_secs(1);
+/// Wait while a client of the control socket is being served, or an interface's queue is full.
+const SHORT_WAIT: Span = Span::from_millis(1);
+/// How often links that failed are tried again, and the metrics are made anew.
+const HOUSEKEEPING: Span = Span::from_secs(1);
+/// The interface's MTU while no channel is known: what IPv6 asks for.
+const LEAST_MTU: usize = 1280;
+/// The MTU of a link that nobody tells.
+const USUAL_MTU: usize = 1500;
+
+const TOKEN_STOP: u64 = 0;
+const TOKEN_TUN: u64 = 1;
+const TOKEN_MONITOR: u64 = 2;
+const TOKEN_CONTROL: u64 = 3;
+const TOKEN_PORTS: u64 = 16;
+
+/// A running daemon. Dropping it undoes all that it did to the host's network.
+pub struct Daemon {
+    clock: Clock,
+    /// Undone before the interface goes with `tun`.
+    network: Option<Guard>,
+    tun: Tun,
+    tun_watched: bool,
+    monitor: Monitor,
+    control: Option<Control>,
+    epoll: OwnedFd,
+    sessions: Option<Sessions>,
+    ports: Vec<Port>,
+    peers: Vec<PeerState>,
+    allowed: Allowed,
+    /// Whose path: by [`PathId::index`].
+    paths: Vec<Option<(usize, ChannelId)>>,
+    received: ReceiveBatch,
+    pool: outbox::Pool,
+    to_host: Vec<PacketBuf>,
+    /// A queue was full, and no poll tells when there is room: try again soon.
+    congested: bool,
+    shared: Option<metrics::Shared>,
+    housekeeping: Time,
+    mtu: usize,
+    counters: Counters,
+    config: Config,
+}
+
+/// What the daemon itself counts.
+#[derive(Debug, Default)]
+struct Counters {
+    /// Packets from the host that belong to no peer.
+    host_no_peer: u64,
+    /// Packets from a peer with a source address that is not allowed to it.
+    spoofed: u64,
+    /// Frames that could not be sealed or queued for sending.
+    send_refused: u64,
+    /// Frames dropped because their link was down.
+    send_down: u64,
+    /// MTUs that the kernel did not accept.
+    mtu_refused: u64,
+}
+
+impl Daemon {
+    /// Opens everything that `config` names; the interface is up when this returns.
+    ///
+    /// # Errors
+    /// The first thing that failed; what was done by then is undone.
+    pub fn start(config: Config) -> Result<Daemon, DaemonError> {
+        let clock = Clock::start();
+        let now = clock.now();
+        let control = Control::open(&config.interface.control_socket)?;
+        // Opened before any device is looked at, so that no change is missed.
+        let monitor = Monitor::open()?;
+        let mut tun_config = tun::Config::new(&config.interface.name);
+        tun_config.offload = config.interface.offload;
+        tun_config.keep_partial = config.interface.offload;
+        let tun = Tun::open(&tun_config)?;
+        let sessions = open_sessions(&config, now)?;
+
+        let mut daemon = Daemon {
+            clock,
+            network: None,
+            tun,
+            tun_watched: true,
+            monitor,
+            control: Some(control),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            sessions,
+            ports: Vec::new(),
+            peers: Vec::new(),
+            allowed: Allowed::default(),
+            paths: Vec::new(),
+            received: ReceiveBatch::new(),
+            pool: outbox::Pool::new(),
+            to_host: Vec::with_capacity(1024),
+            congested: false,
+            shared: None,
+            housekeeping: now + HOUSEKEEPING,
+            mtu: 0,
+            counters: Counters::default(),
+            config,
+        };
+        if let Some(port) = daemon.config.interface.listen_port {
+            daemon.ports.extend(Port::listen(port, daemon.config.interface.fwmark)?);
+        }
+        for number in 0..daemon.config.peers.len() {
+            daemon.open_peer(now, number)?;
+        }
+        daemon.mtu = daemon.fitting_mtu();
+        daemon.network = Some(network::configure(&daemon.config, daemon.tun.name(), daemon.mtu)?);
+        if let Some(address) = daemon.config.interface.metrics {
+            let shared = metrics::Shared::default();
+            metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
+            daemon.shared = Some(shared);
+        }
+        for number in 0..daemon.ports.len() {
+            daemon.watch_port(number);
+        }
+        let epoll = &daemon.epoll;
+        let watch = |fd: BorrowedFd<'_>, token| {
+            epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+        };
+        watch(daemon.tun.as_fd(), TOKEN_TUN)?;
+        watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
+        if let Some(control) = &daemon.control {
+            watch(control.as_fd(), TOKEN_CONTROL)?;
+        }
+        daemon.publish();
+        Ok(daemon)
+    }
+
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        self.tun.name()
+    }
+
+    /// The interface's MTU now, in bytes.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Moves packets until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// What leaves the daemon without its purpose: the TUN interface deleted by someone else.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
+        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(TOKEN_STOP), epoll::EventFlags::IN)?;
+        let mut events = Vec::with_capacity(64);
+        self.drain(self.clock.now())?;
+        loop {
+            let timeout = self.timeout();
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let now = self.clock.now();
+            self.handle_timeouts(now);
+            for event in &events {
+                match event.data.u64() {
+                    TOKEN_STOP => return Ok(()),
+                    TOKEN_TUN => self.read_host(now)?,
+                    TOKEN_MONITOR => self.follow_interfaces(now),
+                    TOKEN_CONTROL => self.serve_control(),
+                    token => {
+                        let number = (token - TOKEN_PORTS) as usize;
+                        let flags = event.flags;
+                        if flags.contains(epoll::EventFlags::OUT) {
+                            self.flush_port(now, number);
+                        }
+                        if flags != epoll::EventFlags::OUT {
+                            self.read_port(now, number);
+                        }
+                    }
+                }
+            }
+            if self.control.as_ref().is_some_and(Control::is_busy) {
+                self.serve_control();
+            }
+            self.drain(now)?;
+        }
+    }
+
+    fn open_peer(&mut self, now: Time, number: usize) -> Result<(), DaemonError> {
+        let config = &self.config.peers[number];
+        let mut peer = PeerState::new(now, config)?;
+        for net in &config.allowed_ips {
+            self.allowed.insert(*net, number);
+        }
+        if let (Some(key), Some(sessions)) = (config.public_key, self.sessions.as_mut()) {
+            let mut known = PeerConfig::new(key);
+            known.preshared_key.clone_from(&config.preshared_key);
+            let id = sessions.add_peer(known).map_err(|e| setting(&config.name, e))?;
+            peer.id = Some(id);
+        }
+        self.peers.push(peer);
+        for (id, channel) in self.config.peers[number].channels.clone().iter().enumerate() {
+            self.open_channel(now, number, ChannelId(id as u8), channel)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the socket of a configured channel and begins its handshake.
+    fn open_channel(&mut self, now: Time, peer: usize, id: ChannelId, channel: &Channel) -> Result<(), DaemonError> {
+        let ChannelKind::Udp { endpoint, .. } = &channel.kind else {
+            return Err(setting(&self.peers[peer].name, "ethernet channels are not built in"));
+        };
+        let number = self.ports.len();
+        let port = Port::open(channel, self.config.interface.fwmark, (peer, id))?;
+        let mtu = channel.mtu.map_or_else(|| port.device_mtu().unwrap_or(USUAL_MTU), usize::from);
+        let sessions = self.sessions.as_mut().expect("the configuration has a private key");
+        let id_of_peer = self.peers[peer].id.expect("the configuration has the peer's public key");
+        let hello = Hello {
+            name: Some(channel.name.clone()),
+            rate: channel.peer_rate,
+            priority: Some(channel.priority),
+            overhead: Some(channel.overhead),
+            mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
+        };
+        let path = sessions
+            .connect(now, id_of_peer, id, SocketId(number as u32), *endpoint, hello.encode())
+            .map_err(|e| setting(&self.peers[peer].name, e))?;
+        note_path(&mut self.paths, path, peer, id);
+        let joining = Joining {
+            name: channel.name.clone(),
+            rate: channel.rate,
+            priority: channel.priority,
+            framing: channel.overhead,
+            mtu,
+            configured: true,
+        };
+        self.peers[peer].join(now, id, joining, Carrier::Udp { path, port: number, remote: *endpoint })?;
+        self.ports.push(port);
+        Ok(())
+    }
+
+    fn timeout(&self) -> Timespec {
+        let now = self.clock.now();
+        let mut next = self.housekeeping.min(now + LONGEST_WAIT);
+        if self.congested || self.control.as_ref().is_some_and(Control::is_busy) {
+            next = next.min(now + SHORT_WAIT);
+        }
+        next = next.min(self.sessions.as_ref().and_then(Sessions::poll_timeout).unwrap_or(Time::MAX));
+        for peer in &self.peers {
+            next = next.min(peer.bond.poll_timeout().map_or(Time::MAX, |(due, _)| due));
+        }
+        let wait = next.since(now).as_nanos();
+        Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
+    }
+
+    fn handle_timeouts(&mut self, now: Time) {
+        if let Some(sessions) = &mut self.sessions
+            && sessions.poll_timeout().is_some_and(|due| due <= now)
+        {
+            sessions.handle_timeout(now);
+        }
+        for peer in &mut self.peers {
+            peer.handle_timeout(now);
+        }
+        if std::mem::take(&mut self.congested) {
+            for number in 0..self.ports.len() {
+                self.flush_port(now, number);
+            }
+        }
+        if self.housekeeping <= now {
+            self.housekeeping = now + HOUSEKEEPING;
+            self.retry_links(now);
+            self.publish();
+        }
+    }
+
+    /// Hands the host's packets to their peers' bonds.
+    fn read_host(&mut self, now: Time) -> Result<(), DaemonError> {
+        for _ in 0..TUN_BURST {
+            if !self.wants_host() {
+                break;
+            }
+            let (peers, allowed, counters) = (&mut self.peers, &mut self.allowed, &mut self.counters);
+            let mut sink = |packet: PacketBuf| match destination(&packet).and_then(|to| allowed.owner(to)) {
+                Some(peer) => peers[peer].handle_host(now, packet),
+                None => counters.host_no_peer += 1,
+            };
+            if self.tun.recv(&mut sink)?.is_none() {
+                break;
+            }
+            self.transmit(now);
+        }
+        Ok(())
+    }
+
+    /// With one peer, its bond says whether there is room; with several, none may hold up the others, and a full bond
+    /// drops.
+    fn wants_host(&self) -> bool {
+        match self.peers.as_slice() {
+            [peer] => peer.bond.wants_host(),
+            _ => true,
+        }
+    }
+
+    fn read_port(&mut self, now: Time, number: usize) {
+        let mut received = std::mem::take(&mut self.received);
+        for _ in 0..PORT_BURST {
+            let Some(port) = self.ports.get_mut(number) else { break };
+            match port.receive(&mut received) {
+                Receive::Messages(_) => {}
+                Receive::Empty => break,
+                Receive::Down => {
+                    self.port_down(now, number);
+                    break;
+                }
+            }
+            for datagram in received.datagrams() {
+                self.handle_datagram(now, number, &datagram);
+            }
+        }
+        self.received = received;
+    }
+
+    fn handle_datagram(&mut self, now: Time, number: usize, datagram: &Datagram<'_>) {
+        let Some(sessions) = &mut self.sessions else { return };
+        // Opened straight into the slot that goes to the host: decryption is the copy.
+        let mut slot = PacketBuf::with_len(datagram.bytes.len());
+        let socket = SocketId(number as u32);
+        match sessions.handle_datagram(now, socket, datagram.source, datagram.bytes, slot.as_mut_slice()) {
+            Received::Data(data) => {
+                let Some(Some((peer, channel))) = self.paths.get(data.path.index()).copied() else { return };
+                slot.truncate(data.len);
+                slot.checksum_partial = data.flags & secure::FLAG_CHECKSUM_PARTIAL != 0;
+                let peer = &mut self.peers[peer];
+                if let Some(channel) = peer.channel_mut(channel) {
+                    channel.local = datagram.destination;
+                }
+                peer.handle_channel(now, channel, Codepoint::Envelope, slot, datagram.ecn);
+            }
+            Received::Control => {
+                // A channel that connected just now is to be known before its first packet.
+                self.handle_session_events(now);
+                self.send_session_messages(Some(datagram));
+            }
+            Received::Dropped(reason) => tracing::trace!(from = %datagram.source, ?reason, "datagram dropped"),
+        }
+    }
+
+    /// Sends what the sessions themselves have to say. An answer leaves from the address that was asked.
+    fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) {
+        while let Some(message) = self.sessions.as_mut().and_then(Sessions::poll_transmit) {
+            let asked = asked.filter(|datagram| datagram.source == message.destination);
+            if let Some(port) = self.ports.get_mut(message.socket.0 as usize) {
+                let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
+                port.send_one(Destination { address: message.destination, source, tos: 0 }, &message.payload);
+            }
+        }
+    }
+
+    /// Drains everything that the bonds and sessions have to say, until they say nothing more.
+    fn drain(&mut self, now: Time) -> Result<(), DaemonError> {
+        self.handle_session_events(now);
+        self.send_session_messages(None);
+        self.transmit(now);
+        self.deliver()?;
+        for number in 0..self.peers.len() {
+            while let Some(event) = self.peers[number].bond.poll_event() {
+                report::log_bond_event(&self.peers[number], event);
+                if matches!(event, Event::Mtu { .. }) {
+                    self.fit_mtu();
+                }
+            }
+        }
+        let wanted = self.wants_host();
+        if wanted != self.tun_watched {
+            let flags = if wanted { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+            epoll::modify(&self.epoll, self.tun.as_fd(), epoll::EventData::new_u64(TOKEN_TUN), flags)?;
+            self.tun_watched = wanted;
+        }
+        Ok(())
+    }
+
+    /// Moves the bonds' frames to the links, until the bonds have none.
+    fn transmit(&mut self, now: Time) {
+        for number in 0..self.peers.len() {
+            while self.peers[number].take_dirty() {
+                while let Some(frame) = self.peers[number].poll_transmit(now) {
+                    self.seal(now, number, frame);
+                }
+                self.flush_peer(now, number);
+            }
+        }
+    }
+
+    /// Seals a frame into its channel's outbox.
+    fn seal(&mut self, now: Time, peer: usize, frame: Transmit<PacketBuf>) {
+        let (Some(sessions), Some(channel)) = (&mut self.sessions, self.peers[peer].channel_mut(frame.channel)) else {
+            self.counters.send_refused += 1;
+            return;
+        };
+        let Carrier::Udp { path, remote, .. } = channel.carrier else { return };
+        let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
+        let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
+        let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };
+        let destination = Destination { address: remote, source: channel.local, tos: frame.tos };
+        let head = frame.head.as_slice();
+        let len = OVERHEAD + head.len() + body.len();
+        let sealed = channel
+            .outbox
+            .push(&mut self.pool, destination, len, |out| sessions.seal(now, path, flags, head, body, out).ok());
+        if !sealed {
+            self.counters.send_refused += 1;
+        }
+    }
+
+    /// Gives the bonds' packets to the host: only from addresses that the peer may use.
+    fn deliver(&mut self) -> Result<(), DaemonError> {
+        for (number, peer) in self.peers.iter_mut().enumerate() {
+            while let Some(packet) = peer.poll_deliver() {
+                match source(&packet).and_then(|from| self.allowed.owner(from)) {
+                    Some(owner) if owner == number => self.to_host.push(packet),
+                    _ => self.counters.spoofed += 1,
+                }
+            }
+        }
+        if !self.to_host.is_empty() {
+            self.tun.send(&mut self.to_host)?;
+        }
+        Ok(())
+    }
+
+    /// The largest packet that fits every peer.
+    fn fitting_mtu(&self) -> usize {
+        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).filter(|mtu| *mtu > 0).min().unwrap_or(LEAST_MTU);
+        self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
+    }
+
+    /// Keeps the interface's MTU at what fits.
+    fn fit_mtu(&mut self) {
+        let mtu = self.fitting_mtu();
+        if mtu == self.mtu {
+            return;
+        }
+        match self.tun.set_mtu(mtu as u32) {
+            Ok(()) => {
+                tracing::info!(interface = self.tun.name(), mtu, "interface MTU");
+                self.mtu = mtu;
+            }
+            Err(error) => {
+                self.counters.mtu_refused += 1;
+                tracing::warn!(interface = self.tun.name(), mtu, %error, "the kernel refuses this MTU");
+            }
+        }
+    }
+}
+
+fn open_sessions(config: &Config, now: Time) -> Result<Option<Sessions>, DaemonError> {
+    let Some(key) = config.interface.private_key.clone() else { return Ok(None) };
+    let entropy = Box::new(secure::OsEntropy::new());
+    Sessions::new(secure::Config::default(), key, entropy, now).map(Some).map_err(|e| setting("", e))
+}
+
+fn setting(peer: &str, problem: impl ToString) -> DaemonError {
+    DaemonError::Setting { peer: peer.to_owned(), problem: problem.to_string() }
+}
+
+fn note_path(paths: &mut Vec<Option<(usize, ChannelId)>>, path: PathId, peer: usize, channel: ChannelId) {
+    if paths.len() <= path.index() {
+        paths.resize(path.index() + 1, None);
+    }
+    paths[path.index()] = Some((peer, channel));
+}

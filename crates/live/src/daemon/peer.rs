@@ -1,0 +1,283 @@
+//! One peer: its bond, and what carries each channel.
+
+use super::DaemonError;
+use super::outbox::Outbox;
+use crate::config;
+use crate::pool::PacketBuf;
+use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
+use fairspan_core::bond::{Bond, ChannelConfig, ChannelReport, Codepoint, Config, Event, Link, Mode, Transmit};
+use fairspan_core::units::{ChannelId, Rate, Time};
+use std::net::{IpAddr, SocketAddr};
+
+/// A peer and its bond.
+pub(super) struct PeerState {
+    pub(super) name: String,
+    pub(super) id: Option<PeerId>,
+    pub(super) mode: Mode,
+    /// Read freely; every input goes through the methods here, which record it and remember that there may be output.
+    pub(super) bond: Bond<PacketBuf>,
+    channels: Vec<Option<ChannelState>>,
+    dirty: bool,
+}
+
+/// One channel of a peer.
+pub(super) struct ChannelState {
+    pub(super) name: String,
+    pub(super) carrier: Carrier,
+    pub(super) rate: Option<Rate>,
+    pub(super) connected: bool,
+    /// Named in the configuration, so that it is kept when the peer is lost.
+    pub(super) configured: bool,
+    /// Our address that the peer last sent to: what to answer from where a socket is bound to all.
+    pub(super) local: Option<IpAddr>,
+    pub(super) outbox: Outbox,
+    /// The bond was told that nothing more leaves for now.
+    pub(super) blocked: bool,
+}
+
+/// What carries a channel.
+#[derive(Clone, Debug)]
+pub(super) enum Carrier {
+    /// Sealed datagrams.
+    Udp {
+        /// The sessions that seal them.
+        path: PathId,
+        /// Our socket: its index among the ports.
+        port: usize,
+        /// Where the peer is.
+        remote: SocketAddr,
+    },
+    /// Frames in the clear.
+    Ethernet {
+        /// Our socket: its index among the ports.
+        port: usize,
+    },
+}
+
+impl Carrier {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Carrier::Udp { .. } => "udp",
+            Carrier::Ethernet { .. } => "ethernet",
+        }
+    }
+
+    pub(super) fn port(&self) -> usize {
+        match self {
+            Carrier::Udp { port, .. } | Carrier::Ethernet { port } => *port,
+        }
+    }
+
+    pub(super) fn path(&self) -> Option<PathId> {
+        match self {
+            Carrier::Udp { path, .. } => Some(*path),
+            Carrier::Ethernet { .. } => None,
+        }
+    }
+
+    /// Where the peer is, for people.
+    pub(super) fn remote(&self) -> Option<String> {
+        match self {
+            Carrier::Udp { remote, .. } => Some(remote.to_string()),
+            Carrier::Ethernet { .. } => None,
+        }
+    }
+}
+
+/// What the peer or the configuration says of a channel that joins.
+pub(super) struct Joining {
+    pub(super) name: String,
+    pub(super) rate: Option<Rate>,
+    pub(super) priority: u8,
+    pub(super) framing: u16,
+    /// The link's MTU, outer IP header included.
+    pub(super) mtu: usize,
+    pub(super) configured: bool,
+}
+
+impl PeerState {
+    pub(super) fn new(now: Time, config: &config::Peer) -> Result<PeerState, DaemonError> {
+        let bond_config = bond_config(config);
+        let seed = random_seed();
+        let bond = Bond::new(bond_config, now, seed)
+            .map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })?;
+        Ok(PeerState {
+            name: config.name.clone(),
+            id: None,
+            mode: config.mode,
+            bond,
+            channels: Vec::new(),
+            dirty: true,
+        })
+    }
+
+    /// A channel joins the bond, down, or changes what carries it and its settings.
+    pub(super) fn join(
+        &mut self,
+        now: Time,
+        id: ChannelId,
+        joining: Joining,
+        carrier: Carrier,
+    ) -> Result<(), DaemonError> {
+        let mut settings = ChannelConfig::default();
+        settings.name.clone_from(&joining.name);
+        settings.rate = joining.rate;
+        settings.priority = joining.priority.into();
+        settings.mtu = joining.mtu;
+        settings.framing = joining.framing.into();
+        match &carrier {
+            Carrier::Udp { remote, .. } => settings.overhead = outer_header(remote.ip()) + OVERHEAD,
+            Carrier::Ethernet { .. } => settings.raw = true,
+        }
+        self.dirty = true;
+        self.bond.join(now, id, settings).map_err(|e| DaemonError::Setting {
+            peer: self.name.clone(),
+            problem: format!("channel {}: {e}", joining.name),
+        })?;
+        if self.channels.len() <= id.index() {
+            self.channels.resize_with(id.index() + 1, || None);
+        }
+        self.channels[id.index()] = Some(ChannelState {
+            name: joining.name,
+            carrier,
+            rate: joining.rate,
+            connected: false,
+            configured: joining.configured,
+            local: None,
+            outbox: Outbox::default(),
+            blocked: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn set_link(&mut self, now: Time, id: ChannelId, state: Link) {
+        if let Some(channel) = self.channel_mut(id) {
+            channel.connected = state == Link::Up;
+        }
+        self.dirty = true;
+        self.bond.set_link(now, id, state);
+    }
+
+    pub(super) fn handle_host(&mut self, now: Time, packet: PacketBuf) {
+        self.dirty = true;
+        self.bond.handle_host(now, packet);
+    }
+
+    pub(super) fn handle_channel(
+        &mut self,
+        now: Time,
+        id: ChannelId,
+        codepoint: Codepoint,
+        frame: PacketBuf,
+        tos: u8,
+    ) {
+        self.dirty = true;
+        self.bond.handle_channel(now, id, codepoint, frame, tos);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if self.bond.poll_timeout().is_some_and(|(due, _)| due <= now) {
+            self.dirty = true;
+            self.bond.handle_timeout(now);
+        }
+    }
+
+    /// Says that nothing more leaves on a channel for now, or that it does again.
+    pub(super) fn set_blocked(&mut self, now: Time, id: ChannelId, blocked: bool) {
+        let Some(channel) = self.channel_mut(id) else { return };
+        if channel.blocked != blocked {
+            channel.blocked = blocked;
+            self.dirty = true;
+            self.bond.set_blocked(now, id, blocked);
+        }
+    }
+
+    pub(super) fn report_path_mtu(&mut self, now: Time, id: ChannelId, mtu: usize) {
+        let report = ChannelReport { path_mtu: Some(mtu), ..ChannelReport::default() };
+        self.dirty = true;
+        self.bond.report(now, id, report);
+    }
+
+    /// Whether there was input since this was last asked, so that there may be output.
+    pub(super) fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Option<Transmit<PacketBuf>> {
+        self.bond.poll_transmit(now)
+    }
+
+    pub(super) fn poll_deliver(&mut self) -> Option<PacketBuf> {
+        self.bond.poll_deliver()
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.bond.poll_event()
+    }
+
+    pub(super) fn channel(&self, id: ChannelId) -> Option<&ChannelState> {
+        self.channels.get(id.index())?.as_ref()
+    }
+
+    pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut ChannelState> {
+        self.channels.get_mut(id.index())?.as_mut()
+    }
+
+    pub(super) fn channels(&self) -> impl Iterator<Item = (ChannelId, &ChannelState)> {
+        self.channels.iter().enumerate().filter_map(|(n, c)| Some((ChannelId(n as u8), c.as_ref()?)))
+    }
+
+    /// The channel's name, or its number.
+    pub(super) fn channel_name(&self, id: ChannelId) -> String {
+        self.channel(id).map_or_else(|| id.to_string(), |c| c.name.clone())
+    }
+
+    /// The peer is reached elsewhere from now on.
+    pub(super) fn move_path(&mut self, path: PathId, to: Endpoint) {
+        for channel in self.channels.iter_mut().flatten() {
+            if let Carrier::Udp { path: own, port, remote } = &mut channel.carrier
+                && *own == path
+            {
+                (*port, *remote) = (to.socket.0 as usize, to.address);
+            }
+        }
+    }
+}
+
+/// Unpredictable and new at each start: the bond's epoch and hash key come from it.
+fn random_seed() -> u64 {
+    let mut bytes = [0; 8];
+    OsEntropy::new().fill(&mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Bytes of the outer IP and UDP headers.
+fn outer_header(remote: IpAddr) -> usize {
+    let v4 = match remote {
+        IpAddr::V4(_) => true,
+        // An IPv4 peer behind a socket that takes both families.
+        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
+    };
+    if v4 { 20 + 8 } else { 40 + 8 }
+}
+
+fn bond_config(peer: &config::Peer) -> Config {
+    let mut config = Config::default();
+    config.mode = peer.mode;
+    config.scheduler = peer.scheduler;
+    if let Some(deadline) = peer.reorder_deadline {
+        config.deadline = deadline;
+    }
+    if let Some(memory) = peer.reorder_memory {
+        config.hold_bytes = memory.as_u64() as usize;
+    }
+    if let Some(limit) = peer.queue_limit {
+        config.queue_time = limit;
+    }
+    if let Some(dead_after) = peer.dead_after {
+        config.dead_after = dead_after;
+        config.dead_after_idle = config.dead_after_idle.max(dead_after);
+    }
+    config.copies = peer.copies.unwrap_or(0).into();
+    config
+}

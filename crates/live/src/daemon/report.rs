@@ -1,0 +1,139 @@
+//! What the daemon tells: events to the log, status to the control socket and the metrics.
+
+use super::Daemon;
+use super::peer::PeerState;
+use crate::control::Request;
+use crate::quantity::show_rate;
+use crate::secure;
+use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
+use fairspan_core::bond::{self, Reason};
+use std::sync::PoisonError;
+
+impl Daemon {
+    /// Everything there is to tell, now.
+    pub fn status(&self) -> Status {
+        let mut counters = Counters::new();
+        counters.insert("host_no_peer".into(), self.counters.host_no_peer);
+        counters.insert("spoofed_source".into(), self.counters.spoofed);
+        counters.insert("send_refused".into(), self.counters.send_refused);
+        counters.insert("send_down".into(), self.counters.send_down);
+        counters.insert("mtu_refused".into(), self.counters.mtu_refused);
+        self.tun.stats().each().for_each(|(name, n)| {
+            counters.insert(format!("tun_{name}"), n);
+        });
+        if let Some(sessions) = &self.sessions {
+            sessions.stats().each().for_each(|(name, n)| {
+                counters.insert(format!("secure_{name}"), n);
+            });
+        }
+        for port in &self.ports {
+            port.counters().for_each(|(name, n)| *counters.entry(format!("socket_{name}")).or_default() += n);
+        }
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface: self.tun.name().into(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            mtu: self.mtu,
+            listen_port: self.config.interface.listen_port,
+            counters,
+            peers: self.peers.iter().map(peer_status).collect(),
+        }
+    }
+
+    pub(super) fn serve_control(&mut self) {
+        let mut control = self.control.take().expect("only taken here");
+        control.serve(|request| match request {
+            Request::Status => serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")),
+        });
+        self.control = Some(control);
+    }
+
+    /// Gives the metrics their newest status.
+    pub(super) fn publish(&self) {
+        if let Some(shared) = &self.shared {
+            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.status());
+        }
+    }
+}
+
+fn peer_status(peer: &PeerState) -> PeerStatus {
+    let channels: Vec<ChannelStatus> = peer
+        .channels()
+        .map(|(id, channel)| {
+            let stats = peer.bond.channel_stats(id);
+            let mut counters = Counters::new();
+            let mut rtt = None;
+            let state = match stats {
+                Some(stats) => {
+                    counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
+                    rtt = stats.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
+                    if stats.usable { "up" } else { "down" }
+                }
+                None => "down",
+            };
+            ChannelStatus {
+                number: id.0,
+                name: channel.name.clone(),
+                kind: channel.carrier.kind().into(),
+                state: if channel.connected { state } else { "connecting" }.into(),
+                remote: channel.carrier.remote(),
+                rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+                rtt_ms: rtt,
+                counters,
+            }
+        })
+        .collect();
+    PeerStatus {
+        name: peer.name.clone(),
+        mode: peer.mode.to_string(),
+        up: channels.iter().any(|c| c.state == "up"),
+        mtu: peer.bond.mtu(),
+        counters: peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
+        channels,
+    }
+}
+
+/// A line in the log for a change in a bond.
+pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
+    let name = |id| peer.channel_name(id).to_owned();
+    let why = |reason| match reason {
+        Reason::Link => "its link",
+        Reason::Silence => "silence",
+        Reason::PeerNotice => "the peer says so",
+        Reason::Stalled => "its socket",
+    };
+    let peer_name = peer.name.as_str();
+    match event {
+        bond::Event::ChannelUp { channel, reason } => {
+            tracing::info!(peer = peer_name, channel = name(channel), reason = why(reason), "channel up");
+        }
+        bond::Event::ChannelDown { channel, reason } => {
+            tracing::warn!(peer = peer_name, channel = name(channel), reason = why(reason), "channel down");
+        }
+        bond::Event::Mtu { mtu } => tracing::info!(peer = peer_name, mtu, "packets of this size fit all channels"),
+        bond::Event::PathMtu { channel, mtu } => {
+            tracing::info!(peer = peer_name, channel = name(channel), mtu, "path MTU");
+        }
+        bond::Event::PeerRestarted { .. } => tracing::info!(peer = peer_name, "the peer restarted"),
+        bond::Event::PeerVersion { channel, theirs } => {
+            tracing::warn!(
+                peer = peer_name,
+                channel = name(channel),
+                theirs,
+                "the peer speaks another version of the envelope: run the same release on both ends"
+            );
+        }
+        other => tracing::info!(peer = peer_name, event = ?other, "bond"),
+    }
+}
+
+/// A line in the log for a change in the sessions that concerns no channel of ours.
+pub(super) fn log_rejected(address: std::net::SocketAddr, reason: secure::RejectReason) {
+    tracing::warn!(%address, %reason, "refused");
+}
+
+/// A line in the log for a channel that joined.
+pub(super) fn log_joined(peer: &str, channel: &str, remote: &str, rate: Option<fairspan_core::units::Rate>) {
+    let rate = rate.map_or_else(|| "not paced".to_owned(), show_rate);
+    tracing::info!(peer, channel, remote, rate, "channel connected");
+}

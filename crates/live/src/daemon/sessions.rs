@@ -1,0 +1,89 @@
+//! What the session layer tells: channels that connect, are lost, move; peers that are refused.
+
+use super::peer::{Carrier, Joining};
+use super::{Daemon, Hello, note_path, report};
+use crate::secure::{Endpoint, Event, PathId, PeerId};
+use fairspan_core::bond::Link;
+use fairspan_core::units::{ChannelId, Time};
+
+/// The MTU that is assumed of the link of a peer that does not tell.
+const USUAL_MTU: usize = 1500;
+/// The link-layer bytes of Ethernet.
+const USUAL_FRAMING: u16 = 14;
+
+impl Daemon {
+    /// Follows everything that the sessions tell; true when there was something.
+    pub(super) fn handle_session_events(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(event) = self.sessions.as_mut().and_then(|s| s.poll_event()) {
+            any = true;
+            match event {
+                Event::Established { path, peer, channel, endpoint, hello, cipher, restarted, .. } => {
+                    tracing::debug!(channel = channel.0, ?cipher, restarted, "session established");
+                    self.channel_connected(now, peer, channel, path, endpoint, &hello);
+                }
+                Event::Rekeyed { path } => tracing::debug!(path = path.index(), "new keys"),
+                Event::Lost { path, reason, .. } => {
+                    if let Some((peer, channel)) = self.path_owner(path) {
+                        let peer = &mut self.peers[peer];
+                        let name = peer.channel_name(channel);
+                        tracing::warn!(peer = peer.name, channel = name, ?reason, "channel lost");
+                        peer.set_link(now, channel, Link::Down);
+                    }
+                }
+                Event::Roamed { path, to, .. } => {
+                    if let Some((peer, channel)) = self.path_owner(path) {
+                        let peer = &mut self.peers[peer];
+                        let name = peer.channel_name(channel);
+                        tracing::info!(peer = peer.name, channel = name, to = %to.address, "channel moved");
+                        peer.move_path(path, to);
+                    }
+                }
+                Event::Rejected { address, reason } => report::log_rejected(address, reason),
+            }
+        }
+        any
+    }
+
+    fn path_owner(&self, path: PathId) -> Option<(usize, ChannelId)> {
+        self.paths.get(path.index()).copied().flatten()
+    }
+
+    fn channel_connected(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        id: ChannelId,
+        path: PathId,
+        endpoint: Endpoint,
+        hello: &[u8],
+    ) {
+        let Some(number) = self.peers.iter().position(|p| p.id == Some(peer)) else { return };
+        let hello = Hello::decode(hello).unwrap_or_else(|error| {
+            tracing::warn!(peer = self.peers[number].name, channel = id.0, %error, "the peer's hello is odd");
+            Hello::default()
+        });
+        note_path(&mut self.paths, path, number, id);
+        let peer = &mut self.peers[number];
+        if peer.channel(id).is_some_and(|c| c.configured) {
+            peer.move_path(path, endpoint);
+        } else {
+            let joining = Joining {
+                name: hello.name.unwrap_or_else(|| format!("channel{}", id.0)),
+                rate: hello.rate,
+                priority: hello.priority.unwrap_or(id.0),
+                framing: hello.overhead.unwrap_or(USUAL_FRAMING),
+                mtu: hello.mtu.map_or(USUAL_MTU, usize::from),
+                configured: false,
+            };
+            let carrier = Carrier::Udp { path, port: endpoint.socket.0 as usize, remote: endpoint.address };
+            if let Err(error) = peer.join(now, id, joining, carrier) {
+                tracing::warn!(%error, "the peer's channel cannot join");
+                return;
+            }
+        }
+        let rate = peer.channel(id).and_then(|c| c.rate);
+        report::log_joined(&peer.name, &peer.channel_name(id), &endpoint.address.to_string(), rate);
+        peer.set_link(now, id, Link::Up);
+    }
+}

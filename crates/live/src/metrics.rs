@@ -1,0 +1,211 @@
+//! Prometheus metrics over HTTP: off by default, one thread, `GET /metrics` and nothing else.
+//!
+//! The daemon publishes a [`Status`] once a second; a scrape encodes the newest one. Every counter of the status appears
+//! as `fairspan_events_total`, `fairspan_peer_events_total` or `fairspan_channel_events_total` with its name as the label
+//! `event`, so that a counter that is added is never forgotten here.
+
+use crate::status::{Counters, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where the daemon puts its newest status.
+pub type Shared = Arc<Mutex<Option<Status>>>;
+
+/// Serves metrics at `address` from a thread of its own until the process ends.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub fn serve(address: SocketAddr, shared: Shared) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let bound = listener.local_addr()?;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(StatusCollector(shared)));
+    std::thread::Builder::new().name("metrics".into()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A scraper that hangs or sends nonsense costs two seconds, not the daemon.
+            if let Err(e) = answer(stream, &registry) {
+                tracing::debug!(error = %e, "metrics request failed");
+            }
+        }
+    })?;
+    Ok(bound)
+}
+
+fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
+    let mut head = [0; 2048];
+    let mut length = 0;
+    while length < head.len() && !head[..length].windows(4).any(|w| w == b"\r\n\r\n") {
+        match stream.read(&mut head[length..])? {
+            0 => break,
+            n => length += n,
+        }
+    }
+    let line = head[..length].split(|&b| b == b'\r').next().unwrap_or_default();
+    let target = line.strip_prefix(b"GET ").and_then(|rest| rest.split(|&b| b == b' ' || b == b'?').next());
+    let (status, kind, body) = match target {
+        Some(b"/metrics") => {
+            let mut body = String::new();
+            text::encode(&mut body, registry).map_err(io::Error::other)?;
+            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", body)
+        }
+        Some(_) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
+        None => ("405 Method Not Allowed", "text/plain", "GET only\n".to_owned()),
+    };
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+struct StatusCollector(Shared);
+
+impl fmt::Debug for StatusCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StatusCollector")
+    }
+}
+
+impl Collector for StatusCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let status = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(status) = status else { return Ok(()) };
+        let interface = status.interface.as_str();
+
+        gauge(&mut encoder, "fairspan_uptime_seconds", "Time since the daemon began", |m| {
+            put_gauge(m, &[("interface", interface)], status.uptime_s)
+        })?;
+        gauge(&mut encoder, "fairspan_mtu_bytes", "The interface's MTU", |m| {
+            put_gauge(m, &[("interface", interface)], status.mtu as f64)
+        })?;
+        gauge(&mut encoder, "fairspan_channel_up", "1 while the channel carries traffic", |m| {
+            for peer in &status.peers {
+                for channel in &peer.channels {
+                    let up = f64::from(u8::from(channel.state == "up"));
+                    let labels = [("interface", interface), ("peer", &peer.name), ("channel", &channel.name)];
+                    put_gauge(m, &labels, up)?;
+                }
+            }
+            Ok(())
+        })?;
+        counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
+            put_counters(m, &[("interface", interface)], &status.counters)
+        })?;
+        counter(&mut encoder, "fairspan_peer_events", "Events of a peer's bond, by name", |m| {
+            status
+                .peers
+                .iter()
+                .try_for_each(|peer| put_counters(m, &[("interface", interface), ("peer", &peer.name)], &peer.counters))
+        })?;
+        counter(&mut encoder, "fairspan_channel_events", "Events of a channel, by name", |m| {
+            for peer in &status.peers {
+                for channel in &peer.channels {
+                    let labels = [("interface", interface), ("peer", &peer.name), ("channel", &channel.name)];
+                    put_counters(m, &labels, &channel.counters)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    fill: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    fill(&mut encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    fill: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    fill(&mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
+}
+
+fn put_gauge(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: f64) -> fmt::Result {
+    ConstGauge::new(value).encode(metric.encode_family(&labels.to_vec())?)
+}
+
+fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counters: &Counters) -> fmt::Result {
+    counters.iter().try_for_each(|(event, count)| {
+        let mut labels = labels.to_vec();
+        labels.push(("event", event));
+        ConstCounter::new(*count).encode(metric.encode_family(&labels)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{ChannelStatus, PeerStatus};
+
+    fn get(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn every_counter_of_the_status_is_served_with_its_labels() {
+        let counters = |name: &str, n| Counters::from([(name.to_owned(), n)]);
+        let status = Status {
+            version: "0".into(),
+            interface: "fs0".into(),
+            uptime_s: 1.5,
+            mtu: 1400,
+            listen_port: None,
+            counters: counters("handshake_unknown_peer", 3),
+            peers: vec![PeerStatus {
+                name: "hub".into(),
+                mode: "ordered".into(),
+                up: true,
+                mtu: 1400,
+                counters: counters("late", 5),
+                channels: vec![ChannelStatus {
+                    number: 0,
+                    name: "dsl".into(),
+                    kind: "udp".into(),
+                    state: "up".into(),
+                    remote: None,
+                    rate_mbit: None,
+                    rtt_ms: None,
+                    counters: counters("tx_packets", 7),
+                }],
+            }],
+        };
+        let shared = Shared::default();
+        let address = serve("127.0.0.1:0".parse().unwrap(), shared.clone()).unwrap();
+        assert!(get(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n# EOF\n"), "nothing published yet");
+        *shared.lock().unwrap() = Some(status);
+        let text = get(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        for line in [
+            "fairspan_uptime_seconds{interface=\"fs0\"} 1.5",
+            "fairspan_channel_up{interface=\"fs0\",peer=\"hub\",channel=\"dsl\"} 1.0",
+            "fairspan_events_total{interface=\"fs0\",event=\"handshake_unknown_peer\"} 3",
+            "fairspan_peer_events_total{interface=\"fs0\",peer=\"hub\",event=\"late\"} 5",
+            "fairspan_channel_events_total{interface=\"fs0\",peer=\"hub\",channel=\"dsl\",event=\"tx_packets\"} 7",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(get(address, "BREW /pot HTCPCP/1.0\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+}

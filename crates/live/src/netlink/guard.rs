@@ -1,0 +1,255 @@
+//! Changes to the host's network that undo themselves.
+
+use super::{Netlink, NetlinkError, Route, Rule, TABLE_MAIN};
+use ipnet::IpNet;
+use std::fs;
+
+/// How traffic is drawn into the tunnel without looping: all packets but those with the mark look into a table of
+/// the tunnel's own, after the main table, whose default routes do not count. The tunnel's own sockets set the mark.
+///
+/// The two rules of each family are those of wg-quick(8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The mark (`SO_MARK`) of the tunnel's own packets; not 0.
+    pub fwmark: u32,
+    /// The tunnel's routing table; two daemons need two.
+    pub table: u32,
+    /// The priority of the first rule; the second has the next one. Below 32765, before the main table's own rule.
+    pub priority: u32,
+}
+
+impl Capture {
+    /// The rules, in the order to add them.
+    pub fn rules(&self) -> [Rule; 4] {
+        let rule = |is_v6, draws| Rule {
+            is_v6,
+            priority: if draws { self.priority.saturating_add(1) } else { self.priority },
+            fwmark: draws.then_some(self.fwmark),
+            invert: draws,
+            table: if draws { self.table } else { TABLE_MAIN },
+            suppress_prefix_length: if draws { None } else { Some(0) },
+        };
+        [rule(false, false), rule(true, false), rule(false, true), rule(true, true)]
+    }
+
+    /// Removes what a killed daemon with these settings left: its rules. (Its interface, and with it all addresses
+    /// and routes, went with its process.) Returns how many there were.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn cleanup_stale(&self, netlink: &mut Netlink) -> Result<usize, NetlinkError> {
+        let ours = self.rules();
+        let mut removed = 0;
+        for rule in netlink.own_rules()? {
+            // A rule into our table is ours whatever its priority was when it was made.
+            if ours.contains(&rule) || rule.table == self.table {
+                netlink.remove_rule(&rule)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Changes the host's network, and undoes each change, last first, when it is dropped: also when a thread panics.
+#[derive(Debug)]
+pub struct Guard {
+    netlink: Netlink,
+    undo: Vec<Undo>,
+}
+
+#[derive(Debug)]
+enum Undo {
+    Address { device: String, address: IpNet },
+    Route(Route),
+    Rule(Rule),
+    Mtu { device: String, mtu: u32 },
+    Up { device: String, up: bool },
+    Setting { path: String, value: String },
+}
+
+impl Guard {
+    /// A guard that has nothing to undo yet, for the namespace of this thread.
+    ///
+    /// # Errors
+    /// As [`Netlink::open`].
+    pub fn new() -> Result<Guard, NetlinkError> {
+        Ok(Guard { netlink: Netlink::open()?, undo: Vec::new() })
+    }
+
+    /// The connection, for queries and for changes that are to stay.
+    pub fn netlink(&mut self) -> &mut Netlink {
+        &mut self.netlink
+    }
+
+    /// Switches an interface on or off, until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`Netlink::set_up`].
+    pub fn set_up(&mut self, device: &str, up: bool) -> Result<(), NetlinkError> {
+        let before = self.netlink.interface(device)?.up;
+        if before != up {
+            self.netlink.set_up(device, up)?;
+            self.undo.push(Undo::Up { device: device.to_owned(), up: before });
+        }
+        Ok(())
+    }
+
+    /// Sets an interface's MTU, until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`Netlink::set_mtu`].
+    pub fn set_mtu(&mut self, device: &str, mtu: u32) -> Result<(), NetlinkError> {
+        let before = self.netlink.interface(device)?.mtu;
+        if before != mtu {
+            self.netlink.set_mtu(device, mtu)?;
+            self.undo.push(Undo::Mtu { device: device.to_owned(), mtu: before });
+        }
+        Ok(())
+    }
+
+    /// Gives an interface an address, until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_address`].
+    pub fn add_address(&mut self, device: &str, address: IpNet) -> Result<(), NetlinkError> {
+        self.netlink.add_address(device, address)?;
+        self.undo.push(Undo::Address { device: device.to_owned(), address });
+        Ok(())
+    }
+
+    /// Adds a route, until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_route`].
+    pub fn add_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+        self.netlink.add_route(route)?;
+        self.undo.push(Undo::Route(route.clone()));
+        Ok(())
+    }
+
+    /// Adds a rule, until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_rule`].
+    pub fn add_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
+        self.netlink.add_rule(rule)?;
+        self.undo.push(Undo::Rule(*rule));
+        Ok(())
+    }
+
+    /// Draws the host's traffic into `capture.table`: removes the rules that a killed daemon left, adds its own, and
+    /// lets the reverse-path filter of IPv4 consider the mark (`net.ipv4.conf.all.src_valid_mark`). The table's
+    /// routes are added with [`add_route`](Guard::add_route), best before.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_rule`]. What was added by then is undone when the guard is dropped.
+    pub fn capture(&mut self, capture: &Capture) -> Result<(), NetlinkError> {
+        capture.cleanup_stale(&mut self.netlink)?;
+        for rule in capture.rules() {
+            match self.add_rule(&rule) {
+                // A kernel without IPv6 has no IPv6 traffic to draw.
+                Err(error) if rule.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
+                other => other?,
+            }
+        }
+        self.set_setting("/proc/sys/net/ipv4/conf/all/src_valid_mark", "1");
+        Ok(())
+    }
+
+    /// Lets packets in through `device`, a link of the tunnel, although the rules of [`capture`](Guard::capture)
+    /// would send answers elsewhere: the strict reverse-path filter of IPv4 (RFC 3704), where it is on, becomes the
+    /// loose one. The peer's packets come without the mark and would fail the strict one.
+    pub fn loosen_reverse_path(&mut self, device: &str) {
+        let path = |scope: &str| format!("/proc/sys/net/ipv4/conf/{scope}/rp_filter");
+        let is_strict = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "1");
+        let is_loose = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "2");
+        // The larger of the two counts: 0 off, 1 strict, 2 loose.
+        if (is_strict("all") || is_strict(device)) && !is_loose("all") {
+            self.set_setting(&path(device), "2");
+        }
+    }
+
+    /// Undoes everything now, and says what could not be undone.
+    pub fn undo(mut self) -> Vec<NetlinkError> {
+        self.undo_all()
+    }
+
+    /// Sets a kernel setting where that is possible (`/proc/sys` may be read-only in a container).
+    fn set_setting(&mut self, path: &str, value: &str) {
+        let Ok(before) = fs::read_to_string(path) else { return };
+        let before = before.trim().to_owned();
+        if before == value {
+            return;
+        }
+        match fs::write(path, value) {
+            Ok(()) => self.undo.push(Undo::Setting { path: path.to_owned(), value: before }),
+            Err(error) => tracing::warn!(path, value, %error, "cannot change a kernel setting"),
+        }
+    }
+
+    fn undo_all(&mut self) -> Vec<NetlinkError> {
+        let mut failures = Vec::new();
+        while let Some(undo) = self.undo.pop() {
+            let netlink = &mut self.netlink;
+            let result = match &undo {
+                Undo::Address { device, address } => netlink.remove_address(device, *address),
+                Undo::Route(route) => netlink.remove_route(route),
+                Undo::Rule(rule) => netlink.remove_rule(rule),
+                Undo::Mtu { device, mtu } => netlink.set_mtu(device, *mtu),
+                Undo::Up { device, up } => netlink.set_up(device, *up),
+                Undo::Setting { path, value } => fs::write(path, value)
+                    .map_err(|error| super::refused(&format!("set {path} back to {value}"), &error)),
+            };
+            match result {
+                Err(error) if !is_undone_already(&error) => failures.push(error),
+                _ => {}
+            }
+        }
+        failures
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for error in self.undo_all() {
+            tracing::warn!(%error, "a change to the network stays");
+        }
+    }
+}
+
+/// The interface, and all that hung on it, is gone; or someone else removed the entry.
+fn is_undone_already(error: &NetlinkError) -> bool {
+    matches!(error, NetlinkError::NoInterface { .. })
+        || matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT | libc::ESRCH | libc::EADDRNOTAVAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_of_a_capture_are_those_of_wg_quick_with_the_suppressing_one_first() {
+        let capture = Capture { fwmark: 0x51, table: 5100, priority: 32_000 };
+        for (i, is_v6) in [(0, false), (1, true)] {
+            let rules = capture.rules();
+            let suppress = Rule {
+                is_v6,
+                priority: 32_000,
+                fwmark: None,
+                invert: false,
+                table: TABLE_MAIN,
+                suppress_prefix_length: Some(0),
+            };
+            let draw = Rule {
+                is_v6,
+                priority: 32_001,
+                fwmark: Some(0x51),
+                invert: true,
+                table: 5100,
+                suppress_prefix_length: None,
+            };
+            assert_eq!((rules[i], rules[i + 2]), (suppress, draw));
+        }
+    }
+}

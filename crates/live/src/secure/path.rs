@@ -1,0 +1,173 @@
+//! One path's state and its deadlines. [`sessions`](super::sessions) acts on them.
+
+use super::cookie::{Cookie, Mac};
+use super::noise::Initiator;
+use super::{Config, Endpoint, PeerId};
+use fairspan_core::units::{ChannelId, Span, Time};
+
+/// Sessions that still open packets after a newer one took over.
+pub(super) const OLDER_MAX: usize = 3;
+/// Answered handshakes that wait for their initiator's proof.
+pub(super) const PENDING_MAX: usize = 4;
+/// Own initiations of which any may still be answered: longer round trips than the first retry are common.
+pub(super) const ATTEMPTS_MAX: usize = 3;
+/// Tries after which a path that [`connect`](super::Sessions::connect) did not ask for rests.
+const TRIES_MAX: u32 = 12;
+/// First wait for the proof that the responder has a new session; doubles.
+const FIRST_PROOF: Span = Span::from_millis(100);
+
+/// Whether the driver was told that the path carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Never yet, or lost.
+    Down,
+    /// Yes.
+    Up,
+}
+
+/// An initiation that may still be answered.
+pub(super) struct Attempt {
+    pub(super) slot: u16,
+    pub(super) initiator: Initiator,
+    pub(super) mac1: Mac,
+}
+
+pub(super) struct Path {
+    pub(super) peer: PeerId,
+    pub(super) channel: ChannelId,
+    /// Whether the driver asked for it: handshakes are retried for ever.
+    pub(super) persistent: bool,
+    /// What the driver asked for.
+    pub(super) configured: Option<Endpoint>,
+    /// Where the peer was heard last.
+    pub(super) endpoint: Option<Endpoint>,
+    /// What this end says in handshakes; `None`: what the peer's configuration says.
+    pub(super) hello: Option<Vec<u8>>,
+    pub(super) keepalive: Option<Span>,
+    pub(super) state: State,
+
+    /// The slot of the session that seals.
+    pub(super) current: Option<u16>,
+    /// Slots of sessions that only open, newest first.
+    pub(super) older: Vec<u16>,
+    /// Slots of sessions that await their initiator's proof, oldest first.
+    pub(super) pending: Vec<u16>,
+    /// The slot of the session that the peer took up last: what is newest on it says where the peer is.
+    pub(super) inbound: Option<u16>,
+
+    pub(super) attempts: Vec<Attempt>,
+    /// When the handshake in progress is tried again.
+    pub(super) retry_at: Option<Time>,
+    pub(super) tries: u32,
+    pub(super) cookie: Option<Cookie>,
+    /// Whether a cookie already made this handshake try again at once.
+    pub(super) hurried: bool,
+    /// The limits of the current session ask for a new one.
+    pub(super) rekey_wanted: bool,
+
+    /// The peer's process, its newest initiation, and what it said.
+    pub(super) instance: Option<u64>,
+    pub(super) sequence: u64,
+    pub(super) peer_hello: Vec<u8>,
+
+    pub(super) last_sent: Time,
+    /// When the first packet was sent after the last that was received.
+    pub(super) unanswered_since: Option<Time>,
+    pub(super) asked_at: Option<Time>,
+    /// Next wait for the proof that the peer has the current session; `None` once it is there.
+    pub(super) proof_wait: Option<Span>,
+}
+
+impl Path {
+    pub(super) fn new(peer: PeerId, channel: ChannelId, keepalive: Option<Span>) -> Path {
+        Path {
+            peer,
+            channel,
+            persistent: false,
+            configured: None,
+            endpoint: None,
+            hello: None,
+            keepalive,
+            state: State::Down,
+            current: None,
+            older: Vec::with_capacity(OLDER_MAX + 1),
+            pending: Vec::with_capacity(PENDING_MAX + 1),
+            inbound: None,
+            attempts: Vec::new(),
+            retry_at: None,
+            tries: 0,
+            cookie: None,
+            hurried: false,
+            rekey_wanted: false,
+            instance: None,
+            sequence: 0,
+            peer_hello: Vec::new(),
+            last_sent: Time::ZERO,
+            unanswered_since: None,
+            asked_at: None,
+            proof_wait: None,
+        }
+    }
+
+    /// Every slot that the path holds.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u16> + '_ {
+        let attempts = self.attempts.iter().map(|attempt| attempt.slot);
+        self.current.into_iter().chain(self.older.iter().copied()).chain(self.pending.iter().copied()).chain(attempts)
+    }
+
+    /// Where the next initiation goes: where the peer was last, and every other time where it was configured to be.
+    pub(super) fn target(&self) -> Option<Endpoint> {
+        let (first, second) = if self.tries.is_multiple_of(2) {
+            (self.endpoint, self.configured)
+        } else {
+            (self.configured, self.endpoint)
+        };
+        first.or(second)
+    }
+
+    /// Whether handshakes that nobody answers go on.
+    pub(super) fn may_try(&self) -> bool {
+        self.target().is_some() && (self.persistent || self.tries < TRIES_MAX)
+    }
+
+    /// When the peer is to be asked for a sign of life.
+    pub(super) fn ask_at(&self, config: &Config) -> Option<Time> {
+        self.current?;
+        if let (Some(wait), Some(asked)) = (self.proof_wait, self.asked_at) {
+            return Some(asked + wait.min(config.probe_after));
+        }
+        let since = self.unanswered_since?;
+        Some(self.asked_at.map_or(since, |asked| asked.max(since)) + config.probe_after)
+    }
+
+    /// Notes that the peer was asked for a sign of life.
+    pub(super) fn on_asked(&mut self, now: Time) {
+        self.asked_at = Some(now);
+        self.unanswered_since.get_or_insert(now);
+        self.proof_wait = self.proof_wait.map(|wait| wait.times(2));
+    }
+
+    /// Notes that this end began a session whose other end must still prove that it has it.
+    pub(super) fn on_proof_wanted(&mut self) {
+        self.proof_wait = Some(FIRST_PROOF);
+    }
+
+    /// When a handshake begins for want of any sign of life.
+    pub(super) fn silent_at(&self, config: &Config) -> Option<Time> {
+        if self.retry_at.is_some() || !self.may_try() {
+            return None;
+        }
+        Some(self.unanswered_since? + config.silence_after)
+    }
+
+    /// When the path is reported lost.
+    pub(super) fn lost_at(&self, config: &Config) -> Option<Time> {
+        (self.state == State::Up).then(|| self.unanswered_since.map(|since| since + config.lost_after))?
+    }
+
+    /// When an empty packet keeps the path's NAT binding alive.
+    pub(super) fn keepalive_at(&self) -> Option<Time> {
+        self.current?;
+        Some(self.last_sent + self.keepalive?)
+    }
+}

@@ -1,0 +1,198 @@
+//! One session: the keys of one handshake, its counters and its limits.
+//!
+//! The limits keep AES-GCM far from its bounds (RFC 9001 appendix B, whose bound for packets up to 2^11 bytes is 2^28
+//! packets for a distinguishing advantage below 2^-57; 2^38 bytes are 2^34 blocks). Forged packets are no concern: even
+//! ChaCha20-Poly1305's integrity bound of 2^36 would take 380 million forgeries a second for the 180 s a session lives.
+
+use super::aead::{Cipher, Key, TAG_LEN};
+use super::noise::Split;
+use super::replay::{Replay, Verdict};
+use super::wire::{DATA_HEADER_LEN, OVERHEAD, data_header};
+use fairspan_core::units::Time;
+
+/// Which end of the handshake this one was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It began the handshake, and begins the next.
+    Initiator,
+    /// It answered.
+    Responder,
+}
+
+/// Why nothing was sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// The path is unknown (its peer was removed).
+    #[error("the path no longer exists")]
+    UnknownPath,
+    /// No handshake has been completed on this path, or its session has expired.
+    #[error("the path has no session")]
+    NoSession,
+    /// The session has reached a limit of time, packets or bytes, and no new one was made in time.
+    #[error("the session has reached its limit before a new one was agreed")]
+    Exhausted,
+    /// The buffer is shorter than what is to be written.
+    #[error("the buffer holds {have} bytes, the datagram has {need}")]
+    BufferTooSmall {
+        /// What it should hold at least.
+        need: usize,
+        /// What it holds.
+        have: usize,
+    },
+}
+
+/// The limits that a session carries, fixed when it is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) rekey_packets: u64,
+    pub(super) rekey_bytes: u64,
+    pub(super) reject_packets: u64,
+    pub(super) reject_bytes: u64,
+}
+
+/// Why a packet was not accepted by its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenError {
+    Expired,
+    BufferTooSmall,
+    Authentication,
+    Replayed,
+    TooOld,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    /// By which the peer addresses it.
+    pub(super) index: u32,
+    /// By which the peer knows it.
+    peer_index: u32,
+    pub(super) path: u32,
+    pub(super) role: Role,
+    pub(super) cipher: Cipher,
+    seal: Key,
+    open: Key,
+    /// The counter of the next packet to send; equals the packets sent.
+    counter: u64,
+    sent_bytes: u64,
+    replay: Replay,
+    /// Whether any packet was authenticated on it: the peer has the keys.
+    pub(super) proved: bool,
+    pub(super) created: Time,
+    pub(super) rekey_at: Time,
+    pub(super) reject_at: Time,
+    limits: Limits,
+    /// What the peer said in the handshake, until the session is confirmed.
+    pub(super) instance: u64,
+    pub(super) sequence: u64,
+    pub(super) hello: Vec<u8>,
+}
+
+/// Everything that makes a session.
+pub(super) struct Made {
+    pub(super) index: u32,
+    pub(super) peer_index: u32,
+    pub(super) path: u32,
+    pub(super) role: Role,
+    pub(super) cipher: Cipher,
+    pub(super) split: Split,
+    pub(super) created: Time,
+    pub(super) rekey_at: Time,
+    pub(super) reject_at: Time,
+    pub(super) limits: Limits,
+    pub(super) instance: u64,
+    pub(super) sequence: u64,
+    pub(super) hello: Vec<u8>,
+}
+
+impl Session {
+    pub(super) fn new(made: Made) -> Session {
+        let (seal, open) = match made.role {
+            Role::Initiator => (&made.split.from_initiator, &made.split.to_initiator),
+            Role::Responder => (&made.split.to_initiator, &made.split.from_initiator),
+        };
+        Session {
+            index: made.index,
+            peer_index: made.peer_index,
+            path: made.path,
+            role: made.role,
+            cipher: made.cipher,
+            seal: Key::new(made.cipher, seal),
+            open: Key::new(made.cipher, open),
+            counter: 0,
+            sent_bytes: 0,
+            replay: Replay::new(),
+            proved: false,
+            created: made.created,
+            rekey_at: made.rekey_at,
+            reject_at: made.reject_at,
+            limits: made.limits,
+            instance: made.instance,
+            sequence: made.sequence,
+            hello: made.hello,
+        }
+    }
+
+    /// Seals `head` then `body` into the start of `out`; returns the datagram's length.
+    pub(super) fn seal(
+        &mut self,
+        now: Time,
+        flags: u8,
+        head: &[u8],
+        body: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
+        let inner = head.len() + body.len();
+        let need = inner + OVERHEAD;
+        if self.counter >= self.limits.reject_packets
+            || self.sent_bytes >= self.limits.reject_bytes
+            || now >= self.reject_at
+        {
+            return Err(SealError::Exhausted);
+        }
+        let have = out.len();
+        let Some(out) = out.get_mut(..need) else {
+            return Err(SealError::BufferTooSmall { need, have });
+        };
+        let header = data_header(flags, self.peer_index, self.counter);
+        let (front, rest) = out.split_at_mut(DATA_HEADER_LEN);
+        let (text, tag) = rest.split_at_mut(inner);
+        front.copy_from_slice(&header);
+        text[..head.len()].copy_from_slice(head);
+        text[head.len()..].copy_from_slice(body);
+        // The counter moves on whatever happens: a nonce is never used twice.
+        let counter = self.counter;
+        self.counter += 1;
+        self.sent_bytes += need as u64;
+        let computed: [u8; TAG_LEN] = self.seal.seal(counter, &header, text).map_err(|_| SealError::Exhausted)?;
+        tag.copy_from_slice(&computed);
+        Ok(need)
+    }
+
+    /// Whether what was sent calls for new keys.
+    pub(super) fn wants_rekey(&self) -> bool {
+        self.counter >= self.limits.rekey_packets || self.sent_bytes >= self.limits.rekey_bytes
+    }
+
+    /// Authenticates and decrypts a packet into the start of `out`; says whether it is the newest of the session.
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        header: &[u8; DATA_HEADER_LEN],
+        counter: u64,
+        ciphertext: &[u8],
+        tag: &[u8],
+        out: &mut [u8],
+    ) -> Result<bool, OpenError> {
+        if now >= self.reject_at || counter >= self.limits.reject_packets {
+            return Err(OpenError::Expired);
+        }
+        let out = out.get_mut(..ciphertext.len()).ok_or(OpenError::BufferTooSmall)?;
+        self.open.open(counter, header, ciphertext, tag, out).map_err(|_| OpenError::Authentication)?;
+        match self.replay.accept(counter) {
+            Verdict::Newest => Ok(true),
+            Verdict::Late => Ok(false),
+            Verdict::Replayed => Err(OpenError::Replayed),
+            Verdict::TooOld => Err(OpenError::TooOld),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Named counters, each a number of events since the daemon began.
+pub type Counters = BTreeMap<String, u64>;
+
+/// One daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The program's version.
+    pub version: String,
+    /// The interface's name.
+    pub interface: String,
+    /// Seconds since the daemon began.
+    pub uptime_s: f64,
+    /// The interface's MTU in bytes.
+    pub mtu: usize,
+    /// The UDP port on which peers may begin, if any.
+    pub listen_port: Option<u16>,
+    /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
+    pub counters: Counters,
+    /// The peers, in the order of the configuration.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// One peer: one bond.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// `ordered`, `stripe`, `duplicate`, `backup` or `plain`.
+    pub mode: String,
+    /// True while at least one channel is up.
+    pub up: bool,
+    /// Largest packet that fits every active channel, in bytes.
+    pub mtu: usize,
+    /// The bond's counters, drops by reason among them.
+    pub counters: Counters,
+    /// The channels, by number.
+    pub channels: Vec<ChannelStatus>,
+}
+
+/// One channel of a bond.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    /// Its number in the bond.
+    pub number: u8,
+    /// Its name.
+    pub name: String,
+    /// `udp` or `ethernet`.
+    pub kind: String,
+    /// `up`, `down` or `connecting`.
+    pub state: String,
+    /// The peer's address on this channel, if known.
+    pub remote: Option<String>,
+    /// What we may send, in Mbit/s at the link layer; null where unpaced.
+    pub rate_mbit: Option<f64>,
+    /// The smoothed round trip in ms, once measured.
+    pub rtt_ms: Option<f64>,
+    /// The channel's counters: packets and bytes each way, drops by reason.
+    pub counters: Counters,
+}

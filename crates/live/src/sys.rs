@@ -1,0 +1,86 @@
+//! The system calls that no safe crate offers, each behind a safe function.
+//!
+//! This is the only module of the crate where `unsafe` is allowed; every block says why it is sound.
+#![allow(unsafe_code)]
+
+pub(crate) mod packet;
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Opens `/dev/net/tun`, not blocking, and attaches it to a new TUN interface.
+///
+/// `name` may hold a `%d` that the kernel replaces by a number. With `vnet_header` each packet read or written is
+/// preceded by a `struct virtio_net_hdr` of ten bytes in native byte order. Returns the descriptor and the name
+/// that the interface got.
+///
+/// # Errors
+/// `EBUSY` when an interface of that name exists, `EPERM` without CAP_NET_ADMIN, `ENOENT` without the device node.
+pub(crate) fn open_tun(name: &str, vnet_header: bool) -> io::Result<(OwnedFd, String)> {
+    if name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")?;
+    // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let mut flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    if vnet_header {
+        flags |= libc::IFF_VNET_HDR;
+    }
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call; the descriptor is open.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    if vnet_header {
+        let size: libc::c_int = 10;
+        // SAFETY: TUNSETVNETHDRSZ reads one `int`, which outlives the call; the descriptor is open.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const size) })?;
+    }
+    let name = request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| char::from(c as u8)).collect();
+    Ok((file.into(), name))
+}
+
+/// Tells the kernel which offloads (`TUN_F_*`) packets read from the TUN may need; those written may always.
+///
+/// # Errors
+/// `EINVAL` when the kernel does not know one of them.
+pub(crate) fn set_tun_offload(tun: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of ours; the descriptor is open.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
+}
+
+/// Stops the kernel from stamping what arrives on a socket with its time (`SO_TIMESTAMPNS`).
+///
+/// # Errors
+/// What setsockopt says of a descriptor that is no socket.
+pub(crate) fn stop_timestamps(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let off: libc::c_int = 0;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: SO_TIMESTAMPNS reads one `int`, which outlives the call; the descriptor is open.
+    check(unsafe {
+        let value = (&raw const off).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, size)
+    })
+}
+
+/// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and
+/// descriptor in it.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn enter_new_network_namespace() -> io::Result<()> {
+    // SAFETY: unshare(CLONE_NEWNET) changes the network namespace of this thread and shares no memory differently.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

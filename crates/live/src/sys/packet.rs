@@ -1,0 +1,427 @@
+//! AF_PACKET sockets, their receive ring (TPACKET_V2), batched sends, and the ethtool feature switches.
+//!
+//! TPACKET_V2 rather than V3: a V3 block is handed over when it is full or after a whole number of milliseconds,
+//! which would delay every frame by more than the emulator's accuracy.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Size of `struct virtio_net_hdr`, which precedes each frame on a socket opened with [`Options::vnet_header`].
+pub(crate) const VNET_HEADER: usize = 10;
+
+/// Most frames that one [`PacketSocket::send`] hands to the kernel.
+pub(crate) const SEND_BATCH: usize = 64;
+
+/// How a packet socket is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options<'a> {
+    /// See every frame on the wire, whatever its destination.
+    pub promiscuous: bool,
+    /// Frames carry a virtio-net header (checksum and segmentation state) in both directions.
+    pub vnet_header: bool,
+    /// Only frames of these EtherTypes are received; all of them when empty. At most 8.
+    pub ether_types: &'a [u16],
+    /// Slots of the receive ring; rounded up to whole blocks.
+    pub slots: usize,
+    /// Longest frame that fits a slot whole.
+    pub frame: usize,
+    /// Send and fallback receive buffer, bytes.
+    pub buffer: usize,
+}
+
+/// A frame as it lies in the receive ring.
+#[derive(Debug)]
+pub(crate) struct RxFrame<'a> {
+    /// The virtio-net header (when asked for), then the frame from its first MAC address on.
+    pub data: &'a [u8],
+    /// Length of the frame on the wire, without the virtio-net header and the VLAN tag.
+    pub wire_len: usize,
+    /// A VLAN tag that the kernel took out: TPID and TCI.
+    pub vlan: Option<(u16, u16)>,
+    /// Arrival, nanoseconds of `CLOCK_REALTIME`.
+    pub arrival_realtime: u64,
+    /// The frame was addressed to another host (seen because of promiscuous mode).
+    pub other_host: bool,
+    /// The slot was too short; the whole frame waits for [`PacketSocket::recv_copy`].
+    pub copied: bool,
+}
+
+/// An AF_PACKET socket bound to one device, with a receive ring.
+#[derive(Debug)]
+pub(crate) struct PacketSocket {
+    fd: OwnedFd,
+    index: u32,
+    ring: Ring,
+    vnet: usize,
+}
+
+#[derive(Debug)]
+struct Ring {
+    base: NonNull<u8>,
+    bytes: usize,
+    slot: usize,
+    slots: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
+unsafe impl Send for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `bytes` are what mmap returned; nothing borrows the ring any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+const HEADER: usize = size_of::<libc::tpacket2_hdr>();
+/// Kernel's TPACKET_ALIGN(TPACKET2_HDRLEN) + alignment of the network header + virtio-net header, generously.
+const HEADROOM: usize = 128;
+
+impl PacketSocket {
+    /// Opens a socket on the device called `name` in this thread's network namespace.
+    pub(crate) fn open(name: &CStr, options: &Options<'_>) -> io::Result<PacketSocket> {
+        // SAFETY: `name` is NUL-terminated.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        let Some(index) = NonZeroU32::new(index) else {
+            return Err(io::Error::last_os_error());
+        };
+        // SAFETY: plain system call; the result is checked below. Protocol 0 receives nothing until bind.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        check(fd)?;
+        // SAFETY: `fd` was just opened and is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let raw = fd.as_raw_fd();
+
+        set(raw, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        if options.vnet_header {
+            set(raw, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32)?;
+            // Frames longer than a slot are also queued whole on the socket.
+            set(raw, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1i32)?;
+        }
+        let buffer = i32::try_from(options.buffer).unwrap_or(i32::MAX);
+        for (forced, plain) in [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)] {
+            set(raw, libc::SOL_SOCKET, forced, &buffer).or_else(|_| set(raw, libc::SOL_SOCKET, plain, &buffer))?;
+        }
+        if !options.ether_types.is_empty() {
+            attach_filter(raw, options.ether_types)?;
+        }
+
+        let slot = (options.frame + HEADROOM).next_power_of_two().max(2048);
+        let block = slot.max(64 * 1024);
+        let blocks = (options.slots.max(1) * slot).div_ceil(block);
+        let request = libc::tpacket_req {
+            tp_block_size: block as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: slot as u32,
+            tp_frame_nr: (blocks * (block / slot)) as u32,
+        };
+        set(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let bytes = block * blocks;
+        // SAFETY: a new shared mapping of the ring just requested, of exactly its size.
+        let base =
+            unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, raw, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let ring = Ring { base, bytes, slot, slots: blocks * (block / slot), next: 0 };
+
+        if options.promiscuous {
+            let request = libc::packet_mreq {
+                mr_ifindex: index.get() as libc::c_int,
+                mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set(raw, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+        }
+        // SAFETY: all-zero is a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as libc::c_ushort;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index.get() as libc::c_int;
+        // SAFETY: `address` is a sockaddr_ll of the length given.
+        let result =
+            unsafe { libc::bind(raw, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t) };
+        check(result)?;
+        let vnet = if options.vnet_header { VNET_HEADER } else { 0 };
+        Ok(PacketSocket { fd, index: index.get(), ring, vnet })
+    }
+
+    /// Interface index of the device.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Hands the next received frame to `sink`; `None` when the ring is empty.
+    pub(crate) fn recv<R>(&mut self, sink: impl FnOnce(RxFrame<'_>) -> R) -> Option<R> {
+        let ring = &mut self.ring;
+        // SAFETY: `next < slots`, so the slot lies inside the mapping.
+        let slot = unsafe { ring.base.as_ptr().add(ring.next * ring.slot) };
+        // SAFETY: tp_status is the first field, 4-byte aligned; it is shared with the kernel, hence atomic.
+        let status = unsafe { &*slot.cast::<AtomicU32>() };
+        let bits = status.load(Ordering::Acquire);
+        if bits & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot is ours while TP_STATUS_USER is set; the header is plain integers at its start.
+        let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
+        // SAFETY: the kernel puts the sockaddr_ll right behind the aligned header, inside the slot.
+        let link = unsafe { slot.add(HEADER.next_multiple_of(16)).cast::<libc::sockaddr_ll>().read_unaligned() };
+        let start = usize::from(header.tp_mac).saturating_sub(self.vnet).min(ring.slot);
+        let len = (header.tp_snaplen as usize + self.vnet).min(ring.slot - start);
+        // SAFETY: `start + len <= slot`, and the kernel does not write to the slot until it is given back below.
+        let data = unsafe { std::slice::from_raw_parts(slot.add(start), len) };
+        let vlan = (bits & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let tpid = if bits & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            (tpid, header.tp_vlan_tci)
+        });
+        let result = sink(RxFrame {
+            data,
+            wire_len: header.tp_len as usize,
+            vlan,
+            arrival_realtime: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            other_host: link.sll_pkttype == libc::PACKET_OTHERHOST,
+            copied: bits & libc::TP_STATUS_COPY != 0,
+        });
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        ring.next = if ring.next + 1 == ring.slots { 0 } else { ring.next + 1 };
+        Some(result)
+    }
+
+    /// Receives a frame that was too long for its slot; `buffer` takes the virtio-net header and the frame.
+    pub(crate) fn recv_copy(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: `buffer` is writable for its length.
+        let n =
+            unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    }
+
+    /// Frames that the ring had no room for since the last call.
+    pub(crate) fn ring_drops(&self) -> u64 {
+        #[repr(C)]
+        #[derive(Default)]
+        struct Stats {
+            packets: u32,
+            drops: u32,
+        }
+        let mut stats = Stats::default();
+        let mut len = size_of::<Stats>() as libc::socklen_t;
+        // SAFETY: `stats` is writable for `len` bytes and has the kernel's layout (struct tpacket_stats).
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &mut len,
+            )
+        };
+        if result == 0 { u64::from(stats.drops) } else { 0 }
+    }
+
+    /// Sends up to [`SEND_BATCH`] frames, each gathered from `PARTS` slices; returns how many the kernel took.
+    ///
+    /// An error is that of the first frame; the kernel took none.
+    pub(crate) fn send<'a, const PARTS: usize>(
+        &self,
+        frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
+    ) -> io::Result<usize> {
+        let empty = libc::iovec { iov_base: null_mut(), iov_len: 0 };
+        let mut parts = [[empty; PARTS]; SEND_BATCH];
+        // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
+        let mut messages: [libc::mmsghdr; SEND_BATCH] = unsafe { zeroed() };
+        let mut count = 0;
+        for ((frame, parts), message) in frames.zip(&mut parts).zip(&mut messages) {
+            for (bytes, part) in frame.iter().zip(parts.iter_mut()) {
+                part.iov_base = bytes.as_ptr().cast_mut().cast();
+                part.iov_len = bytes.len();
+            }
+            message.msg_hdr.msg_iov = parts.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = PARTS as _;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a; the kernel
+        // only reads through iov_base.
+        let n = unsafe {
+            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT)
+        };
+        check(n).map(|n| n as usize)
+    }
+
+    /// The pending error of the socket (`SO_ERROR`), which it clears.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        let mut error: libc::c_int = 0;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: `error` is writable for `len` bytes.
+        let result = unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut len)
+        };
+        (result == 0 && error != 0).then(|| io::Error::from_raw_os_error(error))
+    }
+
+    /// Whether the device still exists. A device that vanished and came back has another index: open anew.
+    pub(crate) fn device_exists(&self) -> bool {
+        // SAFETY: all-zero is a valid sockaddr_ll; the call writes at most `len` bytes of it.
+        let (result, address) = unsafe {
+            let mut address: libc::sockaddr_ll = zeroed();
+            let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            let result = libc::getsockname(self.fd.as_raw_fd(), (&raw mut address).cast(), &mut len);
+            (result, address)
+        };
+        result == 0 && address.sll_ifindex > 0
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A classic BPF program that keeps whole frames of the given EtherTypes and drops the rest.
+fn attach_filter(fd: RawFd, ether_types: &[u16]) -> io::Result<()> {
+    let wanted = &ether_types[..ether_types.len().min(8)];
+    let count = wanted.len() as u8;
+    let mut program = vec![libc::sock_filter { code: 0x28, jt: 0, jf: 0, k: 12 }]; // ldh [12]
+    for (n, &ether_type) in (0u8..).zip(wanted) {
+        program.push(libc::sock_filter { code: 0x15, jt: count - n, jf: 0, k: u32::from(ether_type) }); // jeq
+    }
+    program.push(libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }); // ret 0
+    program.push(libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: u32::MAX }); // ret all
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is readable for its own size.
+    let result =
+        unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t) };
+    check(result).map(drop)
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// What [`device`] reports of a network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// Largest payload of a frame, bytes.
+    pub mtu: usize,
+    /// Administratively up and with carrier.
+    pub running: bool,
+}
+
+/// Asks the kernel about the device `name` in the namespace of `socket` (any socket).
+pub(crate) fn device(socket: BorrowedFd<'_>, name: &CStr) -> io::Result<Device> {
+    let fd = socket.as_raw_fd();
+    let mut request = interface_request(name)?;
+    // SAFETY (all three): `request` is a valid ifreq with a NUL-terminated name; the kernel fills the union field
+    // that the request code names, and that field alone is read.
+    unsafe {
+        check(libc::ioctl(fd, libc::SIOCGIFHWADDR as _, &raw mut request))?;
+        let hardware = request.ifr_ifru.ifru_hwaddr.sa_data;
+        let mut mac = [0u8; 6];
+        for (to, from) in mac.iter_mut().zip(hardware) {
+            *to = from as u8;
+        }
+        check(libc::ioctl(fd, libc::SIOCGIFMTU as _, &raw mut request))?;
+        let mtu = request.ifr_ifru.ifru_mtu.max(0) as usize;
+        check(libc::ioctl(fd, libc::SIOCGIFFLAGS as _, &raw mut request))?;
+        let flags = i32::from(request.ifr_ifru.ifru_flags);
+        let running = flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0;
+        Ok(Device { mac, mtu, running })
+    }
+}
+
+fn interface_request(name: &CStr) -> io::Result<libc::ifreq> {
+    let bytes = name.to_bytes();
+    if bytes.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: all-zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(request)
+}
+
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+const NAME: usize = 32;
+
+/// The names of the kernel's device features (`ethtool -k`), by bit number.
+pub(crate) fn feature_names(socket: BorrowedFd<'_>, device: &CStr) -> io::Result<Vec<String>> {
+    // struct ethtool_sset_info { cmd, reserved, u64 mask, u32 data[] }
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ethtool(socket, device, &mut info)?;
+    let count = (info[4] as usize).min(1024);
+    // struct ethtool_gstrings { cmd, string_set, len, data[len * 32] }
+    let mut strings = vec![0u32; 3 + count * NAME / 4];
+    strings[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ethtool(socket, device, &mut strings)?;
+    let bytes: Vec<u8> = strings[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    Ok(bytes
+        .chunks_exact(NAME)
+        .map(|name| {
+            let end = name.iter().position(|&b| b == 0).unwrap_or(NAME);
+            String::from_utf8_lossy(&name[..end]).into_owned()
+        })
+        .collect())
+}
+
+/// Which of `count` features are active on `device`, as 32-bit blocks.
+pub(crate) fn features(socket: BorrowedFd<'_>, device: &CStr, count: usize) -> io::Result<Vec<u32>> {
+    let blocks = count.div_ceil(32);
+    // struct ethtool_gfeatures { cmd, size, { available, requested, active, never_changed }[size] }
+    let mut data = vec![0u32; 2 + 4 * blocks];
+    data[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
+    ethtool(socket, device, &mut data)?;
+    Ok(data[2..].chunks_exact(4).map(|block| block[2]).collect())
+}
+
+/// Sets the features of `mask` to `value` (both in 32-bit blocks); those that the device cannot change stay.
+pub(crate) fn set_features(socket: BorrowedFd<'_>, device: &CStr, mask: &[u32], value: &[u32]) -> io::Result<()> {
+    // struct ethtool_sfeatures { cmd, size, { valid, requested }[size] }
+    let mut data = vec![ETHTOOL_SFEATURES, mask.len() as u32];
+    for (&mask, &value) in mask.iter().zip(value) {
+        data.extend([mask, value & mask]);
+    }
+    ethtool(socket, device, &mut data)
+}
+
+fn ethtool(socket: BorrowedFd<'_>, device: &CStr, data: &mut [u32]) -> io::Result<()> {
+    let mut request = interface_request(device)?;
+    request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
+    // SAFETY: `data` holds the structure that its first word (the command) names, sized as that structure says,
+    // and outlives the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).map(drop)
+}
+
+/// Puts the calling thread in the real-time class (`SCHED_FIFO`) at `priority`.
+pub(crate) fn set_realtime(priority: i32) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sched_param; pid 0 is the calling thread.
+    let result = unsafe {
+        let mut param: libc::sched_param = zeroed();
+        param.sched_priority = priority;
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param)
+    };
+    check(result).map(drop)
+}

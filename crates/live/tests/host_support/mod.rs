@@ -1,0 +1,39 @@
+//! Namespaces of the tests' own: a thread enters a fresh network namespace, which ends with it.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use fairspan_live::enter_new_network_namespace;
+use std::thread::{self, JoinHandle};
+
+/// Whether namespaces may be made; says so when not.
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: needs root");
+    }
+    root
+}
+
+/// Runs `body` in a thread in a network namespace of its own.
+pub fn in_namespace<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    thread::spawn(move || {
+        enter_new_network_namespace().expect("a namespace");
+        body()
+    })
+}
+
+/// The counter `name` of protocol `protocol` in this thread's namespace (`/proc/net/snmp`).
+pub fn snmp(protocol: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("snmp");
+    let prefix = format!("{protocol}:");
+    let mut lines = text.lines().filter(|line| line.starts_with(&prefix));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let column = names.split_whitespace().position(|n| n == name).expect("the counter");
+    values.split_whitespace().nth(column).expect("its value").parse().expect("a number")
+}
+
+/// The counter `name` in `/proc/net/snmp6` of this thread's namespace.
+pub fn snmp6(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp6").expect("snmp6");
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name)).expect("the counter");
+    line.split_whitespace().nth(1).expect("its value").parse().expect("a number")
+}

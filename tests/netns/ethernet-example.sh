@@ -1,0 +1,31 @@
+#!/bin/sh
+# docs/examples/ethernet-*.toml work, and in `stripe` mode a data frame is the packet and nothing more.
+#
+#   left  eth1 ---- eth1  right
+#         eth2 ---- eth2
+. tests/netns/lib.sh
+
+host left
+host right
+cable left eth1 10.9.1.1/24 right eth1 10.9.1.2/24
+cable left eth2 10.9.2.1/24 right eth2 10.9.2.2/24
+for name in left right; do
+    "$fairspan" check "docs/examples/ethernet-$name.toml" >"$work/check.log" 2>&1 || wrong "check of ethernet-$name.toml"
+    on "$name" "$fairspan" up "$(pwd)/docs/examples/ethernet-$name.toml" >"$work/$name.log" 2>&1 &
+    pids="$pids $!"
+done
+eventually on left ping -q -c 1 -W 1 10.78.0.2 || wrong 'no packet got through the bond'
+
+# 200 echoes of 1400 bytes: both links carry some, and their bytes are those of the packets with Ethernet headers only.
+bytes() { on right cat /proc/net/dev | awk -v d="$1:" '$1 == d { print $2 }'; }
+packets() { on right cat /proc/net/dev | awk -v d="$1:" '$1 == d { print $3 }'; }
+before_1=$(bytes eth1) before_2=$(bytes eth2)
+on left ping -q -c 200 -i 0.005 -s 1372 10.78.0.2 >"$work/ping.log" || wrong 'echoes were lost'
+grep -q ' 0% packet loss' "$work/ping.log" || wrong 'echoes were lost'
+moved_1=$(($(bytes eth1) - before_1)) moved_2=$(($(bytes eth2) - before_2))
+[ "$moved_1" -gt 20000 ] && [ "$moved_2" -gt 5000 ] || wrong "one link idle: $moved_1 and $moved_2 bytes"
+least=$((200 * 1414))
+most=$((least + least / 50))
+total=$((moved_1 + moved_2))
+[ "$total" -ge "$least" ] && [ "$total" -le "$most" ] \
+    || wrong "$total bytes arrived for 200 packets of 1400 bytes; $least expected, and at most 2 % of markers"

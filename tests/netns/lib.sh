@@ -1,0 +1,75 @@
+# Sourced by the scripts here: two (or more) hosts as namespaces, and nothing left behind.
+#
+# A script draws its topology, exits 0 when its claim holds, 77 when it cannot run here, and anything else when the claim
+# is wrong. It is run from the top directory after `cargo build --release`.
+set -eu
+
+fairspan=$(pwd)/target/release/fairspan
+work=$(mktemp -d)
+hosts=
+pids=
+
+skip() { echo "$1"; exit 77; }
+wrong() { echo "WRONG: $1"; for log in "$work"/*.log; do [ -e "$log" ] && echo "--- $log" && tail -n 30 "$log"; done; exit 1; }
+
+[ "$(id -u)" = 0 ] || skip 'needs root'
+[ -x "$fairspan" ] || skip "no $fairspan: run \`cargo build --release\` first"
+[ -c /dev/net/tun ] || skip 'no /dev/net/tun here'
+
+# A host: a namespace, and a mount namespace with an /etc and a /run of its own. `on HOST COMMAND` runs something there.
+host() {
+    ns="fs-$$-$1"
+    ip netns add "$ns"
+    hosts="$hosts $ns"
+    ip -n "$ns" link set lo up
+    ip netns exec "$ns" unshare --mount --propagation private sh -c \
+        'mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && exec sleep 600' &
+    pids="$pids $!"
+    eval "pid_$1=$!"
+    tries=0
+    while ! on "$1" test -d /run/fairspan-test 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || wrong "host $1 did not start"
+        grep -q ' /etc tmpfs ' "/proc/$!/mounts" 2>/dev/null && grep -q ' /run tmpfs ' "/proc/$!/mounts" \
+            && on "$1" mkdir -p /run/fairspan-test
+        sleep 0.05
+    done
+}
+on() {
+    where=$1
+    shift
+    eval "target=\$pid_$where"
+    # shellcheck disable=SC2154 # set by the eval
+    nsenter --target "$target" --mount --net -- "$@"
+}
+# A cable: cable HOST DEVICE ADDRESS HOST DEVICE ADDRESS
+cable() {
+    ip link add "$2" netns "fs-$$-$1" type veth peer name "$5" netns "fs-$$-$4"
+    ip -n "fs-$$-$1" address add "$3" dev "$2"
+    ip -n "fs-$$-$4" address add "$6" dev "$5"
+    ip -n "fs-$$-$1" link set "$2" up
+    ip -n "fs-$$-$4" link set "$5" up
+}
+# Waits up to 15 s until a command succeeds.
+eventually() {
+    tries=0
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ $tries -lt 75 ] || return 1
+        sleep 0.2
+    done
+}
+clean_up() {
+    status=$?
+    trap - EXIT INT TERM
+    for pid in $pids; do kill "$pid" 2>/dev/null || true; done
+    for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+    for ns in $hosts; do
+        for pid in $(ip netns pids "$ns" 2>/dev/null); do kill -KILL "$pid" 2>/dev/null || true; done
+        ip netns del "$ns" 2>/dev/null || true
+    done
+    rm -rf "$work"
+    exit $status
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
