@@ -333,4 +333,13 @@ fn packets_without_any_channel_are_bounded_and_counted() {
     }
     assert!(bond.held_bytes() <= 200_000);
     assert!(bond.stats().no_channel > 800, "{:?}", bond.stats());
+    // When a channel comes up a minute later, only what is fresh still goes.
+    let later = Time::from_millis(60_000);
+    let waiting = 1000 - bond.stats().no_channel;
+    bond.set_link(later, ChannelId(0), Link::Up);
+    assert_eq!(bond.stats().no_channel, 1000);
+    assert!(waiting > 100);
+    bond.handle_host(later, packet(1, 7, 1000));
+    let sent = std::iter::from_fn(|| bond.poll_transmit(later)).filter(|f| f.packet.is_some()).count();
+    assert_eq!(sent, 1);
 }
