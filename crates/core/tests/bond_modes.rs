@@ -289,3 +289,57 @@ fn round_trips_are_measured() {
         assert_eq!(net.ends[0].channel_stats(ChannelId(c)).unwrap().rtt, Some(MS(ms)));
     }
 }
+
+#[test]
+fn without_rates_the_host_is_held_back_and_with_rates_the_tail_is_dropped() {
+    for rate in [None, Some(Rate::from_mbit(8))] {
+        let mut settings = config(1);
+        settings.channels[0].rate = rate;
+        let mut bond = Bond::<Vec<u8>>::new(settings, Time::ZERO, 1).unwrap();
+        bond.set_link(Time::ZERO, ChannelId(0), Link::Up);
+        bond.set_blocked(Time::ZERO, ChannelId(0), true);
+        let mut taken = 0u32;
+        while bond.wants_host() && taken < 1000 {
+            bond.handle_host(Time::ZERO, packet(1, taken, 1000));
+            taken += 1;
+        }
+        match rate {
+            // 256 KiB and no drop.
+            None => assert_eq!((taken, bond.stats().queue_full), (263, 0)),
+            // 100 ms at 8 Mbit/s are 100 kB.
+            Some(_) => assert_eq!((taken, bond.stats().queue_full), (1000, 900)),
+        }
+        // Nothing is lost of what was queued.
+        bond.set_blocked(Time::ZERO, ChannelId(0), false);
+        let (mut sent, mut now) = (0, Time::ZERO);
+        for _ in 0..2000 {
+            while let Some(frame) = bond.poll_transmit(now) {
+                sent += u64::from(frame.packet.is_some_and(|p| p.len() == 1000));
+            }
+            now += MS(1);
+        }
+        assert_eq!(sent, u64::from(taken) - bond.stats().queue_full);
+    }
+}
+
+#[test]
+fn packets_without_any_channel_are_bounded_and_counted() {
+    let mut settings = config(1);
+    settings.queue_bytes = 200_000;
+    let mut bond = Bond::<Vec<u8>>::new(settings, Time::ZERO, 1).unwrap();
+    for n in 0..1000 {
+        bond.handle_host(Time::ZERO, packet(1, n, 1000));
+        assert!(bond.poll_transmit(Time::ZERO).is_none());
+    }
+    assert!(bond.held_bytes() <= 200_000);
+    assert!(bond.stats().no_channel > 800, "{:?}", bond.stats());
+    // When a channel comes up a minute later, only what is fresh still goes.
+    let later = Time::from_millis(60_000);
+    let waiting = 1000 - bond.stats().no_channel;
+    bond.set_link(later, ChannelId(0), Link::Up);
+    assert_eq!(bond.stats().no_channel, 1000);
+    assert!(waiting > 100);
+    bond.handle_host(later, packet(1, 7, 1000));
+    let sent = std::iter::from_fn(|| bond.poll_transmit(later)).filter(|f| f.packet.is_some()).count();
+    assert_eq!(sent, 1);
+}

@@ -31,6 +31,8 @@ pub(super) struct Channel {
     pub(super) heartbeat: Time,
     /// The highest bond number that the peer can know this channel to have passed.
     pub(super) high: u32,
+    /// When data last went.
+    pub(super) data: Option<Time>,
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
@@ -51,6 +53,7 @@ impl Channel {
             heard: now,
             heartbeat: now,
             high: 0,
+            data: None,
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),

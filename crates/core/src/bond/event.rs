@@ -188,7 +188,7 @@ counters! {
         codel_dropped,
         /// Marked "congestion experienced" by CoDel instead of dropped.
         codel_marked,
-        /// From the host: no usable channel for too long.
+        /// From the host: there was no usable channel, and no room to wait for one, or none in time.
         no_channel,
         /// TCP SYNs whose maximum segment size was lowered.
         mss_clamped,

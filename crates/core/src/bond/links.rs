@@ -141,6 +141,11 @@ impl<P: Packet> Bond<P> {
             }
         }
         let (came, went) = (usable & !self.usable, self.usable & !usable);
+        if self.usable == 0 && usable != 0 {
+            // After an outage nobody waits for what was sent before it.
+            let oldest = now.as_nanos().saturating_sub(self.config.deadline.as_nanos());
+            self.stats.no_channel += self.queue.drop_before(Time::from_nanos(oldest));
+        }
         self.usable = usable;
         for channel in each(came) {
             self.event(Event::ChannelUp { channel, reason });

@@ -153,7 +153,7 @@ const CONTROL_LIMIT: usize = 512;
 const EVENT_LIMIT: usize = 1024;
 
 impl<P: Packet> Bond<P> {
-    /// A bond whose channels are all down. `seed` is to be random and new at each start: the epoch that tells the peer
+    /// A bond whose channels are all down. No event tells the first [`Bond::mtu`]. `seed` is to be random and new at each start: the epoch that tells the peer
     /// of a restart comes from it, and the key of the flow hash.
     ///
     /// # Errors
@@ -242,9 +242,10 @@ impl<P: Packet> Bond<P> {
         &self.config
     }
 
-    /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping.
+    /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`
+    /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
-        self.ordered.used() + self.queue.memory()
+        self.ordered.used() + self.queue.memory() + self.stripe_buffered()
     }
 
     /// Whether `channel` is one of the bond's; any number may be asked for.

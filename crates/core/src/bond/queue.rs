@@ -92,6 +92,16 @@ impl<P: Packet> HostQueue<P> {
         self.pop_codel(now)
     }
 
+    /// Drops what came before `oldest`, and says how many that were.
+    pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
+        let mut dropped = 0;
+        while self.packets.front().is_some_and(|queued| queued.since < oldest) {
+            self.take();
+            dropped += 1;
+        }
+        dropped
+    }
+
     fn take(&mut self) -> Option<Queued<P>> {
         let queued = self.packets.pop_front()?;
         self.bytes -= queued.packet.size().as_u64() as usize;

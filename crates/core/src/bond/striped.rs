@@ -3,7 +3,7 @@
 //! The stripe decides order and markers; the bond says which channels are usable, paces them, and carries the
 //! messages. A data frame on a channel with [`super::ChannelConfig::raw`] is the packet itself.
 
-use super::channel::{each, head_len};
+use super::channel::each;
 use super::receive::Opened;
 use super::share::{self, Member};
 use super::{Bond, Codepoint, Mode, Transmit};
@@ -185,11 +185,16 @@ impl<P: Packet> Bond<P> {
         self.striped.as_ref().map_or(usize::MAX, |s| s.longest)
     }
 
+    /// Bytes that wait for their turn.
+    pub(super) fn stripe_buffered(&self) -> usize {
+        let Some(striped) = &self.striped else { return 0 };
+        let bytes = each(self.joined).map(|c| striped.endpoint.receiver.buffered(c).1.as_u64());
+        bytes.sum::<u64>() as usize
+    }
+
     /// Counters of the stripe's two ends, in mode `stripe`, once it began.
     pub fn stripe_stats(&self) -> Option<(&stripe::Stats, &stripe::ReceiverStats)> {
         let striped = self.striped.as_ref()?;
         Some((striped.endpoint.sender.stats(), striped.endpoint.receiver.stats()))
     }
 }
-
-const _: () = assert!(head_len(Mode::Stripe, true) == 0);

@@ -121,7 +121,7 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let last = self.last_number();
-        for channel in each(self.using()) {
+        for channel in each(self.using(now)) {
             if self.channels[channel.index()].high != last {
                 self.send_heartbeat(now, channel);
             }

@@ -32,7 +32,7 @@ impl<P: Packet> Bond<P> {
             }
             self.stats.copies_skipped += 1;
         }
-        while let Some(Control { channel, head, padded }) = self.next_message() {
+        while let Some(Control { channel, head, padded }) = self.next_message(now) {
             let c = &mut self.channels[channel.index()];
             let padding = padded.saturating_sub(head.len());
             let packet = if padding == 0 { None } else { P::from_bytes(&vec![0; padding]) };
@@ -49,7 +49,7 @@ impl<P: Packet> Bond<P> {
 
     /// The next control message whose channel can take it. What cannot be sent now comes again: heartbeats and probes by
     /// their timers, echoes when asked again.
-    fn next_message(&mut self) -> Option<Control> {
+    fn next_message(&mut self, now: Time) -> Option<Control> {
         let open = each(self.joined).filter(|c| {
             let c = &self.channels[c.index()];
             c.is_up() && c.blocked.is_none()
@@ -58,7 +58,7 @@ impl<P: Packet> Bond<P> {
         let due = core::mem::take(&mut self.heartbeats_due) & open;
         if let Some(channel) = each(due).next() {
             self.heartbeats_due = due & !bit(channel);
-            return Some(Control { channel, head: self.heartbeat(channel), padded: 0 });
+            return Some(Control { channel, head: self.heartbeat(now, channel), padded: 0 });
         }
         loop {
             let control = self.control.pop_front()?;
@@ -96,6 +96,7 @@ impl<P: Packet> Bond<P> {
     pub(super) fn on_data(&mut self, now: Time, channel: ChannelId, len: usize) {
         let c = &mut self.channels[channel.index()];
         let wire = c.on_sent(now, len);
+        c.data = Some(now);
         c.stats.sent_packets += 1;
         c.stats.sent_bytes += wire as u64;
         if let Some(share) = &mut self.share {
@@ -183,7 +184,7 @@ impl<P: Packet> Bond<P> {
         self.heartbeats_due |= bit(channel);
     }
 
-    fn heartbeat(&mut self, channel: ChannelId) -> Head {
+    fn heartbeat(&mut self, now: Time, channel: ChannelId) -> Head {
         let high = self.last_number();
         self.heartbeats = self.heartbeats.wrapping_add(1);
         let heard = each(self.joined).filter(|c| {
@@ -196,7 +197,7 @@ impl<P: Packet> Bond<P> {
             number: self.heartbeats,
             high,
             deaf: !heard.fold(0, |set, c| set | bit(c)),
-            using: self.using(),
+            using: self.using(now),
         });
         self.channels[channel.index()].high = high;
         Envelope { tag: self.epoch as u8, message }.encode()
@@ -214,11 +215,17 @@ impl<P: Packet> Bond<P> {
         self.joined != 0 && self.channels.iter().any(|c| c.stats.sent_packets > 0)
     }
 
-    /// The channels that carry data.
-    pub(super) fn using(&self) -> u64 {
-        match &self.share {
-            Some(super::share::Share::Best(channel)) if self.config.mode == Mode::Backup => bit(*channel),
-            _ => self.usable,
+    /// The channels that carry data. In mode `backup` also the one before, while its packets may be on their way: a
+    /// switch to a faster channel must not overtake them.
+    pub(super) fn using(&self, now: Time) -> u64 {
+        let Some(share) = &self.share else { return 0 };
+        if self.config.mode != Mode::Backup {
+            return self.usable;
         }
+        let recent = each(self.usable).filter(|c| {
+            let data = self.channels[c.index()].data;
+            data.is_some_and(|at| now.since(at) < self.config.deadline)
+        });
+        recent.fold(bit(share.select()), |set, c| set | bit(c))
     }
 }

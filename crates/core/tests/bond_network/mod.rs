@@ -191,8 +191,8 @@ impl Net {
                 self.ends[to].handle_channel(self.now, flight.channel, flight.codepoint, flight.bytes, flight.tos);
                 self.drain(to);
             } else {
-                for end in 0..2 {
-                    if timers[end] == Some(next) {
+                for (end, timer) in timers.into_iter().enumerate() {
+                    if timer == Some(next) {
                         self.ends[end].handle_timeout(self.now);
                         self.drain(end);
                     }
