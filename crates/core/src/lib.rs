@@ -15,6 +15,7 @@ pub mod causal;
 pub mod flow;
 pub mod ip;
 pub mod packet;
+pub mod record;
 pub mod rng;
 pub mod stripe;
 pub mod units;

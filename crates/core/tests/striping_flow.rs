@@ -24,6 +24,11 @@ fn world(rated: &[u64], actual: &[u64], delays: &[u64], credits: Option<u64>, se
     for (link, &rate) in world.link[0].iter_mut().zip(actual) {
         link.rate = Some(Rate::from_mbit(rate));
     }
+    // A transmit queue of a quantum a link, and a packet: the paper's Figure 1 has one so that the sender can go on to
+    // the next channel (§6.3.5).
+    for (link, channel) in world.link[0].iter_mut().zip(set.channels()) {
+        link.queue = Bytes::new(u64::from(set.quantum(channel)) + MAX);
+    }
     world
 }
 
@@ -56,8 +61,10 @@ proptest! {
         let measured = throughput(&mut world);
         let share = actual.iter().zip(&rated).map(|(&a, &r)| a as f64 / r as f64).fold(1.0, f64::min);
         let predicted = share * rated.iter().map(|&r| r as f64 * 10_000.0 / 8.0).sum::<f64>();
-        // Within 3 %: what lies between is a round's granularity in one second, and the markers' bytes.
-        prop_assert!((measured / predicted - 1.0).abs() < 0.03, "{measured} against {predicted}");
+        // Above by no more than a round's grain in one second. Below by the markers' bytes (half a percent of a small
+        // quantum), and where two channels are equally short each sometimes waits for the other.
+        let ratio = measured / predicted;
+        prop_assert!((0.95..1.02).contains(&ratio), "{measured} against {predicted}");
     }
 
     #[test]
@@ -81,11 +88,11 @@ proptest! {
         for (i, most) in most.into_iter().enumerate() {
             let fluid = Rate::from_mbit(rates[i]).bytes_in(ms(slowest - delays[i])).as_u64();
             let quantum = u64::from(set.quantum(ChannelId(i as u8)));
-            // Packets leave a link in bursts of a quantum, behind a queue of two packets that the links differ by.
-            let bound = fluid + quantum + MAX + 2 * MAX + quantum;
+            // The claim's quantum and packet, and as much again because each link's queue may hold that.
+            let bound = fluid + 2 * (quantum + MAX);
             prop_assert!(most <= bound, "channel {i}: {most} bytes, fluid {fluid}, quantum {quantum}");
             // And it is needed indeed, but for the same grain.
-            prop_assert!(most + quantum + 3 * MAX >= fluid, "channel {i}: {most} bytes only, fluid {fluid}");
+            prop_assert!(most + 2 * (quantum + MAX) >= fluid, "channel {i}: {most} bytes only, fluid {fluid}");
         }
         prop_assert_eq!(world.end[1].receiver.stats().overflow, 0);
     }

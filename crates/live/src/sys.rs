@@ -57,6 +57,20 @@ pub(crate) fn set_tun_offload(tun: BorrowedFd<'_>, offloads: libc::c_uint) -> io
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
 }
 
+/// Stops the kernel from stamping what arrives on a socket with its time (`SO_TIMESTAMPNS`).
+///
+/// # Errors
+/// What setsockopt says of a descriptor that is no socket.
+pub(crate) fn stop_timestamps(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let off: libc::c_int = 0;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: SO_TIMESTAMPNS reads one `int`, which outlives the call; the descriptor is open.
+    check(unsafe {
+        let value = (&raw const off).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, size)
+    })
+}
+
 /// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and
 /// descriptor in it.
 ///

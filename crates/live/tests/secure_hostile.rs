@@ -214,10 +214,10 @@ fn random_and_mutated_datagrams_never_panic_and_are_never_delivered() {
                 *byte = rng.next_u64() as u8;
             }
         }
-        if let Some(first) = bytes.first_mut() {
-            if rng.below(2) == 0 {
-                *first = 1 + rng.below(5) as u8;
-            }
+        if rng.below(2) == 0
+            && let Some(first) = bytes.first_mut()
+        {
+            *first = 1 + rng.below(5) as u8;
         }
         for end in [A, B] {
             let received = net.give(end, &bytes);
@@ -328,7 +328,7 @@ fn time_that_stands_still_or_leaps_disturbs_no_session() {
     }
     passes(&mut net);
     // The machine slept for a month: the keys are past their time, and new ones are agreed.
-    net.now = net.now + Span::from_secs(30 * 86_400);
+    net.now += Span::from_secs(30 * 86_400);
     assert_eq!(
         net.ends[A].seal(net.now, net.paths[A].unwrap(), 0, b"", b"x", &mut [0; 100]),
         Err(SealError::Exhausted)

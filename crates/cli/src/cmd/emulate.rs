@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         std::thread::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_millis(100)));
         ticks += 1;
-        if ticks % 10 == 0 {
+        if ticks.is_multiple_of(10) {
             live.show(&emulator.stats());
         }
     }

@@ -5,6 +5,7 @@ use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::daemon::Daemon;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let filter = tracing_subscriber::EnvFilter::try_new(&args.log)
         .map_err(|e| BadInput(format!("--log `{}`: {e}; write for example `debug`", args.log)))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).with_ansi(std::io::stderr().is_terminal()).init();
 
     let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
     // From here on a signal is a wish to end cleanly.

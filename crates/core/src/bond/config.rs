@@ -85,8 +85,6 @@ pub struct ChannelConfig {
     /// Whether data frames of mode `stripe` have a code point of their own here ([`super::Codepoint::Raw`]), so that
     /// they are the original packets, not one byte added. Default false.
     pub raw: bool,
-    /// The share of the peer's sending direction, mode `stripe` only: its rate, if it differs from `rate`.
-    pub peer_rate: Option<Rate>,
 }
 
 impl Default for ChannelConfig {
@@ -101,7 +99,6 @@ impl Default for ChannelConfig {
             framing: 14,
             burst: None,
             raw: false,
-            peer_rate: None,
         }
     }
 }
@@ -123,13 +120,13 @@ pub struct Config {
     /// Longest time a packet waits behind a gap. Default 500 ms.
     pub deadline: Span,
     /// Most memory, in bytes, that packets waiting behind gaps may take, book-keeping included; at the bound the
-    /// oldest gap is given up. Default 54 MB: 1 Gbit/s for 300 ms in slots of 2 KiB.
+    /// oldest gap is given up. Default 56 MB: 1 Gbit/s for 300 ms in slots of 2 KiB.
     pub hold_bytes: usize,
 
     /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one;
     /// what arrives later is dropped. Default 100 ms.
     pub queue_time: Span,
-    /// Most memory, in bytes, that packets waiting for a channel may take. Default 8 MB.
+    /// Most memory, in bytes, that packets waiting for a channel may take. Default 7 MB.
     pub queue_bytes: usize,
     /// What the host queue does when it is long. Default [`Aqm::DropTail`].
     pub aqm: Aqm,
@@ -177,9 +174,9 @@ impl Default for Config {
             channels: Vec::new(),
             buckets: 1024,
             deadline: Span::from_millis(500),
-            hold_bytes: 54_000_000,
+            hold_bytes: 56_000_000,
             queue_time: Span::from_millis(100),
-            queue_bytes: 8_000_000,
+            queue_bytes: 7_000_000,
             aqm: Aqm::DropTail,
             copies: 0,
             idle_marker: Span::from_millis(2),
@@ -254,6 +251,29 @@ pub enum ConfigError {
     },
 }
 
+impl Config {
+    /// All spans, in a fixed order: for recordings.
+    pub(crate) fn spans(&self) -> [Span; 10] {
+        let mut copy = self.clone();
+        copy.spans_mut().map(|span| *span)
+    }
+
+    pub(crate) fn spans_mut(&mut self) -> [&mut Span; 10] {
+        [
+            &mut self.deadline,
+            &mut self.queue_time,
+            &mut self.idle_marker,
+            &mut self.active_for,
+            &mut self.heartbeat,
+            &mut self.heartbeat_idle,
+            &mut self.dead_after,
+            &mut self.dead_after_idle,
+            &mut self.stall_after,
+            &mut self.echo_interval,
+        ]
+    }
+}
+
 fn range(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) { Ok(()) } else { Err(ConfigError::Range { setting, value, least, most }) }
 }
@@ -283,10 +303,8 @@ impl ChannelConfig {
         check("overhead", self.overhead, 0, self.mtu as u64 - 96)?;
         check("framing", self.framing, 0, 256)?;
         check("weight", self.weight as usize, 1, 1000)?;
-        for (setting, rate) in [("rate", self.rate), ("peer_rate", self.peer_rate)] {
-            if let Some(rate) = rate {
-                check(setting, rate.as_bits_per_sec() as usize, 1_000, 1_000_000_000_000)?;
-            }
+        if let Some(rate) = self.rate {
+            check("rate", rate.as_bits_per_sec() as usize, 1_000, 1_000_000_000_000)?;
         }
         if let Some(burst) = self.burst {
             check("burst", burst.as_u64() as usize, self.mtu as u64 + self.framing as u64, 1 << 30)?;

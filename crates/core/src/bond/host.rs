@@ -1,7 +1,7 @@
 //! From the host into the queue: what is checked and changed before a channel is chosen.
 
 use super::Bond;
-use super::queue::Queued;
+use super::queue::{self, Queued};
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::packet::Packet;
 use crate::units::Time;
@@ -56,7 +56,7 @@ impl<P: Packet> Bond<P> {
     #[inline]
     fn enqueue(&mut self, now: Time, header: &Header, packet: P) {
         let size = packet.size().as_u64() as usize;
-        let memory = self.queue.memory() + packet.footprint() + size_of::<Queued<P>>();
+        let memory = self.queue.memory() + queue::cost(&packet);
         let too_long = self.queue_limit.is_some_and(|limit| self.queue.bytes() + size > limit);
         if too_long || memory > self.config.queue_bytes {
             if self.share.is_some() {

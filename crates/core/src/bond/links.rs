@@ -41,7 +41,7 @@ impl<P: Packet> Bond<P> {
 
     /// Says what the state of a link is now.
     pub fn set_link(&mut self, now: Time, channel: ChannelId, state: Link) {
-        if self.joined & bit(channel) == 0 {
+        if !self.has(channel) {
             return;
         }
         let c = &mut self.channels[channel.index()];
@@ -74,7 +74,7 @@ impl<P: Packet> Bond<P> {
 
     /// Says whether the channel's socket takes frames. Control messages for a blocked channel are left out.
     pub fn set_blocked(&mut self, now: Time, channel: ChannelId, blocked: bool) {
-        if self.joined & bit(channel) == 0 {
+        if !self.has(channel) {
             return;
         }
         let c = &mut self.channels[channel.index()];
@@ -97,7 +97,7 @@ impl<P: Packet> Bond<P> {
 
     /// Tells what was found out about a channel.
     pub fn report(&mut self, now: Time, channel: ChannelId, report: ChannelReport) {
-        if self.joined & bit(channel) == 0 {
+        if !self.has(channel) {
             return;
         }
         let c = &mut self.channels[channel.index()];

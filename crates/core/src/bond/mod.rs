@@ -229,12 +229,12 @@ impl<P: Packet> Bond<P> {
 
     /// Counters of one channel; `None` if it never joined.
     pub fn channel_stats(&self, channel: ChannelId) -> Option<&ChannelStats> {
-        self.channels.get(channel.index()).filter(|_| self.joined & channel::bit(channel) != 0).map(|c| &c.stats)
+        self.channels.get(channel.index()).filter(|_| self.has(channel)).map(|c| &c.stats)
     }
 
     /// The settings of one channel; `None` if it never joined.
     pub fn channel_config(&self, channel: ChannelId) -> Option<&ChannelConfig> {
-        self.channels.get(channel.index()).filter(|_| self.joined & channel::bit(channel) != 0).map(|c| &c.config)
+        self.channels.get(channel.index()).filter(|_| self.has(channel)).map(|c| &c.config)
     }
 
     /// The settings that the bond was made with.
@@ -245,6 +245,12 @@ impl<P: Packet> Bond<P> {
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping.
     pub fn held_bytes(&self) -> usize {
         self.ordered.used() + self.queue.memory()
+    }
+
+    /// Whether `channel` is one of the bond's; any number may be asked for.
+    #[inline]
+    fn has(&self, channel: ChannelId) -> bool {
+        channel.index() < self.channels.len() && self.joined & channel::bit(channel) != 0
     }
 
     fn event(&mut self, event: Event) {

@@ -34,6 +34,9 @@ use core::mem::size_of;
 
 /// No slot.
 const NIL: u32 = u32::MAX;
+/// What the slot of a held packet is taken to cost: the vector of slots may have doubled just now, hence twice its
+/// size. The same for every type of packet, so that a recording replays.
+const SLOT_COST: usize = 192;
 /// The first ring of a bucket.
 const SMALLEST_RING: usize = 64;
 /// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
@@ -303,8 +306,8 @@ impl<P: Packet> Ordered<P> {
                 return;
             }
         }
-        // A slot's vector may have doubled just now, hence twice its size.
-        let cost = packet.footprint() + 2 * size_of::<Held<P>>();
+        const { assert!(2 * size_of::<Held<P>>() <= SLOT_COST, "the packet type is too large: box it") };
+        let cost = packet.footprint() + SLOT_COST;
         self.hold(now, bucket, number, bond, packet, cost, stats);
     }
 

@@ -73,7 +73,7 @@ impl<P: Packet> HostQueue<P> {
     #[inline]
     pub(super) fn push(&mut self, queued: Queued<P>) {
         self.bytes += queued.packet.size().as_u64() as usize;
-        self.memory += cost(&queued);
+        self.memory += cost(&queued.packet);
         self.packets.push_back(queued);
     }
 
@@ -95,7 +95,7 @@ impl<P: Packet> HostQueue<P> {
     fn take(&mut self) -> Option<Queued<P>> {
         let queued = self.packets.pop_front()?;
         self.bytes -= queued.packet.size().as_u64() as usize;
-        self.memory -= cost(&queued);
+        self.memory -= cost(&queued.packet);
         Some(queued)
     }
 
@@ -128,8 +128,14 @@ impl<P: Packet> HostQueue<P> {
     }
 }
 
-fn cost<P: Packet>(queued: &Queued<P>) -> usize {
-    queued.packet.footprint() + size_of::<Queued<P>>()
+/// What a place in the queue is taken to cost, twice its size because the queue may have doubled just now. The same for
+/// every type of packet, so that a recording replays.
+const PLACE_COST: usize = 192;
+
+/// What a packet costs in the queue.
+pub(super) fn cost<P: Packet>(packet: &P) -> usize {
+    const { assert!(2 * size_of::<Queued<P>>() <= PLACE_COST, "the packet type is too large: box it") };
+    packet.footprint() + PLACE_COST
 }
 
 #[derive(Clone, Debug)]

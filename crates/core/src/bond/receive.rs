@@ -43,7 +43,7 @@ impl<P: Packet> Bond<P> {
     ///
     /// Nothing that a frame holds makes this panic; what is not valid is counted in [`super::Stats`] and dropped.
     pub fn handle_channel(&mut self, now: Time, channel: ChannelId, codepoint: Codepoint, frame: P, tos: u8) {
-        if self.joined & bit(channel) == 0 || channel.index() >= self.channels.len() {
+        if !self.has(channel) {
             self.stats.unknown_channel += 1;
             return;
         }
@@ -211,8 +211,8 @@ impl<P: Packet> Bond<P> {
             Message::Heartbeat(heartbeat) => return self.on_heartbeat(now, channel, heartbeat),
             Message::EchoRequest(echo) => self.send_control(channel, Message::EchoReply(echo), 0),
             Message::EchoReply(echo) => {
-                if c.echo.take_if(|e| e.0 == echo.token).is_some_and(|e| e.1.as_nanos() == echo.clock) {
-                    c.on_rtt(now.since(Time::from_nanos(echo.clock)));
+                if let Some((_, sent)) = c.echo.take_if(|e| e.0 == echo.token && e.1.as_nanos() == echo.clock) {
+                    c.on_rtt(now.since(sent));
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),

@@ -7,7 +7,7 @@
 //! | paper | here |
 //! |---|---|
 //! | sp, rp (the pointer) | `at` |
-//! | DC_i | `channel[i].deficit` |
+//! | DC_i | `channel[i].deficit`, and `current` for the selected channel |
 //! | q_i, Quantum_i | `channel[i].quantum` |
 //! | R_i | [`Srr::round_of`], from `round` and `at`: a channel that the pointer has passed is one round on |
 //!
@@ -24,9 +24,11 @@ use super::{Causal, SetError};
 use crate::units::{Bytes, ChannelId};
 
 /// Surplus round robin over a [`ChannelSet`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Srr {
     at: u8,
+    /// The counter of the selected channel; its place in the table is brought up to date when it is left.
+    current: i64,
     round: u32,
     mask: u64,
     channel: [Channel; ChannelId::LIMIT],
@@ -56,14 +58,14 @@ impl Srr {
         if set.is_empty() {
             return Err(SetError::Empty);
         }
-        let mut srr = Srr { at: 0, round, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] };
+        let mut srr = Srr { at: 0, current: 0, round, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] };
         srr.adopt(set)?;
         Ok(srr)
     }
 
     /// A discipline without members, selecting channel 0: the state before a set is known.
     pub(crate) fn idle() -> Srr {
-        Srr { at: 0, round: 1, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] }
+        Srr { at: 0, current: 0, round: 1, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] }
     }
 
     /// The round that the pointer is in.
@@ -83,6 +85,9 @@ impl Srr {
 
     /// DC_i: the deficit counter of `channel` before its next packet, in bytes.
     pub fn deficit(&self, channel: ChannelId) -> i64 {
+        if channel.0 == self.at {
+            return self.current;
+        }
         self.channel.get(channel.index()).map_or(0, |c| c.deficit)
     }
 
@@ -98,6 +103,9 @@ impl Srr {
 
     /// Sets DC_i, as a marker tells it.
     pub fn set_deficit(&mut self, channel: ChannelId, deficit: i64) {
+        if channel.0 == self.at {
+            self.current = deficit;
+        }
         if let Some(c) = self.channel.get_mut(channel.index()) {
             c.deficit = deficit;
         }
@@ -106,15 +114,24 @@ impl Srr {
     /// Leaves the selected channel as it is and goes to the next: the appendix's `AdvanceReceiverPointer`.
     #[inline]
     pub fn advance(&mut self) {
-        let next = self.channel[usize::from(self.at & 63)].next;
+        let c = &mut self.channel[usize::from(self.at & 63)];
+        c.deficit = self.current;
+        let next = c.next;
         self.round = self.round.wrapping_add(u32::from(next <= self.at));
-        self.at = next;
+        self.select_channel(next);
+    }
+
+    #[inline]
+    fn select_channel(&mut self, at: u8) {
+        self.at = at & 63;
+        self.current = self.channel[usize::from(at & 63)].deficit;
     }
 
     /// Goes to the first channel of `round`, whatever is left of the rounds before.
     pub fn jump(&mut self, round: u32) {
+        self.channel[usize::from(self.at & 63)].deficit = self.current;
         self.round = round;
-        self.at = self.mask.trailing_zeros() as u8 & 63;
+        self.select_channel(self.mask.trailing_zeros() as u8);
     }
 
     /// Replaces members and quanta between two rounds: to be called when the pointer has just entered a round, at
@@ -127,6 +144,7 @@ impl Srr {
         if set.is_empty() {
             return Err(SetError::Empty);
         }
+        self.channel[usize::from(self.at & 63)].deficit = self.current;
         for channel in set.channels() {
             let c = &mut self.channel[channel.index()];
             let quantum = set.quantum(channel);
@@ -138,7 +156,7 @@ impl Srr {
             c.quantum = quantum;
         }
         self.link(set.mask());
-        self.at = self.mask.trailing_zeros() as u8;
+        self.select_channel(self.mask.trailing_zeros() as u8);
         Ok(())
     }
 
@@ -156,6 +174,22 @@ impl Srr {
         true
     }
 
+    /// A channel whose debt is beyond its quantum sits rounds out (never with quantum >= largest packet). What is still
+    /// owed after as many visits as [`MOST_SIT_OUTS`] is forgiven: time per packet is bounded whatever the state.
+    #[cold]
+    fn sit_out(&mut self) {
+        for _ in 0..MOST_SIT_OUTS {
+            if self.current > 0 {
+                return;
+            }
+            self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
+            self.advance();
+        }
+        if self.current <= 0 {
+            self.current = i64::from(self.channel[usize::from(self.at & 63)].quantum).max(1);
+        }
+    }
+
     fn link(&mut self, mask: u64) {
         self.mask = mask;
         for channel in bits(mask) {
@@ -163,6 +197,8 @@ impl Srr {
         }
     }
 }
+
+const MOST_SIT_OUTS: u32 = 4096;
 
 impl Causal for Srr {
     #[inline]
@@ -172,26 +208,19 @@ impl Causal for Srr {
 
     #[inline]
     fn update(&mut self, len: Bytes) {
-        let c = &mut self.channel[usize::from(self.at & 63)];
-        c.deficit -= len.as_u64() as i64;
-        if c.deficit <= 0 {
-            c.deficit += i64::from(c.quantum);
-            let next = c.next;
-            self.round = self.round.wrapping_add(u32::from(next <= self.at));
-            self.at = next;
-            // A channel whose debt is beyond its quantum sits the round out (never with quantum >= largest packet).
-            while self.channel[usize::from(self.at & 63)].deficit <= 0 {
-                let c = &mut self.channel[usize::from(self.at & 63)];
-                c.deficit += i64::from(c.quantum);
-                self.advance();
+        self.current -= len.as_u64() as i64;
+        if self.current <= 0 {
+            self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
+            self.advance();
+            if self.current <= 0 {
+                self.sit_out();
             }
         }
     }
 
     /// As in deficit round robin, an empty queue keeps no credit for later.
     fn pass(&mut self) {
-        let c = &mut self.channel[usize::from(self.at & 63)];
-        c.deficit = i64::from(c.quantum);
+        self.current = i64::from(self.channel[usize::from(self.at & 63)].quantum);
         self.advance();
     }
 }
@@ -247,6 +276,15 @@ mod tests {
         assert_eq!((s.select(), s.round()), (ChannelId(1), 2));
         assert!(!s.remove(ChannelId(1)));
         assert!(!s.remove(ChannelId(200)));
+    }
+
+    #[test]
+    fn an_absurd_debt_costs_bounded_time() {
+        let mut s = srr(&[1, 1]);
+        s.set_deficit(ChannelId(1), -(1 << 60));
+        s.update(Bytes::new(1 << 40));
+        assert_eq!(s.deficit(s.select()), 1);
+        s.update(Bytes::new(1));
     }
 
     #[test]

@@ -77,7 +77,7 @@ mod tests {
         while tcp.len() % 4 != 0 {
             tcp.push(OPTION_NOP);
         }
-        tcp[12] = (tcp.len() / 4 << 4) as u8;
+        tcp[12] = ((tcp.len() / 4) << 4) as u8;
         let mut p = if six { testing::udp6(1, 2, 0, 0, &[]) } else { testing::udp4(1, 2, 0, 0, &[]) };
         p.truncate(if six { 40 } else { 20 });
         p[if six { 6 } else { 9 }] = TCP;

@@ -48,7 +48,7 @@ impl<P: Packet> Endpoint<P> {
                 self.receiver.handle_marker(now, channel, marker);
             }
             Control::Plan(plan) => self.receiver.handle_plan(now, channel, plan),
-            Control::Ack(ack) => self.sender.handle_ack(now, ack),
+            Control::Ack(ack) => self.sender.handle_ack(now, channel, ack),
         }
     }
 

@@ -154,8 +154,10 @@ pub struct Stats {
     pub changes: u64,
     /// Changes that had to move to a later round.
     pub postponed: u64,
-    /// Acknowledgements of another epoch, or from a channel out of range.
+    /// Acknowledgements of another epoch.
     pub stale_acks: u64,
+    /// Acknowledgements that name another channel than the one they came by: the ends are cabled differently.
+    pub miswired: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +175,7 @@ struct Pending {
 ///
 /// After every input drain [`poll_control`](Sender::poll_control), and after every
 /// [`on_sent`](Sender::on_sent) too: a marker's place is between the packets of its channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Sender {
     config: Config,
     srr: Srr,
@@ -512,7 +514,7 @@ impl Sender {
             // The set is not empty: a plan never is.
             let _ = self.srr.adopt(&self.set);
             self.stats.changes += 1;
-            self.events.push_back(Event::Changed { generation: self.generation, mask: self.set.mask() });
+            self.event(Event::Changed { generation: self.generation, mask: self.set.mask() });
         }
         self.announce_at = self.announce_at.min(now + self.announce_span);
         self.markers_due(now);
@@ -549,7 +551,7 @@ impl Sender {
         self.announce_span = self.config.announce_interval;
         self.announce_now(now);
         self.stats.epochs += 1;
-        self.events.push_back(Event::Epoch(epoch, cause));
+        self.event(Event::Epoch(epoch, cause));
     }
 
     fn announce_now(&mut self, now: Time) {
@@ -589,7 +591,11 @@ impl Sender {
     // ---------------------------------------------------------------- the peer's answers
 
     /// An acknowledgement that arrived on `channel`.
-    pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
+    pub fn handle_ack(&mut self, now: Time, channel: ChannelId, ack: &Ack) {
+        if ack.channel != channel {
+            self.stats.miswired += 1;
+            return;
+        }
         if ack.reset {
             // Asked about this epoch, or by a peer that knows none (0); while a reset is under way the plan is the answer.
             if self.established && (ack.epoch == self.epoch || ack.epoch == 0) {
@@ -659,7 +665,7 @@ impl Sender {
         self.announce = 0;
         self.announce_at = Time::MAX;
         self.announce_span = self.config.announce_interval;
-        self.events.push_back(Event::Established);
+        self.event(Event::Established);
         self.markers_due(now);
         self.follow(now);
     }
@@ -697,7 +703,7 @@ impl Sender {
             if answered && self.open != 0 {
                 let silent = self.set.mask() & !self.open;
                 let rest = self.set.without(silent);
-                self.events.push_back(Event::LeftOut(silent));
+                self.event(Event::LeftOut(silent));
                 return self.begin(now, self.epoch.wrapping_add(1), rest, EpochCause::LeftOut);
             }
             if now.since(self.epoch_since) >= patience.times(8) {
@@ -708,7 +714,7 @@ impl Sender {
         } else if let Some(p) = &self.pending {
             let silent = p.joining & !p.seen;
             if silent != 0 && now.since(p.since) >= patience {
-                self.events.push_back(Event::LeftOut(silent));
+                self.event(Event::LeftOut(silent));
                 self.target = self.target.without(silent);
                 if self.target.is_empty() {
                     self.target = self.set.clone();
@@ -765,9 +771,16 @@ impl Sender {
         Some((channel, Control::Marker(marker)))
     }
 
-    /// The next event, if any.
+    /// The next event, if any. The newest 64 are kept.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    fn event(&mut self, event: Event) {
+        if self.events.len() == MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
     // ---------------------------------------------------------------- what it knows
@@ -831,6 +844,7 @@ fn check(channels: &ChannelSet, max_packet: Bytes) -> Result<(), ConfigError> {
 /// After a fall into idleness this many markers repeat at the busy interval, in case the first ones were lost; then the
 /// interval doubles.
 const IDLE_REPEATS: u8 = 3;
+const MOST_EVENTS: usize = 64;
 
 /// How far `a` is ahead of `b`, in serial arithmetic (RFC 1982).
 pub(super) fn serial(a: u32, b: u32) -> i32 {

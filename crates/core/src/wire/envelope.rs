@@ -473,7 +473,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flag bytes of control messages are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if kind >= HEARTBEAT && kind <= PROBE_ANSWER { expected[3] = 0; }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] = 0; }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

@@ -26,6 +26,8 @@ use thiserror::Error;
 
 /// The version of these messages.
 pub const VERSION: u8 = 1;
+/// The smallest quantum that a plan may carry. A smaller one would make a packet cost its receiver many visits.
+pub const MIN_QUANTUM: Bytes = Bytes::new(64);
 /// The longest message in bytes: a plan for 64 channels.
 pub const MAX_LEN: usize = PLAN_LEN + 4 * ChannelId::LIMIT;
 
@@ -318,7 +320,7 @@ impl Plan {
         for (pair, channel) in pairs.iter_mut().zip((0u8..64).filter(|c| mask & (1 << c) != 0)) {
             *pair = (ChannelId(channel), Bytes::new(u64::from(r.u32()?)));
         }
-        let set = ChannelSet::new(pairs.get(..usize::from(count)).unwrap_or(&pairs), Bytes::new(1))?;
+        let set = ChannelSet::new(pairs.get(..usize::from(count)).unwrap_or(&pairs), MIN_QUANTUM)?;
         Ok(Plan { epoch, channel, generation, base, start, set, dead })
     }
 }

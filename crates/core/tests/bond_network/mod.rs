@@ -1,7 +1,8 @@
 //! Two bonds joined by a deterministic network: channels with a delay, jitter, loss, and a switch to cut them.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
-use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, Event, Link};
+use fairspan_core::bond::{ChannelConfig, Codepoint, Config, Event, Link};
+use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -41,9 +42,12 @@ pub struct Flight {
     pub tos: u8,
 }
 
+pub type End = Recorder<Vec<u8>, Vec<u8>>;
+
 pub struct Net {
     pub now: Time,
-    pub ends: [Bond<Vec<u8>>; 2],
+    /// Recorded from the start.
+    pub ends: [End; 2],
     pub wires: Vec<Wire>,
     pub delivered: [Vec<(Time, Vec<u8>)>; 2],
     pub events: [Vec<Event>; 2],
@@ -70,7 +74,8 @@ impl Net {
     pub fn new(configs: [Config; 2], wires: Vec<Wire>, seed: u64) -> Net {
         let now = Time::from_millis(1000);
         let [a, b] = configs;
-        let ends = [Bond::new(a, now, seed).unwrap(), Bond::new(b, now, seed ^ 0xffff).unwrap()];
+        let end = |config, seed| Recorder::new(config, now, seed, Some(Vec::new())).unwrap();
+        let ends = [end(a, seed), end(b, seed ^ 0xffff)];
         let count = wires.len();
         let mut net = Net {
             now,
@@ -108,7 +113,7 @@ impl Net {
 
     /// The end's process dies and another one starts.
     pub fn restart(&mut self, end: usize, config: Config, seed: u64) {
-        self.ends[end] = Bond::new(config, self.now, seed).unwrap();
+        self.ends[end] = Recorder::new(config, self.now, seed, Some(Vec::new())).unwrap();
         self.up(end);
     }
 

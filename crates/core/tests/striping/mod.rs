@@ -27,8 +27,9 @@ pub struct Link {
     /// Whether control frames are lost alike.
     pub loss_of_control: bool,
     pub up: bool,
-    /// Serialisation, with a queue of two packets before it blocks.
+    /// Serialisation, with a queue of `queue` bytes before it blocks.
     pub rate: Option<Rate>,
+    pub queue: Bytes,
     busy_until: Time,
     last_due: Time,
     flying: VecDeque<(Time, Frame)>,
@@ -45,6 +46,7 @@ impl Link {
             loss_of_control: true,
             up: true,
             rate: None,
+            queue: Bytes::new(3000),
             busy_until: Time::ZERO,
             last_due: Time::ZERO,
             flying: VecDeque::new(),
@@ -54,7 +56,7 @@ impl Link {
     }
 
     fn blocked(&self, now: Time) -> bool {
-        self.rate.is_some_and(|rate| self.busy_until.since(now) > rate.transmit_time(Bytes::new(3000)))
+        self.rate.is_some_and(|rate| self.busy_until.since(now) > rate.transmit_time(self.queue))
     }
 
     fn send(&mut self, now: Time, frame: Frame, rng: &mut Rng) {
@@ -178,7 +180,7 @@ impl World {
         let unblock = (0..2).flat_map(|side| {
             let waits = !self.waiting[side].is_empty();
             self.link[side].iter().filter(move |l| waits && l.blocked(self.now)).map(|l| {
-                let room = l.rate.unwrap().transmit_time(Bytes::new(3000));
+                let room = l.rate.unwrap().transmit_time(l.queue);
                 Time::from_nanos(l.busy_until.as_nanos() - room.as_nanos())
             })
         });

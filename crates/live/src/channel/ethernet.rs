@@ -70,14 +70,7 @@ impl FromStr for Mac {
     }
 }
 
-/// What a frame starts with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codepoint {
-    /// The original IP packet.
-    Raw,
-    /// An envelope.
-    Envelope,
-}
+pub use fairspan_core::bond::Codepoint;
 
 /// How an Ethernet channel's socket is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -198,8 +198,7 @@ mod tests {
         assert_eq!(far.receive(Time::ZERO), Some((Codepoint::Raw, vec![2])));
         assert_eq!(far.receive(Time::ZERO), None);
 
-        let mut profile = Profile::default();
-        profile.loss = Loss::Independent(1.0);
+        let profile = Profile { loss: Loss::Independent(1.0), ..Profile::default() };
         let (mut near, mut far) = link(profile);
         near.send(Time::ZERO, Codepoint::Raw, &[], &[1]);
         assert_eq!((far.receive(Time::MAX), near.stats().lost), (None, 1));

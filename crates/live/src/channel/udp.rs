@@ -8,6 +8,7 @@
 //!
 //! Cost: one system call for up to 64 datagrams each way.
 
+use crate::sys;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::{netdevice, sockopt};
@@ -230,6 +231,27 @@ pub struct UdpStats {
     pub segmentation_refused: u64,
     /// Times the socket was opened anew.
     pub reopened: u64,
+}
+
+impl UdpStats {
+    /// Every counter by its name in metrics and status.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("sent", self.sent),
+            ("sent_bytes", self.sent_bytes),
+            ("send_calls", self.send_calls),
+            ("received_messages", self.received),
+            ("received_bytes", self.received_bytes),
+            ("blocked", self.blocked),
+            ("congested", self.congested),
+            ("too_big", self.too_big),
+            ("link_down", self.down),
+            ("ignored_errors", self.ignored),
+            ("segmentation_refused", self.segmentation_refused),
+            ("reopened", self.reopened),
+        ]
+        .into_iter()
+    }
 }
 
 /// A UDP socket.
@@ -499,6 +521,9 @@ fn open(config: &UdpConfig, bind: SocketAddr) -> Result<Opened, OpenError> {
         socket.set_send_buffer_size(config.send_buffer).map_err(refused("send_buffer", config.send_buffer))?;
     }
     let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(refused("address", bind))?;
+    // quinn-udp 0.6.3 asks for time stamps, and its room for control messages then ends before the ECN bits of what GRO
+    // coalesced; nobody here reads the stamps.
+    sys::stop_timestamps(socket.as_fd()).map_err(refused("address", bind))?;
     if state.may_fragment() {
         return Err(OpenError { setting: "IP_MTU_DISCOVER", value: "PROBE".into(), errno: libc::ENOPROTOOPT });
     }

@@ -8,7 +8,6 @@
 //! | 3 | priority in `backup` mode, u8 |
 //! | 4 | link overhead per packet in bytes, u16 big-endian |
 //! | 5 | path MTU, IP header included, u16 big-endian |
-//! | 6 | what the sender of the hello may send, bit/s, u64 big-endian |
 
 use fairspan_core::units::Rate;
 use thiserror::Error;
@@ -23,8 +22,6 @@ pub struct Hello {
     pub name: Option<String>,
     /// What the other end may send on it.
     pub rate: Option<Rate>,
-    /// What its initiator may send on it.
-    pub own_rate: Option<Rate>,
     /// Its priority in `backup` mode.
     pub priority: Option<u8>,
     /// Bytes that the link adds to each IP packet.
@@ -51,7 +48,7 @@ pub enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 107 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 97 with a name that keeps to [`NAME_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -73,9 +70,6 @@ impl Hello {
         }
         if let Some(mtu) = self.mtu {
             put(5, &mtu.to_be_bytes());
-        }
-        if let Some(rate) = self.own_rate {
-            put(6, &rate.as_bits_per_sec().to_be_bytes());
         }
         out
     }
@@ -100,13 +94,12 @@ impl Hello {
                     }
                     hello.name = Some(name.to_owned());
                 }
-                2 | 6 => {
+                2 => {
                     let rate = u64::from_be_bytes(value.try_into().map_err(|_| bad)?);
                     if rate < 1000 {
                         return Err(bad);
                     }
-                    let field = if tag == 2 { &mut hello.rate } else { &mut hello.own_rate };
-                    *field = Some(Rate::from_bits_per_sec(rate));
+                    hello.rate = Some(Rate::from_bits_per_sec(rate));
                 }
                 3 => match value {
                     [priority] => hello.priority = Some(*priority),
@@ -136,7 +129,6 @@ mod tests {
         Hello {
             name: Some("dsl".into()),
             rate: Some(Rate::from_mbit(100)),
-            own_rate: Some(Rate::from_mbit(20)),
             priority: Some(2),
             overhead: Some(14),
             mtu: Some(1492),
@@ -146,7 +138,7 @@ mod tests {
     #[test]
     fn the_bytes_are_the_documented_ones_and_come_back() {
         let bytes = full().encode();
-        assert_eq!(bytes, b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x08\0\0\0\0\x01\x31\x2d\0");
+        assert_eq!(bytes, b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4");
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
     }

@@ -113,6 +113,8 @@ const LONGEST_WAIT: Span = Span::from_secs(1);
 const SHORT_WAIT: Span = Span::from_millis(1);
 /// How often links that failed are tried again, and the metrics are made anew.
 const HOUSEKEEPING: Span = Span::from_secs(1);
+/// The interface's MTU while no channel is known: what IPv6 asks for.
+const LEAST_MTU: usize = 1280;
 /// The MTU of a link that nobody tells.
 const USUAL_MTU: usize = 1500;
 
@@ -318,7 +320,6 @@ impl Daemon {
         let hello = Hello {
             name: Some(channel.name.clone()),
             rate: channel.peer_rate,
-            own_rate: channel.rate,
             priority: Some(channel.priority),
             overhead: Some(channel.overhead),
             mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
@@ -330,7 +331,6 @@ impl Daemon {
         let joining = Joining {
             name: channel.name.clone(),
             rate: channel.rate,
-            peer_rate: channel.peer_rate,
             priority: channel.priority,
             framing: channel.overhead,
             mtu,
@@ -533,7 +533,7 @@ impl Daemon {
 
     /// The largest packet that fits every peer.
     fn fitting_mtu(&self) -> usize {
-        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).min().unwrap_or(USUAL_MTU);
+        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).filter(|mtu| *mtu > 0).min().unwrap_or(LEAST_MTU);
         self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
     }
 

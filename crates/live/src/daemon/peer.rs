@@ -88,7 +88,6 @@ impl Carrier {
 pub(super) struct Joining {
     pub(super) name: String,
     pub(super) rate: Option<Rate>,
-    pub(super) peer_rate: Option<Rate>,
     pub(super) priority: u8,
     pub(super) framing: u16,
     /// The link's MTU, outer IP header included.
@@ -123,7 +122,6 @@ impl PeerState {
         let mut settings = ChannelConfig::default();
         settings.name.clone_from(&joining.name);
         settings.rate = joining.rate;
-        settings.peer_rate = joining.peer_rate;
         settings.priority = joining.priority.into();
         settings.mtu = joining.mtu;
         settings.framing = joining.framing.into();

@@ -71,7 +71,6 @@ impl Daemon {
             let joining = Joining {
                 name: hello.name.unwrap_or_else(|| format!("channel{}", id.0)),
                 rate: hello.rate,
-                peer_rate: hello.own_rate,
                 priority: hello.priority.unwrap_or(id.0),
                 framing: hello.overhead.unwrap_or(USUAL_FRAMING),
                 mtu: hello.mtu.map_or(USUAL_MTU, usize::from),

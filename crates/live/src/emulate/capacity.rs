@@ -243,7 +243,7 @@ fn read(path: &Path) -> Result<String, CapacityError> {
 fn parse_scaled(text: &str, scale: f64) -> Option<u64> {
     let value: f64 = text.parse().ok()?;
     let scaled = (value * scale).round();
-    (scaled >= 0.0 && scaled < 1e19).then_some(scaled as u64)
+    (0.0..1e19).contains(&scaled).then_some(scaled as u64)
 }
 
 #[cfg(test)]

@@ -224,6 +224,7 @@ impl Emulator {
                         .try_clone()
                         .map_err(|error| EmulateError::System { step: "copying an eventfd", error })?,
                     gone: Vec::new(),
+                    doubtful: false,
                 });
             }
             let index = workers.len() - 1;

@@ -168,7 +168,7 @@ impl Schedule {
             let (down, outage_edge) = if hold { outage_at(&self.profile.outages, at) } else { (false, Time::MAX) };
             let (rate, edge) = match &self.profile.capacity {
                 Capacity::Unlimited | Capacity::Trace(_) if down => (0, outage_edge),
-                Capacity::Unlimited | Capacity::Trace(_) => return Some((if begun { begin } else { at }, at)),
+                Capacity::Unlimited | Capacity::Trace(_) => return Some((at, at)),
                 Capacity::Constant(rate) => (rate.as_bits_per_sec(), outage_edge),
                 Capacity::Series(series) => {
                     let (rate, edge) = series.at(at);

@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const READ_INTERVAL: Span = Span::from_millis(1);
 /// After so long without a sleep the thread sleeps a tick in any case: in the real-time class it would starve others.
 const LONGEST_RUN: Span = Span::from_millis(20);
+/// How often the devices are looked after once one of them has been down.
+const CHECK_INTERVAL: Span = Span::from_millis(500);
 /// Send batches per direction and turn, and frames read per direction and turn.
 const BATCHES: usize = 8;
 const READ_BATCH: usize = 512;
@@ -128,6 +130,8 @@ pub(super) struct Worker {
     pub(super) wake: OwnedFd,
     /// By link: a port's device has gone away.
     pub(super) gone: Vec<bool>,
+    /// A port has been down; its device may vanish without a further word (the kernel reports going down only).
+    pub(super) doubtful: bool,
 }
 
 impl Worker {
@@ -137,9 +141,14 @@ impl Worker {
         let least = self.directions.iter().map(|d| d.schedule.least_delay()).min().unwrap_or(Span::ZERO);
         let read_interval = Span::from_nanos(least.as_nanos() / 2).max(tick).min(READ_INTERVAL.max(tick));
         let mut slept = self.clock.now();
+        let mut checked = slept;
         let mut scratch = vec![0u8; VNET_HEADER + 70_000];
         while !self.stop.load(Relaxed) && !self.gone.iter().all(|gone| *gone) {
             let turn = self.clock.now();
+            if self.doubtful && turn.since(checked) >= CHECK_INTERVAL {
+                checked = turn;
+                self.check_devices();
+            }
             let mut more = false;
             for direction in 0..self.directions.len() {
                 more |= self.receive(direction, turn, &mut scratch);
@@ -271,7 +280,7 @@ impl Worker {
                     // The driver is busy: the frames stay, and are late.
                     Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => return,
                     Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
-                        self.gone[index / 2] |= !socket.device_exists();
+                        self.doubtful = true;
                         (count, Some(Fault::PortDown))
                     }
                     Some(libc::EMSGSIZE) => (1, Some(Fault::TooLong)),
@@ -289,6 +298,15 @@ impl Worker {
                     }
                 }
                 self.memory.give_back(entry.bytes);
+            }
+        }
+    }
+
+    fn check_devices(&mut self) {
+        for (port, index) in self.ports.iter().zip(0..) {
+            if !self.gone[index / 2] && !port.socket.device_exists() {
+                tracing::warn!(port = %port.name, "a port's device has vanished: its link ends");
+                self.gone[index / 2] = true;
             }
         }
     }
@@ -311,14 +329,14 @@ impl Worker {
                 polled.push(index);
             }
         }
-        ignore_interrupt(poll(&mut fds, None))?;
+        let timeout = Timespec { tv_sec: 0, tv_nsec: CHECK_INTERVAL.as_nanos() as _ };
+        ignore_interrupt(poll(&mut fds, self.doubtful.then_some(&timeout)))?;
         for (fd, &index) in fds[1..].iter().zip(&polled) {
             if fd.revents().intersects(PollFlags::ERR | PollFlags::HUP) {
                 let port = &self.ports[index];
                 let error = port.socket.take_error();
-                let exists = port.socket.device_exists();
-                tracing::warn!(port = %port.name, ?error, exists, "a port is down");
-                self.gone[index / 2] |= !exists;
+                tracing::warn!(port = %port.name, ?error, "a port is down");
+                self.doubtful = true;
             }
         }
         Ok(())

@@ -44,3 +44,10 @@ impl Entropy for SeededEntropy {
         }
     }
 }
+
+/// A seed from the operating system, for generators whose numbers need not repeat from run to run.
+pub fn random_seed() -> u64 {
+    let mut seed = [0; 8];
+    OsEntropy::new().fill(&mut seed);
+    u64::from_ne_bytes(seed)
+}

@@ -51,7 +51,7 @@
 mod aead;
 mod cookie;
 mod entropy;
-mod keys;
+pub mod keys;
 mod noise;
 mod path;
 mod replay;
@@ -61,7 +61,7 @@ mod stats;
 mod wire;
 
 pub use aead::{Cipher, CipherChoice, TAG_LEN, has_aes_hardware};
-pub use entropy::{Entropy, OsEntropy, SeededEntropy};
+pub use entropy::{Entropy, OsEntropy, SeededEntropy, random_seed};
 pub use keys::{KEY_LEN, KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use replay::{Replay, Verdict, WINDOW};
 pub use session::{Role, SealError};

@@ -26,49 +26,49 @@ macro_rules! drops {
 
 drops! {
     /// Shorter than its kind can be.
-    Truncated => "truncated",
+    Truncated => "dropped_truncated",
     /// Longer than its kind can be, or than the output buffer.
-    Oversized => "oversized",
+    Oversized => "dropped_oversized",
     /// None of our kinds of datagrams.
-    UnknownKind => "unknown_kind",
+    UnknownKind => "dropped_unknown_kind",
     /// A reserved bit was set.
-    Reserved => "reserved_bits",
+    Reserved => "dropped_reserved_bits",
     /// Of another version of the protocol.
-    OtherVersion => "other_version",
+    OtherVersion => "dropped_other_version",
     /// A handshake message made without our public key.
-    BadMac => "bad_mac",
+    BadMac => "dropped_bad_mac",
     /// An initiation answered with a demand to prove its address.
-    CookieDemanded => "cookie_demanded",
+    CookieDemanded => "dropped_cookie_demanded",
     /// An initiation above its source's share, under load.
-    RateLimited => "rate_limited",
+    RateLimited => "dropped_rate_limited",
     /// An initiation that does not authenticate (made with a wrong key, forged, or changed on the way).
-    Initiation => "initiation_authentication",
+    Initiation => "dropped_initiation_authentication",
     /// An answer that does not authenticate (pre-shared keys that differ, forged, or changed on the way).
-    Response => "response_authentication",
+    Response => "dropped_response_authentication",
     /// An initiation by a key that is not configured.
-    UnknownPeer => "unknown_peer",
+    UnknownPeer => "dropped_unknown_peer",
     /// An authenticated handshake message whose content makes no sense.
-    Payload => "handshake_payload",
+    Payload => "dropped_handshake_payload",
     /// A channel number out of bounds.
-    Channel => "channel",
+    Channel => "dropped_channel",
     /// No cipher that both ends accept.
-    Cipher => "no_common_cipher",
+    Cipher => "dropped_no_common_cipher",
     /// An initiation seen before, or older than one seen before.
-    ReplayedInitiation => "replayed_initiation",
+    ReplayedInitiation => "dropped_replayed_initiation",
     /// All session slots are in use.
-    SessionsFull => "sessions_full",
+    SessionsFull => "dropped_sessions_full",
     /// Addressed to an index that names no session (an old one, or a reflected datagram).
-    UnknownIndex => "unknown_index",
+    UnknownIndex => "dropped_unknown_index",
     /// A cookie or version reply that does not belong to our initiation.
-    BadReply => "bad_reply",
+    BadReply => "dropped_bad_reply",
     /// Data that does not authenticate (forged, reflected, or changed on the way).
-    Authentication => "authentication",
+    Authentication => "dropped_authentication",
     /// Data seen before.
-    Replayed => "replayed",
+    Replayed => "dropped_replayed",
     /// Data too far behind the newest to know whether it was seen before.
-    TooOld => "too_old",
+    TooOld => "dropped_too_old",
     /// Data of a session past its limits.
-    Expired => "expired",
+    Expired => "dropped_expired",
 }
 
 impl From<DecodeError> for DropReason {
@@ -116,9 +116,19 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Every counter with its name; a drop's is `drop_` and its reason.
-    pub fn each(&self) -> impl Iterator<Item = (String, u64)> + '_ {
-        let own = [
+    /// Datagrams dropped for `reason`.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Datagrams dropped, by reason.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.dropped(reason)))
+    }
+
+    /// Every counter by its name in metrics and status.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        [
             ("sealed", self.sealed),
             ("sealed_bytes", self.sealed_bytes),
             ("opened", self.opened),
@@ -132,19 +142,9 @@ impl Stats {
             ("roamed", self.roamed),
             ("transmits_lost", self.transmits_lost),
             ("events_lost", self.events_lost),
-        ];
-        let own = own.into_iter().map(|(name, n)| (name.to_owned(), n));
-        own.chain(self.drops().map(|(reason, n)| (format!("drop_{}", reason.name()), n)))
-    }
-
-    /// Datagrams dropped for `reason`.
-    pub fn dropped(&self, reason: DropReason) -> u64 {
-        self.drops[reason as usize]
-    }
-
-    /// Datagrams dropped, by reason.
-    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        DropReason::ALL.iter().map(|&reason| (reason, self.dropped(reason)))
+        ]
+        .into_iter()
+        .chain(self.drops().map(|(reason, count)| (reason.name(), count)))
     }
 
     pub(super) fn drop(&mut self, reason: DropReason) {

@@ -1,0 +1,171 @@
+//! Hostile input: no bytes from a channel make the bond panic, grow without bound, or deliver what is not a packet.
+
+mod bond_network;
+
+use bond_network::{Net, Wire, check_ordered, config, packet};
+use fairspan_core::bond::{Bond, Codepoint, Config, Link, Mode};
+use fairspan_core::ip::Header;
+use fairspan_core::units::{ChannelId, Span, Time};
+use fairspan_core::wire::envelope::{Envelope, Heartbeat, Message};
+use proptest::prelude::*;
+
+fn bond(mode: Mode) -> Bond<Vec<u8>> {
+    let mut settings = config(3);
+    settings.mode = mode;
+    settings.hold_bytes = 300_000;
+    let mut bond = Bond::new(settings, Time::ZERO, 1).unwrap();
+    for channel in 0..3 {
+        bond.set_link(Time::ZERO, ChannelId(channel), Link::Up);
+    }
+    bond
+}
+
+fn frame(message: Message, tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Envelope { tag, message }.encode().as_slice().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain)]
+}
+
+/// Well-formed in parts, hostile in its numbers; or any bytes at all.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let number = prop_oneof![any::<u32>(), 0u32..300, Just(u32::MAX), Just(1 << 31)];
+    let ordered = (0u16..1200, number.clone(), number.clone(), any::<u8>(), 36usize..1600).prop_map(
+        |(bucket, sequence, bond, tag, size)| {
+            frame(Message::Ordered { bucket, sequence, bond }, tag % 3, &packet(1, sequence, size))
+        },
+    );
+    let heartbeat = (0u8..4, number.clone(), number.clone(), number, any::<[u64; 2]>()).prop_map(
+        |(channel, epoch, number, high, [deaf, using])| {
+            let channel = ChannelId(channel);
+            let epoch = epoch % 3;
+            frame(Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using }), epoch as u8, &[])
+        },
+    );
+    let any_kind = (0u8..12, proptest::collection::vec(any::<u8>(), 0..200)).prop_map(|(kind, mut bytes)| {
+        bytes.insert(0, 0x10 | kind);
+        bytes
+    });
+    prop_oneof![4 => ordered, 2 => heartbeat, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_frames_are_survived_within_the_memory_bound(
+        mode in mode(), frames in proptest::collection::vec((hostile(), 0u8..70, any::<bool>(), any::<u8>(), 0u64..300), 1..150),
+    ) {
+        let mut bond = bond(mode);
+        let mut now = Time::from_millis(1);
+        for (bytes, channel, raw, tos, wait) in frames {
+            let codepoint = if raw { Codepoint::Raw } else { Codepoint::Envelope };
+            bond.handle_channel(now, ChannelId(channel), codepoint, bytes, tos);
+            while let Some(frame) = bond.poll_transmit(now) {
+                prop_assert!(frame.packet.is_none_or(|p| p.len() <= 65_535));
+            }
+            while let Some(packet) = bond.poll_deliver() {
+                let header = Header::parse(&packet, packet.len());
+                prop_assert!(header.is_ok_and(|h| h.total == packet.len()), "delivered {packet:02x?}");
+            }
+            prop_assert!(bond.held_bytes() <= 300_000, "{} bytes held", bond.held_bytes());
+            now += Span::from_millis(wait);
+            bond.handle_timeout(now);
+        }
+    }
+
+    #[test]
+    fn any_host_bytes_are_survived(packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 1..60), six: bool) {
+        let mut bond = bond(Mode::Ordered);
+        for mut bytes in packets {
+            if let Some(first) = bytes.first_mut() { *first = if six { 0x60 } else { 0x45 } | *first & 0x0a; }
+            bond.handle_host(Time::ZERO, bytes);
+            while bond.poll_transmit(Time::ZERO).is_some() {}
+            while bond.poll_deliver().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn damaged_frames_on_the_way_never_reach_the_host_as_something_else() {
+    let mut net = Net::settled(config(2), vec![Wire::new(5), Wire::new(15)], 1);
+    net.mangle = Some(|flight, rng| {
+        if rng.below(4) == 0 {
+            let cut = rng.below(flight.bytes.len() as u64) as usize;
+            flight.bytes.truncate(cut);
+        }
+    });
+    let mut sent = vec![];
+    for n in 0..500 {
+        let p = packet((n % 5) as u16, n, 200);
+        sent.push(p.clone());
+        net.host(0, p);
+        net.run(Span::from_millis(1));
+    }
+    net.run(Span::from_secs(1));
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    let stats = net.ends[1].stats();
+    assert!(stats.bad_truncated > 0 && stats.bad_packet > 0, "{stats:?}");
+}
+
+#[test]
+fn each_bad_frame_is_counted_under_its_reason() {
+    let mut b = bond(Mode::Ordered);
+    let good = packet(1, 1, 100);
+    let ordered = |tag, sequence| frame(Message::Ordered { bucket: 0, sequence, bond: sequence + 1 }, tag, &good);
+    let mut put = |channel: u8, bytes: Vec<u8>| {
+        b.handle_channel(Time::from_millis(1), ChannelId(channel), Codepoint::Envelope, bytes, 0);
+        let name = b.stats().each().filter(|(name, n)| *n > 0 && !name.starts_with("peer")).map(|(name, _)| name);
+        name.collect::<Vec<_>>()
+    };
+    assert_eq!(put(9, ordered(1, 0)), ["unknown_channel"]);
+    assert!(put(0, vec![0x11, 0]).contains(&"bad_truncated"));
+    assert!(put(0, vec![0x21, 0]).contains(&"bad_version"));
+    assert!(put(0, vec![0x1f, 0]).contains(&"bad_kind"));
+    assert!(put(0, frame(Message::Ordered { bucket: 0, sequence: 0, bond: 1 }, 1, &[0x45])).contains(&"bad_packet"));
+    assert!(put(0, frame(Message::Striped, 1, &good)).contains(&"unexpected_stripe"));
+    let heartbeat = Heartbeat { channel: ChannelId(2), ..Heartbeat::default() };
+    assert!(put(0, frame(Message::Heartbeat(heartbeat), 0, &[])).contains(&"bad_channel"));
+    assert!(!put(0, ordered(1, 0)).contains(&"late"));
+    assert!(put(0, ordered(1, 0)).contains(&"late"));
+    assert!(!put(0, ordered(2, 0)).contains(&"stale_epoch"), "another tag: the peer restarted");
+    assert!(put(0, ordered(1, 1)).contains(&"stale_epoch"), "and this comes from before");
+    let event =
+        std::iter::from_fn(|| b.poll_event()).find(|e| matches!(e, fairspan_core::bond::Event::PeerVersion { .. }));
+    assert!(event.is_some(), "a person is told of the other version");
+}
+
+#[test]
+fn a_jump_of_the_sequence_costs_the_flow_that_made_it_and_no_other() {
+    let mut b = bond(Mode::Ordered);
+    let mut put = |bucket, sequence, bond: u32| {
+        let bytes = frame(Message::Ordered { bucket, sequence, bond }, 1, &packet(bucket, sequence, 100));
+        b.handle_channel(Time::from_millis(1), ChannelId(0), Codepoint::Envelope, bytes, 0);
+        std::iter::from_fn(|| b.poll_deliver()).count()
+    };
+    assert_eq!(put(1, 0, 1), 1);
+    assert_eq!(put(2, 0, 2), 1);
+    put(1, 1 << 30, 3);
+    assert_eq!(put(2, 1, 4), 1, "the other flow goes on");
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_does_no_harm() {
+    let mut net = Net::settled(Config::default(), vec![], 1);
+    net.now += Span::from_secs(86_400 * 365);
+    net.run(Span::from_secs(1));
+    let mut net = Net::settled(config(2), vec![Wire::new(5), Wire::new(50)], 1);
+    net.host(0, packet(1, 1, 100));
+    net.now += Span::from_secs(86_400);
+    net.run(Span::from_secs(8));
+    net.delivered[1].clear();
+    for n in 2..100 {
+        net.host(0, packet(1, n, 100));
+        net.run(Span::from_millis(2));
+    }
+    net.run(Span::from_secs(1));
+    assert_eq!(net.delivered[1].len(), 98);
+}

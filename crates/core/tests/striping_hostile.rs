@@ -1,0 +1,188 @@
+//! Whatever a peer sends: no panic, no endless loop, bounded memory; and with an honest peer back, it works again.
+
+mod striping;
+
+use fairspan_core::causal::ChannelSet;
+use fairspan_core::stripe::Endpoint;
+use fairspan_core::units::{Bytes, ChannelId, Span, Time};
+use fairspan_core::wire::marker::{Ack, Control, Grant, Marker, Plan};
+use proptest::prelude::*;
+use striping::{World, config, ms, set_of};
+
+/// Few epochs, generations and channels, so that messages often hit.
+fn control() -> impl Strategy<Value = Control> {
+    let number = || prop_oneof![3 => 0u32..40, 1 => any::<u32>()];
+    let channel = || (0u8..4).prop_map(ChannelId);
+    let epoch = || prop_oneof![Just(100u32), Just(101), Just(200), 0u32..3];
+    let generation = || prop_oneof![3 => 0u16..5, 1 => any::<u16>()];
+    let set = || {
+        proptest::collection::btree_map(0u8..4, prop_oneof![64u64..3000, Just(1 << 30)], 1..4).prop_map(|m| {
+            let pairs: Vec<_> = m.into_iter().map(|(c, q)| (ChannelId(c), Bytes::new(q))).collect();
+            ChannelSet::new(&pairs, Bytes::new(64)).unwrap()
+        })
+    };
+    prop_oneof![
+        (epoch(), channel(), generation(), number(), (1i32..=1 << 30), any::<(u32, u32, u32, bool, bool)>()).prop_map(
+            |(epoch, channel, generation, round, deficit, (sent_bytes, sent_packets, grant, passed, ask))| {
+                let quantum = deficit as u32;
+                let grant = Some(Grant { epoch, bytes: grant, packets: grant });
+                Control::Marker(Marker {
+                    epoch,
+                    channel,
+                    generation,
+                    round,
+                    deficit,
+                    quantum,
+                    passed,
+                    ask,
+                    sent_bytes,
+                    sent_packets,
+                    grant,
+                })
+            }
+        ),
+        (epoch(), channel(), generation(), generation(), number(), set(), 0u64..16).prop_map(
+            |(epoch, channel, generation, base, start, set, dead)| {
+                Control::Plan(Box::new(Plan { epoch, channel, generation, base, start, set, dead }))
+            }
+        ),
+        (epoch(), channel(), generation(), generation(), 0u64..16, proptest::bool::weighted(0.1)).prop_map(
+            |(epoch, channel, generation, applied, seen, reset)| {
+                Control::Ack(Ack { epoch, channel, generation, applied, seen, reset, grant: Some((u32::MAX, 5)) })
+            }
+        ),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Input {
+    Control(u8, Control),
+    Data(u8, usize),
+    Send(usize),
+    Wait(u64),
+    Set(u8),
+    Dead(u8),
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        4 => (0u8..4, control()).prop_map(|(c, m)| Input::Control(c, m)),
+        // Often by the channel that the message names, as a forger would.
+        4 => control().prop_map(|m| Input::Control(m.channel().0, m)),
+        4 => (0u8..70, 0usize..3000).prop_map(|(c, len)| Input::Data(c, len)),
+        2 => (1usize..2000).prop_map(Input::Send),
+        1 => (0u64..2000).prop_map(Input::Wait),
+        1 => (1u8..16).prop_map(Input::Set),
+        1 => (0u8..70).prop_map(Input::Dead),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_input_panics_hangs_or_grows(inputs in proptest::collection::vec(input(), 1..300)) {
+        let (sender, mut receiver) = config();
+        receiver.buffer_packets = 20;
+        receiver.buffer_bytes = Bytes::new(20_000);
+        receiver.credits = true;
+        let mut end: Endpoint<Vec<u8>> = Endpoint::new(sender, receiver, &set_of(&[1500, 3000, 1500]), Time::ZERO, 100).unwrap();
+        let mut now = Time::ZERO;
+        for input in inputs {
+            match input {
+                Input::Control(channel, control) => {
+                    // Only what decodes reaches the endpoint.
+                    let mut bytes = vec![];
+                    control.encode(&mut bytes);
+                    if let Ok(control) = Control::decode(&bytes) {
+                        end.handle_control(now, ChannelId(channel), &control);
+                    }
+                }
+                Input::Data(channel, len) => end.handle_data(now, ChannelId(channel), vec![0; len]),
+                Input::Send(len) => {
+                    let len = Bytes::from(len);
+                    if end.sender.next_channel(len).is_ok() {
+                        end.sender.on_sent(now, len);
+                    }
+                    end.sender.on_idle(now);
+                }
+                Input::Wait(ms) => {
+                    now += Span::from_millis(ms);
+                    end.handle_timeout(now);
+                }
+                Input::Set(mask) => {
+                    let pairs: Vec<_> = (0u8..4).filter(|c| mask & 1 << c != 0).map(|c| (ChannelId(c), Bytes::new(2000))).collect();
+                    end.sender.set_channels(now, &ChannelSet::new(&pairs, Bytes::new(1500)).unwrap()).unwrap();
+                }
+                Input::Dead(channel) => end.sender.remove_dead(now, ChannelId(channel)),
+            }
+            let mut polls = 0;
+            while end.poll_control(now).is_some() {
+                polls += 1;
+                prop_assert!(polls < 500, "control without end");
+            }
+            while end.poll_deliver().is_some() {}
+            while end.sender.poll_event().is_some() {}
+            prop_assert!(end.receiver.buffered_packets() <= 64 * 20);
+        }
+    }
+
+    #[test]
+    fn forged_messages_do_no_lasting_harm(
+        forged in proptest::collection::vec((0usize..2, control()), 1..40), seed: u64
+    ) {
+        // Four channels between two honest ends; a forger speaks to both, with their own epochs' numbers too.
+        let mut world = World::new(&set_of(&[1500, 3000, 2000, 1500]), &[ms(1), ms(5), ms(3), ms(9)], seed);
+        world.settle();
+        let lengths = world.random_lengths(1000);
+        world.offer(lengths, Span::from_micros(100));
+        for (side, control) in forged {
+            world.run_for(ms(2));
+            world.end[side].handle_control(world.now, control.channel(), &control);
+        }
+        world.run_for(Span::from_secs(20));
+        let from = world.offered[0];
+        let lengths = world.random_lengths(300);
+        world.offer(lengths, Span::from_micros(100));
+        world.run_for(Span::from_secs(20));
+        let from = from.max(world.offered[0] - 300);
+        let tail: Vec<u64> = world.numbers().into_iter().filter(|&n| n >= from).collect();
+        prop_assert!(tail.iter().copied().eq(from..world.offered[0]), "{} of 300: {:?} {:?}", tail.len(),
+            world.end[0].sender.stats(), world.end[1].receiver.stats());
+    }
+}
+
+#[test]
+fn the_limits_hold_without_credits_too() {
+    let (sender, mut receiver) = config();
+    receiver.buffer_packets = 10;
+    let mut world = World::with((sender, receiver), &set_of(&[1500, 1500]), &[ms(0), ms(200)], 1);
+    world.settle();
+    let lengths = world.random_lengths(500);
+    world.offer(lengths, Span::from_micros(10));
+    world.run_for(ms(150));
+    assert!(world.end[1].receiver.buffered(ChannelId(0)).0 <= 10);
+    assert!(world.end[1].receiver.stats().overflow > 100);
+}
+
+#[test]
+fn a_channel_that_sometimes_repeats_a_frame_forces_no_endless_resets() {
+    let mut world = World::new(&set_of(&[3000, 3000]), &[ms(2), ms(5)], 4);
+    world.settle();
+    for _ in 0..50 {
+        let lengths = world.random_lengths(100);
+        world.offer(lengths, Span::from_micros(100));
+        world.run_for(ms(5));
+        let mut copy = vec![0; 700];
+        copy[..8].copy_from_slice(&u64::MAX.to_be_bytes());
+        let now = world.now;
+        world.end[1].handle_data(now, ChannelId(1), copy);
+        world.run_for(ms(45));
+    }
+    let epochs = world.end[0].sender.stats().epochs;
+    assert!(epochs <= 3, "{epochs} epochs for 50 frames too many");
+    // Apart from the copies all is there.
+    let own = world.numbers().into_iter().filter(|&n| n != u64::MAX).count();
+    let stats = world.end[1].receiver.stats();
+    assert_eq!(own as u64 + stats.stale, 5000, "{stats:?}");
+}

@@ -1,0 +1,130 @@
+//! Writes the first inputs of each corpus.
+
+use fairspan_core::bond::{ChannelConfig, Config, Link};
+use fairspan_core::causal::ChannelSet;
+use fairspan_core::record::Recorder;
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{Bytes, ChannelId, Span, Time};
+use fairspan_core::wire::envelope::{Echo, Envelope, Heartbeat, Message, Probe};
+use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
+use std::fs;
+use std::path::Path;
+
+fn write(target: &str, name: &str, data: &[u8]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder).expect("to make the folder");
+    fs::write(folder.join(name), data).expect("to write the file");
+}
+
+fn udp() -> Vec<u8> {
+    vec![
+        0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0x26, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 12, 0, 0, 1, 2, 3,
+        4,
+    ]
+}
+
+fn main() {
+    let heartbeat = Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3 };
+    let echo = Echo { channel: ChannelId(1), token: 1, clock: 2 };
+    let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
+    let messages = [
+        ("ordered", Message::Ordered { bucket: 7, sequence: 1, bond: 9 }),
+        ("duplicate", Message::Duplicate { bond: 9 }),
+        ("plain", Message::Plain),
+        ("striped", Message::Striped),
+        ("heartbeat", Message::Heartbeat(heartbeat)),
+        ("echo-request", Message::EchoRequest(echo)),
+        ("echo-reply", Message::EchoReply(echo)),
+        ("probe", Message::Probe(probe)),
+        ("probe-answer", Message::ProbeAnswer(probe)),
+        ("stripe-control", Message::StripeControl),
+    ];
+    let mut all = vec![];
+    for (name, message) in messages {
+        let head = Envelope { tag: 5, message }.encode();
+        write("envelope", name, head.as_slice());
+        let mut hostile = vec![0, head.len() as u8, 0x41, 10];
+        hostile.extend_from_slice(head.as_slice());
+        write("bond_hostile", name, &hostile);
+        all.extend_from_slice(&hostile[1..]);
+    }
+    for mode in [0, 1, 2, 3, 4, 131, 195] {
+        let mut data = vec![mode];
+        data.extend_from_slice(&all);
+        write("bond_hostile", &format!("all-{mode}"), &data);
+    }
+
+    let set = ChannelSet::of(&[3000, 1500], Bytes::new(1500)).expect("a set");
+    let marker = Marker {
+        epoch: 1,
+        channel: ChannelId(1),
+        generation: 2,
+        round: 9,
+        deficit: 1200,
+        quantum: 1500,
+        passed: false,
+        ask: true,
+        sent_bytes: 5,
+        sent_packets: 6,
+        grant: None,
+    };
+    let plan = Plan { epoch: 1, channel: ChannelId(0), generation: 2, base: 1, start: 12, set, dead: 4 };
+    let ack =
+        Ack { epoch: 1, channel: ChannelId(0), generation: 2, applied: 1, seen: 3, reset: false, grant: Some((5, 6)) };
+    let controls =
+        [("marker", Control::Marker(marker)), ("plan", Control::Plan(Box::new(plan))), ("ack", Control::Ack(ack))];
+    for (name, control) in controls {
+        let mut data = vec![];
+        control.encode(&mut data);
+        write("marker", name, &data);
+        let mut hostile = vec![3, data.len() as u8 + 2, 1, 10, 0x1a, 0];
+        hostile.extend_from_slice(&data);
+        write("bond_hostile", name, &hostile);
+    }
+
+    let mtu_and = |name: &str, packet: &[u8]| {
+        let mut data = vec![0, 28];
+        data.extend_from_slice(packet);
+        write("ip", name, &data);
+    };
+    mtu_and("udp", &udp());
+    let mut options = udp();
+    options[0] = 0x46;
+    mtu_and("options", &options);
+    let mut free = udp();
+    free[6] = 0;
+    mtu_and("fragment", &free);
+    let mut syn = udp()[..20].to_vec();
+    (syn[3], syn[9]) = (44, 6);
+    syn.extend_from_slice(&[0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 255, 255, 0, 0, 0, 0, 2, 4, 5, 180]);
+    mtu_and("syn", &syn);
+    let mut six = vec![0x60, 0, 0, 0, 0, 16, 0, 64];
+    six.extend_from_slice(&[0xfd; 32]);
+    six.extend_from_slice(&[44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 9]);
+    mtu_and("six", &six);
+
+    for (name, channels) in [("none", 0), ("one", 1), ("three", 3)] {
+        let mut config = Config::default();
+        config.channels = vec![ChannelConfig::default(); channels];
+        let mut now = Time::from_millis(1);
+        let mut bond = Recorder::<Vec<u8>, Vec<u8>>::new(config, now, 7, Some(vec![])).expect("valid settings");
+        for step in 0..12u8 {
+            if step < 3 {
+                bond.set_link(now, ChannelId(step), Link::Up);
+            }
+            bond.handle_host(now, udp());
+            while bond.poll_transmit(now).is_some() {}
+            while bond.poll_event().is_some() {}
+            now += Span::from_millis(40);
+            bond.handle_timeout(now);
+        }
+        write("record", name, &bond.finish().expect("the recording"));
+    }
+
+    let mut rng = Rng::new(1);
+    for mode in [0u8, 1, 2, 3, 4, 5, 128, 131, 133, 195, 250] {
+        let mut data = vec![mode];
+        data.extend((0..600).map(|_| rng.next_u64() as u8));
+        write("bond", &format!("random-{mode}"), &data);
+    }
+}
