@@ -40,7 +40,8 @@ on() {
     shift
     eval "target=\$pid_$where"
     # shellcheck disable=SC2154 # set by the eval
-    nsenter --target "$target" --mount --net -- "$@"
+    # shellcheck disable=SC2016 # expanded inside
+    nsenter --target "$target" --mount --net -- sh -c 'cd "$0" && exec "$@"' "$(pwd)" "$@"
 }
 # A cable: cable HOST DEVICE ADDRESS HOST DEVICE ADDRESS
 cable() {
