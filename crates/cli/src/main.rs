@@ -28,6 +28,7 @@ enum Command {
     Pubkey(cmd::keygen::PubkeyArgs),
     Emulate(Box<cmd::emulate::Args>),
     Bench(cmd::bench::Args),
+    Replay(cmd::replay::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Pubkey(args) => cmd::keygen::pubkey(&args),
         Command::Emulate(args) => cmd::emulate::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::Replay(args) => cmd::replay::run(&args),
     };
     exit::code(outcome)
 }

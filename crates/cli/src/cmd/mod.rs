@@ -5,5 +5,6 @@ pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod emulate;
 pub(crate) mod keygen;
+pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod up;

@@ -11,6 +11,7 @@
 //! | `sessions` | channels that connect, move and are lost |
 //! | `peer` | one bond and what carries its channels |
 //! | `port`, `outbox` | sockets, and what waits to leave |
+//! | `recording` | the file of a recorded run |
 //! | `network` | addresses, routes and rules |
 //! | `hello` | what the ends tell each other about a channel |
 //! | `report` | log, status, metrics |
@@ -21,6 +22,7 @@ mod network;
 mod outbox;
 mod peer;
 mod port;
+mod recording;
 mod report;
 mod sessions;
 
@@ -42,10 +44,12 @@ use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
 use fairspan_core::units::{ChannelId, Span, Time};
 use peer::{Carrier, Joining, PeerState};
 use port::{Kind, Port};
+use recording::Recording;
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why a daemon does not start, or ends by itself.
@@ -77,6 +81,14 @@ pub enum DaemonError {
     Metrics {
         /// The address asked for.
         address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The recording.
+    #[error("record {}: {source}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
@@ -294,7 +306,13 @@ impl Daemon {
 
     fn open_peer(&mut self, now: Time, number: usize) -> Result<(), DaemonError> {
         let config = &self.config.peers[number];
-        let mut peer = PeerState::new(now, config)?;
+        let recording = match self.config.interface.record.as_deref() {
+            Some(path) => {
+                Some(Recording::create(path).map_err(|source| DaemonError::Record { path: path.to_owned(), source })?)
+            }
+            None => None,
+        };
+        let mut peer = PeerState::new(now, config, recording)?;
         for net in &config.allowed_ips {
             self.allowed.insert(*net, number);
         }

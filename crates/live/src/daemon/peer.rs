@@ -2,10 +2,12 @@
 
 use super::DaemonError;
 use super::outbox::Outbox;
+use super::recording::Recording;
 use crate::config;
 use crate::pool::PacketBuf;
 use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
-use fairspan_core::bond::{Bond, ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Transmit};
+use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Transmit};
+use fairspan_core::record::Recorder;
 use fairspan_core::units::{ChannelId, Rate, Time};
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,8 +16,8 @@ pub(super) struct PeerState {
     pub(super) name: String,
     pub(super) id: Option<PeerId>,
     pub(super) mode: Mode,
-    /// Read freely; every input goes through the methods here, which record it and remember that there may be output.
-    pub(super) bond: Bond<PacketBuf>,
+    /// Read freely; every input goes through the methods here, which remember that there may be output.
+    pub(super) bond: Recorder<PacketBuf, Recording>,
     channels: Vec<Option<ChannelState>>,
     dirty: bool,
 }
@@ -95,11 +97,23 @@ pub(super) struct Joining {
     pub(super) configured: bool,
 }
 
+impl Drop for PeerState {
+    fn drop(&mut self) {
+        if let Some(recording) = self.bond.finish() {
+            recording.finish();
+        }
+    }
+}
+
 impl PeerState {
-    pub(super) fn new(now: Time, config: &config::Peer) -> Result<PeerState, DaemonError> {
+    pub(super) fn new(
+        now: Time,
+        config: &config::Peer,
+        recording: Option<Recording>,
+    ) -> Result<PeerState, DaemonError> {
         let bond_config = bond_config(config);
         let seed = random_seed();
-        let bond = Bond::new(bond_config, now, seed)
+        let bond = Recorder::new(bond_config, now, seed, recording)
             .map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })?;
         Ok(PeerState {
             name: config.name.clone(),
