@@ -1,6 +1,7 @@
 //! What a bond knows of one of its channels.
 
 use super::config::ChannelConfig;
+use super::equalize::Base;
 use super::event::{ChannelStats, Link};
 use super::pacing::Pacer;
 use super::pmtu::Pmtu;
@@ -27,12 +28,16 @@ pub(super) struct Channel {
     pub(super) usable: bool,
     /// When a valid frame last arrived, or the link came up.
     pub(super) heard: Time,
+    /// When the link came up.
+    pub(super) up_since: Time,
     /// When the last heartbeat went.
     pub(super) heartbeat: Time,
     /// The highest bond number that the peer can know this channel to have passed.
     pub(super) high: u32,
     /// When data last went.
     pub(super) data: Option<Time>,
+    /// The round trip without queues.
+    pub(super) base: Base,
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
@@ -51,9 +56,11 @@ impl Channel {
             unheard: false,
             usable: false,
             heard: now,
+            up_since: now,
             heartbeat: now,
             high: 0,
             data: None,
+            base: Base::default(),
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),
@@ -117,7 +124,8 @@ impl Channel {
     }
 
     /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
-    pub(super) fn on_rtt(&mut self, rtt: Span) {
+    pub(super) fn on_rtt(&mut self, now: Time, rtt: Span) {
+        self.base.measured(now, rtt);
         let smooth = match self.stats.rtt {
             Some(old) => Span::from_nanos(old.as_nanos() - old.as_nanos() / 8 + rtt.as_nanos() / 8),
             None => rtt,
@@ -133,7 +141,7 @@ pub(super) const fn bit(channel: ChannelId) -> u64 {
 }
 
 /// The channels of a set, lowest first.
-pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> {
+pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> + Clone {
     core::iter::from_fn(move || {
         let n = set.trailing_zeros();
         set &= set.checked_sub(1)?;

@@ -50,7 +50,7 @@ impl<P: Packet> Bond<P> {
         match state {
             Link::Up if !was_up => {
                 (c.silent, c.stalled, c.unheard, c.blocked) = (false, false, false, None);
-                c.heard = now;
+                (c.heard, c.up_since) = (now, now);
                 c.next_echo = now;
                 c.echo = None;
                 c.pmtu = Pmtu::new(now, c.config.mtu);
@@ -102,7 +102,7 @@ impl<P: Packet> Bond<P> {
         }
         let c = &mut self.channels[channel.index()];
         if let Some(rtt) = report.rtt {
-            c.on_rtt(rtt);
+            c.on_rtt(now, rtt);
         }
         if let Some(mtu) = report.path_mtu {
             let before = c.pmtu.current();
@@ -110,6 +110,9 @@ impl<P: Packet> Bond<P> {
             if c.pmtu.current() != before {
                 self.on_path_mtu(channel);
             }
+        }
+        if report.rtt.is_some() {
+            self.refresh_delays();
         }
         if let Some(rate) = report.rate {
             self.channels[channel.index()].rate = Some(rate).filter(|r| r.as_bits_per_sec() >= 1_000);
@@ -178,6 +181,7 @@ impl<P: Packet> Bond<P> {
         });
         let set = bringing.fold(0, |set, c| set | bit(c));
         self.ordered.wait_for(set, &mut self.stats);
+        self.refresh_delays();
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.

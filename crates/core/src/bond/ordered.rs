@@ -143,6 +143,11 @@ impl<P: Packet> Ordered<P> {
         self.out.push_back(packet);
     }
 
+    /// Bounds the memory from the next packet on.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Memory in use, in bytes.
     pub(super) fn used(&self) -> usize {
         self.used

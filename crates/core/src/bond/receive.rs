@@ -1,6 +1,7 @@
 //! From the channels towards the host.
 
-use super::channel::bit;
+use super::channel::{bit, each};
+use super::equalize::Arrival;
 use super::window::Verdict;
 use super::{Bond, Codepoint, Event, Mode, Reason};
 use crate::ip::{Header, ecn, mss};
@@ -57,7 +58,7 @@ impl<P: Packet> Bond<P> {
         match envelope.message {
             Message::Ordered { bucket, sequence, bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
-                    self.ordered.handle(now, channel, bucket, sequence, bond, packet, &mut self.stats);
+                    self.arrive(now, channel, Arrival::Packet { bucket, number: sequence, bond, packet });
                 }
             }
             Message::Duplicate { bond } => {
@@ -169,6 +170,48 @@ impl<P: Packet> Bond<P> {
         true
     }
 
+    /// Gives the ordered receiver an arrival, at once or when its channel's delay is made up for.
+    #[inline]
+    fn arrive(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>) {
+        let room = self.equalizer_room();
+        match self.equalizer.hold(now, channel, arrival, room) {
+            Some(arrival) => self.take(now, channel, arrival),
+            None => self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used()),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>) {
+        match arrival {
+            Arrival::Packet { bucket, number, bond, packet } => {
+                self.ordered.handle(now, channel, bucket, number, bond, packet, &mut self.stats);
+            }
+            Arrival::Marker { high } => self.ordered.on_marker(channel, high, &mut self.stats),
+        }
+    }
+
+    /// Takes what the delay lines are to release by now.
+    pub(super) fn release_delayed(&mut self, now: Time) {
+        while let Some((channel, arrival)) = self.equalizer.release(now, self.equalizer_room()) {
+            self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used());
+            self.take(now, channel, arrival);
+        }
+    }
+
+    /// Delay lines and packets behind gaps share one bound; the lines get at most half of it.
+    fn equalizer_room(&self) -> usize {
+        (self.config.hold_bytes / 2).min(self.config.hold_bytes.saturating_sub(self.ordered.used()))
+    }
+
+    /// Works out the delays anew: a round trip was measured, or other channels are in use.
+    pub(super) fn refresh_delays(&mut self) {
+        if self.config.mode != Mode::Ordered {
+            return;
+        }
+        let (channels, usable) = (&self.channels, self.usable);
+        self.equalizer.set(each(usable).map(|c| (c, channels[c.index()].base.value())));
+    }
+
     #[cold]
     fn on_bad_frame(&mut self, channel: ChannelId, error: EnvelopeError) {
         self.stats.on_bad_envelope(&error);
@@ -212,7 +255,8 @@ impl<P: Packet> Bond<P> {
             Message::EchoRequest(echo) => self.send_control(channel, Message::EchoReply(echo), 0),
             Message::EchoReply(echo) => {
                 if let Some((_, sent)) = c.echo.take_if(|e| e.0 == echo.token && e.1.as_nanos() == echo.clock) {
-                    c.on_rtt(now.since(sent));
+                    c.on_rtt(now, now.since(sent));
+                    self.refresh_delays();
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
@@ -248,7 +292,7 @@ impl<P: Packet> Bond<P> {
                 self.refresh(now, Reason::PeerNotice);
             }
         }
-        self.ordered.on_marker(channel, heartbeat.high, &mut self.stats);
+        self.arrive(now, channel, Arrival::Marker { high: heartbeat.high });
     }
 
     /// Whether a heartbeat is of the peer's present epoch, or of a new one, which is adopted.
@@ -289,6 +333,7 @@ impl<P: Packet> Bond<P> {
         self.peer.heartbeat = None;
         self.peer.using = u64::MAX;
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
+        self.equalizer.clear();
         self.ordered.reset(restarted || number < AT_START, &mut self.stats);
         self.window.reset();
         self.refresh_waits();
