@@ -148,9 +148,9 @@ impl<P: Packet> Bond<P> {
         }
         let token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel.index()];
-        // The first one is asked for more often: the delays that are compensated come from it.
-        let known = c.base.value().is_some();
-        c.next_echo = now + if known { self.config.echo_interval } else { self.config.heartbeat };
+        // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
+        let soon = c.unanswered.is_some();
+        c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
         c.echo = Some((token, now));
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
@@ -159,7 +159,7 @@ impl<P: Packet> Bond<P> {
     /// never answered is tried fast.
     fn wants_echo(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel.index()];
-        self.active_since.is_some() || c.base.value().is_none() && c.next_echo < c.up_since + self.config.active_for
+        self.active_since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {
