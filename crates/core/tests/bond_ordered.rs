@@ -532,3 +532,13 @@ fn a_busy_bond_with_delay_lines_wakes_its_driver_on_a_grid() {
     let grid = net.now.since(start).as_nanos() / 250_000;
     assert!(due.len() as u64 <= grid + 20, "{} wakings in {grid} steps of the grid", due.len());
 }
+
+#[test]
+fn round_trips_longer_than_the_interval_of_the_requests_are_measured() {
+    let mut net = Net::settled(config(2), vec![Wire::new(20), Wire::new(300)], 4);
+    paced(&mut net, 0..300, 3, MS(10));
+    for end in &net.ends {
+        let rtt = |c| end.channel_stats(ChannelId(c)).unwrap().rtt.unwrap();
+        assert_eq!((rtt(0), rtt(1)), (MS(40), MS(600)));
+    }
+}

@@ -35,6 +35,7 @@ pub(super) struct Channel {
     pub(super) data: Option<Time>,
     /// Since when a first answer to an echo request is asked for; `None` once there was one.
     pub(super) unanswered: Option<Time>,
+    /// The token of the echo requests that are not answered yet, and when the first of them went.
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,

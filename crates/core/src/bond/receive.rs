@@ -279,7 +279,8 @@ impl<P: Packet> Bond<P> {
                 }
             }
             Message::EchoReply(echo) => {
-                if let Some((_, sent)) = c.echo.take_if(|e| e.0 == echo.token && e.1.as_nanos() == echo.clock) {
+                let sent = Time::from_nanos(echo.clock);
+                if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
                     c.unanswered = None;
                 }

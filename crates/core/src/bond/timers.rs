@@ -146,12 +146,13 @@ impl<P: Packet> Bond<P> {
         if !self.wants_echo(channel) || self.channels[channel.index()].next_echo > now {
             return;
         }
-        let token = self.rng.next_u64() as u32;
+        let new_token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel.index()];
+        // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
+        let (token, _) = *c.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
         let soon = c.unanswered.is_some();
         c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
-        c.echo = Some((token, now));
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
 
