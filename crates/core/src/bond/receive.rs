@@ -176,8 +176,16 @@ impl<P: Packet> Bond<P> {
         let room = self.equalizer_room();
         match self.equalizer.hold(now, channel, arrival, room) {
             Some(arrival) => self.take(now, channel, arrival),
-            None => self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used()),
+            // It may have gone behind others although there was no room for it.
+            None if self.equalizer.used() > room => self.release_delayed(now),
+            None => self.limit_order(),
         }
+    }
+
+    /// Delay lines and packets behind gaps share one bound.
+    #[inline]
+    fn limit_order(&mut self) {
+        self.ordered.set_limit(self.config.hold_bytes.saturating_sub(self.equalizer.used()));
     }
 
     #[inline]
@@ -192,24 +200,35 @@ impl<P: Packet> Bond<P> {
 
     /// Takes what the delay lines are to release by now.
     pub(super) fn release_delayed(&mut self, now: Time) {
+        let busy = self.equalizer.busy();
         while let Some((channel, arrival)) = self.equalizer.release(now, self.equalizer_room()) {
-            self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used());
+            self.limit_order();
+            self.take(now, channel, arrival);
+        }
+        if busy & !self.bringing & !self.equalizer.busy() != 0 {
+            // The last of a channel that brings no more has come out.
+            self.refresh_waits();
+        }
+    }
+
+    /// Takes all that waits in the delay lines.
+    fn flush_delayed(&mut self, now: Time) {
+        while let Some((channel, arrival)) = self.equalizer.release(Time::MAX, 0) {
+            self.limit_order();
             self.take(now, channel, arrival);
         }
     }
 
-    /// Delay lines and packets behind gaps share one bound; the lines get at most half of it.
+    /// Memory that the delay lines may take: at most half of the bound.
     fn equalizer_room(&self) -> usize {
         (self.config.hold_bytes / 2).min(self.config.hold_bytes.saturating_sub(self.ordered.used()))
     }
 
-    /// Works out the delays anew: a round trip was measured, or other channels are in use.
+    /// Works out the delays anew: a transit was measured, or other channels bring data.
     pub(super) fn refresh_delays(&mut self) {
-        if self.config.mode != Mode::Ordered {
-            return;
+        if self.config.mode == Mode::Ordered {
+            self.equalizer.set(self.bringing);
         }
-        let (channels, usable) = (&self.channels, self.usable);
-        self.equalizer.set(each(usable).map(|c| (c, channels[c.index()].base.value())));
     }
 
     #[cold]
@@ -252,11 +271,18 @@ impl<P: Packet> Bond<P> {
         c.stats.received_control += 1;
         match envelope.message {
             Message::Heartbeat(heartbeat) => return self.on_heartbeat(now, channel, heartbeat),
-            Message::EchoRequest(echo) => self.send_control(channel, Message::EchoReply(echo), 0),
-            Message::EchoReply(echo) => {
-                if let Some((_, sent)) = c.echo.take_if(|e| e.0 == echo.token && e.1.as_nanos() == echo.clock) {
-                    c.on_rtt(now, now.since(sent));
+            Message::EchoRequest(echo) => {
+                self.send_control(channel, Message::EchoReply(echo), 0);
+                if self.peer.is_current(envelope.tag) {
+                    self.equalizer.measured(now, channel, echo.clock);
                     self.refresh_delays();
+                }
+            }
+            Message::EchoReply(echo) => {
+                let sent = Time::from_nanos(echo.clock);
+                if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
+                    c.on_rtt(now.since(sent));
+                    c.unanswered = None;
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
@@ -333,7 +359,8 @@ impl<P: Packet> Bond<P> {
         self.peer.heartbeat = None;
         self.peer.using = u64::MAX;
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
-        self.equalizer.clear();
+        self.equalizer.forget_all();
+        self.flush_delayed(now);
         self.ordered.reset(restarted || number < AT_START, &mut self.stats);
         self.window.reset();
         self.refresh_waits();
@@ -346,6 +373,9 @@ impl<P: Packet> Bond<P> {
             self.refresh(now, Reason::PeerNotice);
         }
         // It knows nothing of us either.
+        for channel in each(self.joined) {
+            self.channels[channel.index()].ask_echo(now);
+        }
         self.announce(now);
     }
 }
