@@ -85,7 +85,7 @@ pub struct Peer {
     pub scheduler: Scheduler,
     /// `reorder_deadline`: longest that a packet waits for an earlier one; default 500 ms.
     pub reorder_deadline: Option<Span>,
-    /// `equalize`: delays of the channels that differ by up to this are made equal at arrival; default 100 ms.
+    /// `equalize`: delays of the channels that differ by up to this are made equal at arrival; default 350 ms.
     pub equalize: Option<Span>,
     /// `reorder_memory`: most bytes that wait; default 48 MB.
     pub reorder_memory: Option<Bytes>,

@@ -125,7 +125,7 @@ pub struct Config {
 
     /// Differences of the channels' one-way delays up to this are compensated in mode `ordered`: what arrives sooner
     /// waits until the slowest such channel would have brought it, so that the bond has one delay. A channel that is
-    /// slower than the fastest by more is not waited for. Zero switches it off. Default 100 ms.
+    /// slower than the fastest by more is not waited for. Zero switches it off. Default 350 ms.
     pub equalize: Span,
 
     /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one;
@@ -179,7 +179,7 @@ impl Default for Config {
             channels: Vec::new(),
             buckets: 1024,
             deadline: Span::from_millis(500),
-            equalize: Span::from_millis(100),
+            equalize: Span::from_millis(350),
             hold_bytes: 56_000_000,
             queue_time: Span::from_millis(100),
             queue_bytes: 7_000_000,
