@@ -176,6 +176,9 @@ mod tests {
             peers: vec![PeerStatus {
                 name: "hub".into(),
                 mode: "ordered".into(),
+                scheduler: "srr".into(),
+                peer_mode: None,
+                peer_scheduler: None,
                 up: true,
                 mtu: 1400,
                 counters: counters("late", 5),

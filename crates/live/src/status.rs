@@ -32,6 +32,12 @@ pub struct PeerStatus {
     pub name: String,
     /// `ordered`, `stripe`, `duplicate`, `backup` or `plain`.
     pub mode: String,
+    /// `srr`, `rr`, `grr` or `rfq`.
+    pub scheduler: String,
+    /// The peer's mode, where it told us that its mode or scheduler is not ours; else null.
+    pub peer_mode: Option<String>,
+    /// The peer's scheduler, in the same case.
+    pub peer_scheduler: Option<String>,
     /// True while at least one channel is up.
     pub up: bool,
     /// Largest packet that fits every active channel, in bytes.

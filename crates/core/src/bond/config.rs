@@ -46,6 +46,17 @@ pub enum Scheduler {
     Rfq,
 }
 
+impl core::fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Scheduler::Srr => "srr",
+            Scheduler::Rr => "rr",
+            Scheduler::Grr => "grr",
+            Scheduler::Rfq => "rfq",
+        })
+    }
+}
+
 /// What the host queue does when it is long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aqm {

@@ -8,12 +8,20 @@
 //! | 3 | priority in `backup` mode, u8 |
 //! | 4 | link overhead per packet in bytes, u16 big-endian |
 //! | 5 | path MTU, IP header included, u16 big-endian |
+//! | 6 | mode, u8: 0 ordered, 1 stripe, 2 duplicate, 3 backup, 4 plain; others are unknown |
+//! | 7 | scheduler, u8: 0 srr, 1 rr, 2 grr, 3 rfq; others are unknown |
 
+use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::units::Rate;
 use thiserror::Error;
 
 /// Longest name of a channel in bytes.
 pub const NAME_LIMIT: usize = 64;
+
+/// The modes by their number in tag 6.
+const MODES: [Mode; 5] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
+/// The schedulers by their number in tag 7.
+const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq];
 
 /// One channel, as its initiator describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -28,6 +36,10 @@ pub struct Hello {
     pub overhead: Option<u16>,
     /// Path MTU, IP header included.
     pub mtu: Option<u16>,
+    /// How the sender of the hello spreads packets.
+    pub mode: Option<Mode>,
+    /// And by which discipline.
+    pub scheduler: Option<Scheduler>,
 }
 
 /// Why a hello is not understood.
@@ -48,7 +60,7 @@ pub enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 97 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 103 with a name that keeps to [`NAME_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -57,7 +69,9 @@ impl Hello {
             out.extend_from_slice(value);
         };
         if let Some(name) = &self.name {
-            put(1, &name.as_bytes()[..name.floor_char_boundary(NAME_LIMIT)]);
+            let fits = |end: &usize| name.is_char_boundary(*end);
+            let end = (0..=NAME_LIMIT.min(name.len())).rev().find(fits).unwrap_or(0);
+            put(1, &name.as_bytes()[..end]);
         }
         if let Some(rate) = self.rate {
             put(2, &rate.as_bits_per_sec().to_be_bytes());
@@ -70,6 +84,12 @@ impl Hello {
         }
         if let Some(mtu) = self.mtu {
             put(5, &mtu.to_be_bytes());
+        }
+        if let Some(n) = self.mode.and_then(|mode| MODES.iter().position(|m| *m == mode)) {
+            put(6, &[n as u8]);
+        }
+        if let Some(n) = self.scheduler.and_then(|scheduler| SCHEDULERS.iter().position(|s| *s == scheduler)) {
+            put(7, &[n as u8]);
         }
         out
     }
@@ -113,6 +133,15 @@ impl Hello {
                     }
                     hello.mtu = Some(mtu);
                 }
+                6 => match value {
+                    // One that we do not know is a later version's.
+                    [n] => hello.mode = MODES.get(usize::from(*n)).copied(),
+                    _ => return Err(bad),
+                },
+                7 => match value {
+                    [n] => hello.scheduler = SCHEDULERS.get(usize::from(*n)).copied(),
+                    _ => return Err(bad),
+                },
                 _ => {}
             }
         }
@@ -132,13 +161,18 @@ mod tests {
             priority: Some(2),
             overhead: Some(14),
             mtu: Some(1492),
+            mode: Some(Mode::Stripe),
+            scheduler: Some(Scheduler::Grr),
         }
     }
 
     #[test]
     fn the_bytes_are_the_documented_ones_and_come_back() {
         let bytes = full().encode();
-        assert_eq!(bytes, b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4");
+        assert_eq!(
+            bytes,
+            b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02"
+        );
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
     }
@@ -152,6 +186,7 @@ mod tests {
             }
         }
         assert_eq!(Hello::decode(b"\x07\xff"), Err(HelloError::Truncated { tag: 7 }));
+        assert_eq!(Hello::decode(b"\x06\x01\xff\x07\x01\x09"), Ok(Hello::default()), "later versions' modes");
     }
 
     #[test]
@@ -164,6 +199,8 @@ mod tests {
             (b"\x02\x08\0\0\0\0\0\0\0\x01", 2),
             (b"\x03\x02ab", 3),
             (b"\x05\x02\0\x10", 5),
+            (b"\x06\x00", 6),
+            (b"\x07\x02\0\0", 7),
         ] {
             assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");
         }

@@ -1,13 +1,13 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
 use super::port::Kind;
-use super::{Daemon, TOKEN_PORTS};
+use super::{Daemon, TOKEN_PORTS, lan};
+use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::netlink::LinkChange;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use std::os::fd::AsFd;
 
 /// The headers that a refused payload lacks.
 const UDP_HEADER: usize = 8;
@@ -20,7 +20,8 @@ impl Daemon {
         let port = &mut self.ports[number];
         port.wants_write = false;
         let data = EventData::new_u64(TOKEN_PORTS + number as u64);
-        if let Err(error) = epoll::add(&self.epoll, port.as_fd(), data, EventFlags::IN) {
+        let Some(fd) = port.fd() else { return };
+        if let Err(error) = epoll::add(&self.epoll, fd, data, EventFlags::IN) {
             tracing::error!(port = number, %error, "cannot wait for a socket");
         }
     }
@@ -63,7 +64,10 @@ impl Daemon {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
         let number = channel.carrier.port();
         let port = &mut self.ports[number];
-        let station = port.station((peer, id));
+        let station = match channel.carrier.remote() {
+            Some(remote) => lan::mac_of(remote).unwrap_or(Mac::BROADCAST),
+            None => port.station((peer, id)),
+        };
         match channel.outbox.flush(&mut self.pool, port, station) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
@@ -76,18 +80,19 @@ impl Daemon {
             }
             Sent::TooBig { size } => {
                 self.peers[peer].set_blocked(now, id, false);
-                let largest = match &self.ports[number].kind {
-                    Kind::Udp(socket) if socket.local_addr().is_ipv4() => size + UDP_HEADER + IPV4_HEADER - 1,
-                    Kind::Udp(_) => size + UDP_HEADER + IPV6_HEADER - 1,
-                    Kind::Ethernet { .. } => size - 1,
+                let headers = match &self.ports[number].kind {
+                    Kind::Udp(socket) if socket.local_addr().is_ipv4() => UDP_HEADER + IPV4_HEADER,
+                    Kind::Udp(_) => UDP_HEADER + IPV6_HEADER,
+                    Kind::Ethernet(_) | Kind::Missing(..) => 0,
                 };
+                let largest = (size + headers).saturating_sub(1);
                 let mtu = self.ports[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }
             Sent::Down => {
                 self.counters.send_down += 1;
                 self.peers[peer].set_blocked(now, id, false);
-                self.peers[peer].set_link(now, id, Link::Down);
+                self.peers[peer].fail(now, id);
             }
         }
     }
@@ -100,7 +105,8 @@ impl Daemon {
         port.wants_write = wants;
         let flags = if wants { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
         let data = EventData::new_u64(TOKEN_PORTS + number as u64);
-        if let Err(error) = epoll::modify(&self.epoll, port.as_fd(), data, flags) {
+        let Some(fd) = port.fd().filter(|_| !port.absent) else { return };
+        if let Err(error) = epoll::modify(&self.epoll, fd, data, flags) {
             tracing::error!(port = number, %error, "cannot wait for a socket");
         }
     }
@@ -114,21 +120,22 @@ impl Daemon {
     }
 
     fn set_links_down(&mut self, now: Time, number: usize) {
-        for (peer, id) in self.ports[number].owners.clone() {
-            if self.peers[peer].channel(id).is_some_and(|channel| channel.connected) {
-                self.peers[peer].set_link(now, id, Link::Down);
-            }
+        for owner in 0..self.ports[number].owners.len() {
+            let (peer, id) = self.ports[number].owners[owner];
+            self.peers[peer].fail(now, id);
         }
     }
 
     /// Follows what happens to the host's interfaces.
     pub(super) fn follow_interfaces(&mut self, now: Time) {
         loop {
-            let (name, running) = match self.monitor.poll() {
-                Ok(Some(LinkChange::Changed(interface))) => (interface.name, interface.up && interface.running),
-                Ok(Some(LinkChange::Removed { name, .. })) => (name, false),
+            let (name, running, mtu) = match self.monitor.poll() {
+                Ok(Some(LinkChange::Changed(interface))) => {
+                    (interface.name, interface.up && interface.running, Some(interface.mtu as usize))
+                }
+                Ok(Some(LinkChange::Removed { name, .. })) => (name, false, None),
                 Ok(Some(LinkChange::Missed)) => {
-                    self.retry_links(now);
+                    self.look_at_all(now);
                     continue;
                 }
                 Ok(None) => return,
@@ -142,6 +149,9 @@ impl Daemon {
                     continue;
                 }
                 self.look_at_port(now, number);
+                if let Some(mtu) = mtu {
+                    self.set_device_mtu(now, number, mtu);
+                }
                 if running {
                     self.revive_all(now, number);
                 } else {
@@ -151,7 +161,26 @@ impl Daemon {
         }
     }
 
-    /// Tries every link that failed again.
+    /// News of interfaces were lost: looks at each.
+    fn look_at_all(&mut self, now: Time) {
+        for number in 0..self.ports.len() {
+            self.look_at_port(now, number);
+            if self.ports[number].absent || !self.ports[number].is_running() {
+                self.set_links_down(now, number);
+            } else {
+                self.revive_all(now, number);
+            }
+        }
+    }
+
+    fn set_device_mtu(&mut self, now: Time, number: usize, mtu: usize) {
+        for owner in 0..self.ports[number].owners.len() {
+            let (peer, id) = self.ports[number].owners[owner];
+            self.peers[peer].set_device_mtu(now, id, mtu);
+        }
+    }
+
+    /// Tries every link that failed again. What merely has no session is left to the sessions' own retries.
     pub(super) fn retry_links(&mut self, now: Time) {
         for number in 0..self.ports.len() {
             if self.ports[number].absent {
@@ -159,56 +188,78 @@ impl Daemon {
             }
         }
         for peer in 0..self.peers.len() {
-            let down: Vec<ChannelId> =
-                self.peers[peer].channels().filter(|(_, channel)| !channel.connected).map(|(id, _)| id).collect();
-            for id in down {
-                self.revive(now, peer, id);
+            let mut failed = self.peers[peer].failed();
+            while failed != 0 {
+                self.revive(now, peer, ChannelId(failed.trailing_zeros() as u8));
+                failed &= failed - 1;
             }
         }
     }
 
     fn revive_all(&mut self, now: Time, number: usize) {
-        for (peer, id) in self.ports[number].owners.clone() {
+        for owner in 0..self.ports[number].owners.len() {
+            let (peer, id) = self.ports[number].owners[owner];
             self.revive(now, peer, id);
         }
     }
 
-    /// Puts a channel whose link is back to use again: at once on Ethernet; if its session still stands on UDP, where
-    /// its handshake otherwise goes on by itself.
+    /// Puts a channel whose link is back to use again. A plain one at once; a sealed one if its session still stands and
+    /// a message to the peer leaves, else once the sessions say so.
     fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
         let port = &self.ports[channel.carrier.port()];
         if channel.connected || port.absent || !port.is_running() {
             return;
         }
-        let usable = match (channel.carrier.path(), &mut self.sessions) {
-            (Some(path), Some(sessions)) => {
-                sessions.refresh(now, path);
-                sessions.can_seal(path)
+        let lost = channel.lost;
+        let mut stands = true;
+        if let (Some(path), Some(sessions)) = (channel.carrier.path(), &mut self.sessions) {
+            sessions.refresh(now, path);
+            stands = sessions.can_seal(path) && !lost;
+            if !self.send_session_messages(None) {
+                // There is no way to the peer: to call it up now would lose packets.
+                return;
             }
-            (path, _) => path.is_none(),
-        };
-        if usable {
+        }
+        if let Some(channel) = self.peers[peer].channel_mut(id) {
+            channel.failed = false;
+        }
+        if stands {
             self.peers[peer].set_link(now, id, Link::Up);
         }
     }
 
     fn look_at_port(&mut self, now: Time, number: usize) {
-        let was_absent = self.ports[number].absent;
-        match self.ports[number].look() {
-            Ok(true) => {
-                tracing::info!(port = number, "interface is back");
-                self.watch_port(number);
-                self.revive_all(now, number);
+        let port = &mut self.ports[number];
+        let was_absent = port.absent;
+        let looked = port.look();
+        if port.absent && !was_absent {
+            tracing::warn!(device = port.device(), "interface is gone");
+            // A vanished interface makes its socket readable for ever: it is not waited for until it is back.
+            if let Some(fd) = port.fd() {
+                let _ = epoll::delete(&self.epoll, fd);
             }
-            Ok(false) => {
-                // A vanished interface makes its socket readable for ever: it is not waited for until it is back.
-                if self.ports[number].absent && !was_absent {
-                    tracing::warn!(port = number, "interface is gone");
-                    let _ = epoll::delete(&self.epoll, self.ports[number].as_fd());
+            port.wants_write = false;
+        }
+        match looked {
+            Ok(new) => {
+                port.complaint = None;
+                if new {
+                    tracing::info!(device = port.device(), "interface is there");
+                    let mtu = port.device_mtu();
+                    self.watch_port(number);
+                    if let Some(mtu) = mtu {
+                        self.set_device_mtu(now, number, mtu);
+                    }
+                    self.revive_all(now, number);
                 }
             }
-            Err(error) => tracing::warn!(port = number, %error, "cannot open the socket anew"),
+            Err(error) => {
+                if port.complaint.as_ref() != Some(&error) {
+                    tracing::warn!(device = port.device(), error, "the socket cannot be opened; tried every second");
+                    port.complaint = Some(error);
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | opening, the loop, the way of a packet |
+//! | `lan` | sealed frames |
 //! | `links` | sockets that fill up, fail, vanish and come back |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `peer` | one bond and what carries its channels |
@@ -17,6 +18,7 @@
 //! | `report` | log, status, metrics |
 
 mod hello;
+mod lan;
 mod links;
 mod network;
 mod outbox;
@@ -30,7 +32,8 @@ pub use hello::{Hello, HelloError, NAME_LIMIT};
 pub use port::PortError;
 
 use crate::allowed::{Allowed, destination, source};
-use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch};
+use crate::channel::ethernet::{self, Mac, Outgoing};
+use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch, Sent};
 use crate::clock::Clock;
 use crate::config::{Channel, ChannelKind, Config};
 use crate::control::{Control, ControlError};
@@ -40,7 +43,7 @@ use crate::offload;
 use crate::pool::PacketBuf;
 use crate::secure::{self, OVERHEAD, PathId, PeerConfig, Received, Sessions, SocketId};
 use crate::tun::{self, Tun, TunError};
-use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
+use fairspan_core::bond::{Codepoint, Event, Head, Link, Transmit};
 use fairspan_core::units::{ChannelId, Span, Time};
 use peer::{Carrier, Joining, PeerState};
 use port::{Kind, Port};
@@ -158,6 +161,8 @@ pub struct Daemon {
     received: ReceiveBatch,
     pool: outbox::Pool,
     to_host: Vec<PacketBuf>,
+    /// Sealed frames on their way from a receive ring to the sessions, with who sent them.
+    frames: Vec<(Mac, PacketBuf)>,
     /// A queue was full, and no poll tells when there is room: try again soon.
     congested: bool,
     shared: Option<metrics::Shared>,
@@ -174,6 +179,10 @@ struct Counters {
     host_no_peer: u64,
     /// Frames from a station that is no peer.
     stranger: u64,
+    /// Frames in the clear where only sealed ones count.
+    plain_frame: u64,
+    /// Sealed frames whose length points behind their end.
+    malformed_frame: u64,
     /// Packets from a peer with a source address that is not allowed to it.
     spoofed: u64,
     /// Frames that could not be sealed or queued for sending.
@@ -217,6 +226,7 @@ impl Daemon {
             received: ReceiveBatch::new(),
             pool: outbox::Pool::new(),
             to_host: Vec::with_capacity(1024),
+            frames: Vec::with_capacity(FRAME_BURST),
             congested: false,
             shared: None,
             housekeeping: now + HOUSEKEEPING,
@@ -282,7 +292,12 @@ impl Daemon {
             for event in &events {
                 match event.data.u64() {
                     TOKEN_STOP => return Ok(()),
-                    TOKEN_TUN => self.read_host(now)?,
+                    TOKEN_TUN => {
+                        // An error is reported also while nothing is wanted from the host.
+                        let flags = event.flags;
+                        let failed = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+                        self.read_host(now, failed)?;
+                    }
                     TOKEN_MONITOR => self.follow_interfaces(now),
                     TOKEN_CONTROL => self.serve_control(),
                     token => {
@@ -313,12 +328,15 @@ impl Daemon {
             None => None,
         };
         let mut peer = PeerState::new(now, config, recording)?;
+        // What channels that the peer opens are told in our answer.
+        let answer = Hello { mode: Some(config.mode), scheduler: Some(config.scheduler), ..Hello::default() };
         for net in &config.allowed_ips {
             self.allowed.insert(*net, number);
         }
         if let (Some(key), Some(sessions)) = (config.public_key, self.sessions.as_mut()) {
             let mut known = PeerConfig::new(key);
             known.preshared_key.clone_from(&config.preshared_key);
+            known.hello = answer.encode();
             let id = sessions.add_peer(known).map_err(|e| setting(&config.name, e))?;
             peer.id = Some(id);
         }
@@ -342,27 +360,36 @@ impl Daemon {
         let port = &mut self.ports[number];
         port.add_owner((peer, id), channel)?;
         let mtu = channel.mtu.map_or_else(|| port.device_mtu().unwrap_or(USUAL_MTU), usize::from);
-        let running = port.is_running();
-        let carrier = match &channel.kind {
-            ChannelKind::Udp { endpoint, .. } => {
+        let running = !port.absent && port.is_running();
+        let remote = match &channel.kind {
+            ChannelKind::Udp { endpoint, .. } => Some(*endpoint),
+            ChannelKind::Ethernet { secure: true, peer_mac, .. } => {
+                Some(lan::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)))
+            }
+            ChannelKind::Ethernet { secure: false, .. } => None,
+        };
+        let carrier = match remote {
+            Some(remote) => {
                 let sessions = self.sessions.as_mut().expect("the configuration has a private key");
-                let id_of_peer = self.peers[peer].id.expect("the configuration has the peer's public key");
+                let state = &self.peers[peer];
+                let id_of_peer = state.id.expect("the configuration has the peer's public key");
                 let hello = Hello {
                     name: Some(channel.name.clone()),
                     rate: channel.peer_rate,
                     priority: Some(channel.priority),
                     overhead: Some(channel.overhead),
                     mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
+                    mode: Some(state.mode),
+                    scheduler: Some(state.scheduler),
                 };
                 let path = sessions
-                    .connect(now, id_of_peer, id, SocketId(number as u32), *endpoint, hello.encode())
+                    .connect(now, id_of_peer, id, SocketId(number as u32), remote, hello.encode())
                     .map_err(|e| setting(&self.peers[peer].name, e))?;
                 note_path(&mut self.paths, path, peer, id);
-                Carrier::Udp { path, port: number, remote: *endpoint }
+                Carrier::Sealed { path, port: number, remote }
             }
-            ChannelKind::Ethernet { .. } => Carrier::Ethernet { port: number },
+            None => Carrier::Plain { port: number },
         };
-        let at_once = matches!(carrier, Carrier::Ethernet { .. }) && running;
         let joining = Joining {
             name: channel.name.clone(),
             rate: channel.rate,
@@ -370,10 +397,13 @@ impl Daemon {
             framing: channel.overhead,
             mtu,
             configured: true,
+            follows_device: channel.mtu.is_none(),
         };
         self.peers[peer].join(now, id, joining, carrier)?;
-        if at_once {
-            self.peers[peer].set_link(now, id, Link::Up);
+        match (remote, running) {
+            (None, true) => self.peers[peer].set_link(now, id, Link::Up),
+            (_, true) => {}
+            (_, false) => self.peers[peer].fail(now, id),
         }
         Ok(())
     }
@@ -413,10 +443,10 @@ impl Daemon {
         }
     }
 
-    /// Hands the host's packets to their peers' bonds.
-    fn read_host(&mut self, now: Time) -> Result<(), DaemonError> {
+    /// Hands the host's packets to their peers' bonds. `at_all_events`: also when they have no room.
+    fn read_host(&mut self, now: Time, at_all_events: bool) -> Result<(), DaemonError> {
         for _ in 0..TUN_BURST {
-            if !self.wants_host() {
+            if !at_all_events && !self.wants_host() {
                 break;
             }
             let (peers, allowed, counters) = (&mut self.peers, &mut self.allowed, &mut self.counters);
@@ -443,12 +473,13 @@ impl Daemon {
 
     fn read_port(&mut self, now: Time, number: usize) {
         let Some(port) = self.ports.get_mut(number) else { return };
-        match &mut port.kind {
-            Kind::Udp(_) => self.read_datagrams(now, number),
-            Kind::Ethernet { socket, stations, .. } => {
+        match (&mut port.kind, &mut port.lan) {
+            (Kind::Udp(_), _) => self.read_datagrams(now, number),
+            (Kind::Ethernet(socket), Some(lan)) if !lan.secure => {
                 let (peers, counters) = (&mut self.peers, &mut self.counters);
                 let taken = socket.receive(FRAME_BURST, |frame| {
-                    let Some(((peer, id), learnt)) = port::owner_of(stations, frame.source, frame.codepoint) else {
+                    let owner = port::owner_of(&mut lan.stations, frame.source, frame.codepoint);
+                    let Some(((peer, id), learnt)) = owner else {
                         counters.stranger += 1;
                         return;
                     };
@@ -459,11 +490,32 @@ impl Daemon {
                     }
                     peer.handle_channel(now, id, frame.codepoint, PacketBuf::copy_from(frame.bytes), 0);
                 });
-                if taken == 0 {
-                    // Readable without a frame: an error is pending.
-                    self.port_down(now, number);
-                }
+                self.after_frames(now, number, taken);
             }
+            (Kind::Ethernet(socket), _) => {
+                let (frames, counters) = (&mut self.frames, &mut self.counters);
+                let taken = socket.receive(FRAME_BURST, |frame| match (frame.codepoint, lan::datagram(frame.bytes)) {
+                    (Codepoint::Raw, _) => counters.plain_frame += 1,
+                    (Codepoint::Envelope, None) => counters.malformed_frame += 1,
+                    (Codepoint::Envelope, Some(bytes)) => frames.push((frame.source, PacketBuf::copy_from(bytes))),
+                });
+                let mut frames = std::mem::take(&mut self.frames);
+                for (source, bytes) in frames.drain(..) {
+                    let source = lan::address_of(source);
+                    let datagram = Datagram { source, destination: None, ecn: 0, bytes: bytes.as_slice() };
+                    self.handle_datagram(now, number, &datagram);
+                }
+                self.frames = frames;
+                self.after_frames(now, number, taken);
+            }
+            (Kind::Missing(..), _) => {}
+        }
+    }
+
+    fn after_frames(&mut self, now: Time, number: usize, taken: usize) {
+        if taken == 0 {
+            // Readable without a frame: an error is pending.
+            self.port_down(now, number);
         }
     }
 
@@ -515,17 +567,33 @@ impl Daemon {
         }
     }
 
-    /// Sends what the sessions themselves have to say. An answer leaves from the address that was asked.
-    fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) {
+    /// Sends what the sessions themselves have to say; false when a link is down. An answer leaves from the address
+    /// that was asked.
+    fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) -> bool {
+        let mut all = true;
         while let Some(message) = self.sessions.as_mut().and_then(Sessions::poll_transmit) {
             let asked = asked.filter(|datagram| datagram.source == message.destination);
-            if let Some(port) = self.ports.get_mut(message.socket.0 as usize) {
-                let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
-                if let Kind::Udp(socket) = &mut port.kind {
-                    socket.send_one(Destination { address: message.destination, source, tos: 0 }, &message.payload);
+            let Some(port) = self.ports.get_mut(message.socket.0 as usize) else { continue };
+            let down = match (&mut port.kind, lan::mac_of(message.destination)) {
+                _ if port.absent => true,
+                (Kind::Udp(socket), None) => {
+                    let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
+                    let destination = Destination { address: message.destination, source, tos: 0 };
+                    socket.send_one(destination, &message.payload) == Sent::Down
                 }
+                (Kind::Ethernet(socket), Some(peer)) => lan::length(message.payload.len()).is_some_and(|length| {
+                    let packet = message.payload.as_slice();
+                    let frame = Outgoing { peer, codepoint: Codepoint::Envelope, head: &length, packet };
+                    matches!(socket.send(&[frame]), ethernet::Sent::Down(_))
+                }),
+                _ => continue,
+            };
+            if down {
+                self.counters.send_down += 1;
+                all = false;
             }
         }
+        all
     }
 
     /// Drains everything that the bonds and sessions have to say, until they say nothing more.
@@ -569,20 +637,32 @@ impl Daemon {
             self.counters.send_refused += 1;
             return;
         };
-        let taken = match (&channel.carrier, &mut self.sessions) {
-            (Carrier::Udp { path, remote, .. }, Some(sessions)) => {
-                let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
-                let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
-                let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };
-                let destination = Destination { address: *remote, source: channel.local, tos: frame.tos };
-                let head = frame.head.as_slice();
-                let len = OVERHEAD + head.len() + body.len();
+        let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
+        let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
+        let flags = if partial { secure::FLAG_CHECKSUM_PARTIAL } else { 0 };
+        let head = frame.head.as_slice();
+        let len = OVERHEAD + head.len() + body.len();
+        let taken = match (channel.carrier, &mut self.sessions) {
+            (Carrier::Sealed { path, remote, .. }, Some(sessions)) if lan::mac_of(remote).is_some() => {
+                let mut sealed = PacketBuf::with_len(lan::LENGTH + len);
+                let (before, out) = sealed.as_mut_slice().split_at_mut(lan::LENGTH);
+                let length = sessions.seal(now, path, flags, head, body, out).ok().and_then(lan::length);
+                if let Some(length) = length {
+                    before.copy_from_slice(&length);
+                    (frame.codepoint, frame.head, frame.packet) = (Codepoint::Envelope, Head::EMPTY, Some(sealed));
+                    channel.outbox.push_frame(frame)
+                } else {
+                    false
+                }
+            }
+            (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
+                let destination = Destination { address: remote, source: channel.local, tos: frame.tos };
                 channel.outbox.push_datagram(&mut self.pool, destination, len, |out| {
-                    sessions.seal(now, *path, flags, head, body, out).ok()
+                    sessions.seal(now, path, flags, head, body, out).ok()
                 })
             }
-            (Carrier::Udp { .. }, None) => false,
-            (Carrier::Ethernet { .. }, _) => {
+            (Carrier::Sealed { .. }, None) => false,
+            (Carrier::Plain { .. }, _) => {
                 // Nothing here carries the flag of a partial checksum.
                 frame.packet.as_mut().is_none_or(offload::complete_checksum) && channel.outbox.push_frame(frame)
             }

@@ -63,7 +63,8 @@ impl Outbox {
     }
 
     /// Sends what waits, as far as the socket takes it. [`Sent::Done`] when nothing waits any more; the worst of the
-    /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`.
+    /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`; to everybody, as long
+    /// as that station is not known, only what makes us known to it.
     pub(super) fn flush(&mut self, pool: &mut Pool, port: &mut Port, peer: Mac) -> Sent {
         let sent = match &mut port.kind {
             _ if port.absent => Sent::Down,
@@ -79,9 +80,9 @@ impl Outbox {
                     pool.extend(self.batches.pop_front());
                 }
             }
-            Kind::Ethernet { socket, .. } => loop {
+            Kind::Missing(..) => Sent::Down,
+            Kind::Ethernet(socket) => loop {
                 if peer == Mac::BROADCAST {
-                    // The station is not known yet: only what makes us known to it goes to everybody.
                     self.frames.retain(|frame| frame.codepoint == Codepoint::Envelope && frame.packet.is_none());
                 }
                 if self.frames.is_empty() {

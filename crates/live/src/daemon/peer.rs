@@ -1,12 +1,12 @@
 //! One peer: its bond, and what carries each channel.
 
-use super::DaemonError;
 use super::outbox::Outbox;
 use super::recording::Recording;
+use super::{DaemonError, Hello, lan};
 use crate::config;
 use crate::pool::PacketBuf;
 use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
-use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Transmit};
+use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::Recorder;
 use fairspan_core::units::{ChannelId, Rate, Time};
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +16,9 @@ pub(super) struct PeerState {
     pub(super) name: String,
     pub(super) id: Option<PeerId>,
     pub(super) mode: Mode,
+    pub(super) scheduler: Scheduler,
+    /// What the peer said that it uses, where it differs from ours and has been told to a person.
+    pub(super) differs: Option<(Mode, Scheduler)>,
     /// Read freely; every input goes through the methods here, which remember that there may be output.
     pub(super) bond: Recorder<PacketBuf, Recording>,
     channels: Vec<Option<ChannelState>>,
@@ -28,8 +31,14 @@ pub(super) struct ChannelState {
     pub(super) carrier: Carrier,
     pub(super) rate: Option<Rate>,
     pub(super) connected: bool,
-    /// Named in the configuration, so that it is kept when the peer is lost.
+    /// Its socket or interface failed: the link is tried again every second.
+    pub(super) failed: bool,
+    /// The peer is silent: the sessions go on trying and tell when it is back.
+    pub(super) lost: bool,
+    /// Named in the configuration, so that what the peer says of its settings does not count.
     pub(super) configured: bool,
+    follows_device: bool,
+    settings: ChannelConfig,
     /// Our address that the peer last sent to: what to answer from where a socket is bound to all.
     pub(super) local: Option<IpAddr>,
     pub(super) outbox: Outbox,
@@ -38,11 +47,11 @@ pub(super) struct ChannelState {
 }
 
 /// What carries a channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Carrier {
-    /// Sealed datagrams.
-    Udp {
-        /// The sessions that seal them.
+    /// What a session sealed: datagrams, or frames where the remote is a station ([`lan`]).
+    Sealed {
+        /// The sessions that seal.
         path: PathId,
         /// Our socket: its index among the ports.
         port: usize,
@@ -50,7 +59,7 @@ pub(super) enum Carrier {
         remote: SocketAddr,
     },
     /// Frames in the clear.
-    Ethernet {
+    Plain {
         /// Our socket: its index among the ports.
         port: usize,
     },
@@ -59,29 +68,38 @@ pub(super) enum Carrier {
 impl Carrier {
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Carrier::Udp { .. } => "udp",
-            Carrier::Ethernet { .. } => "ethernet",
+            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_none() => "udp",
+            Carrier::Sealed { .. } | Carrier::Plain { .. } => "ethernet",
         }
     }
 
     pub(super) fn port(&self) -> usize {
         match self {
-            Carrier::Udp { port, .. } | Carrier::Ethernet { port } => *port,
+            Carrier::Sealed { port, .. } | Carrier::Plain { port } => *port,
         }
     }
 
     pub(super) fn path(&self) -> Option<PathId> {
         match self {
-            Carrier::Udp { path, .. } => Some(*path),
-            Carrier::Ethernet { .. } => None,
+            Carrier::Sealed { path, .. } => Some(*path),
+            Carrier::Plain { .. } => None,
         }
     }
 
-    /// Where the peer is, for people.
-    pub(super) fn remote(&self) -> Option<String> {
+    /// Where the peer is, as the sessions know it.
+    pub(super) fn remote(&self) -> Option<SocketAddr> {
         match self {
-            Carrier::Udp { remote, .. } => Some(remote.to_string()),
-            Carrier::Ethernet { .. } => None,
+            Carrier::Sealed { remote, .. } => Some(*remote),
+            Carrier::Plain { .. } => None,
+        }
+    }
+
+    /// What is added to each packet of the bond, from the outer IP header on.
+    fn overhead(&self) -> usize {
+        match self {
+            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_some() => lan::LENGTH + OVERHEAD,
+            Carrier::Sealed { remote, .. } => outer_header(remote.ip()) + OVERHEAD,
+            Carrier::Plain { .. } => 0,
         }
     }
 }
@@ -95,6 +113,8 @@ pub(super) struct Joining {
     /// The link's MTU, outer IP header included.
     pub(super) mtu: usize,
     pub(super) configured: bool,
+    /// The MTU is that of the interface, also when it changes.
+    pub(super) follows_device: bool,
 }
 
 impl Drop for PeerState {
@@ -119,6 +139,8 @@ impl PeerState {
             name: config.name.clone(),
             id: None,
             mode: config.mode,
+            scheduler: config.scheduler,
+            differs: None,
             bond,
             channels: Vec::new(),
             dirty: true,
@@ -139,12 +161,10 @@ impl PeerState {
         settings.priority = joining.priority.into();
         settings.mtu = joining.mtu;
         settings.framing = joining.framing.into();
-        match &carrier {
-            Carrier::Udp { remote, .. } => settings.overhead = outer_header(remote.ip()) + OVERHEAD,
-            Carrier::Ethernet { .. } => settings.raw = true,
-        }
+        settings.overhead = carrier.overhead();
+        settings.raw = matches!(carrier, Carrier::Plain { .. });
         self.dirty = true;
-        self.bond.join(now, id, settings).map_err(|e| DaemonError::Setting {
+        self.bond.join(now, id, settings.clone()).map_err(|e| DaemonError::Setting {
             peer: self.name.clone(),
             problem: format!("channel {}: {e}", joining.name),
         })?;
@@ -156,7 +176,11 @@ impl PeerState {
             carrier,
             rate: joining.rate,
             connected: false,
+            failed: false,
+            lost: false,
             configured: joining.configured,
+            follows_device: joining.follows_device,
+            settings,
             local: None,
             outbox: Outbox::default(),
             blocked: false,
@@ -170,6 +194,52 @@ impl PeerState {
         }
         self.dirty = true;
         self.bond.set_link(now, id, state);
+    }
+
+    /// The link failed: nothing is sent on the channel until it works again.
+    pub(super) fn fail(&mut self, now: Time, id: ChannelId) {
+        let Some(channel) = self.channel_mut(id) else { return };
+        channel.failed = true;
+        if channel.connected {
+            self.set_link(now, id, Link::Down);
+        }
+    }
+
+    /// The channels whose link failed, as a set of bits.
+    pub(super) fn failed(&self) -> u64 {
+        self.channels().filter(|(_, channel)| channel.failed).fold(0, |set, (id, _)| set | 1 << id.index())
+    }
+
+    /// Tells a person, once, when the peer's hello does not fit our settings.
+    pub(super) fn compare(&mut self, hello: &Hello) {
+        let (Some(mode), Some(scheduler)) = (hello.mode, hello.scheduler) else { return };
+        let differs = Some((mode, scheduler)).filter(|theirs| *theirs != (self.mode, self.scheduler));
+        if self.differs == differs {
+            return;
+        }
+        self.differs = differs;
+        let stripe = self.mode == Mode::Stripe || mode == Mode::Stripe;
+        match differs {
+            Some(_) if mode != self.mode && stripe => tracing::warn!(
+                peer = self.name,
+                ours = %self.mode,
+                theirs = %mode,
+                "mode stripe works only where both ends use it: nothing gets through until `mode` is the same on both"
+            ),
+            Some(_) if mode == self.mode && stripe => tracing::warn!(
+                peer = self.name,
+                ours = %self.scheduler,
+                theirs = %scheduler,
+                "mode stripe needs the same scheduler on both ends: set `scheduler` alike"
+            ),
+            Some(_) => tracing::info!(
+                peer = self.name,
+                ours = %format_args!("{}, {}", self.mode, self.scheduler),
+                theirs = %format_args!("{mode}, {scheduler}"),
+                "the peer spreads packets in another way than this end"
+            ),
+            None => tracing::info!(peer = self.name, "the peer's mode and scheduler are ours again"),
+        }
     }
 
     pub(super) fn handle_host(&mut self, now: Time, packet: PacketBuf) {
@@ -235,14 +305,44 @@ impl PeerState {
         self.channel(id).map_or_else(|| id.to_string(), |c| c.name.clone())
     }
 
-    /// The peer is reached elsewhere from now on.
-    pub(super) fn move_path(&mut self, path: PathId, to: Endpoint) {
-        for channel in self.channels.iter_mut().flatten() {
-            if let Carrier::Udp { path: own, port, remote } = &mut channel.carrier
-                && *own == path
-            {
-                (*port, *remote) = (to.socket.0 as usize, to.address);
+    /// The peer is reached elsewhere from now on. True when a channel that was blocked has another socket now.
+    pub(super) fn move_path(&mut self, now: Time, path: PathId, to: Endpoint) -> bool {
+        let mut unsettled = false;
+        for number in 0..self.channels.len() {
+            let Some(channel) = &mut self.channels[number] else { continue };
+            if channel.carrier.path() != Some(path) {
+                continue;
             }
+            let (before, overhead) = (channel.carrier.port(), channel.carrier.overhead());
+            channel.carrier = Carrier::Sealed { path, port: to.socket.0 as usize, remote: to.address };
+            channel.local = None;
+            unsettled |= channel.blocked && channel.carrier.port() != before;
+            if channel.carrier.overhead() != overhead {
+                // From IPv4 to IPv6 or back: less or more fits.
+                channel.settings.overhead = channel.carrier.overhead();
+                self.rejoin(now, ChannelId(number as u8));
+            }
+        }
+        unsettled
+    }
+
+    /// The interface that a channel leaves by has this MTU now.
+    pub(super) fn set_device_mtu(&mut self, now: Time, id: ChannelId, mtu: usize) {
+        if let Some(channel) = self.channel_mut(id)
+            && channel.follows_device
+            && channel.settings.mtu != mtu
+        {
+            channel.settings.mtu = mtu;
+            self.rejoin(now, id);
+        }
+    }
+
+    /// Gives the bond a channel's settings anew.
+    fn rejoin(&mut self, now: Time, id: ChannelId) {
+        let Some(settings) = self.channel(id).map(|channel| channel.settings.clone()) else { return };
+        self.dirty = true;
+        if let Err(error) = self.bond.join(now, id, settings) {
+            tracing::warn!(peer = self.name, channel = self.channel_name(id), %error, "cannot follow the change");
         }
     }
 }

@@ -48,6 +48,17 @@ pub enum PortError {
         /// The device.
         device: String,
     },
+    /// Sealed and plain frames with the same EtherTypes.
+    #[error(
+        "channel {channel}: secure: another channel on {device} with the same ethertype is set otherwise; \
+         give one of them another ethertype"
+    )]
+    Mixed {
+        /// The channel's name.
+        channel: String,
+        /// The device.
+        device: String,
+    },
 }
 
 impl PortError {
@@ -58,7 +69,16 @@ impl PortError {
                 matches!(source.errno, libc::EPERM | libc::EACCES)
             }
             PortError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
-            PortError::Station { .. } => false,
+            PortError::Station { .. } | PortError::Mixed { .. } => false,
+        }
+    }
+
+    /// Whether time may heal it: an interface or an address that is not there yet.
+    fn may_pass(&self) -> bool {
+        match self {
+            PortError::Channel { source, .. } => matches!(source.errno, libc::ENODEV | libc::EADDRNOTAVAIL),
+            PortError::Ethernet { source, .. } => matches!(source, EthernetError::NoDevice { .. }),
+            _ => false,
         }
     }
 }
@@ -68,12 +88,16 @@ impl PortError {
 pub(super) struct Port {
     pub(super) kind: Kind,
     device: Option<String>,
+    /// The peers that an Ethernet channel's socket serves.
+    pub(super) lan: Option<Lan>,
     /// The channels that the socket was opened for; none for one that listens.
     pub(super) owners: Vec<(usize, ChannelId)>,
-    /// The interface is gone or off: nothing is sent until it is back.
+    /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
     pub(super) absent: bool,
     /// Waiting for the socket to become writable.
     pub(super) wants_write: bool,
+    /// What was told last about a socket that cannot be opened, so that it is told once.
+    pub(super) complaint: Option<String>,
 }
 
 /// What a socket speaks.
@@ -82,10 +106,21 @@ pub(super) enum Kind {
     /// Datagrams.
     Udp(UdpSocket),
     /// Frames of one pair of EtherTypes.
-    Ethernet { socket: EthernetSocket, ethertype: u16, stations: Vec<Station> },
+    Ethernet(EthernetSocket),
+    /// Not there yet: the interface or the address is still missing.
+    Missing(Box<Channel>, u32),
 }
 
-/// A peer on a LAN.
+/// The stations on one device that speak with one pair of EtherTypes.
+#[derive(Debug)]
+pub(super) struct Lan {
+    ethertype: u16,
+    /// Only sealed frames count.
+    pub(super) secure: bool,
+    pub(super) stations: Vec<Station>,
+}
+
+/// A peer on a LAN whose frames are not sealed: it is known by its address alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     /// Its address; `None` until its first envelope tells.
@@ -101,7 +136,7 @@ impl Port {
             let mut config = UdpConfig::new(SocketAddr::new(address, port));
             config.mark = Some(mark);
             match UdpSocket::open(config) {
-                Ok(socket) => ports.push(Port::new(Kind::Udp(socket), None)),
+                Ok(socket) => ports.push(Port::new(Kind::Udp(socket), None, None)),
                 Err(error) if address.is_ipv6() && matches!(error.errno, libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
                     tracing::info!("no IPv6 here: listening on IPv4 only");
                 }
@@ -112,37 +147,37 @@ impl Port {
     }
 
     /// The socket of a configured channel. An Ethernet channel's may serve others on its LAN too: look with
-    /// [`Port::serves`] first.
+    /// [`Port::serves`] first. An interface or address that is still missing is no error: the port is absent then.
     pub(super) fn open(channel: &Channel, mark: u32) -> Result<Port, PortError> {
-        let name = || channel.name.clone();
-        let kind = match &channel.kind {
-            ChannelKind::Udp { endpoint, source } => {
-                let any = if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-                let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));
-                config.device.clone_from(&channel.device);
-                config.mark = Some(mark);
-                Kind::Udp(UdpSocket::open(config).map_err(|source| PortError::Channel { channel: name(), source })?)
+        let (kind, complaint) = match open(channel, mark) {
+            Ok(kind) => (kind, None),
+            Err(error) if error.may_pass() => {
+                tracing::warn!("{error}; the channel begins when that changes");
+                (Kind::Missing(Box::new(channel.clone()), mark), Some(error.to_string()))
             }
-            ChannelKind::Ethernet { ethertype, .. } => {
-                let mut config = EthernetConfig::new(channel.device.clone().unwrap_or_default());
-                (config.data, config.envelope) = (*ethertype, ethertype + 1);
-                let socket =
-                    EthernetSocket::open(config).map_err(|source| PortError::Ethernet { channel: name(), source })?;
-                Kind::Ethernet { socket, ethertype: *ethertype, stations: Vec::new() }
+            Err(error) => return Err(error),
+        };
+        let lan = match &channel.kind {
+            ChannelKind::Udp { .. } => None,
+            ChannelKind::Ethernet { ethertype, secure, .. } => {
+                Some(Lan { ethertype: *ethertype, secure: *secure, stations: Vec::new() })
             }
         };
-        Ok(Port::new(kind, channel.device.clone()))
+        let mut port = Port::new(kind, channel.device.clone(), lan);
+        port.absent = complaint.is_some();
+        port.complaint = complaint;
+        Ok(port)
     }
 
-    fn new(kind: Kind, device: Option<String>) -> Port {
-        Port { kind, device, owners: Vec::new(), absent: false, wants_write: false }
+    fn new(kind: Kind, device: Option<String>, lan: Option<Lan>) -> Port {
+        Port { kind, device, lan, owners: Vec::new(), absent: false, wants_write: false, complaint: None }
     }
 
     /// Whether an Ethernet channel can share this socket.
     pub(super) fn serves(&self, channel: &Channel) -> bool {
-        match (&self.kind, &channel.kind) {
-            (Kind::Ethernet { ethertype: ours, .. }, ChannelKind::Ethernet { ethertype, .. }) => {
-                self.device == channel.device && ours == ethertype
+        match (&self.lan, &channel.kind) {
+            (Some(lan), ChannelKind::Ethernet { ethertype, .. }) => {
+                self.device == channel.device && lan.ethertype == *ethertype
             }
             _ => false,
         }
@@ -150,28 +185,27 @@ impl Port {
 
     /// Gives the socket to a channel.
     pub(super) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), PortError> {
-        if let (Kind::Ethernet { stations, .. }, ChannelKind::Ethernet { peer_mac, .. }) =
-            (&mut self.kind, &channel.kind)
-        {
-            let mac = peer_mac.map(Mac);
-            if stations.iter().any(|station| station.mac == mac) {
-                let device = self.device.clone().unwrap_or_default();
-                return Err(PortError::Station { channel: channel.name.clone(), device });
+        if let (Some(lan), ChannelKind::Ethernet { peer_mac, secure, .. }) = (&mut self.lan, &channel.kind) {
+            let device = || channel.device.clone().unwrap_or_default();
+            if lan.secure != *secure {
+                return Err(PortError::Mixed { channel: channel.name.clone(), device: device() });
             }
-            stations.push(Station { mac, owner });
+            if !secure {
+                let mac = peer_mac.map(Mac);
+                if lan.stations.iter().any(|station| station.mac == mac) {
+                    return Err(PortError::Station { channel: channel.name.clone(), device: device() });
+                }
+                lan.stations.push(Station { mac, owner });
+            }
         }
         self.owners.push(owner);
         Ok(())
     }
 
-    /// Where a channel's frames go: to everybody until its peer's address is known.
+    /// Where a channel's unsealed frames go: to everybody until its peer's address is known.
     pub(super) fn station(&self, owner: (usize, ChannelId)) -> Mac {
-        match &self.kind {
-            Kind::Ethernet { stations, .. } => {
-                stations.iter().find(|s| s.owner == owner).and_then(|s| s.mac).unwrap_or(Mac::BROADCAST)
-            }
-            Kind::Udp(_) => Mac::BROADCAST,
-        }
+        let stations = self.lan.iter().flat_map(|lan| &lan.stations);
+        stations.filter(|s| s.owner == owner).find_map(|s| s.mac).unwrap_or(Mac::BROADCAST)
     }
 
     /// The MTU of the interface that the socket is bound to, as it is now.
@@ -191,30 +225,52 @@ impl Port {
         self.device.as_deref() == Some(name)
     }
 
-    /// Looks whether the interface is there; true when the socket was opened anew.
+    /// The interface's name, for people.
+    pub(super) fn device(&self) -> &str {
+        self.device.as_deref().unwrap_or("any")
+    }
+
+    /// Looks whether the interface is there; true when the socket is a new one.
     ///
     /// # Errors
-    /// What a person should read.
+    /// What a person should read. The port is absent then.
     pub(super) fn look(&mut self) -> Result<bool, String> {
-        let (absent, reopened) = match &mut self.kind {
-            Kind::Udp(socket) => {
-                let presence = socket.check().map_err(|e| e.to_string())?;
-                (presence == udp::Presence::Absent, presence == udp::Presence::Reopened)
-            }
-            Kind::Ethernet { socket, .. } => {
-                let presence = socket.check().map_err(|e| e.to_string())?;
-                (presence == ethernet::Presence::Absent, presence == ethernet::Presence::Reopened)
-            }
+        let looked = match &mut self.kind {
+            Kind::Udp(socket) => match socket.check() {
+                Ok(presence) => Ok((presence == udp::Presence::Absent, presence == udp::Presence::Reopened)),
+                Err(e) => Err(e.to_string()),
+            },
+            Kind::Ethernet(socket) => match socket.check() {
+                Ok(presence) => Ok((presence == ethernet::Presence::Absent, presence == ethernet::Presence::Reopened)),
+                Err(e) => Err(e.to_string()),
+            },
+            Kind::Missing(channel, mark) => match open(channel, *mark) {
+                Ok(kind) => {
+                    self.kind = kind;
+                    Ok((false, true))
+                }
+                Err(e) => Err(e.to_string()),
+            },
         };
-        self.absent = absent;
-        Ok(reopened)
+        self.absent = !matches!(looked, Ok((false, _)));
+        looked.map(|(_, new)| new)
+    }
+
+    /// The socket, for poll; `None` while there is none.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::Udp(socket) => Some(socket.as_fd()),
+            Kind::Ethernet(socket) => Some(socket.as_fd()),
+            Kind::Missing(..) => None,
+        }
     }
 
     /// The counters, by name.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         match &self.kind {
             Kind::Udp(socket) => socket.stats().each().collect(),
-            Kind::Ethernet { socket, .. } => {
+            Kind::Missing(..) => Vec::new(),
+            Kind::Ethernet(socket) => {
                 let s = socket.stats();
                 vec![
                     ("sent", s.sent),
@@ -251,11 +307,24 @@ pub(super) fn owner_of(
     Some((unknown.owner, true))
 }
 
-impl AsFd for Port {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.kind {
-            Kind::Udp(socket) => socket.as_fd(),
-            Kind::Ethernet { socket, .. } => socket.as_fd(),
+/// Opens the socket of a configured channel.
+fn open(channel: &Channel, mark: u32) -> Result<Kind, PortError> {
+    let name = || channel.name.clone();
+    match &channel.kind {
+        ChannelKind::Udp { endpoint, source } => {
+            let any = if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));
+            config.device.clone_from(&channel.device);
+            config.mark = Some(mark);
+            let socket = UdpSocket::open(config).map_err(|source| PortError::Channel { channel: name(), source })?;
+            Ok(Kind::Udp(socket))
+        }
+        ChannelKind::Ethernet { ethertype, .. } => {
+            let mut config = EthernetConfig::new(channel.device.clone().unwrap_or_default());
+            (config.data, config.envelope) = (*ethertype, ethertype + 1);
+            let socket =
+                EthernetSocket::open(config).map_err(|source| PortError::Ethernet { channel: name(), source })?;
+            Ok(Kind::Ethernet(socket))
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What the daemon tells: events to the log, status to the control socket and the metrics.
 
-use super::Daemon;
-use super::peer::PeerState;
+use super::peer::{Carrier, ChannelState, PeerState};
+use super::{Daemon, lan};
+use crate::channel::ethernet::Mac;
 use crate::control::Request;
 use crate::quantity::show_rate;
 use crate::secure;
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
 use fairspan_core::bond::{self, Reason};
+use fairspan_core::units::ChannelId;
 use std::sync::PoisonError;
 
 impl Daemon {
@@ -15,6 +17,8 @@ impl Daemon {
         let mut counters = Counters::new();
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
         counters.insert("unknown_station".into(), self.counters.stranger);
+        counters.insert("plain_frame".into(), self.counters.plain_frame);
+        counters.insert("malformed_frame".into(), self.counters.malformed_frame);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("send_refused".into(), self.counters.send_refused);
         counters.insert("send_down".into(), self.counters.send_down);
@@ -39,7 +43,59 @@ impl Daemon {
             mtu: self.mtu,
             listen_port: self.config.interface.listen_port,
             counters,
-            peers: self.peers.iter().map(peer_status).collect(),
+            peers: self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect(),
+        }
+    }
+
+    fn peer_status(&self, number: usize, peer: &PeerState) -> PeerStatus {
+        let channels: Vec<ChannelStatus> = peer
+            .channels()
+            .map(|(id, channel)| {
+                let stats = peer.bond.channel_stats(id);
+                let mut counters = Counters::new();
+                let mut rtt = None;
+                let state = match stats {
+                    Some(stats) => {
+                        counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
+                        rtt = stats.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
+                        if stats.usable { "up" } else { "down" }
+                    }
+                    None => "down",
+                };
+                ChannelStatus {
+                    number: id.0,
+                    name: channel.name.clone(),
+                    kind: channel.carrier.kind().into(),
+                    state: if channel.connected { state } else { "connecting" }.into(),
+                    remote: self.remote(number, id, channel),
+                    rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+                    rtt_ms: rtt,
+                    counters,
+                }
+            })
+            .collect();
+        PeerStatus {
+            name: peer.name.clone(),
+            mode: peer.mode.to_string(),
+            scheduler: peer.scheduler.to_string(),
+            peer_mode: peer.differs.map(|(mode, _)| mode.to_string()),
+            peer_scheduler: peer.differs.map(|(_, scheduler)| scheduler.to_string()),
+            up: channels.iter().any(|c| c.state == "up"),
+            mtu: peer.bond.mtu(),
+            counters: peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
+            channels,
+        }
+    }
+
+    /// Where the peer is on a channel, for people; `None` while a station is not known.
+    fn remote(&self, peer: usize, id: ChannelId, channel: &ChannelState) -> Option<String> {
+        match channel.carrier {
+            Carrier::Sealed { remote, .. } if lan::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } => Some(lan::show(remote)),
+            Carrier::Plain { port } => {
+                let mac = self.ports.get(port)?.station((peer, id));
+                (mac != Mac::BROADCAST).then(|| mac.to_string())
+            }
         }
     }
 
@@ -58,43 +114,6 @@ impl Daemon {
         if let Some(shared) = &self.shared {
             *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.status());
         }
-    }
-}
-
-fn peer_status(peer: &PeerState) -> PeerStatus {
-    let channels: Vec<ChannelStatus> = peer
-        .channels()
-        .map(|(id, channel)| {
-            let stats = peer.bond.channel_stats(id);
-            let mut counters = Counters::new();
-            let mut rtt = None;
-            let state = match stats {
-                Some(stats) => {
-                    counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
-                    rtt = stats.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
-                    if stats.usable { "up" } else { "down" }
-                }
-                None => "down",
-            };
-            ChannelStatus {
-                number: id.0,
-                name: channel.name.clone(),
-                kind: channel.carrier.kind().into(),
-                state: if channel.connected { state } else { "connecting" }.into(),
-                remote: channel.carrier.remote(),
-                rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
-                rtt_ms: rtt,
-                counters,
-            }
-        })
-        .collect();
-    PeerStatus {
-        name: peer.name.clone(),
-        mode: peer.mode.to_string(),
-        up: channels.iter().any(|c| c.state == "up"),
-        mtu: peer.bond.mtu(),
-        counters: peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
-        channels,
     }
 }
 
@@ -133,8 +152,8 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
 }
 
 /// A line in the log for a change in the sessions that concerns no channel of ours.
-pub(super) fn log_rejected(address: std::net::SocketAddr, reason: secure::RejectReason) {
-    tracing::warn!(%address, %reason, "refused");
+pub(super) fn log_rejected(address: &str, reason: secure::RejectReason) {
+    tracing::warn!(address, %reason, "refused");
 }
 
 /// A line in the log for a channel that joined.

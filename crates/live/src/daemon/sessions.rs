@@ -1,7 +1,7 @@
 //! What the session layer tells: channels that connect, are lost, move; peers that are refused.
 
 use super::peer::{Carrier, Joining};
-use super::{Daemon, Hello, note_path, report};
+use super::{Daemon, Hello, lan, note_path, report};
 use crate::secure::{Endpoint, Event, PathId, PeerId};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
@@ -29,17 +29,21 @@ impl Daemon {
                         let name = peer.channel_name(channel);
                         tracing::warn!(peer = peer.name, channel = name, ?reason, "channel lost");
                         peer.set_link(now, channel, Link::Down);
+                        if let Some(channel) = peer.channel_mut(channel) {
+                            channel.lost = true;
+                        }
                     }
                 }
                 Event::Roamed { path, to, .. } => {
                     if let Some((peer, channel)) = self.path_owner(path) {
                         let peer = &mut self.peers[peer];
                         let name = peer.channel_name(channel);
-                        tracing::info!(peer = peer.name, channel = name, to = %to.address, "channel moved");
-                        peer.move_path(path, to);
+                        tracing::info!(peer = peer.name, channel = name, to = lan::show(to.address), "channel moved");
+                        // What waited for the old socket is tried on the new one.
+                        self.congested |= peer.move_path(now, path, to);
                     }
                 }
-                Event::Rejected { address, reason } => report::log_rejected(address, reason),
+                Event::Rejected { address, reason } => report::log_rejected(&lan::show(address), reason),
             }
         }
         any
@@ -65,8 +69,19 @@ impl Daemon {
         });
         note_path(&mut self.paths, path, number, id);
         let peer = &mut self.peers[number];
-        if peer.channel(id).is_some_and(|c| c.configured) {
-            peer.move_path(path, endpoint);
+        peer.compare(&hello);
+        let known = peer.channel(id);
+        if known.is_some_and(|c| c.configured && c.carrier.path().is_none()) {
+            // Both ends number their channels alike, and here this one is plain Ethernet.
+            tracing::warn!(
+                peer = peer.name,
+                channel = peer.channel_name(id),
+                "the peer opens this channel encrypted, and here it is plain: set `secure` alike on both ends"
+            );
+            return;
+        }
+        if known.is_some_and(|c| c.configured) {
+            self.congested |= peer.move_path(now, path, endpoint);
         } else {
             let joining = Joining {
                 name: hello.name.unwrap_or_else(|| format!("channel{}", id.0)),
@@ -75,15 +90,19 @@ impl Daemon {
                 framing: hello.overhead.unwrap_or(USUAL_FRAMING),
                 mtu: hello.mtu.map_or(USUAL_MTU, usize::from),
                 configured: false,
+                follows_device: false,
             };
-            let carrier = Carrier::Udp { path, port: endpoint.socket.0 as usize, remote: endpoint.address };
+            let carrier = Carrier::Sealed { path, port: endpoint.socket.0 as usize, remote: endpoint.address };
             if let Err(error) = peer.join(now, id, joining, carrier) {
                 tracing::warn!(%error, "the peer's channel cannot join");
                 return;
             }
         }
         let rate = peer.channel(id).and_then(|c| c.rate);
-        report::log_joined(&peer.name, &peer.channel_name(id), &endpoint.address.to_string(), rate);
+        report::log_joined(&peer.name, &peer.channel_name(id), &lan::show(endpoint.address), rate);
+        if let Some(channel) = peer.channel_mut(id) {
+            (channel.lost, channel.failed) = (false, false);
+        }
         peer.set_link(now, id, Link::Up);
     }
 }

@@ -1,0 +1,431 @@
+//! Daemons in network namespaces for one test, all gone at its end.
+#![allow(dead_code, unreachable_pub)]
+
+use fairspan_live::secure::{OsEntropy, PrivateKey};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for something that should be there in a moment.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Some namespaces, of names that no other test and no other process has, and a directory.
+pub struct Lab {
+    prefix: String,
+    namespaces: Vec<String>,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    /// Makes the namespaces, or says that the test is skipped.
+    pub fn new(names: &[&str]) -> Option<Lab> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root");
+            return None;
+        }
+        let prefix = format!("fs-{}-d{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut lab = Lab { prefix, namespaces: Vec::new(), directory: tempfile::tempdir().expect("a directory") };
+        for name in names {
+            let namespace = lab.name(name);
+            ip(&["netns", "add", &namespace]);
+            lab.namespaces.push(namespace);
+            lab.ip(name, &["link", "set", "lo", "up"]);
+        }
+        Some(lab)
+    }
+
+    pub fn name(&self, namespace: &str) -> String {
+        format!("{}-{namespace}", self.prefix)
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.directory.path().join(file)
+    }
+
+    /// Joins two namespaces by a veth pair, both ends up, each with an address if one is given.
+    pub fn cable(&self, a: (&str, &str, &str), b: (&str, &str, &str)) {
+        let (na, nb) = (self.name(a.0), self.name(b.0));
+        ip(&["link", "add", a.1, "netns", &na, "type", "veth", "peer", "name", b.1, "netns", &nb]);
+        for (namespace, device, address) in [a, b] {
+            self.ip(namespace, &["link", "set", device, "addrgenmode", "none"]);
+            if !address.is_empty() {
+                self.ip(namespace, &["address", "add", address, "dev", device, "nodad"]);
+            }
+            self.ip(namespace, &["link", "set", device, "up"]);
+        }
+    }
+
+    /// `ip -n NAMESPACE ARGS`; gives its output.
+    pub fn ip(&self, namespace: &str, args: &[&str]) -> String {
+        ip(&[&["-n", &self.name(namespace)], args].concat())
+    }
+
+    /// Runs `job` on a thread inside a namespace.
+    pub fn inside<R: Send + 'static>(
+        &self,
+        namespace: &str,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let path = format!("/run/netns/{}", self.name(namespace));
+        std::thread::spawn(move || {
+            let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).expect("namespace");
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
+            job()
+        })
+    }
+
+    /// Runs `job` inside a namespace and waits for it.
+    pub fn run<R: Send + 'static>(&self, namespace: &str, job: impl FnOnce() -> R + Send + 'static) -> R {
+        self.inside(namespace, job).join().expect("the job ended well")
+    }
+
+    /// A UDP socket in a namespace.
+    pub fn udp(&self, namespace: &str, local: &str) -> UdpSocket {
+        let local: SocketAddr = local.parse().expect("an address");
+        self.run(namespace, move || {
+            let socket = UdpSocket::bind(local).unwrap_or_else(|e| panic!("{local}: {e}"));
+            socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+            socket
+        })
+    }
+
+    /// `fairspan ARGS` in a namespace, to its end.
+    pub fn fairspan(&self, namespace: &str, args: &[&str]) -> Output {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(args);
+        command.stdin(Stdio::null()).output().expect("`ip netns exec`")
+    }
+
+    /// Writes a configuration; gives its path. `SOCKET` in it becomes the control socket's path.
+    pub fn config(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(&format!("{name}.toml"));
+        std::fs::write(&path, text.replace("SOCKET", &self.path(&format!("{name}.sock")).display().to_string()))
+            .expect("written");
+        path
+    }
+
+    /// Starts a daemon, and does not wait for it.
+    pub fn start(&self, namespace: &str, name: &str, config: &str) -> Daemon {
+        let config = self.config(name, config);
+        let log = self.path(&format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log).expect("the log");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan"), "up"]).arg(config);
+        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
+        let child = command.spawn().expect("`ip netns exec`");
+        Daemon { name: name.into(), child, log, socket: self.path(&format!("{name}.sock")) }
+    }
+
+    /// Starts a daemon and waits until it answers.
+    pub fn daemon(&self, namespace: &str, name: &str, config: &str) -> Daemon {
+        let mut daemon = self.start(namespace, name, config);
+        let end = Instant::now() + PATIENCE;
+        while daemon.try_status().is_none() {
+            assert!(daemon.child.try_wait().expect("a status").is_none(), "{name} ended: {}", daemon.log());
+            assert!(Instant::now() < end, "{name} does not answer: {}", daemon.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon
+    }
+
+    /// Sends `megabytes` over one TCP connection and compares every byte.
+    pub fn transfer(&self, from: &str, to: &str, target: &str, megabytes: usize) {
+        let target: SocketAddr = target.parse().expect("an address");
+        let listener = self.run(to, move || TcpListener::bind(target).expect("the far end's address"));
+        let sender = self.inside(from, move || {
+            let mut stream = TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
+            stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+            for n in 0..megabytes as u64 {
+                stream.write_all(&pattern(n)).expect("written");
+            }
+            stream.shutdown(std::net::Shutdown::Write).expect("ended");
+            let mut rest = Vec::new();
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.read_to_end(&mut rest).expect("the far end closes");
+        });
+        let (mut stream, _) = listener.accept().expect("accepted");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut piece = vec![0; 1_000_000];
+        for n in 0..megabytes as u64 {
+            stream.read_exact(&mut piece).expect("read");
+            assert!(piece == pattern(n), "megabyte {n} is another");
+        }
+        assert_eq!(stream.read(&mut piece).expect("the end"), 0);
+        drop(stream);
+        sender.join().expect("sent");
+    }
+
+    /// Answers every UDP datagram at `local` until the test ends.
+    pub fn echo(&self, namespace: &str, local: &str) {
+        let socket = self.udp(namespace, local);
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..len], from);
+            }
+        });
+    }
+
+    /// How long it takes until a datagram to `target` (an [`echo`](Self::echo)) comes back, at most `limit`.
+    pub fn until_answered(&self, namespace: &str, local: &str, target: &str, limit: Duration) -> Option<Duration> {
+        let socket = self.udp(namespace, local);
+        socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+        let begin = Instant::now();
+        let mut buffer = [0; 64];
+        while begin.elapsed() < limit {
+            let _ = socket.send_to(b"are you there?", target);
+            if socket.recv_from(&mut buffer).is_ok() {
+                return Some(begin.elapsed());
+            }
+        }
+        None
+    }
+
+    /// Everything of a daemon's that a namespace could be left with: interfaces, routes, rules.
+    pub fn traces(&self, namespace: &str) -> String {
+        let mut traces = String::new();
+        for args in [
+            &["-brief", "link"][..],
+            &["route", "show", "table", "all"],
+            &["-6", "route", "show", "table", "all"],
+            &["rule"],
+            &["-6", "rule"],
+        ] {
+            // Carrier and neighbour states come and go by themselves.
+            let text = self.ip(namespace, args);
+            for line in text.lines().filter(|line| !line.contains("fe80") && !line.contains("ff00::/8")) {
+                traces.push_str(line.split(" <").next().unwrap_or(line));
+                traces.push('\n');
+            }
+        }
+        traces
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for namespace in &self.namespaces {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).status();
+        }
+    }
+}
+
+/// A megabyte that no other has.
+fn pattern(n: u64) -> Vec<u8> {
+    let mut rng = fairspan_core::rng::Rng::new(n + 1);
+    let mut bytes = Vec::with_capacity(1_000_000);
+    while bytes.len() < 1_000_000 {
+        bytes.extend(rng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(1_000_000);
+    bytes
+}
+
+fn ip(args: &[&str]) -> String {
+    let output = Command::new("ip").args(args).output().expect("the `ip` command (package iproute2)");
+    assert!(output.status.success(), "ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A running daemon; dropped, it is killed.
+pub struct Daemon {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    pub socket: PathBuf,
+}
+
+impl Daemon {
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn try_status(&self) -> Option<Value> {
+        let output = Command::new(env!("CARGO_BIN_EXE_fairspan"))
+            .args(["status", "--json", "--socket"])
+            .arg(&self.socket)
+            .output()
+            .expect("`fairspan status`");
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("one JSON document"))
+    }
+
+    /// Its status.
+    pub fn status(&self) -> Value {
+        self.try_status().unwrap_or_else(|| panic!("{} does not answer: {}", self.name, self.log()))
+    }
+
+    /// One of the daemon's own counters.
+    pub fn counter(&self, name: &str) -> u64 {
+        let status = self.status();
+        status["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name} in {status}"))
+    }
+
+    /// One of the first peer's counters.
+    pub fn peer_counter(&self, name: &str) -> u64 {
+        let status = self.status();
+        status["peers"][0]["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name} in {status}"))
+    }
+
+    /// Channels of all peers that are up.
+    pub fn channels_up(&self) -> usize {
+        channels(&self.status()).filter(|channel| channel["state"] == "up").count()
+    }
+
+    /// The state of a channel by name.
+    pub fn state(&self, channel: &str) -> String {
+        let status = self.status();
+        let found = channels(&status).find(|c| c["name"] == channel);
+        found.map_or_else(String::new, |c| c["state"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Waits until `holds`; gives how long that took.
+    pub fn wait(&self, what: &str, mut holds: impl FnMut(&Daemon) -> bool) -> Duration {
+        let begin = Instant::now();
+        while !holds(self) {
+            let status = self.try_status().unwrap_or_default();
+            assert!(begin.elapsed() < PATIENCE, "{}: {what}: in vain\n{status}\n{}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        begin.elapsed()
+    }
+
+    pub fn wait_up(&self, channels: usize) {
+        self.wait(&format!("{channels} channels up"), |d| d.channels_up() == channels);
+    }
+
+    pub fn wait_log(&self, words: &str) {
+        self.wait(&format!("`{words}` in the log"), |d| d.log().contains(words));
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
+        kill_process(pid, signal).expect("signalled");
+    }
+
+    /// Waits for its end, at most ten seconds.
+    pub fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a status") {
+                return status;
+            }
+            assert!(Instant::now() < end, "{} does not end: {}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it with SIGTERM; it must end in order.
+    pub fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.ended().code(), Some(0), "{}", self.log());
+        assert!(!self.socket.exists(), "the control socket is gone");
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.ended();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {}\n{}", self.name, self.log());
+        }
+    }
+}
+
+fn channels(status: &Value) -> impl Iterator<Item = &Value> {
+    status["peers"].as_array().into_iter().flatten().flat_map(|p| p["channels"].as_array().into_iter().flatten())
+}
+
+/// A key and its public half, as text.
+pub fn keys() -> (String, String) {
+    let key = PrivateKey::generate(&mut OsEntropy::new());
+    (key.to_base64().to_string(), key.public_key().to_string())
+}
+
+/// `[interface]` of a daemon whose control socket is in the lab's directory.
+pub fn interface(name: &str, address: &str, key: &str, more: &str) -> String {
+    let key = if key.is_empty() { String::new() } else { format!("private_key = \"{key}\"\n") };
+    format!("[interface]\nname = \"{name}\"\naddress = {address}\ncontrol_socket = \"SOCKET\"\n{key}{more}\n")
+}
+
+/// A `[[peer]]` without channels.
+pub fn peer(name: &str, public: &str, allowed: &str, more: &str) -> String {
+    let public = if public.is_empty() { String::new() } else { format!("public_key = \"{public}\"\n") };
+    format!("[[peer]]\nname = \"{name}\"\n{public}allowed_ips = {allowed}\n{more}\n")
+}
+
+/// A `[[peer.channel]]` over UDP.
+pub fn udp(name: &str, device: &str, endpoint: &str) -> String {
+    format!("[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{device}\"\nendpoint = \"{endpoint}\"\n")
+}
+
+/// A `[[peer.channel]]` over Ethernet.
+pub fn ethernet(name: &str, device: &str, more: &str) -> String {
+    format!("[[peer.channel]]\nname = \"{name}\"\nkind = \"ethernet\"\ndevice = \"{device}\"\n{more}\n")
+}
+
+/// A site with two UDP channels and the hub that it calls, in namespaces `site` and `hub`, joined by `eth0` and `eth1`.
+pub struct Pair {
+    pub lab: Lab,
+    pub site_key: (String, String),
+    pub hub_key: (String, String),
+}
+
+impl Pair {
+    pub fn new() -> Option<Pair> {
+        let lab = Lab::new(&["site", "hub"])?;
+        lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
+        lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
+        Some(Pair { lab, site_key: keys(), hub_key: keys() })
+    }
+
+    pub fn site_config(&self, interface_more: &str, peer_more: &str) -> String {
+        interface("fs0", "[\"10.77.0.2/24\", \"fd77::2/64\"]", &self.site_key.0, interface_more)
+            + &peer("hub", &self.hub_key.1, "[\"10.77.0.1/32\", \"fd77::1/128\"]", peer_more)
+            + &udp("one", "eth0", "192.168.1.1:51900")
+            + &udp("two", "eth1", "192.168.2.1:51900")
+    }
+
+    pub fn hub_config(&self, interface_more: &str, peer_more: &str) -> String {
+        let more = format!("listen_port = 51900\n{interface_more}");
+        interface("fs0", "[\"10.77.0.1/24\", \"fd77::1/64\"]", &self.hub_key.0, &more)
+            + &peer("site", &self.site_key.1, "[\"10.77.0.2/32\", \"fd77::2/128\"]", peer_more)
+    }
+
+    /// Both daemons, with both channels up.
+    pub fn start(&self) -> (Daemon, Daemon) {
+        let hub = self.lab.daemon("hub", "hub", &self.hub_config("", ""));
+        let site = self.lab.daemon("site", "site", &self.site_config("", ""));
+        site.wait_up(2);
+        hub.wait_up(2);
+        (site, hub)
+    }
+}
+
+/// The address behind an IP, for tests that compare text.
+pub fn ip_of(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
