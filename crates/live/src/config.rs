@@ -87,7 +87,7 @@ pub struct Peer {
     pub reorder_deadline: Option<Span>,
     /// `equalize`: delays of the channels that differ by up to this are made equal at arrival; default 350 ms.
     pub equalize: Option<Span>,
-    /// `reorder_memory`: most bytes that wait; default 48 MB.
+    /// `reorder_memory`: most bytes that wait; default 56 MB.
     pub reorder_memory: Option<Bytes>,
     /// `queue_limit`: longest that a packet from the host waits for its turn; default 100 ms.
     pub queue_limit: Option<Span>,
