@@ -42,6 +42,10 @@ const SMALLEST_RING: usize = 64;
 /// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
 const LOOK_BACK: u32 = 256;
 
+fn ring_bytes(ring: &[u32]) -> usize {
+    size_of_val(ring)
+}
+
 #[derive(Debug)]
 struct Bucket {
     /// The number that is delivered next.
@@ -84,8 +88,8 @@ pub(super) struct Ordered<P> {
     deadline: Span,
     limit: usize,
     used: usize,
-    /// Of that, rings.
-    rings: usize,
+    /// Of that, rings of buckets that hold nothing.
+    idle: usize,
     buckets: Vec<Bucket>,
     /// What `known` is in a bucket that comes into being.
     from_start: bool,
@@ -113,7 +117,7 @@ impl<P: Packet> Ordered<P> {
             deadline,
             limit,
             used: 0,
-            rings: 0,
+            idle: 0,
             buckets: Vec::new(),
             from_start: false,
             slots: Vec::new(),
@@ -371,6 +375,9 @@ impl<P: Packet> Ordered<P> {
         let b = &mut self.buckets[bucket as usize];
         let mask = b.ring.len() - 1;
         b.ring[number as usize & mask] = slot;
+        if b.count == 0 {
+            self.idle -= ring_bytes(&b.ring);
+        }
         let becomes_first = b.count == 0 || (number.wrapping_sub(b.first) as i32) < 0;
         b.count += 1;
         if becomes_first {
@@ -400,7 +407,9 @@ impl<P: Packet> Ordered<P> {
         let old = core::mem::replace(&mut b.ring, vec![NIL; length]);
         let growth = (length - old.len()) * size_of::<u32>();
         self.used += growth;
-        self.rings += growth;
+        if b.count == 0 {
+            self.idle += growth;
+        }
         for slot in old {
             if let Some(held) = self.slots.get(slot as usize) {
                 b.ring[held.number as usize & (length - 1)] = slot;
@@ -410,15 +419,16 @@ impl<P: Packet> Ordered<P> {
 
     /// Frees the rings of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
     fn release_rings(&mut self, keep: u32) -> bool {
-        // Not worth the walk while they are a small part.
-        if self.rings < self.limit / 8 {
+        // Worth the walk over all buckets only when it frees a good part of the bound, or of what it passes.
+        if self.idle < (self.limit / 8).max(self.buckets.len()) {
             return false;
         }
         let before = self.used;
         for (n, b) in self.buckets.iter_mut().enumerate() {
             if b.count == 0 && n as u32 != keep {
-                self.used -= b.ring.len() * size_of::<u32>();
-                self.rings -= b.ring.len() * size_of::<u32>();
+                let bytes = ring_bytes(&b.ring);
+                self.used -= bytes;
+                self.idle -= bytes;
                 b.ring = Vec::new();
             }
         }
@@ -439,13 +449,14 @@ impl<P: Packet> Ordered<P> {
         if missing as i32 <= 0 {
             return;
         }
-        // What is held lies within one ring's length of the old `next`.
-        let mut number = b.next;
-        let mut rest = missing.min(b.ring.len() as u32);
-        while rest > 0 && self.buckets[bucket as usize].count > 0 {
-            missing -= u32::from(self.take(bucket, number));
-            number = number.wrapping_add(1);
-            rest -= 1;
+        // What is held lies from `first` on, and within one ring's length of the old `next`.
+        if b.count > 0 {
+            let mut number = b.first;
+            let end = next.wrapping_sub(b.next).min(b.ring.len() as u32).wrapping_add(b.next);
+            while (end.wrapping_sub(number) as i32) > 0 && self.buckets[bucket as usize].count > 0 {
+                missing -= u32::from(self.take(bucket, number));
+                number = number.wrapping_add(1);
+            }
         }
         match why {
             Why::Passed => stats.gaps_passed += 1,
@@ -499,6 +510,9 @@ impl<P: Packet> Ordered<P> {
             return false;
         }
         b.count -= 1;
+        if b.count == 0 {
+            self.idle += ring_bytes(&b.ring);
+        }
         let held = &mut self.slots[slot as usize];
         let (older, newer) = (held.older, held.newer);
         self.used -= held.cost;
@@ -582,7 +596,7 @@ mod tests {
         for n in 0..packets {
             assert_eq!(ordered.pop().map(|p| p.0), Some(n));
         }
-        assert_eq!((stats.packets_missing, stats.late, ordered.used()), (0, 0, ordered.rings));
+        assert_eq!((stats.packets_missing, stats.late, ordered.used()), (0, 0, ordered.idle));
     }
 
     #[test]
