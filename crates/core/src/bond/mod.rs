@@ -42,6 +42,7 @@ mod pacing;
 mod pmtu;
 mod queue;
 mod receive;
+mod ring;
 mod share;
 mod striped;
 mod timers;

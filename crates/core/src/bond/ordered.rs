@@ -24,27 +24,19 @@
 //! bucket, strictly ahead of `next`; `used` is at most `limit` between calls.
 
 use super::event::Stats;
+use super::ring::{NIL, Ring};
 use super::waiting::Waiting;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// No slot.
-const NIL: u32 = u32::MAX;
 /// What the slot of a held packet is taken to cost: the vector of slots may have doubled just now, hence twice its
 /// size. The same for every type of packet, so that a recording replays.
 const SLOT_COST: usize = 192;
-/// The first ring of a bucket.
-const SMALLEST_RING: usize = 64;
 /// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
 const LOOK_BACK: u32 = 256;
-
-fn ring_bytes(ring: &[u32]) -> usize {
-    size_of_val(ring)
-}
 
 #[derive(Debug)]
 struct Bucket {
@@ -56,8 +48,8 @@ struct Bucket {
     count: u32,
     /// False until a packet shows where a peer that ran before us is.
     known: bool,
-    /// Slots of held packets at `number % ring.len()`; empty or a power of two long.
-    ring: Vec<u32>,
+    /// Slots of held packets.
+    ring: Ring,
 }
 
 #[derive(Debug)]
@@ -137,7 +129,7 @@ impl<P: Packet> Ordered<P> {
 
     fn extend(&mut self, buckets: usize) {
         let known = self.from_start;
-        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Vec::new() });
+        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Ring::EMPTY });
         self.waiting.extend(buckets);
     }
 
@@ -310,13 +302,10 @@ impl<P: Packet> Ordered<P> {
             self.drain(bucket);
             return;
         }
-        let ring = &self.buckets[bucket as usize].ring;
-        if !ring.is_empty() && number.wrapping_sub(self.buckets[bucket as usize].next) < ring.len() as u32 {
-            let slot = ring[number as usize & (ring.len() - 1)];
-            if slot != NIL {
-                stats.duplicates += 1;
-                return;
-            }
+        let b = &self.buckets[bucket as usize];
+        if (number.wrapping_sub(b.next) as usize) < b.ring.len() && b.ring.slot(number).is_some() {
+            stats.duplicates += 1;
+            return;
         }
         const { assert!(2 * size_of::<Held<P>>() <= SLOT_COST, "the packet type is too large: box it") };
         let cost = packet.footprint() + SLOT_COST;
@@ -340,10 +329,10 @@ impl<P: Packet> Ordered<P> {
                 }
                 return;
             }
-            let wanted = (ahead as usize + 1).next_power_of_two().max(SMALLEST_RING);
-            let growth = wanted.saturating_sub(b.ring.len()) * size_of::<u32>();
+            let wanted = Ring::length_for(ahead);
+            let growth = Ring::bytes_of(wanted).saturating_sub(b.ring.bytes());
             // While it grows, the old ring is still there.
-            let passing = if growth > 0 { b.ring.len() * size_of::<u32>() } else { 0 };
+            let passing = if growth > 0 { b.ring.bytes() } else { 0 };
             if self.used + cost + growth + passing <= self.limit {
                 if growth > 0 {
                     self.grow(bucket, wanted);
@@ -373,10 +362,9 @@ impl<P: Packet> Ordered<P> {
         self.used += cost;
         stats.held_packets += 1;
         let b = &mut self.buckets[bucket as usize];
-        let mask = b.ring.len() - 1;
-        b.ring[number as usize & mask] = slot;
+        b.ring.put(number, slot);
         if b.count == 0 {
-            self.idle -= ring_bytes(&b.ring);
+            self.idle -= b.ring.bytes();
         }
         let becomes_first = b.count == 0 || (number.wrapping_sub(b.first) as i32) < 0;
         b.count += 1;
@@ -404,16 +392,14 @@ impl<P: Packet> Ordered<P> {
     /// Gives `bucket` a ring of `length` slots, a power of two above the old length.
     fn grow(&mut self, bucket: u32, length: usize) {
         let b = &mut self.buckets[bucket as usize];
-        let old = core::mem::replace(&mut b.ring, vec![NIL; length]);
-        let growth = (length - old.len()) * size_of::<u32>();
+        let old = core::mem::replace(&mut b.ring, Ring::new(length));
+        let growth = b.ring.bytes() - old.bytes();
         self.used += growth;
         if b.count == 0 {
             self.idle += growth;
         }
-        for slot in old {
-            if let Some(held) = self.slots.get(slot as usize) {
-                b.ring[held.number as usize & (length - 1)] = slot;
-            }
+        for slot in old.slots() {
+            b.ring.put(self.slots[slot as usize].number, slot);
         }
     }
 
@@ -426,10 +412,10 @@ impl<P: Packet> Ordered<P> {
         let before = self.used;
         for (n, b) in self.buckets.iter_mut().enumerate() {
             if b.count == 0 && n as u32 != keep {
-                let bytes = ring_bytes(&b.ring);
+                let bytes = b.ring.bytes();
                 self.used -= bytes;
                 self.idle -= bytes;
-                b.ring = Vec::new();
+                b.ring = Ring::EMPTY;
             }
         }
         self.used < before
@@ -449,14 +435,14 @@ impl<P: Packet> Ordered<P> {
         if missing as i32 <= 0 {
             return;
         }
-        // What is held lies from `first` on, and within one ring's length of the old `next`.
-        if b.count > 0 {
-            let mut number = b.first;
-            let end = next.wrapping_sub(b.next).min(b.ring.len() as u32).wrapping_add(b.next);
-            while (end.wrapping_sub(number) as i32) > 0 && self.buckets[bucket as usize].count > 0 {
-                missing -= u32::from(self.take(bucket, number));
-                number = number.wrapping_add(1);
+        // What is held lies from `first` on.
+        let mut number = b.first;
+        while self.buckets[bucket as usize].count > 0 {
+            number = self.buckets[bucket as usize].ring.next(number).unwrap_or(next);
+            if (next.wrapping_sub(number) as i32) <= 0 {
+                break;
             }
+            missing -= u32::from(self.take(bucket, number));
         }
         match why {
             Why::Passed => stats.gaps_passed += 1,
@@ -486,17 +472,10 @@ impl<P: Packet> Ordered<P> {
             }
             return;
         }
-        let mask = b.ring.len() as u32 - 1;
-        let mut first = b.first;
-        if (first.wrapping_sub(b.next) as i32) < 0 {
-            first = b.next;
-        }
-        // Ends: count > 0, and whatever is held is within the ring.
-        let mut slot = b.ring[(first & mask) as usize];
-        while slot == NIL {
-            first = first.wrapping_add(1);
-            slot = b.ring[(first & mask) as usize];
-        }
+        // What was first may have been delivered; what is held lies from there on.
+        let from = if (b.first.wrapping_sub(b.next) as i32) < 0 { b.next } else { b.first };
+        let Some(first) = b.ring.next(from) else { return };
+        let Some(slot) = b.ring.slot(first) else { return };
         b.first = first;
         self.waiting.set(bucket, self.slots[slot as usize].bond);
     }
@@ -504,14 +483,10 @@ impl<P: Packet> Ordered<P> {
     /// Delivers the held packet `number` of `bucket`, if there is one.
     fn take(&mut self, bucket: u32, number: u32) -> bool {
         let b = &mut self.buckets[bucket as usize];
-        let mask = b.ring.len() - 1;
-        let slot = core::mem::replace(&mut b.ring[number as usize & mask], NIL);
-        if slot == NIL {
-            return false;
-        }
+        let Some(slot) = b.ring.take(number) else { return false };
         b.count -= 1;
         if b.count == 0 {
-            self.idle += ring_bytes(&b.ring);
+            self.idle += b.ring.bytes();
         }
         let held = &mut self.slots[slot as usize];
         let (older, newer) = (held.older, held.newer);
@@ -536,7 +511,7 @@ impl<P: Packet> Ordered<P> {
     fn last_held(&self, bucket: u32) -> u32 {
         let b = &self.buckets[bucket as usize];
         let length = b.ring.len() as u32;
-        let held = |n: &u32| b.ring[*n as usize & (length as usize - 1)] != NIL;
+        let held = |n: &u32| b.ring.slot(*n).is_some();
         (0..length).rev().map(|n| b.next.wrapping_add(n)).find(held).unwrap_or(b.next)
     }
 }
