@@ -2,17 +2,29 @@
 
 use super::channel::{bit, each};
 use super::equalize::Arrival;
+use super::pacing::Pacer;
 use super::window::Verdict;
 use super::{Bond, Codepoint, Event, Mode, Reason};
 use crate::ip::{Header, ecn, mss};
 use crate::packet::Packet;
-use crate::units::{ChannelId, Span, Time};
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe, is_after};
 
 /// How long frames from before the peer's restart are told from those of yet another restart.
 const STALE_FOR: Span = Span::from_secs(10);
+/// How many restarts and changes of what it hears a peer may make in a second, and at once.
+const UPSETS_PER_SECOND: u64 = 50;
+const UPSETS_AT_ONCE: u64 = 100;
+/// What the pacer counts for each.
+const UPSET: usize = 1000;
 /// A peer whose first packet seen is numbered below this is taken to be at its start.
 const AT_START: u32 = 4096;
+
+/// Bounds what a peer may upset.
+pub(super) fn upsets() -> Pacer {
+    let rate = Rate::from_bits_per_sec(UPSETS_PER_SECOND * UPSET as u64 * 8);
+    Pacer::new(rate, Bytes::new((UPSETS_AT_ONCE - 1) * UPSET as u64))
+}
 
 /// What is known of the peer.
 #[derive(Clone, Copy, Debug)]
@@ -313,7 +325,7 @@ impl<P: Packet> Bond<P> {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
             }
-            if heartbeat.deaf != self.peer.deaf {
+            if heartbeat.deaf != self.peer.deaf && self.may_upset(now) {
                 self.peer.deaf = heartbeat.deaf;
                 self.refresh(now, Reason::PeerNotice);
             }
@@ -335,14 +347,30 @@ impl<P: Packet> Bond<P> {
         if self.peer.before.is_some_and(|(_, before, until)| before == Some(epoch) && now < until) {
             return false;
         }
+        if !self.may_upset(now) {
+            return false;
+        }
         self.adopt(now, tag, Some(epoch), heartbeat.high);
         true
+    }
+
+    /// Whether the peer may make us start over now: a restart, or another word on what it hears, costs us far more than
+    /// the frame costs it, so only so many are heeded. What is not comes again with the next heartbeat.
+    fn may_upset(&mut self, now: Time) -> bool {
+        let may = self.upsets.ready_at() <= now;
+        if may {
+            self.upsets.on_sent(now, UPSET);
+        }
+        may
     }
 
     /// A data frame with another tag than the peer's present epoch: whether it is to be taken.
     #[cold]
     fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
         if self.peer.before.is_some_and(|(before, _, until)| before == tag && now < until) {
+            return false;
+        }
+        if !self.may_upset(now) {
             return false;
         }
         self.adopt(now, tag, None, bond.unwrap_or(0));
