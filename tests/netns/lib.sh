@@ -60,6 +60,15 @@ eventually() {
         sleep 0.2
     done
 }
+# Every key and counter that the daemon on HOST tells of stands in docs/status.md.
+documented() {
+    on "$1" "$fairspan" status fs0 --json >"$work/status.json" || wrong "no status on $1"
+    keys=$(grep -o '"[a-z0-9_]*":' "$work/status.json" | tr -d '":' | sort -u)
+    [ "$(echo "$keys" | wc -l)" -gt 50 ] || wrong "few keys: $keys"
+    for key in $keys; do
+        grep -q "\`$key\(\[\]\)\?\`" docs/status.md || wrong "docs/status.md does not say what $key is"
+    done
+}
 clean_up() {
     status=$?
     trap - EXIT INT TERM

@@ -49,6 +49,8 @@ up() { on site fairspan status fs0 --json | grep -o '"state":"up"' | wc -l; }
 both_up() { [ "$(up)" = 2 ]; }
 eventually both_up || wrong "not both channels came up: $(on site fairspan status fs0 --json)"
 on site ping -q -c 3 -i 0.2 fd77::1 >/dev/null || wrong 'no IPv6 through the bond'
+documented site
+documented hub
 
 # One link fails: the other carries on; SIGTERM leaves nothing.
 ip -n "fs-$$-site" link set eth1 down

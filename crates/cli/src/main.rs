@@ -33,6 +33,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // What runs long and serves others, or cleans up after itself, is not to be ended by a reader that goes away.
+    if !matches!(args.command, Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Bench(_)) {
+        fairspan_live::default_sigpipe();
+    }
     let outcome = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Up(args) => cmd::up::run(&args),

@@ -85,7 +85,9 @@ pub struct Peer {
     pub scheduler: Scheduler,
     /// `reorder_deadline`: longest that a packet waits for an earlier one; default 500 ms.
     pub reorder_deadline: Option<Span>,
-    /// `reorder_memory`: most bytes that wait; default 48 MB.
+    /// `equalize`: delays of the channels that differ by up to this are made equal at arrival; default 350 ms.
+    pub equalize: Option<Span>,
+    /// `reorder_memory`: most bytes that wait; default 56 MB.
     pub reorder_memory: Option<Bytes>,
     /// `queue_limit`: longest that a packet from the host waits for its turn; default 100 ms.
     pub queue_limit: Option<Span>,
@@ -223,6 +225,7 @@ struct RawPeer {
     mode: Option<Spanned<String>>,
     scheduler: Option<Spanned<String>>,
     reorder_deadline: Option<Spanned<String>>,
+    equalize: Option<Spanned<String>>,
     reorder_memory: Option<Spanned<String>>,
     queue_limit: Option<Spanned<String>>,
     dead_after: Option<Spanned<String>>,
@@ -533,6 +536,7 @@ impl Reader<'_> {
             mode,
             scheduler,
             reorder_deadline: self.quantity(raw.reorder_deadline.as_ref(), "peer.reorder_deadline", parse_span)?,
+            equalize: self.quantity(raw.equalize.as_ref(), "peer.equalize", parse_span)?,
             reorder_memory: self.quantity(raw.reorder_memory.as_ref(), "peer.reorder_memory", parse_bytes)?,
             queue_limit: self.quantity(raw.queue_limit.as_ref(), "peer.queue_limit", parse_span)?,
             dead_after: self.quantity(raw.dead_after.as_ref(), "peer.dead_after", parse_span)?,

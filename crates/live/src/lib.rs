@@ -17,4 +17,4 @@ pub mod status;
 mod sys;
 pub mod tun;
 
-pub use sys::enter_new_network_namespace;
+pub use sys::{default_sigpipe, enter_new_network_namespace};

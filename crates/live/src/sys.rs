@@ -81,6 +81,13 @@ pub fn enter_new_network_namespace() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
 }
 
+/// Lets a write to a closed pipe end the process quietly, as every Unix tool does (`fairspan status | head`). Not for
+/// daemons: a client that hangs up must not end them.
+pub fn default_sigpipe() {
+    // SAFETY: SIG_DFL is a valid disposition for SIGPIPE, and no handler of ours is installed for it.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -33,6 +33,9 @@ pub(super) struct Channel {
     pub(super) high: u32,
     /// When data last went.
     pub(super) data: Option<Time>,
+    /// Since when a first answer to an echo request is asked for; `None` once there was one.
+    pub(super) unanswered: Option<Time>,
+    /// The token of the echo requests that are not answered yet, and when the first of them went.
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
@@ -54,6 +57,7 @@ impl Channel {
             heartbeat: now,
             high: 0,
             data: None,
+            unanswered: Some(now),
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),
@@ -126,6 +130,15 @@ impl Channel {
     }
 }
 
+impl Channel {
+    /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
+    pub(super) fn ask_echo(&mut self, now: Time) {
+        self.unanswered = Some(now);
+        self.next_echo = now;
+        self.echo = None;
+    }
+}
+
 /// The set with only `channel` in it.
 #[inline]
 pub(super) const fn bit(channel: ChannelId) -> u64 {
@@ -133,7 +146,7 @@ pub(super) const fn bit(channel: ChannelId) -> u64 {
 }
 
 /// The channels of a set, lowest first.
-pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> {
+pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> + Clone {
     core::iter::from_fn(move || {
         let n = set.trailing_zeros();
         set &= set.checked_sub(1)?;

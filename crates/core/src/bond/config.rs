@@ -134,6 +134,11 @@ pub struct Config {
     /// oldest gap is given up. Default 56 MB: 1 Gbit/s for 300 ms in slots of 2 KiB.
     pub hold_bytes: usize,
 
+    /// Differences of the channels' one-way delays up to this are compensated in mode `ordered`: what arrives sooner
+    /// waits until the slowest such channel would have brought it, so that the bond has one delay. A channel that is
+    /// slower than the fastest by more is not waited for. Zero switches it off. Default 350 ms.
+    pub equalize: Span,
+
     /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one;
     /// what arrives later is dropped. Default 100 ms.
     pub queue_time: Span,
@@ -185,6 +190,7 @@ impl Default for Config {
             channels: Vec::new(),
             buckets: 1024,
             deadline: Span::from_millis(500),
+            equalize: Span::from_millis(350),
             hold_bytes: 56_000_000,
             queue_time: Span::from_millis(100),
             queue_bytes: 7_000_000,
@@ -264,14 +270,15 @@ pub enum ConfigError {
 
 impl Config {
     /// All spans, in a fixed order: for recordings.
-    pub(crate) fn spans(&self) -> [Span; 10] {
+    pub(crate) fn spans(&self) -> [Span; 11] {
         let mut copy = self.clone();
         copy.spans_mut().map(|span| *span)
     }
 
-    pub(crate) fn spans_mut(&mut self) -> [&mut Span; 10] {
+    pub(crate) fn spans_mut(&mut self) -> [&mut Span; 11] {
         [
             &mut self.deadline,
+            &mut self.equalize,
             &mut self.queue_time,
             &mut self.idle_marker,
             &mut self.active_for,
@@ -337,6 +344,7 @@ impl Config {
         range("copies", self.copies as u64, 0, ChannelId::LIMIT as u64)?;
         for (setting, span, least, most) in [
             ("deadline", self.deadline, Span::from_millis(1), Span::from_secs(60)),
+            ("equalize", self.equalize, Span::ZERO, Span::from_secs(1)),
             ("queue_time", self.queue_time, Span::from_millis(1), Span::from_secs(10)),
             ("idle_marker", self.idle_marker, Span::ZERO, Span::from_secs(1)),
             ("active_for", self.active_for, Span::from_millis(10), Span::from_secs(3600)),

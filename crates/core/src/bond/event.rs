@@ -88,6 +88,8 @@ pub enum Event {
 pub enum TimerName {
     /// The selected channel may send again.
     Pacing,
+    /// An arrival's delay is made up for.
+    Equalize,
     /// A packet waited behind a gap long enough.
     Deadline,
     /// A marker or heartbeat is due.

@@ -51,8 +51,9 @@ impl<P: Packet> Bond<P> {
             Link::Up if !was_up => {
                 (c.silent, c.stalled, c.unheard, c.blocked) = (false, false, false, None);
                 c.heard = now;
-                c.next_echo = now;
-                c.echo = None;
+                c.ask_echo(now);
+                self.equalizer.forget(channel);
+                let c = &mut self.channels[channel.index()];
                 c.pmtu = Pmtu::new(now, c.config.mtu);
                 // The peer may not have it yet: what it says of this channel counts from its next heartbeat on.
                 self.peer.deaf &= !bit(channel);
@@ -176,8 +177,10 @@ impl<P: Packet> Bond<P> {
             let c = &self.channels[c.index()];
             c.is_up() && !c.silent
         });
-        let set = bringing.fold(0, |set, c| set | bit(c));
-        self.ordered.wait_for(set, &mut self.stats);
+        self.bringing = bringing.fold(0, |set, c| set | bit(c));
+        // What a channel brought before it was left is still to come out of its delay line.
+        self.ordered.wait_for(self.bringing | self.equalizer.busy(), &mut self.stats);
+        self.refresh_delays();
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.

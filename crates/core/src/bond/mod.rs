@@ -33,6 +33,7 @@
 
 mod channel;
 mod config;
+mod equalize;
 mod event;
 mod host;
 mod links;
@@ -41,6 +42,7 @@ mod pacing;
 mod pmtu;
 mod queue;
 mod receive;
+mod ring;
 mod share;
 mod striped;
 mod timers;
@@ -60,6 +62,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
+use equalize::Equalizer;
 use ordered::Ordered;
 use queue::HostQueue;
 use receive::Peer;
@@ -136,6 +139,11 @@ pub struct Bond<P> {
 
     // From the channels.
     peer: Peer,
+    /// What the peer may upset.
+    upsets: pacing::Pacer,
+    /// The channels that bring data: those that a gap waits for.
+    bringing: u64,
+    equalizer: Equalizer<P>,
     ordered: Ordered<P>,
     window: Window,
     striped: Option<Striped<P>>,
@@ -185,6 +193,9 @@ impl<P: Packet> Bond<P> {
             idle_marker: None,
             last_channel: ChannelId(0),
             peer: Peer::default(),
+            upsets: receive::upsets(),
+            bringing: 0,
+            equalizer: Equalizer::new(config.equalize),
             ordered: Ordered::new(config.buckets, config.hold_bytes, config.deadline),
             window: Window::new(),
             striped: None,
@@ -245,7 +256,7 @@ impl<P: Packet> Bond<P> {
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`
     /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
-        self.ordered.used() + self.queue.memory() + self.stripe_buffered()
+        self.equalizer.used() + self.ordered.used() + self.queue.memory() + self.stripe_buffered()
     }
 
     /// Whether `channel` is one of the bond's; any number may be asked for.

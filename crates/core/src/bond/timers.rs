@@ -18,6 +18,7 @@ impl<P: Packet> Bond<P> {
                 first = Some((at, name));
             }
         };
+        add(self.equalizer.timeout(), TimerName::Equalize);
         add(self.ordered.timeout(), TimerName::Deadline);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.idle_marker, TimerName::Heartbeat);
@@ -33,7 +34,7 @@ impl<P: Packet> Bond<P> {
             add(self.silent_at(channel), TimerName::Liveness);
             add(c.blocked.filter(|_| !c.stalled).map(|at| at + self.config.stall_after), TimerName::Stall);
             if c.usable {
-                add(self.active_since.map(|_| c.next_echo), TimerName::Echo);
+                add(self.wants_echo(channel).then_some(c.next_echo), TimerName::Echo);
                 add(self.config.probe_mtu.then(|| c.pmtu.timeout()), TimerName::Probe);
             }
         }
@@ -45,6 +46,7 @@ impl<P: Packet> Bond<P> {
         if self.active_since.is_some() && now.since(self.traffic) >= self.config.active_for {
             self.active_since = None;
         }
+        self.release_delayed(now);
         self.ordered.handle_timeout(now, &mut self.stats);
         self.check_channels(now);
         self.on_stripe_timeout(now);
@@ -141,14 +143,24 @@ impl<P: Packet> Bond<P> {
     }
 
     fn measure(&mut self, now: Time, channel: ChannelId) {
-        if self.active_since.is_none() || self.channels[channel.index()].next_echo > now {
+        if !self.wants_echo(channel) || self.channels[channel.index()].next_echo > now {
             return;
         }
-        let token = self.rng.next_u64() as u32;
+        let new_token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel.index()];
-        c.next_echo = now + self.config.echo_interval;
-        c.echo = Some((token, now));
+        // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
+        let (token, _) = *c.echo.get_or_insert((new_token, now));
+        // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
+        let soon = c.unanswered.is_some();
+        c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
+    }
+
+    /// Round trips are measured while traffic flows, and until the first is known for as long as a channel that is
+    /// never answered is tried fast.
+    fn wants_echo(&self, channel: ChannelId) -> bool {
+        let c = &self.channels[channel.index()];
+        self.active_since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {

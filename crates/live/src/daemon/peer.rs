@@ -367,6 +367,9 @@ fn bond_config(peer: &config::Peer) -> Config {
     if let Some(deadline) = peer.reorder_deadline {
         config.deadline = deadline;
     }
+    if let Some(equalize) = peer.equalize {
+        config.equalize = equalize;
+    }
     if let Some(memory) = peer.reorder_memory {
         config.hold_bytes = memory.as_u64() as usize;
     }

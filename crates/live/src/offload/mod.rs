@@ -1,6 +1,6 @@
 //! Segmentation in user space: 64 kB units of segments from and to the TUN, packets from and to the channels.
 //!
-//! Pure functions on bytes. [`split`] turns a unit into packets, [`Joiner`] packets into units, by the rules of
+//! Pure functions on bytes. [`split()`] turns a unit into packets, [`Joiner`] packets into units, by the rules of
 //! Linux's own GSO and GRO, so that what leaves is what the host would have sent and received itself.
 
 mod checksum;

@@ -8,7 +8,7 @@ use crate::exit::Outcome;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Measures Fairspan beside its rivals
+/// Measure Fairspan beside its rivals
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -27,7 +27,7 @@ const WIRE: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(1
 /// The interface at either end of the cable.
 const DEVICE: &str = "wire0";
 
-/// One encrypted UDP channel over one veth pair, beside wireguard-go, boringtun-cli and openvpn where installed
+/// Measure one encrypted UDP channel over one veth pair, beside wireguard-go, boringtun-cli and openvpn
 ///
 /// Measures one TCP connection (cubic) through each tunnel, the processor time per GB and the idle round trip, with the
 /// interfaces' offloads on and off; runs are interleaved, figures are medians. `make rivals` installs the rivals.

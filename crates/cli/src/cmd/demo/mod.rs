@@ -25,7 +25,7 @@ const DURATION: u32 = 5;
 /// Time for a measurement's last packets to leave the links: longer than their queues.
 const DRAIN: Duration = Duration::from_millis(400);
 
-/// Shows one TCP connection over three unlike links, bonded
+/// Show one TCP connection over three unlike links, bonded
 ///
 /// Builds two network namespaces joined by three emulated links (100 Mbit/s 10 ms, 40 Mbit/s 25 ms, 10 Mbit/s 40 ms
 /// one way, no loss) and measures one real TCP connection (cubic) over each link alone, over the bond, over the same

@@ -44,6 +44,10 @@ impl Progress {
         if step.1 != what {
             *step = (step.0 + 1, what.to_owned());
             self.last.replace(None);
+            for bar in self.screen.iter().flat_map(|screen| &screen.bars) {
+                bar.set_position(0);
+                bar.set_message(format!("{:6.1}", 0.0));
+            }
         }
         if let Some(screen) = &self.screen {
             screen.head.set_message(format!("[{}/{}] {what}", step.0, self.steps));

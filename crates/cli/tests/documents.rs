@@ -1,0 +1,225 @@
+//! Holds docs/ to the program: settings, counters, commands and exit statuses.
+
+use fairspan_core::bond;
+use fairspan_live::config::{Config, ConfigError};
+use fairspan_live::{channel, secure, tun};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const KEY: &str = "\"QHRWemFtcGxlLWtleS1leGFtcGxlLWtleS1leGFtcGw=\"";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+fn document(name: &str) -> String {
+    let path = root().join("docs").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The content of a cell that is one code span.
+fn code_span(cell: &str) -> Option<&str> {
+    let inner = cell.trim().strip_prefix('`')?.strip_suffix('`')?;
+    (!inner.contains('`')).then_some(inner)
+}
+
+/// The rows below a heading: setting, example, default.
+fn rows(document: &str, heading: &str) -> Vec<[String; 3]> {
+    let (_, section) = document.split_once(heading).unwrap_or_else(|| panic!("no heading `{heading}`"));
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let table = section.split("\n\n").find(|part| part.trim_start().starts_with("| setting |")).expect("a table");
+    let rows = table.trim().lines().skip(2).map(|line| {
+        let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
+        [(); 3].map(|()| cells.next().unwrap_or_default())
+    });
+    rows.collect()
+}
+
+type Settings = BTreeMap<String, String>;
+
+/// A configuration that works, as settings by section.
+fn sections(udp: bool) -> [(&'static str, Settings); 3] {
+    let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let channel: Settings = if udp {
+        settings(&[("kind", "\"udp\""), ("endpoint", "\"203.0.113.1:51900\"")])
+    } else {
+        settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\"")])
+    };
+    [
+        ("[interface]", settings(&[("name", "\"fs0\""), ("private_key", KEY)])),
+        ("[[peer]]", settings(&[("public_key", KEY)])),
+        ("[[peer.channel]]", channel),
+    ]
+}
+
+fn parse(folder: &Path, sections: &[(&str, Settings)]) -> Result<Config, ConfigError> {
+    let mut text = String::new();
+    for (heading, settings) in sections {
+        text += &format!("{heading}\n");
+        settings.iter().for_each(|(key, value)| text += &format!("{key} = {value}\n"));
+    }
+    Config::parse(&folder.join("fs0.toml"), &text)
+}
+
+/// The working configuration in which `key` of section `place` can stand.
+fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
+    let ethernet = place == 2 && ["peer_mac", "ethertype", "secure"].contains(&key);
+    let mut base = sections(!ethernet);
+    if let Some(stem) = key.strip_suffix("_file") {
+        base[place].1.remove(stem);
+    }
+    if key == "copies" {
+        base[1].1.insert("mode".into(), "\"duplicate\"".into());
+    }
+    base
+}
+
+fn key_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["private.key", "preshared.key"] {
+        fs::write(folder.path().join(file), KEY.trim_matches('"')).expect("a key file");
+    }
+    folder
+}
+
+#[test]
+fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_default() {
+    let folder = key_folder();
+    let document = document("settings.md");
+    for (place, (heading, _)) in sections(true).iter().enumerate() {
+        let rows = rows(&document, &format!("## `{heading}`"));
+        // What the program knows: it lists its settings when it meets one that it does not know.
+        let mut unknown = sections(true);
+        unknown[place].1.insert("no_such_setting".into(), "1".into());
+        let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
+        let (_, known) = problem.split_once("expected one of").unwrap_or_else(|| panic!("{problem}"));
+        let known = known.split(" (in ").next().unwrap_or_default();
+        let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|&key| key != "channel").collect();
+        let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
+        known.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, known, "docs/settings.md against the program, {heading}");
+
+        for [key, example, default] in &rows {
+            let key = code_span(key).expect("a setting's name");
+            let example = code_span(example).unwrap_or_else(|| panic!("{key}: the example is `{example}`"));
+            let base = base_for(place, key);
+            let with = |value: &str| {
+                let mut sections = base.clone();
+                sections[place].1.insert(key.into(), value.into());
+                parse(folder.path(), &sections).unwrap_or_else(|e| panic!("{heading} {key} = {value}: {e}"))
+            };
+            let without = || {
+                let mut sections = base.clone();
+                sections[place].1.remove(key);
+                parse(folder.path(), &sections)
+            };
+            let set = format!("{:?}", with(example));
+            match default.as_str() {
+                "required" => drop(without().expect_err(&format!("{heading} {key} is said to be required"))),
+                "none" | "by its channels" => {
+                    // A key is needed where a channel is encrypted.
+                    let changes = without().map_or(true, |without| format!("{without:?}") != set);
+                    assert!(changes, "{key} = {example} means nothing");
+                }
+                _ => {
+                    let default = code_span(default).unwrap_or_else(|| panic!("{key}: the default is `{default}`"));
+                    assert!(
+                        key == "name" || format!("{:?}", without().unwrap()) != set,
+                        "{key} = {example}: the default"
+                    );
+                    let peer = &with(default).peers[0];
+                    let core = bond::Config::default();
+                    match key {
+                        "reorder_deadline" => assert_eq!(peer.reorder_deadline, Some(core.deadline)),
+                        "equalize" => assert_eq!(peer.equalize, Some(core.equalize)),
+                        "reorder_memory" => assert_eq!(peer.reorder_memory.unwrap().as_u64(), core.hold_bytes as u64),
+                        "queue_limit" => assert_eq!(peer.queue_limit, Some(core.queue_time)),
+                        "dead_after" => assert_eq!(peer.dead_after, Some(core.dead_after)),
+                        _ => assert_eq!(format!("{:?}", with(default)), format!("{:?}", without().unwrap()), "{key}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The names in code spans in the first cells of a document's tables.
+fn documented_names(document: &str) -> Vec<&str> {
+    let rows = document.lines().filter(|line| line.starts_with('|'));
+    rows.filter_map(|row| row.split('|').nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_counter_of_the_status_is_documented_once() {
+    let document = document("status.md");
+    let (_, tables) = document.split_once("\n## Counters of a peer").expect("tables of counters");
+    let names = documented_names(tables);
+    let prefixed = |prefix: &str, counters: Vec<(&'static str, u64)>| {
+        counters.into_iter().map(|(name, _)| format!("{prefix}{name}")).collect::<Vec<String>>()
+    };
+    let counters = [
+        prefixed("", bond::Stats::default().each().collect()),
+        prefixed("", bond::ChannelStats::default().each().collect()),
+        prefixed("tun_", tun::Stats::default().each().collect()),
+        prefixed("secure_", secure::Stats::default().each().collect()),
+        prefixed("socket_", channel::udp::UdpStats::default().each().collect()),
+    ];
+    let mut missing: Vec<String> = counters.concat();
+    missing.retain(|name| names.iter().filter(|documented| *documented == name).count() != 1);
+    assert!(missing.is_empty(), "not in the tables of docs/status.md, or twice: {missing:?}");
+}
+
+fn fairspan(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairspan")).args(arguments).output().expect("fairspan runs")
+}
+
+#[test]
+fn every_command_is_documented_and_every_documented_command_exists() {
+    let help = String::from_utf8(fairspan(&["--help"]).stdout).expect("text");
+    let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
+    let lines = commands.lines().take_while(|line| line.starts_with("  "));
+    // A description that is too long for its line goes on below, indented further.
+    let lines = lines.filter(|line| !line.starts_with("   "));
+    let mut listed: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+    listed.retain(|&command| command != "help");
+    let document = document("commands.md");
+    let mut documented: Vec<&str> = documented_names(&document)
+        .iter()
+        .filter_map(|name| name.strip_prefix("fairspan ")?.split(' ').next())
+        .collect();
+    listed.sort_unstable();
+    documented.sort_unstable();
+    assert_eq!(documented, listed);
+}
+
+#[test]
+fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_right() {
+    let missing = "/nonexistent/fs0.toml";
+    for arguments in [
+        &["no-such-command"][..],
+        &["demo", "--duration", "0"],
+        &["demo", "--no-such-flag"],
+        &["bench", "tunnel", "--runs", "many"],
+        &["up"],
+        &["up", missing],
+        &["check", missing],
+        &["replay", missing],
+        &["emulate", "--a", "x:y"],
+        &["emulate", "--a", "x:y", "--b", "x:z", "--rate", "fast"],
+    ] {
+        let output = fairspan(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(
+            output.stdout.is_empty() && !message.is_empty() && !message.contains("panicked"),
+            "{arguments:?}: {message}"
+        );
+    }
+    for command in ["demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay"] {
+        let output = fairspan(&[command, "--help"]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{command} --help");
+    }
+}
