@@ -105,7 +105,7 @@ pub struct Peer {
 pub struct Channel {
     /// `name`: for people and metrics; default `channel0`, ...
     pub name: String,
-    /// `device`: the interface by which the channel leaves.
+    /// `device`: the interface by which the channel leaves; the channel waits for one that does not exist yet.
     pub device: Option<String>,
     /// `rate`: what we may send, counted at the link layer; default: not paced, and an equal share.
     pub rate: Option<Rate>,

@@ -9,13 +9,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Most connections served at once; a further one is closed.
 pub const CONNECTIONS: usize = 8;
 /// Longest request in bytes.
 pub const REQUEST_LIMIT: usize = 4096;
+
+/// Longest that a client is served: one that neither asks nor reads would keep the daemon awake.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a client may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +84,7 @@ struct Connection {
     stream: UnixStream,
     request: Vec<u8>,
     answer: Vec<u8>,
+    since: Instant,
 }
 
 impl Control {
@@ -122,10 +126,15 @@ impl Control {
     pub fn serve(&mut self, mut answer: impl FnMut(Request) -> String) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.connections.len() < CONNECTIONS && stream.set_nonblocking(true).is_ok() {
-                self.connections.push(Connection { stream, request: Vec::new(), answer: Vec::new() });
+                self.connections.push(Connection {
+                    stream,
+                    request: Vec::new(),
+                    answer: Vec::new(),
+                    since: Instant::now(),
+                });
             }
         }
-        self.connections.retain_mut(|c| c.advance(&mut answer));
+        self.connections.retain_mut(|c| c.advance(&mut answer) && c.since.elapsed() < PATIENCE);
     }
 }
 
@@ -223,6 +232,20 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(matches!(Control::open(&path), Err(ControlError::NotASocket(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fs0.sock");
+        let mut control = Control::open(&path).unwrap();
+        let mut silent = UnixStream::connect(&path).unwrap();
+        control.serve(|_| unreachable!("nothing was asked"));
+        assert!(control.is_busy());
+        control.connections[0].since -= PATIENCE;
+        control.serve(|_| unreachable!("nothing was asked"));
+        assert!(!control.is_busy());
+        assert_eq!(silent.read(&mut [0; 8]).unwrap(), 0, "closed");
     }
 
     #[test]

@@ -74,6 +74,11 @@ fn show(status: &Status) {
     for peer in &status.peers {
         let state = if peer.up { "up" } else { "down" };
         println!("\n  peer {} ({}): {state}, MTU {}", peer.name, peer.mode, peer.mtu);
+        if let (Some(mode), Some(scheduler)) = (&peer.peer_mode, &peer.peer_scheduler) {
+            let works = peer.mode != "stripe" && mode != "stripe";
+            let note = if works { "" } else { ": that cannot work, set `mode` alike on both ends" };
+            println!("  the peer uses {mode}, {scheduler}; this end {}, {}{note}", peer.mode, peer.scheduler);
+        }
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_header(["channel", "state", "remote", "rate Mbit/s", "rtt ms", "sent MB", "received MB"]);

@@ -209,7 +209,7 @@ impl Lab {
         ] {
             let text = self.ip(namespace, args);
             for line in text.lines().filter(|line| !line.contains("fe80") && !line.contains("ff00::/8")) {
-                traces.push_str(line.trim_end());
+                traces.push_str(line.trim_end().trim_end_matches(" linkdown"));
                 traces.push('\n');
             }
         }
