@@ -73,7 +73,7 @@ fn every_datagram_of_a_stranger_is_counted_and_traffic_goes_on_unharmed() {
             let mut send = |bytes: &[u8]| {
                 sent += u64::from(attacker.send_to(bytes, "192.168.1.1:51900").is_ok());
                 // Slow enough that the socket's buffer never overflows: each is to be counted.
-                if sent % 8 == 0 {
+                if sent.is_multiple_of(8) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             };

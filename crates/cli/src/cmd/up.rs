@@ -4,7 +4,7 @@ use crate::exit::{BadInput, NoPrivilege, Outcome};
 use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::daemon::Daemon;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bring an interface up and keep it up until SIGINT or SIGTERM; the log goes to standard error.
+/// Bring an interface up and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The configuration; `fairspan check` checks it
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (stop, stopper) = UnixStream::pair().context("signals")?;
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, interrupted.clone()).context("signals")?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, stopper.try_clone()?).context("signals")?;
     }
 
