@@ -3,7 +3,9 @@
 mod bond_network;
 
 use bond_network::{Net, Wire, check_once, check_ordered, config, packet};
-use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, ConfigError, Event, Link, Mode, Scheduler};
+use fairspan_core::bond::{
+    Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Link, Mode, Scheduler,
+};
 use fairspan_core::ip::checksum;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use proptest::prelude::*;
@@ -402,4 +404,56 @@ fn channels_that_join_do_not_raise_the_bound_of_memory() {
     assert!(net.most_held[1] > 200_000, "they do wait: {}", net.most_held[1]);
     let bound = settings.hold_bytes + 20 * 1400;
     assert!(net.most_held[1] <= bound, "{} bytes held of {bound}", net.most_held[1]);
+}
+
+#[test]
+fn reported_rates_change_the_shares_while_packets_flow_and_disturb_nothing() {
+    for mode in [Mode::Stripe, Mode::Ordered] {
+        let mut settings = stripe(2, false);
+        settings.mode = mode;
+        for channel in &mut settings.channels {
+            channel.rate = Some(Rate::from_mbit(30));
+        }
+        let mut net = Net::settled(settings, vec![Wire::new(5), Wire::new(35)], 3);
+        let sent_by = |net: &Net| [0, 1].map(|c| net.ends[0].channel_stats(ChannelId(c)).unwrap().sent_bytes as f64);
+        let mut sent = vec![];
+        let mut before = [0.0; 2];
+        let epochs = |net: &Net| net.ends[0].stripe_stats().map(|(sender, _)| sender.epochs);
+        let epoch = epochs(&net);
+        for n in 0..6000u32 {
+            if n % 2000 == 0 {
+                // 30 and 30, then 40 and 10, then 10 and 40 Mbit/s; offered are 22, so that nothing is dropped.
+                for (c, mbit) in [(0, [30, 40, 10]), (1, [30, 10, 40])] {
+                    let report =
+                        ChannelReport { rate: Some(Rate::from_mbit(mbit[n as usize / 2000])), ..Default::default() };
+                    net.ends[0].report(net.now, ChannelId(c), report);
+                }
+                net.drain(0);
+            }
+            if n % 2000 == 500 {
+                before = sent_by(&net);
+            }
+            let size = 200 + net.rng.below(1200) as usize;
+            let p = packet((n % 3) as u16, n, size);
+            sent.push(p.clone());
+            net.host(0, p);
+            net.run(Span::from_micros(300));
+            if n % 2000 == 1999 {
+                let now = sent_by(&net);
+                let share = (now[0] - before[0]) / (now[0] - before[0] + now[1] - before[1]);
+                let wanted = [0.5, 0.8, 0.2][n as usize / 2000];
+                // 1500 packets; SRR is exact to a round of at most five packets.
+                assert!((share - wanted).abs() < 0.01, "{mode}: {share} instead of {wanted}");
+            }
+        }
+        net.run(Span::from_secs(1));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        assert_eq!(net.delivered[1].len(), sent.len(), "{mode}");
+        if mode == Mode::Stripe {
+            assert!(net.delivered[1].iter().map(|d| &d.1).eq(&sent), "FIFO over all flows");
+            let (sender, _) = net.ends[0].stripe_stats().unwrap();
+            assert!(sender.changes >= 2, "{}", sender.changes);
+            assert_eq!(epochs(&net), epoch, "the changes were made at an agreed round");
+        }
+    }
 }
