@@ -186,6 +186,10 @@ counters! {
         fragmented,
         /// From the host: no room in the host queue.
         queue_full,
+        /// From the host: longer than the longest packet that the stripe was made for.
+        stripe_too_long,
+        /// Times that channels were left out of the stripe, because they did not answer; they are tried again.
+        stripe_left_out,
         /// From the host: dropped by CoDel.
         codel_dropped,
         /// Marked "congestion experienced" by CoDel instead of dropped.

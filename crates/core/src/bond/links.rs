@@ -183,14 +183,19 @@ impl<P: Packet> Bond<P> {
         self.refresh_delays();
     }
 
-    /// Builds the discipline over the usable channels anew, with the rates in force.
-    pub(super) fn rebuild(&mut self, now: Time, went: u64) {
-        let channels = &self.channels;
+    /// The usable channels and what their shares depend on.
+    pub(super) fn members(&self) -> Vec<Member> {
         let member = |channel: ChannelId| {
-            let c = &channels[channel.index()];
+            let c = &self.channels[channel.index()];
             Member { channel, rate: c.rate, weight: c.config.weight }
         };
-        let members: Vec<Member> = each(self.usable).map(member).collect();
+        each(self.usable).map(member).collect()
+    }
+
+    /// Builds the discipline over the usable channels anew, with the rates in force.
+    pub(super) fn rebuild(&mut self, now: Time, went: u64) {
+        let members = self.members();
+        let channels = &self.channels;
         let largest = each(self.joined).map(|c| channels[c.index()].wire(channels[c.index()].config.mtu)).max();
         let largest = largest.unwrap_or(1500);
         let mut order: Vec<ChannelId> = members.iter().map(|m| m.channel).collect();

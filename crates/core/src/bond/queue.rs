@@ -83,6 +83,11 @@ impl<P: Packet> HostQueue<P> {
         self.packets.front().map(|queued| queued.packet.size())
     }
 
+    /// Drops the packet at the head.
+    pub(super) fn drop_first(&mut self) {
+        self.take();
+    }
+
     /// Takes the packet at the head, once CoDel has had its say.
     #[inline]
     pub(super) fn pop(&mut self, now: Time) -> (Option<Queued<P>>, Actions) {

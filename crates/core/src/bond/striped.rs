@@ -1,7 +1,8 @@
 //! Mode `stripe`: the stripe's two ends inside the bond.
 //!
 //! The stripe decides order and markers; the bond says which channels are usable, paces them, and carries the
-//! messages. A data frame on a channel with [`super::ChannelConfig::raw`] is the packet itself.
+//! messages. Shares are of packet bytes, which is what the receiver can count too, while pacing counts wire bytes: what
+//! a link adds is in the same proportion on all of them over time, so the shares stay those of the rates. A data frame on a channel with [`super::ChannelConfig::raw`] is the packet itself.
 
 use super::channel::each;
 use super::receive::Opened;
@@ -10,7 +11,7 @@ use super::{Bond, Codepoint, Mode, Transmit};
 use crate::causal::ChannelSet;
 use crate::ip::ecn;
 use crate::packet::Packet;
-use crate::stripe::{self, Endpoint, ReceiverConfig};
+use crate::stripe::{self, Endpoint, ReceiverConfig, Wait};
 use crate::units::{Bytes, ChannelId, Time};
 use crate::wire::envelope::{Envelope, Head, Message};
 use crate::wire::marker;
@@ -25,6 +26,8 @@ pub(super) struct Striped<P> {
     endpoint: Endpoint<P>,
     /// The longest packet, fixed when the stripe began: quanta must hold it.
     pub(super) longest: usize,
+    /// When to ask again for the channels that the stripe left out.
+    retry: Option<Time>,
     scratch: Vec<u8>,
 }
 
@@ -48,18 +51,25 @@ impl<P: Packet> Bond<P> {
             Some(striped) => {
                 // The set was made for `longest`, so it is not refused.
                 let _ = striped.endpoint.sender.set_channels(now, &set);
+                striped.retry = None;
             }
             None => self.begin_stripe(now, &set, longest),
         }
+        let (bytes, packets) = self.buffers();
+        if let Some(striped) = &mut self.striped {
+            striped.endpoint.receiver.set_limits(bytes, packets);
+        }
+    }
+
+    /// What the receiver may buffer on each channel: even shares of the memory.
+    fn buffers(&self) -> (Bytes, u32) {
+        let share = self.config.hold_bytes / self.joined.count_ones().max(1) as usize;
+        (Bytes::from(share.min(1 << 30)), (share / SLOT).clamp(16, 1 << 30) as u32)
     }
 
     fn begin_stripe(&mut self, now: Time, set: &ChannelSet, longest: usize) {
-        let share = self.config.hold_bytes / self.joined.count_ones().max(1) as usize;
-        let receiver = ReceiverConfig {
-            buffer_bytes: Bytes::from(share.min(1 << 30)),
-            buffer_packets: (share / SLOT).clamp(64, 1 << 30) as u32,
-            ..ReceiverConfig::default()
-        };
+        let (buffer_bytes, buffer_packets) = self.buffers();
+        let receiver = ReceiverConfig { buffer_bytes, buffer_packets, ..ReceiverConfig::default() };
         let sender = stripe::Config {
             max_packet: Bytes::from(longest),
             idle_gap: self.config.idle_marker.max(crate::units::Span::from_micros(100)),
@@ -69,7 +79,7 @@ impl<P: Packet> Bond<P> {
         };
         let epoch = self.rng.next_u64() as u32;
         if let Ok(endpoint) = Endpoint::new(sender, receiver, set, now, epoch) {
-            self.striped = Some(Striped { endpoint, longest, scratch: Vec::new() });
+            self.striped = Some(Striped { endpoint, longest, retry: None, scratch: Vec::new() });
         }
     }
 
@@ -92,8 +102,17 @@ impl<P: Packet> Bond<P> {
             c.stats.sent_control += 1;
             return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(packet), tos: 0 });
         }
-        let size = self.queue.next_size()?;
-        let channel = self.striped.as_ref()?.endpoint.sender.next_channel(size).ok()?;
+        let channel = loop {
+            match self.striped.as_ref()?.endpoint.sender.next_channel(self.queue.next_size()?) {
+                Ok(channel) => break channel,
+                Err(Wait::TooLong) => {
+                    // It was taken when the stripe was to be wider.
+                    self.queue.drop_first();
+                    self.stats.stripe_too_long += 1;
+                }
+                Err(_) => return None,
+            }
+        };
         if self.channels[channel.index()].ready_at()? > now {
             return None;
         }
@@ -123,12 +142,25 @@ impl<P: Packet> Bond<P> {
     }
 
     pub(super) fn stripe_timeout(&self) -> Option<Time> {
-        self.striped.as_ref()?.endpoint.poll_timeout()
+        let striped = self.striped.as_ref()?;
+        striped.endpoint.poll_timeout().into_iter().chain(striped.retry).min()
     }
 
     pub(super) fn on_stripe_timeout(&mut self, now: Time) {
         if let Some(striped) = &mut self.striped {
             striped.endpoint.handle_timeout(now);
+            while let Some(event) = striped.endpoint.sender.poll_event() {
+                if let stripe::Event::LeftOut(_) = event {
+                    // They are usable as far as the bond knows: perhaps losses kept the answers away.
+                    striped.retry = Some(now + self.config.dead_after.times(2));
+                    self.stats.stripe_left_out += 1;
+                }
+            }
+            if striped.retry.is_some_and(|at| at <= now) {
+                striped.retry = None;
+                let members = self.members();
+                self.refresh_stripe(now, &members, 0);
+            }
         }
         self.collect_striped();
     }

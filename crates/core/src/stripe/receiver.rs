@@ -155,6 +155,11 @@ pub struct Receiver<P> {
     stats: ReceiverStats,
 }
 
+fn limits(bytes: Bytes, packets: u32) -> (u32, u32) {
+    let most = 1u32 << 30;
+    (bytes.as_u64().min(u64::from(most)) as u32, packets.min(most))
+}
+
 const RECENT_EPOCHS: usize = 8;
 const MAX_PENDING: usize = 8;
 const STRIKES: u8 = 3;
@@ -164,8 +169,7 @@ const STRAYS: u8 = 8;
 impl<P: Packet> Receiver<P> {
     /// A receiver that knows no epoch yet. Limits beyond 2^30 count as 2^30.
     pub fn new(config: ReceiverConfig) -> Receiver<P> {
-        let most = 1u32 << 30;
-        let limit = (config.buffer_bytes.as_u64().min(u64::from(most)) as u32, config.buffer_packets.min(most));
+        let limit = limits(config.buffer_bytes, config.buffer_packets);
         let channel = (0..ChannelId::LIMIT)
             .map(|_| Channel {
                 queue: VecDeque::new(),
@@ -200,6 +204,11 @@ impl<P: Packet> Receiver<P> {
             out: VecDeque::new(),
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Bounds what is buffered on each channel from now on; see [`ReceiverConfig`]. What is there already stays.
+    pub fn set_limits(&mut self, bytes: Bytes, packets: u32) {
+        self.limit = limits(bytes, packets);
     }
 
     /// Makes room for `packets` on each channel that is open, so that the first of them allocate nothing.
