@@ -3,7 +3,7 @@
 mod bond_network;
 
 use bond_network::{Net, Wire, check_ordered, config, packet};
-use fairspan_core::bond::{Bond, Codepoint, Config, Link, Mode};
+use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::ip::Header;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::envelope::{Envelope, Heartbeat, Message};
@@ -168,4 +168,75 @@ fn a_clock_that_jumps_ahead_does_no_harm() {
     }
     net.run(Span::from_secs(1));
     assert_eq!(net.delivered[1].len(), 98);
+}
+
+/// Sends `count` frames one every millisecond; returns the frames that the bond sent and its events.
+fn flood(b: &mut Bond<Vec<u8>>, count: u32, of: impl Fn(u32) -> Vec<u8>) -> (usize, Vec<Event>) {
+    let (mut sent, mut events) = (0, vec![]);
+    for n in 0..count {
+        let now = Time::from_millis(u64::from(n) + 1);
+        b.handle_channel(now, ChannelId(0), Codepoint::Envelope, of(n), 0);
+        sent += std::iter::from_fn(|| b.poll_transmit(now)).count();
+        events.extend(std::iter::from_fn(|| b.poll_event()));
+        while b.poll_deliver().is_some() {}
+    }
+    (sent, events)
+}
+
+#[test]
+fn a_peer_that_claims_to_restart_all_the_time_is_heeded_a_bounded_number_of_times() {
+    let mut b = bond(Mode::Ordered);
+    let (sent, events) = flood(&mut b, 4000, |n| {
+        frame(Message::Ordered { bucket: 9, sequence: n, bond: n + 1 }, (n % 7) as u8, &packet(1, n, 100))
+    });
+    let restarts = events.iter().filter(|e| matches!(e, Event::PeerRestarted { .. })).count();
+    // 100 at once and 50 a second, for 4 s; each is answered by a heartbeat on each of the three channels.
+    assert!((290..=300).contains(&restarts), "{restarts}");
+    assert!(sent <= 3 * 300 + 20, "{sent} frames for 4000");
+}
+
+#[test]
+fn a_peer_that_changes_its_mind_on_what_it_hears_all_the_time_is_heeded_a_bounded_number_of_times() {
+    for mode in [Mode::Ordered, Mode::Stripe] {
+        let mut b = bond(mode);
+        let (sent, events) = flood(&mut b, 4000, |n| {
+            let deaf = if n % 2 == 0 { 0b110 } else { 0 };
+            let heartbeat = Heartbeat { epoch: 5, number: n + 1, deaf, using: !0, ..Heartbeat::default() };
+            frame(Message::Heartbeat(heartbeat), 5, &[])
+        });
+        let changes = events.iter().filter(|e| matches!(e, Event::ChannelDown { .. })).count();
+        assert!((250..=300).contains(&changes), "{changes} of two channels");
+        assert!(sent <= 3 * 300 + 700, "{sent} frames for 4000, in {mode}");
+    }
+}
+
+#[test]
+fn sequence_numbers_that_leap_about_cost_little_each() {
+    // Counted in work that shows: time, generously. Full rings of many buckets, then leaps in one.
+    let mut b = Bond::<Vec<u8>>::new(Config::default(), Time::ZERO, 1).unwrap();
+    b.join(Time::ZERO, ChannelId(0), Default::default()).unwrap();
+    b.set_link(Time::ZERO, ChannelId(0), Link::Up);
+    let mut bond_number = 0;
+    let mut put = |bucket: u16, sequence| {
+        bond_number += 1;
+        let bytes = frame(Message::Ordered { bucket, sequence, bond: bond_number }, 1, &packet(1, 1, 36));
+        b.handle_channel(Time::ZERO, ChannelId(0), Codepoint::Envelope, bytes, 0);
+        b.held_bytes()
+    };
+    let begun = std::time::Instant::now();
+    let mut most = 0;
+    for n in 0..400_000u32 {
+        most = most.max(put((n % 65_536) as u16, 300 + n / 65_536 * 2));
+    }
+    let each = begun.elapsed() / 400_000;
+    assert!(most <= Config::default().hold_bytes && most > 50_000_000, "the bound was reached: {most}");
+    let begun = std::time::Instant::now();
+    for n in 0..2000 {
+        put(9, 1 << 20 | n * 30_000);
+    }
+    let each_leap = begun.elapsed() / 2000;
+    // Less than 10 us unoptimised, on a machine that does other things as well; a walk over all buckets, or over a ring
+    // place by place, is several hundred.
+    let bound = std::time::Duration::from_micros(100);
+    assert!(each < bound && each_leap < bound, "{each:?} each, {each_leap:?} for a leap");
 }

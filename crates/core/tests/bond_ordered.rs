@@ -4,7 +4,7 @@ mod bond_network;
 
 use bond_network::{Net, Wire, check_ordered, config, identity, packet};
 use fairspan_core::bond::{Config, Event, Link, Mode, Scheduler};
-use fairspan_core::units::{ChannelId, Rate, Span};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use proptest::prelude::*;
 
 const MS: fn(u64) -> Span = Span::from_millis;
@@ -75,7 +75,9 @@ proptest! {
         let mut net = Net::settled(settings, wires.clone(), seed);
         let start = net.now;
         let sent = send(&mut net, 300, 3, MS(1));
-        let worst = wires.iter().map(|w| w.delay + w.jitter).max().unwrap();
+        // By the slowest channel, and in a delay line by as much as jitter can make the estimate too long, on the grid.
+        let jitter = wires.iter().map(|w| w.jitter).max().unwrap();
+        let worst = wires.iter().map(|w| w.delay + w.jitter).max().unwrap() + jitter + Span::from_micros(250);
         for (at, p) in &net.delivered[1] {
             let n = u64::from(identity(p).1);
             let latest = start + MS(n) + worst + MS(deadline);
@@ -351,4 +353,192 @@ fn idle_bonds_cost_little_and_say_how_much() {
     let frames = net.frames[0][0] - before;
     // A heartbeat each 5 s, and each minute a probe and an answer.
     assert!((720..=720 + 130).contains(&frames), "{frames} frames in an idle hour");
+}
+
+/// When each packet left end 0, by its number, and how long it took to be delivered at end 1.
+fn travel_times(net: &Net, sent: &[(Time, u32)]) -> Vec<(u32, Span)> {
+    let arrived: std::collections::HashMap<u32, Time> =
+        net.delivered[1].iter().map(|(at, p)| (identity(p).1, *at)).collect();
+    sent.iter().filter_map(|(at, n)| Some((*n, arrived.get(n)?.since(*at)))).collect()
+}
+
+/// One packet each `gap`, of `flows` flows; returns when each left.
+fn paced(net: &mut Net, numbers: std::ops::Range<u32>, flows: u32, gap: Span) -> Vec<(Time, u32)> {
+    let mut sent = vec![];
+    for n in numbers {
+        sent.push((net.now, n));
+        net.host(0, packet((n % flows) as u16, n, 700));
+        net.run(gap);
+    }
+    net.run(Span::from_secs(1));
+    sent
+}
+
+#[test]
+fn delay_lines_never_exceed_the_bound_of_memory() {
+    // 50 Mbit/s into 35 ms of difference is 220 kB of packets, and more with their book-keeping, for a bound of 150 kB.
+    let mut settings = config(2);
+    settings.hold_bytes = 150_000;
+    let bound = settings.hold_bytes + settings.queue_bytes;
+    let mut net = Net::settled(settings.clone(), vec![Wire::new(5), Wire::new(40)], 9);
+    let sent = send(&mut net, 6000, 50, Span::from_micros(100));
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    assert!(net.most_held[1] <= settings.hold_bytes, "{} held of {bound}", net.most_held[1]);
+    assert!(net.most_held[1] > settings.hold_bytes / 2, "the bound was reached: {}", net.most_held[1]);
+}
+
+/// The least and the most of the times that the packets took, in milliseconds.
+fn spread(net: &Net, sent: &[(Time, u32)]) -> (f64, f64) {
+    let times: Vec<f64> = travel_times(net, sent).iter().map(|t| t.1.as_secs_f64() * 1e3).collect();
+    assert_eq!(times.len(), sent.len(), "everything arrived");
+    times.iter().fold((f64::MAX, 0.0), |(least, most), t| (least.min(*t), most.max(*t)))
+}
+
+#[test]
+fn every_packet_takes_the_time_of_the_slowest_channel() {
+    let mut net = Net::settled(config(3), vec![Wire::new(10), Wire::new(25), Wire::new(40)], 4);
+    let sent = paced(&mut net, 0..2000, 7, Span::from_micros(300));
+    let (least, most) = spread(&net, &sent);
+    // Releases come on a grid of 250 us; nothing may come sooner than the slowest channel would have brought it.
+    assert!(least >= 40.0 && most <= 40.26, "{least} to {most} ms");
+    assert_eq!(net.ends[1].stats().packets_missing, 0);
+}
+
+#[test]
+fn a_single_flow_that_begins_at_once_sees_one_delay_from_its_first_packet_on() {
+    // As TCP does: the handshake by one channel, then a window over all. Nothing went before.
+    let mut net = Net::settled(config(2), vec![Wire::new(10), Wire::new(40)], 4);
+    net.run(Span::from_secs(3600));
+    let sent = paced(&mut net, 0..200, 1, Span::from_micros(500));
+    let (least, most) = spread(&net, &sent);
+    assert!(least >= 40.0 && most <= 40.26, "{least} to {most} ms after an idle hour");
+}
+
+#[test]
+fn a_queue_in_one_direction_delays_nothing_in_the_other() {
+    let wires = vec![Wire { back: MS(120), ..Wire::new(10) }, Wire::new(10)];
+    let mut net = Net::settled(config(2), wires, 4);
+    let sent = paced(&mut net, 0..1000, 3, MS(1));
+    let (least, most) = spread(&net, &sent);
+    assert!(least >= 10.0 && most <= 10.01, "{least} to {most} ms where both channels take 10 ms this way");
+}
+
+#[test]
+fn a_channel_beyond_the_limit_is_not_waited_for_and_zero_switches_off() {
+    for (limit, delays, fast) in [(100, [10, 30, 300], 30.0), (0, [10, 30, 60], 10.0)] {
+        let mut settings = config(3);
+        settings.equalize = MS(limit);
+        let mut net = Net::settled(settings, delays.into_iter().map(Wire::new).collect(), 4);
+        // A flow of its own for each packet, so that none waits for another's gap.
+        let sent = paced(&mut net, 0..900, 900, MS(1));
+        let times = travel_times(&net, &sent);
+        assert_eq!(times.len(), 900);
+        let at_fast = times.iter().filter(|t| (t.1.as_secs_f64() * 1e3 - fast).abs() <= 0.26).count();
+        let expected = if limit == 0 { 250..=350 } else { 550..=650 };
+        assert!(expected.contains(&at_fast), "{at_fast} of 900 took {fast} ms");
+    }
+}
+
+#[test]
+fn delays_are_made_up_for_again_after_a_death_a_return_and_a_restart() {
+    let mut net = Net::settled(config(3), vec![Wire::new(10), Wire::new(25), Wire::new(40)], 4);
+    paced(&mut net, 0..100, 3, MS(5));
+    // The slowest dies: nobody waits for it any more.
+    net.wires[2].cut = [true, true];
+    paced(&mut net, 100..400, 3, MS(5));
+    let sent = paced(&mut net, 400..500, 3, MS(5));
+    let (least, most) = spread(&net, &sent);
+    assert!(least >= 25.0 && most <= 25.26, "{least} to {most} ms without the slowest");
+    net.wires[2].cut = [false, false];
+    paced(&mut net, 500..800, 3, MS(5));
+    let sent = paced(&mut net, 800..900, 3, MS(5));
+    let (least, most) = spread(&net, &sent);
+    assert!(least >= 40.0 && most <= 40.26, "{least} to {most} ms with it again");
+    for end in 0..2 {
+        net.restart(end, config(3), 70 + end as u64);
+        net.run(MS(700));
+        // A receiver that begins in the middle of a flow waits to see that nothing before its first packet comes.
+        paced(&mut net, 0..3, 3, MS(5));
+        net.delivered[1].clear();
+        let sent = paced(&mut net, 3..103, 3, MS(5));
+        let (least, most) = spread(&net, &sent);
+        assert!(least >= 40.0 && most <= 40.26, "{least} to {most} ms after a restart of end {end}");
+    }
+}
+
+#[test]
+fn what_waits_in_a_delay_line_is_not_lost_when_its_channel_is_left() {
+    for removed in [Link::Down, Link::Removed] {
+        let mut net = Net::settled(config(2), vec![Wire::new(5), Wire::new(60)], 4);
+        let mut sent = vec![];
+        for n in 0..400u32 {
+            if n == 200 {
+                // Nothing is on its way by channel 0 when the receiver leaves it; 55 ms of packets wait in its line.
+                net.set_link(0, 0, Link::Down);
+                net.run(MS(5));
+                net.set_link(1, 0, removed);
+            }
+            sent.push(packet(0, n, 400));
+            net.host(0, sent[sent.len() - 1].clone());
+            net.run(MS(1));
+        }
+        net.run(Span::from_secs(1));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        assert_eq!(net.delivered[1].len(), sent.len(), "{removed:?}: {:?}", net.ends[1].stats());
+    }
+}
+
+#[test]
+fn a_restart_of_the_sender_loses_nothing_that_waits_in_a_delay_line() {
+    let mut net = Net::settled(config(2), vec![Wire::new(5), Wire::new(80)], 4);
+    // By the fast channel only: the slow one is never its turn when packets are few and small.
+    let mut sent = vec![];
+    for n in 0..10u32 {
+        sent.push(packet(n as u16, n, 100));
+        net.host(0, sent[n as usize].clone());
+    }
+    net.run(MS(20));
+    assert_eq!(net.delivered[1].len(), 0, "all wait");
+    net.restart(0, config(2), 7);
+    net.run(MS(200));
+    assert_eq!(net.delivered[1].len(), sent.len());
+}
+
+#[test]
+fn lost_echoes_and_jitter_leave_the_delays_as_they_are() {
+    let wires = [10, 40].map(|d| Wire { jitter: MS(6), loss: 0.3, ..Wire::new(d) }).to_vec();
+    let mut net = Net::settled(config(2), wires, 11);
+    net.run(Span::from_secs(2));
+    let sent = paced(&mut net, 0..6000, 6000, MS(2));
+    let mut times: Vec<f64> = travel_times(&net, &sent).iter().map(|t| t.1.as_secs_f64() * 1e3).collect();
+    times.sort_by(f64::total_cmp);
+    // Uniform jitter, smallest transit of several on each channel: both take 40 to 46 ms, give or take what the
+    // estimate of each is off, a millisecond or two of the six.
+    let (tenth, ninetieth) = (times[times.len() / 10], times[times.len() * 9 / 10]);
+    assert!(tenth > 38.5 && ninetieth < 48.5, "{tenth} to {ninetieth} ms");
+}
+
+#[test]
+fn a_busy_bond_with_delay_lines_wakes_its_driver_on_a_grid() {
+    let mut net = Net::settled(config(2), vec![Wire::new(10), Wire::new(40)], 4);
+    // 100 packets each millisecond for a tenth of a second.
+    let start = net.now;
+    let mut due = std::collections::BTreeSet::new();
+    for n in 0..10_000u32 {
+        net.host(0, packet((n % 5) as u16, n, 100));
+        net.run(Span::from_micros(10));
+        due.extend(net.ends[1].poll_timeout().map(|t| t.0));
+    }
+    let grid = net.now.since(start).as_nanos() / 250_000;
+    assert!(due.len() as u64 <= grid + 20, "{} wakings in {grid} steps of the grid", due.len());
+}
+
+#[test]
+fn round_trips_longer_than_the_interval_of_the_requests_are_measured() {
+    let mut net = Net::settled(config(2), vec![Wire::new(20), Wire::new(300)], 4);
+    paced(&mut net, 0..300, 3, MS(10));
+    for end in &net.ends {
+        let rtt = |c| end.channel_stats(ChannelId(c)).unwrap().rtt.unwrap();
+        assert_eq!((rtt(0), rtt(1)), (MS(40), MS(600)));
+    }
 }

@@ -2,7 +2,7 @@
 
 use fairspan_core::causal::{Causal, Srr};
 use fairspan_core::rng::Rng;
-use fairspan_core::stripe::fragment::{Class, Fragmenter, Reassembler, ReassemblerConfig};
+use fairspan_core::stripe::fragment::{Class, Fragmenter, HEADER_LEN, Reassembler, ReassemblerConfig};
 use fairspan_core::stripe::quanta;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use proptest::prelude::*;
@@ -17,6 +17,8 @@ struct Link {
     queue: VecDeque<(Time, u64, Class)>,
     free: Time,
     flying: VecDeque<(Time, Vec<u8>)>,
+    /// Fragments with content that were lost.
+    lost: u64,
 }
 
 impl Link {
@@ -44,6 +46,8 @@ struct Outcome {
     /// The longest that a real-time packet waited, from its arrival until its first byte left.
     longest_wait: Span,
     discarded: u64,
+    /// Fragments with content that the links lost.
+    lost: u64,
     left: Bytes,
 }
 
@@ -66,11 +70,12 @@ fn run(rates: &[u64], delays_ms: &[u64], fragment_delay: Span, loss: f64, seed: 
             queue: VecDeque::new(),
             free: Time::ZERO,
             flying: VecDeque::new(),
+            lost: 0,
         })
         .collect();
     let mut rng = Rng::new(seed);
     let mut out =
-        Outcome { bulk: vec![], real_time: vec![], longest_wait: Span::ZERO, discarded: 0, left: Bytes::ZERO };
+        Outcome { bulk: vec![], real_time: vec![], longest_wait: Span::ZERO, discarded: 0, lost: 0, left: Bytes::ZERO };
     let (mut bulk, mut real_time) = (0, 0);
     let mut pushed = VecDeque::new();
     let end = 1500u64;
@@ -129,6 +134,7 @@ fn run(rates: &[u64], delays_ms: &[u64], fragment_delay: Span, loss: f64, seed: 
     }
     out.discarded = reassembler.stats().lost + reassembler.stats().discarded;
     out.left = reassembler.buffered();
+    out.lost = links.iter().map(|link| link.lost).sum();
     if loss == 0.0 {
         assert_eq!((out.bulk.len(), out.real_time.len()), (bulk as usize, real_time as usize));
     }
@@ -139,7 +145,9 @@ fn transmit(link: &mut Link, now: Time, frame: Vec<u8>, class: Class, rng: &mut 
     let len = frame.len() as u64;
     link.free = link.free.max(now) + link.rate.transmit_time(Bytes::new(len));
     link.queue.push_back((link.free, len, class));
-    if rng.unit() >= link.loss {
+    if rng.unit() < link.loss {
+        link.lost += u64::from(len > HEADER_LEN as u64);
+    } else {
         link.flying.push_back((link.free + link.delay, frame));
     }
 }
@@ -170,7 +178,7 @@ proptest! {
         let out = run(&rates, &delays, Span::from_millis(30), loss, seed);
         prop_assert!(out.bulk.windows(2).all(|w| w[0] < w[1]));
         prop_assert!(out.real_time.windows(2).all(|w| w[0] < w[1]));
-        prop_assert!(out.discarded > 0);
+        prop_assert!(out.discarded >= out.lost, "{} of {} lost fragments were noticed", out.discarded, out.lost);
         prop_assert_eq!(out.left, Bytes::ZERO, "nothing waits for ever");
         // A whole packet is one frame in class 1: about 1 - loss of the 30 arrive (within five standard deviations).
         let expected = 30.0 * (1.0 - loss);

@@ -353,8 +353,51 @@ impl Reader<'_> {
                 return Err(self.error(span, "peer.public_key", "names two peers: each has a key of its own"));
             }
             peers.push(peer);
+            self.stations(span, &peers)?;
         }
         Ok(Config { interface, peers })
+    }
+
+    /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
+    fn stations(&self, span: Range<usize>, peers: &[Peer]) -> Result<(), ConfigError> {
+        let all: Vec<(&Channel, Option<[u8; 6]>, u16, bool)> = peers
+            .iter()
+            .flat_map(|peer| &peer.channels)
+            .filter_map(|channel| match channel.kind {
+                ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
+                ChannelKind::Udp { .. } => None,
+            })
+            .collect();
+        for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
+            for (other, other_mac, other_type, other_secure) in &all[..n] {
+                if channel.device != other.device {
+                    continue;
+                }
+                if ethertype.abs_diff(*other_type) == 1 {
+                    let problem = format!(
+                        "of `{}` is the control EtherType of `{}`, or the other way round: leave one free between them",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.ethertype", problem));
+                }
+                if ethertype == other_type && secure != other_secure {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype: set both alike, or give one another ethertype",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.secure", problem));
+                }
+                if ethertype == other_type && !secure && mac == other_mac {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype, and frames could not be told apart: \
+                         give each peer its own address",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.peer_mac", problem));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn interface(&self, raw: RawInterface) -> Result<Interface, ConfigError> {
@@ -462,6 +505,13 @@ impl Reader<'_> {
                 }
             },
         };
+        if let Some(s) = &raw.scheduler
+            && mode == Mode::Stripe
+            && scheduler != Scheduler::Srr
+        {
+            let problem = "mode = \"stripe\" works with `srr` only: write that, leave it out, or choose another mode";
+            return Err(self.error(s.span(), "peer.scheduler", problem));
+        }
         if let Some(copies) = &raw.copies
             && (*copies.get_ref() == 0 || mode != Mode::Duplicate)
         {
@@ -674,6 +724,7 @@ mod tests {
             ("rate = \"100Mbit\"", "mtu = 500", 14, "peer.channel.mtu", "576"),
             ("rate = \"100Mbit\"", "peer_mac = \"02:00:00:00:00:01\"", 14, "peer.channel.peer_mac", "ethernet"),
             ("rate = \"100Mbit\"", "rate = ", 14, "", "string"),
+            ("allowed_ips", "mode = \"stripe\"\nscheduler = \"rr\"\nallowed_ips", 9, "peer.scheduler", "srr"),
         ];
         for (old, new, line, setting, advice) in rows {
             let text = good().replacen(old, new, 1);
@@ -681,6 +732,30 @@ mod tests {
             assert_eq!((error.line, error.setting.as_str()), (line, setting), "{new}: {error}");
             assert!(error.to_string().contains(advice), "{new}: {error}");
             assert!(error.to_string().starts_with("site.toml:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ethernet_channels_that_could_not_be_told_apart_are_refused() {
+        let channel = |more: &str| format!("[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth1\"\n{more}\n");
+        let text = |one: &str, other: &str| {
+            format!(
+                "[interface]\nname = \"fs0\"\nprivate_key = \"{KEY}\"\n[[peer]]\npublic_key = \"{KEY}\"\n{}{}",
+                channel(one),
+                channel(other)
+            )
+        };
+        let mac = "peer_mac = \"02:00:00:00:00:01\"";
+        for (one, other, setting) in [
+            ("", "", "peer.channel.peer_mac"),
+            (mac, mac, "peer.channel.peer_mac"),
+            ("secure = true", "", "peer.channel.secure"),
+            ("ethertype = 0x88B5", "ethertype = 0x88B6", "peer.channel.ethertype"),
+        ] {
+            assert_eq!(parse(&text(one, other)).unwrap_err().setting, setting, "{one} and {other}");
+        }
+        for (one, other) in [(mac, ""), ("", "ethertype = 0x9000"), ("secure = true", "secure = true")] {
+            assert!(parse(&text(one, other)).is_ok(), "{one} and {other}");
         }
     }
 

@@ -197,17 +197,19 @@ impl Lab {
     /// Everything of a daemon's that a namespace could be left with: interfaces, routes, rules.
     pub fn traces(&self, namespace: &str) -> String {
         let mut traces = String::new();
+        for link in self.ip(namespace, &["-brief", "link"]).lines() {
+            traces.push_str(link.split_whitespace().next().unwrap_or(link));
+            traces.push('\n');
+        }
         for args in [
-            &["-brief", "link"][..],
-            &["route", "show", "table", "all"],
+            &["route", "show", "table", "all"][..],
             &["-6", "route", "show", "table", "all"],
             &["rule"],
             &["-6", "rule"],
         ] {
-            // Carrier and neighbour states come and go by themselves.
             let text = self.ip(namespace, args);
             for line in text.lines().filter(|line| !line.contains("fe80") && !line.contains("ff00::/8")) {
-                traces.push_str(line.split(" <").next().unwrap_or(line));
+                traces.push_str(line.trim_end());
                 traces.push('\n');
             }
         }

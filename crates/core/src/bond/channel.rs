@@ -1,7 +1,6 @@
 //! What a bond knows of one of its channels.
 
 use super::config::ChannelConfig;
-use super::equalize::Base;
 use super::event::{ChannelStats, Link};
 use super::pacing::Pacer;
 use super::pmtu::Pmtu;
@@ -28,16 +27,15 @@ pub(super) struct Channel {
     pub(super) usable: bool,
     /// When a valid frame last arrived, or the link came up.
     pub(super) heard: Time,
-    /// When the link came up.
-    pub(super) up_since: Time,
     /// When the last heartbeat went.
     pub(super) heartbeat: Time,
     /// The highest bond number that the peer can know this channel to have passed.
     pub(super) high: u32,
     /// When data last went.
     pub(super) data: Option<Time>,
-    /// The round trip without queues.
-    pub(super) base: Base,
+    /// Since when a first answer to an echo request is asked for; `None` once there was one.
+    pub(super) unanswered: Option<Time>,
+    /// The token of the echo requests that are not answered yet, and when the first of them went.
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
@@ -56,11 +54,10 @@ impl Channel {
             unheard: false,
             usable: false,
             heard: now,
-            up_since: now,
             heartbeat: now,
             high: 0,
             data: None,
-            base: Base::default(),
+            unanswered: Some(now),
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),
@@ -124,13 +121,21 @@ impl Channel {
     }
 
     /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
-    pub(super) fn on_rtt(&mut self, now: Time, rtt: Span) {
-        self.base.measured(now, rtt);
+    pub(super) fn on_rtt(&mut self, rtt: Span) {
         let smooth = match self.stats.rtt {
             Some(old) => Span::from_nanos(old.as_nanos() - old.as_nanos() / 8 + rtt.as_nanos() / 8),
             None => rtt,
         };
         self.stats.rtt = Some(smooth);
+    }
+}
+
+impl Channel {
+    /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
+    pub(super) fn ask_echo(&mut self, now: Time) {
+        self.unanswered = Some(now);
+        self.next_echo = now;
+        self.echo = None;
     }
 }
 

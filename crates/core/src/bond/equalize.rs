@@ -6,18 +6,23 @@
 //! HyStart (RFC 9406) takes for a queue: it leaves slow start with a fiftieth of the window and needs seconds to fill
 //! the links. With it, the round trip is the same from the first packet on.
 //!
-//! Source: inverse multiplexers compensate differential delay the same way (ATM Forum IMA 1.1; ITU-T G.998.1); delays
-//! are estimated here as half the differences of the base round trips, for want of synchronised clocks.
+//! Source: inverse multiplexers compensate differential delay the same way (ATM Forum IMA 1.1; ITU-T G.998.1). What
+//! is compared is the transit of RFC 3550 section 6.4.1: the arrival by this clock less the departure by the peer's.
+//! The clocks' unknown offset is the same in every channel's transit, so differences of transits are differences of
+//! one-way delays, and no queue of the other direction is in them, as it would be in half a round trip.
 //!
 //! | symbol | field |
 //! |---|---|
-//! | base round trip of channel c | [`Base`]: the smallest of the last 10 to 20 s, so that queues do not count |
-//! | differential delay of c | [`Line::delay`] = (slowest base - base of c) / 2 |
+//! | transit of channel c, less a constant | [`Transit`]: the smallest of the last 10 to 20 s, so that queues do not count |
+//! | differential delay of c | [`Line::delay`] = slowest transit - transit of c |
 //!
 //! Channels slower than the fastest by more than `limit` are not waited for: a satellite link does not make the rest
-//! of the bond as slow as itself. Cost: O(1) per packet, O(channels) per release; releases come on a grid of
-//! [`GRID`]. Invariants: what arrives on a channel leaves in the order of arrival; markers stay in their place among
-//! the packets; memory is at most what the caller's bound leaves, and beyond it packets pass early.
+//! of the bond as slow as itself. The windows of all channels turn together, so that clocks that drift apart, or a step
+//! of one, shift all transits alike; after a pause only their differences are kept. Cost: O(1) per packet, O(channels)
+//! per release and per measurement; releases come on a grid of [`GRID`]. Invariants: what arrives on a channel leaves
+//! in the order of arrival; markers stay in their place among the packets; memory is at most what the caller's bound
+//! leaves, and beyond it packets pass early; whatever clock the peer claims to have, nothing waits longer than `limit`
+//! and a grid step.
 
 use super::channel::each;
 use crate::packet::Packet;
@@ -29,29 +34,24 @@ use alloc::vec::Vec;
 const GRID: Span = Span::from_micros(250);
 /// Differences below this are left alone.
 const LEAST: Span = Span::from_millis(1);
-/// How long a smallest round trip counts at least; twice this at most.
+/// How long a smallest transit counts at least; twice this at most.
 const WINDOW: Span = Span::from_secs(10);
 
-/// The smallest of the round trips measured lately.
+/// The smallest transits of a channel, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Base {
-    /// Of the window that ended, and of the one that runs since `begun`.
-    before: Option<Span>,
-    current: Option<Span>,
-    begun: Time,
+struct Transit {
+    /// Of the window that ended, and of the one that runs.
+    before: Option<i64>,
+    current: Option<i64>,
 }
 
-impl Base {
-    pub(super) fn measured(&mut self, now: Time, rtt: Span) {
-        if now.since(self.begun) >= WINDOW {
-            self.before = self.current.take();
-            self.begun = now;
-        }
-        self.current = Some(self.current.map_or(rtt, |least| least.min(rtt)));
+impl Transit {
+    fn value(&self) -> Option<i64> {
+        self.current.into_iter().chain(self.before).min()
     }
 
-    pub(super) fn value(&self) -> Option<Span> {
-        self.current.into_iter().chain(self.before).min()
+    fn turn(&mut self) {
+        self.before = self.current.take().or(self.before);
     }
 }
 
@@ -74,6 +74,13 @@ struct Line<P> {
 #[derive(Debug)]
 pub(super) struct Equalizer<P> {
     limit: Span,
+    /// By channel, as far as one was measured.
+    transits: Vec<Transit>,
+    /// What is subtracted from every transit, so that they are small numbers: the first one measured.
+    reference: Option<u64>,
+    /// When the present window began, and when the last measurement was.
+    window: Time,
+    last: Time,
     lines: Vec<Line<P>>,
     /// Lines in which something waits.
     busy: u64,
@@ -84,7 +91,16 @@ pub(super) struct Equalizer<P> {
 impl<P: Packet> Equalizer<P> {
     /// No delays yet. Channels slower than the fastest by more than `limit` are not waited for; zero switches off.
     pub(super) fn new(limit: Span) -> Equalizer<P> {
-        Equalizer { limit, lines: Vec::new(), busy: 0, used: 0 }
+        Equalizer {
+            limit,
+            transits: Vec::new(),
+            reference: None,
+            window: Time::ZERO,
+            last: Time::ZERO,
+            lines: Vec::new(),
+            busy: 0,
+            used: 0,
+        }
     }
 
     /// Memory that what waits takes, in bytes.
@@ -92,18 +108,66 @@ impl<P: Packet> Equalizer<P> {
         self.used
     }
 
-    /// Works out the delays from the base round trips of the channels in use; one that is not known is not delayed.
-    pub(super) fn set(&mut self, bases: impl Iterator<Item = (ChannelId, Option<Span>)> + Clone) {
-        let known = bases.clone().filter_map(|(_, base)| base);
-        let fastest = known.clone().min().unwrap_or(Span::ZERO);
-        let reach = fastest + self.limit.times(2);
-        let slowest = known.filter(|base| *base <= reach).max().unwrap_or(Span::ZERO);
+    /// The channels of which something waits.
+    pub(super) fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// A message arrived on `channel` that left when the peer's clock showed `clock`, in nanoseconds. It may show
+    /// anything.
+    pub(super) fn measured(&mut self, now: Time, channel: ChannelId, clock: u64) {
+        let raw = now.as_nanos().wrapping_sub(clock);
+        let transit = raw.wrapping_sub(*self.reference.get_or_insert(raw)) as i64;
+        while self.transits.len() <= channel.index() {
+            self.transits.push(Transit::default());
+        }
+        let known = self.transits[channel.index()].value();
+        if now.since(self.last) >= WINDOW
+            && let Some(known) = known
+        {
+            // A pause: the clocks have drifted apart by no one knows how much.
+            let drift = transit.saturating_sub(known);
+            for t in &mut self.transits {
+                *t = Transit { before: t.value().map(|t| t.saturating_add(drift)), current: None };
+            }
+            self.window = now;
+        } else if now.since(self.window) >= WINDOW {
+            self.transits.iter_mut().for_each(Transit::turn);
+            self.window = now;
+        }
+        self.last = now;
+        let current = &mut self.transits[channel.index()].current;
+        *current = Some(current.map_or(transit, |least| least.min(transit)));
+    }
+
+    /// Another path, or another link: what was measured on `channel` counts no more.
+    pub(super) fn forget(&mut self, channel: ChannelId) {
+        if let Some(transit) = self.transits.get_mut(channel.index()) {
+            *transit = Transit::default();
+        }
+    }
+
+    /// The peer that was measured is gone, and its clock. What still waits leaves by [`Equalizer::release`] as it
+    /// would have.
+    pub(super) fn forget_all(&mut self) {
+        self.transits.clear();
+        self.reference = None;
+    }
+
+    /// Works out the delays of `channels`, those that bring data; one whose transit is not known is not delayed.
+    pub(super) fn set(&mut self, channels: u64) {
         for line in &mut self.lines {
             line.delay = Span::ZERO;
         }
-        for (channel, base) in bases {
-            let Some(base) = base else { continue };
-            let delay = Span::from_nanos((slowest - base).as_nanos() / 2);
+        let transits = &self.transits;
+        let transit = |c: ChannelId| transits.get(c.index()).and_then(Transit::value);
+        let known = || each(channels).filter_map(transit);
+        let limit = self.limit.as_nanos() as i64;
+        let Some(fastest) = known().min() else { return };
+        let slowest = known().filter(|t| t.saturating_sub(fastest) <= limit).max().unwrap_or(fastest);
+        for channel in each(channels) {
+            let Some(transit) = transit(channel) else { continue };
+            let delay = Span::from_nanos(slowest.saturating_sub(transit).max(0) as u64);
             if delay >= LEAST {
                 while self.lines.len() <= channel.index() {
                     self.lines.push(Line { delay: Span::ZERO, waiting: VecDeque::new() });
@@ -155,14 +219,6 @@ impl<P: Packet> Equalizer<P> {
         self.first().map(|(due, _)| due)
     }
 
-    /// Forgets what waits: the peer that sent it is gone.
-    pub(super) fn clear(&mut self) {
-        for line in &mut self.lines {
-            line.waiting.clear();
-        }
-        (self.busy, self.used) = (0, 0);
-    }
-
     fn first(&self) -> Option<(Time, ChannelId)> {
         each(self.busy).filter_map(|c| Some((self.lines[c.index()].waiting.front()?.0, c))).min()
     }
@@ -184,44 +240,121 @@ mod tests {
 
     const MS: fn(u64) -> Span = Span::from_millis;
 
-    fn bases(ms: &[Option<u64>]) -> impl Iterator<Item = (ChannelId, Option<Span>)> + Clone {
-        ms.iter().enumerate().map(|(n, ms)| (ChannelId(n as u8), ms.map(MS)))
+    /// An equalizer whose channels have these transits, in milliseconds.
+    fn with(limit: u64, ms: &[Option<u64>]) -> Equalizer<Vec<u8>> {
+        let mut equalizer = Equalizer::new(MS(limit));
+        transits(&mut equalizer, Time::from_millis(1000), ms);
+        equalizer
+    }
+
+    fn transits(equalizer: &mut Equalizer<Vec<u8>>, now: Time, ms: &[Option<u64>]) {
+        for (n, ms) in ms.iter().enumerate() {
+            if let Some(ms) = ms {
+                // The peer's clock is far ahead of ours and wraps around.
+                let clock = now.as_nanos().wrapping_sub(ms * 1_000_000).wrapping_sub(u64::MAX / 2);
+                equalizer.measured(now, ChannelId(n as u8), clock);
+            }
+        }
+        equalizer.set((1 << ms.len()) - 1);
+    }
+
+    fn delays_of(equalizer: &Equalizer<Vec<u8>>, count: usize) -> Vec<u64> {
+        let of = |n| equalizer.lines.get(n).map_or(0, |l: &Line<_>| l.delay.as_nanos() / 1_000_000);
+        (0..count).map(of).collect()
     }
 
     fn delays(limit: u64, ms: &[Option<u64>]) -> Vec<u64> {
-        let mut equalizer = Equalizer::<Vec<u8>>::new(MS(limit));
-        equalizer.set(bases(ms));
-        let of = |n| equalizer.lines.get(n).map_or(0, |l: &Line<_>| l.delay.as_nanos() / 1_000_000);
-        (0..ms.len()).map(of).collect()
+        delays_of(&with(limit, ms), ms.len())
     }
 
     #[test]
     fn delays_fill_up_to_the_slowest_within_the_limit() {
-        assert_eq!(delays(100, &[Some(20), Some(50), Some(80)]), [30, 15, 0]);
-        assert_eq!(delays(100, &[Some(20), Some(80), Some(600)]), [30, 0, 0], "a satellite link is not waited for");
-        assert_eq!(delays(10, &[Some(20), Some(50)]), [0, 0]);
-        assert_eq!(delays(0, &[Some(20), Some(50)]), [0, 0], "switched off");
-        assert_eq!(delays(100, &[Some(20), None, Some(40)]), [10, 0, 0]);
-        assert_eq!(delays(100, &[Some(20), Some(21)]), [0, 0], "too little to matter");
+        assert_eq!(delays(100, &[Some(10), Some(25), Some(40)]), [30, 15, 0]);
+        assert_eq!(delays(100, &[Some(10), Some(40), Some(300)]), [30, 0, 0], "a satellite link is not waited for");
+        assert_eq!(delays(10, &[Some(10), Some(25)]), [0, 0]);
+        assert_eq!(delays(0, &[Some(10), Some(25)]), [0, 0], "switched off");
+        assert_eq!(delays(100, &[Some(10), None, Some(20)]), [10, 0, 0]);
+        assert_eq!(delays(100, &[Some(1000), Some(1000)]), [0, 0]);
         assert_eq!(delays(100, &[]), [0; 0]);
+        let mut equalizer = with(100, &[Some(10), Some(25), Some(40)]);
+        equalizer.set(0b011);
+        assert_eq!(delays_of(&equalizer, 3), [15, 0, 0], "only channels that bring data count");
+        equalizer.forget(ChannelId(0));
+        equalizer.set(0b111);
+        assert_eq!(delays_of(&equalizer, 3), [0, 15, 0]);
     }
 
     #[test]
-    fn a_base_is_the_smallest_of_the_last_windows_and_forgets() {
-        let mut base = Base::default();
-        assert_eq!(base.value(), None);
-        for (s, rtt, least) in
-            [(0, 50, 50), (1, 20, 20), (5, 90, 20), (11, 70, 20), (15, 60, 20), (22, 80, 60), (33, 80, 80)]
-        {
-            base.measured(Time::ZERO + Span::from_secs(s), MS(rtt));
-            assert_eq!(base.value(), Some(MS(least)), "at {s} s");
+    fn differences_below_a_millisecond_are_left_alone() {
+        let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
+        for (n, us) in [10_000u64, 10_999, 11_000].into_iter().enumerate() {
+            equalizer.measured(Time::from_millis(50), ChannelId(n as u8), 50_000_000 - us * 1000);
+        }
+        equalizer.set(0b011);
+        assert_eq!(equalizer.lines.len(), 0);
+        equalizer.set(0b101);
+        assert_eq!(equalizer.lines[0].delay, MS(1));
+    }
+
+    #[test]
+    fn a_transit_is_the_smallest_of_the_last_windows_and_a_longer_one_is_believed_in_time() {
+        let mut equalizer = with(100, &[Some(10), Some(40)]);
+        for s in 2..40 {
+            // Channel 1 has a queue at first, and another path from second 10 on.
+            let second = if s < 10 { 40 + s * 3 } else { 60 };
+            transits(&mut equalizer, Time::ZERO + Span::from_secs(s), &[Some(10 + s % 3), Some(second)]);
+            let delay = delays_of(&equalizer, 2)[0];
+            if s < 19 {
+                assert_eq!(delay, 30, "at {s} s");
+            } else if s > 31 {
+                assert_eq!(delay, 50, "at {s} s");
+            }
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_or_step_move_all_transits_alike() {
+        // 200 ppm either way, each channel measured once a second, half a second apart.
+        for ppm in [200i64, -200] {
+            let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
+            for half in 4..200u64 {
+                let now = Time::from_millis(half * 500);
+                let drift = now.as_nanos() as i64 / 1_000_000 * ppm;
+                let channel = ChannelId((half % 2) as u8);
+                let delay = if half % 2 == 0 { 10_000_000 } else { 40_000_000 };
+                equalizer.measured(now, channel, now.as_nanos().wrapping_sub(delay).wrapping_add_signed(drift));
+                equalizer.set(0b11);
+                if half > 8 {
+                    let delay = equalizer.lines[0].delay;
+                    assert!(delay >= MS(26) && delay <= MS(34), "{delay:?} at {now:?}, a window of drift is 2 to 4 ms");
+                }
+            }
+        }
+        let mut equalizer = with(100, &[Some(10), Some(40)]);
+        let hours = Time::ZERO + Span::from_secs(20_000);
+        equalizer.measured(hours, ChannelId(0), 77);
+        equalizer.set(0b11);
+        assert_eq!(delays_of(&equalizer, 2), [30, 0], "after a pause the differences stand, whatever the clock shows");
+    }
+
+    #[test]
+    fn no_clock_makes_anything_wait_longer_than_the_limit() {
+        for clocks in [[0, u64::MAX], [u64::MAX / 2, 0], [1 << 63, (1 << 63) - 1], [0, 1 << 62]] {
+            let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
+            for round in 0..3 {
+                for (n, clock) in clocks.into_iter().enumerate() {
+                    let now = Time::ZERO + Span::from_secs(9 * round + 1);
+                    equalizer.measured(now, ChannelId(n as u8), clock);
+                    equalizer.set(0b11);
+                    assert!(equalizer.lines.iter().all(|l| l.delay <= MS(100)));
+                }
+            }
         }
     }
 
     #[test]
     fn markers_keep_their_place_and_memory_is_bounded_by_passing_early() {
-        let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
-        equalizer.set(bases(&[Some(20), Some(60)]));
+        let mut equalizer = with(100, &[Some(10), Some(30)]);
         let packet = |n: u32| Arrival::Packet { bucket: 0, number: n, bond: n, packet: vec![0; 1000] };
         let now = Time::from_millis(5);
         assert!(equalizer.hold(now, ChannelId(1), packet(0), 10_000).is_some(), "the slowest does not wait");
@@ -252,15 +385,16 @@ mod tests {
             steps in prop::collection::vec((0u64..3_000, 0u8..4, 0u64..200), 1..300),
         ) {
             let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
-            let mut now = Time::ZERO;
+            let mut now = Time::from_millis(1000);
             let (mut model, mut got) = (vec![vec![]; 4], vec![vec![]; 4]);
-            for (n, (us, channel, rtt)) in steps.iter().enumerate() {
+            for (n, (us, channel, transit)) in steps.iter().enumerate() {
                 now += Span::from_micros(*us);
                 while let Some((c, Arrival::Marker { high })) = equalizer.release(now, usize::MAX) {
                     got[c.index()].push((high, now));
                 }
                 if n % 10 == 0 {
-                    equalizer.set(bases(&[Some(20), Some(*rtt), Some(40), None]));
+                    equalizer.forget_all();
+                    transits(&mut equalizer, now, &[Some(20), Some(*transit), Some(40), None]);
                 }
                 model[usize::from(*channel)].push((n as u32, now));
                 if let Some(Arrival::Marker { high }) =

@@ -50,9 +50,10 @@ impl<P: Packet> Bond<P> {
         match state {
             Link::Up if !was_up => {
                 (c.silent, c.stalled, c.unheard, c.blocked) = (false, false, false, None);
-                (c.heard, c.up_since) = (now, now);
-                c.next_echo = now;
-                c.echo = None;
+                c.heard = now;
+                c.ask_echo(now);
+                self.equalizer.forget(channel);
+                let c = &mut self.channels[channel.index()];
                 c.pmtu = Pmtu::new(now, c.config.mtu);
                 // The peer may not have it yet: what it says of this channel counts from its next heartbeat on.
                 self.peer.deaf &= !bit(channel);
@@ -102,7 +103,7 @@ impl<P: Packet> Bond<P> {
         }
         let c = &mut self.channels[channel.index()];
         if let Some(rtt) = report.rtt {
-            c.on_rtt(now, rtt);
+            c.on_rtt(rtt);
         }
         if let Some(mtu) = report.path_mtu {
             let before = c.pmtu.current();
@@ -110,9 +111,6 @@ impl<P: Packet> Bond<P> {
             if c.pmtu.current() != before {
                 self.on_path_mtu(channel);
             }
-        }
-        if report.rtt.is_some() {
-            self.refresh_delays();
         }
         if let Some(rate) = report.rate {
             self.channels[channel.index()].rate = Some(rate).filter(|r| r.as_bits_per_sec() >= 1_000);
@@ -179,8 +177,9 @@ impl<P: Packet> Bond<P> {
             let c = &self.channels[c.index()];
             c.is_up() && !c.silent
         });
-        let set = bringing.fold(0, |set, c| set | bit(c));
-        self.ordered.wait_for(set, &mut self.stats);
+        self.bringing = bringing.fold(0, |set, c| set | bit(c));
+        // What a channel brought before it was left is still to come out of its delay line.
+        self.ordered.wait_for(self.bringing | self.equalizer.busy(), &mut self.stats);
         self.refresh_delays();
     }
 

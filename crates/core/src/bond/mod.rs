@@ -42,6 +42,7 @@ mod pacing;
 mod pmtu;
 mod queue;
 mod receive;
+mod ring;
 mod share;
 mod striped;
 mod timers;
@@ -138,6 +139,10 @@ pub struct Bond<P> {
 
     // From the channels.
     peer: Peer,
+    /// What the peer may upset.
+    upsets: pacing::Pacer,
+    /// The channels that bring data: those that a gap waits for.
+    bringing: u64,
     equalizer: Equalizer<P>,
     ordered: Ordered<P>,
     window: Window,
@@ -188,6 +193,8 @@ impl<P: Packet> Bond<P> {
             idle_marker: None,
             last_channel: ChannelId(0),
             peer: Peer::default(),
+            upsets: receive::upsets(),
+            bringing: 0,
             equalizer: Equalizer::new(config.equalize),
             ordered: Ordered::new(config.buckets, config.hold_bytes, config.deadline),
             window: Window::new(),

@@ -24,21 +24,17 @@
 //! bucket, strictly ahead of `next`; `used` is at most `limit` between calls.
 
 use super::event::Stats;
+use super::ring::{NIL, Ring};
 use super::waiting::Waiting;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// No slot.
-const NIL: u32 = u32::MAX;
 /// What the slot of a held packet is taken to cost: the vector of slots may have doubled just now, hence twice its
 /// size. The same for every type of packet, so that a recording replays.
 const SLOT_COST: usize = 192;
-/// The first ring of a bucket.
-const SMALLEST_RING: usize = 64;
 /// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
 const LOOK_BACK: u32 = 256;
 
@@ -52,8 +48,8 @@ struct Bucket {
     count: u32,
     /// False until a packet shows where a peer that ran before us is.
     known: bool,
-    /// Slots of held packets at `number % ring.len()`; empty or a power of two long.
-    ring: Vec<u32>,
+    /// Slots of held packets.
+    ring: Ring,
 }
 
 #[derive(Debug)]
@@ -84,8 +80,8 @@ pub(super) struct Ordered<P> {
     deadline: Span,
     limit: usize,
     used: usize,
-    /// Of that, rings.
-    rings: usize,
+    /// Of that, rings of buckets that hold nothing.
+    idle: usize,
     buckets: Vec<Bucket>,
     /// What `known` is in a bucket that comes into being.
     from_start: bool,
@@ -113,7 +109,7 @@ impl<P: Packet> Ordered<P> {
             deadline,
             limit,
             used: 0,
-            rings: 0,
+            idle: 0,
             buckets: Vec::new(),
             from_start: false,
             slots: Vec::new(),
@@ -133,7 +129,7 @@ impl<P: Packet> Ordered<P> {
 
     fn extend(&mut self, buckets: usize) {
         let known = self.from_start;
-        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Vec::new() });
+        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Ring::EMPTY });
         self.waiting.extend(buckets);
     }
 
@@ -306,13 +302,10 @@ impl<P: Packet> Ordered<P> {
             self.drain(bucket);
             return;
         }
-        let ring = &self.buckets[bucket as usize].ring;
-        if !ring.is_empty() && number.wrapping_sub(self.buckets[bucket as usize].next) < ring.len() as u32 {
-            let slot = ring[number as usize & (ring.len() - 1)];
-            if slot != NIL {
-                stats.duplicates += 1;
-                return;
-            }
+        let b = &self.buckets[bucket as usize];
+        if (number.wrapping_sub(b.next) as usize) < b.ring.len() && b.ring.slot(number).is_some() {
+            stats.duplicates += 1;
+            return;
         }
         const { assert!(2 * size_of::<Held<P>>() <= SLOT_COST, "the packet type is too large: box it") };
         let cost = packet.footprint() + SLOT_COST;
@@ -336,10 +329,10 @@ impl<P: Packet> Ordered<P> {
                 }
                 return;
             }
-            let wanted = (ahead as usize + 1).next_power_of_two().max(SMALLEST_RING);
-            let growth = wanted.saturating_sub(b.ring.len()) * size_of::<u32>();
+            let wanted = Ring::length_for(ahead);
+            let growth = Ring::bytes_of(wanted).saturating_sub(b.ring.bytes());
             // While it grows, the old ring is still there.
-            let passing = if growth > 0 { b.ring.len() * size_of::<u32>() } else { 0 };
+            let passing = if growth > 0 { b.ring.bytes() } else { 0 };
             if self.used + cost + growth + passing <= self.limit {
                 if growth > 0 {
                     self.grow(bucket, wanted);
@@ -369,8 +362,10 @@ impl<P: Packet> Ordered<P> {
         self.used += cost;
         stats.held_packets += 1;
         let b = &mut self.buckets[bucket as usize];
-        let mask = b.ring.len() - 1;
-        b.ring[number as usize & mask] = slot;
+        b.ring.put(number, slot);
+        if b.count == 0 {
+            self.idle -= b.ring.bytes();
+        }
         let becomes_first = b.count == 0 || (number.wrapping_sub(b.first) as i32) < 0;
         b.count += 1;
         if becomes_first {
@@ -397,29 +392,30 @@ impl<P: Packet> Ordered<P> {
     /// Gives `bucket` a ring of `length` slots, a power of two above the old length.
     fn grow(&mut self, bucket: u32, length: usize) {
         let b = &mut self.buckets[bucket as usize];
-        let old = core::mem::replace(&mut b.ring, vec![NIL; length]);
-        let growth = (length - old.len()) * size_of::<u32>();
+        let old = core::mem::replace(&mut b.ring, Ring::new(length));
+        let growth = b.ring.bytes() - old.bytes();
         self.used += growth;
-        self.rings += growth;
-        for slot in old {
-            if let Some(held) = self.slots.get(slot as usize) {
-                b.ring[held.number as usize & (length - 1)] = slot;
-            }
+        if b.count == 0 {
+            self.idle += growth;
+        }
+        for slot in old.slots() {
+            b.ring.put(self.slots[slot as usize].number, slot);
         }
     }
 
     /// Frees the rings of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
     fn release_rings(&mut self, keep: u32) -> bool {
-        // Not worth the walk while they are a small part.
-        if self.rings < self.limit / 8 {
+        // Worth the walk over all buckets only when it frees a good part of the bound, or of what it passes.
+        if self.idle < (self.limit / 8).max(self.buckets.len()) {
             return false;
         }
         let before = self.used;
         for (n, b) in self.buckets.iter_mut().enumerate() {
             if b.count == 0 && n as u32 != keep {
-                self.used -= b.ring.len() * size_of::<u32>();
-                self.rings -= b.ring.len() * size_of::<u32>();
-                b.ring = Vec::new();
+                let bytes = b.ring.bytes();
+                self.used -= bytes;
+                self.idle -= bytes;
+                b.ring = Ring::EMPTY;
             }
         }
         self.used < before
@@ -439,13 +435,14 @@ impl<P: Packet> Ordered<P> {
         if missing as i32 <= 0 {
             return;
         }
-        // What is held lies within one ring's length of the old `next`.
-        let mut number = b.next;
-        let mut rest = missing.min(b.ring.len() as u32);
-        while rest > 0 && self.buckets[bucket as usize].count > 0 {
+        // What is held lies from `first` on.
+        let mut number = b.first;
+        while self.buckets[bucket as usize].count > 0 {
+            number = self.buckets[bucket as usize].ring.next(number).unwrap_or(next);
+            if (next.wrapping_sub(number) as i32) <= 0 {
+                break;
+            }
             missing -= u32::from(self.take(bucket, number));
-            number = number.wrapping_add(1);
-            rest -= 1;
         }
         match why {
             Why::Passed => stats.gaps_passed += 1,
@@ -475,17 +472,10 @@ impl<P: Packet> Ordered<P> {
             }
             return;
         }
-        let mask = b.ring.len() as u32 - 1;
-        let mut first = b.first;
-        if (first.wrapping_sub(b.next) as i32) < 0 {
-            first = b.next;
-        }
-        // Ends: count > 0, and whatever is held is within the ring.
-        let mut slot = b.ring[(first & mask) as usize];
-        while slot == NIL {
-            first = first.wrapping_add(1);
-            slot = b.ring[(first & mask) as usize];
-        }
+        // What was first may have been delivered; what is held lies from there on.
+        let from = if (b.first.wrapping_sub(b.next) as i32) < 0 { b.next } else { b.first };
+        let Some(first) = b.ring.next(from) else { return };
+        let Some(slot) = b.ring.slot(first) else { return };
         b.first = first;
         self.waiting.set(bucket, self.slots[slot as usize].bond);
     }
@@ -493,12 +483,11 @@ impl<P: Packet> Ordered<P> {
     /// Delivers the held packet `number` of `bucket`, if there is one.
     fn take(&mut self, bucket: u32, number: u32) -> bool {
         let b = &mut self.buckets[bucket as usize];
-        let mask = b.ring.len() - 1;
-        let slot = core::mem::replace(&mut b.ring[number as usize & mask], NIL);
-        if slot == NIL {
-            return false;
-        }
+        let Some(slot) = b.ring.take(number) else { return false };
         b.count -= 1;
+        if b.count == 0 {
+            self.idle += b.ring.bytes();
+        }
         let held = &mut self.slots[slot as usize];
         let (older, newer) = (held.older, held.newer);
         self.used -= held.cost;
@@ -522,7 +511,7 @@ impl<P: Packet> Ordered<P> {
     fn last_held(&self, bucket: u32) -> u32 {
         let b = &self.buckets[bucket as usize];
         let length = b.ring.len() as u32;
-        let held = |n: &u32| b.ring[*n as usize & (length as usize - 1)] != NIL;
+        let held = |n: &u32| b.ring.slot(*n).is_some();
         (0..length).rev().map(|n| b.next.wrapping_add(n)).find(held).unwrap_or(b.next)
     }
 }
@@ -582,7 +571,7 @@ mod tests {
         for n in 0..packets {
             assert_eq!(ordered.pop().map(|p| p.0), Some(n));
         }
-        assert_eq!((stats.packets_missing, stats.late, ordered.used()), (0, 0, ordered.rings));
+        assert_eq!((stats.packets_missing, stats.late, ordered.used()), (0, 0, ordered.idle));
     }
 
     #[test]

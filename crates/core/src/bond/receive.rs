@@ -2,17 +2,29 @@
 
 use super::channel::{bit, each};
 use super::equalize::Arrival;
+use super::pacing::Pacer;
 use super::window::Verdict;
 use super::{Bond, Codepoint, Event, Mode, Reason};
 use crate::ip::{Header, ecn, mss};
 use crate::packet::Packet;
-use crate::units::{ChannelId, Span, Time};
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe, is_after};
 
 /// How long frames from before the peer's restart are told from those of yet another restart.
 const STALE_FOR: Span = Span::from_secs(10);
+/// How many restarts and changes of what it hears a peer may make in a second, and at once.
+const UPSETS_PER_SECOND: u64 = 50;
+const UPSETS_AT_ONCE: u64 = 100;
+/// What the pacer counts for each.
+const UPSET: usize = 1000;
 /// A peer whose first packet seen is numbered below this is taken to be at its start.
 const AT_START: u32 = 4096;
+
+/// Bounds what a peer may upset.
+pub(super) fn upsets() -> Pacer {
+    let rate = Rate::from_bits_per_sec(UPSETS_PER_SECOND * UPSET as u64 * 8);
+    Pacer::new(rate, Bytes::new((UPSETS_AT_ONCE - 1) * UPSET as u64))
+}
 
 /// What is known of the peer.
 #[derive(Clone, Copy, Debug)]
@@ -176,8 +188,16 @@ impl<P: Packet> Bond<P> {
         let room = self.equalizer_room();
         match self.equalizer.hold(now, channel, arrival, room) {
             Some(arrival) => self.take(now, channel, arrival),
-            None => self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used()),
+            // It may have gone behind others although there was no room for it.
+            None if self.equalizer.used() > room => self.release_delayed(now),
+            None => self.limit_order(),
         }
+    }
+
+    /// Delay lines and packets behind gaps share one bound.
+    #[inline]
+    fn limit_order(&mut self) {
+        self.ordered.set_limit(self.config.hold_bytes.saturating_sub(self.equalizer.used()));
     }
 
     #[inline]
@@ -192,24 +212,35 @@ impl<P: Packet> Bond<P> {
 
     /// Takes what the delay lines are to release by now.
     pub(super) fn release_delayed(&mut self, now: Time) {
+        let busy = self.equalizer.busy();
         while let Some((channel, arrival)) = self.equalizer.release(now, self.equalizer_room()) {
-            self.ordered.set_limit(self.config.hold_bytes - self.equalizer.used());
+            self.limit_order();
+            self.take(now, channel, arrival);
+        }
+        if busy & !self.bringing & !self.equalizer.busy() != 0 {
+            // The last of a channel that brings no more has come out.
+            self.refresh_waits();
+        }
+    }
+
+    /// Takes all that waits in the delay lines.
+    fn flush_delayed(&mut self, now: Time) {
+        while let Some((channel, arrival)) = self.equalizer.release(Time::MAX, 0) {
+            self.limit_order();
             self.take(now, channel, arrival);
         }
     }
 
-    /// Delay lines and packets behind gaps share one bound; the lines get at most half of it.
+    /// Memory that the delay lines may take: at most half of the bound.
     fn equalizer_room(&self) -> usize {
         (self.config.hold_bytes / 2).min(self.config.hold_bytes.saturating_sub(self.ordered.used()))
     }
 
-    /// Works out the delays anew: a round trip was measured, or other channels are in use.
+    /// Works out the delays anew: a transit was measured, or other channels bring data.
     pub(super) fn refresh_delays(&mut self) {
-        if self.config.mode != Mode::Ordered {
-            return;
+        if self.config.mode == Mode::Ordered {
+            self.equalizer.set(self.bringing);
         }
-        let (channels, usable) = (&self.channels, self.usable);
-        self.equalizer.set(each(usable).map(|c| (c, channels[c.index()].base.value())));
     }
 
     #[cold]
@@ -252,11 +283,18 @@ impl<P: Packet> Bond<P> {
         c.stats.received_control += 1;
         match envelope.message {
             Message::Heartbeat(heartbeat) => return self.on_heartbeat(now, channel, heartbeat),
-            Message::EchoRequest(echo) => self.send_control(channel, Message::EchoReply(echo), 0),
-            Message::EchoReply(echo) => {
-                if let Some((_, sent)) = c.echo.take_if(|e| e.0 == echo.token && e.1.as_nanos() == echo.clock) {
-                    c.on_rtt(now, now.since(sent));
+            Message::EchoRequest(echo) => {
+                self.send_control(channel, Message::EchoReply(echo), 0);
+                if self.peer.is_current(envelope.tag) {
+                    self.equalizer.measured(now, channel, echo.clock);
                     self.refresh_delays();
+                }
+            }
+            Message::EchoReply(echo) => {
+                let sent = Time::from_nanos(echo.clock);
+                if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
+                    c.on_rtt(now.since(sent));
+                    c.unanswered = None;
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
@@ -287,7 +325,7 @@ impl<P: Packet> Bond<P> {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
             }
-            if heartbeat.deaf != self.peer.deaf {
+            if heartbeat.deaf != self.peer.deaf && self.may_upset(now) {
                 self.peer.deaf = heartbeat.deaf;
                 self.refresh(now, Reason::PeerNotice);
             }
@@ -309,14 +347,30 @@ impl<P: Packet> Bond<P> {
         if self.peer.before.is_some_and(|(_, before, until)| before == Some(epoch) && now < until) {
             return false;
         }
+        if !self.may_upset(now) {
+            return false;
+        }
         self.adopt(now, tag, Some(epoch), heartbeat.high);
         true
+    }
+
+    /// Whether the peer may make us start over now: a restart, or another word on what it hears, costs us far more than
+    /// the frame costs it, so only so many are heeded. What is not comes again with the next heartbeat.
+    fn may_upset(&mut self, now: Time) -> bool {
+        let may = self.upsets.ready_at() <= now;
+        if may {
+            self.upsets.on_sent(now, UPSET);
+        }
+        may
     }
 
     /// A data frame with another tag than the peer's present epoch: whether it is to be taken.
     #[cold]
     fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
         if self.peer.before.is_some_and(|(before, _, until)| before == tag && now < until) {
+            return false;
+        }
+        if !self.may_upset(now) {
             return false;
         }
         self.adopt(now, tag, None, bond.unwrap_or(0));
@@ -333,7 +387,8 @@ impl<P: Packet> Bond<P> {
         self.peer.heartbeat = None;
         self.peer.using = u64::MAX;
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
-        self.equalizer.clear();
+        self.equalizer.forget_all();
+        self.flush_delayed(now);
         self.ordered.reset(restarted || number < AT_START, &mut self.stats);
         self.window.reset();
         self.refresh_waits();
@@ -346,6 +401,9 @@ impl<P: Packet> Bond<P> {
             self.refresh(now, Reason::PeerNotice);
         }
         // It knows nothing of us either.
+        for channel in each(self.joined) {
+            self.channels[channel.index()].ask_echo(now);
+        }
         self.announce(now);
     }
 }

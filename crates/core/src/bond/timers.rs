@@ -146,12 +146,13 @@ impl<P: Packet> Bond<P> {
         if !self.wants_echo(channel) || self.channels[channel.index()].next_echo > now {
             return;
         }
-        let token = self.rng.next_u64() as u32;
+        let new_token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel.index()];
-        // The first one is asked for more often: the delays that are compensated come from it.
-        let known = c.base.value().is_some();
-        c.next_echo = now + if known { self.config.echo_interval } else { self.config.heartbeat };
-        c.echo = Some((token, now));
+        // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
+        let (token, _) = *c.echo.get_or_insert((new_token, now));
+        // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
+        let soon = c.unanswered.is_some();
+        c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
 
@@ -159,7 +160,7 @@ impl<P: Packet> Bond<P> {
     /// never answered is tried fast.
     fn wants_echo(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel.index()];
-        self.active_since.is_some() || c.base.value().is_none() && c.next_echo < c.up_since + self.config.active_for
+        self.active_since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {

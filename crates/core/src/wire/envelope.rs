@@ -116,7 +116,8 @@ pub struct Echo {
     pub channel: ChannelId,
     /// Chosen by the requester.
     pub token: u32,
-    /// The requester's clock in nanoseconds; meaningless to the peer.
+    /// The requester's clock in nanoseconds, to be compared with nothing but itself: its difference from the
+    /// receiver's, on one channel and another, is what the delays of the two differ by.
     pub clock: u64,
 }
 

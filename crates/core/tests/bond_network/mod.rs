@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     pub delay: Span,
+    /// Delay of frames from end 1 in addition.
+    pub back: Span,
     /// Uniform extra delay up to this.
     pub jitter: Span,
     /// Whether jitter lets frames overtake one another.
@@ -28,7 +30,16 @@ pub struct Wire {
 impl Wire {
     pub fn new(delay_ms: u64) -> Wire {
         let delay = Span::from_millis(delay_ms);
-        Wire { delay, jitter: Span::ZERO, reorders: false, loss: 0.0, twice: 0.0, cut: [false; 2], largest: usize::MAX }
+        Wire {
+            delay,
+            back: Span::ZERO,
+            jitter: Span::ZERO,
+            reorders: false,
+            loss: 0.0,
+            twice: 0.0,
+            cut: [false; 2],
+            largest: usize::MAX,
+        }
     }
 }
 
@@ -157,7 +168,8 @@ impl Net {
         let copies = if self.rng.unit() < wire.twice { 2 } else { 1 };
         for _ in 0..copies {
             let jitter = Span::from_nanos(self.rng.below(wire.jitter.as_nanos() + 1));
-            let mut at = self.now + wire.delay + jitter;
+            let back = if from == 1 { wire.back } else { Span::ZERO };
+            let mut at = self.now + wire.delay + back + jitter;
             let last = self.last.entry((from, flight.channel)).or_default();
             if !wire.reorders {
                 at = at.max(*last);

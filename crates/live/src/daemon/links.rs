@@ -4,7 +4,8 @@ use super::port::Kind;
 use super::{Daemon, TOKEN_PORTS, lan};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
-use crate::netlink::LinkChange;
+use crate::netlink::{LinkChange, Netlink, NetlinkError};
+use crate::tun::TunError;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -127,21 +128,33 @@ impl Daemon {
     }
 
     /// Follows what happens to the host's interfaces.
-    pub(super) fn follow_interfaces(&mut self, now: Time) {
+    ///
+    /// # Errors
+    /// The TUN interface was deleted. Reading it tells that too, but nothing reads while the bonds have no room.
+    pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
         loop {
             let (name, running, mtu) = match self.monitor.poll() {
                 Ok(Some(LinkChange::Changed(interface))) => {
                     (interface.name, interface.up && interface.running, Some(interface.mtu as usize))
                 }
-                Ok(Some(LinkChange::Removed { name, .. })) => (name, false, None),
+                Ok(Some(LinkChange::Removed { index, name })) => {
+                    if index == self.tun.index() {
+                        return Err(TunError::Gone { name: self.tun.name().to_owned() });
+                    }
+                    (name, false, None)
+                }
                 Ok(Some(LinkChange::Missed)) => {
+                    let interface = Netlink::open().and_then(|mut netlink| netlink.interface(self.tun.name()));
+                    if matches!(interface, Err(NetlinkError::NoInterface { .. })) {
+                        return Err(TunError::Gone { name: self.tun.name().to_owned() });
+                    }
                     self.look_at_all(now);
                     continue;
                 }
-                Ok(None) => return,
+                Ok(None) => return Ok(()),
                 Err(error) => {
                     tracing::warn!(%error, "changes of interfaces are not followed");
-                    return;
+                    return Ok(());
                 }
             };
             for number in 0..self.ports.len() {

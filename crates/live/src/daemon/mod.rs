@@ -298,7 +298,7 @@ impl Daemon {
                         let failed = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
                         self.read_host(now, failed)?;
                     }
-                    TOKEN_MONITOR => self.follow_interfaces(now),
+                    TOKEN_MONITOR => self.follow_interfaces(now)?,
                     TOKEN_CONTROL => self.serve_control(),
                     token => {
                         let number = (token - TOKEN_PORTS) as usize;

@@ -226,12 +226,6 @@ impl PeerState {
                 theirs = %mode,
                 "mode stripe works only where both ends use it: nothing gets through until `mode` is the same on both"
             ),
-            Some(_) if mode == self.mode && stripe => tracing::warn!(
-                peer = self.name,
-                ours = %self.scheduler,
-                theirs = %scheduler,
-                "mode stripe needs the same scheduler on both ends: set `scheduler` alike"
-            ),
             Some(_) => tracing::info!(
                 peer = self.name,
                 ours = %format_args!("{}, {}", self.mode, self.scheduler),

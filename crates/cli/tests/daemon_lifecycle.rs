@@ -1,0 +1,164 @@
+//! How a daemon begins and ends: in order, killed, and where it cannot.
+
+mod common;
+
+use common::*;
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+#[test]
+fn sigterm_and_sigint_leave_nothing_behind() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let before = (lab.traces("site"), lab.traces("hub"));
+    for (signal, code) in [(Signal::TERM, 0), (Signal::INT, 130)] {
+        // A default route, so that there are rules and a table to leave behind.
+        let mut hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+        let site = pair.site_config("", "").replace("\"10.77.0.1/32\", \"fd77::1/128\"", "\"0.0.0.0/0\", \"::/0\"");
+        let mut site = lab.daemon("site", "site", &site);
+        site.wait_up(2);
+        assert!(lab.traces("site").contains("not from all fwmark"), "{}", lab.traces("site"));
+        assert_ne!((lab.traces("site"), lab.traces("hub")), before);
+        for daemon in [&mut hub, &mut site] {
+            daemon.signal(signal);
+            assert_eq!(daemon.ended().code(), Some(code), "{}", daemon.log());
+            assert!(!daemon.socket.exists());
+        }
+        assert_eq!((lab.traces("site"), lab.traces("hub")), before);
+    }
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_replaced_and_then_undone() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let before = lab.traces("site");
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let config = pair.site_config("", "").replace("\"10.77.0.1/32\", \"fd77::1/128\"", "\"0.0.0.0/0\", \"::/0\"");
+    let site = lab.daemon("site", "site", &config);
+    site.wait_up(2);
+    let socket = site.socket.clone();
+    site.kill();
+    assert!(socket.exists() && lab.traces("site").contains("fwmark"), "a killed daemon cannot clean up");
+    let site = lab.daemon("site", "site", &config);
+    site.wait_up(2);
+    lab.transfer("site", "hub", "10.77.0.1:5001", 2);
+    let rules = lab.ip("site", &["rule"]);
+    assert_eq!(rules.matches("fwmark").count(), 1, "the stale rules are gone: {rules}");
+    site.stop();
+    assert_eq!(lab.traces("site"), before);
+    hub.stop();
+}
+
+#[test]
+fn a_second_daemon_of_the_same_name_says_so_and_leaves_the_first_alone() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let (site, hub) = pair.start();
+    // The same control socket, and then another socket but the same interface.
+    let mut second = lab.start("site", "site", &pair.site_config("", ""));
+    assert_eq!(second.ended().code(), Some(1));
+    site.wait_log("another daemon with this interface name is running");
+    let mut third = lab.start("site", "other", &pair.site_config("", ""));
+    assert_eq!(third.ended().code(), Some(1));
+    assert!(third.log().contains("fs0"), "{}", third.log());
+    assert_eq!(third.log().lines().count(), 1, "one clear line: {}", third.log());
+    lab.transfer("site", "hub", "10.77.0.1:5001", 2);
+    std::mem::drop((second, third));
+    assert!(site.socket.exists());
+    site.stop();
+    hub.stop();
+}
+
+#[test]
+fn a_port_in_use_and_an_address_that_cannot_be_are_named() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let before = lab.traces("hub");
+    let _taken = lab.udp("hub", "0.0.0.0:51900");
+    let mut hub = lab.start("hub", "hub", &pair.hub_config("", ""));
+    assert_eq!(hub.ended().code(), Some(1));
+    assert!(hub.log().contains("listen_port 51900") && hub.log().contains("in use"), "{}", hub.log());
+    let mut hub =
+        lab.start("hub", "busy", &pair.hub_config("metrics = \"192.0.2.77:9310\"", "").replace("51900", "51901"));
+    assert_eq!(hub.ended().code(), Some(1));
+    assert!(hub.log().contains("metrics on 192.0.2.77:9310"), "{}", hub.log());
+    assert_eq!(lab.traces("hub"), before);
+}
+
+#[test]
+fn without_privileges_the_status_is_3_and_the_message_says_what_is_missing() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let config = lab.config("site", &pair.site_config("", ""));
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", &lab.name("site"), "setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]);
+    let output = command
+        .args([env!("CARGO_BIN_EXE_fairspan"), "up"])
+        .arg(config)
+        .output()
+        .expect("setpriv (package util-linux)");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("CAP_NET_ADMIN") || said.contains("root"), "{said}");
+}
+
+#[test]
+fn an_interface_deleted_by_someone_else_ends_the_daemon_with_a_message() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let before = lab.traces("site");
+    let (mut site, hub) = pair.start();
+    lab.ip("site", &["link", "del", "fs0"]);
+    let status = site.ended();
+    assert_eq!((status.code(), status.signal()), (Some(1), None), "{}", site.log());
+    let last = site.log().lines().last().unwrap_or_default().to_owned();
+    assert!(last.starts_with("fairspan: ") && last.contains("fs0"), "{last}");
+    assert_eq!(lab.traces("site"), before);
+    assert!(!site.socket.exists());
+
+    // The same while the bond takes nothing from the host, because no channel works and its queue is full.
+    drop(hub);
+    let site = lab.daemon("site", "site", &pair.site_config("", ""));
+    let socket = lab.udp("site", "10.77.0.2:7");
+    for _ in 0..30_000 {
+        let _ = socket.send_to(&[0; 1200], "10.77.0.1:7");
+    }
+    lab.ip("site", &["link", "del", "fs0"]);
+    let mut site = site;
+    assert_eq!(site.ended().code(), Some(1), "{}", site.log());
+}
+
+#[test]
+fn either_side_killed_and_started_again_carries_traffic_within_seconds() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    for (mode, port) in [("ordered", 7001), ("stripe", 7003), ("duplicate", 7005)] {
+        let more = format!("mode = \"{mode}\"");
+        let (hub_config, site_config) = (pair.hub_config("", &more), pair.site_config("", &more));
+        let mut hub = lab.daemon("hub", "hub", &hub_config);
+        let mut site = lab.daemon("site", "site", &site_config);
+        site.wait_up(2);
+        for victim in ["hub", "site"] {
+            if victim == "hub" {
+                hub.kill();
+                hub = lab.daemon("hub", "hub", &hub_config);
+            } else {
+                site.kill();
+                site = lab.daemon("site", "site", &site_config);
+            }
+            let target = format!("10.77.0.1:{}", if victim == "hub" { port } else { port + 1 });
+            lab.echo("hub", &target);
+            let took = lab.until_answered("site", "10.77.0.2:7000", &target, Duration::from_secs(15));
+            let took = took.unwrap_or_else(|| panic!("{mode}, {victim} restarted: nothing\n{}", site.log()));
+            // The other end notices after three seconds of silence, or by the new handshake at once.
+            println!("{mode}, {victim} restarted: traffic after {took:?}");
+            assert!(took < Duration::from_secs(8), "{mode}, {victim} restarted: {took:?}");
+        }
+        site.wait_up(2);
+        lab.transfer("site", "hub", "10.77.0.1:5001", 2);
+        site.stop();
+        hub.stop();
+    }
+}
