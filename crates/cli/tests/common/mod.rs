@@ -155,7 +155,7 @@ impl Lab {
             stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             stream.read_to_end(&mut rest).expect("the far end closes");
         });
-        let (mut stream, _) = listener.accept().expect("accepted");
+        let mut stream = accept(&listener);
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut piece = vec![0; 1_000_000];
         for n in 0..megabytes as u64 {
@@ -221,6 +221,24 @@ impl Drop for Lab {
     fn drop(&mut self) {
         for namespace in &self.namespaces {
             let _ = Command::new("ip").args(["netns", "del", namespace]).status();
+        }
+    }
+}
+
+/// The next connection, if one comes soon.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("non-blocking");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).expect("blocking");
+                return stream;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(e) => panic!("nobody connects: {e}"),
         }
     }
 }

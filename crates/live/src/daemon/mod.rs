@@ -158,7 +158,8 @@ pub struct Daemon {
     allowed: Allowed,
     /// Whose path: by [`PathId::index`].
     paths: Vec<Option<(usize, ChannelId)>>,
-    received: ReceiveBatch,
+    /// Lent to each receive; only absent meanwhile.
+    received: Option<ReceiveBatch>,
     pool: outbox::Pool,
     to_host: Vec<PacketBuf>,
     /// Sealed frames on their way from a receive ring to the sessions, with who sent them.
@@ -223,7 +224,7 @@ impl Daemon {
             peers: Vec::new(),
             allowed: Allowed::default(),
             paths: Vec::new(),
-            received: ReceiveBatch::new(),
+            received: Some(ReceiveBatch::new()),
             pool: outbox::Pool::new(),
             to_host: Vec::with_capacity(1024),
             frames: Vec::with_capacity(FRAME_BURST),
@@ -520,7 +521,7 @@ impl Daemon {
     }
 
     fn read_datagrams(&mut self, now: Time, number: usize) {
-        let mut received = std::mem::take(&mut self.received);
+        let mut received = self.received.take().unwrap_or_default();
         for _ in 0..PORT_BURST {
             let Kind::Udp(socket) = &mut self.ports[number].kind else { break };
             match socket.receive(&mut received) {
@@ -535,7 +536,7 @@ impl Daemon {
                 self.handle_datagram(now, number, &datagram);
             }
         }
-        self.received = received;
+        self.received = Some(received);
     }
 
     fn handle_datagram(&mut self, now: Time, number: usize, datagram: &Datagram<'_>) {

@@ -200,6 +200,8 @@ impl PeerState {
     pub(super) fn fail(&mut self, now: Time, id: ChannelId) {
         let Some(channel) = self.channel_mut(id) else { return };
         channel.failed = true;
+        // It may be our address that is gone.
+        channel.local = None;
         if channel.connected {
             self.set_link(now, id, Link::Down);
         }
