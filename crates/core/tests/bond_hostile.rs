@@ -232,7 +232,7 @@ fn sequence_numbers_that_leap_about_cost_little_each() {
     assert!(most <= Config::default().hold_bytes && most > 50_000_000, "the bound was reached: {most}");
     let begun = std::time::Instant::now();
     for n in 0..2000 {
-        put(9, 1 << 20 | n * 30_000);
+        put(9, (1 << 20) + n * 30_000);
     }
     let each_leap = begun.elapsed() / 2000;
     // Less than 10 us unoptimised, on a machine that does other things as well; a walk over all buckets, or over a ring
