@@ -223,3 +223,35 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
         assert!(output.status.success() && output.stderr.is_empty(), "{command} --help");
     }
 }
+
+/// The Markdown documents of the project.
+fn documents() -> Vec<PathBuf> {
+    let folders = [root(), root().join("docs")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+        .collect()
+}
+
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let documents = documents();
+    assert!(documents.len() >= 9, "{documents:?}");
+    for path in documents {
+        let text = fs::read_to_string(&path).expect("a document");
+        let folder = path.parent().expect("a folder");
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for link in links.filter(|link| !link.is_empty() && !link.contains("://")) {
+            assert!(folder.join(link).exists(), "{} links to {link}", path.display());
+        }
+        let named = text.split('`').skip(1).step_by(2);
+        let ours = ["crates/", "docs/", "tests/", "scripts/", "fuzz/"];
+        for name in named.filter(|name| ours.iter().any(|start| name.starts_with(start))) {
+            let name = name.split_whitespace().next().unwrap_or_default();
+            if !name.contains(['*', '{']) && !name.contains("TARGET") {
+                assert!(root().join(name).exists(), "{} names {name}", path.display());
+            }
+        }
+    }
+}
