@@ -3,7 +3,7 @@
 .PHONY: help demo test bench rivals setup sample
 
 help:
-	@echo 'make demo    builds Fairspan and shows one TCP connection over three bonded links (about 2 minutes)'
+	@echo 'make demo    builds Fairspan and shows one TCP connection over three bonded links (90 seconds, and the build the first time)'
 	@echo 'make test    format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
 	@echo 'make bench   one encrypted channel beside its rivals (make rivals), and the core (divan)'
 	@echo 'make rivals  installs wireguard-go, boringtun-cli and openvpn, for make bench'

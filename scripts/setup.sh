@@ -10,6 +10,8 @@ need() { # program, Debian package
 }
 need ip iproute2
 need ethtool ethtool
+need ping iputils-ping
+need pgrep procps
 need cc gcc
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -z "$rust_missing" ] || command -v rustup >/dev/null 2>&1 || need curl curl

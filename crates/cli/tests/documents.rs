@@ -2,6 +2,7 @@
 
 use fairspan_core::bond;
 use fairspan_live::config::{Config, ConfigError};
+use fairspan_live::emulate::EmulateConfig;
 use fairspan_live::{channel, secure, tun};
 use std::collections::BTreeMap;
 use std::fs;
@@ -144,6 +145,25 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
             }
         }
     }
+}
+
+#[test]
+fn every_example_is_a_configuration_that_is_accepted() {
+    let folder = key_folder();
+    let mut examples = 0;
+    for entry in fs::read_dir(root().join("docs/examples")).expect("examples") {
+        let path = entry.expect("an entry").path();
+        let text = fs::read_to_string(&path).expect("an example");
+        if path.ends_with("links.toml") {
+            let (links, _) = EmulateConfig::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            assert_eq!(links.len(), 2);
+        } else {
+            let text = text.replace("/etc/fairspan/private.key", "private.key");
+            Config::parse(&folder.path().join("fs0.toml"), &text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        }
+        examples += 1;
+    }
+    assert!(examples >= 5, "{examples} examples");
 }
 
 /// The names in code spans in the first cells of a document's tables.
