@@ -30,6 +30,8 @@ fn config(choice: u8) -> Config {
         config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 5 % 4)];
     }
     config.hold_bytes = HOLD;
+    // So small that the bound on what is held means something.
+    config.queue_bytes = 1 << 17;
     config.channels = vec![Default::default(); CHANNELS];
     if choice >= 128 {
         for (n, channel) in config.channels.iter_mut().enumerate() {
