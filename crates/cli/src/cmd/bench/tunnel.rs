@@ -7,7 +7,7 @@ use crate::measure::ping::Ping;
 use crate::measure::tcp::{Transfer, Transport};
 use crate::measure::{cpu, median};
 use crate::testbed::tunnel::{self, Channel, FAR, ORDERED, Tunnel};
-use crate::testbed::{self, End, Interrupt, Interrupted, Namespace, cable, offloads_off};
+use crate::testbed::{self, End, Interrupt, Namespace, cable, offloads_off};
 use anyhow::{Context, Result, bail};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
             }
             Ok(Outcome::Done)
         }
-        Err(error) if error.is::<Interrupted>() => Ok(Outcome::Interrupted),
+        // A signal also ends system calls and children, whose errors then say less than the signal does.
+        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
         Err(error) => Err(error),
     }
 }
@@ -103,7 +104,7 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, (f64, f64))> {
                         show(rival.name(), &sample);
                         if offloads == "on" { samples.on.push(sample) } else { samples.off.push(sample) }
                     }
-                    Err(error) if error.is::<Interrupted>() => return Err(error),
+                    Err(error) if interrupt.check().is_err() => return Err(error),
                     Err(error) => {
                         eprintln!("{}: does not work here, left out from now on: {error:#}", rival.name());
                         *works = false;

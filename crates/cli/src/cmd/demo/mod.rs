@@ -9,7 +9,7 @@ use crate::measure::reorder::Watch;
 use crate::measure::sequence::Reordering;
 use crate::measure::tcp::{Transfer, Transport, has_mptcp};
 use crate::testbed::tunnel::{self, Channel, Mode, Tunnel};
-use crate::testbed::{self, Interrupt, Interrupted, Namespace};
+use crate::testbed::{self, Interrupt, Namespace};
 use anyhow::{Context, Result};
 use network::Network;
 use progress::Progress;
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
             }
             Ok(if report.verdict == Verdict::Pass { Outcome::Done } else { Outcome::Negative })
         }
-        Err(error) if error.is::<Interrupted>() => Ok(Outcome::Interrupted),
+        // A signal also ends system calls and children, whose errors then say less than the signal does.
+        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
         Err(error) => Err(error),
     }
 }
