@@ -4,26 +4,32 @@
 #   near ==(fibre, dsl, lte: emulated)== far        (the demo builds it itself)
 . tests/netns/lib.sh
 
-"$fairspan" demo --duration 3 --json >"$work/now.json" 2>"$work/demo.log" && status=0 || status=$?
-[ "$(wc -l <"$work/now.json")" = 1 ] || wrong "not one line of JSON: $(cat "$work/now.json")"
-
 # Every number in the order of the documented keys, one a line: KEY VALUE
 numbers() { tr ',{[' '\n\n\n' <"$1" | sed -n 's/^"\([a-z_]*\)":"\{0,1\}\([^"]*[0-9a-z]\)"\{0,1\}[]}]*$/\1 \2/p'; }
-numbers "$work/now.json" >"$work/now"
+measure() {
+    "$fairspan" demo --duration 3 --json >"$work/now.json" 2>"$work/demo.log" && status=0 || status=$?
+    [ "$(wc -l <"$work/now.json")" = 1 ] || wrong "not one line of JSON: $(cat "$work/now.json")"
+    grep -q '"reordered_packets":0[,}]' "$work/now.json" || wrong "out of order: $(cat "$work/now.json")"
+    numbers "$work/now.json" >"$work/now"
+}
 numbers docs/demo.json >"$work/then"
+measure
 [ "$(cut -d ' ' -f 1 "$work/now")" = "$(cut -d ' ' -f 1 "$work/then")" ] || wrong 'the keys are not those of docs/demo.json'
 
 # Links, plain TCP, tunnels, their sum and the bond are set by the emulated links: within 6 %, 3 s against 5 s, on any
 # machine. What packets in turn and MPTCP reach varies from run to run, and is not compared. The verdict's line at 97 % is
-# not drawn here, since a machine that is busy with something else may miss it by a little.
-paste -d ' ' "$work/then" "$work/now" | awk '
-    /^name / && $2 != $4 { print "README: " $0; bad = 1 }
-    /^(rate_mbit|goodput_mbit|plain_tcp_mbit|sum_mbit|best_mbit|bond_mbit) / {
-        slack = 0.06 * $2
-        if ($4 - $2 > slack || $2 - $4 > slack) { print "README: " $0; bad = 1 }
-    }
-    /^reordered_packets / && $4 != 0 { print "out of order: " $0; bad = 1 }
-    END { exit bad }' || wrong 'the sample in the README is not what this machine shows'
+# not drawn here, since a machine that is busy with something else may miss it by a little. For the same reason a run
+# that differs is made once more.
+agrees() {
+    paste -d ' ' "$work/then" "$work/now" | awk '
+        /^name / && $2 != $4 { print "README: " $0; bad = 1 }
+        /^(rate_mbit|goodput_mbit|plain_tcp_mbit|sum_mbit|best_mbit|bond_mbit) / {
+            slack = 0.06 * $2
+            if ($4 - $2 > slack || $2 - $4 > slack) { print "README: " $0; bad = 1 }
+        }
+        END { exit bad }'
+}
+agrees || { echo 'once more'; measure; agrees; } || wrong 'the sample in the README is not what this machine shows'
 grep -q '"verdict":"pass"' docs/demo.json || wrong 'the README shows a run that failed'
 case $(sed -n 's/.*"verdict":"\([a-z]*\)".*/\1/p' "$work/now.json")$status in
     pass0 | fail1) ;;
