@@ -22,17 +22,18 @@ const RULES: &[Rule] = &[
         package: "fairspan-core",
         siblings: &[],
         // Small, no_std, and none that reads a clock or entropy.
-        others: Some(&["hashbrown", "foldhash", "rand_pcg", "slab", "thiserror"]),
+        others: Some(&["hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
     },
+    Rule { package: "fairspan-sim", siblings: &["fairspan-core"], others: Some(&["serde", "thiserror", "toml"]) },
     Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
-    Rule { package: "fairspan", siblings: &["fairspan-core", "fairspan-live"], others: None },
+    Rule { package: "fairspan", siblings: &["fairspan-core", "fairspan-sim", "fairspan-live"], others: None },
 ];
 
 /// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
 const FORBIDDEN_IN_CORE: &[&str] =
     &["std::", "unsafe", "Instant", "SystemTime", "HashMap", "HashSet", "thread_rng", "getrandom", "RandomState"];
 
-const SOURCES: [&str; 3] = ["crates/core/src", "crates/live/src", "crates/cli/src"];
+const SOURCES: [&str; 4] = ["crates/core/src", "crates/sim/src", "crates/live/src", "crates/cli/src"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")

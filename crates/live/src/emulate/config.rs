@@ -1,10 +1,11 @@
 //! The emulator's settings as people write them: in a TOML file, or as options of the command.
 
-use super::capacity::{Capacity, CapacityError, Series, Trace};
 use super::port::PortError;
-use super::profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Queue};
 use super::{Link, Options};
 use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
+use fairspan_core::link::{
+    Capacity, CapacityError, DuringOutage, Loss, Outage, Profile, ProfileError, Queue, Series, Trace,
+};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -133,7 +134,7 @@ pub enum ConfigError {
         /// The link and direction, with a colon; or nothing.
         place: String,
         /// What is wrong.
-        error: CapacityError,
+        error: TraceError,
     },
     /// Settings do not work together.
     #[error("{place}{error}")]
@@ -254,11 +255,12 @@ impl DirectionConfig {
                 }
             }
             (None, Some(trace), None) => {
-                profile.capacity = Capacity::Trace(Trace::read(&folder.join(trace)).map_err(capacity)?);
+                profile.capacity = Capacity::Trace(read(&folder.join(trace), Trace::parse).map_err(capacity)?);
             }
             (None, None, Some(series)) => {
                 let column = self.column.as_deref().unwrap_or("1");
-                let series = Series::read_csv(&folder.join(series), column).map_err(capacity)?;
+                let series =
+                    read(&folder.join(series), |file, text| Series::parse_csv(file, text, column)).map_err(capacity)?;
                 profile.capacity = Capacity::Series(series);
             }
             _ => return Err(ConfigError::TwoCapacities { place: place.into() }),
@@ -351,6 +353,29 @@ fn outage(text: &str) -> Option<Outage> {
         None => (rest, None),
     };
     Some(Outage { start: parse_span(start).ok()?, length: parse_span(length).ok()?, every })
+}
+
+/// Why a file with a capacity cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// What it says cannot be used.
+    #[error(transparent)]
+    Content(#[from] CapacityError),
+}
+
+/// The capacity that `parse` makes of a file's name and text.
+fn read<C>(path: &Path, parse: impl Fn(&str, &str) -> Result<C, CapacityError>) -> Result<C, TraceError> {
+    let text = std::fs::read_to_string(path).map_err(|error| TraceError::Read { path: path.into(), error })?;
+    Ok(parse(&path.display().to_string(), &text)?)
 }
 
 #[cfg(test)]

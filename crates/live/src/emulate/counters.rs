@@ -1,6 +1,6 @@
 //! What an emulator counts, shared between its thread and whoever reads.
 
-use super::schedule::Drop;
+use fairspan_core::link::DropReason as Drop;
 use fairspan_core::units::Span;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -20,20 +20,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod capacity;
 mod config;
 mod counters;
 mod port;
-mod profile;
-mod schedule;
 mod worker;
 
-pub use capacity::{Capacity, CapacityError, OPPORTUNITY, Series, Trace};
-pub use config::{ConfigError, DirectionConfig, EmulateConfig, LinkConfig};
+pub use config::{ConfigError, DirectionConfig, EmulateConfig, LinkConfig, TraceError};
 pub use counters::{DirectionStats, Drops, Lateness};
+pub use fairspan_core::link::{
+    Capacity, CapacityError, DropReason, DuringOutage, Loss, OPPORTUNITY, Outage, Profile, ProfileError, Queue,
+    Schedule, Series, Trace, Verdict,
+};
 pub use port::{PortError, PortName, switch_offloads_off};
-pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Queue};
-pub use schedule::{Drop as DropReason, Schedule, Verdict};
 
 use crate::sys::packet::set_realtime;
 use counters::Counters;

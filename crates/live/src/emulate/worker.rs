@@ -6,8 +6,8 @@
 
 use super::counters::{Counters, Fault, add};
 use super::port::Port;
-use super::schedule::{Schedule, Verdict};
 use crate::sys::packet::{RxFrame, SEND_BATCH, VNET_HEADER};
+use fairspan_core::link::{Schedule, Verdict};
 use fairspan_core::units::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};

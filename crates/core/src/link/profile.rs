@@ -1,12 +1,13 @@
 //! The settings of one direction of a link.
 
 use super::capacity::Capacity;
-use fairspan_core::units::{Span, Time};
+use crate::units::{Span, Time};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// One direction of an emulated link. A frame passes, in this order, the loss process, the queue, the link that
 /// serialises it at its capacity, and the delay line.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Profile {
     /// What the link carries. Default: unlimited.
     pub capacity: Capacity,
@@ -50,7 +51,7 @@ impl Default for Profile {
 
 impl Profile {
     /// A constant rate and a delay, everything else at its default.
-    pub fn new(rate: fairspan_core::units::Rate, delay: Span) -> Profile {
+    pub fn new(rate: crate::units::Rate, delay: Span) -> Profile {
         Profile { capacity: Capacity::Constant(rate), delay, ..Profile::default() }
     }
 
@@ -65,7 +66,7 @@ impl Profile {
         }
         for (setting, value) in [("delay", self.delay), ("jitter", self.jitter)] {
             if value > Span::from_secs(60) {
-                return wrong(setting, format!("{} s", value.as_secs_f64()), "at most 60 s");
+                return wrong(setting, alloc::format!("{} s", value.as_secs_f64()), "at most 60 s");
             }
         }
         let probabilities: &[(&'static str, f64)] = match &self.loss {
@@ -201,7 +202,8 @@ pub(super) fn outage_at(outages: &[Outage], now: Time) -> (bool, Time) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairspan_core::units::Rate;
+    use crate::units::Rate;
+    use alloc::vec;
 
     #[test]
     fn outages_come_at_their_times_and_repeat() {

@@ -5,8 +5,9 @@
 //! begins again. Departure: no bytes are added for a TUN header; which bytes of a frame count is
 //! [`Profile::overhead`](super::Profile::overhead).
 
-use fairspan_core::units::{Rate, Span, Time};
-use std::path::{Path, PathBuf};
+use crate::units::{Rate, Span, Time};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// Bytes that one line of a Mahimahi trace delivers.
 pub const OPPORTUNITY: u64 = 1500;
@@ -26,22 +27,14 @@ pub enum Capacity {
 }
 
 /// Why a capacity cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CapacityError {
-    /// The file cannot be read.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
     /// A line is not what it should be.
-    #[error("{}:{line}: found `{found}`, expected {expected}", path.display())]
+    #[error("{file}:{line}: found `{found}`, expected {expected}")]
     Line {
         /// The file.
-        path: PathBuf,
+        file: String,
         /// The line, from 1.
         line: usize,
         /// What it says.
@@ -50,10 +43,10 @@ pub enum CapacityError {
         expected: &'static str,
     },
     /// The CSV file has no such column.
-    #[error("{}: no column `{column}`; it has {columns}", path.display())]
+    #[error("{file}: no column `{column}`; it has {columns}")]
     Column {
         /// The file.
-        path: PathBuf,
+        file: String,
         /// What was asked for.
         column: String,
         /// What there is.
@@ -94,24 +87,23 @@ impl Series {
         Ok(Series { steps, period })
     }
 
-    /// Reads the CSV file `path`: a heading, then seconds and one column of Mbit/s per network. A blank is no sample:
+    /// Reads the text of a CSV file, named `file` in errors: a heading, then seconds and one column of Mbit/s per network. A blank is no sample:
     /// the value before it holds on (before the first sample, the first one). `column` is a heading or, from 1, its
     /// place behind the time.
     ///
     /// # Errors
     /// [`CapacityError`] naming file, line and what would be right.
-    pub fn read_csv(path: &Path, column: &str) -> Result<Series, CapacityError> {
-        let text = read(path)?;
+    pub fn parse_csv(file: &str, text: &str, column: &str) -> Result<Series, CapacityError> {
         let mut lines = text.lines().enumerate();
         let heading: Vec<&str> = lines.next().map_or(Vec::new(), |(_, line)| line.split(',').map(str::trim).collect());
         let place = heading.iter().skip(1).position(|name| *name == column).map(|n| n + 1);
         let place = place.or_else(|| column.parse::<usize>().ok().filter(|n| (1..heading.len()).contains(n)));
         let Some(place) = place else {
             let columns = heading.get(1..).unwrap_or_default().join(", ");
-            return Err(CapacityError::Column { path: path.into(), column: column.into(), columns });
+            return Err(CapacityError::Column { file: file.into(), column: column.into(), columns });
         };
         let wrong = |line: usize, found: &str, expected| {
-            Err(CapacityError::Line { path: path.into(), line: line + 1, found: found.into(), expected })
+            Err(CapacityError::Line { file: file.into(), line: line + 1, found: found.into(), expected })
         };
         let mut samples: Vec<(Span, Option<Rate>)> = Vec::new();
         for (number, line) in lines {
@@ -135,7 +127,7 @@ impl Series {
             };
             samples.push((start, rate));
         }
-        let nothing = || CapacityError::Nothing { what: format!("{}, column {column}", path.display()) };
+        let nothing = || CapacityError::Nothing { what: alloc::format!("{file}, column {column}") };
         let mut held = samples.iter().find_map(|sample| sample.1).ok_or_else(nothing)?;
         let origin = samples[0].0;
         let steps: Vec<(Span, Rate)> = samples
@@ -184,13 +176,13 @@ impl Trace {
         Ok(Trace { opportunities, period })
     }
 
-    /// Reads a Mahimahi trace file.
+    /// Reads the text of a Mahimahi trace file, named `file` in errors.
     ///
     /// # Errors
     /// [`CapacityError`] naming file, line and what would be right.
-    pub fn read(path: &Path) -> Result<Trace, CapacityError> {
+    pub fn parse(file: &str, text: &str) -> Result<Trace, CapacityError> {
         let mut opportunities: Vec<u64> = Vec::new();
-        for (number, line) in read(path)?.lines().enumerate() {
+        for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() {
                 continue;
@@ -198,7 +190,7 @@ impl Trace {
             let value = line.parse().ok().filter(|ms| opportunities.last().is_none_or(|last| last <= ms));
             let Some(ms) = value else {
                 return Err(CapacityError::Line {
-                    path: path.into(),
+                    file: file.into(),
                     line: number + 1,
                     found: line.into(),
                     expected: "a whole number of milliseconds, not less than the line before",
@@ -206,7 +198,7 @@ impl Trace {
             };
             opportunities.push(ms);
         }
-        Trace::new(opportunities).map_err(|_| CapacityError::Nothing { what: path.display().to_string() })
+        Trace::new(opportunities).map_err(|_| CapacityError::Nothing { what: file.to_string() })
     }
 
     /// The number of the first opportunity at or after `now`, counted through all loops.
@@ -235,25 +227,20 @@ impl Trace {
     }
 }
 
-fn read(path: &Path) -> Result<String, CapacityError> {
-    std::fs::read_to_string(path).map_err(|error| CapacityError::Read { path: path.into(), error })
-}
-
 /// A decimal number, zero or more, times `scale`, rounded.
 fn parse_scaled(text: &str, scale: f64) -> Option<u64> {
     let value: f64 = text.parse().ok()?;
-    let scaled = (value * scale).round();
+    let scaled = libm::round(value * scale);
     (0.0..1e19).contains(&scaled).then_some(scaled as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
-    fn file(text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        std::fs::write(file.path(), text).expect("written");
-        file
+    fn csv(text: &str, column: &str) -> Result<Series, CapacityError> {
+        Series::parse_csv("file", text, column)
     }
 
     #[test]
@@ -272,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_csv_blank_holds_the_value_before_it_and_the_series_loops() {
-        let file = file("t_s,x_mbps,y_mbps\n10,,1\n10.5,2,\n11,,0\n");
-        let x = Series::read_csv(file.path(), "x_mbps").expect("valid");
+        let text = "t_s,x_mbps,y_mbps\n10,,1\n10.5,2,\n11,,0\n";
+        let x = csv(text, "x_mbps").expect("valid");
         let at = |series: &Series, ms| {
             let (rate, until) = series.at(Time::from_millis(ms));
             (rate.as_bits_per_sec(), until.as_nanos() / 1_000_000)
         };
         assert_eq!(at(&x, 0), (2_000_000, 500));
-        let y = Series::read_csv(file.path(), "2").expect("valid");
+        let y = csv(text, "2").expect("valid");
         assert_eq!(at(&y, 499), (1_000_000, 500));
         assert_eq!(at(&y, 500), (1_000_000, 1000));
         assert_eq!(at(&y, 1000), (0, 1500));
@@ -288,17 +275,15 @@ mod tests {
 
     #[test]
     fn bad_files_are_named_with_their_line() {
-        let trace = file("1\n3\n2\n");
-        assert!(matches!(Trace::read(trace.path()), Err(CapacityError::Line { line: 3, .. })));
-        assert!(matches!(Trace::read(file("0\n0\n").path()), Err(CapacityError::Nothing { .. })));
-        assert!(matches!(Trace::read(file("").path()), Err(CapacityError::Nothing { .. })));
-        let csv = file("t_s,a\n0,1\n1,x\n");
-        assert!(matches!(Series::read_csv(csv.path(), "a"), Err(CapacityError::Line { line: 3, .. })));
-        assert!(matches!(Series::read_csv(csv.path(), "b"), Err(CapacityError::Column { .. })));
-        assert!(matches!(Series::read_csv(file("t_s,a\n0,-1\n").path(), "a"), Err(CapacityError::Line { .. })));
-        assert!(matches!(Series::read_csv(file("t_s,a\n0,0\n").path(), "a"), Err(CapacityError::Nothing { .. })));
-        assert!(matches!(Series::read_csv(file("t_s,a\n").path(), "a"), Err(CapacityError::Nothing { .. })));
-        assert!(matches!(Series::read_csv(file("t_s,a\n1,1\n1,1\n").path(), "a"), Err(CapacityError::Line { .. })));
-        assert!(matches!(Trace::read(Path::new("/nonexistent/trace")), Err(CapacityError::Read { .. })));
+        assert!(matches!(Trace::parse("file", "1\n3\n2\n"), Err(CapacityError::Line { line: 3, .. })));
+        assert!(matches!(Trace::parse("file", "0\n0\n"), Err(CapacityError::Nothing { .. })));
+        assert!(matches!(Trace::parse("file", ""), Err(CapacityError::Nothing { .. })));
+        let text = "t_s,a\n0,1\n1,x\n";
+        assert!(matches!(csv(text, "a"), Err(CapacityError::Line { line: 3, .. })));
+        assert!(matches!(csv(text, "b"), Err(CapacityError::Column { .. })));
+        assert!(matches!(csv("t_s,a\n0,-1\n", "a"), Err(CapacityError::Line { .. })));
+        assert!(matches!(csv("t_s,a\n0,0\n", "a"), Err(CapacityError::Nothing { .. })));
+        assert!(matches!(csv("t_s,a\n", "a"), Err(CapacityError::Nothing { .. })));
+        assert!(matches!(csv("t_s,a\n1,1\n1,1\n", "a"), Err(CapacityError::Line { .. })));
     }
 }

@@ -19,9 +19,9 @@
 
 use super::capacity::{Capacity, OPPORTUNITY};
 use super::profile::{DuringOutage, Loss, Profile, ProfileError, Queue, outage_at};
-use fairspan_core::rng::Rng;
-use fairspan_core::units::{Span, Time};
-use std::collections::VecDeque;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+use alloc::collections::VecDeque;
 
 /// Longest that a frame may stay in the queue of a link that stands still; then it counts as lost in an outage.
 const PATIENCE: Span = Span::from_secs(600);
@@ -139,7 +139,7 @@ impl Schedule {
 
     /// A delay that every frame spends at least, whatever the draw (four standard deviations below the mean: a
     /// lower draw has a chance of 3 in 100,000 and costs accuracy only).
-    pub(super) fn least_delay(&self) -> Span {
+    pub fn least_delay(&self) -> Span {
         self.profile.delay - self.profile.jitter.times(4)
     }
 
@@ -251,7 +251,7 @@ impl Schedule {
         }
         let offset = self.normal() * self.profile.jitter.as_nanos() as f64;
         let delay = self.profile.delay.as_nanos() as f64 + offset;
-        Span::from_nanos(delay.max(0.0).round() as u64)
+        Span::from_nanos(libm::round(delay.max(0.0)) as u64)
     }
 
     /// A draw from the standard normal distribution (Marsaglia's polar method).
@@ -263,7 +263,7 @@ impl Schedule {
             let (x, y) = (2.0 * self.rng.unit() - 1.0, 2.0 * self.rng.unit() - 1.0);
             let square = x * x + y * y;
             if square > 0.0 && square < 1.0 {
-                let factor = (-2.0 * square.ln() / square).sqrt();
+                let factor = libm::sqrt(-2.0 * libm::log(square) / square);
                 self.spare_normal = Some(y * factor);
                 return x * factor;
             }

@@ -1,9 +1,9 @@
 //! The emulator's schedule against slow, obvious models. No sockets, no clock.
 
-use fairspan_core::units::{Rate, Span, Time};
-use fairspan_live::emulate::{
+use fairspan_core::link::{
     Capacity, DropReason, DuringOutage, Loss, Outage, Profile, Queue, Schedule, Series, Trace, Verdict,
 };
+use fairspan_core::units::{Rate, Span, Time};
 use proptest::prelude::*;
 
 fn due(verdict: Verdict) -> Time {
@@ -18,10 +18,7 @@ fn ms(n: u64) -> Time {
 }
 
 fn unbounded(capacity: Capacity) -> Profile {
-    let mut profile = Profile::default();
-    profile.capacity = capacity;
-    profile.queue = Queue::Frames(usize::MAX);
-    profile
+    Profile { capacity, queue: Queue::Frames(usize::MAX), ..Profile::default() }
 }
 
 fn constant(bits_per_sec: u64) -> Capacity {
@@ -146,9 +143,7 @@ fn a_series_is_integrated_over_its_steps_and_its_pauses() {
 fn independent_and_gilbert_loss_have_the_statistics_of_their_models() {
     const FRAMES: usize = 400_000;
     let run = |loss: Loss| -> Vec<bool> {
-        let mut profile = Profile::default();
-        profile.loss = loss;
-        let mut schedule = Schedule::new(profile, 42).expect("valid");
+        let mut schedule = Schedule::new(Profile { loss, ..Profile::default() }, 42).expect("valid");
         (0..FRAMES).map(|_| schedule.offer(Time::ZERO, 100) == Verdict::Drop(DropReason::Loss)).collect()
     };
     let rate = |lost: &[bool]| lost.iter().filter(|lost| **lost).count() as f64 / FRAMES as f64;
@@ -318,8 +313,10 @@ fn real_traces_deliver_what_their_files_say() {
         println!("skipped: no test data");
         return;
     }
-    let lines = std::fs::read_to_string(&path).expect("readable").lines().count() as u64;
-    let mut schedule = Schedule::new(unbounded(Capacity::Trace(Trace::read(&path).expect("valid"))), 1).expect("valid");
+    let text = std::fs::read_to_string(&path).expect("readable");
+    let lines = text.lines().count() as u64;
+    let mut schedule =
+        Schedule::new(unbounded(Capacity::Trace(Trace::parse("trace", &text).expect("valid"))), 1).expect("valid");
     // Full frames, always waiting: each takes one opportunity, and the loop ends at 140 s.
     let dues: Vec<Time> = (0..2 * lines).map(|_| due(schedule.offer(Time::ZERO, 1514))).collect();
     assert_eq!(dues[lines as usize - 1], ms(140_000));

@@ -1,0 +1,11 @@
+//! One direction of a link: what it carries, delays, loses and drops, as a function of arrival times and lengths.
+//!
+//! The live emulator and the simulator both run it.
+
+pub mod capacity;
+pub mod profile;
+pub mod schedule;
+
+pub use capacity::{Capacity, CapacityError, OPPORTUNITY, Series, Trace};
+pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Queue};
+pub use schedule::{Drop as DropReason, Schedule, Verdict};

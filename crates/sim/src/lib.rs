@@ -1,0 +1,11 @@
+//! The simulator: hosts, routers, links and TCP, packet by packet, with the core's own state machines in between.
+//!
+//! The same scenario with the same seed gives the same bytes: there is no clock, no entropy, no file and no thread
+//! here. [`scenario`] reads a scenario, [`world`] runs it, [`results`] is what comes out.
+
+pub mod packet;
+pub mod results;
+pub mod scenario;
+pub mod tcp;
+pub mod traffic;
+pub mod world;

@@ -1,0 +1,31 @@
+//! What crosses a simulated link.
+
+use crate::tcp::segment::Segment;
+use fairspan_core::units::Time;
+
+/// A packet. Its payload is not stored: its length is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packet {
+    /// Which flow of the scenario it belongs to, from 0.
+    pub flow: u32,
+    /// Whether it travels from the flow's receiver to its sender.
+    pub reverse: bool,
+    /// Its number in its flow and direction, from 0, in the order of sending; a retransmission has a new one.
+    pub number: u64,
+    /// Length of the IP packet in bytes, headers included.
+    pub size: u32,
+    /// When its source sent it.
+    pub created: Time,
+    /// What it is.
+    pub body: Body,
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A datagram: nothing but its length matters.
+    Datagram,
+    /// A TCP segment.
+    Segment(Segment),
+    // The engine adds what bonds send: core's bytes and the packet inside.
+}

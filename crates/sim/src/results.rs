@@ -1,0 +1,196 @@
+//! What a run gives.
+
+use fairspan_core::units::Span;
+
+/// The outcome of one run of one scenario with one seed.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Results {
+    /// The seed that replays it.
+    pub seed: u64,
+    /// Simulated time that metrics cover, in seconds: duration less warm-up.
+    pub measured_s: f64,
+    /// Events handled.
+    pub events: u64,
+    /// Hash of the event log: every packet that entered, left or was dropped anywhere, with its time.
+    pub log_hash: u64,
+    /// Packet conservation over the whole run.
+    pub conservation: Conservation,
+    /// One for each flow, in the scenario's order.
+    pub flows: Vec<FlowResult>,
+    /// Jain's index over the goodput of the flows that had any traffic.
+    pub jain: f64,
+    /// Sum of the flows' goodput in bit/s.
+    pub goodput: f64,
+    /// One for each link.
+    pub links: Vec<LinkResult>,
+    /// One for each bond and end: core's own counters by name.
+    pub bonds: Vec<BondResult>,
+    /// Values over time, by name; all share `series_interval`.
+    pub series: Vec<Series>,
+    /// Distance of the points of `series`, in seconds; zero without series.
+    pub series_interval_s: f64,
+}
+
+/// sent = delivered + dropped + in flight, in packets.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Conservation {
+    /// Packets that sources and bonds made.
+    pub sent: u64,
+    /// Packets that reached who they were for.
+    pub delivered: u64,
+    /// Packets dropped, by place and reason.
+    pub dropped: Vec<Dropped>,
+    /// Packets somewhere on the way at the end.
+    pub in_flight: u64,
+}
+
+/// Packets dropped in one place for one reason.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Dropped {
+    /// Name of the link, node or bond.
+    pub place: String,
+    /// `queue full`, `loss`, `outage`, `processor`, …
+    pub reason: String,
+    /// How many.
+    pub packets: u64,
+}
+
+/// One flow's metrics; times in seconds, rates in bit/s. Throughput counts IP bytes that arrive, goodput payload bytes
+/// that the receiving application gets, in order where the transport orders.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct FlowResult {
+    /// The flow's name.
+    pub name: String,
+    /// Packets sent by the sender.
+    pub sent: u64,
+    /// Packets that arrived at the receiver.
+    pub received: u64,
+    /// Packets of it dropped anywhere.
+    pub dropped: u64,
+    /// IP bit/s that arrived.
+    pub throughput: f64,
+    /// Payload bit/s delivered to the application.
+    pub goodput: f64,
+    /// One-way delay of packets.
+    pub delay: Distribution,
+    /// Jitter as in RFC 3550, section 6.4.1: at the end, and its distribution where asked for.
+    pub jitter: Distribution,
+    /// Where asked for.
+    pub reordering: Option<Reordering>,
+    /// Of a TCP flow.
+    pub tcp: Option<TcpResult>,
+    /// Completed transfers or requests, and their durations, where the traffic has any.
+    pub transfers: Option<Transfers>,
+}
+
+/// Summary of a distribution. Percentiles are there where they were asked for.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Distribution {
+    /// Samples.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Least.
+    pub min: f64,
+    /// Most.
+    pub max: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// 50th, 90th, 99th and 99.9th percentile, within 1 %.
+    pub percentiles: Option<[f64; 4]>,
+}
+
+/// How far out of order packets came.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Reordering {
+    /// RFC 4737 type-P-reordered ratio.
+    pub ratio: f64,
+    /// RFC 4737 reordering extent: distribution over reordered packets, in packets.
+    pub extent: Distribution,
+    /// RFC 4737 n-reordering: share of packets that are n-reordered, for n = 1, 2, …; n = 3 would set off fast retransmit.
+    pub n_reordering: Vec<f64>,
+    /// RFC 5236 reorder density: (displacement, share).
+    pub density: Vec<(i32, f64)>,
+    /// Share of packets below their flow's highest number so far, as burst round robin's section 6.3.1 counts it.
+    pub below_highest: f64,
+}
+
+/// What a TCP flow did.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct TcpResult {
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Of these, after a timeout.
+    pub timeouts: u64,
+    /// Fast retransmits, times that recovery was entered.
+    pub recoveries: u64,
+    /// Congestion window at the end, in bytes.
+    pub window: u64,
+    /// Smoothed round trip at the end, in seconds.
+    pub smoothed_rtt: f64,
+}
+
+/// Transfers of a flow that has several.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Transfers {
+    /// How many were completed.
+    pub completed: u64,
+    /// Payload bytes of the completed ones.
+    pub bytes: u64,
+    /// Their durations.
+    pub duration: Distribution,
+}
+
+/// One link's metrics.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct LinkResult {
+    /// The link's name.
+    pub name: String,
+    /// Packets that left its far end.
+    pub packets: u64,
+    /// Their bytes, framing included.
+    pub bytes: u64,
+    /// Share of the measured time that it transmitted.
+    pub load: f64,
+    /// Packets dropped at it.
+    pub dropped: u64,
+    /// Mean and largest occupancy of its queue in bytes, the packet in transmission not counted.
+    pub queue_mean: f64,
+    /// See `queue_mean`.
+    pub queue_max: u64,
+}
+
+/// Counters of one end of a bond.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct BondResult {
+    /// The bond's name and its end, `NAME/0` or `NAME/1`.
+    pub name: String,
+    /// Core's counters.
+    pub counters: Vec<(String, u64)>,
+    /// Most bytes held behind gaps at any time.
+    pub held_max: u64,
+}
+
+/// One quantity over time.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Series {
+    /// `flow NAME throughput`, `flow NAME window`, `link NAME queue`, …
+    pub name: String,
+    /// bit/s, bytes, packets, seconds.
+    pub unit: String,
+    /// One value a point.
+    pub values: Vec<f64>,
+}
+
+/// One packet that crossed a recorded link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captured {
+    /// Since the start.
+    pub at: Span,
+    /// The link.
+    pub link: u32,
+    /// IP packet as bytes: headers as on the wire, payload cut or zero.
+    pub bytes: Vec<u8>,
+    /// Its length on the link without cutting.
+    pub length: u32,
+}

@@ -1,0 +1,90 @@
+//! The TCP segment, as it is on the wire less the payload's content.
+
+/// A TCP segment. Sequence numbers and windows are as on the wire: 32 bits that wrap, and a window still to be scaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of the first byte (of the SYN, where it is set).
+    pub sequence: u32,
+    /// Acknowledgment number; counts where `flags` has ACK.
+    pub acknowledgment: u32,
+    /// Bytes of payload.
+    pub length: u32,
+    /// SYN, ACK, FIN, RST, PSH, ECE, CWR.
+    pub flags: Flags,
+    /// The window field.
+    pub window: u16,
+    /// The urgent feature does not exist here. Options follow.
+    pub options: Options,
+}
+
+/// The flags of a segment, as their bits on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgment field counts.
+    pub const ACK: Flags = Flags(0x10);
+    /// ECN echo.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether all of `other` is set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// The options of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size (RFC 9293), on SYNs.
+    pub mss: Option<u16>,
+    /// Window scale (RFC 7323), on SYNs.
+    pub window_scale: Option<u8>,
+    /// SACK permitted (RFC 2018), on SYNs.
+    pub sack_permitted: bool,
+    /// Timestamp value and echo reply (RFC 7323), in milliseconds.
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks, left and right edge; the first `sack_count` count.
+    pub sack: [(u32, u32); 4],
+    /// How many of `sack` count: at most 4, and 3 beside timestamps.
+    pub sack_count: u8,
+}
+
+impl Segment {
+    /// Bytes of the TCP header with its options, as on the wire: a multiple of four from 20 to 60.
+    pub fn header_length(&self) -> u32 {
+        let options = &self.options;
+        let mut length: u32 = 0;
+        if options.mss.is_some() {
+            length += 4;
+        }
+        if options.window_scale.is_some() {
+            length += 3;
+        }
+        if options.sack_permitted {
+            length += 2;
+        }
+        if options.timestamps.is_some() {
+            length += 10;
+        }
+        if options.sack_count > 0 {
+            length += 2 + 8 * u32::from(options.sack_count);
+        }
+        20 + length.div_ceil(4) * 4
+    }
+}

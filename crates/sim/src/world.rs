@@ -1,0 +1,1 @@
+//! The world: runs a scenario.
