@@ -24,7 +24,11 @@ const RULES: &[Rule] = &[
         // Small, no_std, and none that reads a clock or entropy.
         others: Some(&["hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
     },
-    Rule { package: "fairspan-sim", siblings: &["fairspan-core"], others: Some(&["serde", "thiserror", "toml"]) },
+    Rule {
+        package: "fairspan-sim",
+        siblings: &["fairspan-core"],
+        others: Some(&["libm", "serde", "thiserror", "toml"]),
+    },
     Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
     Rule { package: "fairspan", siblings: &["fairspan-core", "fairspan-sim", "fairspan-live"], others: None },
 ];

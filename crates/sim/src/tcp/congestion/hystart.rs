@@ -1,0 +1,184 @@
+//! Leaving slow start before it overflows the bottleneck's queue.
+//!
+//! What it is: [`HyStartPlusPlus`] (RFC 9406) compares the smallest round trip of a round with that of the round before;
+//! a rise begins conservative slow start, which takes five rounds to be sure. [`HyStart`] is the older one as Linux has
+//! it: a rise against the smallest round trip ever, or ACKs in a train that lasts half of it.
+//!
+//! Source: RFC 9406, 4.2 and 4.3. Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", with
+//! the constants of Linux 6.x: delay eta clamped to 4..16 ms (an eighth of the smallest round trip), eight samples, trains
+//! with gaps of at most 2 ms, not below 16 segments, and a train's threshold without pacing.
+//!
+//! | RFC 9406 | here |
+//! |---|---|
+//! | windowEnd | `round_end` |
+//! | lastRoundMinRTT, currentRoundMinRTT | `last`, `current` |
+//! | cssBaselineMinRtt | `baseline` |
+//! | rttSampleCount | `samples` |
+//!
+//! Cost: a few comparisons an ACK. Invariant: neither moves the window; they tell when slow start is over.
+
+use super::Ack;
+use fairspan_core::units::{Span, Time};
+
+/// RFC 9406, 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH; Linux has the same bounds.
+const RISE_BOUNDS: (Span, Span) = (Span::from_millis(4), Span::from_millis(16));
+/// RFC 9406: MIN_RTT_DIVISOR; Linux: `delay_min >> 3`.
+const RISE_DIVISOR: u64 = 8;
+/// RFC 9406: N_RTT_SAMPLE; Linux: HYSTART_MIN_SAMPLES.
+const SAMPLES: u32 = 8;
+/// RFC 9406: CSS_GROWTH_DIVISOR.
+const GROWTH_DIVISOR: f64 = 4.0;
+/// RFC 9406: CSS_ROUNDS.
+const CONSERVATIVE_ROUNDS: u32 = 5;
+/// RFC 9406: L of a sender that does not pace.
+const BURST_LIMIT: f64 = 8.0;
+/// Linux: `hystart_ack_delta_us`.
+const TRAIN_GAP: Span = Span::from_millis(2);
+/// Linux: `hystart_low_window`, in segments.
+const LOW_WINDOW: u64 = 16;
+
+fn rise(base: Span) -> Span {
+    Span::from_nanos(base.as_nanos() / RISE_DIVISOR).clamp(RISE_BOUNDS.0, RISE_BOUNDS.1)
+}
+
+/// HyStart++'s state.
+#[derive(Clone, Debug)]
+pub struct HyStartPlusPlus {
+    segment: f64,
+    round_end: u64,
+    last: Span,
+    current: Span,
+    samples: u32,
+    /// In conservative slow start: the round trip that began it, and rounds so far.
+    conservative: Option<(Span, u32)>,
+}
+
+impl HyStartPlusPlus {
+    /// For segments of `segment` bytes.
+    pub fn new(segment: u32) -> HyStartPlusPlus {
+        HyStartPlusPlus {
+            segment: f64::from(segment),
+            round_end: 0,
+            last: Span::MAX,
+            current: Span::MAX,
+            samples: 0,
+            conservative: None,
+        }
+    }
+
+    /// Takes an ACK in slow start; true when slow start is over.
+    pub fn on_ack(&mut self, ack: &Ack) -> bool {
+        // The samples of an ACK belong to the round that it ends.
+        if let Some(rtt) = ack.rtt {
+            self.current = self.current.min(rtt);
+            self.samples += 1;
+        }
+        let mut over = false;
+        if self.samples >= SAMPLES {
+            match self.conservative {
+                None => {
+                    if self.last != Span::MAX && self.current >= self.last + rise(self.last) {
+                        self.conservative = Some((self.current, 0));
+                    }
+                }
+                // The rise was a passing one: slow start goes on.
+                Some((baseline, _)) if self.current < baseline => self.conservative = None,
+                Some(_) => {}
+            }
+        }
+        if ack.una >= self.round_end {
+            // RFC 9406, 4.2: a round ends when the byte that was the next to send at its start is acknowledged.
+            if self.round_end > 0 {
+                if let Some((_, rounds)) = &mut self.conservative {
+                    *rounds += 1;
+                    over = *rounds >= CONSERVATIVE_ROUNDS;
+                }
+                self.last = self.current;
+            }
+            self.current = Span::MAX;
+            self.samples = 0;
+            self.round_end = ack.next.max(ack.una + 1);
+        }
+        over
+    }
+
+    /// How much an ACK of `bytes` adds in slow start, where the sender's own rule says `increase`.
+    pub fn increase(&self, bytes: u64, increase: f64) -> f64 {
+        let limited = (bytes as f64).min(BURST_LIMIT * self.segment);
+        match self.conservative {
+            None => limited.max(increase),
+            Some(_) => limited / GROWTH_DIVISOR,
+        }
+    }
+}
+
+/// HyStart's state.
+#[derive(Clone, Debug)]
+pub struct HyStart {
+    segment: u64,
+    /// Smallest round trip ever.
+    least: Span,
+    round_end: u64,
+    round_start: Time,
+    last_ack: Time,
+    current: Span,
+    samples: u32,
+    in_round: bool,
+    found: bool,
+}
+
+impl HyStart {
+    /// For segments of `segment` bytes.
+    pub fn new(segment: u32) -> HyStart {
+        HyStart {
+            segment: u64::from(segment),
+            least: Span::MAX,
+            round_end: 0,
+            round_start: Time::ZERO,
+            last_ack: Time::ZERO,
+            current: Span::MAX,
+            samples: 0,
+            in_round: false,
+            found: false,
+        }
+    }
+
+    /// A timeout: slow start begins anew.
+    pub fn reset(&mut self) {
+        self.in_round = false;
+        self.found = false;
+    }
+
+    /// Takes an ACK; true when slow start is over.
+    pub fn on_ack(&mut self, ack: &Ack, slow_start: bool, window: u64) -> bool {
+        let Some(rtt) = ack.rtt else { return false };
+        self.least = self.least.min(rtt);
+        if self.found || !slow_start || window < LOW_WINDOW * self.segment {
+            return false;
+        }
+        if !self.in_round || ack.una > self.round_end {
+            self.in_round = true;
+            self.round_start = ack.now;
+            self.last_ack = ack.now;
+            self.round_end = ack.next;
+            self.current = Span::MAX;
+            self.samples = 0;
+        }
+        if ack.now.since(self.last_ack) <= TRAIN_GAP {
+            self.last_ack = ack.now;
+            // Linux allows for a burst of four largest offload units at twice the window a round trip, at most 1 ms.
+            let slack = (u128::from(ack.smoothed_rtt.as_nanos()) * 4 * 65_536 / (2 * u128::from(window.max(1))))
+                .min(1_000_000) as u64;
+            if ack.now.since(self.round_start).as_nanos() > self.least.as_nanos().saturating_add(slack) / 2 {
+                self.found = true;
+            }
+        }
+        self.current = self.current.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+        } else if self.current > self.least + rise(self.least) {
+            self.found = true;
+        }
+        self.found
+    }
+}
