@@ -1,6 +1,17 @@
 //! What sources send, and when.
+//!
+//! [`Source`] makes datagrams: instants and sizes. Applications over a transport are [`Config::Ftp`] and what follows it.
+
+pub mod clock;
+pub mod pareto;
+pub mod sizes;
+pub mod source;
+
+pub use sizes::Sampler;
+pub use source::Source;
 
 use fairspan_core::units::{Bytes, Rate, Span};
+use std::sync::Arc;
 
 /// What a flow sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +30,7 @@ pub enum Config {
         /// How large each packet is.
         size: Sizes,
     },
-    /// Constant rate during on periods, nothing during off periods, both Pareto.
+    /// Constant rate during on periods, nothing during off periods, both Pareto (see [`pareto`]).
     ParetoOnOff {
         /// IP bits a second while on.
         rate: Rate,
@@ -64,9 +75,9 @@ pub enum Config {
     },
     /// Packets with given gaps and sizes, once or again and again.
     Replay {
-        /// (time since the start, IP bytes).
-        packets: Vec<(Span, u32)>,
-        /// Begins again after this long; `None`: once.
+        /// (time since the start, IP bytes), in order of time. Shared: a capture may be long and its users many.
+        packets: Arc<[(Span, u32)]>,
+        /// Begins again this long after it began; at least the last packet's time. `None`: once.
         period: Option<Span>,
     },
 }
@@ -82,4 +93,137 @@ pub enum Sizes {
     Mixture(Vec<(u32, f64)>),
     /// Uniformly from the first to the second.
     Uniform(u32, u32),
+}
+
+/// Why a traffic cannot be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A rate of zero.
+    #[error("rate is zero; a source needs at least 1 bit/s")]
+    ZeroRate,
+    /// A size of zero.
+    #[error("a size is zero bytes; sizes are at least one byte")]
+    ZeroSize,
+    /// No size at all.
+    #[error("the list of sizes is empty; give at least one")]
+    NoSizes,
+    /// A weight that is none.
+    #[error("the weight {weight} is not a number above zero")]
+    Weight {
+        /// As given.
+        weight: f64,
+    },
+    /// The range is upside down.
+    #[error("sizes from {low} to {high} bytes: the first must not be above the second")]
+    SizeRange {
+        /// As given.
+        low: u32,
+        /// As given.
+        high: u32,
+    },
+    /// A Pareto distribution without a mean.
+    #[error("shape {shape}: a Pareto distribution has a mean only with a shape above 1")]
+    Shape {
+        /// As given.
+        shape: f64,
+    },
+    /// A period of length zero.
+    #[error("the mean of the {which} periods is zero; it must be at least 1 ns")]
+    ZeroPeriod {
+        /// `on` or `off`.
+        which: &'static str,
+    },
+    /// A replay that jumps back.
+    #[error("packet {index} of the replay lies before its predecessor; sort them by time")]
+    ReplayOrder {
+        /// From 0.
+        index: usize,
+    },
+    /// A replay that begins anew before it is over.
+    #[error("the replay's period is {} s, but its last packet comes at {} s; the period must not be shorter",
+        period.as_secs_f64(), last.as_secs_f64())]
+    ReplayPeriod {
+        /// As given.
+        period: Span,
+        /// The time of the last packet.
+        last: Span,
+    },
+    /// A replay without time that would never end.
+    #[error("the replay is repeated with a period of zero; it must be at least 1 ns")]
+    ZeroReplayPeriod,
+    /// HTTP without files.
+    #[error("the list of files is empty; give at least one size")]
+    NoFiles,
+    /// HTTP without connections.
+    #[error("parallel is zero; at least one fetch must be under way")]
+    ZeroParallel,
+    /// A message of zero bytes.
+    #[error("the {which} has zero bytes; it needs at least one")]
+    ZeroMessage {
+        /// `request`, `file` or `transfer`.
+        which: &'static str,
+    },
+}
+
+impl Config {
+    /// Whether it can be made.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let zero_rate = |rate: &Rate| if rate.as_bits_per_sec() == 0 { Err(ConfigError::ZeroRate) } else { Ok(()) };
+        match self {
+            Config::Constant { rate, size } | Config::Poisson { rate, size } => {
+                zero_rate(rate)?;
+                size.check()
+            }
+            Config::ParetoOnOff { rate, size, on, off, shape } => {
+                zero_rate(rate)?;
+                size.check()?;
+                for (which, mean) in [("on", on), ("off", off)] {
+                    if *mean == Span::ZERO {
+                        return Err(ConfigError::ZeroPeriod { which });
+                    }
+                }
+                let valid = *shape > 1.0 && shape.is_finite();
+                if valid { Ok(()) } else { Err(ConfigError::Shape { shape: *shape }) }
+            }
+            Config::Ftp { bytes, writes } => {
+                if *bytes == Some(Bytes::ZERO) {
+                    return Err(ConfigError::ZeroMessage { which: "transfer" });
+                }
+                writes.as_ref().map_or(Ok(()), Sizes::check)
+            }
+            Config::Http { parallel, files, request, .. } => {
+                if *parallel == 0 {
+                    return Err(ConfigError::ZeroParallel);
+                }
+                if files.is_empty() {
+                    return Err(ConfigError::NoFiles);
+                }
+                if files.contains(&Bytes::ZERO) {
+                    return Err(ConfigError::ZeroMessage { which: "file" });
+                }
+                let empty = *request == Bytes::ZERO;
+                if empty { Err(ConfigError::ZeroMessage { which: "request" }) } else { Ok(()) }
+            }
+            Config::RequestResponse { request, response, .. } => {
+                request.check()?;
+                response.check()
+            }
+            Config::Replay { packets, period } => {
+                if let Some(index) = packets.windows(2).position(|pair| pair[1].0 < pair[0].0) {
+                    return Err(ConfigError::ReplayOrder { index: index + 1 });
+                }
+                if packets.iter().any(|packet| packet.1 == 0) {
+                    return Err(ConfigError::ZeroSize);
+                }
+                match (period, packets.last()) {
+                    (Some(period), Some(&(last, _))) if *period < last => {
+                        Err(ConfigError::ReplayPeriod { period: *period, last })
+                    }
+                    (Some(Span::ZERO), Some(_)) => Err(ConfigError::ZeroReplayPeriod),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
 }
