@@ -1,9 +1,13 @@
 //! TCP, sans IO: segments and times in, segments and times out.
+//!
+//! [`Connection`] is one end of one connection. After any input (`handle_*`, `open`, `write`, `read`, `close`) call
+//! [`Connection::poll_transmit`] until it gives nothing, then look at [`Connection::poll_timeout`]. Payload has no
+//! content: positions in the stream stand for it.
 
+pub mod config;
 pub mod congestion;
+mod connection;
 pub mod segment;
 
-/// The settings of a connection's ends. To be filled by presets.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Config {}
+pub use config::{Config, SettingError};
+pub use connection::{Connection, Failure, State, Stats};
