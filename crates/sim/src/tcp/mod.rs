@@ -7,6 +7,7 @@
 pub mod config;
 pub mod congestion;
 mod connection;
+pub mod rack;
 pub mod segment;
 
 pub use config::{Config, SettingError};
