@@ -1,3 +1,4 @@
-//! Flows: which packets belong together.
+//! Flows: which packets belong together, and where the state of those that are active lies.
 
 pub mod hash;
+pub mod table;

@@ -1,6 +1,6 @@
 //! Whatever discipline the settings name.
 
-use super::{Admit, Config, ConfigError, Discipline, Dropped, Fifo, FlowId, QueueDiscipline};
+use super::{Admit, Config, ConfigError, Discipline, Dropped, Drr, Fifo, FlowId, QueueDiscipline, Sfq, Stochastic};
 use crate::units::Time;
 
 /// A discipline chosen by [`Config`].
@@ -8,6 +8,12 @@ use crate::units::Time;
 pub enum AnyDiscipline<P> {
     /// [`Fifo`].
     Fifo(Fifo<P>),
+    /// [`Drr`], and round robin by packets.
+    Drr(Drr<P>),
+    /// [`Sfq`].
+    Sfq(Sfq<P>),
+    /// [`Stochastic`].
+    Stochastic(Stochastic<P>),
 }
 
 impl<P> AnyDiscipline<P> {
@@ -17,10 +23,15 @@ impl<P> AnyDiscipline<P> {
     /// Names the first setting that cannot work.
     pub fn new(config: &Config, seed: u64) -> Result<AnyDiscipline<P>, ConfigError> {
         config.check()?;
-        let _ = seed;
+        let (limit, buffer) = (config.limit, &config.buffer);
         Ok(match config.discipline {
-            Discipline::Fifo => AnyDiscipline::Fifo(Fifo::new(config.limit, &config.buffer)),
-            _ => AnyDiscipline::Fifo(Fifo::new(config.limit, &config.buffer)),
+            Discipline::Fifo => AnyDiscipline::Fifo(Fifo::new(limit, buffer)),
+            Discipline::RoundRobin => AnyDiscipline::Drr(Drr::by_packets(limit, buffer)),
+            Discipline::Drr { quantum } => AnyDiscipline::Drr(Drr::new(quantum, limit, buffer)),
+            Discipline::Sfq => AnyDiscipline::Sfq(Sfq::new(limit, buffer)),
+            Discipline::Stochastic { buckets, quantum } => {
+                AnyDiscipline::Stochastic(Stochastic::new(buckets, quantum, limit, buffer, seed))
+            }
         })
     }
 }
@@ -29,6 +40,9 @@ macro_rules! each {
     ($self:ident, $q:ident => $call:expr) => {
         match $self {
             AnyDiscipline::Fifo($q) => $call,
+            AnyDiscipline::Drr($q) => $call,
+            AnyDiscipline::Sfq($q) => $call,
+            AnyDiscipline::Stochastic($q) => $call,
         }
     };
 }

@@ -4,7 +4,7 @@
 //! ([`Config`], [`AnyDiscipline`]). Packets are whatever the driver says, handed over with their size; every packet that
 //! goes in comes out once, from `dequeue`, from `poll_dropped`, or at once in [`Admit::Refused`].
 //!
-//! ```no_run
+//! ```
 //! use fairspan_core::queue::{Admit, AnyDiscipline, Buffer, Config, Discipline, FlowId, Limit, QueueDiscipline};
 //! use fairspan_core::units::{Bytes, Time};
 //!
@@ -26,10 +26,18 @@
 //! ```
 
 mod any;
+mod drr;
 mod fifo;
+mod heap;
+mod sfq;
+mod stochastic;
+mod store;
 
 pub use any::AnyDiscipline;
+pub use drr::Drr;
 pub use fifo::Fifo;
+pub use sfq::Sfq;
+pub use stochastic::Stochastic;
 
 use crate::units::{Bytes, Time};
 use thiserror::Error;
@@ -156,6 +164,8 @@ impl Default for Config {
 pub enum Discipline {
     /// First in, first out.
     Fifo,
+    /// One packet of each flow in turn, whatever its length.
+    RoundRobin,
     /// Deficit round robin (Shreedhar and Varghese 1995), a queue for each flow.
     Drr {
         /// Bytes a visit.
@@ -219,7 +229,7 @@ impl Config {
             Limit::Bytes(n) => range("limit (bytes)", n, Self::MOST_BYTES)?,
         }
         match self.discipline {
-            Discipline::Fifo | Discipline::Sfq => Ok(()),
+            Discipline::Fifo | Discipline::RoundRobin | Discipline::Sfq => Ok(()),
             Discipline::Drr { quantum } => range("quantum", quantum.as_u64(), Self::MOST_QUANTUM),
             Discipline::Stochastic { buckets, quantum } => {
                 range("buckets", u64::from(buckets), u64::from(Self::MOST_BUCKETS))?;
