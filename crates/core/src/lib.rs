@@ -16,6 +16,7 @@ pub mod flow;
 pub mod ip;
 pub mod link;
 pub mod packet;
+pub mod quantity;
 pub mod queue;
 pub mod record;
 pub mod rng;

@@ -11,10 +11,10 @@ pub mod metrics;
 pub mod netlink;
 pub mod offload;
 pub mod pool;
-pub mod quantity;
 pub mod secure;
 pub mod status;
 mod sys;
 pub mod tun;
 
+pub use fairspan_core::quantity;
 pub use sys::{default_sigpipe, enter_new_network_namespace};

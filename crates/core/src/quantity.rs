@@ -2,7 +2,9 @@
 //!
 //! Powers of ten throughout: Mbit = 10^6 bits, kB = 1000 bytes. A number without a unit is refused, except zero.
 
-use fairspan_core::units::{Bytes, Rate, Span};
+use crate::units::{Bytes, Rate, Span};
+use alloc::format;
+use alloc::string::String;
 use thiserror::Error;
 
 /// Why a text is not a quantity.
@@ -11,6 +13,22 @@ pub enum QuantityError {
     /// The text does not start with a number that is finite and not negative.
     #[error("`{text}` does not start with a number; write for example `{example}`")]
     NoNumber {
+        /// What was given.
+        text: String,
+        /// What would be right.
+        example: &'static str,
+    },
+    /// The number is below zero.
+    #[error("`{text}` is negative; write for example `{example}`")]
+    Negative {
+        /// What was given.
+        text: String,
+        /// What would be right.
+        example: &'static str,
+    },
+    /// The number does not fit.
+    #[error("`{text}` is too large; write for example `{example}`")]
+    TooLarge {
         /// What was given.
         text: String,
         /// What would be right.
@@ -57,33 +75,48 @@ pub fn show_rate(rate: Rate) -> String {
         b if b >= 1e3 => (b / 1e3, "kbit/s"),
         b => (b, "bit/s"),
     };
-    format!("{} {unit}", (value * 1000.0).round() / 1000.0)
+    format!("{} {unit}", libm::round(value * 1000.0) / 1000.0)
+}
+
+/// A length of time in picoseconds, such as `0.4ns`: for costs that are paid once a byte.
+pub fn parse_picoseconds(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: &[(&str, f64)] = &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)];
+    scaled(text, UNITS, "ps, ns, us, ms, s", "0.4ns")
+}
+
+/// Splits `1.5 Mbit` into the number's text and the unit.
+pub fn split(text: &str) -> (&str, &str) {
+    let trimmed = text.trim();
+    let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(end);
+    (number, unit.trim())
 }
 
 fn scaled(text: &str, units: &[(&str, f64)], known: &'static str, example: &'static str) -> Result<u64, QuantityError> {
-    let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(split);
+    if text.trim().starts_with('-') {
+        return Err(QuantityError::Negative { text: text.into(), example });
+    }
+    let (number, unit) = split(text);
     let value: f64 = number.parse().map_err(|_| QuantityError::NoNumber { text: text.into(), example })?;
-    let unit = unit.trim().to_ascii_lowercase();
     if unit.is_empty() && value == 0.0 {
         return Ok(0);
     }
     let factor = units
         .iter()
-        .find(|(name, _)| *name == unit)
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit))
         .map(|(_, factor)| *factor)
         .ok_or_else(|| QuantityError::Unit { text: text.into(), known, example })?;
     let scaled = value * factor;
     if scaled >= u64::MAX as f64 {
-        return Err(QuantityError::NoNumber { text: text.into(), example });
+        return Err(QuantityError::TooLarge { text: text.into(), example });
     }
-    Ok(scaled.round() as u64)
+    Ok(libm::round(scaled) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn units_are_powers_of_ten_in_any_case() {
@@ -101,10 +134,13 @@ mod tests {
             assert!(matches!(error, QuantityError::Unit { .. }), "{text}: {error}");
             assert!(error.to_string().contains("100Mbit"));
         }
-        for text in ["", "-5ms", "ms", "1.2.3ms", "nan"] {
+        for text in ["", "ms", "1.2.3ms", "nan"] {
             assert!(matches!(parse_span(text), Err(QuantityError::NoNumber { .. })), "{text}");
         }
-        assert!(parse_rate("99999999999999999999Gbit").is_err());
+        assert!(matches!(parse_span("-5ms"), Err(QuantityError::Negative { .. })));
+        assert!(matches!(parse_rate("99999999999999999999Gbit"), Err(QuantityError::TooLarge { .. })));
+        assert!(matches!(parse_span("600000000000s"), Err(QuantityError::TooLarge { .. })));
+        assert_eq!(parse_picoseconds("0.4ns"), Ok(400));
     }
 
     #[test]
