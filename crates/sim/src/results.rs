@@ -73,8 +73,11 @@ pub struct FlowResult {
     pub goodput: f64,
     /// One-way delay of packets.
     pub delay: Distribution,
-    /// Jitter as in RFC 3550, section 6.4.1: at the end, and its distribution where asked for.
+    /// Jitter, where asked for: the distribution of |D|, the difference of transit between packets that arrived one after
+    /// the other (RFC 3550, section 6.4.1).
     pub jitter: Distribution,
+    /// RFC 3550's J at the end, in seconds: the moving average over the last of these differences.
+    pub jitter_estimate: Option<f64>,
     /// Where asked for.
     pub reordering: Option<Reordering>,
     /// Of a TCP flow.
@@ -107,11 +110,20 @@ pub struct Reordering {
     pub ratio: f64,
     /// RFC 4737 reordering extent: distribution over reordered packets, in packets.
     pub extent: Distribution,
+    /// RFC 4737 late-time offset: distribution over reordered packets, in seconds.
+    pub late_time: Distribution,
+    /// RFC 4737 byte offset: distribution over reordered packets, in IP bytes.
+    pub byte_offset: Distribution,
     /// RFC 4737 n-reordering: share of packets that are n-reordered, for n = 1, 2, …; n = 3 would set off fast retransmit.
     pub n_reordering: Vec<f64>,
     /// RFC 5236 reorder density: (displacement, share).
     pub density: Vec<(i32, f64)>,
-    /// Share of packets below their flow's highest number so far, as burst round robin's section 6.3.1 counts it.
+    /// RFC 5236 reorder buffer-occupancy density: (packets that wait, share).
+    pub occupancy: Vec<(i32, f64)>,
+    /// Packets that came more than once: no part of the above.
+    pub duplicates: u64,
+    /// Share of packets with data not above their flow's highest number so far, as burst round robin's section 6.3.1
+    /// counts it: TCP sequence numbers (so that segments sent again count), numbers of datagrams.
     pub below_highest: f64,
 }
 

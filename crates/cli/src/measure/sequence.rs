@@ -7,8 +7,8 @@
 //! | symbol | field |
 //! |---|---|
 //! | s | `seq`, the first sequence number of the unit (unwrapped to 64 bits) |
-//! | NextExp | `next` |
-//! | gap left by a jump of NextExp | `Gap { from, to, stamp }` |
+//! | NextExp | `gaps.next()` |
+//! | gap left by a jump of NextExp, with its opener's timestamp | core's `Gaps<u32>` |
 //!
 //! - A unit whose bytes were all seen before is a duplicate.
 //! - A unit that fills (part of) a gap was *sent before* the unit that opened the gap, if the network reordered it: its
@@ -17,12 +17,9 @@
 //!
 //! A unit is what the interface hands over: with receive offload, up to 64 kB of consecutive segments.
 //! Departures: none for units; segments inside a unit are in order by construction.
-//! Cost: O(1) a unit without loss, else O(open gaps). Invariant: gaps are disjoint, sorted, and below `next`.
+//! Cost: that of `Gaps`. A gap that had to be forgotten makes its fillers duplicates.
 
-use std::collections::VecDeque;
-
-/// Gaps remembered; more are forgotten, oldest first, and their fillers count as duplicates.
-const MAX_GAPS: usize = 65_536;
+use fairspan_core::flow::gaps::Gaps;
 
 /// What was seen of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,27 +36,19 @@ pub(crate) struct Reordering {
     pub(crate) bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    from: u64,
-    to: u64,
-    stamp: u32,
-}
-
 /// The state of RFC 4737's counting for one flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SequenceWatch {
-    next: Option<u64>,
-    gaps: VecDeque<Gap>,
+    /// `None` before the flow's first unit.
+    gaps: Option<Gaps<u32>>,
     seen: Reordering,
 }
 
 impl SequenceWatch {
     /// Takes the SYN's sequence number: data starts one after it.
     pub(crate) fn handle_syn(&mut self, sequence: u32) {
-        if self.next.is_none() {
-            // Far from zero, so that unwrapping backwards never goes below it.
-            self.next = Some((1 << 32) + u64::from(sequence.wrapping_add(1)));
+        if self.gaps.is_none() {
+            self.gaps = Some(begin(sequence.wrapping_add(1)));
         }
     }
 
@@ -69,27 +58,16 @@ impl SequenceWatch {
             return;
         }
         self.seen.units += 1;
-        let Some(next) = self.next else {
-            // The SYN was not seen: the flow starts here.
-            self.next = Some((1 << 32) + u64::from(sequence) + u64::from(length));
-            self.seen.bytes += u64::from(length);
-            return;
-        };
+        // Where the SYN was not seen, the flow starts here.
+        let gaps = self.gaps.get_or_insert_with(|| begin(sequence));
+        let next = gaps.next();
         let ahead = sequence.wrapping_sub(next as u32) as i32;
         let start = next.saturating_add_signed(i64::from(ahead));
         let end = start + u64::from(length);
-        if start > next {
-            if self.gaps.len() == MAX_GAPS {
-                self.gaps.pop_front();
-            }
-            self.gaps.push_back(Gap { from: next, to: start, stamp });
-        }
-        if start >= next {
-            self.seen.bytes += u64::from(length);
-        } else {
-            let (filled, opener) = self.fill(start, end.min(next));
-            self.seen.bytes += filled + end.saturating_sub(next);
-            match opener {
+        let arrival = gaps.take(start, end, stamp);
+        self.seen.bytes += arrival.fresh;
+        if start < next {
+            match arrival.late {
                 Some(opener) if is_later(stamp, opener) => self.seen.retransmitted += 1,
                 Some(_) => self.seen.reordered += 1,
                 // Old and new bytes in one unit can only have been packed by a sender that sends again.
@@ -97,35 +75,17 @@ impl SequenceWatch {
                 None => self.seen.duplicates += 1,
             }
         }
-        self.next = Some(next.max(end));
     }
 
     /// What was seen so far.
     pub(crate) fn seen(&self) -> Reordering {
         self.seen
     }
+}
 
-    /// Takes `[start, end)` out of the gaps; how many bytes that were, and the oldest stamp of a gap touched.
-    fn fill(&mut self, start: u64, end: u64) -> (u64, Option<u32>) {
-        let mut filled = 0;
-        let mut opener = None;
-        let mut index = self.gaps.partition_point(|gap| gap.to <= start);
-        while let Some(&gap) = self.gaps.get(index).filter(|gap| gap.from < end) {
-            let (from, to) = (gap.from.max(start), gap.to.min(end));
-            filled += to - from;
-            opener = opener.or(Some(gap.stamp));
-            self.gaps.remove(index);
-            if gap.from < from {
-                self.gaps.insert(index, Gap { to: from, ..gap });
-                index += 1;
-            }
-            if to < gap.to {
-                self.gaps.insert(index, Gap { from: to, ..gap });
-                index += 1;
-            }
-        }
-        (filled, opener)
-    }
+/// Nothing seen yet of a flow whose first byte has this number; far from zero, so that unwrapping backwards stays above it.
+fn begin(sequence: u32) -> Gaps<u32> {
+    Gaps::new((1 << 32) + u64::from(sequence))
 }
 
 /// Whether timestamp `a` is later than `b`, by serial arithmetic.

@@ -1,0 +1,218 @@
+//! One flow's numbers: packets and bytes, delay, and what else was asked for.
+//!
+//! Only packets from the flow's sender to its receiver count. Without details a packet costs a few additions.
+
+use super::jitter::Jitter;
+use super::reordering::Reordering;
+use super::spread::Spread;
+use crate::results::FlowResult;
+use crate::scenario::model::Metrics;
+use crate::tcp::segment::Segment;
+use fairspan_core::units::{Span, Time};
+
+/// Accumulates one flow's metrics.
+#[derive(Clone, Debug)]
+pub struct FlowMeter {
+    sent: u64,
+    received: u64,
+    dropped: u64,
+    /// IP bytes that arrived.
+    bytes: u64,
+    /// Payload bytes that the application got.
+    goodput: u64,
+    delay: Spread,
+    details: Option<Box<Details>>,
+}
+
+#[derive(Clone, Debug)]
+struct Details {
+    jitter: Option<Jitter>,
+    reordering: Option<Reordering>,
+}
+
+impl FlowMeter {
+    /// Measures what `metrics` asks for.
+    pub fn new(metrics: &Metrics) -> FlowMeter {
+        let details =
+            Details { jitter: metrics.delay.then(Jitter::new), reordering: metrics.reordering.then(Reordering::new) };
+        FlowMeter {
+            sent: 0,
+            received: 0,
+            dropped: 0,
+            bytes: 0,
+            goodput: 0,
+            delay: Spread::new(metrics.delay),
+            details: (metrics.delay || metrics.reordering).then(|| Box::new(details)),
+        }
+    }
+
+    /// The warm-up is over.
+    pub fn begin(&mut self) {
+        (self.sent, self.received, self.dropped, self.bytes, self.goodput) = (0, 0, 0, 0, 0);
+        self.delay.clear();
+        if let Some(details) = &mut self.details {
+            details.jitter.as_mut().map(Jitter::begin);
+            details.reordering.as_mut().map(Reordering::begin);
+        }
+    }
+
+    /// The sender sent a packet.
+    #[inline]
+    pub fn handle_sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// A packet was dropped.
+    #[inline]
+    pub fn handle_dropped(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// The application got `bytes` of payload.
+    #[inline]
+    pub fn handle_goodput(&mut self, bytes: u64) {
+        self.goodput += bytes;
+    }
+
+    /// A datagram of `size` IP bytes arrived, the flow's `number`-th (from 0), sent at `created`. Its payload counts
+    /// separately ([`FlowMeter::handle_goodput`]).
+    #[inline]
+    pub fn handle_datagram(&mut self, now: Time, created: Time, number: u64, size: u32) {
+        self.handle_arrival(now, created, size);
+        if let Some(details) = &mut self.details {
+            details.handle_transit(now, created);
+            if let Some(reordering) = &mut details.reordering {
+                reordering.handle_datagram(now, number, size);
+            }
+        }
+    }
+
+    /// As [`FlowMeter::handle_datagram`], for a segment of the flow's connection with this number.
+    #[inline]
+    pub fn handle_segment(
+        &mut self,
+        now: Time,
+        created: Time,
+        number: u64,
+        size: u32,
+        connection: u32,
+        segment: &Segment,
+    ) {
+        self.handle_arrival(now, created, size);
+        if let Some(details) = &mut self.details {
+            details.handle_transit(now, created);
+            if let Some(reordering) = &mut details.reordering {
+                reordering.handle_segment(now, number, size, connection, segment);
+            }
+        }
+    }
+
+    #[inline]
+    fn handle_arrival(&mut self, now: Time, created: Time, size: u32) {
+        self.received += 1;
+        self.bytes += u64::from(size);
+        self.delay.add(now.since(created).as_nanos());
+    }
+
+    /// IP bytes that arrived so far: what a series of throughput is made of.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Payload bytes so far.
+    pub fn goodput_bytes(&self) -> u64 {
+        self.goodput
+    }
+
+    /// Whether anything was sent or arrived.
+    pub fn any(&self) -> bool {
+        self.sent + self.received > 0
+    }
+
+    /// The result of a measurement of this length. TCP and transfers are the caller's to add.
+    pub fn result(&self, name: &str, measured: Span) -> FlowResult {
+        let seconds = measured.as_secs_f64();
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let jitter = self.details.as_ref().and_then(|details| details.jitter.as_ref());
+        let reordering = self.details.as_ref().and_then(|details| details.reordering.as_ref());
+        FlowResult {
+            name: name.to_owned(),
+            sent: self.sent,
+            received: self.received,
+            dropped: self.dropped,
+            throughput: rate(self.bytes),
+            goodput: rate(self.goodput),
+            delay: self.delay.summary(1e9),
+            jitter: jitter.map(Jitter::distribution).unwrap_or_default(),
+            jitter_estimate: jitter.map(Jitter::estimate),
+            reordering: reordering.map(Reordering::result),
+            tcp: None,
+            transfers: None,
+        }
+    }
+}
+
+impl Details {
+    fn handle_transit(&mut self, now: Time, created: Time) {
+        if let Some(jitter) = &mut self.jitter {
+            jitter.handle_packet(now.since(created).as_nanos());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(metrics: Metrics) -> FlowMeter {
+        let mut meter = FlowMeter::new(&metrics);
+        for number in 0..10 {
+            meter.handle_sent();
+            if number % 3 == 2 {
+                meter.handle_dropped();
+            } else {
+                let (created, now) = (Time::from_millis(10 * number), Time::from_millis(10 * number + 5 + number));
+                meter.handle_datagram(now, created, number, 1000);
+                meter.handle_goodput(972);
+            }
+        }
+        meter
+    }
+
+    #[test]
+    fn rates_are_bits_over_the_measured_time_and_delays_are_in_seconds() {
+        let result = meter(Metrics::default()).result("f", Span::from_millis(500));
+        assert_eq!((result.sent, result.received, result.dropped), (10, 7, 3));
+        assert_eq!((result.throughput, result.goodput), (112_000.0, 108_864.0));
+        assert_eq!((result.delay.min, result.delay.max), (0.005, 0.014));
+        assert!((result.delay.mean - (0.005 + 30.0 / 7.0 / 1000.0)).abs() < 1e-15, "{}", result.delay.mean);
+        assert_eq!((result.delay.percentiles, result.reordering, result.jitter_estimate), (None, None, None));
+    }
+
+    #[test]
+    fn details_are_there_when_they_were_asked_for() {
+        let result = meter(Metrics { delay: true, reordering: true, ..Metrics::default() }).result("f", Span::ZERO);
+        let percentiles = result.delay.percentiles.expect("asked for");
+        assert!((percentiles[0] / 0.009 - 1.0).abs() < 0.01 && (percentiles[3] / 0.014 - 1.0).abs() < 0.01);
+        assert_eq!(result.jitter.count, 6);
+        assert!(result.jitter_estimate.is_some());
+        // Losses are no reordering.
+        assert_eq!(result.reordering.map(|r| (r.ratio, r.below_highest, r.density)), Some((0.0, 0.0, vec![(0, 1.0)])));
+        assert_eq!(result.throughput, 0.0);
+    }
+
+    #[test]
+    fn begin_forgets_what_was_counted() {
+        let mut meter = meter(Metrics { delay: true, reordering: true, ..Metrics::default() });
+        meter.begin();
+        assert!(!meter.any());
+        let result = meter.result("f", Span::from_secs(1));
+        let expected = FlowMeter::new(&Metrics { delay: true, reordering: true, ..Metrics::default() });
+        let expected = expected.result("f", Span::from_secs(1));
+        assert_eq!(
+            (result.delay, result.jitter, result.reordering),
+            (expected.delay, expected.jitter, expected.reordering)
+        );
+        assert_eq!((result.throughput, result.goodput), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,56 @@
+//! What is measured, while a run goes on.
+//!
+//! The world calls these accumulators; each is one struct of plain numbers, and what was not asked for is not there. At the
+//! end of the warm-up the world calls `begin` on each, which forgets counts and keeps state (highest numbers, levels), so
+//! that no packet pays for asking whether it counts. So:
+//!
+//! | metric | counts |
+//! |---|---|
+//! | sent | packets that left their source after the warm-up |
+//! | received, throughput, delay | packets that arrived after it, whenever they were sent |
+//! | dropped | packets dropped after it |
+//! | goodput | bytes that the application got after it |
+//! | jitter | pairs of neighbours that both arrived after it |
+//! | reordering | packets that arrived after it, against everything that arrived before |
+//! | queues | the time after it |
+//! | transfers | those that were completed after it, whole |
+//! | series | the whole run, from 0 |
+
+pub mod density;
+pub mod flow;
+pub mod jitter;
+pub mod occupancy;
+pub mod reordering;
+pub mod series;
+pub mod spread;
+
+pub use flow::FlowMeter;
+pub use occupancy::Occupancy;
+pub use series::Recorder;
+
+/// Jain's fairness index over rates: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same). 1 where
+/// there is nothing to share.
+///
+/// Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Flows without any traffic are the caller's to leave out.
+pub fn jain(rates: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for rate in rates {
+        count += 1.0;
+        sum += rate;
+        squares += rate * rate;
+    }
+    if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn jains_index_is_one_for_equals_and_the_share_of_users_for_extremes() {
+        assert_eq!(jain([5.0; 7]), 1.0);
+        assert_eq!(jain([3.0, 0.0, 0.0, 0.0]), 0.25);
+        assert_eq!(jain([1.0, 2.0, 3.0]), 36.0 / 42.0);
+        assert_eq!((jain([]), jain([0.0])), (1.0, 1.0));
+    }
+}
