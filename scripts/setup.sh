@@ -27,20 +27,20 @@ if [ -n "$missing" ]; then
     fi
     echo "setup: installing$missing" >&2
     # A package list that cannot be refreshed may still do.
-    apt-get update -qq >&2 || echo "setup: apt-get update failed; trying with the list that is there" >&2
+    timeout 300 apt-get update -qq >&2 || echo "setup: apt-get update failed; trying with the list that is there" >&2
     # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing ca-certificates >&2
+    DEBIAN_FRONTEND=noninteractive timeout 900 apt-get install -y -qq --no-install-recommends $missing ca-certificates >&2
 fi
 
 if [ -n "$rust_missing" ]; then
     echo "setup: $rust_missing is needed; trying rustup" >&2
     if command -v rustup >/dev/null 2>&1; then
-        rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || true
+        timeout 900 rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || true
         export RUSTUP_TOOLCHAIN=stable
     else
         installer=$(mktemp)
-        if curl --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs; then
-            sh "$installer" -y --profile minimal --component rustfmt --component clippy >&2 || true
+        if curl --max-time 120 --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs; then
+            timeout 900 sh "$installer" -y --profile minimal --component rustfmt --component clippy >&2 || true
         fi
         rm -f "$installer"
     fi

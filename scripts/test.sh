@@ -4,6 +4,9 @@
 # Goes on after a failure and fails if anything did. The last line is `N passed, N failed, N skipped`; what failed and
 # what was skipped, and why, stands above it. What needs privileges or a tool that is not there counts as skipped.
 # Measurements that tests merely hold (`#[ignore]`) count as skipped too.
+#
+# It ends in any case: each step has a bound, each test program has one of its own (scripts/bounded.sh), and what is not
+# at its end by then counts as failed. All bounds are several times what a busy machine of two cores needs.
 set -u
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
@@ -16,6 +19,13 @@ log=target/test.log
 passed=0 failed=0 skipped=0
 failures='' skips=''
 began=$(date +%s)
+# No test program starts after 22 minutes, and nothing goes on after 29.
+FAIRSPAN_TEST_DEADLINE=$((began + 1320))
+export FAIRSPAN_TEST_DEADLINE
+last=$((began + 1740))
+# Where each test program's end is told as it comes (scripts/bounded.sh).
+exec 3>&1
+runner="target.'cfg(unix)'.runner='$(pwd)/scripts/bounded.sh'"
 
 step() { printf '\n== %s (after %s s)\n' "$1" "$(($(date +%s) - began))"; }
 pass() { passed=$((passed + 1)); }
@@ -23,29 +33,56 @@ fail() { failed=$((failed + 1)); failures="$failures
   FAILED  $1"; }
 skip() { skipped=$((skipped + 1)); skips="$skips
   skipped $1"; echo "skipped: $1"; }
-check() { # name, command ...
+# What not even SIGKILL ends (a kernel that waits for ever) would hold this script up for ever too.
+(
+    while sleep 1 && kill -0 $$; do
+        [ "$(date +%s)" -ge $((last + 60)) ] || continue
+        printf '\nsummary: something cannot be ended after %s s; waiting in the kernel are:\n' "$(($(date +%s) - began))" >&3
+        ps -eo pid,stat,wchan:32,args | awk '$2 ~ /^D/' >&3
+        echo '0 passed, 1 failed, 0 skipped' >&3
+        kill -KILL $$
+    done
+) >/dev/null 2>&1 &
+guard=$!
+
+# Runs a command for so many seconds at most. In the foreground, so that Ctrl-C reaches it.
+within() { # seconds, command ...
+    seconds=$1
+    shift
+    left=$((last - $(date +%s)))
+    [ "$left" -ge "$seconds" ] || seconds=$left
+    if [ "$seconds" -le 0 ]; then
+        echo "not started, the time for everything is over: $*"
+        return 124
+    fi
+    timeout --foreground -k 10 "$seconds" "$@"
+    ended=$?
+    [ $ended -ne 124 ] || echo "not at its end after $seconds s: $*"
+    return $ended
+}
+check() { # name, seconds, command ...
     name=$1
     shift
     step "$name"
-    if "$@"; then pass; else fail "$name"; fi
+    if within "$@"; then pass; else fail "$name"; fi
 }
 
-check 'format' cargo fmt --all --check
-check 'lints (warnings are errors)' cargo clippy --workspace --all-targets --quiet -- -D warnings
-check 'documentation (warnings are errors)' \
+check 'format' 60 cargo fmt --all --check
+check 'lints (warnings are errors)' 600 cargo clippy --workspace --all-targets --quiet -- -D warnings
+check 'documentation (warnings are errors)' 300 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 
 step 'licences, bans, sources (cargo deny)'
 if ! cargo deny --version >/dev/null 2>&1; then
     echo 'cargo-deny is missing; building it, once'
     # It reads a few files: its own speed does not matter, that of the compiler does.
-    env CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 \
+    within 600 env CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 \
         CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$HOME/.local/share/fairspan" \
         --version "$deny_version" cargo-deny
 fi
 if cargo deny --version >/dev/null 2>&1; then
-    if cargo deny --log-level error check licenses bans sources; then pass; else fail 'cargo deny'; fi
-    if timeout 60 cargo deny check advisories >"$log.deny" 2>&1; then
+    if within 120 cargo deny --log-level error check licenses bans sources; then pass; else fail 'cargo deny'; fi
+    if within 60 cargo deny check advisories >"$log.deny" 2>&1; then
         pass
     elif grep -q '^error\[\(vulnerability\|unmaintained\|unsound\|notice\|yanked\)' "$log.deny"; then
         cat "$log.deny"
@@ -57,19 +94,24 @@ else
     skip 'cargo deny (it is not installed and could not be built)'
 fi
 
-# Prints a test run as cargo does, without the output that tests printed, and adds up its results.
-cargo_tests() { # name, command ...
+# Builds and runs tests, and adds up their results. Each test program's end is told as it comes.
+cargo_tests() { # name, `cargo test` arguments ...
     name=$1
     shift
     step "$name"
-    "$@" >"$log.part" 2>&1
-    status=$?
-    cat "$log.part" >>"$log"
-    if [ $status -ne 0 ]; then
+    if ! within 900 cargo test --quiet --no-run "$@" >"$log.part" 2>&1; then
         cat "$log.part"
-    else
-        grep -E '^(     Running|   Doc-tests|test result:)' "$log.part"
+        fail "$name: the build"
+        return
     fi
+    echo "built after $(($(date +%s) - began)) s"
+    within 1500 cargo test --config "$runner" --no-fail-fast "$@" -- --show-output >"$log.part" 2>&1
+    count $?
+}
+# Adds up what libtest printed to the log; without any failure in it, a bad status counts as one.
+count() { # status
+    status=$1
+    cat "$log.part" >>"$log"
     # A test that prints `skipped: why` passes; cargo counts one that is ignored by itself.
     counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } /^skipped: / { s++ } END { print p + 0, f + 0, s + 0, i + 0 }' \
         "$log.part")
@@ -84,42 +126,48 @@ cargo_tests() { # name, command ...
         skips="$skips
 $reasons"
     fi
-    if [ $status -ne 0 ]; then
+    if [ "$status" -ne 0 ]; then
         names=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/  FAILED  \1/p' "$log.part")
-        [ "$2" -gt 0 ] || failed=$((failed + 1))
+        if [ "$2" -eq 0 ]; then
+            failed=$((failed + 1))
+            tail -n 60 "$log.part"
+        fi
         failures="$failures
 ${names:-  FAILED  $name}"
     fi
 }
 
-cargo_tests 'unit, property and namespace tests' cargo test --workspace --no-fail-fast -- --show-output
+cargo_tests 'unit, property and namespace tests' --workspace --tests --examples
+step 'examples in the documentation'
+within 600 cargo test --workspace --doc --no-fail-fast -- --show-output >"$log.part" 2>&1
+status=$?
+if [ $status -eq 0 ]; then grep -E '^(   Doc-tests|test result:)' "$log.part"; else cat "$log.part"; fi
+name='examples in the documentation'
+count $status
 if [ -f fuzz/Cargo.toml ]; then
-    cargo_tests 'fuzz corpora, replayed' \
-        cargo test --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --no-fail-fast -- --show-output
+    cargo_tests 'fuzz corpora, replayed' --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --tests --examples
 fi
 
 step 'real programs in namespaces (tests/netns)'
-if cargo build --release --quiet -p fairspan; then
+if within 600 cargo build --release --quiet -p fairspan; then
     for script in tests/netns/*.sh; do
         case $script in */lib.sh) continue ;; esac
         name=$(basename "$script" .sh)
-        if [ "$(id -u)" != 0 ]; then
-            skip "$name: needs root"
-            continue
-        fi
-        timeout 240 "$script" >"$log.part" 2>&1
+        # Not after the deadline of the test programs, but the last bound holds.
+        FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME= scripts/bounded.sh "$script" >"$log.part" 2>&1 3>"$log.report"
         status=$?
         cat "$log.part" >>"$log"
         case $status in
-            0) pass && echo "test $name ... ok" ;;
+            0) pass && cat "$log.report" ;;
             77) skip "$name: $(tail -n 1 "$log.part")" ;;
-            *) cat "$log.part" && fail "$script" && echo "test $name ... FAILED" ;;
+            *) cat "$log.report" && fail "$script" ;;
         esac
     done
 else
     fail 'the release build'
 fi
 
+kill $guard 2>/dev/null
 printf '\nsummary (after %s s)%s%s\n' "$(($(date +%s) - began))" "$failures" "$skips"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

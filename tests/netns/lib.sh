@@ -15,6 +15,11 @@ wrong() { echo "WRONG: $1"; for log in "$work"/*.log; do [ -e "$log" ] && echo "
 [ "$(id -u)" = 0 ] || skip 'needs root'
 [ -x "$fairspan" ] || skip "no $fairspan: run \`cargo build --release\` first"
 [ -c /dev/net/tun ] || skip 'no /dev/net/tun here'
+# Being root does not say what one may do, as in a container.
+refused=$({ ip netns add "fs-$$-probe" && ip netns exec "fs-$$-probe" unshare --mount --propagation private \
+    mount -t tmpfs tmpfs /etc && ip -n "fs-$$-probe" tuntap add dev probe mode tun; } 2>&1) \
+    || { ip netns del "fs-$$-probe" 2>/dev/null || true; skip "needs root with all its rights: $refused"; }
+ip netns del "fs-$$-probe"
 
 # A host: a namespace, and a mount namespace with an /etc and a /run of its own. `on HOST COMMAND` runs something there.
 host() {

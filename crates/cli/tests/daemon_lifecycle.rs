@@ -94,11 +94,7 @@ fn without_privileges_the_status_is_3_and_the_message_says_what_is_missing() {
     let config = lab.config("site", &pair.site_config("", ""));
     let mut command = std::process::Command::new("ip");
     command.args(["netns", "exec", &lab.name("site"), "setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]);
-    let output = command
-        .args([env!("CARGO_BIN_EXE_fairspan"), "up"])
-        .arg(config)
-        .output()
-        .expect("setpriv (package util-linux)");
+    let output = child::output(command.args([env!("CARGO_BIN_EXE_fairspan"), "up"]).arg(config));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("CAP_NET_ADMIN") || said.contains("root"), "{said}");

@@ -9,6 +9,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+/// A connection, if one comes about soon.
+fn connect(target: &str) -> TcpStream {
+    TcpStream::connect_timeout(&target.parse().expect("an address"), PATIENCE).expect("connected")
+}
+
 #[test]
 fn everything_goes_through_the_tunnel_but_the_tunnels_own_datagrams() {
     let Some(lab) = Lab::new(&["site", "hub"]) else { return };
@@ -100,8 +105,8 @@ fn big_packets_are_refused_with_the_right_size_or_cut_and_mss_fits() {
     // TCP starts with what fits, both ways.
     for (from, to, target) in [("site", "hub", "10.77.0.1:5001"), ("hub", "site", "10.77.0.2:5002")] {
         let listener = lab.run(to, move || TcpListener::bind(target).expect("bound"));
-        let client = lab.run(from, move || TcpStream::connect(target).expect("connected"));
-        let (server, _) = listener.accept().expect("accepted");
+        let client = lab.run(from, move || connect(target));
+        let server = accept(&listener);
         for stream in [&client, &server] {
             let mss = SockRef::from(stream).tcp_mss().expect("an MSS") as usize;
             assert!(mss <= mtu - 40 && mss >= mtu - 60, "MSS {mss} at MTU {mtu}");
@@ -122,8 +127,8 @@ fn the_mss_of_a_forwarded_connection_is_clamped() {
         lab.ip(namespace, &["route", "replace", far, "dev", "fs0", "advmss", "1460"]);
     }
     let listener = lab.run("hub", || TcpListener::bind("10.77.0.1:5001").expect("bound"));
-    let client = lab.run("site", || TcpStream::connect("10.77.0.1:5001").expect("connected"));
-    let (server, _) = listener.accept().expect("accepted");
+    let client = lab.run("site", || connect("10.77.0.1:5001"));
+    let server = accept(&listener);
     for stream in [&client, &server] {
         let mss = u64::from(SockRef::from(stream).tcp_mss().expect("an MSS"));
         assert!(mss <= mtu - 40, "MSS {mss} at MTU {mtu}");
@@ -144,7 +149,8 @@ fn metrics_are_served_where_asked_for() {
     let end = Instant::now() + Duration::from_secs(5);
     loop {
         let text = lab.run("site", || {
-            let mut stream = TcpStream::connect("127.0.0.1:9310").expect("the endpoint");
+            let mut stream = connect("127.0.0.1:9310");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
             let mut text = String::new();
             stream.read_to_string(&mut text).expect("answered");

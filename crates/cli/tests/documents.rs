@@ -1,5 +1,8 @@
 //! Holds docs/ to the program: settings, counters, commands and exit statuses.
 
+#[path = "common/child.rs"]
+mod child;
+
 use fairspan_core::bond;
 use fairspan_live::config::{Config, ConfigError};
 use fairspan_live::emulate::EmulateConfig;
@@ -193,7 +196,7 @@ fn every_counter_of_the_status_is_documented_once() {
 }
 
 fn fairspan(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_fairspan")).args(arguments).output().expect("fairspan runs")
+    child::output(Command::new(env!("CARGO_BIN_EXE_fairspan")).args(arguments))
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! The `emulate` command as a user meets it: exit statuses, messages, output.
 
+#[path = "common/child.rs"]
+mod child;
+#[path = "../../live/tests/privilege/mod.rs"]
+mod privilege;
+
+use privilege::may_make_namespaces;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +16,7 @@ fn fairspan(args: &[&str]) -> Command {
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = fairspan(args).output().expect("started");
+    let output = child::output(&mut fairspan(args));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -63,9 +69,7 @@ struct Space(String);
 
 impl Space {
     fn new(test: &str) -> Option<Space> {
-        let id = Command::new("id").arg("-u").output().expect("id");
-        if id.stdout.trim_ascii() != b"0" {
-            println!("skipped: needs root");
+        if !may_make_namespaces() {
             return None;
         }
         let name = format!("fs-{}-{test}", std::process::id());
@@ -100,14 +104,18 @@ fn ip(args: &[&str]) -> Option<Output> {
 fn started(args: &[&str]) -> Child {
     use std::io::{BufRead, BufReader};
     let mut child = fairspan(args).spawn().expect("started");
-    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-    let mut line = String::new();
-    while !line.contains("emulating") {
-        line.clear();
-        assert_ne!(stderr.read_line(&mut line).expect("text"), 0, "it ended before it was ready");
+    let stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    // Reads all that it says, so that it never waits for us.
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok).filter(|line| line.contains("emulating")) {
+            let _ = ready.send(line);
+        }
+    });
+    if let Err(error) = is_ready.recv_timeout(child::PATIENCE) {
+        child.kill().expect("killed");
+        panic!("it is not ready: {error}");
     }
-    // Whatever else it says is drained, so that it never waits for us.
-    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     child
 }
 
@@ -123,7 +131,7 @@ fn ctrl_c_ends_it_with_130_and_one_json_document_and_sigterm_with_0() {
     for (name, status) in [("-INT", 130), ("-TERM", 0)] {
         let child = started(&["--a", &a, "--b", &b, "--rate", "10Mbit", "--seed", "77", "--json"]);
         signal(&child, name);
-        let output = child.wait_with_output().expect("ended");
+        let output = child::ended(child);
         assert_eq!(output.status.code(), Some(status));
         let text = String::from_utf8(output.stdout).expect("text");
         assert_eq!(text.lines().count(), 1, "{text}");
@@ -162,7 +170,7 @@ fn a_missing_device_is_status_2_and_a_vanished_one_status_1() {
     assert!(stderr.contains("no such device"), "{stderr}");
     let child = started(&["--a", &space.port("p0"), "--b", &space.port("p1")]);
     ip(&["-n", &space.0, "link", "del", "p0"]).expect("deleted");
-    assert_eq!(child.wait_with_output().expect("ended").status.code(), Some(1));
+    assert_eq!(child::ended(child).status.code(), Some(1));
 }
 
 #[test]
@@ -171,14 +179,14 @@ fn without_privileges_it_is_status_3() {
     // The same program without capabilities, by util-linux' setpriv.
     let port = |device: &str| format!("/run/netns/{}:{device}", space.0);
     let (a, b) = (port("p0"), port("p1"));
-    let output = Command::new("setpriv")
-        .args(["--bounding-set", "-all", "--inh-caps", "-all", "--clear-groups", "--reuid", "65534"])
-        .args([env!("CARGO_BIN_EXE_fairspan"), "emulate", "--a", &a, "--b", &b])
-        .output();
-    let Ok(output) = output else {
+    if Command::new("setpriv").arg("--version").output().is_err() {
         println!("skipped: needs setpriv");
         return;
-    };
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-all", "--inh-caps", "-all", "--clear-groups", "--reuid", "65534"]);
+    command.args([env!("CARGO_BIN_EXE_fairspan"), "emulate", "--a", &a, "--b", &b]);
+    let output = child::output(&mut command);
     let stderr = String::from_utf8_lossy(&output.stderr);
     if stderr.contains("setpriv:") {
         println!("skipped: nobody may not run the program here: {stderr}");

@@ -199,7 +199,9 @@ mod tests {
     use super::*;
 
     fn serve_until<T>(control: &mut Control, client: std::thread::JoinHandle<T>) -> T {
+        let end = Instant::now() + Duration::from_secs(30);
         while !client.is_finished() {
+            assert!(Instant::now() < end, "the client has no answer");
             control.serve(|request| format!("{{\"echo\":{}}}", serde_json::to_string(&request).unwrap()));
             std::thread::sleep(Duration::from_millis(1));
         }

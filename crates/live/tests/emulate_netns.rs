@@ -11,10 +11,14 @@ use fairspan_live::channel::ethernet::{Codepoint, EthernetConfig, EthernetSocket
 use fairspan_live::emulate::{
     EmulateError, Emulator, Link, Loss, Options, Outage, PortError, Profile, Summary, switch_offloads_off,
 };
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use support::Lab;
+
+/// Longest that one end waits for the other.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn lab() -> Option<Lab> {
     let lab = Lab::new(&["a", "e", "b"])?;
@@ -48,8 +52,9 @@ fn tcp(lab: &Lab, bytes: usize) -> Duration {
     let receiver = lab.inside("b", move || {
         let listener = TcpListener::bind("10.9.0.2:7000").expect("bound");
         ready.send(()).expect("the test waits");
+        SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).expect("set");
         let (mut stream, _) = listener.accept().expect("accepted");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let (mut buffer, mut at, mut first) = (vec![0u8; 1 << 16], 0, None);
         loop {
             let n = stream.read(&mut buffer).expect("read");
@@ -65,9 +70,11 @@ fn tcp(lab: &Lab, bytes: usize) -> Duration {
         assert_eq!(at, bytes);
         first.expect("some bytes").elapsed()
     });
-    listening.recv().expect("listening");
+    listening.recv_timeout(PATIENCE).expect("listening");
     lab.run("a", move || {
-        let mut stream = TcpStream::connect("10.9.0.2:7000").expect("connected");
+        let target = "10.9.0.2:7000".parse().expect("an address");
+        let mut stream = TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
+        stream.set_write_timeout(Some(PATIENCE)).expect("set");
         let data: Vec<u8> = (0..bytes).map(pattern).collect();
         stream.write_all(&data).expect("sent");
     });

@@ -7,7 +7,7 @@ use fairspan_live::netlink::Netlink;
 use fairspan_live::offload::{Offloads, complete_checksum, sum};
 use fairspan_live::pool::PacketBuf;
 use fairspan_live::tun::{Config, Stats, Tun, TunError};
-use host_support::{in_namespace, is_root, snmp, snmp6};
+use host_support::{in_namespace, may_make_namespaces, may_write, netstat, snmp, snmp6};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Longest that one end waits for the other.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How the loop treats a packet between the TUNs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,8 +59,11 @@ where
     C: FnOnce(IpAddr, IpAddr) + Send + 'static,
 {
     let stop = Arc::new(AtomicBool::new(false));
-    let (tuns, opened) = mpsc::channel();
-    let (ready, go) = mpsc::channel::<()>();
+    // A channel for each end: its only sender goes with the end that could not begin.
+    let (tun_of_a, opened_a) = mpsc::channel();
+    let (tun_of_b, opened_b) = mpsc::channel();
+    let (ready_a, go_a) = mpsc::channel::<()>();
+    let (ready_b, go_b) = mpsc::channel::<()>();
     let (left_a, left_b) = (format!("fs-a{}", path.is_v6 as u8), format!("fs-b{}", path.is_v6 as u8));
     let (address_a, address_b) = match path.is_v6 {
         false => ("10.77.0.1", "10.77.0.2"),
@@ -75,25 +81,22 @@ where
         netlink.add_address(&name, format!("{own}/{prefix}").parse().expect("an address")).expect("address");
         tuns.send(tun).expect("the loop");
     };
-    let a = in_namespace({
-        let (tuns, ready) = (tuns.clone(), ready.clone());
-        move || {
-            host(left_a, address_a, path, tuns);
-            ready.send(()).expect("the test");
-            server(address_a.parse().expect("IP"), address_b.parse().expect("IP"));
-            kernel_errors()
-        }
+    let a = in_namespace(move || {
+        host(left_a, address_a, path, tun_of_a);
+        ready_a.send(()).expect("the test");
+        server(address_a.parse().expect("IP"), address_b.parse().expect("IP"));
+        kernel_errors()
     });
-    let tun_a = opened.recv().expect("TUN a");
+    let tun_a = opened_a.recv_timeout(PATIENCE).expect("TUN a");
     let b = in_namespace(move || {
-        host(left_b, address_b, path, tuns);
-        ready.send(()).expect("the test");
+        host(left_b, address_b, path, tun_of_b);
+        ready_b.send(()).expect("the test");
         client(address_b.parse().expect("IP"), address_a.parse().expect("IP"));
         kernel_errors()
     });
-    let tun_b = opened.recv().expect("TUN b");
-    go.recv().expect("a is ready");
-    go.recv().expect("b is ready");
+    let tun_b = opened_b.recv_timeout(PATIENCE).expect("TUN b");
+    go_a.recv_timeout(PATIENCE).expect("a is ready");
+    go_b.recv_timeout(PATIENCE).expect("b is ready");
     let looping = thread::spawn({
         let stop = stop.clone();
         move || join_tuns(tun_a, tun_b, path.channel, &stop)
@@ -113,7 +116,8 @@ where
 fn kernel_errors() -> (Vec<(&'static str, u64)>, u64) {
     let mut errors = vec![
         ("Tcp InCsumErrors", snmp("Tcp", "InCsumErrors")),
-        ("Tcp InErrs", snmp("Tcp", "InErrs")),
+        // A SYN sent again, after the first took a busy machine a second, counts as one; it is none.
+        ("Tcp InErrs", snmp("Tcp", "InErrs") - netstat("TcpExt", "TCPSYNChallenge")),
         ("Udp InCsumErrors", snmp("Udp", "InCsumErrors")),
         ("Udp InErrors", snmp("Udp", "InErrors")),
         ("Ip InHdrErrors", snmp("Ip", "InHdrErrors")),
@@ -174,8 +178,8 @@ fn tcp_socket(own: IpAddr) -> Socket {
     let domain = if own.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM, None).expect("socket");
     socket.set_tcp_congestion(b"cubic").expect("cubic");
-    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
-    socket.set_write_timeout(Some(Duration::from_secs(30))).expect("timeout");
+    socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
+    socket.set_write_timeout(Some(PATIENCE)).expect("timeout");
     socket
 }
 
@@ -191,7 +195,7 @@ fn tcp_transfer_with(path: Path, bytes: usize, midway: impl FnOnce() + Send + 's
         path,
         move |own, _| {
             let (mut stream, _) = listener(own).accept().expect("accept");
-            stream.set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
+            stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
             let (pattern, mut buffer, mut received) = (pattern(), vec![0; 256 << 10], 0);
             let start = Instant::now();
             let mut midway = Some(midway);
@@ -232,7 +236,7 @@ fn tcp_transfer_with(path: Path, bytes: usize, midway: impl FnOnce() + Send + 's
             assert_eq!(answer, b"done");
         },
     );
-    let seconds = time.recv().expect("a time").as_secs_f64();
+    let seconds = time.recv_timeout(PATIENCE).expect("a time").as_secs_f64();
     (server, client, bytes as f64 * 8e-9 / seconds)
 }
 
@@ -253,7 +257,7 @@ fn assert_clean(path: Path, server: &End, client: &End) {
 
 #[test]
 fn two_hundred_megabytes_of_tcp_arrive_intact_through_units_with_partial_checksums() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     let (server, client, speed) = tcp_transfer(PATH, 200_000_000);
@@ -268,7 +272,7 @@ fn two_hundred_megabytes_of_tcp_arrive_intact_through_units_with_partial_checksu
 
 #[test]
 fn tcp_arrives_intact_with_every_mixture_of_offload_checksum_and_family() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     for (offload, keep_partial, channel) in [
@@ -295,7 +299,7 @@ fn tcp_arrives_intact_with_every_mixture_of_offload_checksum_and_family() {
 
 #[test]
 fn a_corrupted_packet_reaches_the_kernel_as_it_is_and_is_refused_there() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     let path = Path { channel: Channel::Corrupting, ..PATH };
@@ -312,7 +316,7 @@ fn a_corrupted_packet_reaches_the_kernel_as_it_is_and_is_refused_there() {
 
 #[test]
 fn traffic_goes_on_after_the_interface_was_off_for_a_while() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     let (server, client, _) = tcp_transfer_with(PATH, 50_000_000, || {
@@ -329,7 +333,7 @@ fn traffic_goes_on_after_the_interface_was_off_for_a_while() {
 
 #[test]
 fn udp_datagrams_sent_as_one_unit_arrive_apart_and_intact() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     for (is_v6, channel, offload) in [
@@ -399,7 +403,7 @@ fn udp_client(own: IpAddr, peer: IpAddr) {
 
 #[test]
 fn a_second_tun_of_the_same_name_is_refused_by_name() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     in_namespace(|| {
@@ -497,7 +501,7 @@ fn set_ipv4_checksum(header: &mut [u8]) {
 
 #[test]
 fn a_forwarding_kernel_takes_our_units_apart_into_the_packets_they_were_made_of() {
-    if !is_root() {
+    if !(may_make_namespaces() && may_write("/proc/sys/net/ipv4/ip_forward")) {
         return;
     }
     for is_v6 in [false, true] {
@@ -563,7 +567,7 @@ fn forward_a_unit(is_v6: bool, tcp: bool, partial: bool) {
 
 #[test]
 fn failing_writes_are_counted_by_reason_and_the_next_ones_work() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     for offload in [true, false] {
@@ -604,7 +608,7 @@ fn failing_writes_are_counted_by_reason_and_the_next_ones_work() {
 
 #[test]
 fn a_deleted_interface_ends_reading_and_writing_with_a_clear_error() {
-    if !is_root() {
+    if !may_make_namespaces() {
         return;
     }
     in_namespace(|| {
@@ -628,7 +632,7 @@ fn a_deleted_interface_ends_reading_and_writing_with_a_clear_error() {
 #[test]
 #[ignore = "a measurement: run with --release -- --ignored --nocapture"]
 fn measure_tcp_between_two_tuns() {
-    assert!(is_root());
+    assert!(may_make_namespaces());
     for round in 0..3 {
         for (name, path) in [
             ("offload, checksums left partial", PATH),

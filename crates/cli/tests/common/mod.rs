@@ -1,7 +1,12 @@
 //! Daemons in network namespaces for one test, all gone at its end.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod child;
+#[path = "../../../live/tests/privilege/mod.rs"]
+mod privilege;
+
 use fairspan_live::secure::{OsEntropy, PrivateKey};
+use privilege::may_make_namespaces;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -17,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for something that should be there in a moment.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -31,8 +36,7 @@ pub struct Lab {
 impl Lab {
     /// Makes the namespaces, or says that the test is skipped.
     pub fn new(names: &[&str]) -> Option<Lab> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root");
+        if !may_make_namespaces() {
             return None;
         }
         let prefix = format!("fs-{}-d{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -104,8 +108,7 @@ impl Lab {
     /// `fairspan ARGS` in a namespace, to its end.
     pub fn fairspan(&self, namespace: &str, args: &[&str]) -> Output {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(args);
-        command.stdin(Stdio::null()).output().expect("`ip netns exec`")
+        child::output(command.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(args))
     }
 
     /// Writes a configuration; gives its path. `SOCKET` in it becomes the control socket's path.
@@ -226,7 +229,7 @@ impl Drop for Lab {
 }
 
 /// The next connection, if one comes soon.
-fn accept(listener: &TcpListener) -> TcpStream {
+pub fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("non-blocking");
     let end = Instant::now() + PATIENCE;
     loop {
@@ -278,11 +281,8 @@ impl Daemon {
     }
 
     fn try_status(&self) -> Option<Value> {
-        let output = Command::new(env!("CARGO_BIN_EXE_fairspan"))
-            .args(["status", "--json", "--socket"])
-            .arg(&self.socket)
-            .output()
-            .expect("`fairspan status`");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
+        let output = child::output(command.args(["status", "--json", "--socket"]).arg(&self.socket));
         output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("one JSON document"))
     }
 

@@ -3,7 +3,7 @@
 //! Source: Winstein et al., "Sprout", NSDI 2013, for the trace format (mahimahi's mm-link): one integer millisecond
 //! a line, each line one opportunity to deliver 1500 bytes at that millisecond; after the last line the trace
 //! begins again. Departure: no bytes are added for a TUN header; which bytes of a frame count is
-//! [`Profile::overhead`](super::Profile::overhead).
+//! the field `overhead` of [`Profile`](super::Profile).
 
 use crate::units::{Rate, Span, Time};
 use alloc::string::{String, ToString};

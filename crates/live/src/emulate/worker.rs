@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const READ_INTERVAL: Span = Span::from_millis(1);
 /// After so long without a sleep the thread sleeps a tick in any case: in the real-time class it would starve others.
 const LONGEST_RUN: Span = Span::from_millis(20);
+/// A wait for frames that ends sooner did not sleep.
+const SHORTEST_SLEEP: Span = Span::from_micros(5);
 /// How often the devices are looked after once one of them has been down.
 const CHECK_INTERVAL: Span = Span::from_millis(500);
 /// Send batches per direction and turn, and frames read per direction and turn.
@@ -164,12 +166,16 @@ impl Worker {
                 next => Some(next.unwrap_or(Time::MAX).min(turn + read_interval).max(turn + tick)),
             };
             match wake {
-                None => self.sleep(None)?,
                 Some(wake) if wake > now => self.sleep(Some(wake.since(now)))?,
-                Some(_) if now.since(slept) > LONGEST_RUN => self.sleep(Some(tick))?,
+                _ if now.since(slept) > LONGEST_RUN => self.sleep(Some(tick))?,
+                None => self.sleep(None)?,
                 Some(_) => continue,
             }
-            slept = self.clock.now();
+            // Waiting for what was there already is no sleep.
+            let woke = self.clock.now();
+            if wake.is_some() || woke.since(now) >= SHORTEST_SLEEP {
+                slept = woke;
+            }
         }
         Ok(())
     }
@@ -228,7 +234,14 @@ impl Worker {
                 direction.accept(due, bytes);
             }
             let Some(arrival) = copied else { continue };
-            let Ok(len) = socket.recv_copy(scratch) else { continue };
+            let mut whole = socket.recv_copy(scratch);
+            if whole.is_err() {
+                // That the device went down is told first, and once; the frame left there would match no slot later, and
+                // keep the socket readable.
+                self.doubtful = true;
+                whole = socket.recv_copy(scratch);
+            }
+            let Ok(len) = whole else { continue };
             let data = &scratch[..len];
             if len <= VNET_HEADER {
                 continue;

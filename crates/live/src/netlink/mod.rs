@@ -20,8 +20,10 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, R
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Marks routes and rules as the daemon's (`proto 250` to ip(8)), so that what a killed daemon left is told from
 /// what other programs made.
@@ -132,6 +134,10 @@ pub struct Netlink {
     buffer: Vec<u8>,
 }
 
+/// Longest wait for an answer. The kernel gives it before the request's call returns, so one that is not there by then
+/// was lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Netlink {
     /// Connects.
     ///
@@ -145,6 +151,7 @@ impl Netlink {
             // Older kernels lack these two; only the kernel's words are missing then.
             let _ = socket.set_cap_ack(true);
             let _ = socket.set_ext_ack(true);
+            set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| refused("open a netlink socket", &error))?;

@@ -1,17 +1,13 @@
 //! Namespaces of the tests' own: a thread enters a fresh network namespace, which ends with it.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+#[path = "../privilege/mod.rs"]
+mod privilege;
+
+pub use privilege::{may_make_namespaces, may_write};
+
 use fairspan_live::enter_new_network_namespace;
 use std::thread::{self, JoinHandle};
-
-/// Whether namespaces may be made; says so when not.
-pub fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: needs root");
-    }
-    root
-}
 
 /// Runs `body` in a thread in a network namespace of its own.
 pub fn in_namespace<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
@@ -23,7 +19,16 @@ pub fn in_namespace<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static
 
 /// The counter `name` of protocol `protocol` in this thread's namespace (`/proc/net/snmp`).
 pub fn snmp(protocol: &str, name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("snmp");
+    counter("/proc/thread-self/net/snmp", protocol, name)
+}
+
+/// The same of `/proc/net/netstat`.
+pub fn netstat(protocol: &str, name: &str) -> u64 {
+    counter("/proc/thread-self/net/netstat", protocol, name)
+}
+
+fn counter(file: &str, protocol: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(file).expect("counters");
     let prefix = format!("{protocol}:");
     let mut lines = text.lines().filter(|line| line.starts_with(&prefix));
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));

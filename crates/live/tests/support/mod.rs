@@ -1,6 +1,10 @@
 //! Network namespaces for one test, removed at its end.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "../privilege/mod.rs"]
+mod privilege;
+
+use privilege::may_make_namespaces;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::AsFd;
@@ -18,8 +22,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 impl Lab {
     /// Makes the namespaces, or says that the test is skipped.
     pub fn new(names: &[&str]) -> Option<Lab> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root");
+        if !may_make_namespaces() {
             return None;
         }
         let prefix = format!("fs-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
