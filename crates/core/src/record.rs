@@ -15,8 +15,8 @@
 //! Cost: without a sink one comparison per call. With one, each input is written once and each output read once.
 
 use crate::bond::{
-    Aqm, Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Head, Link, Mode, Scheduler,
-    Transmit,
+    Aqm, Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Head, Link, MarkerPlace, Mode,
+    Scheduler, Transmit,
 };
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
@@ -637,6 +637,7 @@ fn get_channel(r: &mut Reader<'_>) -> Result<ChannelConfig, ReplayError> {
 
 const MODES: [Mode; 5] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
 const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq];
+const PLACES: [MarkerPlace; 3] = [MarkerPlace::End, MarkerPlace::Start, MarkerPlace::Middle];
 
 fn encode_config(c: &Config) -> Vec<u8> {
     let mut out = Vec::new();
@@ -665,6 +666,9 @@ fn encode_config(c: &Config) -> Vec<u8> {
     out.push(u8::from(c.icmp_source_v6.is_some()));
     out.extend_from_slice(&c.icmp_source_v6.unwrap_or_default());
     put(&mut out, u64::from(c.icmp_rate));
+    put(&mut out, u64::from(c.marker_rounds));
+    out.extend_from_slice(&[place(PLACES.iter().position(|p| *p == c.marker_place)), u8::from(c.credits)]);
+    put_option(&mut out, c.stripe_buffer.map(Bytes::as_u64));
     out
 }
 
@@ -699,6 +703,15 @@ fn decode_config(r: &mut Reader<'_>) -> Result<Config, ReplayError> {
     let (v6, source) = (r.byte()?, r.array::<16>()?);
     c.icmp_source_v6 = (v6 != 0).then_some(source);
     c.icmp_rate = r.number()? as u32;
+    if r.at == r.bytes.len() {
+        // Recorded before there was more.
+        return Ok(c);
+    }
+    c.marker_rounds = r.number()? as u32;
+    let [place, credits] = r.array()?;
+    c.marker_place = *PLACES.get(usize::from(place)).ok_or(damaged)?;
+    c.credits = credits != 0;
+    c.stripe_buffer = r.option()?.map(Bytes::new);
     Ok(c)
 }
 
@@ -729,8 +742,18 @@ mod tests {
         c.aqm = Aqm::CoDel { target: Span::from_millis(4), interval: Span::from_millis(90) };
         (c.probe_mtu, c.clamp_mss, c.copy_dscp, c.icmp_rate) = (false, false, false, 3);
         (c.icmp_source_v4, c.icmp_source_v6) = (Some([1, 2, 3, 4]), Some([5; 16]));
+        (c.marker_rounds, c.marker_place, c.credits) = (3, MarkerPlace::Middle, true);
+        c.stripe_buffer = Some(Bytes::new(20_000));
         let bytes = encode_config(&c);
         assert_eq!(decode_config(&mut Reader { bytes: &bytes, at: 0 }), Ok(c));
+    }
+
+    #[test]
+    fn settings_recorded_before_the_newest_existed_are_read_with_their_defaults() {
+        let bytes = encode_config(&Config::default());
+        // One byte each of rounds, place, credits and buffer.
+        let before = &bytes[..bytes.len() - 4];
+        assert_eq!(decode_config(&mut Reader { bytes: before, at: 0 }), Ok(Config::default()));
     }
 
     proptest! {

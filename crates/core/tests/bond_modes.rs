@@ -40,9 +40,11 @@ proptest! {
 
     #[test]
     fn stripe_without_loss_is_fifo_and_whole_whatever_the_skew(
-        delays in proptest::collection::vec(0u64..150, 1..9), raw: bool, seed: u64,
+        delays in proptest::collection::vec(0u64..150, 1..9), raw: bool, scheduler in 0usize..3, seed: u64,
     ) {
-        let mut net = Net::settled(stripe(delays.len(), raw), delays.into_iter().map(Wire::new).collect(), seed);
+        let mut settings = stripe(delays.len(), raw);
+        settings.scheduler = [Scheduler::Srr, Scheduler::Grr, Scheduler::Rr][scheduler];
+        let mut net = Net::settled(settings, delays.into_iter().map(Wire::new).collect(), seed);
         let sent = send(&mut net, 300, MS(1));
         let got: Vec<_> = net.delivered[1].iter().map(|d| d.1.clone()).collect();
         prop_assert_eq!(got.len(), sent.len());
@@ -51,10 +53,12 @@ proptest! {
 
     #[test]
     fn stripe_recovers_from_loss_by_itself(
-        delays in proptest::collection::vec(0u64..60, 2..6), loss in 0.0..0.4f64, seed: u64,
+        delays in proptest::collection::vec(0u64..60, 2..6), loss in 0.0..0.4f64, scheduler in 0usize..3, seed: u64,
     ) {
         let wires: Vec<_> = delays.into_iter().map(|d| Wire { loss, ..Wire::new(d) }).collect();
-        let mut net = Net::settled(stripe(wires.len(), true), wires, seed);
+        let mut settings = stripe(wires.len(), true);
+        settings.scheduler = [Scheduler::Srr, Scheduler::Grr, Scheduler::Rr][scheduler];
+        let mut net = Net::settled(settings, wires, seed);
         let sent = send(&mut net, 300, MS(1));
         check_once(&sent, &net.delivered[1]).map_err(TestCaseError::fail)?;
         for wire in &mut net.wires { wire.loss = 0.0; }
@@ -79,6 +83,26 @@ proptest! {
         check_once(&sent, &net.delivered[1]).map_err(TestCaseError::fail)?;
         prop_assert_eq!(net.delivered[1].len(), sent.len());
     }
+}
+
+#[test]
+fn credits_keep_a_small_stripe_buffer_from_overflowing_where_skew_would_fill_it() {
+    let overflow = |credits: bool| {
+        let mut settings = stripe(2, true);
+        for channel in &mut settings.channels {
+            channel.rate = Some(Rate::from_mbit(50));
+        }
+        (settings.credits, settings.stripe_buffer) = (credits, Some(fairspan_core::units::Bytes::new(30_000)));
+        let mut net = Net::settled(settings, vec![Wire::new(1), Wire::new(60)], 3);
+        let sent = send(&mut net, 400, Span::from_micros(300));
+        net.run(Span::from_secs(5));
+        let stats = *net.ends[1].stripe_stats().unwrap().1;
+        assert_eq!(net.delivered[1].len() as u64 + stats.overflow, sent.len() as u64, "{stats:?}");
+        stats.overflow
+    };
+    // 60 ms at about 10 Mbit/s are 75 kB of skew against 30 kB of buffer.
+    assert!(overflow(false) > 20);
+    assert_eq!(overflow(true), 0);
 }
 
 #[test]

@@ -16,7 +16,12 @@ fn control() -> impl Strategy<Value = Control> {
     let epoch = || prop_oneof![Just(100u32), Just(101), Just(200), 0u32..3];
     let generation = || prop_oneof![3 => 0u16..5, 1 => any::<u16>()];
     let set = || {
-        proptest::collection::btree_map(0u8..4, prop_oneof![64u64..3000, Just(1 << 30)], 1..4).prop_map(|m| {
+        let quanta = proptest::collection::btree_map(0u8..4, prop_oneof![64u64..3000, Just(1 << 30)], 1..4);
+        (quanta, proptest::bool::weighted(0.3)).prop_map(|(m, packets)| {
+            if packets {
+                let pairs: Vec<_> = m.into_iter().map(|(c, q)| (ChannelId(c), (q / 64) as u32)).collect();
+                return ChannelSet::of_packets(&pairs).unwrap();
+            }
             let pairs: Vec<_> = m.into_iter().map(|(c, q)| (ChannelId(c), Bytes::new(q))).collect();
             ChannelSet::new(&pairs, Bytes::new(64)).unwrap()
         })

@@ -507,9 +507,10 @@ impl Reader<'_> {
         };
         if let Some(s) = &raw.scheduler
             && mode == Mode::Stripe
-            && scheduler != Scheduler::Srr
+            && scheduler == Scheduler::Rfq
         {
-            let problem = "mode = \"stripe\" works with `srr` only: write that, leave it out, or choose another mode";
+            let problem =
+                "mode = \"stripe\" works with `srr`, `grr` and `rr`: write one of these, or choose another mode";
             return Err(self.error(s.span(), "peer.scheduler", problem));
         }
         if let Some(copies) = &raw.copies
@@ -724,7 +725,7 @@ mod tests {
             ("rate = \"100Mbit\"", "mtu = 500", 14, "peer.channel.mtu", "576"),
             ("rate = \"100Mbit\"", "peer_mac = \"02:00:00:00:00:01\"", 14, "peer.channel.peer_mac", "ethernet"),
             ("rate = \"100Mbit\"", "rate = ", 14, "", "string"),
-            ("allowed_ips", "mode = \"stripe\"\nscheduler = \"rr\"\nallowed_ips", 9, "peer.scheduler", "srr"),
+            ("allowed_ips", "mode = \"stripe\"\nscheduler = \"rfq\"\nallowed_ips", 9, "peer.scheduler", "srr"),
         ];
         for (old, new, line, setting, advice) in rows {
             let text = good().replacen(old, new, 1);

@@ -1,5 +1,6 @@
 //! The settings of a bond and of its channels, checked once.
 
+use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -150,6 +151,17 @@ pub struct Config {
     /// How many channels carry each packet in mode `duplicate`; 0 (the default) means all.
     pub copies: usize,
 
+    /// Mode `stripe`: markers on every channel after this many rounds, 1 to 2^20. Default 8.
+    pub marker_rounds: u32,
+    /// Mode `stripe`: where in such a round. Default its end.
+    pub marker_place: MarkerPlace,
+    /// Mode `stripe`: whether to send only what the peer has granted buffer space for, and to grant it likewise; both
+    /// ends alike. Default false.
+    pub credits: bool,
+    /// Mode `stripe`: bytes that may wait for their turn on one channel, from 1500. Default: an even share of
+    /// `hold_bytes`, which bounds it in any case.
+    pub stripe_buffer: Option<Bytes>,
+
     /// A marker follows the last packet this long after the sender fell idle. Default 2 ms.
     pub idle_marker: Span,
     /// Traffic counts as flowing this long after a packet. Default 2 s.
@@ -196,6 +208,10 @@ impl Default for Config {
             queue_bytes: 7_000_000,
             aqm: Aqm::DropTail,
             copies: 0,
+            marker_rounds: 8,
+            marker_place: MarkerPlace::End,
+            credits: false,
+            stripe_buffer: None,
             idle_marker: Span::from_millis(2),
             active_for: Span::from_secs(2),
             heartbeat: Span::from_millis(100),
@@ -342,6 +358,10 @@ impl Config {
         range("hold_bytes", self.hold_bytes as u64, 1 << 17, 1 << 36)?;
         range("queue_bytes", self.queue_bytes as u64, 1 << 17, 1 << 36)?;
         range("copies", self.copies as u64, 0, ChannelId::LIMIT as u64)?;
+        range("marker_rounds", u64::from(self.marker_rounds), 1, 1 << 20)?;
+        if let Some(buffer) = self.stripe_buffer {
+            range("stripe_buffer", buffer.as_u64(), 1500, 1 << 30)?;
+        }
         for (setting, span, least, most) in [
             ("deadline", self.deadline, Span::from_millis(1), Span::from_secs(60)),
             ("equalize", self.equalize, Span::ZERO, Span::from_secs(1)),
@@ -360,11 +380,11 @@ impl Config {
         if let Aqm::CoDel { target, interval } = self.aqm {
             before("aqm target", target, "aqm interval", interval)?;
         }
-        if self.mode == Mode::Stripe && self.scheduler != Scheduler::Srr {
+        if self.mode == Mode::Stripe && self.scheduler == Scheduler::Rfq {
             return Err(ConfigError::Unsupported {
                 mode: self.mode,
-                with: "another scheduler than srr",
-                instead: "use scheduler srr",
+                with: "scheduler rfq",
+                instead: "use scheduler srr, grr or rr",
             });
         }
         for (n, channel) in self.channels.iter().enumerate() {
@@ -400,7 +420,9 @@ mod tests {
         config.channels = vec![ChannelConfig::default(), ChannelConfig { mtu: 10, ..ChannelConfig::default() }];
         assert_eq!(config.validate().unwrap_err().to_string(), "channel 1: mtu is 10; it must be from 128 to 65535");
         config.channels.clear();
-        (config.mode, config.scheduler) = (Mode::Stripe, Scheduler::Rr);
-        assert!(config.validate().unwrap_err().to_string().contains("use scheduler srr"));
+        (config.mode, config.scheduler) = (Mode::Stripe, Scheduler::Rfq);
+        assert!(config.validate().unwrap_err().to_string().contains("use scheduler srr, grr or rr"));
+        config.scheduler = Scheduler::Grr;
+        config.validate().unwrap();
     }
 }

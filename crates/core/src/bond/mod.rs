@@ -50,6 +50,7 @@ mod transmit;
 mod waiting;
 mod window;
 
+pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
 pub use config::{Aqm, ChannelConfig, Config, ConfigError, Mode, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, Link, Reason, Stats, TimerName};

@@ -7,8 +7,8 @@
 use super::channel::each;
 use super::receive::Opened;
 use super::share::{self, Member};
-use super::{Bond, Codepoint, Mode, Transmit};
-use crate::causal::ChannelSet;
+use super::{Bond, Codepoint, Mode, Scheduler, Transmit};
+use crate::causal::{ChannelSet, Grr, Rr};
 use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::stripe::{self, Endpoint, ReceiverConfig, Wait};
@@ -46,7 +46,7 @@ impl<P: Packet> Bond<P> {
             Some(striped) => striped.longest,
             None => each(self.joined).map(|c| self.channels[c.index()].config.mtu).max().unwrap_or(1500),
         };
-        let Ok(set) = ChannelSet::new(&share::quanta(members, longest), Bytes::from(longest)) else { return };
+        let Some(set) = self.stripe_set(members, longest) else { return };
         match &mut self.striped {
             Some(striped) => {
                 // The set was made for `longest`, so it is not refused.
@@ -61,17 +61,35 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// What the receiver may buffer on each channel: even shares of the memory.
+    /// Members and quanta as the scheduler wants them.
+    fn stripe_set(&self, members: &[Member], longest: usize) -> Option<ChannelSet> {
+        let set = ChannelSet::new(&share::quanta(members, longest), Bytes::from(longest)).ok()?;
+        match self.config.scheduler {
+            Scheduler::Srr => Some(set),
+            Scheduler::Grr => Grr::set(&set).ok(),
+            Scheduler::Rr => Rr::set(&set).ok(),
+            // Refused with this mode.
+            Scheduler::Rfq => None,
+        }
+    }
+
+    /// What the receiver may buffer on each channel: even shares of the memory, or as much of them as is set.
     fn buffers(&self) -> (Bytes, u32) {
         let share = self.config.hold_bytes / self.joined.count_ones().max(1) as usize;
-        (Bytes::from(share.min(1 << 30)), (share / SLOT).clamp(16, 1 << 30) as u32)
+        let bytes = Bytes::from(share.min(1 << 30));
+        let bytes = self.config.stripe_buffer.map_or(bytes, |buffer| buffer.min(bytes));
+        (bytes, (share / SLOT).clamp(16, 1 << 30) as u32)
     }
 
     fn begin_stripe(&mut self, now: Time, set: &ChannelSet, longest: usize) {
         let (buffer_bytes, buffer_packets) = self.buffers();
-        let receiver = ReceiverConfig { buffer_bytes, buffer_packets, ..ReceiverConfig::default() };
+        let credits = self.config.credits;
+        let receiver = ReceiverConfig { buffer_bytes, buffer_packets, credits, ..ReceiverConfig::default() };
         let sender = stripe::Config {
             max_packet: Bytes::from(longest),
+            marker_rounds: self.config.marker_rounds,
+            marker_place: self.config.marker_place,
+            credits,
             idle_gap: self.config.idle_marker.max(crate::units::Span::from_micros(100)),
             idle_interval: self.config.heartbeat_idle,
             patience: self.config.dead_after,

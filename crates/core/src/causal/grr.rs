@@ -45,6 +45,17 @@ impl Grr {
         Ok(Grr { mask: set.mask(), at, left: weight[usize::from(at)], weight })
     }
 
+    /// The same shares as a set whose quanta count packets, for [`Srr`](super::Srr) and so for the stripe; it sends in
+    /// the order of [`Grr::new`].
+    ///
+    /// # Errors
+    /// [`SetError::Empty`] when the set has no channel.
+    pub fn set(set: &ChannelSet) -> Result<ChannelSet, SetError> {
+        let grr = Grr::new(set)?;
+        let pairs: alloc::vec::Vec<_> = set.channels().map(|c| (c, grr.weight(c))).collect();
+        ChannelSet::of_packets(&pairs)
+    }
+
     /// How many packets `channel` sends in one round; 0 if it is no member.
     pub fn weight(&self, channel: ChannelId) -> u32 {
         self.weight.get(channel.index()).copied().unwrap_or(0)

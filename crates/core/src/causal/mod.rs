@@ -27,7 +27,7 @@ mod uses;
 pub use grr::Grr;
 pub use rfq::Rfq;
 pub use rr::Rr;
-pub use set::{ChannelSet, SetError};
+pub use set::{ChannelSet, SetError, Unit};
 pub use srr::Srr;
 pub use uses::{FairQueue, LoadSharer, Resequencer};
 

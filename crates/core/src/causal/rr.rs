@@ -24,6 +24,15 @@ impl Rr {
         }
         Ok(Rr { mask: set.mask(), at: set.mask().trailing_zeros() as u8 })
     }
+
+    /// The same turns as a set whose quanta count packets, for [`Srr`](super::Srr) and so for the stripe.
+    ///
+    /// # Errors
+    /// [`SetError::Empty`] when the set has no channel.
+    pub fn set(set: &ChannelSet) -> Result<ChannelSet, SetError> {
+        let pairs: alloc::vec::Vec<_> = set.channels().map(|c| (c, 1)).collect();
+        ChannelSet::of_packets(&pairs)
+    }
 }
 
 impl Causal for Rr {

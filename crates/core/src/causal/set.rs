@@ -4,12 +4,14 @@ use crate::units::{Bytes, ChannelId};
 use core::fmt;
 use thiserror::Error;
 
-/// Which channels take part, and the quantum of each in bytes a round.
+/// Which channels take part, and the quantum of each a round: in bytes, or in packets for disciplines that count
+/// those.
 ///
-/// At most [`ChannelId::LIMIT`] channels; a quantum is 1 byte to 2^30 bytes.
+/// At most [`ChannelId::LIMIT`] channels; a quantum is 1 to 2^30.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChannelSet {
     mask: u64,
+    unit: Unit,
     quantum: [u32; ChannelId::LIMIT],
 }
 
@@ -17,6 +19,17 @@ impl fmt::Debug for ChannelSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.channels().map(|c| (c.0, self.quantum(c)))).finish()
     }
+}
+
+/// What the quanta of a [`ChannelSet`] count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Bytes: surplus round robin proper.
+    #[default]
+    Bytes,
+    /// Packets, whatever their lengths: then surplus round robin is generalised round robin, and round robin where all
+    /// quanta are one.
+    Packets,
 }
 
 /// Why a set of channels was refused.
@@ -39,14 +52,14 @@ pub enum SetError {
     },
     /// A quantum that cannot hold the largest packet, or is beyond the limit.
     #[error(
-        "the quantum of channel {channel} is {quantum} bytes; it must be between {least} (the largest packet) and 2^30"
+        "the quantum of channel {channel} is {quantum}; it must be between {least} (the largest packet in bytes, or one packet) and 2^30"
     )]
     Quantum {
         /// The channel.
         channel: ChannelId,
-        /// What was asked for, in bytes.
+        /// What was asked for.
         quantum: u64,
-        /// The least that is allowed, in bytes.
+        /// The least that is allowed.
         least: u64,
     },
 }
@@ -61,7 +74,7 @@ impl ChannelSet {
     /// # Errors
     /// [`SetError`] names the first pair that is wrong.
     pub fn new(channels: &[(ChannelId, Bytes)], max_packet: Bytes) -> Result<ChannelSet, SetError> {
-        let mut set = ChannelSet { mask: 0, quantum: [0; ChannelId::LIMIT] };
+        let mut set = ChannelSet::empty();
         for &(channel, quantum) in channels {
             let slot = set.quantum.get_mut(channel.index()).ok_or(SetError::Channel { channel })?;
             if set.mask & bit(channel) != 0 {
@@ -79,7 +92,7 @@ impl ChannelSet {
 
     /// The set of no channel: the state before anything is known.
     pub(crate) const fn empty() -> ChannelSet {
-        ChannelSet { mask: 0, quantum: [0; ChannelId::LIMIT] }
+        ChannelSet { mask: 0, unit: Unit::Bytes, quantum: [0; ChannelId::LIMIT] }
     }
 
     /// Channels 0 to n-1 with these quanta in bytes. See [`ChannelSet::new`].
@@ -94,6 +107,30 @@ impl ChannelSet {
         ChannelSet::new(&pairs, max_packet)
     }
 
+    /// A set from `(channel, packets a round)` pairs.
+    ///
+    /// # Errors
+    /// As [`ChannelSet::new`].
+    pub fn of_packets(channels: &[(ChannelId, u32)]) -> Result<ChannelSet, SetError> {
+        let mut pairs = [(ChannelId(0), Bytes::ZERO); ChannelId::LIMIT];
+        // More than fit have one twice, or one out of range: found within the first of them.
+        let count = channels.len().min(ChannelId::LIMIT);
+        for (pair, &(channel, packets)) in pairs.iter_mut().zip(channels) {
+            *pair = (channel, Bytes::new(u64::from(packets)));
+        }
+        if let Some(&(channel, _)) = channels.get(ChannelId::LIMIT) {
+            return Err(SetError::Twice { channel });
+        }
+        let set = ChannelSet::new(&pairs[..count], Bytes::new(1))?;
+        Ok(ChannelSet { unit: Unit::Packets, ..set })
+    }
+
+    /// What the quanta count.
+    #[inline]
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
     /// The channels as a bit mask, channel 0 lowest.
     pub fn mask(&self) -> u64 {
         self.mask
@@ -104,7 +141,7 @@ impl ChannelSet {
         self.mask & bit(channel) != 0
     }
 
-    /// The quantum of `channel` in bytes; 0 when it does not take part.
+    /// The quantum of `channel`; 0 when it does not take part.
     pub fn quantum(&self, channel: ChannelId) -> u32 {
         self.quantum.get(channel.index()).copied().unwrap_or(0)
     }
@@ -135,7 +172,7 @@ impl ChannelSet {
         set
     }
 
-    /// The sum of all quanta: the bytes of one round.
+    /// The sum of all quanta: the bytes of one round, or its packets.
     pub fn round_bytes(&self) -> Bytes {
         Bytes::new(self.quantum.iter().map(|&q| u64::from(q)).sum())
     }

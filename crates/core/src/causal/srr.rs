@@ -15,11 +15,13 @@
 //! computed, not stored: it is `round + 1` for the channels before the pointer and `round` from the pointer on.
 //! Channels that are not members are jumped over by a precomputed successor. The set and the quanta change between
 //! rounds only: a counter then moves by (new quantum - old quantum), which keeps what the channel had overdrawn.
+//! Where the set's quanta count packets, each packet is charged one: that is GRR (striping §6.2) with rounds and
+//! counters, and so with markers.
 //!
 //! Cost: O(1) per packet, two cache lines. Invariant, for packets no longer than every quantum:
 //! `0 <= quantum - deficit < max packet` on every channel that the pointer has left, `deficit > 0` on all.
 
-use super::set::{ChannelSet, bits, next_in};
+use super::set::{ChannelSet, Unit, bits, next_in};
 use super::{Causal, SetError};
 use crate::units::{Bytes, ChannelId};
 
@@ -30,6 +32,7 @@ pub struct Srr {
     /// The counter of the selected channel; its place in the table is brought up to date when it is left.
     current: i64,
     round: u32,
+    by_packets: bool,
     mask: u64,
     channel: [Channel; ChannelId::LIMIT],
 }
@@ -58,14 +61,15 @@ impl Srr {
         if set.is_empty() {
             return Err(SetError::Empty);
         }
-        let mut srr = Srr { at: 0, current: 0, round, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] };
+        let mut srr = Srr { round, ..Srr::idle() };
         srr.adopt(set)?;
         Ok(srr)
     }
 
     /// A discipline without members, selecting channel 0: the state before a set is known.
     pub(crate) fn idle() -> Srr {
-        Srr { at: 0, current: 0, round: 1, mask: 0, channel: [Channel::default(); ChannelId::LIMIT] }
+        let channel = [Channel::default(); ChannelId::LIMIT];
+        Srr { at: 0, current: 0, round: 1, by_packets: false, mask: 0, channel }
     }
 
     /// The round that the pointer is in.
@@ -91,7 +95,18 @@ impl Srr {
         self.channel.get(channel.index()).map_or(0, |c| c.deficit)
     }
 
-    /// The quantum of `channel` in bytes a round; what it was last, if it is no member now.
+    /// What a packet of `len` bytes is charged: that, or one where the quanta count packets.
+    #[inline]
+    pub fn charge(&self, len: Bytes) -> i64 {
+        if self.by_packets { 1 } else { len.as_u64() as i64 }
+    }
+
+    /// What the quanta count.
+    pub fn unit(&self) -> Unit {
+        if self.by_packets { Unit::Packets } else { Unit::Bytes }
+    }
+
+    /// The quantum of `channel` a round; what it was last, if it is no member now.
     pub fn quantum(&self, channel: ChannelId) -> u32 {
         self.channel.get(channel.index()).map_or(0, |c| c.quantum)
     }
@@ -135,8 +150,8 @@ impl Srr {
     }
 
     /// Replaces members and quanta between two rounds: to be called when the pointer has just entered a round, at
-    /// its first channel. A channel that stays keeps what it had overdrawn, a new one starts at its quantum, and the
-    /// pointer goes to the first member.
+    /// its first channel. A channel that stays keeps what it had overdrawn, in the same unit; a new one, and all where
+    /// the unit changes, start at their quantum. The pointer goes to the first member.
     ///
     /// # Errors
     /// [`SetError::Empty`] when the set has no channel; nothing is changed then.
@@ -145,10 +160,12 @@ impl Srr {
             return Err(SetError::Empty);
         }
         self.channel[usize::from(self.at & 63)].deficit = self.current;
+        let stays = if set.unit() == self.unit() { self.mask } else { 0 };
+        self.by_packets = set.unit() == Unit::Packets;
         for channel in set.channels() {
             let c = &mut self.channel[channel.index()];
             let quantum = set.quantum(channel);
-            if self.mask & (1 << channel.0) != 0 {
+            if stays & (1 << channel.0) != 0 {
                 c.deficit += i64::from(quantum) - i64::from(c.quantum);
             } else {
                 c.deficit = i64::from(quantum);
@@ -208,7 +225,7 @@ impl Causal for Srr {
 
     #[inline]
     fn update(&mut self, len: Bytes) {
-        self.current -= len.as_u64() as i64;
+        self.current -= self.charge(len);
         if self.current <= 0 {
             self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
             self.advance();

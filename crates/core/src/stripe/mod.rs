@@ -56,4 +56,4 @@ mod sender;
 
 pub use endpoint::Endpoint;
 pub use receiver::{Receiver, ReceiverConfig, ReceiverStats};
-pub use sender::{Config, ConfigError, EpochCause, Event, Sender, Stats, Wait};
+pub use sender::{Config, ConfigError, EpochCause, Event, MarkerPlace, Sender, Stats, Wait};

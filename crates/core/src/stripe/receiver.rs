@@ -29,7 +29,7 @@
 
 use super::credit::Arrivals;
 use super::sender::{newer, serial};
-use crate::causal::{Causal, ChannelSet, Srr, set};
+use crate::causal::{Causal, ChannelSet, Srr, Unit, set};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::marker::{Ack, Grant, Marker, Plan};
@@ -284,19 +284,20 @@ impl<P: Packet> Receiver<P> {
         self.check_snapshot(now, channel, mark);
     }
 
-    /// Conservation of bytes (appendix B): `R q - DC` at the marker is at least `R q - DC` here plus what is buffered
+    /// Conservation of bytes, or of packets where those are counted (appendix B): `R q - DC` at the marker is at least `R q - DC` here plus what is buffered
     /// before the marker; equal without loss.
     fn check_snapshot(&mut self, now: Time, channel: ChannelId, mark: Mark) {
         if mark.generation != self.generation || self.changing || !self.set.contains(channel) {
             return;
         }
+        let by_packets = self.srr.unit() == Unit::Packets;
         let quantum = i64::from(self.srr.quantum(channel));
         let here = self.srr.round_of(channel);
         let c = &mut self.channel[channel.index()];
         let here = if serial(c.saved, here) > 0 { c.saved } else { here };
         let ahead = i64::from(serial(here, mark.round)) * quantum - self.srr.deficit(channel)
             + i64::from(mark.deficit)
-            + i64::from(c.bytes);
+            + i64::from(if by_packets { c.packets } else { c.bytes });
         if ahead <= 0 {
             c.strikes = 0;
             return;

@@ -12,7 +12,10 @@
 //!   of that round, and the receiver does not pass that round without having heard so: nothing is guessed.
 //! - **Death.** A dead channel is left in the middle of the round and its removal is in force from the next round on,
 //!   announced but not awaited.
-//! - **Markers** go out every `marker_rounds` rounds at the round's end (the paper's best place), at once when the
+//! - **Disciplines.** A set whose quanta count packets makes this GRR, or RR where all are one ([`Unit::Packets`]); all
+//!   else is the same.
+//! - **Markers** go out every `marker_rounds` rounds at the round's end (the paper's best place; section 8 compares
+//!   others, see [`MarkerPlace`]), at once when the
 //!   sender falls idle (not more often than `idle_gap`), and on a timer that backs off to `idle_interval`.
 //! - **Idle.** An idle sender that has a change to make skips to its round; skipped allowance is lost, as it is after
 //!   any skip.
@@ -23,7 +26,7 @@
 //! Cost: O(1) a packet; O(channels) a round with markers. Memory: fixed.
 
 use super::credit::CreditGate;
-use crate::causal::{Causal, ChannelSet, SetError, Srr, set};
+use crate::causal::{Causal, ChannelSet, SetError, Srr, Unit, set};
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::marker::{Ack, Control, Grant, Marker, Plan};
 use alloc::collections::VecDeque;
@@ -33,10 +36,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// The longest packet in bytes; every quantum must hold it. Default 1500.
+    /// The longest packet in bytes; every quantum in bytes must hold it. Default 1500.
     pub max_packet: Bytes,
     /// Markers on every channel after this many rounds. Default 8.
     pub marker_rounds: u32,
+    /// Where in such a round. Default its end.
+    pub marker_place: MarkerPlace,
     /// Longest time without markers while packets flow. Default 20 ms.
     pub marker_interval: Span,
     /// While idle the interval doubles, after three repetitions, up to this. Default 5 s.
@@ -59,6 +64,7 @@ impl Default for Config {
         Config {
             max_packet: Bytes::new(1500),
             marker_rounds: 8,
+            marker_place: MarkerPlace::End,
             marker_interval: Span::from_millis(20),
             idle_interval: Span::from_secs(5),
             idle_gap: Span::from_millis(5),
@@ -68,6 +74,18 @@ impl Default for Config {
             credits: false,
         }
     }
+}
+
+/// Where in a round the markers go out, on all channels together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MarkerPlace {
+    /// Between two rounds: every channel has had its whole turn.
+    #[default]
+    End,
+    /// After the first packet of a round.
+    Start,
+    /// When half of what a round carries has gone.
+    Middle,
 }
 
 /// Why a configuration or a channel set was refused.
@@ -207,6 +225,8 @@ pub struct Sender {
     peer_generation: u16,
     gate: CreditGate,
     next_marker_round: u32,
+    /// What this round may still carry before its markers are due; `i64::MAX` when they are not due in it.
+    until_markers: i64,
     idle: bool,
     /// Sent since the last markers?
     dirty: bool,
@@ -264,6 +284,7 @@ impl Sender {
             peer_applied: 1,
             peer_generation: 1,
             next_marker_round: 1,
+            until_markers: i64::MAX,
             idle: true,
             dirty: false,
             last_markers: now,
@@ -318,12 +339,18 @@ impl Sender {
         self.stats.packets += 1;
         self.stats.bytes += len.as_u64();
         self.gate.on_sent(self.srr.select(), len);
+        if self.until_markers != i64::MAX {
+            self.until_markers -= self.srr.charge(len);
+        }
         self.srr.update(len);
         if self.idle | !self.dirty {
             self.wake(now);
         }
         if self.srr.round() != round {
             self.on_round(now);
+        }
+        if self.until_markers <= 0 {
+            self.markers_due(now);
         }
     }
 
@@ -342,12 +369,17 @@ impl Sender {
         if self.pending.as_ref().is_some_and(|p| serial(round, p.plan.start) >= 0) {
             self.decide(now);
         } else if serial(round, self.next_marker_round) >= 0 {
-            self.markers_due(now);
+            match self.config.marker_place {
+                MarkerPlace::End => self.markers_due(now),
+                MarkerPlace::Start => self.until_markers = 1,
+                MarkerPlace::Middle => self.until_markers = (self.set.round_bytes().as_u64() / 2).max(1) as i64,
+            }
         }
     }
 
     fn markers_due(&mut self, now: Time) {
         self.due |= (self.set.mask() | self.leaving) & self.open;
+        self.until_markers = i64::MAX;
         self.next_marker_round = self.srr.round().wrapping_add(self.config.marker_rounds);
         self.dirty = false;
         self.last_markers = now;
@@ -545,6 +577,7 @@ impl Sender {
             self.srr = srr;
         }
         self.next_marker_round = 1u32.wrapping_add(self.config.marker_rounds);
+        self.until_markers = i64::MAX;
         self.marker_span = self.config.marker_interval;
         self.marker_at = now + self.marker_span;
         self.dirty = false;
@@ -830,6 +863,9 @@ impl Sender {
 fn check(channels: &ChannelSet, max_packet: Bytes) -> Result<(), ConfigError> {
     if channels.is_empty() {
         return Err(SetError::Empty.into());
+    }
+    if channels.unit() == Unit::Packets {
+        return Ok(());
     }
     let least = max_packet.as_u64();
     for channel in channels.channels() {

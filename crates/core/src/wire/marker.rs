@@ -12,13 +12,13 @@
 //! marker: round 12, deficit 16, quantum 20, sent bytes 24, sent packets 28, grant epoch 32, grant bytes 36,
 //!         grant packets 40; 44 bytes
 //! plan:   base generation 12, channels 14, zero 15, start round 16, member mask 20, dead mask 28, then for each
-//!         member in increasing order its quantum (4); 36 + 4 n bytes
+//!         member in increasing order its quantum (4); 36 + 4 n bytes. Flag 16: quanta and deficits count packets
 //! ack:    applied generation 12, zero 14, seen mask 16, grant bytes 24, grant packets 28; 32 bytes
 //! ```
 //!
 //! What follows the length is ignored: Ethernet pads short frames.
 
-use crate::causal::{ChannelSet, SetError};
+use crate::causal::{ChannelSet, SetError, Unit};
 use crate::units::{Bytes, ChannelId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 /// The version of these messages.
 pub const VERSION: u8 = 1;
-/// The smallest quantum that a plan may carry. A smaller one would make a packet cost its receiver many visits.
+/// The smallest quantum in bytes that a plan may carry. A smaller one would make a packet cost its receiver many visits.
 pub const MIN_QUANTUM: Bytes = Bytes::new(64);
 /// The longest message in bytes: a plan for 64 channels.
 pub const MAX_LEN: usize = PLAN_LEN + 4 * ChannelId::LIMIT;
@@ -44,6 +44,7 @@ const FLAG_GRANT: u8 = 1;
 const FLAG_PASSED: u8 = 2;
 const FLAG_ASK: u8 = 4;
 const FLAG_RESET: u8 = 8;
+const FLAG_PACKETS: u8 = 16;
 
 /// What the receiver lets the sender have sent on one channel, in total since the epoch began (modulo 2^32).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -297,7 +298,8 @@ impl Marker {
 impl Plan {
     fn encode(&self, out: &mut Vec<u8>) {
         let length = PLAN_LEN + 4 * self.set.len();
-        header(out, KIND_PLAN, length, self.epoch, self.channel, 0, self.generation);
+        let flags = flag(self.set.unit() == Unit::Packets, FLAG_PACKETS);
+        header(out, KIND_PLAN, length, self.epoch, self.channel, flags, self.generation);
         out.extend_from_slice(&self.base.to_be_bytes());
         out.extend_from_slice(&[self.set.len() as u8, 0]);
         put32(out, self.start);
@@ -309,18 +311,28 @@ impl Plan {
     }
 
     fn read(r: &mut Reader<'_>, fixed: impl Fn(usize) -> Result<(), DecodeError>) -> Result<Plan, DecodeError> {
-        let (epoch, channel, _, generation) = r.header(0)?;
+        let (epoch, channel, flags, generation) = r.header(FLAG_PACKETS)?;
         let (base, count, _zero, start) = (r.u16()?, r.u8()?, r.u8()?, r.u32()?);
         let (mask, dead) = (r.u64()?, r.u64()?);
         if u32::from(count) != mask.count_ones() {
             return Err(DecodeError::Count { quanta: count, members: mask.count_ones() });
         }
         fixed(PLAN_LEN + 4 * usize::from(count))?;
-        let mut pairs = [(ChannelId(0), Bytes::ZERO); ChannelId::LIMIT];
-        for (pair, channel) in pairs.iter_mut().zip((0u8..64).filter(|c| mask & (1 << c) != 0)) {
-            *pair = (ChannelId(channel), Bytes::new(u64::from(r.u32()?)));
+        let members = (0u8..64).filter(|c| mask & (1 << c) != 0).map(ChannelId);
+        let mut pairs = [(ChannelId(0), 0u32); ChannelId::LIMIT];
+        for (pair, channel) in pairs.iter_mut().zip(members) {
+            *pair = (channel, r.u32()?);
         }
-        let set = ChannelSet::new(pairs.get(..usize::from(count)).unwrap_or(&pairs), MIN_QUANTUM)?;
+        let pairs = pairs.get(..usize::from(count)).unwrap_or(&pairs);
+        let set = if flags & FLAG_PACKETS != 0 {
+            ChannelSet::of_packets(pairs)?
+        } else {
+            let mut quanta = [(ChannelId(0), Bytes::ZERO); ChannelId::LIMIT];
+            for (quantum, &(channel, bytes)) in quanta.iter_mut().zip(pairs) {
+                *quantum = (channel, Bytes::new(u64::from(bytes)));
+            }
+            ChannelSet::new(&quanta[..pairs.len()], MIN_QUANTUM)?
+        };
         Ok(Plan { epoch, channel, generation, base, start, set, dead })
     }
 }
