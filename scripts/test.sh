@@ -150,6 +150,7 @@ fi
 
 step 'real programs in namespaces (tests/netns)'
 if within 600 cargo build --release --quiet -p fairspan; then
+    echo "built after $(($(date +%s) - began)) s"
     for script in tests/netns/*.sh; do
         case $script in */lib.sh) continue ;; esac
         name=$(basename "$script" .sh)

@@ -1,0 +1,87 @@
+//! `scripts/bounded.sh`, through which `make test` runs every test program: one that hangs is told of, ended and counted.
+
+#[path = "common/child.rs"]
+mod child;
+#[path = "../../live/tests/privilege/mod.rs"]
+mod privilege;
+
+use privilege::may_make_namespaces;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Runs a shell script under a bound of so many seconds; what goes to descriptor 3 comes on standard error.
+fn bounded(seconds: u32, script: &str) -> Output {
+    let bounded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bounded.sh");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec 3>&2; exec \"$@\"", "sh"]).arg(bounded).args(["sh", "-c", script]);
+    // This test may itself run under a bound.
+    command.env("FAIRSPAN_TEST_LIMIT", seconds.to_string()).env_remove("FAIRSPAN_TEST_DEADLINE");
+    child::output(&mut command)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lives(pid: &str) -> bool {
+    Path::new("/proc").join(pid.trim()).exists()
+}
+
+#[test]
+fn a_program_that_ends_in_time_keeps_its_output_and_status() {
+    let output = bounded(30, "echo test result: ok. 3 passed\\; 0 failed\\; 0 ignored\\; 0 measured; exit 0");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stdout).lines().count(), 1, "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("... ok: 3 passed"), "{}", text(&output.stderr));
+    let output = bounded(30, "echo words before the end; exit 7");
+    assert_eq!(output.status.code(), Some(7));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(err.contains("FAILED: status 7") && err.contains("words before the end"), "{err}");
+    assert!(out.contains("(status 7) ... FAILED\ntest result: FAILED. 0 passed; 1 failed;"), "for who counts: {out}");
+}
+
+#[test]
+fn a_program_that_hangs_is_shown_killed_with_its_children_and_counted_as_failed() {
+    let start = Instant::now();
+    // It and its child hear no signal but SIGKILL; the child is in a session of its own.
+    let output = bounded(2, "trap '' TERM INT HUP; echo last words; setsid sleep 300 & echo $! $$; sleep 301");
+    assert_eq!(output.status.code(), Some(124));
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(err.contains("did not end within 2 s") && err.contains("last words"), "{err}");
+    assert!(err.contains("sleep 300") && err.contains("sleep 301"), "all that runs is shown: {err}");
+    assert!(err.contains("thread sleep: sleeping in "), "and where it waits: {err}");
+    assert!(out.contains("test result: FAILED. 0 passed; 1 failed;"), "{out}");
+    let pids = out.lines().nth(1).expect("two process numbers");
+    let end = Instant::now() + Duration::from_secs(5);
+    while pids.split_whitespace().any(lives) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!pids.split_whitespace().any(lives), "{out}");
+}
+
+#[test]
+fn namespaces_that_a_killed_program_left_are_removed() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let output = bounded(2, "ip netns add fs-$$-left; echo $$; ip netns exec fs-$$-left sleep 300");
+    assert_eq!(output.status.code(), Some(124));
+    let out = text(&output.stdout);
+    let name = format!("fs-{}-left", out.lines().next().expect("a process number"));
+    assert!(text(&output.stderr).contains(&format!("removed namespace {name}")), "{}", text(&output.stderr));
+    let names = Command::new("ip").args(["netns", "list"]).output().expect("`ip`");
+    assert!(!text(&names.stdout).contains(&name), "{}", text(&names.stdout));
+}
+
+#[test]
+fn after_the_time_for_all_tests_no_program_is_started() {
+    let bounded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bounded.sh");
+    let mut command = Command::new(bounded);
+    command.args(["sh", "-c", "echo it was"]).env("FAIRSPAN_TEST_DEADLINE", "1000000000");
+    let output = child::output(&mut command);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(124));
+    assert!(out.contains("was not started") && !out.contains("it was\n"), "{out}");
+}
