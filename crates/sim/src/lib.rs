@@ -9,4 +9,5 @@ pub mod results;
 pub mod scenario;
 pub mod tcp;
 pub mod traffic;
+pub mod wire;
 pub mod world;

@@ -16,6 +16,10 @@ pub struct Packet {
     pub size: u32,
     /// When its source sent it.
     pub created: Time,
+    /// Which connection of its flow it belongs to, from 0: several where the traffic opens several.
+    pub connection: u32,
+    /// Where on its path it is: the engine's.
+    pub step: u32,
     /// What it is.
     pub body: Body,
 }
@@ -27,5 +31,7 @@ pub enum Body {
     Datagram,
     /// A TCP segment.
     Segment(Segment),
-    // The engine adds what bonds send: core's bytes and the packet inside.
+    /// A frame of a bond: the number of its content with the bond (see [`crate::bond`]). Its `flow` numbers the bond,
+    /// behind all flows, and `reverse` says that end 1 sent it.
+    Frame(u32),
 }
