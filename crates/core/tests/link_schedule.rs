@@ -322,3 +322,42 @@ fn real_traces_deliver_what_their_files_say() {
     assert_eq!(dues[lines as usize - 1], ms(140_000));
     assert_eq!(dues[2 * lines as usize - 1], ms(280_000));
 }
+
+proptest! {
+    #[test]
+    fn a_constant_rate_serves_as_a_series_of_one_step_does(
+        rate in prop_oneof![1_u64..1000, 1_000_000_u64..10_000_000_000, 100_000_000_000_u64..2_000_000_000_000],
+        period in 1_000_u64..100_000_000,
+        overhead in -20_i32..40,
+        frames in prop::collection::vec((0_u64..3_000, prop_oneof![Just(40_usize), Just(1500), 1_usize..70_000]), 1..300),
+    ) {
+        let rate = Rate::from_bits_per_sec(rate);
+        // A step costs the slow form a division, so slow links get long ones.
+        let period = Span::from_nanos(period.saturating_mul(1 + 10_000_000_000 / rate.as_bits_per_sec()));
+        let series = Series::new(vec![(Span::ZERO, rate)], period).expect("valid");
+        let schedule = |capacity| {
+            let profile = Profile { capacity, queue: Queue::Frames(50), overhead: Some(overhead), ..Profile::default() };
+            Schedule::new(profile, 1).expect("valid")
+        };
+        let (mut fast, mut slow) = (schedule(Capacity::Constant(rate)), schedule(Capacity::Series(series)));
+        let mut at = Time::ZERO;
+        for (gap, len) in frames {
+            at += Span::from_nanos(gap);
+            let (fast, slow) = (fast.pass(at, len), slow.pass(at, len));
+            // A series says that what takes longer than ten minutes is lost.
+            if slow != Err(DropReason::Outage) {
+                prop_assert_eq!(fast, slow);
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_shorter_than_a_nanosecond_still_take_their_time_together() {
+    let mut link = Schedule::new(Profile::new(Rate::from_mbit(1_600_000), Span::ZERO), 1).expect("valid");
+    // 40 bytes at 1.6 Tbit/s take 0.2 ns.
+    let ends: Vec<u64> = (0..1000).map(|_| link.pass(Time::ZERO, 40).expect("room").end.as_nanos()).collect();
+    assert_eq!((ends[0], ends[4], ends[5], ends[999]), (1, 1, 2, 200));
+}

@@ -8,4 +8,4 @@ pub mod schedule;
 
 pub use capacity::{Capacity, CapacityError, OPPORTUNITY, Series, Trace};
 pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Queue};
-pub use schedule::{Drop as DropReason, Schedule, Verdict};
+pub use schedule::{Drop as DropReason, Passage, Schedule, Verdict};

@@ -26,6 +26,12 @@ use alloc::collections::VecDeque;
 /// Longest that a frame may stay in the queue of a link that stands still; then it counts as lost in an outage.
 const PATIENCE: Span = Span::from_secs(600);
 
+/// Frames of a round of [`Schedule::let_release_wander`], at least and at most.
+const RELEASE_ROUND: (u64, u64) = (200, 400);
+
+/// Frames below this length take the fast path: their work and the carry fit 64 bits.
+const LONGEST_STEADY: u64 = 1 << 31;
+
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -46,11 +52,28 @@ pub enum Drop {
     Outage,
 }
 
+/// The times of a frame that gets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Its transmission begins.
+    pub start: Time,
+    /// Its transmission ends.
+    pub end: Time,
+    /// It leaves the far end.
+    pub due: Time,
+    /// Its bytes as they count against capacity and queue.
+    pub counted: u64,
+}
+
 /// The schedule of one direction.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     profile: Profile,
     overhead: i64,
+    /// The rate where it is constant and nothing holds the link up: the fast path. Otherwise zero.
+    steady: u64,
+    /// On the fast path, of the last length: counted bytes, whole nanoseconds of work, what is left of a nanosecond.
+    work: (u64, u64, u64),
     rng: Rng,
     /// The Gilbert model's state.
     bad: bool,
@@ -61,10 +84,13 @@ pub struct Schedule {
     carry: u128,
     /// On a trace: the opportunity in use and the bytes left of it.
     opportunity: (u64, u64),
-    /// Start and counted bytes of the transmissions that have not begun.
+    /// Start (or when their room is free) and counted bytes of the transmissions that have not begun.
     waiting: VecDeque<(Time, u64)>,
     waiting_bytes: u64,
     last_due: Time,
+    /// How far into its transmission a frame's room becomes free, and by how much that grows a frame, as fractions of
+    /// 2^64. See [`Schedule::let_release_wander`].
+    release: (u64, u64),
 }
 
 impl Schedule {
@@ -74,8 +100,16 @@ impl Schedule {
     /// Those of [`Profile::check`].
     pub fn new(profile: Profile, seed: u64) -> Result<Schedule, ProfileError> {
         profile.check()?;
+        let holds = profile.during_outage == DuringOutage::Hold && !profile.outages.is_empty();
+        let steady = match profile.capacity {
+            // The carry stays below the rate, and must have room for a rate more.
+            Capacity::Constant(rate) if !holds && rate.as_bits_per_sec() < 1 << 62 => rate.as_bits_per_sec(),
+            _ => 0,
+        };
         Ok(Schedule {
             overhead: profile.overhead(),
+            steady,
+            work: (0, 0, 0),
             profile,
             rng: Rng::new(seed),
             bad: false,
@@ -87,7 +121,19 @@ impl Schedule {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             last_due: Time::ZERO,
+            release: (0, 0),
         })
+    }
+
+    /// Frees a frame's room in the queue not when its transmission begins but at an instant of it that moves slowly
+    /// from begin to end and again, a round in 200 to 400 frames, drawn for each link. Equal frames at equal rates
+    /// otherwise find the room at the same point of every turn, and whoever comes just after it gets all of it for as
+    /// long as the clocks agree (Floyd and Jacobson 1992, "On traffic phase effects"). No frame is delayed, and the
+    /// queue's limit holds. It moves slowly since an independent instant for each frame would favour the arrivals
+    /// late in a turn: they alone profit from two rooms that come close together.
+    pub fn let_release_wander(&mut self) {
+        let (least, most) = (u64::MAX / RELEASE_ROUND.1, u64::MAX / RELEASE_ROUND.0);
+        self.release = (self.rng.next_u64(), least + self.rng.below(most - least));
     }
 
     /// The settings.
@@ -97,36 +143,70 @@ impl Schedule {
 
     /// A frame of `len` bytes arrives at `at`. An arrival before an earlier call's is taken to come with it.
     pub fn offer(&mut self, at: Time, len: usize) -> Verdict {
+        match self.pass(at, len) {
+            Ok(passage) => Verdict::Deliver(passage.due),
+            Err(reason) => Verdict::Drop(reason),
+        }
+    }
+
+    /// As [`offer`](Schedule::offer), with all times of the frame.
+    ///
+    /// # Errors
+    /// Why it is lost.
+    #[inline]
+    pub fn pass(&mut self, at: Time, len: usize) -> Result<Passage, Drop> {
         let now = at.max(self.now);
         self.now = now;
-        if self.loses() {
-            return Verdict::Drop(Drop::Loss);
+        if self.lose() {
+            return Err(Drop::Loss);
         }
-        while let Some((start, bytes)) = self.waiting.front().copied().filter(|(start, _)| *start <= now) {
-            debug_assert!(start <= now);
-            self.waiting.pop_front();
-            self.waiting_bytes -= bytes;
-        }
-        let counted = (len as i64).saturating_add(self.overhead).max(1) as u64;
-        let full = match self.profile.queue {
-            Queue::Frames(limit) => self.waiting.len() >= limit,
-            Queue::Bytes(limit) => self.waiting_bytes.saturating_add(counted) > limit,
-        };
+        self.expire(now);
         // A link that is free takes the frame at once, whatever the limit of the queue.
-        if full && self.busy_until > now {
-            return Verdict::Drop(Drop::Queue);
+        if self.busy_until > now {
+            let counted = self.counted(len);
+            let full = match self.profile.queue {
+                Queue::Frames(limit) => self.waiting.len() >= limit,
+                Queue::Bytes(limit) => self.waiting_bytes.saturating_add(counted) > limit,
+            };
+            if full {
+                return Err(Drop::Queue);
+            }
         }
-        let Some((start, end)) = self.serve(now, counted) else {
-            return Verdict::Drop(Drop::Outage);
-        };
+        self.transmit(now, len)
+    }
+
+    /// Draws whether the next frame is lost by chance: the first thing that happens to a frame in
+    /// [`offer`](Schedule::offer). For a driver that has a queue of its own before the link.
+    #[inline]
+    pub fn lose(&mut self) -> bool {
+        match self.profile.loss {
+            Loss::None => false,
+            _ => self.draw_loss(),
+        }
+    }
+
+    /// Sends a frame of `len` bytes behind all before it, without asking the queue's limit: the last thing that
+    /// happens to a frame in [`offer`](Schedule::offer).
+    ///
+    /// # Errors
+    /// [`Drop::Outage`].
+    #[inline]
+    pub fn transmit(&mut self, at: Time, len: usize) -> Result<Passage, Drop> {
+        let now = at.max(self.now);
+        self.now = now;
+        let counted = self.counted(len);
+        let (start, end) = self.serve(now, counted).ok_or(Drop::Outage)?;
         if start > now {
-            self.waiting.push_back((start, counted));
+            let (part, step) = self.release;
+            self.release.0 = part.wrapping_add(step);
+            let late = (u128::from(end.since(start).as_nanos()) * u128::from(part)) >> 64;
+            self.waiting.push_back((start + Span::from_nanos(late as u64), counted));
             self.waiting_bytes += counted;
         }
-        if self.profile.during_outage == DuringOutage::Lose && !self.profile.outages.is_empty() {
+        if !self.profile.outages.is_empty() && self.profile.during_outage == DuringOutage::Lose {
             let (down, until) = outage_at(&self.profile.outages, start);
             if down || until < end {
-                return Verdict::Drop(Drop::Outage);
+                return Err(Drop::Outage);
             }
         }
         let mut due = end + self.delay();
@@ -134,7 +214,40 @@ impl Schedule {
             due = due.max(self.last_due);
             self.last_due = due;
         }
-        Verdict::Deliver(due)
+        Ok(Passage { start, end, due, counted })
+    }
+
+    /// Frames and bytes that wait at `at`; the one in transmission does not count.
+    pub fn waiting(&mut self, at: Time) -> (usize, u64) {
+        self.expire(at.max(self.now));
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Bytes that waited at the last arrival, that one counted.
+    #[inline]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+
+    /// Until when the link transmits what it was given so far.
+    pub fn busy_until(&self) -> Time {
+        self.busy_until
+    }
+
+    /// What a frame of `len` bytes counts.
+    #[inline]
+    fn counted(&self, len: usize) -> u64 {
+        (len as i64).saturating_add(self.overhead).max(1) as u64
+    }
+
+    #[inline]
+    fn expire(&mut self, now: Time) {
+        while let Some(&(start, bytes)) = self.waiting.front()
+            && start <= now
+        {
+            self.waiting.pop_front();
+            self.waiting_bytes -= bytes;
+        }
     }
 
     /// A delay that every frame spends at least, whatever the draw (four standard deviations below the mean: a
@@ -144,7 +257,40 @@ impl Schedule {
     }
 
     /// Serialises `counted` bytes after everything before them: begin and end of the transmission.
+    #[inline]
     fn serve(&mut self, now: Time, counted: u64) -> Option<(Time, Time)> {
+        if self.steady > 0 && counted < LONGEST_STEADY {
+            return Some(self.serve_steady(now, counted));
+        }
+        self.serve_any(now, counted)
+    }
+
+    /// As [`serve_rate`](Schedule::serve_rate) at a constant rate, in 64 bits, with a division only where the length
+    /// changes.
+    #[inline]
+    fn serve_steady(&mut self, now: Time, counted: u64) -> (Time, Time) {
+        let mut begin = self.busy_until;
+        let mut carry = self.carry as u64;
+        if now > begin {
+            (begin, carry) = (now, 0);
+        }
+        if self.work.0 != counted {
+            let work = counted * 8_000_000_000;
+            self.work = (counted, work / self.steady, work % self.steady);
+        }
+        let (_, mut needed, rest) = self.work;
+        if rest > carry {
+            needed += 1;
+            carry += self.steady - rest;
+        } else {
+            carry -= rest;
+        }
+        let end = begin + Span::from_nanos(needed);
+        (self.carry, self.busy_until) = (u128::from(carry), end);
+        (begin, end)
+    }
+
+    fn serve_any(&mut self, now: Time, counted: u64) -> Option<(Time, Time)> {
         let begin = now.max(self.busy_until);
         let (begin, end) = match &self.profile.capacity {
             Capacity::Trace(_) => self.serve_trace(now, counted)?,
@@ -160,8 +306,10 @@ impl Schedule {
         }
         let hold = self.profile.during_outage == DuringOutage::Hold && !self.profile.outages.is_empty();
         // In units of bit x ns per second: what a rate of 1 bit/s does in 1 ns.
-        let mut work = (u128::from(counted) * 8_000_000_000).saturating_sub(self.carry);
-        self.carry = 0;
+        let whole = u128::from(counted) * 8_000_000_000;
+        let mut work = whole.saturating_sub(self.carry);
+        // What a frame of less than a nanosecond leaves serves the next one.
+        self.carry = self.carry.saturating_sub(whole);
         let (mut at, patience) = (begin, begin + PATIENCE);
         let mut begun = false;
         loop {
@@ -183,7 +331,7 @@ impl Schedule {
                 let needed = work.div_ceil(rate);
                 let room = u128::from(edge.since(at).as_nanos());
                 if needed <= room {
-                    self.carry = needed * rate - work;
+                    self.carry += needed * rate - work;
                     return Some((begin, at + Span::from_nanos(needed as u64)));
                 }
                 work -= rate * room;
@@ -230,7 +378,7 @@ impl Schedule {
         }
     }
 
-    fn loses(&mut self) -> bool {
+    fn draw_loss(&mut self) -> bool {
         match self.profile.loss {
             Loss::None => false,
             Loss::Independent(p) => self.rng.unit() < p,
@@ -245,10 +393,15 @@ impl Schedule {
         }
     }
 
+    #[inline]
     fn delay(&mut self) -> Span {
         if self.profile.jitter == Span::ZERO {
             return self.profile.delay;
         }
+        self.draw_delay()
+    }
+
+    fn draw_delay(&mut self) -> Span {
         let offset = self.normal() * self.profile.jitter.as_nanos() as f64;
         let delay = self.profile.delay.as_nanos() as f64 + offset;
         Span::from_nanos(libm::round(delay.max(0.0)) as u64)

@@ -1,0 +1,363 @@
+//! The calendar: pending events, given back in the order of time and insertion.
+//!
+//! A heap with four children a node holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987,
+//! scheme 7; 64 slots a level, each level 64 times as coarse) holds the rest. When the heap runs dry, the next slots
+//! are taken from the wheel: whole, if they hold few events, otherwise one level finer. So the heap stays small
+//! whatever the number of events and their density, and nothing needs to be tuned: with up to [`FEW`] events there is
+//! only the heap, with 100,000 an event is filed once or twice and crosses a heap of some ten others.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | events before this instant are in the heap | `edge` |
+//! | origin of the wheel: no event in it is earlier | `base` |
+//!
+//! Departures: a slot is not sorted by being spread to the finest level but by the heap, which also gives the exact
+//! order of events at the same instant. The heap's root, once taken, stays open: an event that is put in right after
+//! (the usual case: who was served asks for the next turn) takes its place, and costs one sift instead of two.
+//! Cost: O(log [`FEW`]) and the filing, at most one per level. Invariants: `base` <= every event in the wheel;
+//! `base` <= `edge` <= every event in the wheel; all events in the heap are before `edge`.
+
+use super::event::Event;
+
+/// The wheel hands over slots together as long as they hold no more than this.
+const FEW: usize = 16;
+/// A heap that grows beyond this (or twice what it was filled with) goes back to the wheel.
+const MANY: usize = 64;
+const LEVELS: usize = 10;
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+
+/// Pending events.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    near: Heap,
+    edge: u64,
+    base: u64,
+    limit: usize,
+    far: usize,
+    occupied: [u64; LEVELS],
+    slots: Vec<Vec<Event>>,
+    /// What a slot's list is swapped with while it is spread, so that no list loses its memory.
+    spare: Vec<Event>,
+}
+
+impl Default for Calendar {
+    fn default() -> Calendar {
+        Calendar {
+            near: Heap::default(),
+            edge: u64::MAX,
+            base: 0,
+            limit: MANY,
+            far: 0,
+            occupied: [0; LEVELS],
+            slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Calendar {
+    /// An empty calendar.
+    pub fn new() -> Calendar {
+        Calendar::default()
+    }
+
+    /// Pending events.
+    pub fn len(&self) -> usize {
+        self.near.len() + self.far
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts in an event that is not earlier than the last one taken out.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        if event.nanos() < self.edge {
+            self.near.push(event);
+            if self.near.len() > self.limit {
+                self.spill();
+            }
+        } else {
+            self.file(event);
+        }
+    }
+
+    /// Takes out the first event, if it is not after `until` (nanoseconds).
+    #[inline]
+    pub fn pop(&mut self, until: u64) -> Option<Event> {
+        if let Some(first) = self.near.peek() {
+            if first.nanos() > until {
+                return None;
+            }
+            self.near.open_root();
+            return Some(first);
+        }
+        if self.far == 0 {
+            return None;
+        }
+        self.refill();
+        self.pop(until)
+    }
+
+    fn file(&mut self, event: Event) {
+        let nanos = event.nanos();
+        debug_assert!(nanos >= self.base);
+        let level = (63 - ((nanos ^ self.base) | 1).leading_zeros()) / DIGIT;
+        let slot = (nanos >> (level * DIGIT)) as usize & (SLOTS - 1);
+        self.slots[level as usize * SLOTS + slot].push(event);
+        self.occupied[level as usize] |= 1 << slot;
+        self.far += 1;
+    }
+
+    /// Fills the empty heap with the next events of the wheel, which has some.
+    #[cold]
+    fn refill(&mut self) {
+        debug_assert!(self.near.len() == 0 && self.far > 0);
+        if self.far <= FEW {
+            for level in 0..LEVELS {
+                while let Some(slot) = self.first_slot(level) {
+                    self.hand_over(level, slot);
+                }
+            }
+            (self.edge, self.limit) = (u64::MAX, MANY);
+            return;
+        }
+        loop {
+            // Events of a finer level come before all of a coarser one, as they share more digits with the base.
+            let Some(level) = (0..LEVELS).find(|&level| self.occupied[level] != 0) else { return };
+            let Some(slot) = self.first_slot(level) else { return };
+            let shift = level as u32 * DIGIT;
+            let above = self.base >> shift >> DIGIT << DIGIT;
+            self.base = (above | slot as u64) << shift;
+            if level > 0 && self.slots[level * SLOTS + slot].len() > FEW {
+                self.spread(level, slot);
+                continue;
+            }
+            let mut last = slot;
+            self.hand_over(level, slot);
+            while let Some(slot) = self.first_slot(level) {
+                if self.near.len() + self.slots[level * SLOTS + slot].len() > FEW {
+                    break;
+                }
+                self.hand_over(level, slot);
+                last = slot;
+            }
+            self.edge = ((above | last as u64) + 1) << shift;
+            self.limit = MANY.max(2 * self.near.len());
+            return;
+        }
+    }
+
+    fn first_slot(&self, level: usize) -> Option<usize> {
+        let occupied = self.occupied[level];
+        (occupied != 0).then(|| occupied.trailing_zeros() as usize)
+    }
+
+    /// One slot's events go to the heap.
+    fn hand_over(&mut self, level: usize, slot: usize) {
+        let list = &mut self.slots[level * SLOTS + slot];
+        self.far -= list.len();
+        for event in list.drain(..) {
+            self.near.push(event);
+        }
+        self.occupied[level] &= !(1 << slot);
+    }
+
+    /// One slot's events go to finer levels; the slot begins at the base.
+    fn spread(&mut self, level: usize, slot: usize) {
+        let place = level * SLOTS + slot;
+        let mut list = std::mem::replace(&mut self.slots[place], std::mem::take(&mut self.spare));
+        self.occupied[level] &= !(1 << slot);
+        self.far -= list.len();
+        for event in list.drain(..) {
+            self.file(event);
+        }
+        self.spare = list;
+    }
+
+    /// The heap has grown too large for what it covers: its events go to the wheel, and the first few come back.
+    #[cold]
+    fn spill(&mut self) {
+        if self.far == 0
+            && let Some(first) = self.near.peek()
+        {
+            self.base = first.nanos();
+        }
+        let mut list = self.near.take();
+        for event in list.drain(..) {
+            self.file(event);
+        }
+        self.near.give_back(list);
+        self.refill();
+    }
+}
+
+/// A heap with four children a node, whose root may be open.
+#[derive(Clone, Debug, Default)]
+struct Heap {
+    items: Vec<Event>,
+    /// The root was taken and nothing has filled its place yet.
+    open: bool,
+}
+
+impl Heap {
+    fn len(&self) -> usize {
+        self.items.len() - usize::from(self.open)
+    }
+
+    #[inline]
+    fn push(&mut self, event: Event) {
+        if self.open {
+            self.open = false;
+            self.sift_down(event);
+            return;
+        }
+        let mut at = self.items.len();
+        self.items.push(event);
+        while at > 0 {
+            let parent = (at - 1) / 4;
+            if self.items[parent] < event {
+                break;
+            }
+            self.items[at] = self.items[parent];
+            at = parent;
+        }
+        self.items[at] = event;
+    }
+
+    #[inline]
+    fn peek(&mut self) -> Option<Event> {
+        if self.open {
+            self.close_root();
+        }
+        self.items.first().copied()
+    }
+
+    /// Takes the root, which `peek` has just given.
+    #[inline]
+    fn open_root(&mut self) {
+        debug_assert!(!self.open && !self.items.is_empty());
+        self.open = true;
+    }
+
+    fn close_root(&mut self) {
+        self.open = false;
+        if let Some(last) = self.items.pop()
+            && !self.items.is_empty()
+        {
+            self.sift_down(last);
+        }
+    }
+
+    /// Puts `event` in the root's place.
+    #[inline]
+    fn sift_down(&mut self, event: Event) {
+        let items = &mut self.items[..];
+        let mut at = 0;
+        loop {
+            let first = 4 * at + 1;
+            let least = if let Some(&[a, b, c, d]) = items.get(first..first + 4) {
+                let (left, lesser) = if b < a { (1, b) } else { (0, a) };
+                let (right, other) = if d < c { (3, d) } else { (2, c) };
+                first + if other < lesser { right } else { left }
+            } else if first < items.len() {
+                let mut least = first;
+                for child in first + 1..items.len() {
+                    if items[child] < items[least] {
+                        least = child;
+                    }
+                }
+                least
+            } else {
+                break;
+            };
+            if event < items[least] {
+                break;
+            }
+            items[at] = items[least];
+            at = least;
+        }
+        items[at] = event;
+    }
+
+    /// All events, in no order; the list comes back by [`Heap::give_back`].
+    fn take(&mut self) -> Vec<Event> {
+        if self.open {
+            self.close_root();
+        }
+        std::mem::take(&mut self.items)
+    }
+
+    fn give_back(&mut self, list: Vec<Event>) {
+        debug_assert!(list.is_empty());
+        if self.items.is_empty() {
+            self.items = list;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairspan_core::rng::Rng;
+    use fairspan_core::units::Time;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Runs the calendar against a sorted set: `next` says how far ahead of the last event the next ones are.
+    fn compare(steps: usize, pending: usize, seed: u64, mut ahead: impl FnMut(&mut Rng) -> u64) {
+        let (mut calendar, mut model) = (Calendar::new(), BTreeSet::new());
+        let mut rng = Rng::new(seed);
+        let (mut now, mut order) = (0, 0);
+        for _ in 0..steps {
+            // Around the wanted number, now growing and now shrinking.
+            let grow = rng.below(2 * pending as u64 + 1) as usize >= model.len();
+            for _ in 0..if grow { 1 + rng.below(3) } else { 0 } {
+                let event = Event::new(Time::from_nanos(now + ahead(&mut rng)), order, (order % 1000) as u32);
+                order += 1;
+                calendar.push(event);
+                model.insert(event);
+            }
+            assert_eq!(calendar.len(), model.len());
+            let until = if rng.below(8) == 0 { now + ahead(&mut rng) } else { u64::MAX };
+            let expected = model.first().copied().filter(|event| event.nanos() <= until);
+            assert_eq!(calendar.pop(until), expected, "seed {seed}");
+            if let Some(event) = expected {
+                model.remove(&event);
+                now = event.nanos();
+            }
+        }
+        while let Some(event) = model.pop_first() {
+            assert_eq!(calendar.pop(u64::MAX), Some(event), "seed {seed}");
+        }
+        assert!(calendar.is_empty());
+    }
+
+    #[test]
+    fn events_at_one_instant_come_in_the_order_of_insertion_however_many() {
+        let mut calendar = Calendar::new();
+        for order in 0..10_000 {
+            calendar.push(Event::new(Time::from_nanos(5), order, 0));
+        }
+        for order in 0..10_000 {
+            assert_eq!(calendar.pop(5), Some(Event::new(Time::from_nanos(5), order, 0)));
+            calendar.push(Event::new(Time::from_nanos(5), order + 10_000, 0));
+        }
+        assert_eq!(calendar.len(), 10_000);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn the_calendar_gives_what_a_sorted_set_gives(seed: u64, pending in 1_usize..3000, bits in 0_u32..45, flat: bool) {
+            compare(6000, pending, seed, |rng| {
+                let bits = if flat { bits } else { rng.below(u64::from(bits) + 1) as u32 };
+                rng.next_u64() & ((1 << bits) - 1)
+            });
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! The world: runs a scenario.

@@ -1,0 +1,212 @@
+//! A flow in the world: what sends, where its paths begin, its one timer and its meters.
+
+use super::endpoint::Endpoint;
+use crate::packet::Packet;
+use crate::results::{Distribution, FlowResult};
+use crate::traffic::Source;
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{Span, Time};
+
+/// What is at the ends of a flow.
+#[derive(Debug)]
+pub(crate) enum Agent {
+    /// A source of datagrams with the size of the packet that comes next.
+    Source(Box<Source>, u32),
+    /// An application over a transport.
+    Endpoint(Box<dyn Endpoint>),
+    /// A source that has no more.
+    Done,
+}
+
+/// A flow.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) agent: Agent,
+    /// First step of the path to the receiver, and of the path back.
+    pub(crate) entry: [u32; 2],
+    /// Numbers of the next packets, each way.
+    pub(crate) numbers: [u64; 2],
+    pub(crate) timer: Timer,
+    pub(crate) wander: Wander,
+    /// The endpoint was told that its time has begun, and that it is over.
+    pub(crate) begun: bool,
+    pub(crate) stopped: bool,
+    pub(crate) meter: Meter,
+}
+
+/// What a constant-rate source takes to get a packet out: between nothing and the distance of its packets, slowly to
+/// and fro, 96 to 160 packets a turn. A constant drift alone moves two sources past each other in seconds where their
+/// clocks happen to be close, and within a run one of them would keep the better place. The rate stays what it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wander {
+    /// Nanoseconds from one packet to the next.
+    distance: u64,
+    /// Where in the turn the next packet is, and how far a packet moves on, as fractions of 2^64.
+    phase: u64,
+    step: u64,
+    last: Time,
+    stop: Time,
+}
+
+impl Wander {
+    pub(crate) const NONE: Wander = Wander { distance: 0, phase: 0, step: 0, last: Time::ZERO, stop: Time::MAX };
+
+    pub(crate) fn new(distance: f64, stop: Time, rng: &mut Rng) -> Wander {
+        let step = u64::MAX / 160 + rng.below(u64::MAX / 96 - u64::MAX / 160);
+        Wander { distance: distance as u64, step, stop, ..Wander::NONE }
+    }
+
+    /// When the packet leaves that its source has made for `time`: the first one at once, and none before another.
+    #[inline]
+    pub(crate) fn after(&mut self, time: Time) -> Time {
+        if self.distance == 0 {
+            return time;
+        }
+        // A triangle: up in the first half of the turn, down in the second.
+        let part = if self.phase >> 63 == 0 { self.phase << 1 } else { !(self.phase << 1) };
+        self.phase = self.phase.wrapping_add(self.step);
+        let late = (u128::from(self.distance) * u128::from(part)) >> 64;
+        let time = (time + Span::from_nanos(late as u64)).min(self.stop);
+        self.last = self.last.max(time);
+        self.last
+    }
+}
+
+/// One timer that may be set anew at any time, over events that cannot be taken back: an event that comes too early is
+/// ignored, and one is put in only where none comes early enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer {
+    /// The earliest pending event that counts, and the one after it.
+    pending: [Time; 2],
+}
+
+impl Timer {
+    pub(crate) const IDLE: Timer = Timer { pending: [Time::MAX; 2] };
+
+    /// The timer is to run out at `wanted`: whether an event must be put in for it.
+    #[inline]
+    pub(crate) fn set(&mut self, wanted: Time) -> bool {
+        let [first, second] = self.pending;
+        if wanted >= first {
+            return false;
+        }
+        // Of two that remain, the earlier one serves as well for what comes after.
+        self.pending = [wanted, first.min(second)];
+        true
+    }
+
+    /// An event has come: whether it counts.
+    #[inline]
+    pub(crate) fn fire(&mut self, now: Time) -> bool {
+        let [first, second] = self.pending;
+        if now != first {
+            return false;
+        }
+        self.pending = [second, Time::MAX];
+        true
+    }
+}
+
+/// What a flow counts within the measured time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    from: Time,
+    header: u32,
+    sent: u64,
+    received: u64,
+    pub(crate) dropped: u64,
+    bytes: u64,
+    delivered: u64,
+    delay_sum: u128,
+    delay_min: u64,
+    delay_max: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(from: Time, header: u32) -> Meter {
+        Meter { from, header, delay_min: u64::MAX, ..Meter::default() }
+    }
+
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Time, packet: &Packet) {
+        self.sent += u64::from(now >= self.from && !packet.reverse);
+    }
+
+    #[inline]
+    pub(crate) fn on_received(&mut self, now: Time, packet: &Packet) {
+        if now < self.from || packet.reverse {
+            return;
+        }
+        self.received += 1;
+        self.bytes += u64::from(packet.size);
+        let delay = now.since(packet.created).as_nanos();
+        self.delay_sum += u128::from(delay);
+        self.delay_min = self.delay_min.min(delay);
+        self.delay_max = self.delay_max.max(delay);
+    }
+
+    #[inline]
+    pub(crate) fn on_datagram(&mut self, now: Time, packet: &Packet) {
+        if now >= self.from {
+            self.delivered += u64::from(packet.size.saturating_sub(self.header));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn on_dropped(&mut self, now: Time) {
+        self.dropped += u64::from(now >= self.from);
+    }
+
+    #[inline]
+    pub(crate) fn on_delivered(&mut self, now: Time, bytes: u64) {
+        if now >= self.from {
+            self.delivered += bytes;
+        }
+    }
+
+    pub(crate) fn result(&self, name: &str, seconds: f64) -> FlowResult {
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let delay = if self.received == 0 {
+            Distribution::default()
+        } else {
+            Distribution {
+                count: self.received,
+                mean: self.delay_sum as f64 / self.received as f64 / 1e9,
+                min: self.delay_min as f64 / 1e9,
+                max: self.delay_max as f64 / 1e9,
+                ..Distribution::default()
+            }
+        };
+        FlowResult {
+            name: name.to_string(),
+            sent: self.sent,
+            received: self.received,
+            dropped: self.dropped,
+            throughput: rate(self.bytes),
+            goodput: rate(self.delivered),
+            delay,
+            ..FlowResult::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_moved_later_costs_no_event_and_one_moved_earlier_costs_one() {
+        let at = Time::from_nanos;
+        let mut timer = Timer::IDLE;
+        assert!(timer.set(at(100)));
+        assert!(!timer.set(at(200)), "the event at 100 will see that it is too early");
+        assert!(timer.set(at(50)));
+        assert!(!timer.fire(at(49)));
+        assert!(timer.fire(at(50)));
+        assert!(!timer.set(at(200)), "the event at 100 is still there");
+        assert!(timer.fire(at(100)));
+        assert!(timer.set(at(200)));
+        assert!(timer.fire(at(200)));
+        assert!(!timer.fire(at(200)));
+    }
+}

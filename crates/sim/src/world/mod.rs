@@ -1,0 +1,615 @@
+//! The world: a scenario while it runs.
+//!
+//! The calendar has at most one live event for each link, source, timer and processor, not one for each packet: a
+//! packet's own events lie in the ring of the link that it crosses. A packet that leaves a link is offered to the next
+//! one at once, so a hop costs one event.
+//!
+//! ```no_run
+//! # fn scenario() -> fairspan_sim::scenario::model::Scenario { unimplemented!() }
+//! use fairspan_core::units::Time;
+//! use fairspan_sim::world::World;
+//!
+//! let mut world = World::new(&scenario())?;
+//! while !world.advance_some(world.end(), 1_000_000) {
+//!     // Progress can be shown here, captured packets taken, or the run given up.
+//!     println!("{} s", world.now().as_secs_f64());
+//! }
+//! let results = world.finish()?;
+//! println!("{:016x}", results.log_hash);
+//! # Ok::<(), fairspan_sim::world::WorldError>(())
+//! ```
+
+#![allow(dead_code, reason = "the seams of transports, bonds and series are open until they are joined")]
+
+pub mod endpoint;
+mod error;
+mod flow;
+mod link;
+mod processor;
+mod route;
+
+pub use error::WorldError;
+
+use crate::engine::calendar::Calendar;
+use crate::engine::event::Event;
+use crate::engine::log::{Log, What};
+use crate::engine::pool::{Handle, Pool};
+use crate::engine::streams::{self, Purpose};
+use crate::packet::{Body, Packet};
+use crate::results::{Captured, Conservation, Dropped, FlowResult, LinkResult, Results};
+use crate::scenario::model::{self, Scenario, Transport};
+use crate::traffic::clock::Drift;
+use crate::traffic::{self, Source};
+use endpoint::Outgoing;
+use fairspan_core::link::Capacity;
+use fairspan_core::units::{Span, Time};
+use flow::{Agent, Flow, Meter, Timer, Wander};
+use link::{Arrival, Cause, Link};
+use processor::{Processor, Turn};
+use route::{Routes, Step};
+
+/// Whom an event is for: the kind in the upper three bits of a place, its number below.
+const NUMBER_BITS: u32 = 23;
+const MOST: usize = 1 << NUMBER_BITS;
+/// The first packet of a link has left its far end.
+const LINK: u32 = 0;
+/// A link with a discipline has transmitted a packet.
+const TRANSMITTED: u32 = 1;
+/// A source sends.
+const SOURCE: u32 = 2;
+/// A flow begins, ends, or its timer runs out.
+const TIMER: u32 = 3;
+/// A processor has served a packet.
+const PROCESSOR: u32 = 4;
+/// Places in the log beyond the links: nodes, and sources and receivers.
+const NODES: u32 = 1 << 30;
+const ENDS: u32 = 1 << 31;
+
+const fn place(kind: u32, number: u32) -> u32 {
+    (kind << NUMBER_BITS) | number
+}
+
+/// A scenario while it runs.
+#[derive(Debug)]
+pub struct World {
+    now: Time,
+    end: Time,
+    calendar: Calendar,
+    /// Insertions so far.
+    order: u64,
+    events: u64,
+    log: Log,
+    pool: Pool,
+    steps: Vec<Step>,
+    links: Vec<Link>,
+    processors: Vec<Option<Box<Processor>>>,
+    flows: Vec<Flow>,
+    sent: u64,
+    delivered: u64,
+    captured: Vec<Captured>,
+    /// What only the results need.
+    scenario: Scenario,
+}
+
+impl World {
+    /// The world of a scenario, at time zero.
+    ///
+    /// # Errors
+    /// What cannot be run, by name.
+    pub fn new(scenario: &Scenario) -> Result<World, WorldError> {
+        let end = Time::ZERO + scenario.duration;
+        if end >= Event::LAST {
+            return Err(WorldError::TooLong { seconds: scenario.duration.as_secs_f64() });
+        }
+        for (what, count) in [
+            ("nodes", scenario.nodes.len()),
+            ("links", scenario.links.len()),
+            ("flows", scenario.flows.len()),
+            ("bonds", scenario.bonds.len()),
+        ] {
+            if count > MOST {
+                return Err(WorldError::TooMany { what, count, most: MOST });
+            }
+        }
+        if let Some(bond) = scenario.bonds.first() {
+            return Err(WorldError::Bond { bond: bond.name.clone(), error: "not connected".into() });
+        }
+        let mut routes = Routes::new(scenario)?;
+        let mut flows = Vec::with_capacity(scenario.flows.len());
+        for number in 0..scenario.flows.len() {
+            flows.push(flow(scenario, number, &mut routes)?);
+        }
+        let mut capture = vec![false; scenario.links.len()];
+        for &link in &scenario.metrics.capture {
+            let unknown = || WorldError::Unknown {
+                what: "the capture".to_string(),
+                kind: "link",
+                number: link,
+                count: scenario.links.len(),
+            };
+            *capture.get_mut(link as usize).ok_or_else(unknown)? = true;
+        }
+        let periodic = link::periodic(scenario);
+        let links = scenario.links.iter().enumerate();
+        let links = links.map(|(n, link)| Link::new(link, n, scenario, capture[n], periodic[n]));
+        let links = links.collect::<Result<Vec<Link>, WorldError>>()?;
+        let processors = scenario.nodes.iter().zip(&routes.counts).enumerate().map(|(n, (node, &interfaces))| {
+            let processor = || Box::new(Processor::new(&node.cost, interfaces, scenario.seed, n as u32));
+            node.cost.any().then(processor)
+        });
+        let mut world = World {
+            now: Time::ZERO,
+            end,
+            calendar: Calendar::new(),
+            order: 0,
+            events: 0,
+            log: Log::default(),
+            pool: Pool::default(),
+            processors: processors.collect(),
+            steps: routes.steps,
+            links,
+            flows,
+            sent: 0,
+            delivered: 0,
+            captured: Vec::new(),
+            scenario: scenario.clone(),
+        };
+        for number in 0..world.flows.len() as u32 {
+            world.begin(number);
+        }
+        Ok(world)
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When the scenario ends.
+    pub fn end(&self) -> Time {
+        self.end
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Hash of the event log so far.
+    pub fn log_hash(&self) -> u64 {
+        self.log.hash()
+    }
+
+    /// Handles all events up to and at `until`, which is not beyond the scenario's end.
+    pub fn advance(&mut self, until: Time) {
+        self.advance_some(until, u64::MAX);
+    }
+
+    /// Handles events up to and at `until`, but not more than `most` of them: whether `until` was reached.
+    pub fn advance_some(&mut self, until: Time, most: u64) -> bool {
+        let until = until.min(self.end);
+        let mut left = most;
+        while left > 0 {
+            let Some(event) = self.calendar.pop(until.as_nanos()) else {
+                self.now = self.now.max(until);
+                return true;
+            };
+            left -= 1;
+            self.events += 1;
+            self.now = event.time();
+            self.handle(event);
+        }
+        false
+    }
+
+    /// Takes the packets that recorded links have passed since the last call, in the order of their time.
+    pub fn take_captured(&mut self) -> Vec<Captured> {
+        std::mem::take(&mut self.captured)
+    }
+
+    /// Counts where all packets are.
+    ///
+    /// # Errors
+    /// [`WorldError::Conservation`] with the numbers, if some are missing or too many.
+    pub fn check_conservation(&self) -> Result<Conservation, WorldError> {
+        let mut conservation = Conservation {
+            sent: self.sent,
+            delivered: self.delivered,
+            dropped: Vec::new(),
+            in_flight: self.links.iter().map(Link::in_flight).sum::<u64>()
+                + self.processors.iter().flatten().map(|processor| processor.in_flight()).sum::<u64>(),
+        };
+        let dropped = &mut conservation.dropped;
+        let mut count = |place: &str, reason: &str, packets: u64| {
+            if packets > 0 {
+                dropped.push(Dropped { place: place.to_string(), reason: reason.to_string(), packets });
+            }
+        };
+        for (link, model) in self.links.iter().zip(&self.scenario.links) {
+            for (reason, &packets) in Cause::NAMES.iter().zip(&link.meter.dropped) {
+                count(&model.name, reason, packets);
+            }
+        }
+        for (processor, model) in self.processors.iter().zip(&self.scenario.nodes) {
+            count(&model.name, "processor", processor.as_ref().map_or(0, |processor| processor.dropped));
+        }
+        let gone: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();
+        let accounted = conservation.delivered + gone + conservation.in_flight;
+        if accounted != conservation.sent || self.pool.live() as u64 != conservation.in_flight {
+            return Err(WorldError::Conservation(conservation));
+        }
+        Ok(conservation)
+    }
+
+    /// Runs to the scenario's end and gives what was measured.
+    ///
+    /// # Errors
+    /// [`WorldError::Conservation`].
+    pub fn finish(mut self) -> Result<Results, WorldError> {
+        self.advance(self.end);
+        let conservation = self.check_conservation()?;
+        let measured = self.scenario.duration - self.scenario.warm_up;
+        let seconds = measured.as_secs_f64();
+        let flows = self.flows.iter().zip(&self.scenario.flows).map(|(flow, model)| {
+            let mut result = flow.meter.result(&model.name, seconds);
+            if let Agent::Endpoint(endpoint) = &flow.agent {
+                (result.tcp, result.transfers) = (endpoint.tcp(), endpoint.transfers());
+            }
+            result
+        });
+        let flows: Vec<FlowResult> = flows.collect();
+        let end = self.end;
+        let links = self.links.iter_mut().zip(&self.scenario.links).map(|(link, model)| {
+            link.settle(end);
+            let nanos = (measured.as_nanos() as f64).max(1.0);
+            LinkResult {
+                name: model.name.clone(),
+                packets: link.meter.packets,
+                bytes: link.meter.bytes,
+                load: link.meter.busy as f64 / nanos,
+                dropped: link.meter.dropped_measured,
+                queue_mean: link.meter.occupancy as f64 / nanos,
+                queue_max: link.meter.occupancy_max,
+            }
+        });
+        let links = links.collect();
+        let active: Vec<f64> = flows.iter().filter(|flow| flow.sent > 0).map(|flow| flow.goodput).collect();
+        let (sum, squares) = active.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        Ok(Results {
+            seed: self.scenario.seed,
+            measured_s: seconds,
+            events: self.events,
+            log_hash: self.log.hash(),
+            conservation,
+            jain: if squares > 0.0 { sum * sum / (active.len() as f64 * squares) } else { 1.0 },
+            goodput: flows.iter().map(|flow| flow.goodput).sum(),
+            flows,
+            links,
+            bonds: Vec::new(),
+            series: Vec::new(),
+            series_interval_s: 0.0,
+        })
+    }
+
+    #[inline]
+    fn schedule(&mut self, time: Time, place: u32) {
+        self.order += 1;
+        if time <= self.end {
+            self.calendar.push(Event::new(time, self.order, place));
+        }
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) {
+        let number = event.place() & (MOST as u32 - 1);
+        match event.place() >> NUMBER_BITS {
+            LINK => self.on_link(number, event),
+            SOURCE => self.on_source(number),
+            TIMER => self.on_timer(number),
+            TRANSMITTED => self.on_transmitted(number),
+            PROCESSOR => self.on_processor(number),
+            kind => debug_assert!(false, "an event of kind {kind}"),
+        }
+    }
+
+    /// Puts in a flow's first events.
+    fn begin(&mut self, number: u32) {
+        let model = &self.scenario.flows[number as usize];
+        let (start, stop) = (model.start, model.stop);
+        match &self.flows[number as usize].agent {
+            Agent::Source(..) => self.arm_source(number),
+            Agent::Endpoint(_) => {
+                if start < stop && start <= self.end && self.flows[number as usize].timer.set(start) {
+                    self.schedule(start, place(TIMER, number));
+                }
+            }
+            Agent::Done => {}
+        }
+    }
+
+    #[inline]
+    fn arm_source(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        let Agent::Source(source, size) = &mut flow.agent else { return };
+        match source.next() {
+            Some((time, next)) => {
+                *size = next;
+                let time = flow.wander.after(time);
+                self.schedule(time, place(SOURCE, number));
+            }
+            None => flow.agent = Agent::Done,
+        }
+    }
+
+    #[inline]
+    fn on_source(&mut self, number: u32) {
+        let Agent::Source(_, size) = self.flows[number as usize].agent else { return };
+        self.arm_source(number);
+        self.launch(number, false, 0, size, Body::Datagram);
+    }
+
+    fn on_timer(&mut self, number: u32) {
+        let now = self.now;
+        let flow = &mut self.flows[number as usize];
+        if !flow.timer.fire(now) {
+            return;
+        }
+        let model = &self.scenario.flows[number as usize];
+        if let Agent::Endpoint(endpoint) = &mut flow.agent {
+            if now >= model.start && !flow.begun {
+                flow.begun = true;
+                endpoint.start(now);
+            }
+            if endpoint.poll_timeout().is_some_and(|time| time <= now) {
+                endpoint.handle_timeout(now);
+            }
+            if now >= model.stop && !flow.stopped {
+                flow.stopped = true;
+                endpoint.stop(now);
+            }
+        }
+        self.drain(number);
+    }
+
+    /// Sends what a flow's ends want to send, and sets its timer.
+    fn drain(&mut self, number: u32) {
+        let now = self.now;
+        loop {
+            let Agent::Endpoint(endpoint) = &mut self.flows[number as usize].agent else { return };
+            let Some(Outgoing { reverse, connection, size, body }) = endpoint.poll_transmit(now) else { break };
+            self.launch(number, reverse, connection, size, body);
+        }
+        let flow = &mut self.flows[number as usize];
+        let Agent::Endpoint(endpoint) = &mut flow.agent else { return };
+        let delivered = endpoint.poll_delivered();
+        if delivered > 0 {
+            flow.meter.on_delivered(now, delivered);
+        }
+        let mut wanted = endpoint.poll_timeout().unwrap_or(Time::MAX);
+        if !flow.stopped {
+            wanted = wanted.min(self.scenario.flows[number as usize].stop);
+        }
+        let wanted = wanted.max(now);
+        if wanted <= self.end && flow.timer.set(wanted) {
+            self.schedule(wanted, place(TIMER, number));
+        }
+    }
+
+    /// A packet begins its way.
+    #[inline]
+    fn launch(&mut self, number: u32, reverse: bool, connection: u32, size: u32, body: Body) {
+        let now = self.now;
+        let flow = &mut self.flows[number as usize];
+        let way = usize::from(reverse);
+        let sequence = flow.numbers[way];
+        flow.numbers[way] += 1;
+        let packet = Packet {
+            flow: number,
+            reverse,
+            number: sequence,
+            size,
+            created: now,
+            connection,
+            step: flow.entry[way],
+            body,
+        };
+        flow.meter.on_sent(now, &packet);
+        self.sent += 1;
+        self.log.record(What::Sent, now, ENDS, number << 1 | u32::from(reverse), sequence);
+        let handle = self.pool.insert(packet);
+        self.proceed(handle);
+    }
+
+    /// A packet goes to its next step.
+    #[inline]
+    fn proceed(&mut self, handle: Handle) {
+        let packet = &mut self.pool[handle];
+        let step = self.steps[packet.step as usize];
+        packet.step += 1;
+        match step {
+            Step::Link(link) => self.offer(link, handle),
+            Step::Deliver => self.deliver(handle),
+            Step::Process { node, interface, work } => {
+                let (now, size) = (self.now, packet.size);
+                let Some(processor) = &mut self.processors[node as usize] else { return self.proceed(handle) };
+                match processor.offer(now, handle, size, interface, work) {
+                    Turn::Until(time) => self.schedule(time, place(PROCESSOR, node)),
+                    Turn::Waits => {}
+                    Turn::Dropped => self.discard(handle, NODES | node),
+                }
+            }
+            Step::Bond { .. } | Step::Frame { .. } => debug_assert!(false, "no bonds yet"),
+        }
+    }
+
+    #[inline]
+    fn offer(&mut self, number: u32, handle: Handle) {
+        let now = self.now;
+        let packet = &self.pool[handle];
+        let (flow, way) = (packet.flow, u32::from(packet.reverse));
+        self.log.record(What::Entered, now, number, flow << 1 | way, packet.number);
+        let link = &mut self.links[number as usize];
+        let arrival = link.offer(now, handle, packet.size, flow << 1 | way, &mut self.order);
+        match arrival {
+            Arrival::Waits => {}
+            Arrival::Arm(event) => self.arm_link(number, event),
+            Arrival::Dropped(_) => self.discard(handle, number),
+        }
+        if self.links[number as usize].has_discipline() {
+            self.after_queue(number);
+        }
+    }
+
+    #[inline]
+    fn arm_link(&mut self, number: u32, event: Event) {
+        self.calendar.push(event.for_place(place(LINK, number)));
+    }
+
+    /// A discipline may have dropped packets and begun a transmission.
+    fn after_queue(&mut self, number: u32) {
+        while let Some((handle, _)) = self.links[number as usize].poll_dropped() {
+            self.discard(handle, number);
+        }
+        if let Some(end) = self.links[number as usize].poll_begun() {
+            self.schedule(end, place(TRANSMITTED, number));
+        }
+    }
+
+    fn on_transmitted(&mut self, number: u32) {
+        let now = self.now;
+        if let Arrival::Arm(event) = self.links[number as usize].transmitted(now, &mut self.order) {
+            self.arm_link(number, event);
+        }
+        self.after_queue(number);
+    }
+
+    #[inline]
+    fn on_link(&mut self, number: u32, event: Event) {
+        let now = self.now;
+        let link = &mut self.links[number as usize];
+        let Some((handle, next)) = link.leave(event) else { return };
+        let packet = &self.pool[handle];
+        link.count_passed(now, packet.size);
+        let capture = link.capture;
+        self.log.record(What::Left, now, number, packet.flow << 1 | u32::from(packet.reverse), packet.number);
+        if let Some(next) = next {
+            self.arm_link(number, next);
+        }
+        if capture {
+            self.capture(number, handle);
+        }
+        self.proceed(handle);
+    }
+
+    fn capture(&mut self, number: u32, handle: Handle) {
+        let _ = (number, handle);
+    }
+
+    fn on_processor(&mut self, node: u32) {
+        let now = self.now;
+        let served = self.processors[node as usize].as_mut().and_then(|processor| processor.finish());
+        if let Some(handle) = served {
+            self.proceed(handle);
+        }
+        let next = self.processors[node as usize].as_mut().and_then(|processor| processor.proceed(now));
+        if let Some(time) = next {
+            self.schedule(time, place(PROCESSOR, node));
+        }
+    }
+
+    /// A packet has come to its receiver.
+    #[inline]
+    fn deliver(&mut self, handle: Handle) {
+        let now = self.now;
+        let packet = &self.pool[handle];
+        let number = packet.flow;
+        let flow = &mut self.flows[number as usize];
+        self.delivered += 1;
+        self.log.record(What::Delivered, now, ENDS, number << 1 | u32::from(packet.reverse), packet.number);
+        flow.meter.on_received(now, packet);
+        let Agent::Endpoint(endpoint) = &mut flow.agent else {
+            flow.meter.on_datagram(now, packet);
+            return self.pool.free(handle);
+        };
+        let handled = endpoint.handle_packet(now, packet);
+        if handled.out_of_order {
+            let model = &self.scenario.flows[number as usize];
+            let node = if packet.reverse { model.from } else { model.to };
+            if let Some(processor) = &mut self.processors[node as usize] {
+                processor.charge_out_of_order();
+            }
+        }
+        self.pool.free(handle);
+        self.drain(number);
+    }
+
+    /// A packet is lost at a place.
+    fn discard(&mut self, handle: Handle, place: u32) {
+        let packet = &self.pool[handle];
+        let way = u32::from(packet.reverse);
+        self.log.record(What::Dropped, self.now, place, packet.flow << 1 | way, packet.number);
+        self.flows[packet.flow as usize].meter.on_dropped(self.now);
+        self.pool.free(handle);
+    }
+}
+
+/// One flow, with its paths compiled.
+fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<Flow, WorldError> {
+    let model = &scenario.flows[number];
+    let wrong = |error: String| WorldError::Flow { flow: model.name.clone(), error };
+    let there = || format!("flow `{}`", model.name);
+    let back = || format!("flow `{}`, back", model.name);
+    let first = routes.add(&there, model.from, &model.path, model.to, Step::Deliver)?;
+    let answers = !model.back.is_empty();
+    let second = if answers { routes.add(&back, model.to, &model.back, model.from, Step::Deliver)? } else { u32::MAX };
+    let mut drift = streams::stream(scenario.seed, Purpose::Drift, number as u64);
+    let most = f64::from(scenario.drift_ppm);
+    let part = drift.unit();
+    let ppm = model.drift_ppm.unwrap_or(most * (2.0 * part - 1.0));
+    let wander = match &model.traffic {
+        traffic::Config::Constant { rate, size } if scenario.drift_ppm > 0 => {
+            Wander::new(size.mean() * 8e9 / rate.as_bits_per_sec().max(1) as f64, model.stop, &mut drift)
+        }
+        _ => Wander::NONE,
+    };
+    let rng = streams::stream(scenario.seed, Purpose::Traffic, number as u64);
+    let source = Source::new(&model.traffic, Drift::from_ppm(ppm), model.start, model.stop, rng);
+    let source = source.map_err(|error| wrong(error.to_string()))?;
+    let header = match &model.transport {
+        Transport::Datagram { header } => *header,
+        Transport::Tcp(_) => 0,
+    };
+    let agent = match (source, &model.transport) {
+        (Some(source), Transport::Datagram { .. }) => Agent::Source(Box::new(source), 0),
+        _ => {
+            if !answers {
+                return Err(WorldError::NoPath { what: back() });
+            }
+            check_instant(scenario, model)?;
+            Agent::Done
+        }
+    };
+    let meter = Meter::new(Time::ZERO + scenario.warm_up, header);
+    Ok(Flow {
+        agent,
+        entry: [first, second],
+        numbers: [0; 2],
+        timer: Timer::IDLE,
+        wander,
+        begun: false,
+        stopped: false,
+        meter,
+    })
+}
+
+/// What answers itself needs something on its way that takes time.
+fn check_instant(scenario: &Scenario, flow: &model::Flow) -> Result<(), WorldError> {
+    let takes_time = flow.path.iter().chain(&flow.back).any(|hop| match hop {
+        model::Hop::Link(link) => {
+            let profile = &scenario.links[*link as usize].profile;
+            profile.delay > Span::ZERO || profile.capacity != Capacity::Unlimited
+        }
+        model::Hop::Bond(..) => true,
+    });
+    if takes_time { Ok(()) } else { Err(WorldError::Instant { flow: flow.name.clone() }) }
+}

@@ -1,0 +1,178 @@
+//! A host's processor: one for the node, serving packets in the order of arrival on whatever interface.
+//!
+//! Source: the striping paper's hosts (section 6), whose throughput was limited by what they spend on packets and
+//! interrupts. A packet costs its reception or sending, its bytes, and an interrupt if it arrives on an interface of
+//! which nothing waits or is in service; what comes while the processor is at that interface's packets is found
+//! without one. Departure: the interrupt's cost is spent at its packet's turn; it does not push the packet in service
+//! aside, which would move single packets but not the throughput.
+//!
+//! Interface 0 is the host's own sending; interface i + 1 the i-th link that ends here. Cost: O(1) and one event a
+//! packet. Invariant: spans are integer picoseconds until they are added up, so per-byte costs carry no error.
+
+use crate::engine::pool::Handle;
+use crate::engine::streams::{self, Purpose};
+use crate::scenario::model::HostCost;
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{Span, Time};
+use std::collections::VecDeque;
+
+/// What a packet needs at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// It came in over a link.
+    pub(crate) receive: bool,
+    /// It goes out over one.
+    pub(crate) send: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    /// None: time spent on nothing that moves, after a packet out of order.
+    handle: Option<Handle>,
+    interface: u32,
+    size: u32,
+    work: Work,
+    interrupt: bool,
+}
+
+/// The processor of one node.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    cost: HostCost,
+    rng: Rng,
+    queue: VecDeque<Job>,
+    current: Option<Job>,
+    /// Packets of each interface that wait, and that wait or are in service.
+    waiting: Vec<u32>,
+    present: Vec<u32>,
+    /// Picoseconds spent beyond the last whole nanosecond.
+    carry: u64,
+    /// Nanoseconds to be spent before the next job, on packets out of order.
+    extra: Span,
+    /// Packets dropped for want of room.
+    pub(crate) dropped: u64,
+    /// Interrupts taken.
+    pub(crate) interrupts: u64,
+    /// Nanoseconds of work.
+    pub(crate) busy: u64,
+}
+
+/// What the processor says to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It waits.
+    Waits,
+    /// It is served until then.
+    Until(Time),
+    /// No room.
+    Dropped,
+}
+
+impl HostCost {
+    /// Whether handling packets costs anything.
+    pub(crate) fn any(&self) -> bool {
+        let spans = [self.receive, self.send, self.interrupt, self.out_of_order];
+        self.per_byte_ps > 0 || spans.iter().any(|span| *span > Span::ZERO)
+    }
+}
+
+impl Processor {
+    pub(crate) fn new(cost: &HostCost, interfaces: usize, seed: u64, node: u32) -> Processor {
+        Processor {
+            cost: cost.clone(),
+            rng: streams::stream(seed, Purpose::Processor, u64::from(node)),
+            queue: VecDeque::new(),
+            current: None,
+            waiting: vec![0; interfaces],
+            present: vec![0; interfaces],
+            carry: 0,
+            extra: Span::ZERO,
+            dropped: 0,
+            interrupts: 0,
+            busy: 0,
+        }
+    }
+
+    /// A packet comes, by `interface`.
+    pub(crate) fn offer(&mut self, now: Time, handle: Handle, size: u32, interface: u32, work: Work) -> Turn {
+        let place = interface as usize;
+        let idle = self.current.is_none();
+        if !idle && self.cost.queue > 0 && self.waiting[place] >= self.cost.queue {
+            self.dropped += 1;
+            return Turn::Dropped;
+        }
+        let interrupt = work.receive && self.present[place] == 0;
+        self.interrupts += u64::from(interrupt);
+        self.present[place] += 1;
+        let job = Job { handle: Some(handle), interface, size, work, interrupt };
+        if idle {
+            return Turn::Until(self.begin(now, job));
+        }
+        self.waiting[place] += 1;
+        self.queue.push_back(job);
+        Turn::Waits
+    }
+
+    /// The packet whose service is at its end; it goes on its way now, and then [`Processor::proceed`] is due.
+    pub(crate) fn finish(&mut self) -> Option<Handle> {
+        let job = self.current?;
+        let handle = job.handle?;
+        self.present[job.interface as usize] -= 1;
+        Some(handle)
+    }
+
+    /// The transport found the packet that was just served to be out of order.
+    pub(crate) fn charge_out_of_order(&mut self) {
+        let picoseconds = self.drawn(self.cost.out_of_order.as_nanos().saturating_mul(1000));
+        self.extra = self.extra + Span::from_nanos(picoseconds / 1000);
+    }
+
+    /// Begins the next service: until when, if there is one.
+    pub(crate) fn proceed(&mut self, now: Time) -> Option<Time> {
+        self.current = None;
+        if self.extra > Span::ZERO {
+            let end = now + self.extra;
+            self.busy += self.extra.as_nanos();
+            self.extra = Span::ZERO;
+            let work = Work { receive: false, send: false };
+            self.current = Some(Job { handle: None, interface: 0, size: 0, work, interrupt: false });
+            return Some(end);
+        }
+        let job = self.queue.pop_front()?;
+        self.waiting[job.interface as usize] -= 1;
+        Some(self.begin(now, job))
+    }
+
+    fn begin(&mut self, now: Time, job: Job) -> Time {
+        let picoseconds = |span: Span| span.as_nanos().saturating_mul(1000);
+        let mut total = self.carry;
+        for (counts, each) in [(job.work.receive, self.cost.receive), (job.work.send, self.cost.send)] {
+            if counts {
+                let bytes = u64::from(job.size).saturating_mul(self.cost.per_byte_ps);
+                total = total.saturating_add(self.drawn(picoseconds(each).saturating_add(bytes)));
+            }
+        }
+        if job.interrupt {
+            total = total.saturating_add(self.drawn(picoseconds(self.cost.interrupt)));
+        }
+        self.carry = total % 1000;
+        self.current = Some(job);
+        self.busy += total / 1000;
+        now + Span::from_nanos(total / 1000)
+    }
+
+    /// A cost in picoseconds, with its jitter.
+    fn drawn(&mut self, picoseconds: u64) -> u64 {
+        if self.cost.jitter == 0.0 || picoseconds == 0 {
+            return picoseconds;
+        }
+        let factor = 1.0 + self.cost.jitter * (2.0 * self.rng.unit() - 1.0);
+        (picoseconds as f64 * factor.max(0.0)) as u64
+    }
+
+    /// Packets that wait or are in service.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let serving = self.current.is_some_and(|job| job.handle.is_some());
+        self.queue.len() as u64 + u64::from(serving)
+    }
+}
