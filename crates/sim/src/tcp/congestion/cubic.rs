@@ -122,6 +122,7 @@ impl Law for Cubic {
             }
         };
         let t = ack.now.since(epoch).as_secs_f64();
+        let least = if self.settings.linux && self.fresh { acked / 20.0 } else { 0.0 };
         // 4.3, equation 4.
         if self.settings.reno_friendly {
             if !self.settings.linux && self.estimate >= self.prior {
@@ -129,15 +130,12 @@ impl Law for Cubic {
             }
             self.estimate += self.alpha * acked / cwnd;
             if self.cubic(t) < self.estimate && self.estimate > cwnd {
-                return self.estimate * self.segment;
+                return self.estimate.max(cwnd + least) * self.segment;
             }
         }
         // 4.2: the target a round trip ahead, between the window and half as much again; 4.4 and 4.5: approached.
         let target = self.cubic(t + ack.smoothed_rtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
-        let mut step = (target - cwnd) / cwnd * acked;
-        if self.settings.linux && self.fresh {
-            step = step.max(acked / 20.0);
-        }
+        let step = ((target - cwnd) / cwnd * acked).max(least);
         window + step * self.segment
     }
 
@@ -172,6 +170,160 @@ impl Law for Cubic {
     fn on_idle(&mut self, idle: Span) {
         if let Some(epoch) = &mut self.epoch {
             *epoch += idle;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SEGMENT: f64 = 1000.0;
+
+    fn ack(ms: u64, acknowledged: u64, rtt_ms: u64) -> Ack {
+        Ack {
+            now: Time::from_millis(ms),
+            acknowledged,
+            in_flight: 0,
+            rtt: None,
+            smoothed_rtt: Span::from_millis(rtt_ms),
+            una: 0,
+            next: 0,
+            limited: true,
+        }
+    }
+
+    fn cubic() -> Cubic {
+        Cubic::new(SEGMENT, Settings { reno_friendly: false, ..Settings::default() })
+    }
+
+    // 4.2, equation 2, and 4.6: W_max = 100, cwnd_epoch = 70: K = cbrt(30/0.4) = 4.21716 s.
+    #[test]
+    fn k_is_the_cube_root_of_the_lost_window_over_c() {
+        let mut law = cubic();
+        let left = law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        assert_eq!(left, 70.0 * SEGMENT);
+        law.grow(left, &ack(0, 1000, 100), 1000);
+        assert!((law.k() - 4.217_163_326_508_746).abs() < 1e-12, "{}", law.k());
+        assert_eq!(law.w_max(), 100.0);
+    }
+
+    // 4.4: target = W_cubic(0 + 0.1 s) = 0.4 (0.1 - 4.21716)^3 + 100 = 72.0835; one segment acknowledged of 70 adds a
+    // seventieth of the way.
+    #[test]
+    fn an_ack_goes_its_share_of_the_way_to_the_target() {
+        let mut law = cubic();
+        law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        let grown = law.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        let target = 100.0 + 0.4 * (0.1_f64 - 4.217_163_326_508_746).powi(3);
+        assert!((grown / SEGMENT - (70.0 + (target - 70.0) / 70.0)).abs() < 1e-9, "{grown}");
+    }
+
+    // 4.2: the target is at most half as much again as the window.
+    #[test]
+    fn a_target_far_ahead_is_cut_to_one_and_a_half_windows() {
+        let mut law = cubic();
+        law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        law.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        let grown = law.grow(70.0 * SEGMENT, &ack(60_000, 1000, 100), 1000);
+        assert!((grown / SEGMENT - 70.5).abs() < 1e-9, "{grown}");
+    }
+
+    // 4.7: below the last W_max it gives way: 80 (1 + 0.7)/2 = 68.
+    #[test]
+    fn fast_convergence_lowers_the_maximum_when_it_was_not_reached() {
+        let mut law = cubic();
+        law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        law.reduce(80.0 * SEGMENT, 80.0 * SEGMENT);
+        assert_eq!(law.w_max(), 68.0);
+        law.reduce(90.0 * SEGMENT, 90.0 * SEGMENT);
+        assert_eq!(law.w_max(), 90.0);
+        let mut law = Cubic::new(SEGMENT, Settings { fast_convergence: false, ..Settings::default() });
+        law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        law.reduce(80.0 * SEGMENT, 80.0 * SEGMENT);
+        assert_eq!(law.w_max(), 80.0);
+    }
+
+    // 4.8: after a timeout K = 0 and W_max is the window where congestion avoidance begins.
+    #[test]
+    fn after_a_timeout_the_curve_starts_flat() {
+        let mut law = cubic();
+        law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        law.on_timeout();
+        law.grow(70.0 * SEGMENT, &ack(5_000, 1000, 100), 1000);
+        assert_eq!((law.k(), law.w_max()), (0.0, 70.0));
+    }
+
+    // 4.10: the same where slow start ended by itself.
+    #[test]
+    fn after_slow_start_without_a_loss_the_curve_starts_flat() {
+        let mut law = cubic();
+        law.on_slow_start_exit(50.0 * SEGMENT);
+        law.grow(50.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        assert_eq!((law.k(), law.w_max()), (0.0, 50.0));
+    }
+
+    // 4.3: alpha = 3 (1 - 0.7)/(1 + 0.7) = 9/17 a window, until W_est has reached cwnd_prior; then 1.
+    #[test]
+    fn the_reno_friendly_window_grows_by_alpha_and_then_by_one() {
+        let mut law = Cubic::new(SEGMENT, Settings::default());
+        let mut window = law.reduce(10.0 * SEGMENT, 10.0 * SEGMENT);
+        assert_eq!(window, 7.0 * SEGMENT);
+        // So short a round trip that the cubic part stands still.
+        window = law.grow(window, &ack(0, 7000, 0), 7000);
+        assert!((window / SEGMENT - (7.0 + 9.0 / 17.0)).abs() < 1e-9, "{window}");
+        while window < 10.0 * SEGMENT {
+            window = law.grow(window, &ack(0, window as u64, 0), window as u64);
+        }
+        let before = window;
+        window = law.grow(window, &ack(0, window as u64, 0), window as u64);
+        assert!((window - before - SEGMENT).abs() < 2.0, "{before} {window}");
+    }
+
+    // 5.8: idle time does not move the curve.
+    #[test]
+    fn time_in_which_nothing_was_to_send_does_not_count() {
+        let mut busy = cubic();
+        busy.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
+        let mut idle = busy.clone();
+        busy.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        idle.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        idle.on_idle(Span::from_secs(30));
+        let one = busy.grow(70.0 * SEGMENT, &ack(1_000, 1000, 100), 1000);
+        let other = idle.grow(70.0 * SEGMENT, &ack(31_000, 1000, 100), 1000);
+        assert_eq!(one, other);
+    }
+
+    // Linux: 5 % a round trip while no loss has told the limit.
+    #[test]
+    fn linux_grows_by_a_twentieth_before_the_first_loss() {
+        let mut law = Cubic::new(SEGMENT, Settings { linux: true, ..Settings::default() });
+        law.on_slow_start_exit(100.0 * SEGMENT);
+        let grown = law.grow(100.0 * SEGMENT, &ack(0, 100_000, 10), 100_000);
+        assert!((grown / SEGMENT - 105.0).abs() < 1e-9, "{grown}");
+    }
+
+    proptest! {
+        /// The obvious model: with many small ACKs the window follows equation 1, a round trip behind its lead.
+        #[test]
+        fn the_window_follows_the_curve(w_max in 50.0..2000.0_f64, rtt_ms in 5u64..100, seconds in 1u64..12) {
+            let mut law = cubic();
+            let mut window = law.reduce(w_max * SEGMENT, w_max * SEGMENT);
+            let mut at = 0;
+            while at < seconds * 1000 {
+                let bytes = window as u64 / 20;
+                for _ in 0..20 {
+                    window = law.grow(window, &ack(at, bytes, rtt_ms), bytes);
+                }
+                at += rtt_ms;
+            }
+            let k = (w_max * 0.3 / 0.4).powf(1.0 / 3.0);
+            let curve = |t: f64| w_max + 0.4 * (t - k).powi(3);
+            let (now, rtt) = (at as f64 / 1e3, rtt_ms as f64 / 1e3);
+            // An exponential approach lags by about a round trip behind a target one round trip ahead.
+            let slack = (curve(now + rtt) - curve(now - 2.0 * rtt)).abs() + 0.01 * w_max;
+            prop_assert!((window / SEGMENT - curve(now)).abs() <= slack, "{} of {}", window / SEGMENT, curve(now));
         }
     }
 }

@@ -182,3 +182,121 @@ impl HyStart {
         self.found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of `acks` ACKs, a millisecond apart, each measuring `rtt` ms.
+    struct Rounds {
+        now: u64,
+        una: u64,
+        window: u64,
+    }
+
+    impl Rounds {
+        fn new(window: u64) -> Rounds {
+            Rounds { now: 0, una: 0, window }
+        }
+
+        fn round(&mut self, acks: u64, rtt: u64, gap: u64, mut take: impl FnMut(&Ack) -> bool) -> bool {
+            let mut over = false;
+            for _ in 0..acks {
+                self.now += gap;
+                self.una += self.window / acks;
+                over |= take(&Ack {
+                    now: Time::from_millis(self.now),
+                    acknowledged: self.window / acks,
+                    in_flight: self.window,
+                    rtt: Some(Span::from_millis(rtt)),
+                    smoothed_rtt: Span::from_millis(rtt),
+                    una: self.una,
+                    next: self.una + self.window,
+                    limited: true,
+                });
+            }
+            self.now += rtt;
+            over
+        }
+    }
+
+    // RFC 9406, 4.2: RttThresh = clamp(lastRoundMinRTT/8, 4 ms, 16 ms).
+    #[test]
+    fn the_rise_is_an_eighth_between_4_and_16_milliseconds() {
+        let ms = Span::from_millis;
+        assert_eq!(rise(ms(8)), ms(4));
+        assert_eq!(rise(ms(80)), ms(10));
+        assert_eq!(rise(ms(500)), ms(16));
+    }
+
+    // RFC 9406, 4.2: conservative slow start at a quarter, over after five rounds.
+    #[test]
+    fn a_rise_quarters_the_growth_and_ends_slow_start_after_five_rounds() {
+        let mut exit = HyStartPlusPlus::new(1000);
+        let mut rounds = Rounds::new(20_000);
+        for _ in 0..3 {
+            assert!(!rounds.round(20, 100, 1, |ack| exit.on_ack(ack)));
+        }
+        assert_eq!(exit.increase(1000, 1000.0), 1000.0);
+        assert_eq!(exit.increase(20_000, 2000.0), 8000.0, "L = 8 without pacing");
+        rounds.round(20, 113, 1, |ack| exit.on_ack(ack));
+        assert_eq!(exit.increase(1000, 1000.0), 250.0);
+        let mut more = 0;
+        while !rounds.round(20, 113, 1, |ack| exit.on_ack(ack)) {
+            more += 1;
+            assert!(more < 10);
+        }
+        assert!((4..=5).contains(&more), "{more}");
+    }
+
+    // RFC 9406, 4.2: the rise was a passing one.
+    #[test]
+    fn a_rise_that_passes_resumes_slow_start() {
+        let mut exit = HyStartPlusPlus::new(1000);
+        let mut rounds = Rounds::new(20_000);
+        rounds.round(20, 100, 1, |ack| exit.on_ack(ack));
+        rounds.round(20, 100, 1, |ack| exit.on_ack(ack));
+        rounds.round(20, 120, 1, |ack| exit.on_ack(ack));
+        assert_eq!(exit.increase(1000, 1000.0), 250.0);
+        rounds.round(20, 100, 1, |ack| exit.on_ack(ack));
+        assert_eq!(exit.increase(1000, 1000.0), 1000.0);
+    }
+
+    // RFC 9406, 4.2: fewer than eight samples tell nothing.
+    #[test]
+    fn a_round_of_seven_samples_decides_nothing() {
+        let mut exit = HyStartPlusPlus::new(1000);
+        let mut rounds = Rounds::new(7_000);
+        for rtt in [100, 100, 200, 300, 400] {
+            assert!(!rounds.round(7, rtt, 1, |ack| exit.on_ack(ack)));
+            assert_eq!(exit.increase(1000, 1000.0), 1000.0);
+        }
+    }
+
+    #[test]
+    fn linuxs_delay_rule_needs_more_than_eight_samples_above_an_eighth() {
+        let mut exit = HyStart::new(1000);
+        let mut rounds = Rounds::new(20_000);
+        // Gaps of 3 ms: no train.
+        assert!(!rounds.round(20, 100, 3, |ack| exit.on_ack(ack, true, 20_000)));
+        assert!(!rounds.round(20, 112, 3, |ack| exit.on_ack(ack, true, 20_000)));
+        assert!(rounds.round(20, 113, 3, |ack| exit.on_ack(ack, true, 20_000)));
+    }
+
+    #[test]
+    fn linuxs_train_rule_ends_slow_start_when_acks_last_half_a_round_trip() {
+        let mut exit = HyStart::new(1000);
+        let mut rounds = Rounds::new(60_000);
+        assert!(!rounds.round(45, 100, 1, |ack| exit.on_ack(ack, true, 60_000)));
+        assert!(rounds.round(60, 100, 1, |ack| exit.on_ack(ack, true, 60_000)));
+    }
+
+    #[test]
+    fn linux_lets_small_windows_alone() {
+        let mut exit = HyStart::new(1000);
+        let mut rounds = Rounds::new(15_000);
+        for rtt in [100, 200, 300] {
+            assert!(!rounds.round(15, rtt, 3, |ack| exit.on_ack(ack, true, 15_000)));
+        }
+    }
+}
