@@ -43,6 +43,9 @@ pub trait Endpoint: std::fmt::Debug + Send {
         None
     }
 
+    /// The measurement begins: counts are forgotten, state is not.
+    fn begin(&mut self) {}
+
     /// The sender's congestion window in bytes, where it has one.
     fn window(&self) -> Option<u64> {
         None

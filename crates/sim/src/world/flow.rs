@@ -1,8 +1,7 @@
 //! A flow in the world: what sends, where its paths begin, its one timer and its meters.
 
 use super::endpoint::Endpoint;
-use crate::packet::Packet;
-use crate::results::{Distribution, FlowResult};
+use crate::metrics::FlowMeter;
 use crate::traffic::Source;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
@@ -31,7 +30,9 @@ pub(crate) struct Flow {
     /// The endpoint was told that its time has begun, and that it is over.
     pub(crate) begun: bool,
     pub(crate) stopped: bool,
-    pub(crate) meter: Meter,
+    pub(crate) meter: FlowMeter,
+    /// Bytes of a datagram that are not its payload.
+    pub(crate) header: u32,
 }
 
 /// What a constant-rate source takes to get a packet out: between nothing and the distance of its packets, slowly to
@@ -104,89 +105,6 @@ impl Timer {
         }
         self.pending = [second, Time::MAX];
         true
-    }
-}
-
-/// What a flow counts within the measured time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Meter {
-    from: Time,
-    header: u32,
-    sent: u64,
-    received: u64,
-    pub(crate) dropped: u64,
-    bytes: u64,
-    delivered: u64,
-    delay_sum: u128,
-    delay_min: u64,
-    delay_max: u64,
-}
-
-impl Meter {
-    pub(crate) fn new(from: Time, header: u32) -> Meter {
-        Meter { from, header, delay_min: u64::MAX, ..Meter::default() }
-    }
-
-    #[inline]
-    pub(crate) fn on_sent(&mut self, now: Time, packet: &Packet) {
-        self.sent += u64::from(now >= self.from && !packet.reverse);
-    }
-
-    #[inline]
-    pub(crate) fn on_received(&mut self, now: Time, packet: &Packet) {
-        if now < self.from || packet.reverse {
-            return;
-        }
-        self.received += 1;
-        self.bytes += u64::from(packet.size);
-        let delay = now.since(packet.created).as_nanos();
-        self.delay_sum += u128::from(delay);
-        self.delay_min = self.delay_min.min(delay);
-        self.delay_max = self.delay_max.max(delay);
-    }
-
-    #[inline]
-    pub(crate) fn on_datagram(&mut self, now: Time, packet: &Packet) {
-        if now >= self.from {
-            self.delivered += u64::from(packet.size.saturating_sub(self.header));
-        }
-    }
-
-    #[inline]
-    pub(crate) fn on_dropped(&mut self, now: Time) {
-        self.dropped += u64::from(now >= self.from);
-    }
-
-    #[inline]
-    pub(crate) fn on_delivered(&mut self, now: Time, bytes: u64) {
-        if now >= self.from {
-            self.delivered += bytes;
-        }
-    }
-
-    pub(crate) fn result(&self, name: &str, seconds: f64) -> FlowResult {
-        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let delay = if self.received == 0 {
-            Distribution::default()
-        } else {
-            Distribution {
-                count: self.received,
-                mean: self.delay_sum as f64 / self.received as f64 / 1e9,
-                min: self.delay_min as f64 / 1e9,
-                max: self.delay_max as f64 / 1e9,
-                ..Distribution::default()
-            }
-        };
-        FlowResult {
-            name: name.to_string(),
-            sent: self.sent,
-            received: self.received,
-            dropped: self.dropped,
-            throughput: rate(self.bytes),
-            goodput: rate(self.delivered),
-            delay,
-            ..FlowResult::default()
-        }
     }
 }
 

@@ -35,15 +35,18 @@ use crate::engine::event::Event;
 use crate::engine::log::{Log, What};
 use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};
+use crate::metrics::series::Kind;
+use crate::metrics::{self, FlowMeter, Recorder};
 use crate::packet::{Body, Packet};
 use crate::results::{Captured, Conservation, Dropped, FlowResult, LinkResult, Results};
 use crate::scenario::model::{self, Scenario, Transport};
 use crate::traffic::clock::Drift;
 use crate::traffic::{self, Source};
+use crate::wire;
 use endpoint::Outgoing;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
-use flow::{Agent, Flow, Meter, Timer, Wander};
+use flow::{Agent, Flow, Timer, Wander};
 use link::{Arrival, Cause, Link};
 use processor::{Processor, Turn};
 use route::{Routes, Step};
@@ -61,6 +64,10 @@ const SOURCE: u32 = 2;
 const TIMER: u32 = 3;
 /// A processor has served a packet.
 const PROCESSOR: u32 = 4;
+/// The warm-up is over.
+const MEASURE: u32 = 5;
+/// The series' next point is due.
+const SAMPLE: u32 = 6;
 /// Places in the log beyond the links: nodes, and sources and receivers.
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
@@ -87,6 +94,7 @@ pub struct World {
     sent: u64,
     delivered: u64,
     captured: Vec<Captured>,
+    recorder: Recorder,
     /// What only the results need.
     scenario: Scenario,
 }
@@ -152,8 +160,14 @@ impl World {
             sent: 0,
             delivered: 0,
             captured: Vec::new(),
+            recorder: Recorder::new(scenario.metrics.series),
             scenario: scenario.clone(),
         };
+        // Before everything else at that instant.
+        if scenario.warm_up > Span::ZERO {
+            world.schedule(Time::ZERO + scenario.warm_up, place(MEASURE, 0));
+        }
+        world.begin_series();
         for number in 0..world.flows.len() as u32 {
             world.begin(number);
         }
@@ -251,7 +265,7 @@ impl World {
         let measured = self.scenario.duration - self.scenario.warm_up;
         let seconds = measured.as_secs_f64();
         let flows = self.flows.iter().zip(&self.scenario.flows).map(|(flow, model)| {
-            let mut result = flow.meter.result(&model.name, seconds);
+            let mut result = flow.meter.result(&model.name, measured);
             if let Agent::Endpoint(endpoint) = &flow.agent {
                 (result.tcp, result.transfers) = (endpoint.tcp(), endpoint.transfers());
             }
@@ -273,21 +287,21 @@ impl World {
             }
         });
         let links = links.collect();
-        let active: Vec<f64> = flows.iter().filter(|flow| flow.sent > 0).map(|flow| flow.goodput).collect();
-        let (sum, squares) = active.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let active = self.flows.iter().zip(&flows).filter(|(flow, _)| flow.meter.any()).map(|(_, result)| result);
+        let jain = metrics::jain(active.map(|flow| flow.goodput));
         Ok(Results {
             seed: self.scenario.seed,
             measured_s: seconds,
             events: self.events,
             log_hash: self.log.hash(),
             conservation,
-            jain: if squares > 0.0 { sum * sum / (active.len() as f64 * squares) } else { 1.0 },
+            jain,
             goodput: flows.iter().map(|flow| flow.goodput).sum(),
             flows,
             links,
             bonds: Vec::new(),
-            series: Vec::new(),
-            series_interval_s: 0.0,
+            series_interval_s: self.recorder.interval().as_secs_f64(),
+            series: self.recorder.into_series(),
         })
     }
 
@@ -308,7 +322,62 @@ impl World {
             TIMER => self.on_timer(number),
             TRANSMITTED => self.on_transmitted(number),
             PROCESSOR => self.on_processor(number),
+            MEASURE => self.on_measure(),
+            SAMPLE => self.on_sample(),
             kind => debug_assert!(false, "an event of kind {kind}"),
+        }
+    }
+
+    /// Names the series and puts in their first event.
+    fn begin_series(&mut self) {
+        if self.recorder.due().is_none() {
+            return;
+        }
+        for (flow, model) in self.flows.iter().zip(&self.scenario.flows) {
+            self.recorder.add(format!("flow {} throughput", model.name), "bit/s", Kind::Rate);
+            if let Agent::Endpoint(endpoint) = &flow.agent
+                && endpoint.window().is_some()
+            {
+                self.recorder.add(format!("flow {} window", model.name), "bytes", Kind::Level);
+            }
+        }
+        for model in &self.scenario.links {
+            self.recorder.add(format!("link {} queue", model.name), "bytes", Kind::Level);
+        }
+        self.arm_series();
+    }
+
+    fn arm_series(&mut self) {
+        if let Some(due) = self.recorder.due() {
+            self.schedule(due, place(SAMPLE, 0));
+        }
+    }
+
+    fn on_sample(&mut self) {
+        let now = self.now;
+        let flows = self.flows.iter().flat_map(|flow| {
+            let window = match &flow.agent {
+                Agent::Endpoint(endpoint) => endpoint.window(),
+                _ => None,
+            };
+            [Some(flow.meter.bytes() as f64 * 8.0), window.map(|window| window as f64)].into_iter().flatten()
+        });
+        let links = self.links.iter_mut().map(|link| link.waiting_bytes(now) as f64);
+        self.recorder.sample(flows.chain(links));
+        self.arm_series();
+    }
+
+    /// Meters begin anew. Links' meters know the measured time by themselves, since a packet's fate is decided early.
+    fn on_measure(&mut self) {
+        let mut series = 0;
+        for flow in &mut self.flows {
+            self.recorder.restart(series, flow.meter.bytes() as f64 * 8.0);
+            flow.meter.begin();
+            series += 1;
+            if let Agent::Endpoint(endpoint) = &mut flow.agent {
+                series += usize::from(endpoint.window().is_some());
+                endpoint.begin();
+            }
         }
     }
 
@@ -383,7 +452,7 @@ impl World {
         let Agent::Endpoint(endpoint) = &mut flow.agent else { return };
         let delivered = endpoint.poll_delivered();
         if delivered > 0 {
-            flow.meter.on_delivered(now, delivered);
+            flow.meter.handle_goodput(delivered);
         }
         let mut wanted = endpoint.poll_timeout().unwrap_or(Time::MAX);
         if !flow.stopped {
@@ -413,7 +482,9 @@ impl World {
             step: flow.entry[way],
             body,
         };
-        flow.meter.on_sent(now, &packet);
+        if !reverse {
+            flow.meter.handle_sent();
+        }
         self.sent += 1;
         self.log.record(What::Sent, now, ENDS, number << 1 | u32::from(reverse), sequence);
         let handle = self.pool.insert(packet);
@@ -502,7 +573,15 @@ impl World {
     }
 
     fn capture(&mut self, number: u32, handle: Handle) {
-        let _ = (number, handle);
+        let packet = &self.pool[handle];
+        let mut bytes = [0; wire::MOST_HEADERS];
+        let length = wire::headers(packet, &mut bytes).min(packet.size as usize);
+        self.captured.push(Captured {
+            at: self.now.since(Time::ZERO),
+            link: number,
+            bytes: bytes[..length].to_vec(),
+            length: packet.size,
+        });
     }
 
     fn on_processor(&mut self, node: u32) {
@@ -526,9 +605,17 @@ impl World {
         let flow = &mut self.flows[number as usize];
         self.delivered += 1;
         self.log.record(What::Delivered, now, ENDS, number << 1 | u32::from(packet.reverse), packet.number);
-        flow.meter.on_received(now, packet);
+        if !packet.reverse {
+            match &packet.body {
+                Body::Segment(segment) => {
+                    let (number, connection) = (packet.number, packet.connection);
+                    flow.meter.handle_segment(now, packet.created, number, packet.size, connection, segment);
+                }
+                _ => flow.meter.handle_datagram(now, packet.created, packet.number, packet.size),
+            }
+        }
         let Agent::Endpoint(endpoint) = &mut flow.agent else {
-            flow.meter.on_datagram(now, packet);
+            flow.meter.handle_goodput(u64::from(packet.size.saturating_sub(flow.header)));
             return self.pool.free(handle);
         };
         let handled = endpoint.handle_packet(now, packet);
@@ -548,7 +635,7 @@ impl World {
         let packet = &self.pool[handle];
         let way = u32::from(packet.reverse);
         self.log.record(What::Dropped, self.now, place, packet.flow << 1 | way, packet.number);
-        self.flows[packet.flow as usize].meter.on_dropped(self.now);
+        self.flows[packet.flow as usize].meter.handle_dropped();
         self.pool.free(handle);
     }
 }
@@ -589,7 +676,7 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
             Agent::Done
         }
     };
-    let meter = Meter::new(Time::ZERO + scenario.warm_up, header);
+    let meter = FlowMeter::new(&scenario.metrics);
     Ok(Flow {
         agent,
         entry: [first, second],
@@ -599,6 +686,7 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
         begun: false,
         stopped: false,
         meter,
+        header,
     })
 }
 
