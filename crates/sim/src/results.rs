@@ -147,6 +147,8 @@ pub struct TcpResult {
 pub struct Transfers {
     /// How many were completed.
     pub completed: u64,
+    /// How many came to nothing: their connection failed, or no answer came in time.
+    pub failed: u64,
     /// Payload bytes of the completed ones.
     pub bytes: u64,
     /// Their durations.

@@ -77,7 +77,8 @@ impl Drift {
     pub fn byte_time(self, rate: Rate) -> FineSpan {
         let rate = u128::from(rate.as_bits_per_sec().max(1));
         let (whole, rest) = (8_000_000_000 / rate, 8_000_000_000 % rate);
-        self.stretch(FineSpan((whole << 64) | ((rest << 64) / rate)))
+        // Rounded up: a sum that should be whole then is, and an instant is never early.
+        self.stretch(FineSpan((whole << 64) + (rest << 64).div_ceil(rate)))
     }
 }
 

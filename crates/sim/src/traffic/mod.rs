@@ -1,7 +1,9 @@
 //! What sources send, and when.
 //!
-//! [`Source`] makes datagrams: instants and sizes. Applications over a transport are [`Config::Ftp`] and what follows it.
+//! [`Source`] makes datagrams: instants and sizes. What answers
+//! what it gets is in [`application`], sans IO too.
 
+pub mod application;
 pub mod clock;
 pub mod pareto;
 pub mod sizes;
@@ -47,11 +49,12 @@ pub enum Config {
     Ftp {
         /// Bytes in all; `None`: without end.
         bytes: Option<Bytes>,
-        /// How much each write of the application has: what decides the packets' sizes where TCP sends each write by
-        /// itself (no Nagle). `None`: full segments.
+        /// How much payload each write of the application has. Each write is then sent as a segment of its own (or
+        /// several, where it is larger than one): `segment_per_write` without Nagle. `None`: full segments.
         writes: Option<Sizes>,
     },
-    /// Fetches over TCP, `parallel` at once, each on a connection of its own.
+    /// Fetches over TCP, `parallel` at once, each on a connection of its own. The flow's sender is the server, which
+    /// sends the files; the flow's receiver opens the connections and asks.
     Http {
         /// How many at once.
         parallel: u32,
@@ -64,7 +67,7 @@ pub enum Config {
         /// Pause between fetches (exponential mean); zero: none.
         think: Span,
     },
-    /// A request, its answer, a pause, again, on one connection (or as datagrams).
+    /// A request, its answer, a pause, again, on one connection (or as datagrams). The flow's sender asks.
     RequestResponse {
         /// Bytes of a request.
         request: Sizes,
@@ -72,6 +75,8 @@ pub enum Config {
         response: Sizes,
         /// Pause from an answer to the next request.
         think: Span,
+        /// As datagrams only: a request that has no answer after this long counts as failed, and the next one follows.
+        timeout: Span,
     },
     /// Packets with given gaps and sizes, once or again and again.
     Replay {
@@ -152,6 +157,15 @@ pub enum ConfigError {
     /// A replay without time that would never end.
     #[error("the replay is repeated with a period of zero; it must be at least 1 ns")]
     ZeroReplayPeriod,
+    /// An exchange of datagrams that waits for no time at all.
+    #[error("the timeout is zero; an answer needs some time")]
+    ZeroTimeout,
+    /// A traffic over a transport that cannot carry it.
+    #[error("this traffic needs {needed} as its transport")]
+    Transport {
+        /// `TCP` or `datagrams`.
+        needed: &'static str,
+    },
     /// HTTP without files.
     #[error("the list of files is empty; give at least one size")]
     NoFiles,

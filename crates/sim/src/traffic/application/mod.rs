@@ -1,0 +1,103 @@
+//! Applications at the two ends of a flow.
+//!
+//! | traffic | over | file |
+//! |---|---|---|
+//! | FTP | TCP | `ftp` |
+//! | HTTP fetches | TCP, a connection each | `http` |
+//! | request and response | TCP, one connection | `exchange` |
+//! | request and response | datagrams | `datagram` |
+//!
+//! Those over TCP drive [`Pair`]s: both ends of one connection with what the application wants of each. They never look
+//! at segments. [`TcpEndpoint`](tcp::TcpEndpoint) owns the pairs and gives them to the world as one
+//! [`Endpoint`](crate::world::endpoint::Endpoint).
+
+pub mod datagram;
+pub mod exchange;
+pub mod ftp;
+pub mod http;
+pub mod pair;
+pub mod tcp;
+
+pub use pair::{End, Pair};
+
+use crate::metrics::spread::Spread;
+use crate::results;
+use fairspan_core::units::{Span, Time};
+
+/// Transfers of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Transfers {
+    completed: u64,
+    failed: u64,
+    bytes: u64,
+    duration: Spread,
+}
+
+impl Transfers {
+    /// With percentiles of the durations.
+    pub fn new() -> Transfers {
+        Transfers { duration: Spread::new(true), ..Transfers::default() }
+    }
+
+    /// One is complete.
+    pub fn handle_completed(&mut self, bytes: u64, duration: Span) {
+        self.completed += 1;
+        self.bytes += bytes;
+        self.duration.add(duration.as_nanos());
+    }
+
+    /// One was begun and came to nothing.
+    pub fn handle_failed(&mut self) {
+        self.failed += 1;
+    }
+
+    /// The measurement begins.
+    pub fn begin(&mut self) {
+        *self = Transfers::new();
+    }
+
+    /// What was counted.
+    pub fn result(&self) -> results::Transfers {
+        results::Transfers {
+            completed: self.completed,
+            failed: self.failed,
+            bytes: self.bytes,
+            duration: self.duration.summary(1e9),
+        }
+    }
+}
+
+/// An application that works with connections.
+pub trait Application: std::fmt::Debug + Send {
+    /// The flow begins.
+    fn start(&mut self, now: Time, pairs: &mut tcp::Pairs);
+
+    /// Nothing new is to be begun. What has no end of its own is cut off.
+    fn stop(&mut self, now: Time, pairs: &mut tcp::Pairs);
+
+    /// An end of a connection got bytes, or sent some, or changed its state. What it wrote is already on its way.
+    fn serve(&mut self, now: Time, pair: &mut Pair);
+
+    /// A connection is over, in order or not.
+    fn over(&mut self, now: Time, pair: &Pair) {
+        let _ = (now, pair);
+    }
+
+    /// The instant of `poll_timeout` has come.
+    fn handle_timeout(&mut self, now: Time, pairs: &mut tcp::Pairs) {
+        let _ = (now, pairs);
+    }
+
+    /// When a pause ends.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// Its transfers, if it has any that end.
+    fn transfers(&self) -> Option<&Transfers> {
+        None
+    }
+
+    /// The measurement begins.
+    fn begin(&mut self) {}
+}
