@@ -40,6 +40,7 @@ use crate::metrics::{self, FlowMeter, Recorder};
 use crate::packet::{Body, Packet};
 use crate::results::{Captured, Conservation, Dropped, FlowResult, LinkResult, Results};
 use crate::scenario::model::{self, Scenario, Transport};
+use crate::traffic::application;
 use crate::traffic::clock::Drift;
 use crate::traffic::{self, Source};
 use crate::wire;
@@ -635,7 +636,9 @@ impl World {
         let packet = &self.pool[handle];
         let way = u32::from(packet.reverse);
         self.log.record(What::Dropped, self.now, place, packet.flow << 1 | way, packet.number);
-        self.flows[packet.flow as usize].meter.handle_dropped();
+        if !packet.reverse {
+            self.flows[packet.flow as usize].meter.handle_dropped();
+        }
         self.pool.free(handle);
     }
 }
@@ -673,7 +676,12 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
                 return Err(WorldError::NoPath { what: back() });
             }
             check_instant(scenario, model)?;
-            Agent::Done
+            let rng = streams::stream(scenario.seed, Purpose::Transport, number as u64);
+            let endpoint = application::tcp::endpoint(&model.traffic, &model.transport, rng);
+            match endpoint.map_err(|error| wrong(error.to_string()))? {
+                Some(endpoint) => Agent::Endpoint(endpoint),
+                None => Agent::Done,
+            }
         }
     };
     let meter = FlowMeter::new(&scenario.metrics);
