@@ -115,6 +115,9 @@ took="$(($(date +%s) - began)) s"
 result=$(sed -n 's/^test result: [^.]*\. \(.*\); [0-9]* measured.*/\1/p' "$out" | tail -n 1)
 if [ $status -eq 0 ]; then
     echo "test $name ... ok: ${result:-done} ($took)" >&3
+elif [ $status -eq 77 ]; then
+    # It says itself that it cannot run here, and why, in its last line.
+    echo "test $name ... skipped: $(tail -n 1 "$out")" >&3
 elif [ $status -eq 124 ]; then
     lost="not at its end within $limit s"
 else

@@ -42,6 +42,14 @@ fn a_program_that_ends_in_time_keeps_its_output_and_status() {
 }
 
 #[test]
+fn a_program_that_cannot_run_here_says_why_and_is_no_failure() {
+    let output = bounded(30, "echo some words; echo no such thing here; exit 77");
+    assert_eq!(output.status.code(), Some(77));
+    assert_eq!(text(&output.stdout), "some words\nno such thing here\n");
+    assert!(text(&output.stderr).ends_with("... skipped: no such thing here\n"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_program_that_hangs_is_shown_killed_with_its_children_and_counted_as_failed() {
     let start = Instant::now();
     // It and its child hear no signal but SIGKILL; the child is in a session of its own.
