@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     if !matches!(args.command, Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Bench(_)) {
         fairspan_live::default_sigpipe();
     }
+    fairspan_live::unblock_signals();
     let outcome = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Up(args) => cmd::up::run(&args),

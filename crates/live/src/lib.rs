@@ -17,4 +17,4 @@ mod sys;
 pub mod tun;
 
 pub use fairspan_core::quantity;
-pub use sys::{default_sigpipe, enter_new_network_namespace};
+pub use sys::{default_sigpipe, enter_new_network_namespace, unblock_signals};
