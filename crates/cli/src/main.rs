@@ -2,9 +2,13 @@
 //!
 //! Status 0: done; 1: it ran and the answer is negative; 2: bad usage or input; 3: privileges missing; 130: interrupted.
 
+mod claims;
 mod cmd;
 mod exit;
 mod measure;
+mod report;
+mod scenarios;
+mod simulation;
 mod testbed;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +33,9 @@ enum Command {
     Emulate(Box<cmd::emulate::Args>),
     Bench(cmd::bench::Args),
     Replay(cmd::replay::Args),
+    Sim(cmd::sim::Args),
+    Figure(cmd::figure::Args),
+    Claims(cmd::claims::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
         Command::Emulate(args) => cmd::emulate::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
+        Command::Sim(args) => cmd::sim::run(&args),
+        Command::Figure(args) => cmd::figure::run(&args),
+        Command::Claims(args) => cmd::claims::run(&args),
     };
     exit::code(outcome)
 }

@@ -230,6 +230,13 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
         &["up", missing],
         &["check", missing],
         &["replay", missing],
+        &["sim"],
+        &["sim", missing],
+        &["sim", missing, "--set", "duration"],
+        &["figure", "no.such-figure"],
+        &["figure", "striping", "--all"],
+        &["claims", "striping.no-such-claim"],
+        &["claims", "--kept", missing],
         &["emulate", "--a", "x:y"],
         &["emulate", "--a", "x:y", "--b", "x:z", "--rate", "fast"],
     ] {
@@ -241,7 +248,9 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
             "{arguments:?}: {message}"
         );
     }
-    for command in ["demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay"] {
+    for command in
+        ["demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay", "sim", "figure", "claims"]
+    {
         let output = fairspan(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command} --help");
     }

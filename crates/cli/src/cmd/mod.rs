@@ -2,9 +2,12 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod claims;
 pub(crate) mod demo;
 pub(crate) mod emulate;
+pub(crate) mod figure;
 pub(crate) mod keygen;
 pub(crate) mod replay;
+pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod up;

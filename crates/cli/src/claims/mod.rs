@@ -1,0 +1,87 @@
+//! The papers' claims: the table, what we answer, and how we find out.
+//!
+//! To answer one more claim, write a function `fn(&mut Bench) -> Result<Answer>` and add it to [`RUNNERS`]. It may run
+//! scenarios ([`Bench::figure`]) or drive the core itself; what it says must be able to come out false.
+
+mod answer;
+mod bench;
+mod kept;
+mod striping;
+mod table;
+
+pub(crate) use answer::{Answer, Row, Verdict};
+pub(crate) use bench::Bench;
+pub(crate) use kept::{embedded, read, write};
+pub(crate) use table::{Claim, table};
+
+/// How a claim is answered.
+pub(crate) struct Runner {
+    /// The claim's id.
+    pub(crate) id: &'static str,
+    /// Runs whatever it needs. An error is not an answer: it means that the runner could not run.
+    pub(crate) run: fn(&mut Bench) -> anyhow::Result<Answer>,
+}
+
+/// Every claim that is answered, in the table's order.
+pub(crate) const RUNNERS: &[Runner] = &[
+    Runner { id: "striping.fig5-trace", run: striping::discipline::figure_5 },
+    Runner { id: "striping.theorem-3.1", run: striping::discipline::reversal },
+    Runner { id: "striping.srr-fairness", run: striping::discipline::fairness },
+    Runner { id: "striping.fifo", run: striping::order::fifo },
+    Runner { id: "striping.marker-recovery", run: striping::order::recovery },
+    Runner { id: "striping.rated-vs-actual", run: striping::rates::rated_vs_actual },
+    Runner { id: "striping.skew-buffer", run: striping::skew::buffer },
+    Runner { id: "striping.quantum-from-delay", run: striping::fragments::quantum_from_delay },
+];
+
+/// Answers `claim` now, or says that nothing answers it yet.
+///
+/// # Errors
+/// When the runner could not run.
+pub(crate) fn answer(claim: &Claim, bench: &mut Bench) -> anyhow::Result<Row> {
+    match RUNNERS.iter().find(|runner| runner.id == claim.id) {
+        Some(runner) => Ok(Row::new(claim, Some((runner.run)(bench)?))),
+        None => Ok(Row::new(claim, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_runner_answers_a_claim_of_the_table_and_none_has_two() {
+        let table = table();
+        for (i, runner) in RUNNERS.iter().enumerate() {
+            assert!(table.iter().any(|claim| claim.id == runner.id), "{} is no claim", runner.id);
+            assert!(RUNNERS[..i].iter().all(|other| other.id != runner.id), "{} has two runners", runner.id);
+        }
+    }
+
+    #[test]
+    fn the_kept_answers_are_those_of_the_table_and_their_verdicts_follow_from_their_values() {
+        let (table, kept) = (table(), embedded());
+        assert_eq!(
+            kept.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(),
+            table.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(),
+            "`fairspan claims --run` renews the kept answers"
+        );
+        for (claim, row) in table.iter().zip(&kept) {
+            let runs = RUNNERS.iter().any(|runner| runner.id == claim.id);
+            assert_eq!(row.verdict != Verdict::NotYet, runs, "{}: `fairspan claims --run` renews it", row.id);
+            row.check(claim).unwrap_or_else(|problem| panic!("{}: {problem}", row.id));
+        }
+    }
+
+    #[test]
+    fn what_needs_no_simulator_holds_now() {
+        let mut bench = Bench::new(1).with_effort(0.02);
+        for claim in table().iter().filter(|claim| claim.id.starts_with("striping.")) {
+            let checked = RUNNERS.iter().any(|runner| runner.id == claim.id) && claim.values.is_none();
+            if checked && claim.kind == table::Kind::Exact {
+                let row = answer(claim, &mut bench).expect("it runs");
+                assert_eq!(row.verdict, Verdict::Holds, "{}: {}", row.id, row.reason);
+            }
+        }
+    }
+}

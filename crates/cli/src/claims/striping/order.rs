@@ -1,0 +1,182 @@
+//! Order: theorem 4.1 without loss, theorems 5.1 and B.5 after it.
+
+use super::network::{Channel, Network, Source};
+use super::{MAX, number, packet, random_lengths, random_quanta, set_of, told};
+use crate::claims::{Answer, Bench};
+use fairspan_core::causal::{Causal, Grr, LoadSharer, Resequencer, Rfq, Rr, Srr};
+use fairspan_core::rng::Rng;
+use fairspan_core::stripe::Config;
+use fairspan_core::units::{ChannelId, Span};
+use std::collections::VecDeque;
+
+/// Theorem 4.1: every discipline as a resequencer, and the stripe's own ends over channels with any delays.
+pub(crate) fn fifo(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let mut packets = 0;
+    let disciplines = bench.cases(2000, |_, rng| {
+        let set = set_of(&random_quanta(rng))?;
+        let length = 1 + rng.below(400) as usize;
+        let lengths = random_lengths(rng, length);
+        packets += 4 * lengths.len();
+        let seed = rng.next_u64();
+        resequences(Srr::new(&set).map_err(|e| e.to_string())?, &lengths, rng).map_err(|e| format!("SRR: {e}"))?;
+        resequences(Rr::new(&set).map_err(|e| e.to_string())?, &lengths, rng).map_err(|e| format!("RR: {e}"))?;
+        resequences(Grr::new(&set).map_err(|e| e.to_string())?, &lengths, rng).map_err(|e| format!("GRR: {e}"))?;
+        resequences(Rfq::new(&set, seed).map_err(|e| e.to_string())?, &lengths, rng).map_err(|e| format!("RFQ: {e}"))
+    });
+    let mut striped = 0;
+    let stripes = bench.cases(500, |_, rng| lossless(rng).map(|n| striped += n));
+    let outcome = disciplines.and_then(|d| Ok((d, stripes?))).map(|(d, s)| {
+        format!(
+            "{d} random streams by SRR, RR, GRR and RFQ, arriving in any interleaving ({packets} packets), and {s} over \
+             two stripe ends with delays of 0 to 50 ms and jitter ({striped} packets): all in order, none missing"
+        )
+    });
+    Ok(told(outcome))
+}
+
+/// Channels run at unlike and changing speeds; each keeps its own order.
+fn resequences<C: Causal + Clone>(discipline: C, lengths: &[usize], rng: &mut Rng) -> Result<(), String> {
+    let mut sharer = LoadSharer::new(discipline.clone());
+    let mut resequencer: Resequencer<C, Vec<u8>> = Resequencer::new(discipline);
+    let mut channels: Vec<VecDeque<Vec<u8>>> = vec![VecDeque::new(); ChannelId::LIMIT];
+    for (i, &len) in lengths.iter().enumerate() {
+        let packet = packet(i as u64, len);
+        channels[sharer.assign(&packet).index()].push_back(packet);
+    }
+    let mut expected = 0;
+    let mut busy: Vec<usize> = (0..channels.len()).filter(|&i| !channels[i].is_empty()).collect();
+    while !busy.is_empty() {
+        // A burst of one channel, of any length.
+        let pick = rng.below(busy.len() as u64) as usize;
+        let channel = busy[pick];
+        for _ in 0..=rng.below(20) {
+            let Some(packet) = channels[channel].pop_front() else { break };
+            resequencer.handle(ChannelId(channel as u8), packet).map_err(|_| "no such channel")?;
+            while let Some((_, packet)) = resequencer.poll() {
+                if number(&packet) != expected {
+                    return Err(format!("packet {} came out in place of {expected}", number(&packet)));
+                }
+                expected += 1;
+            }
+        }
+        if channels[channel].is_empty() {
+            busy.swap_remove(pick);
+        }
+    }
+    if expected == lengths.len() as u64 { Ok(()) } else { Err(format!("{expected} of {} came out", lengths.len())) }
+}
+
+fn random_channels(count: usize, jitter: Span, rng: &mut Rng) -> Vec<Channel> {
+    (0..count)
+        .map(|_| {
+            let mut channel = Channel::new(Span::from_micros(rng.below(50_000)));
+            channel.jitter = jitter;
+            channel
+        })
+        .collect()
+}
+
+fn lossless(rng: &mut Rng) -> Result<u64, String> {
+    let quanta = random_quanta(rng);
+    let jitter = Span::from_micros(rng.below(30_000));
+    let channels = random_channels(quanta.len(), jitter, rng);
+    let mut network = Network::new(&set_of(&quanta)?, channels, Config::default(), rng.next_u64())?;
+    network.run_for(Span::from_millis(400));
+    if !network.is_established() {
+        return Err("the ends found no agreement in 400 ms".to_owned());
+    }
+    let gap = Span::from_micros(20 + rng.below(400));
+    network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
+    network.run_for(gap.times(500));
+    network.stop();
+    // The slowest channel and its jitter.
+    network.run_for(Span::from_millis(500));
+    let in_order = network.delivered.iter().zip(0..).all(|(packet, n)| packet.number == n);
+    if !in_order || network.delivered.len() != network.sent.len() || network.sent.is_empty() {
+        let first = network.delivered.iter().zip(0..).find(|(packet, n)| packet.number != *n);
+        return Err(format!(
+            "{} of {} packets came out, the first one wrong is {first:?}",
+            network.delivered.len(),
+            network.sent.len()
+        ));
+    }
+    Ok(network.sent.len() as u64)
+}
+
+/// Theorems 5.1 and B.5: loss of 1 to 80 % of data and markers, and then none.
+pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let (mut latest, mut lost) = (0.0_f64, 0);
+    let outcome = bench.cases(600, |_, rng| {
+        let found = recovers(rng)?;
+        latest = latest.max(found.share_of_bound);
+        lost += found.lost;
+        Ok(())
+    });
+    Ok(told(outcome.map(|cases| {
+        format!(
+            "{cases} stripes over 2 to 64 channels that lost 1 to 80 % of data and markers ({lost} packets): all in \
+             order within a marker period and the slowest channel's delay of the last loss; the latest after {:.0} % \
+             of that",
+            100.0 * latest
+        )
+    })))
+}
+
+struct Recovery {
+    lost: u64,
+    /// When the last packet came out of order or went missing, as a share of what the theorem allows.
+    share_of_bound: f64,
+}
+
+fn recovers(rng: &mut Rng) -> Result<Recovery, String> {
+    let quanta = random_quanta(rng);
+    let jitter = Span::from_micros(rng.below(10_000));
+    let channels = random_channels(quanta.len(), jitter, rng);
+    let slowest = channels.iter().map(|channel| channel.delay).max().unwrap_or(Span::ZERO) + jitter;
+    let config = Config::default();
+    let period = config.marker_interval;
+    let mut network = Network::new(&set_of(&quanta)?, channels, config, rng.next_u64())?;
+    network.run_for(Span::from_millis(400));
+    if !network.is_established() {
+        return Err("the ends found no agreement in 400 ms without loss".to_owned());
+    }
+    let loss = 0.01 + 0.79 * rng.unit();
+    network.channels.iter_mut().for_each(|channel| channel.loss = loss);
+    let gap = Span::from_micros(200);
+    network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
+    network.run_for(gap.times(400 + rng.below(600)));
+    // Loss stops: what was sent until now may be missing or come late, what follows only for a while.
+    network.channels.iter_mut().for_each(|channel| channel.loss = 0.0);
+    let (stopped, before) = (network.now, network.sent.len() as u64);
+    network.run_for(Span::from_millis(200));
+    network.stop();
+    network.run_for(Span::from_millis(500));
+    let lost = network.sent.len() as u64 - network.delivered.len() as u64;
+    // The sender's markers of one period, and their way.
+    let bound = period + slowest;
+    let good = (stopped + bound).since(stopped);
+    let mut highest = 0;
+    let mut last_wrong = Span::ZERO;
+    for packet in &network.delivered {
+        if packet.number < highest {
+            last_wrong = packet.at.since(stopped);
+        }
+        highest = highest.max(packet.number);
+    }
+    // Sent after the loss, nothing may be missing.
+    let whole = network.delivered.iter().filter(|packet| packet.number >= before).count() as u64;
+    if whole != network.sent.len() as u64 - before {
+        return Err(format!(
+            "{whole} of the {} packets sent without loss came out",
+            network.sent.len() as u64 - before
+        ));
+    }
+    if last_wrong > good {
+        return Err(format!(
+            "loss {loss:.2} ended; a packet still came out of order {:.1} ms later, more than {:.1} ms",
+            1e3 * last_wrong.as_secs_f64(),
+            1e3 * good.as_secs_f64()
+        ));
+    }
+    Ok(Recovery { lost, share_of_bound: last_wrong.as_secs_f64() / good.as_secs_f64() })
+}

@@ -1,0 +1,155 @@
+//! The JSON document of a simulation: what `sim --json` prints and `summary.json` holds.
+//!
+//! Nothing in it depends on the machine: the same file with the same seeds gives the same bytes.
+
+use crate::simulation::{Batch, Expected, Finished};
+use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, Series};
+use fairspan_sim::scenario::File;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The whole.
+#[derive(Serialize)]
+pub(crate) struct Document<'a> {
+    /// The scenario.
+    scenario: Head<'a>,
+    /// Runs in the file: points of its sweeps, times seeds.
+    planned: usize,
+    /// Whether a signal ended it before all were done.
+    interrupted: bool,
+    /// Those that were.
+    runs: Vec<Run<'a>>,
+    /// What the file expects, and what came out.
+    expectations: Vec<Judged<'a>>,
+    /// Whether all expectations hold; `null` without any.
+    holds: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    file: &'a str,
+    title: &'a str,
+    paper: Option<&'a str>,
+    figure: Option<&'a str>,
+}
+
+/// One run. Times in seconds, rates in bit/s, sizes in bytes.
+#[derive(Serialize)]
+struct Run<'a> {
+    run: usize,
+    point: usize,
+    parameters: Map<String, Value>,
+    seed: u64,
+    /// Hexadecimal: it has 64 bits, and many readers of JSON have 53.
+    log_hash: String,
+    events: u64,
+    measured_s: f64,
+    goodput: f64,
+    jain: f64,
+    conservation: &'a Conservation,
+    flows: &'a [FlowResult],
+    links: &'a [LinkResult],
+    bonds: Vec<Bond<'a>>,
+    series_interval_s: f64,
+    series: &'a [Series],
+}
+
+#[derive(Serialize)]
+struct Bond<'a> {
+    name: &'a str,
+    held_max: u64,
+    counters: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Judged<'a> {
+    at: Map<String, Value>,
+    #[serde(flatten)]
+    expected: Numbers<'a>,
+}
+
+#[derive(Serialize)]
+struct Numbers<'a> {
+    metric: &'a str,
+    unit: &'a str,
+    value: Option<f64>,
+    within: Option<f64>,
+    least: Option<f64>,
+    most: Option<f64>,
+    ours: f64,
+    deviation: Option<f64>,
+    holds: bool,
+    source: &'a str,
+    claim: Option<&'a str>,
+    key: Option<&'a str>,
+}
+
+impl<'a> Document<'a> {
+    /// The document of what was run of `file`.
+    pub(crate) fn new(file: &'a File, batch: &'a Batch, expected: &'a [Expected]) -> Document<'a> {
+        Document {
+            scenario: Head { file: file.name(), title: file.title(), paper: file.paper(), figure: file.figure() },
+            planned: batch.planned,
+            interrupted: batch.interrupted,
+            runs: batch.finished.iter().map(run).collect(),
+            expectations: expected.iter().map(judged).collect(),
+            holds: (!expected.is_empty()).then(|| expected.iter().all(|expected| expected.holds)),
+        }
+    }
+}
+
+fn texts(pairs: &[(String, String)]) -> Map<String, Value> {
+    pairs.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
+}
+
+fn run(finished: &Finished) -> Run<'_> {
+    let results = &finished.results;
+    Run {
+        run: finished.number,
+        point: finished.point,
+        parameters: texts(&finished.parameters),
+        seed: results.seed,
+        log_hash: hash(results.log_hash),
+        events: results.events,
+        measured_s: results.measured_s,
+        goodput: results.goodput,
+        jain: results.jain,
+        conservation: &results.conservation,
+        flows: &results.flows,
+        links: &results.links,
+        bonds: results.bonds.iter().map(bond).collect(),
+        series_interval_s: results.series_interval_s,
+        series: &results.series,
+    }
+}
+
+fn bond(bond: &BondResult) -> Bond<'_> {
+    let counters = bond.counters.iter().map(|(name, value)| (name.clone(), Value::from(*value))).collect();
+    Bond { name: &bond.name, held_max: bond.held_max, counters }
+}
+
+fn judged(expected: &Expected) -> Judged<'_> {
+    let claim = expected.claim.as_ref();
+    Judged {
+        at: texts(&expected.at),
+        expected: Numbers {
+            metric: &expected.metric,
+            unit: &expected.unit,
+            value: expected.value,
+            within: expected.within,
+            least: expected.least,
+            most: expected.most,
+            ours: expected.ours,
+            deviation: expected.deviation,
+            holds: expected.holds,
+            source: &expected.source,
+            claim: claim.map(|claim| claim.0.as_str()),
+            key: claim.map(|claim| claim.1.as_str()).filter(|key| !key.is_empty()),
+        },
+    }
+}
+
+/// The hash of an event log, as it is printed everywhere.
+pub(crate) fn hash(hash: u64) -> String {
+    format!("{hash:016x}")
+}

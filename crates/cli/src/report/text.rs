@@ -1,0 +1,294 @@
+//! What people read on a terminal.
+
+use super::document::hash;
+use super::short;
+use crate::simulation::{Batch, Expected, Finished};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use fairspan_sim::results::{FlowResult, LinkResult, Results};
+use fairspan_sim::scenario::File;
+use std::fmt::Write as _;
+
+/// More rows than this are counted, not shown.
+const MOST_ROWS: usize = 40;
+
+/// A factor and the unit that goes with it, for a column whose largest value is `most`.
+pub(crate) fn scale(unit: &str, most: f64) -> (f64, &'static str) {
+    let steps: &[(f64, &'static str)] = match unit {
+        "bit/s" => &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")],
+        "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "us")],
+        "bytes" => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")],
+        "packets" => &[(1.0, "packets")],
+        _ => &[(1.0, "")],
+    };
+    // 0.9 s is better read as 900 ms, 1500 kbit/s as 1.5 Mbit/s.
+    steps.iter().copied().find(|(factor, _)| most.abs() >= *factor).unwrap_or(steps[steps.len() - 1])
+}
+
+/// A value with its unit.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    let (factor, name) = scale(unit, value);
+    format!("{} {name}", short(value / factor)).trim_end().to_owned()
+}
+
+/// A table whose columns after the first are numbers.
+pub(crate) fn table(head: &[String]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(head.iter().enumerate().map(|(i, text)| cell(i, text)));
+    table
+}
+
+/// A row of such a table.
+pub(crate) fn row(cells: &[String]) -> Vec<Cell> {
+    cells.iter().enumerate().map(|(i, text)| cell(i, text)).collect()
+}
+
+fn cell(column: usize, text: &str) -> Cell {
+    let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(text).set_alignment(alignment)
+}
+
+/// The rows of a table, header first, in text: what the terminal and the page share.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    /// The header; each cell of a row belongs to one of these.
+    pub(crate) head: Vec<String>,
+    /// The rows.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Rows that are not shown.
+    pub(crate) more: usize,
+}
+
+impl Rows {
+    /// For a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut out = table(&self.head);
+        for cells in &self.rows {
+            out.add_row(row(cells));
+        }
+        let more = if self.more > 0 { format!("… and {} more; --json has all\n", self.more) } else { String::new() };
+        format!("{out}\n{more}")
+    }
+}
+
+/// One column: its name, its unit, and its values; `None`: a dash.
+type Column<'a> = (&'a str, &'a str, Vec<Option<f64>>);
+
+/// Rows of names and columns of values, each column in a unit that suits its largest value. Columns that say nothing
+/// are left out.
+fn columns(what: &str, names: Vec<String>, more: usize, columns: Vec<Column<'_>>) -> Rows {
+    let mut head = vec![what.to_owned()];
+    let mut rows: Vec<Vec<String>> = names.into_iter().map(|name| vec![name]).collect();
+    for (name, unit, values) in columns {
+        if values.iter().all(Option::is_none) {
+            continue;
+        }
+        let most = values.iter().flatten().fold(0.0_f64, |most, value| most.max(value.abs()));
+        let (factor, unit) = scale(unit, most);
+        head.push(if unit.is_empty() { name.to_owned() } else { format!("{name}\n{unit}") });
+        for (row, value) in rows.iter_mut().zip(values) {
+            row.push(value.map_or("-".to_owned(), |value| short(value / factor)));
+        }
+    }
+    Rows { head, rows, more }
+}
+
+/// The flows of one run.
+pub(crate) fn flows(results: &Results) -> Rows {
+    let shown = &results.flows[..results.flows.len().min(MOST_ROWS)];
+    let all = |value: fn(&FlowResult) -> f64| shown.iter().map(|flow| Some(value(flow))).collect::<Vec<_>>();
+    let some = |value: fn(&FlowResult) -> Option<f64>| shown.iter().map(value).collect::<Vec<_>>();
+    let percentile = |i: usize| shown.iter().map(|flow| flow.delay.percentiles.map(|p| p[i])).collect::<Vec<_>>();
+    let delay = |value: fn(&FlowResult) -> f64| {
+        shown.iter().map(|flow| (flow.delay.count > 0).then(|| value(flow))).collect::<Vec<_>>()
+    };
+    columns(
+        "flow",
+        shown.iter().map(|flow| flow.name.clone()).collect(),
+        results.flows.len() - shown.len(),
+        vec![
+            ("sent", "packets", all(|flow| flow.sent as f64)),
+            ("dropped", "packets", all(|flow| flow.dropped as f64)),
+            ("throughput", "bit/s", all(|flow| flow.throughput)),
+            ("goodput", "bit/s", all(|flow| flow.goodput)),
+            ("delay mean", "s", delay(|flow| flow.delay.mean)),
+            ("median", "s", percentile(0)),
+            ("99 %", "s", percentile(2)),
+            ("most", "s", delay(|flow| flow.delay.max)),
+            ("jitter", "s", some(|flow| flow.jitter_estimate)),
+            ("reordered %", "", some(|flow| flow.reordering.as_ref().map(|r| 100.0 * r.ratio))),
+            ("sent again", "packets", some(|flow| flow.tcp.as_ref().map(|tcp| tcp.retransmitted as f64))),
+            ("timeouts", "", some(|flow| flow.tcp.as_ref().map(|tcp| tcp.timeouts as f64))),
+            ("transfers", "", some(|flow| flow.transfers.as_ref().map(|t| t.completed as f64))),
+            ("each", "s", some(|flow| flow.transfers.as_ref().map(|t| t.duration.mean))),
+        ],
+    )
+}
+
+/// The links of one run that carried anything.
+pub(crate) fn links(results: &Results) -> Rows {
+    let used: Vec<&LinkResult> = results.links.iter().filter(|link| link.packets + link.dropped > 0).collect();
+    let shown = &used[..used.len().min(MOST_ROWS)];
+    let all = |value: fn(&LinkResult) -> f64| shown.iter().map(|link| Some(value(link))).collect::<Vec<_>>();
+    columns(
+        "link",
+        shown.iter().map(|link| link.name.clone()).collect(),
+        used.len() - shown.len(),
+        vec![
+            ("packets", "", all(|link| link.packets as f64)),
+            ("load %", "", all(|link| 100.0 * link.load)),
+            ("dropped", "packets", all(|link| link.dropped as f64)),
+            ("queue mean", "bytes", all(|link| link.queue_mean)),
+            ("most", "bytes", all(|link| link.queue_max as f64)),
+        ],
+    )
+}
+
+/// Where packets were dropped.
+pub(crate) fn drops(results: &Results) -> Rows {
+    let dropped = &results.conservation.dropped;
+    let shown = &dropped[..dropped.len().min(MOST_ROWS)];
+    let rows = shown.iter().map(|drop| vec![drop.place.clone(), drop.reason.clone(), drop.packets.to_string()]);
+    let head = ["dropped at", "because", "packets"].map(str::to_owned).to_vec();
+    Rows { head, rows: rows.collect(), more: dropped.len() - shown.len() }
+}
+
+/// What the bonds counted; counters of zero are left out.
+pub(crate) fn bonds(results: &Results) -> Rows {
+    let mut rows = Vec::new();
+    for bond in &results.bonds {
+        rows.push(vec![bond.name.clone(), "held_max (bytes)".to_owned(), bond.held_max.to_string()]);
+        let counted = bond.counters.iter().filter(|(_, value)| *value > 0);
+        rows.extend(counted.map(|(name, value)| vec![bond.name.clone(), name.clone(), value.to_string()]));
+    }
+    let head = ["bond", "counter", "value"].map(str::to_owned).to_vec();
+    let more = rows.len().saturating_sub(2 * MOST_ROWS);
+    rows.truncate(2 * MOST_ROWS);
+    Rows { head, rows, more }
+}
+
+/// One line for each run.
+pub(crate) fn runs(finished: &[Finished]) -> Rows {
+    let shown = &finished[..finished.len().min(3 * MOST_ROWS)];
+    let mut head: Vec<String> = vec!["run".to_owned()];
+    head.extend(shown.first().iter().flat_map(|run| run.parameters.iter().map(|(name, _)| name.replace('.', ".\n"))));
+    let most = shown.iter().fold(0.0_f64, |most, run| most.max(run.results.goodput));
+    let (factor, unit) = scale("bit/s", most);
+    head.extend(["seed".to_owned(), format!("goodput\n{unit}"), "Jain".to_owned()]);
+    head.extend(["dropped", "events", "log hash"].map(str::to_owned));
+    let row = |run: &Finished| {
+        let results = &run.results;
+        let dropped: u64 = results.conservation.dropped.iter().map(|dropped| dropped.packets).sum();
+        let mut row = vec![run.number.to_string()];
+        row.extend(run.parameters.iter().map(|(_, value)| value.clone()));
+        row.extend([results.seed.to_string(), short(results.goodput / factor), format!("{:.4}", results.jain)]);
+        row.extend([dropped.to_string(), results.events.to_string(), hash(results.log_hash)]);
+        row
+    };
+    Rows { head, rows: shown.iter().map(row).collect(), more: finished.len() - shown.len() }
+}
+
+/// What was expected, and what came out.
+pub(crate) fn expectations(expected: &[Expected]) -> Rows {
+    let rows = expected.iter().map(|expected| {
+        let at: Vec<String> = expected.at.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let unit = &expected.unit;
+        let mut wanted = Vec::new();
+        if let Some(value) = expected.value {
+            let within = expected.within.filter(|within| *within > 0.0).map(|within| {
+                if expected.absolute { quantity(within, unit) } else { format!("{} %", short(100.0 * within)) }
+            });
+            wanted.push(quantity(value, unit) + &within.map_or(String::new(), |within| format!(" ± {within}")));
+        }
+        wanted.extend(expected.least.map(|least| format!("≥ {}", quantity(least, unit))));
+        wanted.extend(expected.most.map(|most| format!("≤ {}", quantity(most, unit))));
+        vec![
+            expected.metric.clone(),
+            at.join("\n"),
+            wanted.join(", "),
+            quantity(expected.ours, unit),
+            expected.deviation.map_or("-".to_owned(), |deviation| format!("{:+.1} %", 100.0 * deviation)),
+            if expected.holds { "holds" } else { "differs" }.to_owned(),
+            expected.source.clone(),
+        ]
+    });
+    let head = ["value", "at", "expected", "ours", "deviation", "", "from"].map(str::to_owned).to_vec();
+    Rows { head, rows: rows.collect(), more: 0 }
+}
+
+/// Everything, as the terminal shows it.
+pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> String {
+    let mut text = String::new();
+    let title = if file.title().is_empty() { file.name() } else { file.title() };
+    let _ = writeln!(text, "{title}");
+    match batch.finished.as_slice() {
+        [only] if batch.planned == 1 => one(&mut text, &only.results),
+        [] => {}
+        finished => text += &runs(finished).text(),
+    }
+    if !expected.is_empty() {
+        text += &expectations(expected).text();
+    }
+    if batch.interrupted {
+        let _ = writeln!(text, "interrupted: {} of {} runs were finished", batch.finished.len(), batch.planned);
+    }
+    text
+}
+
+/// One run: its tables, and the line that replays it.
+fn one(text: &mut String, results: &Results) {
+    *text += &flows(results).text();
+    *text += &links(results).text();
+    if !results.bonds.is_empty() {
+        *text += &bonds(results).text();
+    }
+    if !results.conservation.dropped.is_empty() {
+        *text += &drops(results).text();
+    }
+    let conservation = &results.conservation;
+    let dropped: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();
+    let _ = writeln!(
+        text,
+        "goodput {} in all over {} s, Jain's index {:.4}",
+        quantity(results.goodput, "bit/s"),
+        short(results.measured_s),
+        results.jain
+    );
+    let _ = writeln!(
+        text,
+        "{} packets sent = {} delivered + {dropped} dropped + {} on the way",
+        conservation.sent, conservation.delivered, conservation.in_flight
+    );
+    let _ = writeln!(text, "seed {}, log hash {}, {} events", results.seed, hash(results.log_hash), results.events);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_come_in_the_unit_that_suits_them() {
+        let shown = [
+            quantity(1_923_456.0, "bit/s"),
+            quantity(622e6, "bit/s"),
+            quantity(0.0123, "s"),
+            quantity(25_000.0, "bytes"),
+            quantity(0.998, ""),
+            quantity(0.0, "s"),
+            quantity(17.0, "packets"),
+        ];
+        assert_eq!(shown, ["1.923 Mbit/s", "622 Mbit/s", "12.3 ms", "25 kB", "0.998", "0 us", "17 packets"]);
+    }
+
+    #[test]
+    fn a_column_that_says_nothing_is_left_out() {
+        let rows = columns(
+            "flow",
+            vec!["a".into(), "b".into()],
+            0,
+            vec![("x", "s", vec![Some(0.5), None]), ("y", "", vec![None, None])],
+        );
+        assert_eq!(rows.head, ["flow", "x\nms"]);
+        assert_eq!(rows.rows, [["a", "500"], ["b", "-"]]);
+    }
+}

@@ -1,0 +1,87 @@
+//! What crossed a link, in a file of each run.
+
+use crate::exit::BadInput;
+use crate::report::{nearest, pcapng};
+use anyhow::{Context, Result};
+use fairspan_sim::results::Captured;
+use fairspan_sim::scenario::Run;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// What to record of each run, and where to.
+#[derive(Debug)]
+pub(crate) struct Captures {
+    /// Names of links.
+    links: Vec<String>,
+    /// `FOLDER/NAME`; a run's number and the ending are added.
+    stem: PathBuf,
+    /// Whether there are several runs, whose numbers then stand in the names.
+    numbered: bool,
+}
+
+/// One run's capture.
+#[derive(Debug)]
+pub(super) struct Capture {
+    writer: pcapng::Writer<BufWriter<File>>,
+    path: PathBuf,
+    /// Numbers of the links in the scenario, in the order of the file's interfaces.
+    links: Vec<u32>,
+}
+
+impl Captures {
+    /// Records `links` of each of `runs` runs in files that begin with `stem`.
+    pub(crate) fn new(links: &[String], stem: &Path, runs: usize) -> Captures {
+        Captures { links: links.to_vec(), stem: stem.to_owned(), numbered: runs > 1 }
+    }
+
+    /// The file of run `number`.
+    fn path(&self, number: usize) -> PathBuf {
+        let mut path = self.stem.clone().into_os_string();
+        if self.numbered {
+            path.push(format!("-{number}"));
+        }
+        path.push(".pcapng");
+        PathBuf::from(path)
+    }
+
+    /// Opens the file of `run` and asks the run for its packets.
+    pub(super) fn begin(&self, run: &mut Run) -> Result<Capture> {
+        let links = &run.scenario.links;
+        let mut numbers = Vec::new();
+        for name in &self.links {
+            let Some(number) = links.iter().position(|link| link.name == *name) else {
+                let near = nearest(name, links.iter().map(|link| link.name.as_str()));
+                return Err(BadInput(format!("--pcap: there is no link `{name}`; did you mean `{near}`?")).into());
+            };
+            numbers.push(number as u32);
+        }
+        run.scenario.metrics.capture.clone_from(&numbers);
+        let path = self.path(run.number);
+        let open = || -> std::io::Result<_> {
+            let names: Vec<&str> = self.links.iter().map(String::as_str).collect();
+            let comment = format!("{}, run {}, seed {}", run.scenario.title, run.number, run.seed);
+            pcapng::Writer::new(BufWriter::new(File::create(&path)?), &comment, &names)
+        };
+        let writer = open().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Capture { writer, path, links: numbers })
+    }
+}
+
+impl Capture {
+    pub(super) fn write(&mut self, packets: &[Captured]) -> Result<()> {
+        for packet in packets {
+            let Some(interface) = self.links.iter().position(|&link| link == packet.link) else { continue };
+            self.writer
+                .packet(interface as u32, packet.at.as_nanos(), &packet.bytes, packet.length)
+                .with_context(|| format!("cannot write {}", self.path.display()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<()> {
+        let path = self.path;
+        self.writer.finish().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(())
+    }
+}
