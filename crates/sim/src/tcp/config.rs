@@ -400,6 +400,8 @@ settings! {
     cubic_fast_convergence: bool = true;
     /// Whether CUBIC is at least as fast as Reno (RFC 9438, 4.3).
     cubic_reno_friendly: bool = true;
+    /// Whether CUBIC departs from the RFC as Linux does.
+    cubic_linux: bool = false;
 }
 
 impl Config {
@@ -421,6 +423,7 @@ impl Config {
             congestion: Algorithm::Cubic,
             loss: LossDetection::Rack,
             slow_start: SlowStart::HyStart,
+            cubic_linux: true,
             initial_window: InitialWindow::Segments(10),
             // Linux counts every segment that an ACK covers.
             byte_counting_limit: 1000,

@@ -7,8 +7,14 @@
 pub mod config;
 pub mod congestion;
 mod connection;
+mod position;
 pub mod rack;
+mod receiver;
+mod recovery;
+mod rtt;
+mod scoreboard;
 pub mod segment;
+mod sender;
 
 pub use config::{Config, SettingError};
 pub use connection::{Connection, Failure, State, Stats};

@@ -1,0 +1,580 @@
+//! What ACKs mean, and what follows a loss.
+//!
+//! What it is: the sender's reaction to acknowledgments, duplicates and timeouts: when something is lost, by which of the
+//! five kinds of detection; what recovery does with the window; when it ends; and when all was for nothing. Source: RFC
+//! 5681, 3.2; RFC 6582, 3.2 (NewReno); RFC 6675, section 5 (SACK); RFC 8985, 6 (RACK); RFC 6937 (rate reduction); RFC 5682, 2.1
+//! (F-RTO); RFC 3522 and RFC 3708 (spurious recovery by timestamps and by DSACK); RFC 6298, 5.
+//!
+//! | RFC | here |
+//! |---|---|
+//! | recover, RecoveryPoint | `recover`, the position after it; `guard`, what must be acknowledged for a fast retransmit |
+//! | DupAcks, DupThresh | `duplicates`, `threshold` |
+//! | FlightSize, pipe | `flight()`, `board.in_flight()` |
+//! | prr_delivered, prr_out, RecoverFS | `Reduction` |
+//!
+//! Departures: rate reduction chooses between RFC 6937's two bounds ACK by ACK, as Linux does. A fast retransmit restarts the retransmission timer, as RFC 6675, section 6 allows and BSD and Linux do. A
+//! timeout does not pull SND.NXT back: what is outstanding is taken for lost and sent again from the first on, as the
+//! window opens. Duplicate ACKs during a timeout's slow start set off nothing (RFC 6582, 3.2, step 2) for Reno, too.
+//! Cost: O(1) amortised an ACK, but for a timeout, which walks what is outstanding.
+
+use super::config::{FullAck, LossDetection, PartialAck, RttSampling};
+use super::congestion::{Ack, Congested};
+use super::rack::{Outcome, Progress, Sent as Transmission, Verdict};
+use super::scoreboard::{EVER, LOST, RETRANSMITTED, SACKED};
+use super::sender::Sender;
+use fairspan_core::units::{Span, Time};
+
+/// What the sender is doing about loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing.
+    Open,
+    /// Fast recovery, until `recover` is acknowledged.
+    Recovery,
+    /// Slow start after a timeout, until `recover` is acknowledged.
+    Loss,
+}
+
+/// F-RTO's steps (RFC 5682, 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// Not in use.
+    Off,
+    /// Step 1 is done: the first segment was sent again.
+    Resent,
+    /// Step 2b is done: new segments were sent.
+    Probing,
+}
+
+/// Proportional rate reduction (RFC 6937, section 3).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reduction {
+    /// RecoverFS.
+    flight: u64,
+    /// prr_delivered.
+    delivered: u64,
+    /// prr_out.
+    pub sent: u64,
+}
+
+/// An acceptable acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acknowledgment {
+    /// What it acknowledges, as a position: SEG.ACK.
+    pub position: u64,
+    /// Whether it could be a duplicate ACK: no payload, no SYN, no FIN, and the window as before.
+    pub bare: bool,
+    /// Blocks, as positions; `count` count. The duplicate is not among them.
+    pub blocks: [(u64, u64); 4],
+    pub count: usize,
+    /// RFC 2883: a duplicate that it reports.
+    pub duplicate: Option<(u64, u64)>,
+    /// TSecr, where timestamps are in use.
+    pub echo: Option<u32>,
+}
+
+/// The timestamp clock: milliseconds.
+pub(super) fn stamp(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+impl Sender {
+    pub(super) fn on_acknowledgment(&mut self, now: Time, ack: &Acknowledgment) {
+        let flight = self.flight();
+        let newly = ack.position.saturating_sub(self.una);
+        let sacked_before = self.board.sacked();
+        self.on_answer();
+
+        let delivery = self.deliver(now, ack);
+        if newly > 0 {
+            self.una = ack.position;
+            self.next = self.next.max(self.una);
+            self.expirations = 0;
+        }
+        let rtt = self.sample(now, ack, &delivery);
+        let newly_sacked = delivery.sacked;
+        let delivered = (newly + self.board.sacked()).saturating_sub(sacked_before);
+
+        // RFC 5681 §2: what a duplicate ACK is; RFC 6675 §2: with SACK, one that reports something new.
+        let duplicate = match self.is_scoreboard_used() {
+            true => newly_sacked > 0 && newly == 0,
+            false => newly == 0 && ack.bare && flight > 0,
+        };
+        if duplicate {
+            self.stats.duplicate_acks += 1;
+        }
+        if self.loss == LossDetection::Rack {
+            self.on_rack_ack(now, ack, newly, duplicate);
+        }
+        if newly > 0 {
+            self.on_progress(now, ack, newly, flight, rtt);
+        } else if duplicate {
+            self.on_duplicate(now, flight);
+        }
+        if newly_sacked > 0 || newly > 0 {
+            self.find_losses(now);
+        }
+        if self.phase == Phase::Recovery && self.is_scoreboard_used() && self.rate_reduction {
+            self.reduce_rate(delivered, newly > 0);
+        }
+        self.newly_lost = false;
+        if self.phase != Phase::Open && self.use_undo {
+            self.look_for_undo(now, ack, newly);
+        }
+        if newly > 0 {
+            self.arm_tail_probe(now);
+        } else if newly_sacked > 0 {
+            self.tail_at = Time::MAX;
+        }
+    }
+
+    /// Tells the scoreboard, and RACK, what arrived.
+    fn deliver(&mut self, now: Time, ack: &Acknowledgment) -> Delivery {
+        let mut delivery = Delivery::default();
+        let scoreboard = self.is_scoreboard_used();
+        let mut rack = (self.loss == LossDetection::Rack).then_some(&mut self.rack);
+        // The clock of timestamps is coarse: an echo counts as the end of its millisecond.
+        let echo = ack.echo.map(|echo| {
+            let age = u64::from(stamp(now).wrapping_sub(echo));
+            Time::from_nanos((now.as_nanos() / 1_000_000).saturating_sub(age) * 1_000_000 + 999_999)
+        });
+        let mut on_each = |sent: &super::scoreboard::Sent, sacked: bool, rack: &mut Option<&mut super::rack::Rack>| {
+            if sent.is(EVER) {
+                delivery.resent |= !sacked;
+            } else if sent.is(SACKED) {
+                return;
+            } else {
+                let sample = now.since(sent.sent_at);
+                if !sacked {
+                    delivery.first.get_or_insert(sample);
+                    delivery.untouched = true;
+                }
+                delivery.last = Some(sample);
+            }
+            if let Some(rack) = rack
+                && !sent.is(SACKED)
+            {
+                if !sent.is(EVER) {
+                    rack.on_rtt(now.since(sent.sent_at));
+                }
+                let sent = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
+                rack.on_delivered(now, sent, echo);
+            }
+        };
+        if ack.position > self.una {
+            self.board.acknowledge(ack.position, |sent| on_each(sent, false, &mut rack));
+        }
+        let mut sacked = 0;
+        if scoreboard && ack.count > 0 {
+            for (left, right) in &ack.blocks[..ack.count] {
+                sacked += self.board.sack(*left, *right, |sent| on_each(sent, true, &mut rack));
+            }
+            self.board.remember_blocks(ack.blocks);
+        }
+        delivery.sacked = sacked;
+        delivery
+    }
+
+    /// Measures the round trip; gives what congestion control should know of it.
+    fn sample(&mut self, now: Time, ack: &Acknowledgment, delivery: &Delivery) -> Option<Span> {
+        let by_echo = || {
+            let echo = ack.echo.filter(|_| ack.position > 0)?;
+            let age = stamp(now).wrapping_sub(echo);
+            // An echo from the future is garbage.
+            (age < 1 << 31).then(|| Span::from_millis(u64::from(age)))
+        };
+        let advanced = delivery.untouched || delivery.resent;
+        let sample = match self.sampling {
+            // RFC 7323 §4.1: an ACK that advances the left edge of the window.
+            RttSampling::Timestamps if ack.echo.is_some() => advanced.then(by_echo).flatten(),
+            RttSampling::Ack if delivery.resent => by_echo(),
+            RttSampling::Ack => delivery.first.or(delivery.last.filter(|_| delivery.sacked > 0)),
+            // RFC 6298 §3
+            _ => match self.timed {
+                Some((end, sent_at)) if ack.position >= end => {
+                    self.timed = None;
+                    Some(now.since(sent_at))
+                }
+                _ => None,
+            },
+        };
+        if let Some(sample) = sample {
+            self.rtt.on_sample(sample);
+            self.tail.on_rtt();
+        }
+        delivery.last
+    }
+
+    /// RFC 6298 (5.2), (5.3).
+    fn restart_timer(&mut self, now: Time) {
+        self.retransmit_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.timeout() };
+    }
+
+    /// SND.UNA moved.
+    fn on_progress(&mut self, now: Time, ack: &Acknowledgment, newly: u64, flight: u64, rtt: Option<Span>) {
+        let mut restart = true;
+        let probing = self.frto != Frto::Off && self.on_frto_progress(now, ack);
+        match self.phase {
+            _ if probing => {}
+            Phase::Open => self.grow(now, newly, flight, rtt),
+            Phase::Loss => {
+                self.grow(now, newly, flight, rtt);
+                if self.una >= self.recover {
+                    self.phase = Phase::Open;
+                    self.undo_stamp = None;
+                }
+            }
+            Phase::Recovery if self.una >= self.recover => self.leave_recovery(now),
+            Phase::Recovery if self.is_scoreboard_used() => {}
+            // RFC 2001: Reno's recovery ends with any new ACK.
+            Phase::Recovery if self.loss == LossDetection::Reno => self.leave_recovery(now),
+            Phase::Recovery => {
+                // RFC 6582, 3.2, step 3, partial acknowledgments.
+                if !self.board.is_empty() {
+                    self.board.lose(0);
+                    self.forced = true;
+                }
+                let window = self.control.window().saturating_sub(newly);
+                self.control.set_window(if newly >= self.mss { window + self.mss } else { window });
+                restart = self.partial_ack == PartialAck::SlowButSteady || !self.partial_seen;
+                self.partial_seen = true;
+            }
+        }
+        self.duplicates = 0;
+        if restart || self.board.is_empty() {
+            self.restart_timer(now);
+        }
+    }
+
+    fn grow(&mut self, now: Time, newly: u64, flight: u64, rtt: Option<Span>) {
+        // Neither the SYN nor the FIN counts.
+        let syn = u64::from(self.una == newly);
+        let fin = u64::from(self.fin_acknowledged());
+        let acknowledged = newly.saturating_sub(syn + fin);
+        if acknowledged == 0 {
+            return;
+        }
+        // In slow start a window half used counts as what limits, so that delayed ACKs do not stop growth (as in Linux).
+        let limited = self.limited || (self.control.in_slow_start() && 2 * flight >= self.control.window());
+        self.control.on_ack(&Ack {
+            now,
+            acknowledged,
+            in_flight: flight,
+            rtt,
+            smoothed_rtt: self.rtt.smoothed(),
+            una: self.una,
+            next: self.next,
+            limited,
+        });
+    }
+
+    fn leave_recovery(&mut self, _now: Time) {
+        let threshold = self.control.threshold();
+        let window = match (self.loss, self.full_ack) {
+            // RFC 6582, 3.2, step 3, full acknowledgments, (1)
+            (LossDetection::NewReno, FullAck::Flight) => threshold.min(self.flight().max(self.mss) + self.mss),
+            _ => threshold,
+        };
+        self.control.on_recovery_exit(window);
+        self.phase = Phase::Open;
+        self.forced = false;
+        self.undo_stamp = None;
+    }
+
+    /// A duplicate ACK.
+    fn on_duplicate(&mut self, now: Time, flight: u64) {
+        match self.phase {
+            Phase::Open => {
+                self.duplicates += 1;
+                if self.duplicates == 1 {
+                    self.flight_before = flight;
+                }
+                // RFC 6582, 3.2, step 2: only once the ACK covers more than what was sent before the last recovery.
+                let allowed = self.una >= self.guard;
+                if self.duplicates == self.threshold && allowed && self.loss != LossDetection::Rack {
+                    self.enter_recovery(now);
+                }
+            }
+            // RFC 5681, 3.2, step 4
+            Phase::Recovery if !self.is_scoreboard_used() => {
+                self.control.set_window(self.control.window() + self.mss);
+            }
+            Phase::Loss if self.frto != Frto::Off => self.give_up_frto(),
+            _ => {}
+        }
+    }
+
+    /// By the scoreboard or by time.
+    fn find_losses(&mut self, now: Time) {
+        match self.loss {
+            // RFC 6675 §5.1: no new recovery before the timeout's RecoveryPoint is reached.
+            LossDetection::Sack if self.phase != Phase::Loss => {
+                self.newly_lost = self.board.mark_lost(self.threshold, self.mss) > 0;
+            }
+            LossDetection::Rack => self.judge_by_time(now),
+            _ => return,
+        }
+        if self.phase == Phase::Open && self.board.waiting() > 0 {
+            self.enter_recovery(now);
+        }
+    }
+
+    fn on_rack_ack(&mut self, now: Time, ack: &Acknowledgment, newly: u64, duplicate: bool) {
+        let recovering = self.phase != Phase::Open;
+        self.rack.on_ack(&Progress {
+            una: self.una,
+            next: self.next,
+            duplicate: ack.duplicate.is_some(),
+            recovering,
+            recovered: recovering && self.una >= self.recover,
+            sacked: self.board.sacked_segments(),
+            smoothed_rtt: self.rtt.smoothed(),
+        });
+        if self.tail.pending().is_some() {
+            let bare = ack.bare && newly == 0 && !duplicate && ack.duplicate.is_none();
+            let outcome = self.tail.on_ack(self.una, ack.duplicate.map(|(_, right)| right), bare);
+            // RFC 8985, 7.4.2: a loss that the probe repaired is a sign of congestion like any other.
+            if outcome == Outcome::Repaired && self.phase == Phase::Open {
+                self.control.on_loss(&Congested { now, in_flight: self.flight().max(newly), limit: self.limit() });
+            }
+        }
+    }
+
+    /// RFC 8985, 6.2, step 5.
+    fn judge_by_time(&mut self, now: Time) {
+        self.reorder_at = Time::MAX;
+        let mut at = Time::ZERO;
+        let mut index = 0;
+        let mut lost_again = false;
+        while let Some(sent) = self.board.get(index).copied() {
+            index += 1;
+            if sent.is(SACKED) || sent.flags & (LOST | RETRANSMITTED) == LOST {
+                continue;
+            }
+            let transmission = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
+            match self.rack.judge(now, &transmission) {
+                Verdict::Lost => {
+                    self.board.lose(index - 1);
+                    self.newly_lost = true;
+                    lost_again |= sent.is(RETRANSMITTED) && sent.sent_at >= self.reduced_at;
+                }
+                Verdict::Wait(until) => at = at.max(until),
+                Verdict::Later if !sent.is(EVER) => break,
+                Verdict::Later => {}
+            }
+        }
+        if at > Time::ZERO {
+            self.reorder_at = at;
+        }
+        if lost_again && self.phase == Phase::Recovery && !self.rate_reduction {
+            // RFC 5681 §4.3: the loss of a retransmission is another indication of congestion.
+            self.reduced_at = now;
+            self.undo_stamp = None;
+            let in_flight = self.control.window();
+            self.control.on_loss(&Congested { now, in_flight, limit: self.limit() });
+        }
+    }
+
+    /// RFC 8985, 6.2, step 5: the reordering timer.
+    pub(super) fn on_reorder_timeout(&mut self, now: Time) {
+        self.find_losses(now);
+    }
+
+    fn enter_recovery(&mut self, now: Time) {
+        self.stats.recoveries += 1;
+        let flight = if self.duplicates > 0 { self.flight_before } else { self.flight() };
+        let congested = Congested { now, in_flight: flight, limit: self.limit() };
+        self.recover = self.next;
+        self.guard = self.next;
+        self.rescued_to = 0;
+        self.partial_seen = false;
+        self.timed = None;
+        self.undo_stamp = Some(stamp(now));
+        self.undo_pending = 0;
+        self.tail.cancel();
+        self.tail_at = Time::MAX;
+        self.forced = true;
+        self.reduced_at = now;
+        self.retransmit_at = now + self.rtt.timeout();
+        if self.loss == LossDetection::Tahoe {
+            self.control.on_timeout(&congested, true);
+            self.phase = Phase::Loss;
+            self.guard = self.next + 1;
+            self.duplicates = 0;
+            self.board.lose_all(false);
+            return;
+        }
+        self.control.on_loss(&congested);
+        self.phase = Phase::Recovery;
+        if self.is_scoreboard_used() {
+            self.board.begin_recovery();
+            self.reduction = Reduction { flight: self.flight().max(1), delivered: 0, sent: 0 };
+            // RFC 6675 §5, (4.3): the first segment goes, also where only the count of duplicates says so.
+            if self.board.waiting() == 0 && self.board.front().is_some_and(|sent| !sent.is(RETRANSMITTED)) {
+                self.board.lose(0);
+            }
+        } else {
+            self.board.lose(0);
+            // RFC 5681, 3.2, step 3: the segments that left the network.
+            self.control.set_window(self.control.threshold() + u64::from(self.threshold) * self.mss);
+        }
+    }
+
+    /// RFC 6937 §3. While ACKs advance and nothing more is lost, the slow start reduction bound; else the conservative
+    /// one, which sends no more than arrives.
+    fn reduce_rate(&mut self, delivered: u64, advanced: bool) {
+        let reduction = &mut self.reduction;
+        reduction.delivered += delivered;
+        let (pipe, threshold) = (self.board.in_flight(), self.control.threshold());
+        let quota = if pipe > threshold {
+            let share = u128::from(reduction.delivered) * u128::from(threshold);
+            (share.div_ceil(u128::from(reduction.flight)) as u64).saturating_sub(reduction.sent)
+        } else {
+            let mut bound = reduction.delivered.saturating_sub(reduction.sent).max(delivered);
+            if advanced && !self.newly_lost {
+                bound += self.mss;
+            }
+            (threshold - pipe).min(bound)
+        };
+        self.control.set_window(pipe + quota);
+    }
+
+    /// RFC 6298 (5.4) to (5.7).
+    pub(super) fn on_retransmission_timeout(&mut self, now: Time, syn: bool) {
+        if self.board.is_empty() {
+            self.retransmit_at = Time::MAX;
+            return;
+        }
+        let first = self.expirations == 0;
+        self.expirations += 1;
+        self.stats.timeouts += 1;
+        self.rtt.back_off();
+        self.retransmit_at = now + self.rtt.timeout();
+        self.forced = true;
+        self.timed = None;
+        if syn {
+            self.syn_lost = true;
+            self.board.lose_all(false);
+            return;
+        }
+        // FlightSize: after a timeout, what was sent since.
+        let flight = if self.phase == Phase::Loss { self.board.in_flight() } else { self.flight() };
+        self.control.on_timeout(&Congested { now, in_flight: flight, limit: self.limit() }, first);
+        self.reorder_at = Time::MAX;
+        self.tail.cancel();
+        let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
+        self.phase = Phase::Loss;
+        // RFC 6675 §5.1; RFC 6582, 3.2, step 4. Segments sent again that were there cause duplicate ACKs for just what was
+        // the highest; so those set off nothing.
+        self.recover = self.next;
+        self.guard = self.next + 1;
+        self.duplicates = 0;
+        if first {
+            self.undo_stamp = Some(stamp(now));
+            self.undo_pending = 0;
+        }
+        if frto {
+            // RFC 5682, 2.1, step 1
+            self.frto = Frto::Resent;
+            self.board.lose(0);
+            return;
+        }
+        self.frto = Frto::Off;
+        if self.loss == LossDetection::Rack && self.keep_sacked && !self.front_is_sacked() {
+            // RFC 8985, 6.3: what was sent a moment ago is not lost.
+            for index in 0..self.board.len() {
+                let Some(sent) = self.board.get(index).copied().filter(|sent| !sent.is(SACKED)) else { continue };
+                let transmission = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
+                if self.rack.lost_at_timeout(now, &transmission, index == 0) {
+                    self.board.lose(index);
+                }
+            }
+            return;
+        }
+        // RFC 2018 §8: a peer whose first gap is at SND.UNA and SACKed has taken back what it reported.
+        self.board.lose_all(self.keep_sacked && !self.front_is_sacked());
+    }
+
+    fn front_is_sacked(&self) -> bool {
+        self.board.front().is_some_and(|sent| sent.is(SACKED))
+    }
+
+    /// RFC 5682, 2.1, steps 2 and 3 for an ACK that advances; false: to be treated as any other.
+    fn on_frto_progress(&mut self, now: Time, ack: &Acknowledgment) -> bool {
+        if ack.position >= self.recover {
+            // Step 2: the ACK covers everything, and tells nothing.
+            self.frto = Frto::Off;
+            return false;
+        }
+        match self.frto {
+            Frto::Resent if self.unsent() > 0 && self.una + self.limit() > self.next => {
+                // Step 2b: two new segments.
+                self.frto = Frto::Probing;
+                self.control.set_window(self.board.in_flight() + 2 * self.mss);
+                true
+            }
+            Frto::Probing => {
+                // Step 3b: what was never sent again has arrived.
+                self.undo(now);
+                true
+            }
+            _ => {
+                self.give_up_frto();
+                false
+            }
+        }
+    }
+
+    /// RFC 5682, 2.1, steps 2a and 3a: the timeout was right.
+    fn give_up_frto(&mut self) {
+        let window = if self.frto == Frto::Probing { 3 * self.mss } else { self.mss };
+        self.frto = Frto::Off;
+        self.control.set_window(window);
+        self.board.lose_all(self.keep_sacked);
+    }
+
+    /// RFC 3522 §3.2: the ACK was caused by a segment older than our first retransmission. RFC 3708: DSACKs tell that all
+    /// retransmissions were unneeded.
+    fn look_for_undo(&mut self, now: Time, ack: &Acknowledgment, newly: u64) {
+        let Some(first) = self.undo_stamp else { return };
+        let older = newly > 0 && ack.echo.is_some_and(|echo| (echo.wrapping_sub(first) as i32) < 0);
+        if ack.duplicate.is_some() && self.undo_pending > 0 {
+            self.undo_pending -= 1;
+            if self.undo_pending == 0 {
+                self.undo(now);
+                return;
+            }
+        }
+        if older && self.undo_pending > 0 {
+            self.undo(now);
+        }
+    }
+
+    fn undo(&mut self, _now: Time) {
+        self.stats.spurious += 1;
+        self.control.undo();
+        self.board.unlose();
+        self.phase = Phase::Open;
+        self.frto = Frto::Off;
+        self.undo_stamp = None;
+        self.forced = false;
+        self.duplicates = 0;
+        self.guard = self.una;
+        self.rtt.reset_backoff();
+    }
+}
+
+/// What an ACK delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    /// Round trip of the first segment acknowledged, never retransmitted.
+    first: Option<Span>,
+    /// And of the last, SACKed ones included.
+    last: Option<Span>,
+    /// Whether a segment that was sent once was cumulatively acknowledged.
+    untouched: bool,
+    /// Whether one that was retransmitted was.
+    resent: bool,
+    /// Bytes newly SACKed.
+    sacked: u64,
+}

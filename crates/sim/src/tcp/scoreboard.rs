@@ -1,0 +1,461 @@
+//! What was sent and is not acknowledged yet.
+//!
+//! What it is: a ring with an entry for each segment outstanding, in the order of their positions, without gaps between
+//! them; entries carry what is known of them, and sums are kept of what the entries say. Used with SACK and without.
+//! Source: RFC 6675, sections 3 and 4 (Update, IsLost, SetPipe, NextSeg); RFC 2018, section 5.
+//!
+//! | RFC 6675 | here |
+//! |---|---|
+//! | HighACK | the front's start |
+//! | HighData | the back's end |
+//! | HighRxt | `retransmitted_to` |
+//! | pipe | [`Scoreboard::in_flight`] |
+//! | IsLost | the flag LOST, set by [`Scoreboard::mark_lost`] |
+//!
+//! Departures: bookkeeping is by segments, not bytes: a SACK block marks those that it covers in full, and a segment that
+//! is acknowledged in part gets shorter. Cost: O(1) amortised a segment; a block is looked up in O(log n), and of a block
+//! that grew only the growth is walked. Invariant: the sums are those of the entries' flags.
+
+use fairspan_core::units::Time;
+use std::collections::VecDeque;
+
+/// Its receipt was reported by SACK.
+pub(super) const SACKED: u8 = 1;
+/// It is taken for lost.
+pub(super) const LOST: u8 = 2;
+/// A retransmission of it is under way, sent since it was last taken for lost.
+pub(super) const RETRANSMITTED: u8 = 4;
+/// It was sent more than once.
+pub(super) const EVER: u8 = 8;
+/// It has a SYN, which is its first position.
+pub(super) const SYN: u8 = 16;
+/// It has a FIN, which is its last position.
+pub(super) const FIN: u8 = 32;
+
+/// A segment outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// The position after its last.
+    pub end: u64,
+    /// When it was last sent.
+    pub sent_at: Time,
+    /// Positions: bytes of payload, and SYN and FIN.
+    pub length: u32,
+    /// See the constants.
+    pub flags: u8,
+}
+
+impl Sent {
+    /// Its first position.
+    #[inline]
+    pub(super) fn start(&self) -> u64 {
+        self.end - u64::from(self.length)
+    }
+
+    #[inline]
+    pub(super) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// The segments outstanding.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    ring: VecDeque<Sent>,
+    outstanding: u64,
+    sacked: u64,
+    sacked_segments: u32,
+    lost: u64,
+    retransmitted: u64,
+    /// Lost, and not retransmitted since.
+    waiting: u64,
+    highest_sacked: u64,
+    /// Below it, everything that is not SACKed has been marked by `mark_lost`.
+    judged_to: u64,
+    /// Nothing below it is waiting.
+    waiting_from: u64,
+    /// After the highest position retransmitted since recovery began.
+    retransmitted_to: u64,
+    /// The blocks that the last ACK had.
+    blocks: [(u64, u64); 4],
+}
+
+impl Scoreboard {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Sent> {
+        self.ring.get(index)
+    }
+
+    pub(super) fn front(&self) -> Option<&Sent> {
+        self.ring.front()
+    }
+
+    /// Bytes that are taken to be under way: RFC 6675's pipe.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u64 {
+        self.outstanding - self.sacked - self.lost + self.retransmitted
+    }
+
+    #[inline]
+    pub(super) fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    #[inline]
+    pub(super) fn sacked_segments(&self) -> u32 {
+        self.sacked_segments
+    }
+
+    /// Bytes to be sent again.
+    #[inline]
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// A new segment was sent; it begins where the last one ended.
+    #[inline]
+    pub(super) fn push(&mut self, now: Time, end: u64, length: u32, flags: u8) {
+        debug_assert!(self.ring.back().is_none_or(|last| last.end == end - u64::from(length)));
+        self.ring.push_back(Sent { end, sent_at: now, length, flags });
+        self.outstanding += u64::from(length);
+    }
+
+    #[inline]
+    fn withdraw(&mut self, length: u64, flags: u8) {
+        if flags & (SACKED | LOST | RETRANSMITTED) != 0 {
+            self.sacked -= if flags & SACKED != 0 { length } else { 0 };
+            self.lost -= if flags & LOST != 0 { length } else { 0 };
+            self.retransmitted -= if flags & RETRANSMITTED != 0 { length } else { 0 };
+            self.waiting -= if flags & (LOST | RETRANSMITTED) == LOST { length } else { 0 };
+        }
+    }
+
+    fn enter(&mut self, length: u64, flags: u8) {
+        self.sacked += if flags & SACKED != 0 { length } else { 0 };
+        self.lost += if flags & LOST != 0 { length } else { 0 };
+        self.retransmitted += if flags & RETRANSMITTED != 0 { length } else { 0 };
+        self.waiting += if flags & (LOST | RETRANSMITTED) == LOST { length } else { 0 };
+    }
+
+    fn set(&mut self, index: usize, flags: u8) {
+        let Sent { length, flags: old, .. } = self.ring[index];
+        self.withdraw(u64::from(length), old);
+        self.enter(u64::from(length), flags);
+        self.sacked_segments -= u32::from(old & SACKED != 0);
+        self.sacked_segments += u32::from(flags & SACKED != 0);
+        self.ring[index].flags = flags;
+    }
+
+    /// Everything below `position` is acknowledged; tells each segment that this completes.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, position: u64, mut each: impl FnMut(&Sent)) {
+        while let Some(front) = self.ring.front() {
+            if front.end > position {
+                break;
+            }
+            let sent = *front;
+            self.ring.pop_front();
+            self.withdraw(u64::from(sent.length), sent.flags);
+            self.sacked_segments -= u32::from(sent.is(SACKED));
+            self.outstanding -= u64::from(sent.length);
+            each(&sent);
+        }
+        if let Some(front) = self.ring.front_mut()
+            && front.start() < position
+        {
+            let cut = position - front.start();
+            front.length -= cut as u32;
+            front.flags &= !SYN;
+            let flags = front.flags;
+            self.withdraw(cut, flags);
+            self.outstanding -= cut;
+        }
+    }
+
+    /// The index of the segment that contains `position`, or of the first one after it.
+    pub(super) fn find(&self, position: u64) -> usize {
+        // Most lookups are for the front.
+        match self.ring.front() {
+            Some(front) if front.end > position => 0,
+            _ => self.ring.partition_point(|sent| sent.end <= position),
+        }
+    }
+
+    /// RFC 6675, Update(): the peer has the block from `left` to `right`. Tells each segment that this is new of, and gives
+    /// their bytes.
+    pub(super) fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent)) -> u64 {
+        let Some(back) = self.ring.back() else { return 0 };
+        // RFC 2018 §5; RFC 6675 §5: only what is outstanding counts.
+        if right > back.end || left >= right {
+            return 0;
+        }
+        let seen = self.blocks.iter().find(|(l, r)| *l <= left && left < *r).map_or(left, |(_, r)| *r);
+        let mut bytes = 0;
+        let mut index = self.find(seen.min(right));
+        while let Some(sent) = self.ring.get(index).copied().filter(|sent| sent.end <= right) {
+            if sent.start() >= left && !sent.is(SACKED) {
+                bytes += u64::from(sent.length);
+                each(&sent);
+                self.set(index, sent.flags & !(LOST | RETRANSMITTED) | SACKED);
+                self.highest_sacked = self.highest_sacked.max(sent.end);
+            }
+            index += 1;
+        }
+        bytes
+    }
+
+    /// Keeps the blocks of an ACK, so that the next need not walk them again.
+    pub(super) fn remember_blocks(&mut self, blocks: [(u64, u64); 4]) {
+        // A block that ends inside a segment has not marked that one: it is remembered up to there only.
+        self.blocks = blocks.map(|(left, right)| {
+            let edge = self.ring.get(self.find(right)).map_or(right, Sent::start);
+            (left, right.min(edge))
+        });
+    }
+
+    /// RFC 6675, IsLost(), for all at once: marks what has `threshold` discontiguous SACKed runs above it, or more than
+    /// `threshold - 1` segments of `mss` bytes SACKed. Gives the bytes newly marked.
+    pub(super) fn mark_lost(&mut self, threshold: u32, mss: u64) -> u64 {
+        if self.sacked == 0 || self.highest_sacked <= self.judged_to {
+            return 0;
+        }
+        let enough = u64::from(threshold - 1) * mss;
+        let (mut bytes, mut runs, mut above) = (0, 0, false);
+        let mut index = self.find(self.highest_sacked - 1);
+        // Down from the highest: what is below `judged_to` has been marked, so the walk ends there.
+        let boundary = loop {
+            let Some(sent) = self.ring.get(index).filter(|sent| sent.end > self.judged_to) else { return 0 };
+            if sent.is(SACKED) {
+                runs += u32::from(!above);
+                bytes += u64::from(sent.length);
+                above = true;
+                if runs >= threshold || bytes > enough {
+                    break sent.start();
+                }
+            } else {
+                above = false;
+            }
+            if index == 0 {
+                return 0;
+            }
+            index -= 1;
+        };
+        let (mut at, mut marked) = (self.find(self.judged_to), 0);
+        while let Some(sent) = self.ring.get(at).copied().filter(|sent| sent.end <= boundary) {
+            if !sent.is(SACKED | LOST) {
+                marked += self.lose(at);
+            }
+            at += 1;
+        }
+        self.judged_to = boundary;
+        marked
+    }
+
+    /// Marks one segment as lost (again, if its retransmission is lost); gives its bytes.
+    pub(super) fn lose(&mut self, index: usize) -> u64 {
+        let sent = self.ring[index];
+        self.set(index, sent.flags & !RETRANSMITTED | LOST);
+        self.waiting_from = self.waiting_from.min(sent.start());
+        u64::from(sent.length)
+    }
+
+    /// A timeout: nothing is under way any more. What was SACKed counts still, or not (RFC 2018, section 8).
+    pub(super) fn lose_all(&mut self, keep_sacked: bool) {
+        if !keep_sacked {
+            self.forget_sacked();
+        }
+        for index in 0..self.ring.len() {
+            if !self.ring[index].is(SACKED) {
+                self.lose(index);
+            }
+        }
+        self.judged_to = self.ring.back().map_or(0, |back| back.end);
+    }
+
+    fn forget_sacked(&mut self) {
+        for index in 0..self.ring.len() {
+            let flags = self.ring[index].flags;
+            self.set(index, flags & !SACKED);
+        }
+        self.highest_sacked = 0;
+        self.blocks = [(0, 0); 4];
+    }
+
+    /// What is marked as lost is not, after all.
+    pub(super) fn unlose(&mut self) {
+        for index in 0..self.ring.len() {
+            let flags = self.ring[index].flags;
+            self.set(index, flags & !LOST);
+        }
+        self.judged_to = 0;
+    }
+
+    /// Recovery begins.
+    pub(super) fn begin_recovery(&mut self) {
+        self.retransmitted_to = 0;
+    }
+
+    /// NextSeg(), rule 1: the first segment that is lost and not sent again.
+    #[inline]
+    pub(super) fn next_lost(&mut self) -> Option<usize> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let mut index = self.find(self.waiting_from);
+        while let Some(sent) = self.ring.get(index) {
+            if sent.flags & (LOST | RETRANSMITTED) == LOST {
+                self.waiting_from = sent.start();
+                return Some(index);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// NextSeg(), rule 3: the first segment below the highest SACKed one that is neither SACKed nor sent again.
+    pub(super) fn next_doubtful(&mut self) -> Option<usize> {
+        let mut index = self.find(self.retransmitted_to);
+        while let Some(sent) = self.ring.get(index).filter(|sent| sent.end <= self.highest_sacked) {
+            if !sent.is(SACKED | RETRANSMITTED) {
+                return Some(index);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// NextSeg(), rule 4: the last segment, if it is not SACKed.
+    pub(super) fn last_unsacked(&self) -> Option<usize> {
+        self.ring.iter().rposition(|sent| !sent.is(SACKED))
+    }
+
+    /// It is being sent again; gives it as it was.
+    pub(super) fn retransmit(&mut self, index: usize, now: Time) -> Sent {
+        let sent = self.ring[index];
+        self.set(index, sent.flags | RETRANSMITTED | EVER);
+        self.ring[index].sent_at = now;
+        self.retransmitted_to = self.retransmitted_to.max(sent.end);
+        sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 100;
+
+    /// Ten segments of 100 bytes from position 1.
+    fn ten() -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for n in 1..=10 {
+            board.push(Time::from_millis(n), 1 + n * MSS, 100, 0);
+        }
+        board
+    }
+
+    fn lost(board: &Scoreboard) -> Vec<u64> {
+        board.ring.iter().filter(|sent| sent.is(LOST)).map(Sent::start).collect()
+    }
+
+    fn check(board: &Scoreboard) {
+        let sum = |wanted: &dyn Fn(&Sent) -> bool| -> u64 {
+            board.ring.iter().filter(|sent| wanted(sent)).map(|sent| u64::from(sent.length)).sum()
+        };
+        assert_eq!(board.outstanding, sum(&|_| true));
+        assert_eq!(board.sacked, sum(&|s| s.is(SACKED)));
+        assert_eq!(board.sacked_segments as usize, board.ring.iter().filter(|s| s.is(SACKED)).count());
+        assert_eq!(board.lost, sum(&|s| s.is(LOST)));
+        assert_eq!(board.retransmitted, sum(&|s| s.is(RETRANSMITTED)));
+        assert_eq!(board.waiting, sum(&|s| s.is(LOST) && !s.is(RETRANSMITTED)));
+    }
+
+    #[test]
+    fn three_sacked_segments_above_make_a_segment_lost_and_two_do_not() {
+        let mut board = ten();
+        assert_eq!(board.sack(101, 301, |_| ()), 200);
+        assert_eq!(board.mark_lost(3, MSS), 0, "2 * SMSS is not more than (DupThresh - 1) * SMSS");
+        assert_eq!(board.sack(101, 401, |_| ()), 100);
+        assert_eq!(board.mark_lost(3, MSS), 100);
+        assert_eq!(lost(&board), [1]);
+        assert_eq!(board.in_flight(), 1000 - 300 - 100);
+        check(&board);
+    }
+
+    #[test]
+    fn three_discontiguous_runs_above_make_a_segment_lost_however_short() {
+        let mut board = Scoreboard::default();
+        for n in 1..=8 {
+            board.push(Time::ZERO, 1 + n * 10, 10, 0);
+        }
+        for left in [11, 31] {
+            board.sack(left, left + 10, |_| ());
+            assert_eq!(board.mark_lost(3, MSS), 0);
+        }
+        board.sack(51, 61, |_| ());
+        assert_eq!(board.mark_lost(3, MSS), 10);
+        assert_eq!(lost(&board), [1]);
+        check(&board);
+    }
+
+    #[test]
+    fn retransmissions_go_in_order_and_count_as_under_way() {
+        let mut board = ten();
+        board.sack(201, 301, |_| ());
+        board.sack(501, 901, |_| ());
+        board.mark_lost(3, MSS);
+        assert_eq!(lost(&board), [1, 101, 301, 401]);
+        let mut again = vec![];
+        while let Some(index) = board.next_lost() {
+            again.push(board.retransmit(index, Time::from_millis(50)).start());
+        }
+        assert_eq!(again, [1, 101, 301, 401]);
+        // 901 is neither lost nor SACKed; the four are under way again.
+        assert_eq!(board.in_flight(), 500);
+        check(&board);
+    }
+
+    #[test]
+    fn an_ack_inside_a_segment_shortens_it() {
+        let mut board = ten();
+        board.lose(0);
+        let mut complete = 0;
+        board.acknowledge(151, |_| complete += 1);
+        assert_eq!((complete, board.front().unwrap().start(), board.in_flight()), (1, 151, 850));
+        check(&board);
+    }
+
+    #[test]
+    fn a_timeout_forgets_sacks_unless_told_to_keep_them() {
+        for keep in [false, true] {
+            let mut board = ten();
+            board.sack(301, 401, |_| ());
+            board.lose_all(keep);
+            assert_eq!(board.in_flight(), 0);
+            assert_eq!(board.waiting(), if keep { 900 } else { 1000 });
+            check(&board);
+            assert_eq!(board.sack(301, 401, |_| ()), if keep { 0 } else { 100 });
+            check(&board);
+        }
+    }
+
+    #[test]
+    fn blocks_that_grow_or_lie_outside_mark_what_they_cover_once() {
+        let mut board = ten();
+        assert_eq!(board.sack(301, 451, |_| ()), 100, "half a segment does not count");
+        board.remember_blocks([(301, 451), (0, 0), (0, 0), (0, 0)]);
+        assert_eq!(board.sack(301, 601, |_| ()), 200);
+        assert_eq!(board.sack(901, 1101, |_| ()), 0, "beyond what was sent");
+        assert_eq!(board.sack(601, 601, |_| ()), 0);
+        assert_eq!(board.sacked(), 300);
+        assert_eq!(board.highest_sacked, 601);
+        check(&board);
+    }
+}
