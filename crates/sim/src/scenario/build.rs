@@ -1,18 +1,102 @@
-//! Tables to the model.
+//! One run: the tables of a file, with swept values in place, to what the world runs.
 
+use super::bond::Bonds;
 use super::error::Problem;
-use super::form::Errors;
-use super::model::Scenario;
+use super::flow;
+use super::form::{Defaults, Errors, Form};
+use super::model::{Metrics, Scenario};
 use super::store::Store;
-use super::value::Table;
+use super::topology::{self, Topology};
+use super::value::{Kind, Table};
+use fairspan_core::units::Span;
 
+/// Keys of the file that are not about one run.
+const HEAD: [&str; 10] =
+    ["title", "description", "paper", "figure", "seed", "seeds", "max_runs", "sweep", "expect", "plot"];
+/// Most points of a series, and most values of all series together.
+const MOST_POINTS: u64 = 1_000_000;
+const MOST_VALUES: u64 = 50_000_000;
+
+/// Builds a run; `None` if anything is wrong.
 pub(super) fn scenario(
     root: &Table,
-    _store: &Store,
-    _title: &str,
-    _seed: u64,
+    store: &Store,
+    title: &str,
+    seed: u64,
     errors: &mut Errors<'_>,
 ) -> Option<Scenario> {
-    errors.add(root.at, "", Problem::Conflict("scenario files cannot be run yet".into()));
-    None
+    let before = errors.count();
+    let mut form = Form::new(root, String::new(), &Defaults::none());
+    for key in HEAD {
+        form.value(key);
+    }
+    if !form.has("duration") {
+        form.missing("duration", "how long to simulate, such as \"10s\"", errors);
+    }
+    let duration = form.some_span("duration", errors).unwrap_or(Span::from_secs(1));
+    let warm_up = form.span("warm_up", errors).unwrap_or_default();
+    if warm_up >= duration {
+        form.conflict("warm_up", "the warm-up must be shorter than the duration: metrics begin after it", errors);
+    }
+    let drift_ppm = match form.value("drift") {
+        Some(value) => flow::drift(&form, value, 0.0, errors).unwrap_or(0.0).round() as u32,
+        None => 1000,
+    };
+    let mut inner = form.table("defaults", errors);
+    let mut take = |kind: &'static str, errors: &mut Errors<'_>| {
+        let table = inner.as_mut().and_then(|inner| inner.raw_table(kind, errors));
+        Defaults::new(table, &format!("defaults.{kind}"))
+    };
+    let mut nodes = take("node", errors);
+    let mut links = take("link", errors);
+    let mut bond_defaults = take("bond", errors);
+    let mut flow_defaults = take("flow", errors);
+    let mut tcp = take("tcp", errors);
+    if let Some(inner) = inner {
+        inner.finish(None, errors);
+    }
+    let topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
+    let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
+    let places = (&topology, &bonds);
+    let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), errors);
+    let metrics = metrics(&mut form, &topology, flows.len(), duration, errors);
+    form.finish(None, errors);
+    for defaults in [nodes, links, bond_defaults, flow_defaults] {
+        defaults.finish(errors);
+    }
+    if errors.count() > before {
+        return None;
+    }
+    let Topology { nodes, links, .. } = topology;
+    let bonds = bonds.list;
+    Some(Scenario { title: title.into(), duration, warm_up, seed, drift_ppm, nodes, links, bonds, flows, metrics })
+}
+
+fn metrics(root: &mut Form<'_>, topology: &Topology, flows: usize, duration: Span, errors: &mut Errors<'_>) -> Metrics {
+    let Some(mut form) = root.table("metrics", errors) else { return Metrics::default() };
+    let mut metrics = Metrics {
+        delay: form.bool("delay", errors).unwrap_or(false),
+        reordering: form.bool("reordering", errors).unwrap_or(false),
+        ..Metrics::default()
+    };
+    let off = matches!(form.value("series").map(|value| &value.kind), Some(Kind::Text(text)) if text == "off");
+    if !off && let Some(series) = form.some_span("series", errors) {
+        let points = duration.as_nanos() / series.as_nanos();
+        // Each flow has up to five series, each link two.
+        let values = points.saturating_mul(5 * flows as u64 + 2 * topology.links.len() as u64);
+        let problem =
+            |what: &str, count: u64, most| Problem::TooMany { what: what.into(), count: count.to_string(), most };
+        if points > MOST_POINTS {
+            errors.add(form.place("series"), form.key("series"), problem("points of each series", points, MOST_POINTS));
+        } else if values > MOST_VALUES {
+            errors.add(form.place("series"), form.key("series"), problem("values of all series", values, MOST_VALUES));
+        }
+        metrics.series = series;
+    }
+    for (name, at) in form.texts("capture", errors).unwrap_or_default() {
+        let key = || form.key("capture");
+        metrics.capture.extend(topology::resolve(&topology.link_names, "link", name, at, key, errors));
+    }
+    form.finish(None, errors);
+    metrics
 }

@@ -1,15 +1,15 @@
 //! Reading tables: each key asked for by its type; what was not asked for is unknown.
 
 use super::error::{Problem, ReadError, closest};
-use super::value::{Kind, OUTSIDE, Table, Value};
+use super::value::{Entry, Kind, OUTSIDE, Table, Value};
 use fairspan_core::quantity::{QuantityError, parse_bytes, parse_picoseconds, parse_rate, parse_span};
 use fairspan_core::units::{Bytes, Rate, Span};
 use std::ops::RangeInclusive;
 
 /// Most errors that are told at once.
 const MOST_ERRORS: usize = 100;
-/// Longest span that a scenario may name: 31 years.
-const LONGEST: Span = Span::from_secs(1_000_000_000);
+/// Longest span that a scenario may name: 6.3 years; the engine's time ends after 9.
+pub(super) const LONGEST: Span = Span::from_secs(200_000_000);
 /// Most bytes that a scenario may name.
 const MOST_BYTES: u64 = 1 << 60;
 /// Highest rate that a scenario may name: 100 Tbit/s.
@@ -72,21 +72,28 @@ pub(super) struct Defaults<'a> {
     table: Option<&'a Table>,
     path: String,
     known: Vec<&'static str>,
+    forgiven: bool,
 }
 
 impl<'a> Defaults<'a> {
     pub(super) fn new(table: Option<&'a Table>, path: &str) -> Defaults<'a> {
-        Defaults { table, path: path.to_owned(), known: Vec::new() }
+        Defaults { table, path: path.to_owned(), known: Vec::new(), forgiven: false }
     }
 
     pub(super) fn none() -> Defaults<'a> {
         Defaults::new(None, "")
     }
 
+    /// The table, all of whose keys are known elsewhere.
+    pub(super) fn all_known(&self) -> Option<&'a Table> {
+        self.table
+    }
+
     /// To be called when everything that takes the defaults has been read.
     pub(super) fn finish(self, errors: &mut Errors<'_>) {
         if let Some(table) = self.table
             && !self.known.is_empty()
+            && !self.forgiven
         {
             unknown(table, &self.path, &self.known, errors);
         }
@@ -95,17 +102,41 @@ impl<'a> Defaults<'a> {
 
 /// One table while it is read.
 pub(super) struct Form<'a> {
-    own: &'a Table,
-    defaults: Option<&'a Table>,
+    /// The table itself, then what stands in for keys that it lacks.
+    layers: [Option<&'a Table>; 3],
     /// Where the table stands.
     pub(super) at: u32,
     path: String,
     asked: Vec<&'static str>,
+    forgiven: bool,
 }
 
 impl<'a> Form<'a> {
     pub(super) fn new(own: &'a Table, path: String, defaults: &Defaults<'a>) -> Form<'a> {
-        Form { own, defaults: defaults.table, at: own.at, path, asked: Vec::with_capacity(24) }
+        Form {
+            layers: [Some(own), defaults.table, None],
+            at: own.at,
+            path,
+            asked: Vec::with_capacity(24),
+            forgiven: false,
+        }
+    }
+
+    /// A table whose missing keys are those of `base` and its defaults.
+    pub(super) fn over(own: &'a Table, key: &str, base: &Form<'a>) -> Form<'a> {
+        let layers = [Some(own), base.layers[0], base.layers[1]];
+        Form { layers, at: own.at, path: base.key(key), asked: Vec::with_capacity(24), forgiven: false }
+    }
+
+    fn find(&self, key: &str) -> Option<&'a Entry> {
+        self.layers.iter().flatten().find_map(|table| table.get(key))
+    }
+
+    /// The keys among `keys` that the first table with any of them has: what excludes one another is not mixed with
+    /// the defaults.
+    pub(super) fn nearest(&self, keys: &[&'static str]) -> Vec<&'static str> {
+        let having = |table: &&Table| keys.iter().copied().filter(|key| table.get(key).is_some()).collect::<Vec<_>>();
+        self.layers.iter().flatten().map(having).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     /// The path of a key in this table.
@@ -116,27 +147,26 @@ impl<'a> Form<'a> {
     /// The value of a key; from now on the key is known.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'a Value> {
         self.asked.push(key);
-        self.own.get(key).or_else(|| self.defaults?.get(key)).map(|entry| &entry.value)
-    }
-
-    /// The value of a key if the table itself has it, defaults aside.
-    pub(super) fn own(&self, key: &str) -> Option<&'a Value> {
-        self.own.get(key).map(|entry| &entry.value)
+        self.find(key).map(|entry| &entry.value)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
-        self.own.get(key).is_some() || self.defaults.is_some_and(|table| table.get(key).is_some())
+        self.find(key).is_some()
     }
 
     /// Where a key's value stands, or the table.
     pub(super) fn place(&self, key: &str) -> u32 {
-        let entry = self.own.get(key).or_else(|| self.defaults?.get(key));
-        entry.map_or(self.at, |entry| entry.value.at)
+        self.find(key).map_or(self.at, |entry| entry.value.at)
     }
 
     pub(super) fn missing(&self, key: &str, expected: &str, errors: &mut Errors<'_>) {
         let problem = Problem::Missing { key: key.into(), expected: expected.into() };
         errors.add(self.at, self.path.clone(), problem);
+    }
+
+    /// Lets all further keys pass: what decides which are known is itself wrong, and said so.
+    pub(super) fn forgive(&mut self) {
+        self.forgiven = true;
     }
 
     pub(super) fn wrong(&self, key: &str, value: &Value, expected: impl Into<String>, errors: &mut Errors<'_>) {
@@ -259,7 +289,7 @@ impl<'a> Form<'a> {
         if span <= LONGEST {
             return Some(span);
         }
-        self.wrong(key, value, "at most 1000000000s", errors);
+        self.wrong(key, value, "at most 200000000s", errors);
         None
     }
 
@@ -365,7 +395,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// A table in this one, whose keys fill in for those missing are looked up in the default's table of that name.
+    /// A table in this one, unread.
     pub(super) fn raw_table(&mut self, key: &'static str, errors: &mut Errors<'_>) -> Option<&'a Table> {
         let value = self.value(key)?;
         match &value.kind {
@@ -406,8 +436,13 @@ impl<'a> Form<'a> {
 
     /// Tells what was not asked for.
     pub(super) fn finish(self, defaults: Option<&mut Defaults<'a>>, errors: &mut Errors<'_>) {
-        unknown(self.own, &self.path, &self.asked, errors);
+        if let Some(own) = self.layers[0]
+            && !self.forgiven
+        {
+            unknown(own, &self.path, &self.asked, errors);
+        }
         if let Some(defaults) = defaults {
+            defaults.forgiven |= self.forgiven;
             defaults.known.extend(self.asked);
             defaults.known.sort_unstable();
             defaults.known.dedup();

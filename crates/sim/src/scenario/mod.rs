@@ -1,17 +1,21 @@
 //! A scenario: what is simulated. [`File`] reads one from TOML text, [`model::Scenario`] is what the world runs.
 
-#![allow(dead_code)]
-
+mod bond;
 mod build;
 mod error;
 mod expect;
 mod file;
+mod flow;
 mod form;
+mod link;
 mod metric;
 pub mod model;
 mod names;
+mod route;
 mod store;
 mod sweep;
+mod topology;
+mod traffic;
 mod value;
 
 pub use error::{Problem, ReadError};

@@ -165,6 +165,7 @@ impl Table {
     }
 
     /// What a dotted path names.
+    #[cfg(test)]
     pub(super) fn lookup(&self, path: &str) -> Option<&Value> {
         let Some((first, rest)) = path.split_once('.') else { return self.get(path).map(|entry| &entry.value) };
         match &self.get(first)?.value.kind {

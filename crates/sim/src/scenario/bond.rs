@@ -1,0 +1,335 @@
+//! Bonds: core's settings by their own names, and the paths of the channels.
+
+use super::error::Problem;
+use super::form::{Defaults, Errors, Form};
+use super::model::{Bond, Framing};
+use super::names::{EXPECTED, Names, Pattern};
+use super::topology::{self, Copies, NONE, Topology};
+use super::value::Kind;
+use fairspan_core::bond::{Aqm, ChannelConfig, Config, Mode, Scheduler};
+use fairspan_core::link::Capacity;
+use fairspan_core::units::Rate;
+
+/// Bonds with their names.
+#[derive(Debug, Default)]
+pub(super) struct Bonds {
+    pub(super) list: Vec<Bond>,
+    pub(super) names: Names,
+}
+
+/// A channel as written.
+struct Channel<'a> {
+    name: Option<&'a str>,
+    path: Vec<(Pattern<'a>, u32)>,
+    back: Option<Vec<(Pattern<'a>, u32)>>,
+    config: ChannelConfig,
+    /// `None`: what the path has.
+    rate: Option<Option<Rate>>,
+    mtu: Option<usize>,
+    framing: Option<usize>,
+}
+
+impl Bonds {
+    pub(super) fn read<'a>(
+        root: &mut Form<'a>,
+        defaults: &mut Defaults<'a>,
+        topology: &Topology,
+        errors: &mut Errors<'_>,
+    ) -> Bonds {
+        let mut bonds = Bonds::default();
+        for mut form in root.tables("bond", defaults, errors) {
+            bonds.bond(&mut form, topology, errors);
+            form.finish(Some(defaults), errors);
+        }
+        bonds
+    }
+
+    fn bond(&mut self, form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) {
+        let before = errors.count();
+        let copies = Copies::read(form, errors);
+        let name = topology::pattern("name", form, copies, errors);
+        if !form.has("ends") {
+            form.missing("ends", "the two nodes that it joins, such as [\"a\", \"b\"]", errors);
+        }
+        let ends = patterns(form, "ends", errors);
+        if let Some(ends) = &ends
+            && ends.len() != 2
+        {
+            form.conflict("ends", format!("{} ends; a bond joins two nodes", ends.len()), errors);
+            return;
+        }
+        let config = settings(form, errors);
+        let channels = channels(form, errors);
+        if channels.is_empty() && errors.count() == before {
+            form.missing("channels", "channels = [{ path = \"LINK\" }, …], or links = [\"LINK\", …]", errors);
+        }
+        let (Some(name), Some(ends)) = (name, ends) else { return };
+        if errors.count() > before || !copies.fit(self.list.len(), "bonds", form, errors) {
+            return;
+        }
+        for index in copies.numbers() {
+            let name = name.expand(index);
+            let mut resolved = [0; 2];
+            for (end, (pattern, at)) in resolved.iter_mut().zip(&ends) {
+                let text = pattern.expand(index);
+                let key = || form.key("ends");
+                let Some(node) = topology::resolve(&topology.node_names, "node", &text, *at, key, errors) else {
+                    return;
+                };
+                *end = node;
+            }
+            if resolved[0] == resolved[1] {
+                form.conflict("ends", "both ends are the same node; name two", errors);
+                return;
+            }
+            let mut bond = Bond { name: name.clone(), ends: resolved, channels: Vec::new(), config: config.clone() };
+            for channel in &channels {
+                let Some(paths) = channel.resolve(index, &mut bond, topology, form, errors) else { return };
+                bond.channels.push(paths);
+            }
+            if let Err(error) = bond.config.validate() {
+                form.conflict("channels", error.to_string(), errors);
+                return;
+            }
+            let number = self.list.len() as u32;
+            if !topology::register(&mut self.names, "bond", name, number, form, errors) {
+                return;
+            }
+            self.list.push(bond);
+        }
+    }
+}
+
+fn patterns<'a>(form: &mut Form<'a>, key: &'static str, errors: &mut Errors<'_>) -> Option<Vec<(Pattern<'a>, u32)>> {
+    let mut list = Vec::new();
+    for (text, at) in form.texts(key, errors)? {
+        match Pattern::parse(text) {
+            Some(pattern) => list.push((pattern, at)),
+            None => {
+                let problem = Problem::Value { found: format!("\"{text}\""), expected: EXPECTED.into() };
+                errors.add(at, form.key(key), problem);
+            }
+        }
+    }
+    Some(list)
+}
+
+fn channels<'a>(form: &mut Form<'a>, errors: &mut Errors<'_>) -> Vec<Channel<'a>> {
+    let mut channels = Vec::new();
+    for mut inner in form.tables("channels", &Defaults::none(), errors) {
+        let name = inner.text("name", errors);
+        if !inner.has("path") {
+            inner.missing("path", "the link, or the links in order, from the first end to the second", errors);
+        }
+        let path = patterns(&mut inner, "path", errors).unwrap_or_default();
+        let back = patterns(&mut inner, "back", errors);
+        let mut config = ChannelConfig::default();
+        let rate = match inner.value("rate") {
+            None => None,
+            Some(value) if value.kind == Kind::Text("unlimited".into()) => Some(None),
+            Some(value) => inner.rate_of("rate", value, errors).map(Some),
+        };
+        let mut set = |key, target: &mut u32, errors: &mut Errors<'_>| {
+            if let Some(number) = inner.integer(key, 0..=u64::from(u32::MAX), errors) {
+                *target = number as u32;
+            }
+        };
+        set("weight", &mut config.weight, errors);
+        set("priority", &mut config.priority, errors);
+        let mut bytes = |key| inner.bytes(key, 0..=65_535, errors).map(|bytes| bytes.as_u64() as usize);
+        let (mtu, framing) = (bytes("mtu"), bytes("framing"));
+        config.overhead = bytes("overhead").unwrap_or(config.overhead);
+        config.burst = inner.bytes("burst", 1..=1 << 30, errors);
+        config.raw = inner.bool("raw", errors).unwrap_or(config.raw);
+        channels.push(Channel { name, path, back, config, rate, mtu, framing });
+        inner.finish(None, errors);
+    }
+    for link in patterns(form, "links", errors).unwrap_or_default() {
+        let config = ChannelConfig::default();
+        channels.push(Channel {
+            name: None,
+            path: vec![link],
+            back: None,
+            config,
+            rate: None,
+            mtu: None,
+            framing: None,
+        });
+    }
+    channels
+}
+
+impl Channel<'_> {
+    /// Its links there and back; its settings go to the bond's.
+    fn resolve(
+        &self,
+        index: u64,
+        bond: &mut Bond,
+        topology: &Topology,
+        form: &Form<'_>,
+        errors: &mut Errors<'_>,
+    ) -> Option<[Vec<u32>; 2]> {
+        let there = follow(&self.path, index, bond.ends, topology, form, errors)?;
+        let back = match &self.back {
+            Some(back) => follow(back, index, [bond.ends[1], bond.ends[0]], topology, form, errors)?,
+            None => {
+                let partner = |&link: &u32| Some(topology.partners[link as usize]).filter(|&partner| partner != NONE);
+                match there.iter().rev().map(partner).collect() {
+                    Some(back) => back,
+                    None => {
+                        let text = "a channel over simplex links needs `back`, the links from the second end to the \
+                                    first: a bond's messages go both ways";
+                        form.conflict("channels", text, errors);
+                        return None;
+                    }
+                }
+            }
+        };
+        let links = || there.iter().map(|&link| &topology.links[link as usize]);
+        let slowest = links().filter_map(|link| match link.profile.capacity {
+            Capacity::Constant(rate) => Some(rate),
+            _ => None,
+        });
+        let mut config = self.config.clone();
+        config.name = self.name.map_or_else(|| topology.links[there[0] as usize].name.clone(), str::to_owned);
+        config.rate = self.rate.unwrap_or(slowest.min());
+        let smallest = there.iter().map(|&link| topology.mtus[link as usize]).min().unwrap_or(u32::MAX);
+        config.mtu = self.mtu.unwrap_or((smallest as usize).min(1500));
+        if config.mtu > smallest as usize {
+            let text = format!("a channel's mtu of {} B is above {smallest} B, that of its links", config.mtu);
+            form.conflict("channels", text, errors);
+            return None;
+        }
+        let framing = links().map(|link| match link.framing {
+            Framing::None => 0,
+            Framing::Bytes(bytes) => bytes as usize,
+            // Header, check, preamble, gap.
+            Framing::Ethernet => 38,
+            // LLC/SNAP and the trailer; what cells add grows with the packet and is left to a rate below the link's.
+            Framing::AtmAal5 => 16,
+        });
+        config.framing = self.framing.unwrap_or(framing.max().unwrap_or(0));
+        bond.config.channels.push(config);
+        Some([there, back])
+    }
+}
+
+/// Links by name, one after the other, in whichever direction leads on.
+fn follow(
+    path: &[(Pattern<'_>, u32)],
+    index: u64,
+    [from, to]: [u32; 2],
+    topology: &Topology,
+    form: &Form<'_>,
+    errors: &mut Errors<'_>,
+) -> Option<Vec<u32>> {
+    let mut links = Vec::with_capacity(path.len());
+    let mut here = from;
+    let mut last = form.place("channels");
+    for (pattern, at) in path {
+        let name = pattern.expand(index);
+        let key = || form.key("channels");
+        let link = topology::resolve(&topology.link_names, "link", &name, *at, key, errors)?;
+        let directions = [link, topology.partners[link as usize]];
+        let leads = |link: &u32| *link != NONE && topology.links[*link as usize].from == here;
+        let Some(&link) = directions.iter().find(|link| leads(link)) else {
+            let here = &topology.nodes[here as usize].name;
+            let problem =
+                Problem::Conflict(format!("link `{name}` does not begin at `{here}`, where the path is then"));
+            errors.add(*at, form.key("channels"), problem);
+            return None;
+        };
+        links.push(link);
+        here = topology.links[link as usize].to;
+        last = *at;
+    }
+    if here != to || links.is_empty() {
+        let (here, to) = (&topology.nodes[here as usize].name, &topology.nodes[to as usize].name);
+        let problem =
+            Problem::Conflict(format!("the path ends at `{here}`; it must end at `{to}`, the bond's other end"));
+        errors.add(last, form.key("channels"), problem);
+        return None;
+    }
+    let mut nodes: Vec<u32> = links.iter().map(|&link| topology.links[link as usize].to).collect();
+    nodes.push(from);
+    nodes.sort_unstable();
+    if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+        let node = topology.nodes[pair[0] as usize].name.clone();
+        errors.add(last, form.key("channels"), Problem::Circle { node });
+        return None;
+    }
+    Some(links)
+}
+
+/// The settings of [`Config`], by their names there.
+fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
+    let mut config = Config::default();
+    let modes = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
+    let names = ["ordered", "stripe", "duplicate", "backup", "plain"];
+    let modes: Vec<(&'static str, Mode)> = names.into_iter().zip(modes).collect();
+    config.mode = form.choice("mode", &modes, errors).unwrap_or(config.mode);
+    let schedulers = [("srr", Scheduler::Srr), ("rr", Scheduler::Rr), ("grr", Scheduler::Grr), ("rfq", Scheduler::Rfq)];
+    config.scheduler = form.choice("scheduler", &schedulers, errors).unwrap_or(config.scheduler);
+    let mut count = |key, target: &mut usize| {
+        if let Some(number) = form.integer(key, 0..=1 << 40, errors) {
+            *target = number as usize;
+        }
+    };
+    count("buckets", &mut config.buckets);
+    count("copies", &mut config.copies);
+    let mut bytes = |key, target: &mut usize| {
+        if let Some(bytes) = form.bytes(key, 0..=1 << 40, errors) {
+            *target = bytes.as_u64() as usize;
+        }
+    };
+    bytes("hold_bytes", &mut config.hold_bytes);
+    bytes("queue_bytes", &mut config.queue_bytes);
+    let mut span = |key, target: &mut _| {
+        if let Some(span) = form.span(key, errors) {
+            *target = span;
+        }
+    };
+    span("deadline", &mut config.deadline);
+    span("equalize", &mut config.equalize);
+    span("queue_time", &mut config.queue_time);
+    span("idle_marker", &mut config.idle_marker);
+    span("active_for", &mut config.active_for);
+    span("heartbeat", &mut config.heartbeat);
+    span("heartbeat_idle", &mut config.heartbeat_idle);
+    span("dead_after", &mut config.dead_after);
+    span("dead_after_idle", &mut config.dead_after_idle);
+    span("stall_after", &mut config.stall_after);
+    span("echo_interval", &mut config.echo_interval);
+    let mut flag = |key, target: &mut bool| {
+        if let Some(value) = form.bool(key, errors) {
+            *target = value;
+        }
+    };
+    flag("probe_mtu", &mut config.probe_mtu);
+    flag("clamp_mss", &mut config.clamp_mss);
+    flag("copy_dscp", &mut config.copy_dscp);
+    if let Some(rate) = form.integer("icmp_rate", 0..=u64::from(u32::MAX), errors) {
+        config.icmp_rate = rate as u32;
+    }
+    if let Some(mut inner) = form.table("codel", errors) {
+        let target = inner.some_span("target", errors);
+        let interval = inner.some_span("interval", errors);
+        for key in ["target", "interval"] {
+            if !inner.has(key) {
+                inner.missing(key, "codel = { target = \"5ms\", interval = \"100ms\" }", errors);
+            }
+        }
+        if let (Some(target), Some(interval)) = (target, interval) {
+            config.aqm = Aqm::CoDel { target, interval };
+        }
+        inner.finish(None, errors);
+    }
+    // Channels come later and are checked with everything else then.
+    if let Err(error) = config.validate() {
+        let text = error.to_string();
+        let key = text.split(' ').next().unwrap_or_default().to_owned();
+        let key = if form.has(&key) { key } else { "mode".to_owned() };
+        form.conflict(&key, text, errors);
+    }
+    config
+}

@@ -1,0 +1,347 @@
+//! Flows: copies made, starts drawn, paths found.
+
+use super::bond::Bonds;
+use super::error::{Problem, closest};
+use super::form::{Defaults, Errors, Form};
+use super::model::{Flow, Hop};
+use super::names::{EXPECTED, Names, Pattern};
+use super::route::{NoPath, Router, mirrored};
+use super::store::Store;
+use super::topology::{self, Copies, Topology};
+use super::traffic::{self, Sending};
+use super::value::{Kind, Value};
+use fairspan_core::link::{Capacity, Queue};
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{Span, Time};
+
+/// Most parts in a million that a clock may be off.
+const MOST_DRIFT: f64 = 100_000.0;
+
+/// A `[[flow]]` table and the flows that it makes.
+struct Group<'a> {
+    via: Option<Vec<(Pattern<'a>, u32)>>,
+    back_via: Option<Vec<(Pattern<'a>, u32)>>,
+    sending: Sending,
+    copies: Copies,
+    first: usize,
+    /// Where it stands, for errors about paths.
+    at: u32,
+    path: String,
+}
+
+/// Reads all flows of a run with this seed; `duration` is when what has no `stop` stops.
+pub(super) fn read<'a>(
+    root: &mut Form<'a>,
+    [defaults, tcp]: [&mut Defaults<'a>; 2],
+    (topology, bonds): (&Topology, &Bonds),
+    (store, seed, duration): (&Store, u64, Span),
+    errors: &mut Errors<'_>,
+) -> Vec<Flow> {
+    let before = errors.count();
+    let (mut flows, mut names, mut groups) = (Vec::new(), Names::default(), Vec::new());
+    if !root.has("flow") {
+        root.missing("flow", "what is sent: [[flow]] with name, from, to and kind", errors);
+    }
+    for (number, mut form) in root.tables("flow", defaults, errors).into_iter().enumerate() {
+        // A stream of random numbers for each table: one more flow does not change when the others start.
+        let mut rng = Rng::new(seed ^ (number as u64 + 1).wrapping_mul(0xa076_1d64_78bd_642f));
+        let reading = Reading { topology, store, duration };
+        if let Some(group) = reading.group(&mut form, tcp, &mut rng, &mut flows, &mut names, errors) {
+            groups.push(group);
+        }
+        form.finish(Some(defaults), errors);
+    }
+    if errors.count() > before {
+        return flows;
+    }
+    route(&mut flows, &groups, topology, bonds, errors);
+    flows
+}
+
+struct Reading<'t> {
+    topology: &'t Topology,
+    store: &'t Store,
+    duration: Span,
+}
+
+impl Reading<'_> {
+    fn group<'a>(
+        &self,
+        form: &mut Form<'a>,
+        tcp: &mut Defaults<'a>,
+        rng: &mut Rng,
+        flows: &mut Vec<Flow>,
+        names: &mut Names,
+        errors: &mut Errors<'_>,
+    ) -> Option<Group<'a>> {
+        let before = errors.count();
+        let copies = Copies::read(form, errors);
+        let name = topology::pattern("name", form, copies, errors);
+        let (from, to) = (pattern(form, "from", copies, errors), pattern(form, "to", copies, errors));
+        let (via, back_via) = (waypoints(form, "via", errors), waypoints(form, "back_via", errors));
+        let start = form.span("start", errors).unwrap_or_default();
+        let stop = form.span("stop", errors).unwrap_or(self.duration);
+        let stagger = form.span("stagger", errors).unwrap_or_default();
+        let spread = form.span("spread", errors).unwrap_or_default();
+        let latest = start + stagger.times(copies.count - 1) + spread;
+        if form.has("stop") && latest >= stop {
+            let text = format!("the flow stops after {} s, before it has started", stop.as_secs_f64());
+            form.conflict("stop", format!("{text}; it must be above start, stagger and spread together"), errors);
+        } else if latest >= self.duration && errors.count() == before {
+            let key = ["start", "spread", "stagger"].into_iter().find(|key| form.has(key)).unwrap_or("start");
+            let text = format!("a start after {} s, when the run is over", latest.as_secs_f64());
+            form.conflict(key, format!("{text}; it must be below the duration"), errors);
+        }
+        let drift_ppm = form.value("drift").and_then(|value| drift(form, value, -MOST_DRIFT, errors));
+        let sending = traffic::sending(form, tcp, self.store, errors);
+        let (Some(name), Some(from), Some(to), Some(sending)) = (name, from, to, sending) else { return None };
+        if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
+            return None;
+        }
+        let first = flows.len();
+        let mut buffer = String::new();
+        flows.reserve(copies.count as usize);
+        for index in copies.numbers() {
+            let mut node = |key: &'static str, pattern: &Pattern<'_>, errors: &mut Errors<'_>| {
+                pattern.expand_into(index, &mut buffer);
+                let key_path = || form.key(key);
+                topology::resolve(&self.topology.node_names, "node", &buffer, form.place(key), key_path, errors)
+            };
+            let (from, to) = (node("from", &from, errors)?, node("to", &to, errors)?);
+            if from == to {
+                let name = &self.topology.nodes[from as usize].name;
+                form.conflict("to", format!("the flow goes from `{name}` to itself; name two nodes"), errors);
+                return None;
+            }
+            let name = name.expand(index);
+            if !topology::register(names, "flow", name.clone(), flows.len() as u32, form, errors) {
+                return None;
+            }
+            let random = Span::from_nanos(rng.below(spread.as_nanos()));
+            flows.push(Flow {
+                name,
+                from,
+                to,
+                path: Vec::new(),
+                back: Vec::new(),
+                start: Time::ZERO + start + stagger.times(index - copies.first) + random,
+                stop: Time::ZERO + stop,
+                traffic: sending.traffic.clone(),
+                transport: sending.transport.clone(),
+                drift_ppm,
+            });
+        }
+        Some(Group {
+            via,
+            back_via,
+            sending,
+            copies,
+            first,
+            at: form.at,
+            path: form.key("").trim_end_matches('.').into(),
+        })
+    }
+}
+
+fn pattern<'a>(form: &mut Form<'a>, key: &'static str, copies: Copies, errors: &mut Errors<'_>) -> Option<Pattern<'a>> {
+    topology::pattern(key, form, copies, errors)
+}
+
+fn waypoints<'a>(form: &mut Form<'a>, key: &'static str, errors: &mut Errors<'_>) -> Option<Vec<(Pattern<'a>, u32)>> {
+    let mut list = Vec::new();
+    for (text, at) in form.texts(key, errors)? {
+        match Pattern::parse(text) {
+            Some(pattern) => list.push((pattern, at)),
+            None => {
+                let problem = Problem::Value { found: format!("\"{text}\""), expected: EXPECTED.into() };
+                errors.add(at, form.key(key), problem);
+            }
+        }
+    }
+    Some(list)
+}
+
+/// `"500ppm"` or `"off"`, from `least` on.
+pub(super) fn drift(form: &Form<'_>, value: &Value, least: f64, errors: &mut Errors<'_>) -> Option<f64> {
+    let number = match &value.kind {
+        Kind::Text(text) if text == "off" => Some(0.0),
+        Kind::Text(text) => text.strip_suffix("ppm").and_then(|number| number.trim().parse().ok()),
+        _ => None,
+    };
+    let number = number.filter(|number| (least..=MOST_DRIFT).contains(number));
+    if number.is_none() {
+        form.wrong("drift", value, format!("\"off\", or parts per million from {least}ppm to {MOST_DRIFT}ppm"), errors);
+    }
+    number
+}
+
+fn route(flows: &mut [Flow], groups: &[Group<'_>], topology: &Topology, bonds: &Bonds, errors: &mut Errors<'_>) {
+    let ends: Vec<[u32; 2]> = bonds.list.iter().map(|bond| bond.ends).collect();
+    let mut paths = Paths { topology, bonds, router: Router::new(topology, &ends), checked: Vec::new() };
+    // Flows that enter the network at one place come one after the other: they share a search.
+    let mut order: Vec<(u32, u32, u32)> = Vec::with_capacity(flows.len());
+    for (group, its) in groups.iter().enumerate() {
+        for flow in its.first..its.first + its.copies.count as usize {
+            order.push((paths.router.entry(flows[flow].from), flow as u32, group as u32));
+        }
+    }
+    order.sort_unstable();
+    for &(_, number, group) in &order {
+        let (flow, group) = (&mut flows[number as usize], &groups[group as usize]);
+        let index = group.copies.first + (number as usize - group.first) as u64;
+        let Some(path) = paths.find(flow.from, flow.to, group.via.as_deref(), index, group, errors) else { return };
+        flow.path = path;
+        paths.fits(&flow.path, group, errors);
+    }
+    let mut back: Vec<(u32, u32, u32)> = Vec::new();
+    for &(_, number, group) in &order {
+        let (flow, its) = (&mut flows[number as usize], &groups[group as usize]);
+        if !its.sending.both_ways && its.back_via.is_none() {
+            continue;
+        }
+        match mirrored(topology, &flow.path).filter(|_| its.back_via.is_none()) {
+            Some(path) => flow.back = path,
+            None => back.push((paths.router.entry(flow.to), number, group)),
+        }
+    }
+    back.sort_unstable();
+    for (_, number, group) in back {
+        let (flow, group) = (&mut flows[number as usize], &groups[group as usize]);
+        let index = group.copies.first + (number as usize - group.first) as u64;
+        let Some(path) = paths.find(flow.to, flow.from, group.back_via.as_deref(), index, group, errors) else {
+            return;
+        };
+        flow.back = path;
+    }
+}
+
+struct Paths<'a> {
+    topology: &'a Topology,
+    bonds: &'a Bonds,
+    router: Router<'a>,
+    /// Links and table positions for which packets' sizes have been checked.
+    checked: Vec<(u32, u32)>,
+}
+
+impl Paths<'_> {
+    /// The path through the waypoints, or the shortest.
+    fn find(
+        &mut self,
+        from: u32,
+        to: u32,
+        via: Option<&[(Pattern<'_>, u32)]>,
+        index: u64,
+        group: &Group<'_>,
+        errors: &mut Errors<'_>,
+    ) -> Option<Vec<Hop>> {
+        let (mut path, mut here) = (Vec::with_capacity(4), from);
+        for (pattern, at) in via.unwrap_or_default() {
+            let name = pattern.expand(index);
+            let directions = self.named(&name, *at, group, errors)?;
+            // Whichever of its ends is nearer.
+            let mut best: Option<Vec<Hop>> = None;
+            let mut wrong = NoPath::Apart;
+            for hop in directions.into_iter().flatten() {
+                let mut way = Vec::new();
+                match self.router.path(here, self.ends(hop)[0], &mut way) {
+                    Ok(()) => {
+                        way.push(hop);
+                        if best.as_ref().is_none_or(|best| way.len() < best.len()) {
+                            best = Some(way);
+                        }
+                    }
+                    Err(why) => wrong = why,
+                }
+            }
+            let Some(way) = best else {
+                let to = format!("{name}");
+                self.unreachable(here, to, wrong, *at, group, errors);
+                return None;
+            };
+            here = way.last().map_or(here, |&hop| self.ends(hop)[1]);
+            path.extend(way);
+        }
+        if let Err(why) = self.router.path(here, to, &mut path) {
+            let at = via.and_then(|via| via.last()).map_or(group.at, |last| last.1);
+            self.unreachable(here, self.topology.nodes[to as usize].name.clone(), why, at, group, errors);
+            return None;
+        }
+        if via.is_some() {
+            let mut nodes: Vec<u32> = path.iter().map(|&hop| self.ends(hop)[1]).collect();
+            nodes.push(from);
+            nodes.sort_unstable();
+            if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+                let node = self.topology.nodes[pair[0] as usize].name.clone();
+                let at = via.and_then(|via| via.first()).map_or(group.at, |first| first.1);
+                errors.add(at, format!("{}.via", group.path), Problem::Circle { node });
+                return None;
+            }
+        }
+        Some(path)
+    }
+
+    /// Both directions of a link or a bond.
+    fn named(&self, name: &str, at: u32, group: &Group<'_>, errors: &mut Errors<'_>) -> Option<[Option<Hop>; 2]> {
+        if let Some(bond) = self.bonds.names.find(name) {
+            return Some([Some(Hop::Bond(bond, 0)), Some(Hop::Bond(bond, 1))]);
+        }
+        if let Some(link) = self.topology.link_names.find(name) {
+            let partner = self.topology.partners[link as usize];
+            return Some([Some(Hop::Link(link)), (partner != topology::NONE).then_some(Hop::Link(partner))]);
+        }
+        let close = closest(name, self.bonds.names.all().chain(self.topology.link_names.all()));
+        let problem = Problem::NoSuch { what: "link or bond", found: name.into(), close };
+        errors.add(at, format!("{}.via", group.path), problem);
+        None
+    }
+
+    fn ends(&self, hop: Hop) -> [u32; 2] {
+        match hop {
+            Hop::Link(number) => {
+                let link = &self.topology.links[number as usize];
+                [link.from, link.to]
+            }
+            Hop::Bond(number, end) => {
+                let ends = self.bonds.list[number as usize].ends;
+                [ends[usize::from(end)], ends[1 - usize::from(end)]]
+            }
+        }
+    }
+
+    fn unreachable(&self, from: u32, to: String, why: NoPath, at: u32, group: &Group<'_>, errors: &mut Errors<'_>) {
+        let why = match why {
+            NoPath::Apart => "no links lead there".into(),
+            NoPath::Host(node) => {
+                let node = &self.topology.nodes[node as usize].name;
+                format!("the way goes through `{node}`, a host, and hosts pass nothing on: give it kind = \"router\"")
+            }
+            NoPath::TooMuch => "searching the way is too much work here: name links with `via`".into(),
+        };
+        let from = self.topology.nodes[from as usize].name.clone();
+        errors.add(at, group.path.clone(), Problem::Unreachable { from, to, why });
+    }
+
+    /// Checks that the flow's packets pass the links' queues and MTUs at all.
+    fn fits(&mut self, path: &[Hop], group: &Group<'_>, errors: &mut Errors<'_>) {
+        for hop in path {
+            let Hop::Link(number) = *hop else { continue };
+            let link = &self.topology.links[number as usize];
+            let largest = group.sending.largest;
+            let narrow = match link.profile.queue {
+                Queue::Bytes(bytes) if bytes < u64::from(largest) => {
+                    (link.profile.capacity != Capacity::Unlimited).then(|| format!("queue of {bytes} B"))
+                }
+                _ => None,
+            };
+            let mtu = self.topology.mtus[number as usize];
+            let small = if mtu < largest { Some(format!("mtu of {mtu} B")) } else { narrow };
+            if let Some(small) = small
+                && !self.checked.contains(&(number, group.at))
+            {
+                self.checked.push((number, group.at));
+                let text = format!("packets of up to {largest} B do not pass link `{}` with its {small}", link.name);
+                errors.add(group.at, group.path.clone(), Problem::Conflict(text));
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! One direction of a link: rate, delay, loss, queue, framing.
+
+use super::error::Problem;
+use super::form::{Errors, Form};
+use super::model::Framing;
+use super::store::Store;
+use super::value::{Kind, Value};
+use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Queue, Series, Trace};
+use fairspan_core::quantity::{parse_bytes, parse_span, split};
+use fairspan_core::queue::{self, Buffer, Discipline, Limit};
+use fairspan_core::units::{Bytes, Span};
+
+/// Longest delay of a link (see [`Profile::check`]).
+const LONGEST_DELAY: Span = Span::from_secs(60);
+
+/// One direction as read.
+#[derive(Clone, Debug)]
+pub(super) struct Direction {
+    pub(super) profile: Profile,
+    pub(super) framing: Framing,
+    pub(super) discipline: Option<queue::Config>,
+    pub(super) mtu: u32,
+}
+
+/// Reads one direction. `None` if its capacity cannot be read.
+pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Direction> {
+    let before = errors.count();
+    let capacity = capacity(form, store, errors);
+    let mut delay = |key| {
+        let span = form.span(key, errors)?;
+        if span > LONGEST_DELAY {
+            let problem = Problem::Value { found: format!("{} s", span.as_secs_f64()), expected: "at most 60s".into() };
+            errors.add(form.place(key), form.key(key), problem);
+        }
+        Some(span)
+    };
+    let (delay, jitter) = (delay("delay").unwrap_or_default(), delay("jitter").unwrap_or_default());
+    let reorder = form.bool("reorder", errors).unwrap_or(false);
+    let loss = loss(form, errors);
+    let limit = match form.value("queue") {
+        Some(value) => limit(form, value, errors).unwrap_or(Limit::Packets(1000)),
+        None => Limit::Packets(1000),
+    };
+    let outages = outages(form, errors);
+    let held = [("lose", DuringOutage::Lose), ("hold", DuringOutage::Hold)];
+    let during_outage = form.choice("during_outage", &held, errors).unwrap_or_default();
+    let framing = framing(form, errors);
+    let discipline = discipline(form, limit, errors);
+    let mtu = form.bytes("mtu", 68..=65_535, errors).map_or(65_535, |bytes| bytes.as_u64() as u32);
+    let queue = match limit {
+        Limit::Packets(packets) => Queue::Frames(packets as usize),
+        Limit::Bytes(bytes) => Queue::Bytes(bytes),
+    };
+    let profile =
+        Profile { capacity: capacity?, delay, jitter, reorder, loss, queue, outages, during_outage, overhead: None };
+    // What no key's own check has found, core's finds.
+    if errors.count() == before
+        && let Err(error) = profile.check()
+    {
+        form.conflict(error.setting, error.to_string(), errors);
+    }
+    Some(Direction { profile, framing, discipline, mtu })
+}
+
+fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Capacity> {
+    for key in ["rate", "trace", "series"] {
+        form.value(key);
+    }
+    let column = form.text("column", errors);
+    let given = form.nearest(&["rate", "trace", "series"]);
+    let key = match given[..] {
+        [key] => key,
+        [] => {
+            form.missing("rate", "rate = \"10Mbit\" or \"unlimited\", trace = \"FILE\" or series = \"FILE\"", errors);
+            return None;
+        }
+        [_, second, ..] => {
+            form.conflict(second, "rate, trace and series exclude each other: keep one", errors);
+            return None;
+        }
+    };
+    if key == "rate" {
+        let value = form.value("rate")?;
+        if value.kind == Kind::Text("unlimited".into()) {
+            return Some(Capacity::Unlimited);
+        }
+        return form.rate_of("rate", value, errors).map(Capacity::Constant);
+    }
+    let name = form.text(key, errors)?;
+    let read = store.text(name).and_then(|text| {
+        let capacity = if key == "trace" {
+            Trace::parse(name, text).map(Capacity::Trace)
+        } else {
+            Series::parse_csv(name, text, column.unwrap_or("1")).map(Capacity::Series)
+        };
+        capacity.map_err(|error| error.to_string())
+    });
+    match read {
+        Ok(capacity) => Some(capacity),
+        Err(error) => {
+            errors.add(form.place(key), form.key(key), Problem::File(error));
+            None
+        }
+    }
+}
+
+fn loss(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Loss {
+    form.value("loss");
+    let gilbert = form.value("gilbert");
+    match form.nearest(&["loss", "gilbert"])[..] {
+        ["loss"] => match form.fraction("loss", errors) {
+            Some(share) if share > 0.0 => Loss::Independent(share),
+            _ => Loss::None,
+        },
+        ["gilbert"] => gilbert.and_then(|value| gilbert_loss(form, value, errors)).unwrap_or_default(),
+        [] => Loss::None,
+        _ => {
+            form.conflict("gilbert", "loss and gilbert exclude each other: keep one", errors);
+            Loss::None
+        }
+    }
+}
+
+fn gilbert_loss(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Option<Loss> {
+    const EXPECTED: &str = "\"P R [1-H [1-K]]\" as netem has them, each a share such as 1% or 0.01";
+    let part = |text: &str| {
+        let number = match text.strip_suffix('%') {
+            Some(percent) => percent.parse::<f64>().ok()? / 100.0,
+            None => text.parse().ok()?,
+        };
+        (0.0..=1.0).contains(&number).then_some(number)
+    };
+    let parts: Option<Vec<f64>> = match &value.kind {
+        Kind::Text(text) => text.split_whitespace().map(part).collect(),
+        _ => None,
+    };
+    match parts.as_deref() {
+        Some([p, r]) => Some(Loss::Gilbert { p: *p, r: *r, bad: 1.0, good: 0.0 }),
+        Some([p, r, bad]) => Some(Loss::Gilbert { p: *p, r: *r, bad: *bad, good: 0.0 }),
+        Some([p, r, bad, good]) => Some(Loss::Gilbert { p: *p, r: *r, bad: *bad, good: *good }),
+        _ => {
+            form.wrong("gilbert", value, EXPECTED, errors);
+            None
+        }
+    }
+}
+
+fn limit(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Option<Limit> {
+    let text = match &value.kind {
+        Kind::Text(text) => text.as_str(),
+        _ => "",
+    };
+    let found = match split(text) {
+        (number, "packet" | "packets") => {
+            number.parse().ok().filter(|n| (1..=queue::Config::MOST_PACKETS).contains(n)).map(Limit::Packets)
+        }
+        _ => parse_bytes(text)
+            .ok()
+            .filter(|bytes| (1..=queue::Config::MOST_BYTES).contains(&bytes.as_u64()))
+            .map(|bytes| Limit::Bytes(bytes.as_u64())),
+    };
+    if found.is_none() {
+        form.wrong("queue", value, "bytes or packets, at least one, such as \"25000B\" or \"50 packets\"", errors);
+    }
+    found
+}
+
+/// A number of packets: `"50 packets"`.
+pub(super) fn packets(form: &mut Form<'_>, key: &'static str, errors: &mut Errors<'_>) -> Option<u32> {
+    let value = form.value(key)?;
+    let found = match &value.kind {
+        Kind::Text(text) => match split(text) {
+            (number, "packet" | "packets") => {
+                number.parse().ok().filter(|n| (1..=queue::Config::MOST_PACKETS).contains(n))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    if found.is_none() {
+        form.wrong(key, value, "packets, at least one, such as \"50 packets\"", errors);
+    }
+    found
+}
+
+fn outages(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Vec<Outage> {
+    let mut outages = Vec::new();
+    for (text, at) in form.texts("outages", errors).unwrap_or_default() {
+        match outage(text) {
+            Some(outage) => outages.push(outage),
+            None => {
+                let expected = "START+LENGTH or START+LENGTH/PERIOD, the length above zero and below the period, such \
+                                as \"5s+2s/60s\"";
+                let problem = Problem::Value { found: format!("\"{text}\""), expected: expected.into() };
+                errors.add(at, form.key("outages"), problem);
+            }
+        }
+    }
+    outages
+}
+
+fn outage(text: &str) -> Option<Outage> {
+    let span = |text: &str| parse_span(text).ok().filter(|&span| span <= super::form::LONGEST);
+    let (start, rest) = text.split_once('+')?;
+    let (length, every) = match rest.split_once('/') {
+        Some((length, every)) => (length, Some(span(every)?)),
+        None => (rest, None),
+    };
+    let (start, length) = (span(start)?, span(length)?);
+    let fits = length > Span::ZERO && every.is_none_or(|every| every > length);
+    fits.then_some(Outage { start, length, every })
+}
+
+fn framing(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Framing {
+    let Some(value) = form.value("framing") else { return Framing::None };
+    let text = match &value.kind {
+        Kind::Text(text) => text.as_str(),
+        _ => "",
+    };
+    match text {
+        "none" => Framing::None,
+        "ethernet" => Framing::Ethernet,
+        "atm-aal5" => Framing::AtmAal5,
+        _ => match parse_bytes(text).ok().filter(|bytes| bytes.as_u64() <= 10_000) {
+            Some(bytes) => Framing::Bytes(bytes.as_u64() as u32),
+            None => {
+                let expected = "\"none\", \"ethernet\", \"atm-aal5\", or bytes for each packet up to 10000B, such as \
+                                \"4B\"";
+                form.wrong("framing", value, expected, errors);
+                Framing::None
+            }
+        },
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Fifo,
+    RoundRobin,
+    Drr,
+    Sfq,
+    Stochastic,
+}
+
+fn discipline(form: &mut Form<'_>, limit: Limit, errors: &mut Errors<'_>) -> Option<queue::Config> {
+    let orders = [
+        ("fifo", Order::Fifo),
+        ("round-robin", Order::RoundRobin),
+        ("drr", Order::Drr),
+        ("sfq", Order::Sfq),
+        ("stochastic", Order::Stochastic),
+    ];
+    let order = form.choice("discipline", &orders, errors).unwrap_or(Order::Fifo);
+    let policies = [("drop-tail", 0), ("drop-front", 1), ("longest-queue", 2)];
+    let buffer = match form.choice("buffer", &policies, errors) {
+        Some(1) => Buffer::DropFront,
+        Some(2) => Buffer::LongestQueue,
+        _ => Buffer::DropTail,
+    };
+    let quantum = form.bytes("quantum", 1..=queue::Config::MOST_QUANTUM, errors).unwrap_or(Bytes::new(1500));
+    let buckets = form.integer("buckets", 1..=u64::from(queue::Config::MOST_BUCKETS), errors).unwrap_or(1024) as u32;
+    // The default limit is no setting of the discipline's own.
+    if order == Order::Fifo && buffer == Buffer::DropTail {
+        return None;
+    }
+    let mut config = queue::Config::default();
+    config.discipline = match order {
+        Order::Fifo => Discipline::Fifo,
+        Order::RoundRobin => Discipline::RoundRobin,
+        Order::Drr => Discipline::Drr { quantum },
+        Order::Sfq => Discipline::Sfq,
+        Order::Stochastic => Discipline::Stochastic { buckets, quantum },
+    };
+    config.buffer = buffer;
+    config.limit = limit;
+    if let Err(error) = config.check() {
+        form.conflict("discipline", error.to_string(), errors);
+    }
+    Some(config)
+}

@@ -1,0 +1,388 @@
+//! What a flow sends and how: its traffic and its transport.
+
+use super::error::{Problem, closest};
+use super::form::{Defaults, Errors, Form, as_number};
+use super::model::Transport;
+use super::store::Store;
+use super::value::{Kind, Value};
+use crate::tcp;
+use crate::traffic::{Config, Sizes};
+use fairspan_core::units::{Bytes, Span};
+use std::sync::Arc;
+
+/// Largest IP packet.
+const LARGEST: u64 = 65_535;
+/// Most bytes of one write or message.
+const MOST_MESSAGE: u64 = u32::MAX as u64;
+
+/// The kinds of traffic by their names in files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Name {
+    Constant,
+    Poisson,
+    Pareto,
+    Ftp,
+    Http,
+    RequestResponse,
+    Replay,
+}
+
+const NAMES: [(&str, Name); 8] = [
+    ("constant", Name::Constant),
+    ("cbr", Name::Constant),
+    ("poisson", Name::Poisson),
+    ("pareto", Name::Pareto),
+    ("ftp", Name::Ftp),
+    ("http", Name::Http),
+    ("request-response", Name::RequestResponse),
+    ("replay", Name::Replay),
+];
+
+/// A flow's traffic and transport.
+#[derive(Clone, Debug)]
+pub(super) struct Sending {
+    pub(super) traffic: Config,
+    pub(super) transport: Transport,
+    /// The largest IP packet that it sends.
+    pub(super) largest: u32,
+    /// Whether something flows back.
+    pub(super) both_ways: bool,
+}
+
+/// Reads `kind` and what belongs to it. `defaults` is `[defaults.tcp]`.
+pub(super) fn sending<'a>(
+    form: &mut Form<'a>,
+    defaults: &mut Defaults<'a>,
+    store: &Store,
+    errors: &mut Errors<'_>,
+) -> Option<Sending> {
+    if !form.has("kind") {
+        let kinds: Vec<String> = NAMES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        form.missing("kind", &format!("one of {}", kinds.join(", ")), errors);
+    }
+    let Some(name) = form.choice("kind", &NAMES, errors) else {
+        form.forgive();
+        return None;
+    };
+    let traffic = traffic(name, form, store, errors);
+    let is_tcp = match name {
+        Name::Ftp | Name::Http => true,
+        Name::RequestResponse => form.choice("transport", &[("tcp", true), ("udp", false)], errors).unwrap_or(true),
+        _ => false,
+    };
+    let (transport, largest) = if is_tcp {
+        let config = tcp(form, defaults, errors)?;
+        let largest = config.mss.saturating_add(config.network_header).saturating_add(20);
+        (Transport::Tcp(Box::new(config)), largest)
+    } else {
+        let header = form.bytes("header", 0..=1000, errors).map_or(28, |bytes| bytes.as_u64() as u32);
+        (Transport::Datagram { header }, 0)
+    };
+    let traffic = traffic?;
+    if let Err(error) = traffic.check() {
+        form.conflict("kind", error.to_string(), errors);
+        return None;
+    }
+    let both_ways = is_tcp || name == Name::RequestResponse;
+    let largest = match (&traffic, &transport) {
+        (Config::Constant { size, .. } | Config::Poisson { size, .. } | Config::ParetoOnOff { size, .. }, _) => {
+            let (least, most) = extremes(size);
+            if let Transport::Datagram { header } = transport
+                && least < header
+            {
+                let text =
+                    format!("packets of {least} B are smaller than their headers of {header} B; `size` counts both");
+                form.conflict("size", text, errors);
+            }
+            most
+        }
+        (Config::Replay { packets, .. }, _) => packets.iter().map(|packet| packet.1).max().unwrap_or(0),
+        _ => largest,
+    };
+    Some(Sending { traffic, transport, largest, both_ways })
+}
+
+fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Config> {
+    let required = |form: &mut Form<'_>, key: &'static str, expected: &str, errors: &mut Errors<'_>| {
+        if !form.has(key) {
+            form.missing(key, expected, errors);
+        }
+    };
+    match name {
+        Name::Constant | Name::Poisson | Name::Pareto => {
+            required(form, "rate", "IP bits a second, such as \"10Mbit\"", errors);
+            required(form, "size", "bytes of each IP packet, such as \"1000B\"", errors);
+            let rate = form.rate("rate", errors);
+            let size = sizes(form, "size", LARGEST, errors);
+            if name != Name::Pareto {
+                let (rate, size) = (rate?, size?);
+                return Some(match name {
+                    Name::Constant => Config::Constant { rate, size },
+                    _ => Config::Poisson { rate, size },
+                });
+            }
+            required(form, "on", "the mean length of the on periods, such as \"500ms\"", errors);
+            required(form, "off", "the mean length of the off periods, such as \"500ms\"", errors);
+            let (on, off) = (form.some_span("on", errors), form.some_span("off", errors));
+            let shape = form.number("shape", 1.000_001..=100.0, errors).unwrap_or(1.5);
+            Some(Config::ParetoOnOff { rate: rate?, size: size?, on: on?, off: off?, shape })
+        }
+        Name::Ftp => {
+            let bytes = form.bytes("bytes", 1..=u64::MAX, errors);
+            let writes = form.has("writes").then(|| sizes(form, "writes", MOST_MESSAGE, errors));
+            form.value("writes");
+            Some(Config::Ftp { bytes, writes: writes.flatten() })
+        }
+        Name::Http => {
+            required(form, "files", "the files' sizes in turn, such as [\"25kB\", \"100kB\"]", errors);
+            let parallel = form.integer("parallel", 1..=100_000, errors).unwrap_or(1) as u32;
+            let fetches = form.integer("fetches", 1..=u64::MAX >> 1, errors);
+            let request = form.bytes("request", 1..=MOST_MESSAGE, errors).unwrap_or(Bytes::new(200));
+            let think = form.span("think", errors).unwrap_or_default();
+            let value = form.value("files")?;
+            let list = match &value.kind {
+                Kind::List(list) => list.as_slice(),
+                _ => std::slice::from_ref(value),
+            };
+            if list.is_empty() {
+                form.wrong("files", value, "at least one size", errors);
+            }
+            let files: Option<Vec<Bytes>> =
+                list.iter().map(|value| form.bytes_of("files", value, 1..=u64::MAX, errors)).collect();
+            Some(Config::Http { parallel, files: files?, fetches, request, think })
+        }
+        Name::RequestResponse => {
+            required(form, "request", "bytes of a request, such as \"100B\"", errors);
+            required(form, "response", "bytes of an answer, such as \"1000B\"", errors);
+            let request = sizes(form, "request", MOST_MESSAGE, errors);
+            let response = sizes(form, "response", MOST_MESSAGE, errors);
+            let think = form.span("think", errors).unwrap_or_default();
+            Some(Config::RequestResponse { request: request?, response: response?, think })
+        }
+        Name::Replay => {
+            let period = form.some_span("period", errors);
+            let (packets, file) = (form.value("packets"), form.text("file", errors));
+            let packets = match (packets, file) {
+                (Some(value), None) => listed(form, value, errors)?,
+                (None, Some(name)) => match store.text(name).and_then(|text| replayed(name, text)) {
+                    Ok(packets) => packets,
+                    Err(error) => {
+                        errors.add(form.place("file"), form.key("file"), Problem::File(error));
+                        return None;
+                    }
+                },
+                (Some(_), Some(_)) => {
+                    form.conflict("file", "packets and file exclude each other: keep one", errors);
+                    return None;
+                }
+                (None, None) => {
+                    let expected = "packets = [[\"1ms\", \"1500B\"], …], or a file of lines `SECONDS,BYTES`";
+                    if !form.has("file") {
+                        form.missing("packets", expected, errors);
+                    }
+                    return None;
+                }
+            };
+            Some(Config::Replay { packets: Arc::from(packets), period })
+        }
+    }
+}
+
+fn size_of(form: &Form<'_>, key: &str, value: &Value, most: u64, errors: &mut Errors<'_>) -> Option<u32> {
+    form.bytes_of(key, value, 1..=most, errors).map(|bytes| bytes.as_u64() as u32)
+}
+
+/// `"1000B"`, `["200B", "1000B"]` in turn, `{ uniform = [A, B] }`, `{ mixture = [[A, weight], …] }`.
+fn sizes(form: &mut Form<'_>, key: &'static str, most: u64, errors: &mut Errors<'_>) -> Option<Sizes> {
+    const EXPECTED: &str = "a size such as \"1000B\", a list of sizes that take turns, { uniform = [\"64B\", \"1500B\"] } \
+                            or { mixture = [[\"200B\", 1], [\"1000B\", 3]] } with weights";
+    let value = form.value(key)?;
+    let list = |value: &Value, errors: &mut Errors<'_>| match &value.kind {
+        Kind::List(list) if !list.is_empty() => {
+            list.iter().map(|value| size_of(form, key, value, most, errors)).collect::<Option<Vec<u32>>>()
+        }
+        _ => {
+            form.wrong(key, value, EXPECTED, errors);
+            None
+        }
+    };
+    match &value.kind {
+        Kind::List(_) => list(value, errors).map(Sizes::Alternating),
+        Kind::Table(table) => match table.entries.as_slice() {
+            [entry] if entry.key == "uniform" => match list(&entry.value, errors)?[..] {
+                [low, high] if low <= high => Some(Sizes::Uniform(low, high)),
+                _ => {
+                    form.wrong(key, &entry.value, "the least and the most, such as [\"64B\", \"1500B\"]", errors);
+                    None
+                }
+            },
+            [entry] if entry.key == "mixture" => mixture(form, key, &entry.value, most, errors).or_else(|| {
+                form.wrong(
+                    key,
+                    &entry.value,
+                    "pairs of size and weight, such as [[\"200B\", 1], [\"1000B\", 3]]",
+                    errors,
+                );
+                None
+            }),
+            _ => {
+                form.wrong(key, value, EXPECTED, errors);
+                None
+            }
+        },
+        Kind::Text(_) => size_of(form, key, value, most, errors).map(Sizes::Constant),
+        _ => {
+            form.wrong(key, value, EXPECTED, errors);
+            None
+        }
+    }
+}
+
+fn mixture(form: &Form<'_>, key: &str, value: &Value, most: u64, errors: &mut Errors<'_>) -> Option<Sizes> {
+    let Kind::List(list) = &value.kind else { return None };
+    let pair = |value: &Value, errors: &mut Errors<'_>| match &value.kind {
+        Kind::List(pair) if pair.len() == 2 => {
+            let weight = as_number(&pair[1]).filter(|&weight| weight > 0.0)?;
+            Some((size_of(form, key, &pair[0], most, errors)?, weight))
+        }
+        _ => None,
+    };
+    let pairs: Option<Vec<(u32, f64)>> = list.iter().map(|value| pair(value, errors)).collect();
+    pairs.filter(|pairs| !pairs.is_empty()).map(Sizes::Mixture)
+}
+
+fn extremes(sizes: &Sizes) -> (u32, u32) {
+    match sizes {
+        Sizes::Constant(size) => (*size, *size),
+        Sizes::Uniform(low, high) => (*low, *high),
+        Sizes::Alternating(list) => (list.iter().copied().min().unwrap_or(0), list.iter().copied().max().unwrap_or(0)),
+        Sizes::Mixture(list) => {
+            let sizes = list.iter().map(|pair| pair.0);
+            (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0))
+        }
+    }
+}
+
+/// Packets as `[time, size]`, times since the flow's start.
+fn listed(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Option<Vec<(Span, u32)>> {
+    const EXPECTED: &str = "pairs of time since the start and size, such as [[\"0ms\", \"1500B\"], [\"1ms\", \"40B\"]]";
+    let Kind::List(list) = &value.kind else {
+        form.wrong("packets", value, EXPECTED, errors);
+        return None;
+    };
+    let mut packets = Vec::with_capacity(list.len());
+    for value in list {
+        let Kind::List(pair) = &value.kind else {
+            form.wrong("packets", value, EXPECTED, errors);
+            return None;
+        };
+        let [time, size] = pair.as_slice() else {
+            form.wrong("packets", value, EXPECTED, errors);
+            return None;
+        };
+        let time = form.span_of("packets", time, errors);
+        packets.push((time?, size_of(form, "packets", size, LARGEST, errors)?));
+    }
+    if packets.is_empty() {
+        form.wrong("packets", value, "at least one packet", errors);
+        return None;
+    }
+    Some(packets)
+}
+
+/// Packets as lines `SECONDS,BYTES`, times since the first packet's.
+fn replayed(name: &str, text: &str) -> Result<Vec<(Span, u32)>, String> {
+    let mut packets: Vec<(Span, u32)> = Vec::new();
+    let mut origin = 0.0;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let parsed = line.split_once(',').and_then(|(time, size)| {
+            let time: f64 = time.trim().parse().ok().filter(|time: &f64| (0.0..=1e12).contains(time))?;
+            let size: u32 = size.trim().parse().ok().filter(|size| (1..=LARGEST as u32).contains(size))?;
+            Some((time, size))
+        });
+        let wrong = |expected| format!("{name}:{}: found `{line}`, expected {expected}", number + 1);
+        let (time, size) =
+            parsed.ok_or_else(|| wrong("`SECONDS,BYTES`: a time, and the bytes of an IP packet from 1 to 65535"))?;
+        if packets.is_empty() {
+            origin = time;
+        }
+        let since = (time - origin) * 1e9;
+        if since < 0.0 {
+            return Err(wrong("a time not before the line above"));
+        }
+        let since = Span::from_nanos(since.round() as u64);
+        if packets.last().is_some_and(|last| last.0 > since) || since > super::form::LONGEST {
+            return Err(wrong("a time not before the line above, at most six years after the first"));
+        }
+        packets.push((since, size));
+    }
+    if packets.is_empty() {
+        Err(format!("{name}: no packet in it; expected lines `SECONDS,BYTES`"))
+    } else {
+        Ok(packets)
+    }
+}
+
+/// The flow's `tcp` (a preset's name, or a table with `preset` and settings) over `[defaults.tcp]`.
+fn tcp<'a>(form: &mut Form<'a>, defaults: &mut Defaults<'a>, errors: &mut Errors<'_>) -> Option<tcp::Config> {
+    let mut tables = Vec::new();
+    let mut preset: Option<(String, u32)> = None;
+    if let Some(table) = defaults.all_known() {
+        tables.push((table, "defaults.tcp".to_owned()));
+    }
+    if let Some(value) = form.value("tcp") {
+        match &value.kind {
+            Kind::Text(name) => preset = Some((name.clone(), value.at)),
+            Kind::Table(table) => tables.push((table, form.key("tcp"))),
+            _ => {
+                form.wrong("tcp", value, "a preset's name, or a table of settings", errors);
+                return None;
+            }
+        }
+    }
+    if preset.is_none() {
+        for (table, _) in &tables {
+            if let Some(entry) = table.get("preset") {
+                preset = Some((entry.value.show(), entry.value.at));
+            }
+        }
+    }
+    let mut config = match &preset {
+        None => tcp::Config::default(),
+        Some((name, at)) => match tcp::Config::preset(name) {
+            Ok(config) => config,
+            Err(_) => {
+                let names: Vec<String> = tcp::Config::PRESETS.iter().map(|name| format!("\"{name}\"")).collect();
+                let close = closest(name, tcp::Config::PRESETS.iter().copied());
+                let close = close.map_or(String::new(), |close| format!(" (did you mean \"{close}\"?)"));
+                let expected = format!("a preset: {}{close}", names.join(", "));
+                errors.add(*at, form.key("tcp"), Problem::Value { found: format!("\"{name}\""), expected });
+                return None;
+            }
+        },
+    };
+    let before = errors.count();
+    for (table, path) in tables {
+        for entry in table.entries.iter().filter(|entry| entry.key != "preset") {
+            let key = || format!("{path}.{}", entry.key);
+            match config.set(&entry.key, &entry.value.show()) {
+                Ok(()) => {}
+                Err(tcp::SettingError::Value { expected, .. }) => {
+                    let problem = Problem::Value { found: entry.value.found(), expected: expected.into() };
+                    errors.add(entry.value.at, key(), problem);
+                }
+                Err(_) => {
+                    let mut known: Vec<String> = tcp::Config::NAMES.iter().map(|&name| name.to_owned()).collect();
+                    known.push("preset".into());
+                    let close = closest(&entry.key, known.iter().map(String::as_str));
+                    errors.add(entry.at, key(), Problem::UnknownKey { found: entry.key.clone(), close, known });
+                }
+            }
+        }
+    }
+    (errors.count() == before).then_some(config)
+}
