@@ -181,8 +181,8 @@ fn route(flows: &mut [Flow], groups: &[Group<'_>], topology: &Topology, bonds: &
     // Flows that enter the network at one place come one after the other: they share a search.
     let mut order: Vec<(u32, u32, u32)> = Vec::with_capacity(flows.len());
     for (group, its) in groups.iter().enumerate() {
-        for flow in its.first..its.first + its.copies.count as usize {
-            order.push((paths.router.entry(flows[flow].from), flow as u32, group as u32));
+        for (number, flow) in flows.iter().enumerate().skip(its.first).take(its.copies.count as usize) {
+            order.push((paths.router.entry(flow.from), number as u32, group as u32));
         }
     }
     order.sort_unstable();
@@ -254,8 +254,7 @@ impl Paths<'_> {
                 }
             }
             let Some(way) = best else {
-                let to = format!("{name}");
-                self.unreachable(here, to, wrong, *at, group, errors);
+                self.unreachable(here, name, wrong, *at, group, errors);
                 return None;
             };
             here = way.last().map_or(here, |&hop| self.ends(hop)[1]);

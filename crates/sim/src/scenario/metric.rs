@@ -485,7 +485,8 @@ fn flow_field(text: &str) -> Option<(FlowField, Unit)> {
         let n: usize = n.parse().ok().filter(|n| (1..=1000).contains(n))?;
         return Some((FlowField::NReordering(n), Unit::None));
     }
-    const DISTRIBUTIONS: [(&str, fn(Statistic) -> FlowField, Unit); 4] = [
+    type Distributed = (&'static str, fn(Statistic) -> FlowField, Unit);
+    const DISTRIBUTIONS: [Distributed; 4] = [
         ("delay.", FlowField::Delay, Unit::Seconds),
         ("jitter.", FlowField::Jitter, Unit::Seconds),
         ("reordering.extent.", FlowField::ReorderingExtent, Unit::Count),

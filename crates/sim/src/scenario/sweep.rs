@@ -91,10 +91,13 @@ pub(super) fn sweeps(form: &mut Form<'_>, most: u64, errors: &mut Errors<'_>) ->
 
 fn sweep(form: &mut Form<'_>, most: u64, errors: &mut Errors<'_>) -> Option<Sweep> {
     let parameters = form.texts("parameter", errors);
-    if parameters.as_ref().is_none_or(Vec::is_empty) {
-        if !form.has("parameter") {
-            form.missing("parameter", "what to sweep, such as \"link.bottleneck.rate\", or a list of such", errors);
-        }
+    const EXPECTED: &str = "what to sweep, such as \"link.bottleneck.rate\", or a list of such";
+    if !form.has("parameter") {
+        form.missing("parameter", EXPECTED, errors);
+    }
+    if parameters.as_ref().is_some_and(Vec::is_empty) {
+        form.conflict("parameter", format!("an empty list; expected {EXPECTED}"), errors);
+        return None;
     }
     let parameters: Vec<String> = parameters?.into_iter().map(|(path, _)| path.to_owned()).collect();
     for path in &parameters {

@@ -157,7 +157,8 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
             let request = sizes(form, "request", MOST_MESSAGE, errors);
             let response = sizes(form, "response", MOST_MESSAGE, errors);
             let think = form.span("think", errors).unwrap_or_default();
-            Some(Config::RequestResponse { request: request?, response: response?, think })
+            let timeout = form.some_span("timeout", errors).unwrap_or(Span::from_secs(1));
+            Some(Config::RequestResponse { request: request?, response: response?, think, timeout })
         }
         Name::Replay => {
             let period = form.some_span("period", errors);
