@@ -27,6 +27,7 @@ pub struct Pair {
     ends: [Connection; 2],
     outbox: [Outbox; 2],
     received: [u64; 2],
+    moved: bool,
     /// The application's own mark, such as which of its transfers this is.
     pub mark: u64,
     /// When it was opened.
@@ -45,7 +46,7 @@ struct Outbox {
 impl Pair {
     /// A connection with this number.
     pub fn new(number: u32, now: Time, ends: [Connection; 2]) -> Pair {
-        Pair { number, ends, outbox: [Outbox::default(); 2], received: [0; 2], mark: 0, opened: now }
+        Pair { number, ends, outbox: [Outbox::default(); 2], received: [0; 2], moved: false, mark: 0, opened: now }
     }
 
     /// Its number in its flow.
@@ -91,24 +92,28 @@ impl Pair {
         self.outbox[end as usize].close
     }
 
-    /// Moves what waits into the send buffer: whether anything moved.
-    pub fn flush(&mut self, now: Time, end: End) -> bool {
+    /// Moves what waits into the send buffer.
+    pub fn flush(&mut self, now: Time, end: End) {
         let (outbox, connection) = (&mut self.outbox[end as usize], &mut self.ends[end as usize]);
-        let mut moved = false;
         if outbox.bytes > 0 && !outbox.closed && connection.unsent() < ENOUGH {
             let taken = connection.write(now, outbox.bytes);
             // A backlog without end stays one.
             if outbox.bytes != u64::MAX {
                 outbox.bytes -= taken;
             }
-            moved = taken > 0;
+            self.moved |= taken > 0;
         }
-        if outbox.close && !outbox.closed && outbox.bytes == 0 {
+        // Before that, closing would delete the connection with what was written (RFC 9293, 3.10.4).
+        if outbox.close && !outbox.closed && outbox.bytes == 0 && connection.is_established() {
             outbox.closed = true;
             connection.close(now);
-            moved = true;
+            self.moved = true;
         }
-        moved
+    }
+
+    /// Whether anything was written or closed since this was last asked.
+    pub fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
     }
 
     /// The application at `end` takes everything that is there: how many bytes.

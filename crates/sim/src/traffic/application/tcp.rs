@@ -194,8 +194,8 @@ impl Pairs {
                     }
                 }
                 application.serve(now, pair);
-                let moved = End::BOTH.map(|end| pair.flush(now, end));
-                if moved == [false; 2] {
+                End::BOTH.into_iter().for_each(|end| pair.flush(now, end));
+                if !pair.take_moved() {
                     break;
                 }
             }
