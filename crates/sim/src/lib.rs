@@ -3,6 +3,7 @@
 //! The same scenario with the same seed gives the same bytes: there is no clock, no entropy, no file and no thread
 //! here. [`scenario`] reads a scenario, [`world`] runs it, [`results`] is what comes out.
 
+mod bond;
 pub mod engine;
 pub mod metrics;
 pub mod packet;

@@ -260,6 +260,11 @@ impl<P: Packet> Bond<P> {
         self.equalizer.used() + self.ordered.used() + self.queue.memory() + self.stripe_buffered()
     }
 
+    /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.
+    pub fn resequencing_bytes(&self) -> usize {
+        self.equalizer.used() + self.ordered.used() + self.stripe_buffered()
+    }
+
     /// Whether `channel` is one of the bond's; any number may be asked for.
     #[inline]
     fn has(&self, channel: ChannelId) -> bool {

@@ -151,7 +151,7 @@ impl<P: Packet> Bond<P> {
         }
         let c = &mut self.channels[channel.index()];
         c.stats.received_packets += 1;
-        c.stats.received_bytes += (len + head) as u64;
+        c.stats.received_bytes += frame.size().as_u64() + head as u64;
         self.on_heard(now, channel);
         self.on_traffic(now);
         if header.total < len {

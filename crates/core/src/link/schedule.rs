@@ -223,6 +223,34 @@ impl Schedule {
         (self.waiting.len(), self.waiting_bytes)
     }
 
+    /// When the queue will have room for a frame of `len` bytes that comes at `at` or later: `at` if it has.
+    pub fn room_at(&mut self, at: Time, len: usize) -> Time {
+        let now = at.max(self.now);
+        self.expire(now);
+        if self.busy_until <= now {
+            return now;
+        }
+        match self.profile.queue {
+            Queue::Frames(limit) => {
+                let over = (self.waiting.len() + 1).checked_sub(limit.max(1)).and_then(|n| n.checked_sub(1));
+                over.and_then(|last| self.waiting.get(last)).map_or(now, |(start, _)| *start)
+            }
+            Queue::Bytes(limit) => {
+                let mut bytes = self.waiting_bytes.saturating_add(self.counted(len));
+                let mut room = now;
+                for (start, counted) in &self.waiting {
+                    if bytes <= limit {
+                        return room;
+                    }
+                    bytes -= counted;
+                    room = *start;
+                }
+                // A free link takes what its queue never could.
+                if bytes <= limit { room } else { self.busy_until }
+            }
+        }
+    }
+
     /// Bytes that waited at the last arrival, that one counted.
     #[inline]
     pub fn waiting_bytes(&self) -> u64 {

@@ -15,7 +15,7 @@ use crate::scenario::model;
 use crate::traffic::Config;
 use crate::world::WorldError;
 use fairspan_core::link::{DropReason, Passage, Schedule};
-use fairspan_core::queue::{Admit, AnyDiscipline, FlowId, QueueDiscipline};
+use fairspan_core::queue::{Admit, AnyDiscipline, FlowId, Limit, QueueDiscipline};
 use fairspan_core::units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -106,6 +106,7 @@ enum Flight {
 #[derive(Debug)]
 struct Queue {
     discipline: AnyDiscipline<(Handle, u32)>,
+    limit: Limit,
     busy: bool,
     /// The end of the transmission that has begun since the world last asked.
     begun: Option<Time>,
@@ -164,6 +165,7 @@ impl Link {
                     .map_err(|error| WorldError::Queue { link: link.name.clone(), error })?;
                 Some(Box::new(Queue {
                     discipline,
+                    limit: config.limit,
                     busy: false,
                     begun: None,
                     dropped: VecDeque::new(),
@@ -207,6 +209,18 @@ impl Link {
             }
             Err(reason) => Arrival::Dropped(self.count_drop(now, reason.into())),
         }
+    }
+
+    /// When the queue will have room for a packet of 1500 bytes: now, where it has.
+    pub(crate) fn room_at(&mut self, now: Time) -> Time {
+        let length = self.framing.length(1500);
+        let Some(queue) = &self.queue else { return self.schedule.room_at(now, length as usize) };
+        let full = match queue.limit {
+            Limit::Packets(most) => queue.discipline.packets() >= most as usize,
+            Limit::Bytes(most) => queue.discipline.bytes() + u64::from(length) > most,
+        };
+        // A transmission that ends makes room for one packet, perhaps.
+        if full && queue.busy { self.schedule.busy_until() } else { now }
     }
 
     /// The meters of a frame that goes through the virtual queue.

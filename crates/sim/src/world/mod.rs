@@ -21,6 +21,7 @@
 
 #![allow(dead_code, reason = "the seams of transports, bonds and series are open until they are joined")]
 
+mod bonds;
 pub mod endpoint;
 mod error;
 mod flow;
@@ -44,6 +45,7 @@ use crate::traffic::application;
 use crate::traffic::clock::Drift;
 use crate::traffic::{self, Source};
 use crate::wire;
+use bonds::Joined;
 use endpoint::Outgoing;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
@@ -69,9 +71,12 @@ const PROCESSOR: u32 = 4;
 const MEASURE: u32 = 5;
 /// The series' next point is due.
 const SAMPLE: u32 = 6;
-/// Places in the log beyond the links: nodes, and sources and receivers.
+/// A timer of a bond's end has run out.
+const BOND: u32 = 7;
+/// Places in the log beyond the links: nodes, sources and receivers, bonds.
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
+const BONDS: u32 = 3 << 30;
 
 const fn place(kind: u32, number: u32) -> u32 {
     (kind << NUMBER_BITS) | number
@@ -96,6 +101,7 @@ pub struct World {
     delivered: u64,
     captured: Vec<Captured>,
     recorder: Recorder,
+    bonds: Vec<Joined>,
     /// What only the results need.
     scenario: Scenario,
 }
@@ -120,14 +126,12 @@ impl World {
                 return Err(WorldError::TooMany { what, count, most: MOST });
             }
         }
-        if let Some(bond) = scenario.bonds.first() {
-            return Err(WorldError::Bond { bond: bond.name.clone(), error: "not connected".into() });
-        }
         let mut routes = Routes::new(scenario)?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for number in 0..scenario.flows.len() {
             flows.push(flow(scenario, number, &mut routes)?);
         }
+        let bonds = bonds::join(scenario, &mut routes)?;
         let mut capture = vec![false; scenario.links.len()];
         for &link in &scenario.metrics.capture {
             let unknown = || WorldError::Unknown {
@@ -162,6 +166,7 @@ impl World {
             delivered: 0,
             captured: Vec::new(),
             recorder: Recorder::new(scenario.metrics.series),
+            bonds,
             scenario: scenario.clone(),
         };
         // Before everything else at that instant.
@@ -172,6 +177,7 @@ impl World {
         for number in 0..world.flows.len() as u32 {
             world.begin(number);
         }
+        world.begin_bonds();
         Ok(world)
     }
 
@@ -232,7 +238,8 @@ impl World {
             delivered: self.delivered,
             dropped: Vec::new(),
             in_flight: self.links.iter().map(Link::in_flight).sum::<u64>()
-                + self.processors.iter().flatten().map(|processor| processor.in_flight()).sum::<u64>(),
+                + self.processors.iter().flatten().map(|processor| processor.in_flight()).sum::<u64>()
+                + self.bonds.iter().map(|joined| joined.bond.in_flight()).sum::<u64>(),
         };
         let dropped = &mut conservation.dropped;
         let mut count = |place: &str, reason: &str, packets: u64| {
@@ -242,6 +249,11 @@ impl World {
         };
         for (link, model) in self.links.iter().zip(&self.scenario.links) {
             for (reason, &packets) in Cause::NAMES.iter().zip(&link.meter.dropped) {
+                count(&model.name, reason, packets);
+            }
+        }
+        for (joined, model) in self.bonds.iter().zip(&self.scenario.bonds) {
+            for (reason, packets) in joined.bond.dropped() {
                 count(&model.name, reason, packets);
             }
         }
@@ -300,7 +312,7 @@ impl World {
             goodput: flows.iter().map(|flow| flow.goodput).sum(),
             flows,
             links,
-            bonds: Vec::new(),
+            bonds: self.bond_results(),
             series_interval_s: self.recorder.interval().as_secs_f64(),
             series: self.recorder.into_series(),
         })
@@ -325,6 +337,7 @@ impl World {
             PROCESSOR => self.on_processor(number),
             MEASURE => self.on_measure(),
             SAMPLE => self.on_sample(),
+            BOND => self.on_bond(number),
             kind => debug_assert!(false, "an event of kind {kind}"),
         }
     }
@@ -510,7 +523,8 @@ impl World {
                     Turn::Dropped => self.discard(handle, NODES | node),
                 }
             }
-            Step::Bond { .. } | Step::Frame { .. } => debug_assert!(false, "no bonds yet"),
+            Step::Bond { bond, end } => self.enter_bond(bond, end, handle),
+            Step::Frame { bond, end, channel } => self.take_frame(bond, end, channel, handle),
         }
     }
 
@@ -636,6 +650,11 @@ impl World {
         let packet = &self.pool[handle];
         let way = u32::from(packet.reverse);
         self.log.record(What::Dropped, self.now, place, packet.flow << 1 | way, packet.number);
+        if let Body::Frame(content) = packet.body {
+            let flow = packet.flow;
+            self.pool.free(handle);
+            return self.lose_frame(flow, content);
+        }
         if !packet.reverse {
             self.flows[packet.flow as usize].meter.handle_dropped();
         }

@@ -1,0 +1,419 @@
+//! A bond in the world: core's [`Bond`](fairspan_core::bond::Bond), unchanged, at both ends.
+//!
+//! A packet that enters is written as bytes ([`wire`]), and core's bond decides over it as in the gateway. What it
+//! sends are frames: packets of the bond's own, whose paths are the channels' links, and which are counted as sent,
+//! delivered or dropped like all packets. The packet inside stays where it is in the pool of packets; it is in flight
+//! until the bond at the far end delivers it, and dropped when the last frame that carries it is.
+//!
+//! | the gateway | here |
+//! |---|---|
+//! | TUN, read while `wants_host` | `waiting`, [`HOST_QUEUE`] packets; what comes on top is dropped: `host queue full` |
+//! | UDP and encryption | `overhead` bytes of each channel, on top of the frame |
+//! | a socket that takes nothing | the channel's first link has no room: only asked where the channel has no rate |
+//! | the interface that goes down | none: outages are found by silence, as between gateways |
+//!
+//! Departures: the two ends' clocks agree; frames carry no ECN; what is longer than the bond's MTU is dropped (all
+//! packets have DF set), and the answer to the host is not delivered.
+
+mod frame;
+
+use crate::engine::pool::{Handle, Pool};
+use crate::engine::streams::{self, Purpose};
+use crate::packet::{Body, Packet};
+use crate::results::BondResult;
+use crate::scenario::model;
+use crate::wire;
+use fairspan_core::bond::{Codepoint, ConfigError, Event, Head, Link};
+use fairspan_core::packet::Packet as _;
+use fairspan_core::record::Recorder;
+use fairspan_core::units::{ChannelId, Time};
+use frame::{Frame, Ledger};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Packets that wait for a bond that reads none: as many as Linux lets wait for the reader of a TUN.
+const HOST_QUEUE: usize = 500;
+
+/// Why a bond dropped a packet: core's counters, and what only the world knows.
+const REASONS: [&str; 20] = [
+    "frame lost",
+    "host queue full",
+    "bond",
+    "host_not_ip",
+    "host_too_big",
+    "queue_full",
+    "stripe_too_long",
+    "codel_dropped",
+    "no_channel",
+    "copies_skipped",
+    "late",
+    "duplicates",
+    "beyond_window",
+    "stale_epoch",
+    "unknown_channel",
+    "bad_packet",
+    "unexpected_stripe",
+    "memory_refused",
+    "stripe overflow",
+    "stripe stale",
+];
+const FRAME_LOST: usize = 0;
+const HOST_FULL: usize = 1;
+const OTHER: usize = 2;
+/// From here on core's counters.
+const COUNTED: usize = 3;
+
+/// What the world is to do next for one end.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// Sends a frame of `size` bytes over a channel; `content` is its number here.
+    Transmit { channel: u8, size: u32, content: u32 },
+    /// A packet goes on from the far end.
+    Deliver(Handle),
+    /// A packet was dropped here.
+    Dropped(Handle),
+}
+
+/// A frame under way.
+#[derive(Debug)]
+struct Flight {
+    head: Head,
+    packet: Option<Frame>,
+    codepoint: Codepoint,
+    tos: u8,
+}
+
+/// A bond: its two ends and the frames between them.
+#[derive(Debug)]
+pub(crate) struct Bond {
+    ends: [End; 2],
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+    ledger: Arc<Ledger>,
+    /// The packets that frames carry, by the tickets that the frames have.
+    tickets: Vec<Ticket>,
+    free_tickets: Vec<u32>,
+    /// Packets that are in the bond.
+    inside: u64,
+    gone: Vec<Handle>,
+    dropped: [u64; REASONS.len()],
+    /// All frames have all their bytes.
+    whole: bool,
+    /// Outer headers by channel.
+    overhead: Vec<u32>,
+    /// Number of the next frame, by end.
+    pub(crate) numbers: [u64; 2],
+}
+
+/// A packet that frames carry.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    /// `None` once it was delivered: what copies there still are carry nothing that anybody waits for.
+    packet: Option<Handle>,
+    copies: u16,
+}
+
+#[derive(Debug)]
+struct End {
+    bond: Recorder<Frame, Vec<u8>>,
+    waiting: VecDeque<Handle>,
+    /// What core's counters were when a drop was last explained.
+    explained: [u64; REASONS.len()],
+    held_max: u64,
+    downs: u64,
+    ups: u64,
+    /// Its outputs are being taken: by whoever took the first.
+    busy: bool,
+}
+
+impl Bond {
+    /// The bond number `number` of a scenario, its channels up. `record`: its ends' inputs and outputs are recorded.
+    pub(crate) fn new(model: &model::Bond, number: usize, seed: u64, record: bool) -> Result<Bond, ConfigError> {
+        let now = Time::ZERO;
+        let end = |end: u64| -> Result<End, ConfigError> {
+            let seed = streams::seed(seed, Purpose::Bond, 2 * number as u64 + end);
+            let mut bond = Recorder::new(model.config.clone(), now, seed, record.then(Vec::new))?;
+            for channel in 0..model.channels.len() {
+                bond.set_link(now, ChannelId(channel as u8), Link::Up);
+            }
+            let explained = [0; REASONS.len()];
+            Ok(End { bond, waiting: VecDeque::new(), explained, held_max: 0, downs: 0, ups: 0, busy: false })
+        };
+        Ok(Bond {
+            ends: [end(0)?, end(1)?],
+            flights: Vec::new(),
+            free: Vec::new(),
+            ledger: Arc::new(Ledger::default()),
+            tickets: Vec::new(),
+            free_tickets: Vec::new(),
+            inside: 0,
+            gone: Vec::new(),
+            dropped: [0; REASONS.len()],
+            whole: record,
+            overhead: model.config.channels.iter().map(|channel| channel.overhead as u32).collect(),
+            numbers: [0; 2],
+        })
+    }
+
+    /// A packet enters at `end`.
+    pub(crate) fn handle_host(&mut self, now: Time, end: usize, handle: Handle, pool: &Pool) {
+        self.inside += 1;
+        let side = &mut self.ends[end];
+        if side.waiting.is_empty() && side.bond.wants_host() {
+            self.read_host(now, end, handle, pool);
+        } else if side.waiting.len() < HOST_QUEUE {
+            side.waiting.push_back(handle);
+        } else {
+            self.drop_packet(handle, HOST_FULL);
+        }
+    }
+
+    fn read_host(&mut self, now: Time, end: usize, handle: Handle, pool: &Pool) {
+        let ticket = Ticket { packet: Some(handle), copies: 1 };
+        let number = match self.free_tickets.pop() {
+            Some(number) => {
+                self.tickets[number as usize] = ticket;
+                number
+            }
+            None => {
+                self.tickets.push(ticket);
+                (self.tickets.len() - 1) as u32
+            }
+        };
+        let frame = Frame::new(&pool[handle], number, &self.ledger, self.whole);
+        self.ends[end].bond.handle_host(now, frame);
+        self.settle(end);
+    }
+
+    /// A frame has come to `end` over `channel`.
+    pub(crate) fn handle_frame(&mut self, now: Time, end: usize, channel: u8, content: u32) {
+        let Some(Flight { head, packet, codepoint, tos }) = self.take_flight(content) else { return };
+        let frame = match packet {
+            Some(mut frame) => {
+                frame.wrap(head.as_slice());
+                Some(frame)
+            }
+            None => Frame::from_bytes(head.as_slice()),
+        };
+        if let Some(frame) = frame {
+            self.ends[end].bond.handle_channel(now, ChannelId(channel), codepoint, frame, tos);
+        }
+        self.settle(end);
+    }
+
+    /// A frame was lost on its way; [`Bond::poll_gone`] then gives the packets that were lost with it.
+    pub(crate) fn lose(&mut self, content: u32) {
+        drop(self.take_flight(content));
+        while let Some(ticket) = self.ledger.poll_dropped() {
+            self.drop_copy(ticket, FRAME_LOST);
+        }
+    }
+
+    /// A packet that was dropped: the world's to free.
+    pub(crate) fn poll_gone(&mut self) -> Option<Handle> {
+        self.gone.pop()
+    }
+
+    /// The time that [`Bond::poll_timeout`] gave for `end` has come.
+    pub(crate) fn handle_timeout(&mut self, now: Time, end: usize) {
+        if self.ends[end].bond.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.ends[end].bond.handle_timeout(now);
+            self.settle(end);
+        }
+    }
+
+    /// When `end` wants [`Bond::handle_timeout`].
+    pub(crate) fn poll_timeout(&self, end: usize) -> Option<Time> {
+        self.ends[end].bond.poll_timeout().map(|(at, _)| at)
+    }
+
+    /// Whether the channel's first link has no room.
+    pub(crate) fn set_blocked(&mut self, now: Time, end: usize, channel: u8, blocked: bool) {
+        self.ends[end].bond.set_blocked(now, ChannelId(channel), blocked);
+    }
+
+    /// Takes the right to poll `end`; false when someone has it, who will take what there is.
+    pub(crate) fn begin_polling(&mut self, end: usize) -> bool {
+        !std::mem::replace(&mut self.ends[end].busy, true)
+    }
+
+    /// Nothing is left to poll at `end`.
+    pub(crate) fn end_polling(&mut self, end: usize) {
+        let side = &mut self.ends[end];
+        side.busy = false;
+        side.held_max = side.held_max.max(side.bond.resequencing_bytes() as u64);
+    }
+
+    /// What is to be done next for `end`; to be asked until there is nothing, after every input.
+    pub(crate) fn poll(&mut self, now: Time, end: usize, pool: &mut Pool) -> Option<Output> {
+        loop {
+            if let Some(handle) = self.gone.pop() {
+                return Some(Output::Dropped(handle));
+            }
+            let mut side = &mut self.ends[end];
+            if let Some(frame) = side.bond.poll_transmit(now) {
+                while let Some(copied) = self.ledger.poll_made() {
+                    self.tickets[copied as usize].copies += 1;
+                }
+                let channel = frame.channel.0;
+                let length = frame.head.len() as u64 + frame.packet.as_ref().map_or(0, |p| p.size().as_u64());
+                let size = length as u32 + self.overhead[usize::from(channel)];
+                let content = self.put_flight(Flight {
+                    head: frame.head,
+                    packet: frame.packet,
+                    codepoint: frame.codepoint,
+                    tos: frame.tos,
+                });
+                self.settle(end);
+                return Some(Output::Transmit { channel, size, content });
+            }
+            while let Some(mut frame) = side.bond.poll_deliver() {
+                // What is not a packet of the simulation is an answer of the bond's own to its host.
+                let Some(ticket) = frame.take_ticket() else { continue };
+                let packet = self.tickets[ticket as usize].packet.take();
+                self.drop_copy(ticket, OTHER);
+                if let Some(handle) = packet {
+                    self.inside -= 1;
+                    leave(&frame, &mut pool[handle]);
+                    return Some(Output::Deliver(handle));
+                }
+                side = &mut self.ends[end];
+            }
+            while let Some(event) = side.bond.poll_event() {
+                match event {
+                    Event::ChannelUp { .. } => side.ups += 1,
+                    Event::ChannelDown { .. } => side.downs += 1,
+                    _ => {}
+                }
+            }
+            if !side.bond.wants_host() {
+                return None;
+            }
+            let handle = side.waiting.pop_front()?;
+            self.read_host(now, end, handle, pool);
+        }
+    }
+
+    /// Accounts for what the core dropped in the last call.
+    fn settle(&mut self, end: usize) {
+        while let Some(ticket) = self.ledger.poll_dropped() {
+            let reason = self.explain(end);
+            self.drop_copy(ticket, reason);
+        }
+    }
+
+    /// Which of core's counters of `end` tells of a drop that was not explained yet.
+    #[cold]
+    fn explain(&mut self, end: usize) -> usize {
+        let side = &mut self.ends[end];
+        let mut now = [0; REASONS.len()];
+        for (name, value) in side.bond.stats().each() {
+            if let Some(at) = REASONS.iter().position(|reason| *reason == name) {
+                now[at] = value;
+            }
+        }
+        if let Some((_, receiver)) = side.bond.stripe_stats() {
+            (now[REASONS.len() - 2], now[REASONS.len() - 1]) = (receiver.overflow, receiver.stale);
+        }
+        let found = (COUNTED..REASONS.len()).find(|at| now[*at] > side.explained[*at]);
+        side.explained = now;
+        found.unwrap_or(OTHER)
+    }
+
+    /// A frame of this ticket is no more; with the last one the packet is gone, if it was not delivered.
+    fn drop_copy(&mut self, number: u32, reason: usize) {
+        let ticket = &mut self.tickets[number as usize];
+        ticket.copies -= 1;
+        if ticket.copies == 0 {
+            let packet = ticket.packet.take();
+            self.free_tickets.push(number);
+            if let Some(handle) = packet {
+                self.drop_packet(handle, reason);
+            }
+        }
+    }
+
+    fn drop_packet(&mut self, handle: Handle, reason: usize) {
+        self.inside -= 1;
+        self.dropped[reason] += 1;
+        self.gone.push(handle);
+    }
+
+    fn put_flight(&mut self, flight: Flight) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.flights[at as usize] = Some(flight);
+                at
+            }
+            None => {
+                self.flights.push(Some(flight));
+                (self.flights.len() - 1) as u32
+            }
+        }
+    }
+
+    fn take_flight(&mut self, content: u32) -> Option<Flight> {
+        let flight = self.flights.get_mut(content as usize)?.take()?;
+        self.free.push(content);
+        Some(flight)
+    }
+
+    /// Packets in the bond: in its queues, its frames, or waiting for their order.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.inside
+    }
+
+    /// What `end` counted, and what it held at most.
+    pub(crate) fn result(&self, name: &str, end: usize) -> BondResult {
+        let side = &self.ends[end];
+        let mut counters: Vec<(String, u64)> = vec![];
+        let mut add = |name: &str, value: u64| counters.push((name.to_string(), value));
+        for (name, value) in side.bond.stats().each() {
+            add(name, value);
+        }
+        add("channel_downs", side.downs);
+        add("channel_ups", side.ups);
+        if let Some((sender, receiver)) = side.bond.stripe_stats() {
+            for (name, value) in [
+                ("stripe.sent_markers", sender.markers),
+                ("stripe.sent_plans", sender.plans),
+                ("stripe.epochs", sender.epochs),
+                ("stripe.changes", sender.changes),
+                ("stripe.received_markers", receiver.markers),
+                ("stripe.lost", receiver.lost),
+                ("stripe.overflow", receiver.overflow),
+                ("stripe.stale", receiver.stale),
+                ("stripe.resets_asked", receiver.ahead + receiver.unknown),
+                ("stripe.skips", receiver.skips),
+            ] {
+                add(name, value);
+            }
+        }
+        for channel in 0..self.overhead.len() {
+            let Some(stats) = side.bond.channel_stats(ChannelId(channel as u8)) else { continue };
+            for (counter, value) in stats.each() {
+                add(&format!("channel{channel}.{counter}"), value);
+            }
+        }
+        BondResult { name: format!("{name}/{end}"), counters, held_max: side.held_max }
+    }
+
+    /// Ends the recording of `end` and gives it, if there was one.
+    pub(crate) fn take_recording(&mut self, end: usize) -> Option<Vec<u8>> {
+        self.ends[end].bond.finish()
+    }
+
+    /// Packets dropped, by reason.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REASONS.into_iter().zip(self.dropped).filter(|(_, packets)| *packets > 0)
+    }
+}
+
+/// A packet leaves the bond as the bond made it: a SYN may name a smaller segment size now.
+fn leave(frame: &Frame, packet: &mut Packet) {
+    if let Body::Segment(segment) = &mut packet.body
+        && segment.options.mss.is_some()
+    {
+        segment.options.mss = wire::mss(frame.bytes()).or(segment.options.mss);
+    }
+}

@@ -1,0 +1,248 @@
+//! Core's bond in the world: what the gateway does, on simulated links.
+
+mod common;
+
+use common::{Line, constant};
+use fairspan_core::bond::{ChannelConfig, Config, Mode, Scheduler};
+use fairspan_core::link::{DuringOutage, Loss, Outage, Profile, Queue};
+use fairspan_core::record;
+use fairspan_core::units::{Rate, Span, Time};
+use fairspan_sim::results::Results;
+use fairspan_sim::scenario::model::{self, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::world::World;
+
+/// Two hosts and a bond over links of these rates (Mbit/s) and delays (ms), both ways.
+fn bonded(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
+    let mut scenario = Line::new(&[]).scenario;
+    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
+    scenario.duration = Span::from_secs(seconds);
+    scenario.metrics = Metrics { reordering: true, ..Metrics::default() };
+    let mut config = Config::default();
+    config.mode = mode;
+    let mut channels = vec![];
+    for (n, &(rate, delay)) in links.iter().enumerate() {
+        let mut settings = ChannelConfig::default();
+        (settings.rate, settings.overhead) = (Some(Rate::from_mbit(rate)), 28);
+        config.channels.push(settings);
+        for way in 0..2u32 {
+            scenario.links.push(Link {
+                name: format!("link{n}.{way}"),
+                from: way,
+                to: 1 - way,
+                profile: Profile::new(Rate::from_mbit(rate), Span::from_millis(delay)),
+                framing: Framing::Bytes(14),
+                discipline: None,
+            });
+        }
+        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
+    }
+    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config });
+    scenario
+}
+
+fn flow(scenario: &mut Scenario, rate: u64, size: u32, start_ms: u64, stop_ms: u64) {
+    scenario.flows.push(model::Flow {
+        name: format!("f{}", scenario.flows.len()),
+        from: 0,
+        to: 1,
+        path: vec![Hop::Bond(0, 0)],
+        back: vec![Hop::Bond(0, 1)],
+        start: Time::from_millis(start_ms),
+        stop: Time::from_millis(stop_ms),
+        traffic: constant(rate, size),
+        transport: Transport::Datagram { header: 28 },
+        drift_ppm: None,
+    });
+}
+
+fn run(scenario: &Scenario) -> Results {
+    World::new(scenario).unwrap().finish().unwrap()
+}
+
+fn counter(results: &Results, end: usize, name: &str) -> u64 {
+    let found = results.bonds[end].counters.iter().find(|(counter, _)| counter == name);
+    found.unwrap_or_else(|| panic!("no counter {name}: {:?}", results.bonds[end].counters)).1
+}
+
+const THREE: [(u64, u64); 3] = [(100, 10), (40, 25), (10, 40)];
+
+#[test]
+fn without_loss_everything_arrives_in_order_in_the_modes_that_order() {
+    for mode in [Mode::Ordered, Mode::Stripe, Mode::Backup] {
+        let mut scenario = bonded(mode, &THREE, 5);
+        let rate = if mode == Mode::Backup { 90 } else { 130 };
+        flow(&mut scenario, rate * 1_000_000, 1400, 1000, 4000);
+        flow(&mut scenario, 5_000_000, 200, 1000, 4000);
+        let results = run(&scenario);
+        for flow in &results.flows {
+            assert!(flow.sent > 9000 && flow.received == flow.sent, "{mode}: {} of {}", flow.received, flow.sent);
+            assert_eq!(flow.reordering.as_ref().unwrap().ratio, 0.0, "{mode}");
+        }
+        assert!(results.conservation.dropped.is_empty(), "{mode}: {:?}", results.conservation);
+    }
+}
+
+#[test]
+fn plain_mode_reorders_over_links_of_different_delay_and_loses_nothing() {
+    let mut scenario = bonded(Mode::Plain, &THREE, 3);
+    flow(&mut scenario, 100_000_000, 1400, 500, 2500);
+    let results = run(&scenario);
+    let flow = &results.flows[0];
+    assert_eq!(flow.received, flow.sent);
+    assert!(flow.reordering.as_ref().unwrap().ratio > 0.3, "{:?}", flow.reordering);
+}
+
+#[test]
+fn duplicate_mode_delivers_once_what_one_of_two_lossy_links_brings() {
+    let mut scenario = bonded(Mode::Duplicate, &[(20, 10), (20, 30)], 5);
+    for link in &mut scenario.links {
+        link.profile.loss = Loss::Independent(0.2);
+    }
+    flow(&mut scenario, 10_000_000, 1000, 1000, 4000);
+    let results = run(&scenario);
+    let flow = &results.flows[0];
+    let share = flow.received as f64 / flow.sent as f64;
+    // 4 % lose both copies; 3750 packets: standard deviation 0.32 %.
+    assert!((0.947..0.973).contains(&share), "{share}");
+    // Who has lost both is dropped at the bond, once, with a frame at each link.
+    let lost = results.conservation.dropped.iter().find(|d| d.place == "bond" && d.reason == "frame lost").unwrap();
+    assert_eq!(lost.packets, flow.sent - flow.received);
+    assert!(counter(&results, 1, "duplicates") > 2000);
+}
+
+#[test]
+fn an_outage_of_one_link_is_survived() {
+    for mode in [Mode::Ordered, Mode::Backup, Mode::Stripe] {
+        let mut scenario = bonded(mode, &[(50, 5), (50, 20)], 12);
+        // Link 0, both ways, from 4 s to 7 s.
+        for link in &mut scenario.links[..2] {
+            let (start, length) = (Span::from_secs(4), Span::from_secs(3));
+            link.profile.outages = vec![Outage { start, length, every: None }];
+            link.profile.during_outage = DuringOutage::Lose;
+        }
+        flow(&mut scenario, 20_000_000, 1000, 1000, 11_000);
+        let results = run(&scenario);
+        let flow = &results.flows[0];
+        // Half of the packets, or all in mode backup, until silence is noticed after a second.
+        let missing = flow.sent - flow.received;
+        assert!((100..3_000).contains(&missing), "{mode}: {missing} of {}", flow.sent);
+        assert_eq!(counter(&results, 0, "channel_downs"), 1, "{mode}");
+        assert_eq!(counter(&results, 0, "channel_ups"), 3, "{mode}: two at the start, and once more");
+        // The link is used again.
+        assert!(results.links[0].packets > 5_000, "{mode}: {:?}", results.links[0]);
+    }
+}
+
+#[test]
+fn a_lossy_bond_conserves_packets_at_any_instant() {
+    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain] {
+        let mut scenario = bonded(mode, &THREE, 3);
+        for link in &mut scenario.links {
+            link.profile.loss = Loss::Independent(0.05);
+            link.profile.queue = Queue::Frames(20);
+        }
+        // More than the links carry.
+        flow(&mut scenario, 200_000_000, 1400, 100, 2900);
+        flow(&mut scenario, 3_000_000, 1600, 100, 2900);
+        let mut world = World::new(&scenario).unwrap();
+        for ms in (0..3000).step_by(37) {
+            world.advance(Time::from_millis(ms));
+            world.check_conservation().unwrap();
+        }
+        let results = world.finish().unwrap();
+        assert!(results.flows[0].received > 1000, "{mode}");
+        assert_eq!(results.flows[1].received, 0, "{mode}: longer than the MTU, with DF set");
+        let why = |reason: &str| results.conservation.dropped.iter().any(|d| d.place == "bond" && d.reason == reason);
+        assert!(why("host_too_big") && why("queue_full"), "{mode}: {:?}", results.conservation.dropped);
+        assert!(!why("bond"), "{mode}: every drop is explained: {:?}", results.conservation.dropped);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let mut scenario = bonded(Mode::Ordered, &THREE, 2);
+    for link in &mut scenario.links {
+        link.profile.loss = Loss::Independent(0.01);
+    }
+    flow(&mut scenario, 120_000_000, 1400, 0, 2000);
+    let (a, b) = (run(&scenario), run(&scenario));
+    assert_eq!(a, b);
+    scenario.seed = 2;
+    assert_ne!(run(&scenario).log_hash, a.log_hash);
+}
+
+#[test]
+fn what_is_recorded_in_the_simulator_replays_byte_for_byte() {
+    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate] {
+        let mut scenario = bonded(mode, &THREE, 3);
+        for link in &mut scenario.links {
+            link.profile.loss = Loss::Independent(0.02);
+        }
+        flow(&mut scenario, 60_000_000, 1200, 100, 2500);
+        let mut world = World::new(&scenario).unwrap();
+        world.record_bond(0).unwrap();
+        world.advance(Time::from_millis(3000));
+        for end in 0..2 {
+            let log = world.take_recording(0, end).unwrap();
+            let replayed = record::replay(&log, |_| ()).unwrap();
+            assert!(replayed.digests > 10 && replayed.frames > 10, "{mode}, end {end}: {replayed:?}");
+            assert!(end == 0 || replayed.packets > 5_000, "{mode}: {replayed:?}");
+        }
+        // Without payload bytes the run is the same.
+        let hash = world.log_hash();
+        assert_eq!(run(&scenario).log_hash, hash, "{mode}");
+    }
+}
+
+#[test]
+fn a_channel_without_a_rate_is_held_back_by_its_link_instead_of_overrunning_it() {
+    let mut scenario = bonded(Mode::Ordered, &[(20, 5), (20, 5)], 4);
+    for channel in &mut scenario.bonds[0].config.channels {
+        channel.rate = None;
+    }
+    for link in &mut scenario.links {
+        link.profile.queue = Queue::Frames(50);
+    }
+    flow(&mut scenario, 60_000_000, 1400, 0, 4000);
+    scenario.warm_up = Span::from_secs(1);
+    let results = run(&scenario);
+    assert_eq!(results.links.iter().map(|l| l.dropped).sum::<u64>(), 0);
+    // 40 Mbit/s, of which 1400 of 1454 bytes are the packet.
+    assert!((38.2e6..38.7e6).contains(&results.flows[0].throughput), "{}", results.flows[0].throughput);
+    let full = results.conservation.dropped.iter().find(|d| d.reason == "host queue full").unwrap();
+    assert!(full.packets > 2_000, "the host's queue overflows instead: {full:?}");
+}
+
+#[test]
+fn round_robin_over_unequal_links_gives_twice_the_slower_and_srr_the_sum() {
+    let rate = |scheduler| {
+        let mut scenario = bonded(Mode::Stripe, &[(30, 5), (10, 5)], 5);
+        scenario.bonds[0].config.scheduler = scheduler;
+        flow(&mut scenario, 60_000_000, 1400, 0, 5000);
+        scenario.warm_up = Span::from_secs(1);
+        let results = run(&scenario);
+        assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0);
+        results.flows[0].throughput / 1e6
+    };
+    // Each packet has 44 bytes on top (2 envelope, 28 outer headers, 14 framing): 0.9695 of the line, of which markers take
+    // 0.5 % and more: one of 90 bytes a channel in eight rounds of about 6 kB.
+    let (srr, grr, rr) = (rate(Scheduler::Srr), rate(Scheduler::Grr), rate(Scheduler::Rr));
+    assert!((38.3..38.8).contains(&srr), "{srr}");
+    assert!((38.3..38.8).contains(&grr), "{grr}");
+    assert!((19.2..19.5).contains(&rr), "{rr}");
+}
+
+#[test]
+fn a_bond_of_wrong_settings_or_paths_is_refused_by_name() {
+    let error = |change: &dyn Fn(&mut Scenario)| {
+        let mut scenario = bonded(Mode::Ordered, &THREE, 1);
+        change(&mut scenario);
+        World::new(&scenario).unwrap_err().to_string()
+    };
+    assert!(error(&|s| s.bonds[0].config.buckets = 0).contains("bond `bond`: buckets is 0"));
+    assert!(
+        error(&|s| drop(s.bonds[0].config.channels.pop())).contains("settings for 2 channels; there are paths for 3")
+    );
+    assert!(error(&|s| s.bonds[0].channels[1][0] = vec![1]).contains("bond `bond`, channel 1 from end 0"));
+    assert!(error(&|s| s.bonds[0].channels[2][1] = vec![]).contains("path is empty"));
+}
