@@ -9,6 +9,7 @@ use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::model::{self, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
 /// Two hosts and a bond over links of these rates (Mbit/s) and delays (ms), both ways.
@@ -245,4 +246,52 @@ fn a_bond_of_wrong_settings_or_paths_is_refused_by_name() {
     );
     assert!(error(&|s| s.bonds[0].channels[1][0] = vec![1]).contains("bond `bond`, channel 1 from end 0"));
     assert!(error(&|s| s.bonds[0].channels[2][1] = vec![]).contains("path is empty"));
+}
+
+/// Goodput in Mbit/s of one TCP connection, and the share of its packets that came out of order.
+fn tcp_over(scenario: &Scenario) -> (f64, f64) {
+    let mut scenario = scenario.clone();
+    // As the demo's: 30 bytes of encryption and 28 of outer headers, and a queue of 100 ms.
+    for channel in &mut scenario.bonds[0].config.channels {
+        channel.overhead = 58;
+    }
+    for link in &mut scenario.links {
+        let fairspan_core::link::Capacity::Constant(rate) = link.profile.capacity else { panic!("a constant rate") };
+        link.profile.queue = Queue::Bytes(rate.bytes_in(Span::from_millis(100)).as_u64());
+    }
+    (scenario.duration, scenario.warm_up) = (Span::from_secs(12), Span::from_secs(4));
+    let tcp = Transport::Tcp(Box::new(fairspan_sim::tcp::Config::preset("linux").unwrap()));
+    scenario.flows.push(model::Flow {
+        name: "tcp".into(),
+        from: 0,
+        to: 1,
+        path: vec![Hop::Bond(0, 0)],
+        back: vec![Hop::Bond(0, 1)],
+        start: Time::from_millis(1000),
+        stop: Time::from_millis(12_000),
+        traffic: traffic::Config::Ftp { bytes: None, writes: None },
+        transport: tcp,
+        drift_ppm: None,
+    });
+    let results = run(&scenario);
+    let flow = &results.flows[0];
+    (flow.goodput / 1e6, flow.reordering.as_ref().unwrap().ratio)
+}
+
+#[test]
+fn one_tcp_connection_gets_what_it_gets_in_the_gateways_demo() {
+    // docs/demo.json: 90.67 + 36.32 + 9.06 = 136.05 Mbit/s one by one, 137.74 bonded, 15.8 by round robin without order.
+    let singles: Vec<f64> = THREE.iter().map(|link| tcp_over(&bonded(Mode::Ordered, &[*link], 1)).0).collect();
+    for (single, demo) in singles.iter().zip([90.67, 36.32, 9.06]) {
+        assert!((single / demo - 1.0).abs() < 0.02, "{singles:?}");
+    }
+    let sum: f64 = singles.iter().sum();
+    let (ordered, reordered) = tcp_over(&bonded(Mode::Ordered, &THREE, 1));
+    assert_eq!(reordered, 0.0);
+    assert!((0.98..1.03).contains(&(ordered / sum)), "{ordered} of {sum}");
+    let mut plain = bonded(Mode::Plain, &THREE, 1);
+    plain.bonds[0].config.scheduler = Scheduler::Rr;
+    let (plain, reordered) = tcp_over(&plain);
+    assert!(reordered > 0.1, "{reordered}");
+    assert!((0.05..0.25).contains(&(plain / sum)), "{plain} of {sum}");
 }
