@@ -101,6 +101,8 @@ pub struct Connection {
     config: Config,
     state: State,
     failure: Option<Failure>,
+    /// Whether it began by listening.
+    passive: bool,
     initial: u32,
     peer_initial: u32,
     sender: Sender,
@@ -139,6 +141,7 @@ impl Connection {
             config: config.clone(),
             state: State::Closed,
             failure: None,
+            passive: false,
             initial: iss,
             peer_initial: 0,
             sender: Sender::new(config, now),
@@ -175,6 +178,7 @@ impl Connection {
     pub fn open(&mut self, _now: Time) {
         if matches!(self.state, State::Closed | State::Listen) && self.failure.is_none() {
             self.state = State::SynSent;
+            self.passive = false;
             self.sender.send_syn();
         }
     }
@@ -183,6 +187,7 @@ impl Connection {
     pub fn listen(&mut self, _now: Time) {
         if self.state == State::Closed && self.failure.is_none() {
             self.state = State::Listen;
+            self.passive = true;
         }
     }
 
@@ -355,6 +360,8 @@ impl Connection {
         if flags.has(Flags::RST) {
             if start == next as i64 {
                 match self.state {
+                    // RFC 9293, 3.10.7.4, second, SYN-RECEIVED
+                    State::SynReceived if self.passive => self.listen_again(now),
                     State::Closing | State::LastAck | State::TimeWait => self.finish(),
                     _ => self.fail(Failure::Reset),
                 }
@@ -388,6 +395,13 @@ impl Connection {
         if end > start {
             self.take_payload(now, start, payload, flags.has(Flags::FIN));
         }
+    }
+
+    fn listen_again(&mut self, now: Time) {
+        let stats = self.sender.stats;
+        *self = Connection::new(&self.config, now, self.initial);
+        self.sender.stats = stats;
+        self.listen(now);
     }
 
     /// The ACK field; false: the segment is done with.

@@ -7,7 +7,7 @@
 //!
 //! | RFC | here |
 //! |---|---|
-//! | recover, RecoveryPoint | `recover`, the position after it; `guard`, what must be acknowledged for a fast retransmit |
+//! | recover, RecoveryPoint | `recover`, the position after it |
 //! | DupAcks, DupThresh | `duplicates`, `threshold` |
 //! | FlightSize, pipe | `flight()`, `board.in_flight()` |
 //! | prr_delivered, prr_out, RecoverFS | `Reduction` |
@@ -289,8 +289,13 @@ impl Sender {
                 if self.duplicates == 1 {
                     self.flight_before = flight;
                 }
-                // RFC 6582, 3.2, step 2: only once the ACK covers more than what was sent before the last recovery.
-                let allowed = self.una >= self.guard;
+                let allowed = match self.is_scoreboard_used() {
+                    // RFC 6675 §5.1
+                    true => self.una >= self.recover,
+                    // RFC 6582, 3.2, step 2: once the ACK covers more than `recover`. For just that, duplicates may come
+                    // from segments sent again that were there already.
+                    false => self.una > self.recover,
+                };
                 if self.duplicates == self.threshold && allowed && self.loss != LossDetection::Rack {
                     self.enter_recovery(now);
                 }
@@ -385,7 +390,6 @@ impl Sender {
         let flight = if self.duplicates > 0 { self.flight_before } else { self.flight() };
         let congested = Congested { now, in_flight: flight, limit: self.limit() };
         self.recover = self.next;
-        self.guard = self.next;
         self.rescued_to = 0;
         self.partial_seen = false;
         self.timed = None;
@@ -399,7 +403,6 @@ impl Sender {
         if self.loss == LossDetection::Tahoe {
             self.control.on_timeout(&congested, true);
             self.phase = Phase::Loss;
-            self.guard = self.next + 1;
             self.duplicates = 0;
             self.board.lose_all(false);
             return;
@@ -464,10 +467,8 @@ impl Sender {
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
         self.phase = Phase::Loss;
-        // RFC 6675 §5.1; RFC 6582, 3.2, step 4. Segments sent again that were there cause duplicate ACKs for just what was
-        // the highest; so those set off nothing.
+        // RFC 6675 §5.1; RFC 6582, 3.2, step 4
         self.recover = self.next;
-        self.guard = self.next + 1;
         self.duplicates = 0;
         if first {
             self.undo_stamp = Some(stamp(now));
@@ -559,7 +560,7 @@ impl Sender {
         self.undo_stamp = None;
         self.forced = false;
         self.duplicates = 0;
-        self.guard = self.una;
+        self.recover = self.una.saturating_sub(1);
         self.rtt.reset_backoff();
     }
 }

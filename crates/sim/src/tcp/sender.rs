@@ -82,7 +82,6 @@ pub(super) struct Sender {
     pub(super) rtt: Rtt,
     pub(super) phase: Phase,
     pub(super) recover: u64,
-    pub(super) guard: u64,
     pub(super) duplicates: u32,
     /// FlightSize when the first duplicate came: what limited transmit adds does not count.
     pub(super) flight_before: u64,
@@ -167,7 +166,6 @@ impl Sender {
             rtt: Rtt::new(config),
             phase: Phase::Open,
             recover: 0,
-            guard: 0,
             duplicates: 0,
             flight_before: 0,
             partial_seen: false,
