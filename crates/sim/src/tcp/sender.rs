@@ -235,7 +235,10 @@ impl Sender {
     /// Gives whether the window changed.
     #[inline]
     pub(super) fn update_window(&mut self, sequence: u64, acknowledgment: u64, window: u64) -> bool {
-        let newer = self.window_from < sequence || (self.window_from == sequence && self.window_by <= acknowledgment);
+        // A retransmission has an old number and may acknowledge new data: its window is new all the same, or else the old
+        // one would count from the new SND.UNA, beyond anything that was offered.
+        let newer =
+            self.window_by < acknowledgment || (self.window_by == acknowledgment && self.window_from <= sequence);
         if !newer {
             return false;
         }
