@@ -37,12 +37,12 @@ pub(crate) const RUNNERS: &[Runner] = &[
 /// Answers `claim` now, or says that nothing answers it yet.
 ///
 /// # Errors
-/// When the runner could not run.
+/// When the runner could not run, or was interrupted.
 pub(crate) fn answer(claim: &Claim, bench: &mut Bench) -> anyhow::Result<Row> {
-    match RUNNERS.iter().find(|runner| runner.id == claim.id) {
-        Some(runner) => Ok(Row::new(claim, Some((runner.run)(bench)?))),
-        None => Ok(Row::new(claim, None)),
-    }
+    let Some(runner) = RUNNERS.iter().find(|runner| runner.id == claim.id) else { return Ok(Row::new(claim, None)) };
+    let answer = (runner.run)(bench);
+    bench.check()?;
+    Ok(Row::new(claim, Some(answer?)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::claims::{self, Bench, Claim, Row, Verdict};
 use crate::exit::{BadInput, Outcome};
 use crate::scenarios;
+use crate::testbed::Interrupt;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -48,12 +49,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let mut outcome = Outcome::Done;
     let rows = if args.run {
-        let rows = renew(&table, &kept, asked)?;
+        let (rows, interrupted) = renew(&table, &kept, asked)?;
         let worse =
             rows.iter().filter(|row| row.verdict != Verdict::Holds && verdict(&kept, &row.id) == Verdict::Holds);
         for row in worse {
             eprintln!("{} held before, and does not hold any more: {}", row.id, row.reason);
             outcome = Outcome::Negative;
+        }
+        if interrupted {
+            eprintln!("interrupted: the answers that were not finished are those of the run before");
+            outcome = Outcome::Interrupted;
         }
         if let Some(path) = &place {
             claims::write(path, &rows)?;
@@ -94,21 +99,25 @@ fn kept_row(kept: &[Row], claim: &Claim) -> Row {
     }
 }
 
-/// Answers what is asked for; the rest stays as it was kept.
-fn renew(table: &[Claim], kept: &[Row], asked: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Row>> {
-    let mut bench = Bench::new(1);
+/// Answers what is asked for; the rest stays as it was kept, and so does what a signal cut off.
+fn renew(table: &[Claim], kept: &[Row], asked: impl Fn(&str) -> bool) -> anyhow::Result<(Vec<Row>, bool)> {
+    let mut bench = Bench::new(1).with_interrupt(Interrupt::install()?);
     let mut rows = Vec::with_capacity(table.len());
     for claim in table {
-        if !asked(&claim.id) {
+        if !asked(&claim.id) || bench.check().is_err() {
             rows.push(kept_row(kept, claim));
             continue;
         }
         if std::io::stderr().is_terminal() && claims::RUNNERS.iter().any(|runner| runner.id == claim.id) {
             eprintln!("{} …", claim.id);
         }
-        rows.push(claims::answer(claim, &mut bench)?);
+        match claims::answer(claim, &mut bench) {
+            Ok(row) => rows.push(row),
+            Err(_) if bench.check().is_err() => rows.push(kept_row(kept, claim)),
+            Err(error) => return Err(error.context(claim.id.clone())),
+        }
     }
-    Ok(rows)
+    Ok((rows, bench.check().is_err()))
 }
 
 /// The table for people: one line a claim, one more for each value, the reason below.

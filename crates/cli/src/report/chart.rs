@@ -144,20 +144,23 @@ fn x_unit(finished: &[Finished], parameter: &str) -> Option<&'static str> {
 
 /// The series of one run, those of one kind in one plot: `flow NAME window` of all flows, `link NAME queue` of all links.
 pub(crate) fn over_time(results: &Results) -> Vec<String> {
-    let mut kinds: Vec<((String, String), Vec<&Series>)> = Vec::new();
-    for series in &results.series {
+    // (title, quantity, unit)
+    type Kind = (String, String, String);
+    let mut kinds: Vec<(Kind, Vec<&Series>)> = Vec::new();
+    // A line along the bottom tells nothing: links that nobody used.
+    for series in results.series.iter().filter(|series| series.values.iter().any(|value| *value != 0.0)) {
         let what = series.name.rsplit(' ').next().unwrap_or(&series.name);
         let whose = series.name.split(' ').next().unwrap_or_default();
-        let kind = (format!("{whose}s: {what}"), series.unit.clone());
+        let kind = (format!("{whose}s: {what}"), what.to_owned(), series.unit.clone());
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, list)) => list.push(series),
             None => kinds.push((kind, vec![series])),
         }
     }
-    kinds.into_iter().map(|((title, unit), series)| plot(results, &title, &unit, &series)).collect()
+    kinds.into_iter().map(|((title, what, unit), series)| plot(results, &title, &what, &unit, &series)).collect()
 }
 
-fn plot(results: &Results, title: &str, unit: &str, series: &[&Series]) -> String {
+fn plot(results: &Results, title: &str, what: &str, unit: &str, series: &[&Series]) -> String {
     let shown = &series[..series.len().min(MOST_LINES)];
     let title = match series.len() - shown.len() {
         0 => title.to_owned(),
@@ -173,7 +176,8 @@ fn plot(results: &Results, title: &str, unit: &str, series: &[&Series]) -> Strin
         Line { name: name.unwrap_or_else(|| series.name.clone()), points, paper: false }
     };
     let lines = shown.iter().map(line).collect();
-    let y = Axis { label: unit.to_owned(), log: false };
+    let label = if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") };
+    let y = Axis { label, log: false };
     Plot { title, x: Axis { label: "time (s)".to_owned(), log: false }, y, lines }.svg()
 }
 

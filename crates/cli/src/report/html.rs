@@ -13,7 +13,7 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e6ea;--soft:#a5a5b0;--paper:#17171a;--rule:#3a3a42;--good:#4cc98a;--bad:#ff8a70}}\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2rem 0 .6rem}p{margin:.4rem 0}.soft{color:var(--soft)}\
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-nums}\
+.wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0 1.1rem;font-size:.87rem;font-variant-numeric:tabular-nums}\
 th,td{padding:.25rem .7rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top;white-space:pre-line}\
 th:first-child,td:first-child{text-align:left}td.words{text-align:left}.holds{color:var(--good)}.differs{color:var(--bad);font-weight:600}\
 figure{margin:1rem 0}.plot{width:100%;height:auto;display:block}code{font-size:.9em}";

@@ -14,6 +14,8 @@ const TOP: f64 = 38.0;
 const BOTTOM: f64 = 52.0;
 /// More points of a line than this are thinned out to the extremes of each stretch.
 const MOST_POINTS: usize = 1500;
+/// A line of more points than this is drawn without dots.
+const MOST_DOTS: usize = 30;
 /// What a legend's entry takes.
 const LEGEND_LINE: f64 = 20.0;
 
@@ -255,7 +257,7 @@ impl Plot {
                 }
                 let _ = write!(svg, "<path class=\"line s{colour}{class}\" d=\"{path}\"/>");
             }
-            if places.len() <= 60 {
+            if places.len() <= MOST_DOTS {
                 for (px, py) in &places {
                     let _ = write!(svg, "<circle class=\"f{colour}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
                 }

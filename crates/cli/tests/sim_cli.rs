@@ -1,0 +1,306 @@
+//! `sim`, `figure` and `claims` as a user meets them: exit statuses, documents, files, interruption.
+
+#[path = "common/child.rs"]
+mod child;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A constant-rate flow of 1 Mbit/s over a link of twice that.
+const SCENARIO: &str = r#"
+title = "one flow"
+duration = "2s"
+seed = 7
+
+[[node]]
+name = ["a", "b"]
+
+[[link]]
+name = "wire"
+from = "a"
+to = "b"
+rate = "2Mbit"
+delay = "5ms"
+queue = "20kB"
+
+[[flow]]
+name = "f"
+from = "a"
+to = "b"
+kind = "constant"
+rate = "1Mbit"
+size = "500B"
+"#;
+
+const EXPECT: &str = "\n[[expect]]\nmetric = \"flow.f.throughput\"\nvalue = \"1Mbit\"\nwithin = \"2%\"\n";
+const SWEEP: &str = "\n[[sweep]]\nparameter = \"flow.f.rate\"\nvalues = [\"0.5Mbit\", \"1Mbit\", \"3Mbit\"]\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(text: &str) -> Folder {
+        let folder = Folder(tempfile::tempdir().expect("a folder"));
+        fs::write(folder.path().join("s.toml"), text).expect("written");
+        folder
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
+        command.args(arguments).current_dir(self.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        child::output(&mut self.command(arguments))
+    }
+
+    fn files(&self) -> BTreeSet<String> {
+        let entries = fs::read_dir(self.path()).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The one line on standard output as a document.
+fn document(output: &Output) -> Value {
+    let stdout = text(&output.stdout);
+    assert_eq!(stdout.lines().count(), 1, "{stdout}\n{}", text(&output.stderr));
+    serde_json::from_str(&stdout).expect("JSON")
+}
+
+#[test]
+fn a_run_prints_one_document_with_the_documented_keys_and_makes_no_file() {
+    let folder = Folder::new(&format!("{SCENARIO}{EXPECT}"));
+    let output = folder.run(&["sim", "s.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = document(&output);
+    let guide =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md")).expect("a guide");
+    let (_, guide) = guide.split_once("## sim --json").expect("its section");
+    for (place, keys) in [
+        (&document, None),
+        (&document["scenario"], None),
+        (&document["runs"][0], None),
+        (&document["runs"][0]["conservation"], None),
+        (&document["expectations"][0], Some(12)),
+    ] {
+        let found = place.as_object().unwrap_or_else(|| panic!("{place}"));
+        assert!(keys.is_none_or(|keys| found.len() >= keys), "{place}");
+        for key in found.keys() {
+            assert!(guide.contains(&format!("\"{key}\"")), "{key} is not in docs/commands.md");
+        }
+    }
+    let run = &document["runs"][0];
+    assert_eq!((&run["seed"], &document["planned"]), (&Value::from(7), &Value::from(1)));
+    assert_eq!((&document["holds"], &document["interrupted"]), (&Value::from(true), &Value::from(false)));
+    assert_eq!(run["log_hash"].as_str().map(str::len), Some(16));
+    // 250 packets a second, give or take the clock's 1000 ppm and the one at the start.
+    let sent = run["flows"][0]["sent"].as_u64().expect("a number");
+    assert!((499..=502).contains(&sent), "{sent}");
+    assert_eq!(folder.files(), BTreeSet::from(["s.toml".to_owned()]));
+}
+
+#[test]
+fn the_summary_for_people_has_seed_hash_and_what_was_expected() {
+    let folder = Folder::new(&format!("{SCENARIO}{EXPECT}"));
+    let output = folder.run(&["sim", "s.toml"]);
+    let summary = text(&output.stdout);
+    for part in ["one flow", "seed 7, log hash ", "flow.f.throughput", "holds", "packets sent = "] {
+        assert!(summary.contains(part), "{part} is not in\n{summary}");
+    }
+    assert!(output.stderr.is_empty(), "no progress where there is no terminal: {}", text(&output.stderr));
+}
+
+#[test]
+fn the_document_is_the_same_bytes_whatever_the_number_of_threads() {
+    let folder = Folder::new(&format!("{SCENARIO}{SWEEP}"));
+    let documents: Vec<Vec<u8>> = ["1", "1", "2", "5"]
+        .iter()
+        .map(|jobs| folder.run(&["sim", "s.toml", "--json", "--seed", "3", "--seed", "4", "--jobs", jobs]).stdout)
+        .collect();
+    assert!(documents.windows(2).all(|pair| pair[0] == pair[1]));
+    let document: Value = serde_json::from_slice(&documents[0]).expect("JSON");
+    let runs = document["runs"].as_array().expect("runs");
+    let told: Vec<(u64, &str)> = runs
+        .iter()
+        .map(|run| (run["seed"].as_u64().unwrap(), run["parameters"]["flow.f.rate"].as_str().unwrap()))
+        .collect();
+    let rates = ["0.5Mbit", "1Mbit", "3Mbit"];
+    assert_eq!(told, rates.iter().flat_map(|rate| [(3, *rate), (4, *rate)]).collect::<Vec<_>>());
+    let hashes: BTreeSet<&str> = runs.iter().map(|run| run["log_hash"].as_str().unwrap()).collect();
+    assert_eq!(hashes.len(), 6, "each run is another one");
+}
+
+#[test]
+fn what_differs_from_the_expected_is_status_1_and_a_set_key_can_make_it_so() {
+    let folder = Folder::new(&format!("{SCENARIO}{EXPECT}"));
+    let output = folder.run(&["sim", "s.toml", "--json", "--set", "flow.f.rate=3Mbit"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let document = document(&output);
+    assert_eq!(document["holds"], Value::from(false));
+    let deviation = document["expectations"][0]["deviation"].as_f64().expect("a number");
+    // The link carries 2 of the 3 Mbit/s.
+    assert!((deviation - 1.0).abs() < 0.02, "{deviation}");
+}
+
+#[test]
+fn bad_input_is_status_2_says_where_and_runs_nothing() {
+    let folder = Folder::new(SCENARIO);
+    fs::write(folder.path().join("typo.toml"), SCENARIO.replace("delay =", "dealy =")).expect("written");
+    fs::write(folder.path().join("two.toml"), SCENARIO.replace("2Mbit", "fast").replace("5ms", "late"))
+        .expect("written");
+    for (arguments, parts) in [
+        (&["typo.toml"][..], &["typo.toml:14", "dealy", "delay"][..]),
+        (&["two.toml"], &["two.toml:13", "two.toml:14"]),
+        (&["none.toml"], &["none.toml"]),
+        (&["s.toml", "--set", "link.wire.rate=none"], &["link.wire.rate"]),
+        (&["s.toml", "--set", "duration"], &["KEY=VALUE"]),
+        (&["s.toml", "--seed", "x"], &["--seed"]),
+        (&["s.toml", "--pcap", "wir"], &["`wir`", "`wire`"]),
+        (&["s.toml", "--out", "s.toml/x"], &["--out"]),
+    ] {
+        let output = folder.run(&[&["sim"], arguments].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty() && !message.contains("panicked"), "{arguments:?}: {message}");
+        assert!(parts.iter().all(|part| message.contains(part)), "{arguments:?}: {parts:?} in {message}");
+    }
+    assert_eq!(folder.files().len(), 3, "{:?}", folder.files());
+}
+
+#[test]
+fn out_writes_the_document_a_page_that_needs_nothing_else_and_the_series() {
+    let metrics = "\n[metrics]\nseries = \"100ms\"\n";
+    let folder = Folder::new(&format!("{SCENARIO}{SWEEP}{EXPECT}{metrics}"));
+    let output = folder.run(&["sim", "s.toml", "--json", "--out", "result/today"]);
+    assert_eq!(output.status.code(), Some(1), "the expectation is for one point only: {}", text(&output.stderr));
+    let result = folder.path().join("result/today");
+    assert_eq!(fs::read(result.join("summary.json")).expect("a summary"), output.stdout);
+    for run in 0..3 {
+        let series = fs::read(result.join(format!("series-{run}.arrow"))).expect("series");
+        assert!(series.starts_with(b"ARROW1") && series.ends_with(b"ARROW1"));
+    }
+    let page = fs::read_to_string(result.join("report.html")).expect("a page");
+    let fetched = page.replace("http://www.w3.org/2000/svg", "");
+    for part in ["<script", "http:", "https:", "<link", "@import", "url("] {
+        assert!(!fetched.contains(part), "{part}");
+    }
+    for part in ["<svg", "one flow", "differs", "prefers-color-scheme:dark", "time (s)"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn pcap_writes_every_packet_that_crossed_the_link() {
+    let folder = Folder::new(SCENARIO);
+    let output = folder.run(&["sim", "s.toml", "--json", "--pcap", "wire"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let crossed = document(&output)["runs"][0]["links"][0]["packets"].as_u64().expect("a number");
+    let file = fs::read(folder.path().join("s-wire.pcapng")).expect("a capture");
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut packets, mut last) = (0, 0, 0);
+    while at < file.len() {
+        let (kind, length) = (word(at), word(at + 4) as usize);
+        if kind == 6 {
+            let time = u64::from(word(at + 12)) << 32 | u64::from(word(at + 16));
+            assert!(time >= last && word(at + 24) == 500, "packet {packets}");
+            (packets, last) = (packets + 1, time);
+            let ip = &file[at + 28..at + 48];
+            let sum: u32 = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+            assert_eq!((ip[0], (sum & 0xffff) + (sum >> 16)), (0x45, 0xffff), "the header's checksum");
+        }
+        at += length;
+    }
+    assert_eq!(packets, crossed);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_finished() {
+    // The second point would take hours.
+    let sweep = "\n[[sweep]]\nparameter = \"duration\"\nvalues = [\"1s\", \"100000000s\"]\n";
+    for jobs in ["1", "2"] {
+        let folder = Folder::new(&format!("{SCENARIO}{sweep}"));
+        let mut running = folder.command(&["sim", "s.toml", "--json", "--out", "kept", "--jobs", jobs]);
+        let running = running.spawn().expect("it runs");
+        std::thread::sleep(Duration::from_millis(700));
+        let pid = rustix::process::Pid::from_raw(running.id() as i32).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+        let asked = Instant::now();
+        let output = child::ended(running);
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        let document = document(&output);
+        assert_eq!((&document["interrupted"], &document["planned"]), (&Value::from(true), &Value::from(2)));
+        let runs = document["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 1, "with {jobs} threads");
+        assert_eq!(runs[0]["measured_s"], Value::from(1.0));
+        assert_eq!(fs::read(folder.path().join("kept/summary.json")).expect("a summary"), output.stdout);
+    }
+}
+
+#[test]
+fn figures_are_listed_run_and_written_outside_of_a_checkout_too() {
+    let folder = Folder::new(SCENARIO);
+    let listed = document(&folder.run(&["figure", "--json"]));
+    let keys: Vec<&str> =
+        listed["figures"].as_array().expect("a list").iter().map(|f| f["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"cross-check.cbr-line") && !keys.iter().any(|key| key.starts_with("smoke")), "{keys:?}");
+    let output = folder.run(&["figure", "cross-check.multipath-40g", "--json", "--out", "f"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(document(&output)["figures"][0]["key"], Value::from("cross-check.multipath-40g"));
+    assert!(folder.path().join("f/cross-check.multipath-40g/report.html").exists());
+}
+
+#[test]
+fn claims_prints_every_id_with_exactly_the_agreed_keys_anywhere() {
+    let folder = Folder::new(SCENARIO);
+    let output = folder.run(&["claims", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = document(&output);
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 54);
+    let keys = BTreeSet::from(["id", "paper", "ours", "unit", "deviation", "verdict", "reason"]);
+    for row in rows {
+        let found: BTreeSet<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(found, keys, "{row}");
+        let verdict = row["verdict"].as_str().expect("a verdict");
+        assert!(["holds", "differs", "not yet"].contains(&verdict), "{row}");
+        assert!(row["ours"].is_null() || row["ours"].is_object(), "{row}");
+    }
+    let table = folder.run(&["claims", "striping.fifo"]);
+    let table = text(&table.stdout);
+    assert!(table.contains("striping.fifo") && table.contains("1 claims: 1 hold"), "{table}");
+}
+
+#[test]
+fn claims_run_keeps_what_it_finds_and_leaves_the_rest() {
+    let folder = Folder::new(SCENARIO);
+    let output = folder.run(&["claims", "striping.fig5-trace", "--run", "--kept", "claims.json", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = document(&output);
+    assert_eq!((shown.as_array().map(Vec::len), &shown[0]["verdict"]), (Some(1), &Value::from("holds")));
+    let kept: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("claims.json")).expect("kept")).expect("JSON");
+    assert_eq!(kept.as_array().map(Vec::len), Some(54));
+    // A claim that the kept answers say holds, and that does not: told, and status 1 only when it is run.
+    let changed = fs::read_to_string(folder.path().join("claims.json")).expect("kept");
+    let changed = changed.replacen("\"verdict\":\"not yet\"", "\"verdict\":\"holds\"", 1);
+    fs::write(folder.path().join("claims.json"), changed).expect("written");
+    let id =
+        kept.as_array().unwrap().iter().find(|row| row["verdict"] == "not yet").expect("one is open")["id"].clone();
+    let output = folder.run(&["claims", id.as_str().unwrap(), "--run", "--kept", "claims.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("held before"), "{}", text(&output.stderr));
+}
