@@ -6,7 +6,7 @@ use super::model::{Bond, Framing};
 use super::names::{EXPECTED, Names, Pattern};
 use super::topology::{self, Copies, NONE, Topology};
 use super::value::Kind;
-use fairspan_core::bond::{Aqm, ChannelConfig, Config, Mode, Scheduler};
+use fairspan_core::bond::{Aqm, ChannelConfig, Config, MarkerPlace, Mode, Scheduler};
 use fairspan_core::link::Capacity;
 use fairspan_core::units::Rate;
 
@@ -270,6 +270,12 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     config.mode = form.choice("mode", &modes, errors).unwrap_or(config.mode);
     let schedulers = [("srr", Scheduler::Srr), ("rr", Scheduler::Rr), ("grr", Scheduler::Grr), ("rfq", Scheduler::Rfq)];
     config.scheduler = form.choice("scheduler", &schedulers, errors).unwrap_or(config.scheduler);
+    let places = [("end", MarkerPlace::End), ("start", MarkerPlace::Start), ("middle", MarkerPlace::Middle)];
+    config.marker_place = form.choice("marker_place", &places, errors).unwrap_or(config.marker_place);
+    if let Some(rounds) = form.integer("marker_rounds", 1..=1 << 20, errors) {
+        config.marker_rounds = rounds as u32;
+    }
+    config.stripe_buffer = form.bytes("stripe_buffer", 1500..=1 << 30, errors);
     let mut count = |key, target: &mut usize| {
         if let Some(number) = form.integer(key, 0..=1 << 40, errors) {
             *target = number as usize;
@@ -305,6 +311,7 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
             *target = value;
         }
     };
+    flag("credits", &mut config.credits);
     flag("probe_mtu", &mut config.probe_mtu);
     flag("clamp_mss", &mut config.clamp_mss);
     flag("copy_dscp", &mut config.copy_dscp);
