@@ -198,6 +198,19 @@ fn fetches_survive_loss_and_every_byte_is_counted_once() {
     assert!(results.flows[0].tcp.as_ref().is_some_and(|tcp| tcp.retransmitted > 20));
 }
 
+#[test]
+fn a_fetch_whose_server_cannot_be_reached_fails_and_the_next_one_follows() {
+    let mut settings = tcp::Config::preset("linux").expect("a preset");
+    settings.syn_retries = 1;
+    let transport = Transport::Tcp(Box::new(settings));
+    let mut scenario = scenario(http(2, &[1000], None, Span::ZERO), transport, 10);
+    scenario.links[1].profile.loss = Loss::Independent(1.0);
+    let (results, captured) = run(&scenario);
+    let transfers = results.flows[0].transfers.as_ref().expect("fetches");
+    // A SYN at once, one after 1 s, given up 2 s later (RFC 6298, 5.5): 3 s each, two places.
+    assert_eq!((transfers.completed, transfers.failed, captured.len()), (0, 6, 0));
+}
+
 fn exchange(think: Span) -> Config {
     let (request, response) = (Sizes::Constant(100), Sizes::Alternating(vec![1000, 5000]));
     Config::RequestResponse { request, response, think, timeout: Span::from_millis(300) }

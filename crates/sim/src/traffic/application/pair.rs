@@ -1,6 +1,6 @@
 //! Both ends of one connection, with what the application has still to write there.
 
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Failure, State};
 use fairspan_core::units::Time;
 
 /// Which end of a flow.
@@ -127,12 +127,13 @@ impl Pair {
         bytes
     }
 
-    /// Whether nothing more will come of it. An end in TIME-WAIT counts as closed once the other one is: nobody is there
-    /// whose FIN it could have to acknowledge again.
+    /// Whether nothing more will come of it: an end gave its peer up, or both are closed. An end in TIME-WAIT counts as
+    /// closed once the other one is: nobody is there whose FIN it could have to acknowledge again. So does one that still
+    /// listens.
     pub fn is_over(&self) -> bool {
-        use crate::tcp::State;
-        let rests = |end: &Connection| matches!(end.state(), State::Closed | State::TimeWait);
-        self.ends.iter().all(rests) && self.ends.iter().any(Connection::is_closed)
+        let rests = |end: &Connection| matches!(end.state(), State::Closed | State::TimeWait | State::Listen);
+        let given_up = |end: &Connection| end.failure() == Some(Failure::TimedOut);
+        self.ends.iter().any(given_up) || (self.ends.iter().all(rests) && self.ends.iter().any(Connection::is_closed))
     }
 
     /// When a timer of either end runs out.
