@@ -29,15 +29,21 @@ const RULES: &[Rule] = &[
         siblings: &["fairspan-core"],
         others: Some(&["libm", "serde", "thiserror", "toml"]),
     },
+    Rule { package: "fairspan-trace", siblings: &["fairspan-core"], others: Some(&["pcap-parser", "thiserror"]) },
     Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
-    Rule { package: "fairspan", siblings: &["fairspan-core", "fairspan-sim", "fairspan-live"], others: None },
+    Rule {
+        package: "fairspan",
+        siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace", "fairspan-live"],
+        others: None,
+    },
 ];
 
 /// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
 const FORBIDDEN_IN_CORE: &[&str] =
     &["std::", "unsafe", "Instant", "SystemTime", "HashMap", "HashSet", "thread_rng", "getrandom", "RandomState"];
 
-const SOURCES: [&str; 4] = ["crates/core/src", "crates/sim/src", "crates/live/src", "crates/cli/src"];
+const SOURCES: [&str; 5] =
+    ["crates/core/src", "crates/sim/src", "crates/trace/src", "crates/live/src", "crates/cli/src"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")

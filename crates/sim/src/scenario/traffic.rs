@@ -177,7 +177,8 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
                     return None;
                 }
                 (None, None) => {
-                    let expected = "packets = [[\"1ms\", \"1500B\"], …], or a file of lines `SECONDS,BYTES`";
+                    let expected =
+                        "packets = [[\"1ms\", \"1500B\"], …], or a file: a capture, or lines `SECONDS,BYTES`";
                     if !form.has("file") {
                         form.missing("packets", expected, errors);
                     }
