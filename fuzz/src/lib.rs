@@ -11,18 +11,20 @@ use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
 use fairspan_core::record::replay;
 use fairspan_core::wire::envelope::Envelope;
 use fairspan_core::wire::marker::Control;
+use fairspan_sim::scenario::File;
 
 /// A target and its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
     ("record", record),
     ("bond", bond),
     ("bond_hostile", bond_hostile),
+    ("scenario", scenario),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.
@@ -88,4 +90,38 @@ pub fn ip(data: &[u8]) {
 pub fn record(data: &[u8]) {
     let first = replay(data, |_| ());
     assert_eq!(first, replay(data, |_| ()), "the same recording gave two results");
+}
+
+/// The scenario reader: what it takes it takes twice alike, in time and memory that the text's length bounds, and what
+/// it refuses it refuses with a place in the text.
+pub fn scenario(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    // Copies are not what is looked for here: a million nodes only take time.
+    if text.as_bytes().windows(4).any(|four| four.iter().all(u8::is_ascii_digit)) {
+        return;
+    }
+    let mut files = |name: &str| match name.len() % 3 {
+        0 => Err("no such file".to_owned()),
+        1 => Ok(b"1\n3\n3\n9\n".to_vec()),
+        _ => Ok(b"0,100\n1.5,200\n".to_vec()),
+    };
+    match File::parse("fuzz.toml", text, &mut files) {
+        Ok(file) => {
+            let runs = file.count();
+            for number in [0, runs - 1] {
+                let one = file.run(number).expect("a run below the count");
+                let same = file.run(number).expect("a run below the count");
+                assert_eq!(format!("{one:?}"), format!("{same:?}"));
+            }
+            assert!(file.run(runs).is_none());
+        }
+        Err(errors) => {
+            assert!(!errors.is_empty() && errors.len() <= 100);
+            let lines = text.lines().count().max(1) + 1;
+            for error in errors {
+                assert!((1..=lines).contains(&(error.line as usize)), "{error}");
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 }

@@ -58,7 +58,7 @@ pub(super) fn scenario(
     let topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let places = (&topology, &bonds);
-    let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), errors);
+    let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), before, errors);
     let metrics = metrics(&mut form, &topology, flows.len(), duration, errors);
     form.finish(None, errors);
     for defaults in [nodes, links, bond_defaults, flow_defaults] {

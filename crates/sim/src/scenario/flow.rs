@@ -35,9 +35,9 @@ pub(super) fn read<'a>(
     [defaults, tcp]: [&mut Defaults<'a>; 2],
     (topology, bonds): (&Topology, &Bonds),
     (store, seed, duration): (&Store, u64, Span),
+    before: usize,
     errors: &mut Errors<'_>,
 ) -> Vec<Flow> {
-    let before = errors.count();
     let (mut flows, mut names, mut groups) = (Vec::new(), Names::default(), Vec::new());
     if !root.has("flow") {
         root.missing("flow", "what is sent: [[flow]] with name, from, to and kind", errors);
@@ -51,6 +51,7 @@ pub(super) fn read<'a>(
         }
         form.finish(Some(defaults), errors);
     }
+    // Paths over links that could not be read would only add errors.
     if errors.count() > before {
         return flows;
     }

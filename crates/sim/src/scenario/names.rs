@@ -90,6 +90,8 @@ fn number<'a>(text: &'a str, rest: &mut &'a str) -> Option<u64> {
 /// Names and the numbers of what they name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
+    /// Whether some that should be here are not, for errors of their own: then what is not found is no error.
+    pub(super) incomplete: bool,
     numbers: BTreeMap<String, (u32, u32)>,
 }
 

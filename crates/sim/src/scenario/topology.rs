@@ -90,7 +90,7 @@ pub(super) fn resolve(
     errors: &mut Errors<'_>,
 ) -> Option<u32> {
     let found = names.find(name);
-    if found.is_none() {
+    if found.is_none() && !names.incomplete {
         let problem = Problem::NoSuch { what, found: name.into(), close: closest(name, names.all()) };
         errors.add(at, key(), problem);
     }
@@ -123,6 +123,7 @@ impl Topology {
         errors: &mut Errors<'_>,
     ) -> Topology {
         let mut topology = Topology::default();
+        let before = errors.count();
         for mut form in root.tables("node", nodes, errors) {
             topology.node(&mut form, errors);
             form.finish(Some(nodes), errors);
@@ -130,10 +131,13 @@ impl Topology {
         if !root.has("node") {
             root.missing("node", "nodes: [[node]] with a name each", errors);
         }
+        topology.node_names.incomplete = errors.count() > before;
+        let before = errors.count();
         for mut form in root.tables("link", links, errors) {
             topology.link(&mut form, links, store, errors);
             form.finish(Some(links), errors);
         }
+        topology.link_names.incomplete = topology.node_names.incomplete || errors.count() > before;
         topology
     }
 

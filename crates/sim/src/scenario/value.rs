@@ -120,7 +120,11 @@ impl Table {
             let at = error.span().map_or(0, |span| span.start) as u32;
             (at, Problem::Syntax(error.message().replace('\n', "; ")))
         };
-        Err(errors.iter().take(100).map(problem).collect())
+        let mut problems: Vec<(u32, Problem)> = errors.iter().take(100).map(problem).collect();
+        // What follows on a line is mostly the first error's doing.
+        let same_line = |a: u32, b: u32| !text.as_bytes()[a.min(b) as usize..a.max(b) as usize].contains(&b'\n');
+        problems.dedup_by(|later, earlier| same_line(later.0, earlier.0));
+        Err(problems)
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
