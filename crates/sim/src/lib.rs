@@ -6,6 +6,7 @@
 mod bond;
 pub mod engine;
 pub mod metrics;
+pub mod multilink;
 pub mod packet;
 pub mod results;
 pub mod scenario;

@@ -201,6 +201,14 @@ impl Bond {
         self.settle(end);
     }
 
+    /// What a frame has on the wire behind its outer headers: the envelope, and as much of the packet as is known.
+    pub(crate) fn frame_bytes(&self, content: u32, out: &mut Vec<u8>) {
+        if let Some(Some(flight)) = self.flights.get(content as usize) {
+            out.extend_from_slice(flight.head.as_slice());
+            out.extend_from_slice(flight.packet.as_ref().map_or(&[], |packet| packet.bytes()));
+        }
+    }
+
     /// A frame was lost on its way; [`Bond::poll_gone`] then gives the packets that were lost with it.
     pub(crate) fn lose(&mut self, content: u32) {
         drop(self.take_flight(content));

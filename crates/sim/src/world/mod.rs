@@ -591,12 +591,12 @@ impl World {
         let packet = &self.pool[handle];
         let mut bytes = [0; wire::MOST_HEADERS];
         let length = wire::headers(packet, &mut bytes).min(packet.size as usize);
-        self.captured.push(Captured {
-            at: self.now.since(Time::ZERO),
-            link: number,
-            bytes: bytes[..length].to_vec(),
-            length: packet.size,
-        });
+        let mut bytes = bytes[..length].to_vec();
+        if let Body::Frame(content) = packet.body {
+            self.write_frame(packet.flow, content, &mut bytes);
+            bytes.truncate(packet.size as usize);
+        }
+        self.captured.push(Captured { at: self.now.since(Time::ZERO), link: number, bytes, length: packet.size });
     }
 
     fn on_processor(&mut self, node: u32) {
