@@ -19,8 +19,6 @@
 //! # Ok::<(), fairspan_sim::world::WorldError>(())
 //! ```
 
-#![allow(dead_code, reason = "the seams of transports, bonds and series are open until they are joined")]
-
 mod bonds;
 pub mod endpoint;
 mod error;
