@@ -21,6 +21,7 @@ use super::capacity::{Capacity, OPPORTUNITY};
 use super::profile::{DuringOutage, Loss, Profile, ProfileError, Queue, outage_at};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// Longest that a frame may stay in the queue of a link that stands still; then it counts as lost in an outage.
@@ -68,7 +69,15 @@ pub struct Passage {
 /// The schedule of one direction.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    profile: Profile,
+    /// Apart from what every frame needs: a simulation has many links, and each costs memory accesses.
+    profile: Box<Profile>,
+    queue: Queue,
+    base_delay: Span,
+    lossy: bool,
+    jittery: bool,
+    reorder: bool,
+    /// Outages lose what they meet.
+    cut: bool,
     overhead: i64,
     /// The rate where it is constant and nothing holds the link up: the fast path. Otherwise zero.
     steady: u64,
@@ -108,9 +117,15 @@ impl Schedule {
         };
         Ok(Schedule {
             overhead: profile.overhead(),
+            queue: profile.queue,
+            base_delay: profile.delay,
+            lossy: profile.loss != Loss::None,
+            jittery: profile.jitter > Span::ZERO,
+            reorder: profile.reorder,
+            cut: profile.during_outage == DuringOutage::Lose && !profile.outages.is_empty(),
             steady,
             work: (0, 0, 0),
-            profile,
+            profile: Box::new(profile),
             rng: Rng::new(seed),
             bad: false,
             spare_normal: None,
@@ -164,7 +179,7 @@ impl Schedule {
         // A link that is free takes the frame at once, whatever the limit of the queue.
         if self.busy_until > now {
             let counted = self.counted(len);
-            let full = match self.profile.queue {
+            let full = match self.queue {
                 Queue::Frames(limit) => self.waiting.len() >= limit,
                 Queue::Bytes(limit) => self.waiting_bytes.saturating_add(counted) > limit,
             };
@@ -179,10 +194,7 @@ impl Schedule {
     /// [`offer`](Schedule::offer). For a driver that has a queue of its own before the link.
     #[inline]
     pub fn lose(&mut self) -> bool {
-        match self.profile.loss {
-            Loss::None => false,
-            _ => self.draw_loss(),
-        }
+        self.lossy && self.draw_loss()
     }
 
     /// Sends a frame of `len` bytes behind all before it, without asking the queue's limit: the last thing that
@@ -203,14 +215,14 @@ impl Schedule {
             self.waiting.push_back((start + Span::from_nanos(late as u64), counted));
             self.waiting_bytes += counted;
         }
-        if !self.profile.outages.is_empty() && self.profile.during_outage == DuringOutage::Lose {
+        if self.cut {
             let (down, until) = outage_at(&self.profile.outages, start);
             if down || until < end {
                 return Err(Drop::Outage);
             }
         }
         let mut due = end + self.delay();
-        if !self.profile.reorder {
+        if !self.reorder {
             due = due.max(self.last_due);
             self.last_due = due;
         }
@@ -423,10 +435,10 @@ impl Schedule {
 
     #[inline]
     fn delay(&mut self) -> Span {
-        if self.profile.jitter == Span::ZERO {
-            return self.profile.delay;
+        if self.jittery {
+            return self.draw_delay();
         }
-        self.draw_delay()
+        self.base_delay
     }
 
     fn draw_delay(&mut self) -> Span {
