@@ -223,6 +223,33 @@ fn an_old_segment_does_not_change_the_window() {
     s.end();
 }
 
+// The same, by the order of numbers: a segment that is old but for its last bytes was sent with an old window.
+#[test]
+fn a_segment_that_began_earlier_does_not_bring_back_an_old_window() {
+    let mut s = Script::established(&config("rfc", &[]));
+    s.peer(". 1:501 ack 1 win 5000");
+    s.peer(". 501 ack 1 win 9000");
+    s.peer(". 1:601 ack 1 win 2000");
+    s.skip();
+    s.write(20_000);
+    assert_eq!(s.take().len(), 9);
+    s.end();
+}
+
+// And yet what acknowledges new data has a new window: the old one would reach beyond what was offered.
+#[test]
+fn a_retransmission_that_acknowledges_new_data_brings_its_window() {
+    let mut s = Script::established(&config("rfc", &[]));
+    s.peer(". 1:501 ack 1 win 3000");
+    s.peer(". 501 ack 1 win 3000");
+    s.write(20_000);
+    assert_eq!(s.take().len(), 3);
+    s.at(300);
+    s.more(". 1:601 ack 3001 win 0");
+    assert!(s.take().iter().all(|(_, segment)| segment.length == 0));
+    s.end();
+}
+
 // RFC 9293, 3.8.6: a peer that shrinks its window is obeyed for new data.
 #[test]
 fn a_shrunk_window_stops_new_data() {

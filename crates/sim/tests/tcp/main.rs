@@ -14,6 +14,7 @@ mod sack_receiver;
 mod sack_sender;
 mod script;
 mod slow_start;
+mod spurious;
 mod stream;
 mod timestamps;
 mod window_scaling;

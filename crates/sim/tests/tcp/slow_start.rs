@@ -152,6 +152,20 @@ fn counting_acks_congestion_avoidance_adds_the_square_over_the_window() {
     s.end();
 }
 
+// RFC 3465, 2.3: in the slow start after a timeout L is 1.
+#[test]
+fn after_a_timeout_an_ack_of_several_segments_counts_for_one() {
+    let mut s = Script::sending(&config("rfc", &[]), 10);
+    s.at(1100);
+    s.expect_data(0, 1);
+    s.at(1200);
+    s.ack(3000);
+    assert_eq!(s.connection.window(), 2000);
+    s.expect_data(3, 1);
+    s.expect_data(4, 1);
+    s.end();
+}
+
 // RFC 5681, 4.1: after more than a timeout without sending, the restart window.
 #[test]
 fn after_an_idle_time_of_a_timeout_the_window_is_the_initial_one_again() {
