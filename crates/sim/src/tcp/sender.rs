@@ -242,7 +242,7 @@ impl Sender {
         if !newer {
             return false;
         }
-        self.window_from = sequence;
+        self.window_from = self.window_from.max(sequence);
         self.window_by = acknowledgment;
         let changed = window != self.window;
         if changed {
