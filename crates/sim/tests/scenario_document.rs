@@ -1,0 +1,205 @@
+//! Holds docs/scenarios.md to the reader: every key, an example of each that is accepted, and the whole example.
+
+use fairspan_sim::scenario::{File, Problem};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn document() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn files(name: &str) -> Result<Vec<u8>, String> {
+    match name {
+        "cell.trace" => Ok(b"1\n3\n".to_vec()),
+        "walk.csv" => Ok(b"t,wifi\n0,5\n1,9\n".to_vec()),
+        "packets.csv" => Ok(b"0,100\n0.5,1500\n".to_vec()),
+        _ => Err(format!("{name} is not in this test")),
+    }
+}
+
+/// Key, example and default of each row below a heading.
+fn rows(document: &str, heading: &str) -> Vec<[String; 3]> {
+    let (_, section) =
+        document.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no heading `{heading}`"));
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let row = |line: &str| {
+        let mut cells = line.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`').to_owned());
+        [(); 3].map(|()| cells.next().unwrap_or_default())
+    };
+    rows.map(row).collect()
+}
+
+/// The kinds of flows, with what each needs, and where keys that not all know are known.
+const KINDS: [(&str, &str); 6] = [
+    ("constant", "rate = \"1Mbit\"\nsize = \"500B\"\n"),
+    ("pareto", "rate = \"1Mbit\"\nsize = \"500B\"\non = \"1s\"\noff = \"1s\"\n"),
+    ("ftp", ""),
+    ("http", "files = [\"1kB\"]\n"),
+    ("request-response", "request = \"50B\"\nresponse = \"50B\"\n"),
+    ("replay", "packets = [[\"0s\", \"90B\"]]\n"),
+];
+
+const TOP: &str = "duration = \"10s\"\n";
+const NODES: &str = "[[node]]\nname = [\"a\", \"b\"]\n";
+const WIRE: &str = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n";
+const SENDING: &str =
+    "[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\n";
+const SWEPT: &str = "[[sweep]]\nparameter = \"duration\"\nvalues = [\"5s\", \"10s\"]\n";
+
+/// Takes the lines of `text` that set one of `keys`.
+fn without(text: &str, keys: &[&str]) -> String {
+    let kept = text.lines().filter(|line| !keys.contains(&line.split(" = ").next().unwrap_or_default()));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// Keys that exclude `key`, and lines that it needs beside it.
+fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
+    match (heading, key) {
+        ("`[[link]]`", "trace" | "series") => (vec!["rate"], ""),
+        ("`[[link]]`", "column") => (vec!["rate"], "series = \"walk.csv\"\n"),
+        ("`[[link]]`", "simplex") => (vec!["reverse"], ""),
+        ("`[[bond]]`", "channels") => (vec!["links"], ""),
+        ("`[[sweep]]`", "from") => (vec!["values"], "to = \"9ms\"\nsteps = 3\n"),
+        ("`[[sweep]]`", "to") => (vec!["values"], "from = \"1ms\"\nsteps = 3\n"),
+        ("`[[sweep]]`", "step") => (vec!["values"], "from = \"1ms\"\nto = \"9ms\"\n"),
+        ("`[[sweep]]`", "steps") => (vec!["values"], "from = \"1ms\"\nto = \"9ms\"\n"),
+        ("`[[sweep]]`", "scale") => (vec!["values"], "from = \"1ms\"\nto = \"9ms\"\nsteps = 3\n"),
+        ("`[[expect]]`", "within" | "absolute") => (vec!["least"], "value = 1\n"),
+        ("`[[expect]]`", "value") => (vec!["least"], "within = \"5%\"\n"),
+        ("`[[flow]]`", "file") => (vec!["packets"], ""),
+        _ => (vec![], ""),
+    }
+}
+
+/// A file in whose section `heading` the line `line` stands, once for each kind of flow where that matters.
+fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
+    let (not, more) = companions(heading, key);
+    let own = |text: &str| {
+        let mut not = not.clone();
+        not.push(key);
+        format!("{}{more}{line}\n", without(text, &not))
+    };
+    let rest = [NODES, WIRE, SENDING].concat();
+    let after = |section: &str| vec![format!("{TOP}{rest}{SWEPT}{}", own(section))];
+    match heading {
+        "The file" => match key {
+            "node" => {
+                vec![format!("{TOP}{}\n{WIRE}{SENDING}", line.replace("[{", "[{ name = \"a\" }, { name = \"b\" }, {"))]
+            }
+            "link" => vec![format!("{TOP}{line}\n{NODES}{SENDING}")],
+            "flow" => vec![format!("{TOP}{line}\n{NODES}{WIRE}")],
+            _ => vec![format!("{}{rest}", own(TOP))],
+        },
+        "`[[node]]`" => after("[[node]]\nname = \"c\"\n"),
+        "`cost` of a node" => after(&format!("[[node]]\nname = \"c\"\n{}", "[node.cost]\n")),
+        "`[[link]]`" => after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n"),
+        "`[[bond]]`" => after("[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\nlinks = [\"wire\"]\n"),
+        "`channels` of a bond" => {
+            let bond = "[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\n[[bond.channels]]\npath = \"wire\"\n";
+            let (head, channel) = bond.split_once("[[bond.channels]]\n").expect("both parts");
+            vec![format!("{TOP}{rest}{head}[[bond.channels]]\n{}", own(channel))]
+        }
+        "`[[flow]]`" => {
+            let kind = |(kind, keys): &(&str, &str)| {
+                let flow = format!("[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nkind = \"{kind}\"\n{keys}");
+                format!("{TOP}{rest}{}", own(&flow))
+            };
+            KINDS.iter().map(kind).collect()
+        }
+        "`[[sweep]]`" => {
+            vec![format!("{TOP}{rest}{}", own("[[sweep]]\nparameter = \"link.wire.delay\"\nvalues = [\"1ms\"]\n"))]
+        }
+        "`[metrics]`" => after("[metrics]\n"),
+        "`[[expect]]`" => after("[[expect]]\nmetric = \"jain\"\nleast = 0.1\n"),
+        "`[[plot]]`" => after("[[plot]]\nx = \"duration\"\ny = \"goodput\"\n"),
+        _ => panic!("a heading that this test does not know: {heading}"),
+    }
+}
+
+const HEADINGS: [&str; 11] = [
+    "The file",
+    "`[[node]]`",
+    "`cost` of a node",
+    "`[[link]]`",
+    "`[[bond]]`",
+    "`channels` of a bond",
+    "`[[flow]]`",
+    "`[[sweep]]`",
+    "`[metrics]`",
+    "`[[expect]]`",
+    "`[[plot]]`",
+];
+
+#[test]
+fn every_key_that_the_reader_knows_is_documented_and_no_other() {
+    let document = document();
+    for heading in HEADINGS {
+        let mut known = BTreeSet::new();
+        for text in with(heading, "no_such_key", "no_such_key = 1") {
+            let errors = File::parse("x", &text, &mut files).expect_err("an unknown key is refused");
+            let of_key = errors.iter().find_map(|error| match &error.problem {
+                Problem::UnknownKey { found, known, .. } if found == "no_such_key" => Some(known.clone()),
+                _ => None,
+            });
+            known.extend(of_key.unwrap_or_else(|| panic!("{heading}: {errors:#?}\n{text}")));
+        }
+        let documented: BTreeSet<String> = rows(&document, heading).into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(documented, known, "docs/scenarios.md against the reader, {heading}");
+    }
+}
+
+#[test]
+fn every_example_is_accepted() {
+    let document = document();
+    for heading in HEADINGS {
+        for [key, example, _] in rows(&document, heading) {
+            let line = format!("{key} = {example}");
+            let texts = with(heading, &key, &line);
+            let accepted = texts.iter().any(|text| File::parse("x", text, &mut files).is_ok());
+            let errors = texts.iter().filter_map(|text| File::parse("x", text, &mut files).err()).flatten();
+            assert!(accepted, "{heading}: {line}: {:#?}", errors.map(|e| e.to_string()).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn every_default_is_the_reader_s() {
+    let document = document();
+    let mut compared = 0;
+    for heading in HEADINGS {
+        for [key, example, default] in rows(&document, heading) {
+            // Defaults in words, and files' own keys that runs do not show.
+            let literal =
+                default.starts_with('"') || default.parse::<f64>().is_ok() || default == "false" || default == "true";
+            if !literal || matches!(key.as_str(), "max_runs" | "scale" | "series") {
+                continue;
+            }
+            let built = |line: &str| {
+                let build = |text: &String| {
+                    Some(format!("{:?}", File::parse("x", text, &mut files).ok()?.run(0)?.ok()?.scenario))
+                };
+                with(heading, &key, line).iter().map(build).collect::<Vec<_>>()
+            };
+            let absent = built("");
+            let same = built(&format!("{key} = {default}"));
+            let other = built(&format!("{key} = {example}"));
+            // Kinds of flows that do not know the key have nothing to compare.
+            let pairs: Vec<_> = absent.iter().zip(&same).filter(|(a, b)| a.is_some() && b.is_some()).collect();
+            assert!(!pairs.is_empty(), "{heading}: {key} = {default} is not accepted");
+            assert!(pairs.iter().all(|(a, b)| a == b), "{heading}: {key} left out is not {default}");
+            compared += usize::from(absent.iter().zip(&other).any(|(a, b)| b.is_some() && a != b));
+        }
+    }
+    assert!(compared > 40, "only {compared} examples differ from their defaults and show that the key does anything");
+}
+
+#[test]
+fn the_example_of_the_document_runs() {
+    let document = document();
+    let example = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let file = File::parse("x", example, &mut files).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    assert_eq!((file.count(), file.expectations().len()), (1, 1));
+}
