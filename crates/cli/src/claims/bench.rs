@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn a_figure_is_run_once_and_gives_its_curves() {
         let mut bench = Bench::new(1);
-        let run = bench.figure("cross-check.multipath-40g").expect("it runs");
-        let again = bench.figure("cross-check.multipath-40g").expect("it runs");
+        let run = bench.figure("cross-check.cbr-line").expect("it runs");
+        let again = bench.figure("cross-check.cbr-line").expect("it runs");
         assert!(Rc::ptr_eq(&run, &again));
         let curve = run.curve("goodput").expect("a value");
         assert_eq!(curve.len(), run.file.points());
