@@ -24,6 +24,7 @@ fn scenario(duration: Span, nodes: usize) -> Scenario {
         warm_up: Span::ZERO,
         seed: 1,
         drift_ppm: 1000,
+        processing: Span::ZERO,
         nodes: (0..nodes).map(|n| Node { name: format!("n{n}"), cost: HostCost::default() }).collect(),
         links: Vec::new(),
         bonds: Vec::new(),

@@ -21,6 +21,8 @@ pub enum Purpose {
     Processor = 6,
     /// A bond's end, by bond and end.
     Bond = 7,
+    /// What the ends of a flow take for each packet, by flow.
+    Outbox = 8,
 }
 
 /// The seed of the stream of `purpose` for entity `index`.

@@ -17,6 +17,9 @@ const HEAD: [&str; 10] =
 const MOST_POINTS: u64 = 1_000_000;
 const MOST_VALUES: u64 = 50_000_000;
 
+/// The default of `processing`.
+const PROCESSING: Span = Span::from_micros(10);
+
 /// Builds a run; `None` if anything is wrong.
 pub(super) fn scenario(
     root: &Table,
@@ -41,6 +44,11 @@ pub(super) fn scenario(
     let drift_ppm = match form.value("drift") {
         Some(value) => flow::drift(&form, value, 0.0, errors).unwrap_or(0.0).round() as u32,
         None => 1000,
+    };
+    let processing = match form.value("processing") {
+        Some(value) if matches!(&value.kind, Kind::Text(text) if text == "off") => Span::ZERO,
+        Some(_) => form.some_span("processing", errors).unwrap_or_default(),
+        None => PROCESSING,
     };
     let mut inner = form.table("defaults", errors);
     let mut take = |kind: &'static str, errors: &mut Errors<'_>| {
@@ -69,7 +77,19 @@ pub(super) fn scenario(
     }
     let Topology { nodes, links, .. } = topology;
     let bonds = bonds.list;
-    Some(Scenario { title: title.into(), duration, warm_up, seed, drift_ppm, nodes, links, bonds, flows, metrics })
+    Some(Scenario {
+        title: title.into(),
+        duration,
+        warm_up,
+        seed,
+        drift_ppm,
+        processing,
+        nodes,
+        links,
+        bonds,
+        flows,
+        metrics,
+    })
 }
 
 fn metrics(root: &mut Form<'_>, topology: &Topology, flows: usize, duration: Span, errors: &mut Errors<'_>) -> Metrics {

@@ -21,6 +21,9 @@ pub struct Scenario {
     /// Each source's clock is off by a constant drawn uniformly from minus this to plus this, in parts per million.
     /// Default 1000; zero switches it off.
     pub drift_ppm: u32,
+    /// Each packet that an end of a TCP flow (or of an exchange) sends leaves up to this much later, drawn uniformly, in
+    /// order: what real hosts do, and what keeps equal connections from falling into step. Zero switches it off.
+    pub processing: Span,
     /// Nodes, numbered in this order.
     pub nodes: Vec<Node>,
     /// Links, one direction each, numbered in this order.

@@ -1,6 +1,7 @@
 //! A flow in the world: what sends, where its paths begin, its one timer and its meters.
 
 use super::endpoint::Endpoint;
+use super::outbox::Outbox;
 use crate::metrics::FlowMeter;
 use crate::traffic::Source;
 use fairspan_core::rng::Rng;
@@ -27,6 +28,8 @@ pub(crate) struct Flow {
     pub(crate) numbers: [u64; 2],
     pub(crate) timer: Timer,
     pub(crate) wander: Wander,
+    /// Of endpoints, where hosts take a random time for each packet.
+    pub(crate) outbox: Option<Box<Outbox>>,
     /// The endpoint was told that its time has begun, and that it is over.
     pub(crate) begun: bool,
     pub(crate) stopped: bool,

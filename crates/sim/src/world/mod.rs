@@ -24,6 +24,7 @@ pub mod endpoint;
 mod error;
 mod flow;
 mod link;
+mod outbox;
 mod processor;
 mod route;
 
@@ -49,6 +50,7 @@ use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
 use flow::{Agent, Flow, Timer, Wander};
 use link::{Arrival, Cause, Link};
+use outbox::Outbox;
 use processor::{Processor, Turn};
 use route::{Routes, Step};
 
@@ -71,6 +73,9 @@ const MEASURE: u32 = 5;
 const SAMPLE: u32 = 6;
 /// A timer of a bond's end has run out.
 const BOND: u32 = 7;
+/// A packet leaves the sending end of a flow, or the receiving one.
+const LEAVES: u32 = 8;
+const ANSWERS: u32 = 9;
 /// Places in the log beyond the links: nodes, sources and receivers, bonds.
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
@@ -336,6 +341,8 @@ impl World {
             MEASURE => self.on_measure(),
             SAMPLE => self.on_sample(),
             BOND => self.on_bond(number),
+            LEAVES => self.on_leaving(number, false),
+            ANSWERS => self.on_leaving(number, true),
             kind => debug_assert!(false, "an event of kind {kind}"),
         }
     }
@@ -457,8 +464,15 @@ impl World {
         let now = self.now;
         loop {
             let Agent::Endpoint(endpoint) = &mut self.flows[number as usize].agent else { return };
-            let Some(Outgoing { reverse, connection, size, body }) = endpoint.poll_transmit(now) else { break };
-            self.launch(number, reverse, connection, size, body);
+            let Some(outgoing) = endpoint.poll_transmit(now) else { break };
+            match &mut self.flows[number as usize].outbox {
+                Some(outbox) => {
+                    let kind = if outgoing.reverse { ANSWERS } else { LEAVES };
+                    let time = outbox.push(now, outgoing);
+                    self.schedule(time, place(kind, number));
+                }
+                None => self.launch_outgoing(number, outgoing),
+            }
         }
         let flow = &mut self.flows[number as usize];
         let Agent::Endpoint(endpoint) = &mut flow.agent else { return };
@@ -474,6 +488,19 @@ impl World {
         if wanted <= self.end && flow.timer.set(wanted) {
             self.schedule(wanted, place(TIMER, number));
         }
+    }
+
+    fn on_leaving(&mut self, number: u32, reverse: bool) {
+        let outgoing = self.flows[number as usize].outbox.as_mut().and_then(|outbox| outbox.pop(reverse));
+        if let Some(outgoing) = outgoing {
+            self.launch_outgoing(number, outgoing);
+        }
+    }
+
+    #[inline]
+    fn launch_outgoing(&mut self, number: u32, outgoing: Outgoing) {
+        let Outgoing { reverse, connection, size, body } = outgoing;
+        self.launch(number, reverse, connection, size, body);
     }
 
     /// A packet begins its way.
@@ -701,6 +728,10 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
             }
         }
     };
+    let outbox = (scenario.processing > Span::ZERO && matches!(agent, Agent::Endpoint(_))).then(|| {
+        let rng = streams::stream(scenario.seed, Purpose::Outbox, number as u64);
+        Box::new(Outbox::new(scenario.processing, rng))
+    });
     let meter = FlowMeter::new(&scenario.metrics);
     Ok(Flow {
         agent,
@@ -708,6 +739,7 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
         numbers: [0; 2],
         timer: Timer::IDLE,
         wander,
+        outbox,
         begun: false,
         stopped: false,
         meter,

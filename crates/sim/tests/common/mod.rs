@@ -38,6 +38,7 @@ impl Line {
                 warm_up: Span::ZERO,
                 seed: 1,
                 drift_ppm: 0,
+                processing: Span::ZERO,
                 nodes: (0..=links.len()).map(node).collect(),
                 links,
                 bonds: Vec::new(),
