@@ -5,8 +5,8 @@
 help:
 	@echo 'make demo    builds Fairspan and shows one TCP connection over three bonded links (90 seconds, and the build the first time)'
 	@echo 'make test    format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
-	@echo 'make bench   one encrypted channel beside its rivals (make rivals), and the core (divan)'
-	@echo 'make rivals  installs wireguard-go, boringtun-cli and openvpn, for make bench'
+	@echo 'make bench   one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
+	@echo 'make rivals  installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
 	@echo 'make setup   installs what building and testing needs'
 	@echo 'make sample  measures the demo and puts its output into the README'
 
@@ -20,6 +20,7 @@ test: setup
 bench: setup
 	@. scripts/toolchain.sh && cargo build --release --quiet -p fairspan
 	@. scripts/toolchain.sh && target/release/fairspan bench tunnel
+	@. scripts/toolchain.sh && target/release/fairspan bench sim
 	@. scripts/toolchain.sh && cargo bench -p fairspan-core
 
 rivals: setup

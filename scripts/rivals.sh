@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the tunnels that `fairspan bench tunnel` measures beside ours, into ~/.local/share/fairspan/rivals/bin
-# (openvpn through apt). What cannot be installed is said and left out; the benchmark then runs without it.
+# Installs what the benchmarks measure beside ours: tunnels for `fairspan bench tunnel`, into
+# ~/.local/share/fairspan/rivals/bin (openvpn through apt), and through apt the simulators ns-2 and ns-3 for
+# `fairspan bench sim`. What cannot be installed is said and left out; the benchmarks then run without it.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
@@ -13,6 +14,9 @@ packages=
 command -v openvpn >/dev/null 2>&1 || packages="$packages openvpn"
 command -v openssl >/dev/null 2>&1 || packages="$packages openssl"
 command -v wireguard-go >/dev/null 2>&1 || command -v go >/dev/null 2>&1 || packages="$packages wireguard-go"
+command -v ns >/dev/null 2>&1 || packages="$packages ns2"
+[ -e /usr/include/ns3/core-module.h ] || packages="$packages libns3-dev"
+command -v g++ >/dev/null 2>&1 || packages="$packages g++"
 if [ -n "$packages" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         apt-get update -qq || true
@@ -35,6 +39,8 @@ fi
 if ! command -v boringtun-cli >/dev/null 2>&1; then
     cargo install --quiet --locked --root "$prefix" boringtun-cli || echo "rivals: boringtun-cli could not be built" >&2
 fi
+if where=$(command -v ns); then echo "ns-2: $where"; else echo "ns-2: not installed"; fi
+if [ -e /usr/include/ns3/core-module.h ]; then echo "ns-3: /usr/include/ns3"; else echo "ns-3: not installed"; fi
 for program in wireguard-go boringtun-cli openvpn; do
     if where=$(command -v "$program"); then echo "$program: $where"; else echo "$program: not installed"; fi
 done

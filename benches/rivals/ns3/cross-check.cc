@@ -64,7 +64,7 @@ Sink(const std::string& factory, Ptr<Node> at, uint16_t port)
     return DynamicCast<PacketSink>(installed.Get(0));
 }
 
-// s0 ... s9  --10 Mbit/s, 1 ms--  r0  --2 Mbit/s, 8 ms, 25,000 bytes--  r1  --10 Mbit/s, 1 ms--  d0 ... d9
+// s0 ... s9  --10 Mbit/s, 2 ms--  r0  --2 Mbit/s, 6 ms, 25,000 bytes--  r1  --10 Mbit/s, 2 ms--  d0 ... d9
 int
 Dumbbell(const std::string& type)
 {
@@ -83,17 +83,17 @@ Dumbbell(const std::string& type)
     {
         stack.Install(nodes);
     }
-    Join(routers.Get(0), routers.Get(1), "2Mbps", "8ms", "25000B");
+    Join(routers.Get(0), routers.Get(1), "2Mbps", "6ms", "25000B");
     std::vector<Ptr<PacketSink>> counters;
     Ptr<UniformRandomVariable> start = Uniform();
     for (int i = 0; i < senders; i++)
     {
-        Join(sources.Get(i), routers.Get(0), "10Mbps", "1ms", "1000p");
-        Ipv4InterfaceContainer last = Join(routers.Get(1), sinks.Get(i), "10Mbps", "1ms", "1000p");
+        Join(sources.Get(i), routers.Get(0), "10Mbps", "2ms", "1000p");
+        Ipv4InterfaceContainer last = Join(routers.Get(1), sinks.Get(i), "10Mbps", "2ms", "1000p");
         counters.push_back(Sink("ns3::TcpSocketFactory", sinks.Get(i), 5000));
         BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(last.GetAddress(1), 5000));
         bulk.SetAttribute("SendSize", UintegerValue(14480));
-        bulk.Install(sources.Get(i)).Start(Seconds(start->GetValue(0, 0.1)));
+        bulk.Install(sources.Get(i)).Start(Seconds(start->GetValue(0, 1)));
     }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
     Simulator::Stop(Seconds(duration));
@@ -148,7 +148,7 @@ Line()
     return 0;
 }
 
-// a ==(four links of 10 Gbit/s, 0.1 ms)== b, a source a link, 192 bytes on the link
+// a ==(four links of 10 Gbit/s, 5 us)== b, a source a link, 192 bytes on the link
 int
 Multipath()
 {
@@ -160,10 +160,10 @@ Multipath()
     Ptr<UniformRandomVariable> draw = Uniform();
     for (int i = 0; i < links; i++)
     {
-        Ipv4InterfaceContainer ends = Join(nodes.Get(0), nodes.Get(1), "10Gbps", "0.1ms", "200000B");
+        Ipv4InterfaceContainer ends = Join(nodes.Get(0), nodes.Get(1), "10Gbps", "5us", "1000000B");
         counters.push_back(Sink("ns3::UdpSocketFactory", nodes.Get(1), 5000 + i));
-        const double drift = draw->GetValue(0, 0.001);
-        Constant(nodes.Get(0), ends.GetAddress(1), 5000 + i, rate * (1 - drift), 192, 0);
+        const double drift = draw->GetValue(-0.001, 0.001);
+        Constant(nodes.Get(0), ends.GetAddress(1), 5000 + i, rate * (1 + drift), 192, 0);
     }
     Simulator::Stop(Seconds(0.05));
     Simulator::Run();

@@ -215,7 +215,16 @@ fn every_command_is_documented_and_every_documented_command_exists() {
         .collect();
     listed.sort_unstable();
     documented.sort_unstable();
+    // One that has commands of its own has a row for each.
+    documented.dedup();
     assert_eq!(documented, listed);
+    let help = String::from_utf8(fairspan(&["bench", "--help"]).stdout).expect("text");
+    for what in ["sim", "tunnel"] {
+        assert!(
+            help.contains(&format!("\n  {what} ")) && document.contains(&format!("`fairspan bench {what}`")),
+            "{what}"
+        );
+    }
 }
 
 #[test]
@@ -226,6 +235,7 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
         &["demo", "--duration", "0"],
         &["demo", "--no-such-flag"],
         &["bench", "tunnel", "--runs", "many"],
+        &["bench", "sim", "--runs", "0"],
         &["up"],
         &["up", missing],
         &["check", missing],

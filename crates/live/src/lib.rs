@@ -17,4 +17,4 @@ mod sys;
 pub mod tun;
 
 pub use fairspan_core::quantity;
-pub use sys::{default_sigpipe, enter_new_network_namespace, unblock_signals};
+pub use sys::{Ended, default_sigpipe, enter_new_network_namespace, unblock_signals, wait_with_usage};

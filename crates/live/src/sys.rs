@@ -9,6 +9,9 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
 
 /// Opens `/dev/net/tun`, not blocking, and attaches it to a new TUN interface.
 ///
@@ -101,6 +104,43 @@ pub fn unblock_signals() {
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
     }
+}
+
+/// How a child ended, and what it used.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Most memory that it had resident, in bytes.
+    pub peak: u64,
+    /// Processor time, its own and the kernel's for it.
+    pub cpu: Duration,
+}
+
+/// Waits for a child's end.
+///
+/// Linux counts what the parent had resident at the start as the child's too, so a small parent sees best.
+///
+/// # Errors
+/// `ECHILD` when somebody else has waited for it.
+pub fn wait_with_usage(child: Child) -> io::Result<Ended> {
+    let pid = child.id() as libc::pid_t;
+    let mut status: libc::c_int = 0;
+    // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call, which writes one value of its type to each.
+    while unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } != pid {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    Ok(Ended {
+        status: ExitStatus::from_raw(status),
+        peak: usage.ru_maxrss as u64 * 1024,
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+    })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

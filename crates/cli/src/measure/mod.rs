@@ -1,8 +1,9 @@
-//! What is measured, and how: bulk TCP, idle round trips, reordering (RFC 4737), processor time.
+//! What is measured, and how: bulk TCP, idle round trips, reordering (RFC 4737), processor time, whole processes.
 
 pub(crate) mod cpu;
 pub(crate) mod interface;
 pub(crate) mod ping;
+pub(crate) mod process;
 pub(crate) mod reorder;
 pub(crate) mod sequence;
 pub(crate) mod tcp;

@@ -2,6 +2,7 @@
 
 mod report;
 mod rivals;
+mod sim;
 mod tunnel;
 
 use crate::exit::Outcome;
@@ -17,12 +18,14 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Sim(sim::Args),
     Tunnel(tunnel::Args),
 }
 
 /// Runs the chosen benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
+        What::Sim(args) => sim::run(args),
         What::Tunnel(args) => tunnel::run(args),
     }
 }
