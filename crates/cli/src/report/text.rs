@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 
 /// More rows than this are counted, not shown.
 const MOST_ROWS: usize = 40;
+/// And more links than this.
+const MOST_LINKS: usize = 16;
 
 /// A factor and the unit that goes with it, for a column whose largest value is `most`.
 pub(crate) fn scale(unit: &str, most: f64) -> (f64, &'static str) {
@@ -125,10 +127,14 @@ pub(crate) fn flows(results: &Results) -> Rows {
     )
 }
 
-/// The links of one run that carried anything.
+/// The links of one run that carried anything; of many, those that dropped most, then the busiest.
 pub(crate) fn links(results: &Results) -> Rows {
     let used: Vec<&LinkResult> = results.links.iter().filter(|link| link.packets + link.dropped > 0).collect();
-    let shown = &used[..used.len().min(MOST_ROWS)];
+    let mut shown = used.clone();
+    if used.len() > MOST_LINKS {
+        shown.sort_by(|a, b| b.dropped.cmp(&a.dropped).then(b.load.total_cmp(&a.load)));
+        shown.truncate(MOST_LINKS);
+    }
     let all = |value: fn(&LinkResult) -> f64| shown.iter().map(|link| Some(value(link))).collect::<Vec<_>>();
     columns(
         "link",
