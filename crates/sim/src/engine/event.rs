@@ -3,15 +3,15 @@
 //! | bits | field |
 //! |---|---|
 //! | 70 to 127 | time in nanoseconds: 9.1 years |
-//! | 26 to 69 | order of insertion: 1.7 x 10^13 of them, which takes days to use up |
-//! | 0 to 25 | place: whom it is for, or which packet |
+//! | 27 to 69 | order of insertion: 8.8 x 10^12 of them, which takes days to use up |
+//! | 0 to 26 | place: whom it is for, or which packet |
 //!
 //! A comparison is one of two machine words, and an event takes 16 bytes.
 
 use fairspan_core::units::Time;
 
-const PLACE_BITS: u32 = 26;
-const ORDER_BITS: u32 = 44;
+const PLACE_BITS: u32 = 27;
+const ORDER_BITS: u32 = 43;
 const TIME_SHIFT: u32 = PLACE_BITS + ORDER_BITS;
 
 /// An event: when, in which order among those of the same time, and for whom.

@@ -54,7 +54,7 @@ use outbox::Outbox;
 use processor::{Processor, Turn};
 use route::{Routes, Step};
 
-/// Whom an event is for: the kind in the upper three bits of a place, its number below.
+/// Whom an event is for: the kind in the upper four bits of a place, its number below.
 const NUMBER_BITS: u32 = 23;
 const MOST: usize = 1 << NUMBER_BITS;
 /// The first packet of a link has left its far end.
@@ -80,6 +80,8 @@ const ANSWERS: u32 = 9;
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
 const BONDS: u32 = 3 << 30;
+
+const _: () = assert!(ANSWERS < Event::PLACES >> NUMBER_BITS, "a place has no room for the kinds");
 
 const fn place(kind: u32, number: u32) -> u32 {
     (kind << NUMBER_BITS) | number
