@@ -92,7 +92,7 @@ impl Bonds {
                 return;
             }
             let number = self.list.len() as u32;
-            if !topology::register(&mut self.names, "bond", name, number, form, errors) {
+            if !topology::register(&mut self.names, "bond", &name, number, form, errors) {
                 return;
             }
             self.list.push(bond);

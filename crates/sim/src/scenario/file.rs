@@ -10,6 +10,7 @@ use super::store::Store;
 use super::sweep::{self, Sweep};
 use super::value::{Kind, OUTSIDE, Table, Value};
 use fairspan_core::quantity::{parse_bytes, parse_rate, parse_span};
+use std::sync::{Mutex, PoisonError};
 
 /// How much building it is worth to check every combination of the sweeps before the first run, in nodes, links and
 /// flows. Beyond that each value is checked with the first values of the other sweeps.
@@ -25,6 +26,25 @@ pub struct File {
     head: Head,
     /// Seeds given from outside.
     seeds: Option<Vec<u64>>,
+    first: First,
+}
+
+/// The run that was built for checking, until it is asked for: building it twice would be half of a large scenario's
+/// start. A copy of the file has none.
+#[derive(Debug, Default)]
+struct First(Mutex<Option<Box<Scenario>>>);
+
+impl Clone for First {
+    fn clone(&self) -> First {
+        First::default()
+    }
+}
+
+impl First {
+    fn take(&self, seed: u64) -> Option<Scenario> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|scenario| scenario.seed == seed).map(|scenario| *scenario)
+    }
 }
 
 /// What a file says beside the scenario.
@@ -118,7 +138,15 @@ impl File {
             return Err(errors.sorted());
         }
         let store = Store::default();
-        let mut file = File { name: name.into(), text: text.into(), root, store, head: Head::default(), seeds: None };
+        let mut file = File {
+            name: name.into(),
+            text: text.into(),
+            root,
+            store,
+            head: Head::default(),
+            seeds: None,
+            first: First::default(),
+        };
         file.check(files)?;
         Ok(file)
     }
@@ -217,6 +245,9 @@ impl File {
         }
         let seed = seeds[number % seeds.len()];
         let mut errors = Errors::new(&self.name, &self.text);
+        if let Some(scenario) = self.first.take(seed) {
+            return Some(Ok(Run { number, point, parameters: Vec::new(), seed, scenario }));
+        }
         let Some((parameters, scenario)) = self.build(point, seed, &mut errors) else {
             return Some(Err(errors.sorted()));
         };
@@ -307,6 +338,8 @@ impl File {
             return Err(errors.sorted());
         }
         self.head = head;
+        let first = first.filter(|_| self.head.sweeps.is_empty()).map(|(_, scenario)| Box::new(scenario));
+        self.first = First(Mutex::new(first));
         Ok(())
     }
 

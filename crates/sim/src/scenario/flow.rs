@@ -115,7 +115,7 @@ impl Reading<'_> {
                 return None;
             }
             let name = name.expand(index);
-            if !topology::register(names, "flow", name.clone(), flows.len() as u32, form, errors) {
+            if !topology::register(names, "flow", &name, flows.len() as u32, form, errors) {
                 return None;
             }
             let random = Span::from_nanos(rng.below(spread.as_nanos()));

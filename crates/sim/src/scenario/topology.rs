@@ -101,15 +101,15 @@ pub(super) fn resolve(
 pub(super) fn register(
     names: &mut Names,
     what: &'static str,
-    name: String,
+    name: &str,
     number: u32,
     form: &Form<'_>,
     errors: &mut Errors<'_>,
 ) -> bool {
     let at = form.place("name");
-    let taken = names.add(name.clone(), number, at);
+    let taken = names.add(name, number, at);
     if let Err(first) = taken {
-        let problem = Problem::Double { what, name, first: errors.place(first).0 };
+        let problem = Problem::Double { what, name: name.to_owned(), first: errors.place(first).0 };
         errors.add(at, form.key("name"), problem);
     }
     taken.is_ok()
@@ -176,7 +176,7 @@ impl Topology {
             }
             for index in copies.numbers() {
                 let name = pattern.expand(index);
-                if !register(&mut self.node_names, "node", name.clone(), self.nodes.len() as u32, form, errors) {
+                if !register(&mut self.node_names, "node", &name, self.nodes.len() as u32, form, errors) {
                     return;
                 }
                 self.nodes.push(Node { name, cost: cost.clone() });
@@ -225,13 +225,13 @@ impl Topology {
             }
             let name = name.expand(index);
             let number = self.links.len() as u32;
-            if !register(&mut self.link_names, "link", name.clone(), number, form, errors) {
+            if !register(&mut self.link_names, "link", &name, number, form, errors) {
                 return;
             }
             self.push(name.clone(), a, b, &forward, if simplex { NONE } else { number + 1 });
             if let Some(backward) = &backward {
                 let back = format!("{name}/back");
-                if !register(&mut self.link_names, "link", back.clone(), number + 1, form, errors) {
+                if !register(&mut self.link_names, "link", &back, number + 1, form, errors) {
                     return;
                 }
                 self.push(back, b, a, backward, number);
