@@ -203,3 +203,19 @@ fn the_example_of_the_document_runs() {
     let file = File::parse("x", example, &mut files).unwrap_or_else(|errors| panic!("{errors:#?}"));
     assert_eq!((file.count(), file.expectations().len()), (1, 1));
 }
+
+#[test]
+fn the_document_of_tcp_shows_every_constant_of_every_preset() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tcp.md");
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let table = fairspan_sim::tcp::Config::table();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let (head, _) = text.split_once("| setting |").expect("the table is there");
+        fs::write(&path, format!("{head}{table}")).expect("written");
+        return;
+    }
+    assert!(
+        text.ends_with(&table),
+        "docs/tcp.md is out of date: UPDATE_DOCS=1 cargo test -p fairspan-sim --test scenario_document"
+    );
+}

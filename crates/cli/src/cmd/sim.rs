@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The scenario
-    file: PathBuf,
+    #[arg(required_unless_present = "tcp_presets")]
+    file: Option<PathBuf>,
     /// Run with this seed instead of the file's; several times: with each
     #[arg(long, value_name = "N")]
     seed: Vec<u64>,
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// Threads at most; default: one for each core
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     jobs: usize,
+    /// Print every constant of the simulator's TCP in each preset, and what it is, instead of running anything
+    #[arg(long, exclusive = true)]
+    tcp_presets: bool,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -42,15 +46,18 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let text =
-        std::fs::read_to_string(&args.file).map_err(|error| BadInput(format!("{}: {error}", args.file.display())))?;
-    let mut file = simulation::read(&args.file, &text, &args.set)?;
+    let Some(path) = &args.file else {
+        print!("{}", fairspan_sim::tcp::Config::table());
+        return Ok(Outcome::Done);
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    let mut file = simulation::read(path, &text, &args.set)?;
     file.set_seeds(args.seed.clone());
     if let Some(folder) = &args.out {
         report::folder(folder)?;
     }
     let interrupt = Interrupt::install()?;
-    let captures = (!args.pcap.is_empty()).then(|| Captures::new(&args.pcap, &stem(args), file.count()));
+    let captures = (!args.pcap.is_empty()).then(|| Captures::new(&args.pcap, &stem(path, args), file.count()));
     let title = if file.title().is_empty() { "sim" } else { file.title() };
     let options = Options { jobs: args.jobs, captures: captures.as_ref(), progress: Some(title) };
     let batch = simulation::run(&file, &options, &interrupt)?;
@@ -73,8 +80,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// What the names of captures begin with.
-fn stem(args: &Args) -> PathBuf {
-    let name = args.file.file_stem().unwrap_or_default().to_string_lossy();
+fn stem(path: &Path, args: &Args) -> PathBuf {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
     // A link's name may hold what a file's must not.
     let links: Vec<String> = args.pcap.iter().map(|link| link.replace(['/', '\\'], "_")).collect();
     args.out.as_deref().unwrap_or(Path::new("")).join(format!("{name}-{}", links.join("-")))

@@ -240,12 +240,12 @@ pub const UNLIMITED: Bytes = Bytes::new(1 << 60);
 
 /// Declares the settings once: field, type, value of the preset `rfc`, and what a value must satisfy.
 macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $rfc:expr $(, $ok:expr => $expected:literal)?;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $rfc:expr $(, $ok:expr => $expected:literal)?;)*) => {
         /// The settings of one end of a connection. The default is the preset `rfc`.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct Config {
-            $($(#[$doc])* pub $name: $type,)*
+            $($(#[doc = $doc])* pub $name: $type,)*
         }
 
         impl Default for Config {
@@ -257,6 +257,9 @@ macro_rules! settings {
         impl Config {
             /// The names of all settings.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
+
+            /// What each of [`Config::NAMES`] is, with its source.
+            pub const MEANINGS: &'static [&'static str] = &[$(concat!($($doc,)*),)*];
 
             /// Every constant by name, with its value as [`Config::set`] takes it.
             pub fn constants(&self) -> Vec<(&'static str, String)> {
@@ -416,6 +419,19 @@ impl Config {
             "ns2-1999" => Ok(Config::ns2_1999()),
             _ => Err(SettingError::Preset { name: name.into() }),
         }
+    }
+
+    /// A table of every setting: its value in each preset, what it is and from where; in Markdown.
+    pub fn table() -> String {
+        let presets: Vec<_> = Config::PRESETS.iter().filter_map(|name| Config::preset(name).ok()).collect();
+        let values: Vec<_> = presets.iter().map(Config::constants).collect();
+        let mut out = format!("| setting | {} | what it is |\n", Config::PRESETS.join(" | "));
+        out += &format!("|---|{}---|\n", "---|".repeat(presets.len()));
+        for (n, (name, meaning)) in Config::NAMES.iter().zip(Config::MEANINGS).enumerate() {
+            let cells: Vec<&str> = values.iter().map(|values| values[n].1.as_str()).collect();
+            out += &format!("| `{name}` | {} | {} |\n", cells.join(" | "), meaning.trim());
+        }
+        out
     }
 
     fn linux() -> Config {
