@@ -68,7 +68,7 @@ check() { # name, seconds, command ...
 }
 
 check 'format' 60 cargo fmt --all --check
-check 'lints (warnings are errors)' 600 cargo clippy --workspace --all-targets --quiet -- -D warnings
+check 'lints (warnings are errors)' 900 cargo clippy --workspace --all-targets --quiet -- -D warnings
 check 'documentation (warnings are errors)' 300 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 
@@ -149,7 +149,7 @@ if [ -f fuzz/Cargo.toml ]; then
 fi
 
 step 'real programs in namespaces (tests/netns)'
-if within 600 cargo build --release --quiet -p fairspan; then
+if within 900 cargo build --release --quiet -p fairspan; then
     echo "built after $(($(date +%s) - began)) s"
     for script in tests/netns/*.sh; do
         case $script in */lib.sh) continue ;; esac
