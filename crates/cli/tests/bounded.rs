@@ -86,10 +86,13 @@ fn namespaces_that_a_killed_program_left_are_removed() {
 #[test]
 fn after_the_time_for_all_tests_no_program_is_started() {
     let bounded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bounded.sh");
-    let mut command = Command::new(bounded);
-    command.args(["sh", "-c", "echo it was"]).env("FAIRSPAN_TEST_DEADLINE", "1000000000");
+    let mut command = Command::new("sh");
+    // Without descriptor 3: where it is open, it tells of the test program that this is.
+    command.args(["-c", "exec 3>&-; exec \"$@\"", "sh"]).arg(bounded).args(["sh", "-c", "echo it was"]);
+    command.env("FAIRSPAN_TEST_DEADLINE", "1000000000");
     let output = child::output(&mut command);
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(124));
     assert!(out.contains("was not started") && !out.contains("it was\n"), "{out}");
+    assert!(text(&output.stderr).contains("the time for all tests is over"), "{}", text(&output.stderr));
 }
