@@ -31,7 +31,7 @@ pub enum Body {
     Datagram,
     /// A TCP segment.
     Segment(Segment),
-    /// A frame of a bond: the number of its content with the bond (see [`crate::bond`]). Its `flow` numbers the bond,
+    /// A frame of a bond: the number of its content with the bond (`bond`). Its `flow` numbers the bond,
     /// behind all flows, and `reverse` says that end 1 sent it.
     Frame(u32),
 }

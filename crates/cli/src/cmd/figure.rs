@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Run figures and tables of the papers again: theirs against ours
 ///
-/// Each is a scenario under scenarios/<paper>/. Without KEY or --all: lists what there is. Exit status 1 if a value
+/// Each is a scenario under scenarios/PAPER/. Without KEY or --all: lists what there is. Exit status 1 if a value
 /// differs from the paper's by more than the scenario allows.
 #[derive(clap::Args)]
 pub(crate) struct Args {

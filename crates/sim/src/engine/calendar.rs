@@ -3,7 +3,7 @@
 //! A heap with four children a node holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987,
 //! scheme 7; 64 slots a level, each level 64 times as coarse) holds the rest. When the heap runs dry, the next slots
 //! are taken from the wheel: whole, if they hold few events, otherwise one level finer. So the heap stays small
-//! whatever the number of events and their density, and nothing needs to be tuned: with up to [`FEW`] events there is
+//! whatever the number of events and their density, and nothing needs to be tuned: with up to `FEW` events there is
 //! only the heap, with 100,000 an event is filed once or twice and crosses a heap of some ten others.
 //!
 //! | symbol | field |
@@ -14,7 +14,7 @@
 //! Departures: a slot is not sorted by being spread to the finest level but by the heap, which also gives the exact
 //! order of events at the same instant. The heap's root, once taken, stays open: an event that is put in right after
 //! (the usual case: who was served asks for the next turn) takes its place, and costs one sift instead of two.
-//! Cost: O(log [`FEW`]) and the filing, at most one per level. Invariants: `base` <= every event in the wheel;
+//! Cost: O(log `FEW`) and the filing, at most one per level. Invariants: `base` <= every event in the wheel;
 //! `base` <= `edge` <= every event in the wheel; all events in the heap are before `edge`.
 
 use super::event::Event;

@@ -11,7 +11,7 @@
 //! | W, the window of the next DT + 1 arrivals | `window` |
 //! | S, the arrival under consideration | the window's front |
 //! | RI, the receive index: the next number not lost | the least of `unassigned` |
-//! | FD[D], FB[B] | `displacement`, `occupancy` |
+//! | `FD[D]`, `FB[B]` | `displacement`, `occupancy` |
 //!
 //! A number counts as lost when it is neither among the packets that came early nor among the next DT + 1 arrivals. The
 //! RFC walks RI up and searches both for each number; here both are one heap, whose least element is the next index, so a

@@ -7,17 +7,17 @@
 //! | s, the packet's number at the source (3.3) | `number`: the n-th packet that the flow sent, a retransmission a new one |
 //! | NextExp (3.3) | `gaps.next()` |
 //! | i, the packet's place among arrivals (4.2.1) | `arrivals` |
-//! | j, the first arrival with s[j] > s[i] | `Opening::arrival` of the gap that s[i] falls into |
+//! | j, the first arrival with `s[j] > s[i]` | `Opening::arrival` of the gap that `s[i]` falls into |
 //! | reordering extent i - j (4.2.1) | `extent` |
-//! | late-time offset, DstTime[i] - DstTime[j] (4.2.2) | `late_time` |
-//! | byte offset: bytes that arrived from j on, before i, with s above s[i] (4.2.3) | `byte_offset`, IP bytes |
-//! | n-reordering: the n packets just before all have s above s[i] (5.3) | `runs`; n up to 128 |
+//! | late-time offset, `DstTime[i] - DstTime[j]` (4.2.2) | `late_time` |
+//! | byte offset: bytes that arrived from j on, before i, with s above `s[i]` (4.2.3) | `byte_offset`, IP bytes |
+//! | n-reordering: the n packets just before all have s above `s[i]` (5.3) | `runs`; n up to 128 |
 //!
 //! Duplicates (a number that came before) are no part of the sample, as section 3.3 wants it: they are counted, and
 //! nothing else happens. The burst round robin paper's count is another: over TCP sequence numbers, in which a segment
 //! sent again is out of order, and so is a duplicate. A packet without data has no such number there and is left out.
 //!
-//! From j on every in-order arrival is above s[i], so byte offset and n-reordering need only the *late* arrivals since j
+//! From j on every in-order arrival is above `s[i]`, so byte offset and n-reordering need only the *late* arrivals since j
 //! beside running totals. Of late arrivals 4096 are remembered: with more of them between j and i, bytes of the oldest
 //! count into the offset whatever their numbers.
 //!
