@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::{File, Run};
 use fairspan_sim::world::{World, WorldError};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -173,7 +174,7 @@ fn one(
         Some(captures) => Some(captures.begin(&mut run)?),
         None => None,
     };
-    let mut world = World::new(&run.scenario).map_err(|error| BadInput(error.to_string()))?;
+    let mut world = World::shared(Arc::new(run.scenario)).map_err(|error| BadInput(error.to_string()))?;
     let end = world.end();
     let mut before = meter.begin(end);
     loop {

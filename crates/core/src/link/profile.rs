@@ -98,9 +98,9 @@ impl Profile {
         Ok(())
     }
 
-    pub(super) fn overhead(&self) -> i64 {
+    pub(super) fn overhead(&self) -> i32 {
         let default = if matches!(self.capacity, Capacity::Trace(_)) { -14 } else { 0 };
-        i64::from(self.overhead.unwrap_or(default))
+        self.overhead.unwrap_or(default)
     }
 }
 

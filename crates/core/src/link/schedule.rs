@@ -67,39 +67,50 @@ pub struct Passage {
 }
 
 /// The schedule of one direction.
+///
+/// A simulation has many links, and every cache line of one that a frame touches costs memory accesses. So the order
+/// of the fields is fixed: 64 bytes of what every frame moves, 64 bytes of what it asks for, and the rest apart.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Schedule {
-    /// Apart from what every frame needs: a simulation has many links, and each costs memory accesses.
-    profile: Box<Profile>,
-    queue: Queue,
+    /// No arrival precedes the one before it.
+    now: Time,
+    busy_until: Time,
+    carry: u64,
+    /// The rate where it is constant and nothing holds the link up: the fast path. Otherwise zero.
+    steady: u64,
+    /// On the fast path, of the last length: whole nanoseconds of work, what is left of a nanosecond.
+    work: (u64, u64),
     base_delay: Span,
+    last_due: Time,
+    /// The length, counted, that `work` is of.
+    work_of: u32,
+    overhead: i32,
+    queue: Queue,
     lossy: bool,
     jittery: bool,
     reorder: bool,
     /// Outages lose what they meet.
     cut: bool,
-    overhead: i64,
-    /// The rate where it is constant and nothing holds the link up: the fast path. Otherwise zero.
-    steady: u64,
-    /// On the fast path, of the last length: counted bytes, whole nanoseconds of work, what is left of a nanosecond.
-    work: (u64, u64, u64),
+    /// Start (or when their room is free) and counted bytes of the transmissions that have not begun.
+    waiting: VecDeque<(Time, u64)>,
+    waiting_bytes: u64,
+    /// How far into its transmission a frame's room becomes free, and by how much that grows a frame, as fractions of
+    /// 2^64. See [`Schedule::let_release_wander`].
+    release: (u64, u64),
+    rest: Box<Rest>,
+}
+
+/// What a frame needs only where its link is more than a constant rate and delay.
+#[derive(Clone, Debug)]
+struct Rest {
+    profile: Profile,
     rng: Rng,
     /// The Gilbert model's state.
     bad: bool,
     spare_normal: Option<f64>,
-    /// No arrival precedes the one before it.
-    now: Time,
-    busy_until: Time,
-    carry: u128,
     /// On a trace: the opportunity in use and the bytes left of it.
     opportunity: (u64, u64),
-    /// Start (or when their room is free) and counted bytes of the transmissions that have not begun.
-    waiting: VecDeque<(Time, u64)>,
-    waiting_bytes: u64,
-    last_due: Time,
-    /// How far into its transmission a frame's room becomes free, and by how much that grows a frame, as fractions of
-    /// 2^64. See [`Schedule::let_release_wander`].
-    release: (u64, u64),
 }
 
 impl Schedule {
@@ -116,27 +127,24 @@ impl Schedule {
             _ => 0,
         };
         Ok(Schedule {
+            now: Time::ZERO,
+            busy_until: Time::ZERO,
+            carry: 0,
+            steady,
+            work: (0, 0),
+            base_delay: profile.delay,
+            last_due: Time::ZERO,
+            work_of: 0,
             overhead: profile.overhead(),
             queue: profile.queue,
-            base_delay: profile.delay,
             lossy: profile.loss != Loss::None,
             jittery: profile.jitter > Span::ZERO,
             reorder: profile.reorder,
             cut: profile.during_outage == DuringOutage::Lose && !profile.outages.is_empty(),
-            steady,
-            work: (0, 0, 0),
-            profile: Box::new(profile),
-            rng: Rng::new(seed),
-            bad: false,
-            spare_normal: None,
-            now: Time::ZERO,
-            busy_until: Time::ZERO,
-            carry: 0,
-            opportunity: (0, 0),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            last_due: Time::ZERO,
             release: (0, 0),
+            rest: Box::new(Rest { profile, rng: Rng::new(seed), bad: false, spare_normal: None, opportunity: (0, 0) }),
         })
     }
 
@@ -148,12 +156,12 @@ impl Schedule {
     /// late in a turn: they alone profit from two rooms that come close together.
     pub fn let_release_wander(&mut self) {
         let (least, most) = (u64::MAX / RELEASE_ROUND.1, u64::MAX / RELEASE_ROUND.0);
-        self.release = (self.rng.next_u64(), least + self.rng.below(most - least));
+        self.release = (self.rest.rng.next_u64(), least + self.rest.rng.below(most - least));
     }
 
     /// The settings.
     pub fn profile(&self) -> &Profile {
-        &self.profile
+        &self.rest.profile
     }
 
     /// A frame of `len` bytes arrives at `at`. An arrival before an earlier call's is taken to come with it.
@@ -216,7 +224,7 @@ impl Schedule {
             self.waiting_bytes += counted;
         }
         if self.cut {
-            let (down, until) = outage_at(&self.profile.outages, start);
+            let (down, until) = outage_at(&self.rest.profile.outages, start);
             if down || until < end {
                 return Err(Drop::Outage);
             }
@@ -242,7 +250,7 @@ impl Schedule {
         if self.busy_until <= now {
             return now;
         }
-        match self.profile.queue {
+        match self.rest.profile.queue {
             Queue::Frames(limit) => {
                 let over = (self.waiting.len() + 1).checked_sub(limit.max(1)).and_then(|n| n.checked_sub(1));
                 over.and_then(|last| self.waiting.get(last)).map_or(now, |(start, _)| *start)
@@ -277,7 +285,7 @@ impl Schedule {
     /// What a frame of `len` bytes counts.
     #[inline]
     fn counted(&self, len: usize) -> u64 {
-        (len as i64).saturating_add(self.overhead).max(1) as u64
+        (len as i64).saturating_add(i64::from(self.overhead)).max(1) as u64
     }
 
     #[inline]
@@ -293,7 +301,7 @@ impl Schedule {
     /// A delay that every frame spends at least, whatever the draw (four standard deviations below the mean: a
     /// lower draw has a chance of 3 in 100,000 and costs accuracy only).
     pub fn least_delay(&self) -> Span {
-        self.profile.delay - self.profile.jitter.times(4)
+        self.rest.profile.delay - self.rest.profile.jitter.times(4)
     }
 
     /// Serialises `counted` bytes after everything before them: begin and end of the transmission.
@@ -309,16 +317,15 @@ impl Schedule {
     /// changes.
     #[inline]
     fn serve_steady(&mut self, now: Time, counted: u64) -> (Time, Time) {
-        let mut begin = self.busy_until;
-        let mut carry = self.carry as u64;
+        let (mut begin, mut carry) = (self.busy_until, self.carry);
         if now > begin {
             (begin, carry) = (now, 0);
         }
-        if self.work.0 != counted {
+        if u64::from(self.work_of) != counted {
             let work = counted * 8_000_000_000;
-            self.work = (counted, work / self.steady, work % self.steady);
+            (self.work_of, self.work) = (counted as u32, (work / self.steady, work % self.steady));
         }
-        let (_, mut needed, rest) = self.work;
+        let (mut needed, rest) = self.work;
         if rest > carry {
             needed += 1;
             carry += self.steady - rest;
@@ -326,13 +333,13 @@ impl Schedule {
             carry -= rest;
         }
         let end = begin + Span::from_nanos(needed);
-        (self.carry, self.busy_until) = (u128::from(carry), end);
+        (self.carry, self.busy_until) = (carry, end);
         (begin, end)
     }
 
     fn serve_any(&mut self, now: Time, counted: u64) -> Option<(Time, Time)> {
         let begin = now.max(self.busy_until);
-        let (begin, end) = match &self.profile.capacity {
+        let (begin, end) = match &self.rest.profile.capacity {
             Capacity::Trace(_) => self.serve_trace(now, counted)?,
             _ => self.serve_rate(begin, counted)?,
         };
@@ -344,17 +351,17 @@ impl Schedule {
         if begin > self.busy_until {
             self.carry = 0;
         }
-        let hold = self.profile.during_outage == DuringOutage::Hold && !self.profile.outages.is_empty();
+        let hold = self.rest.profile.during_outage == DuringOutage::Hold && !self.rest.profile.outages.is_empty();
         // In units of bit x ns per second: what a rate of 1 bit/s does in 1 ns.
         let whole = u128::from(counted) * 8_000_000_000;
-        let mut work = whole.saturating_sub(self.carry);
+        let mut work = whole.saturating_sub(u128::from(self.carry));
         // What a frame of less than a nanosecond leaves serves the next one.
-        self.carry = self.carry.saturating_sub(whole);
+        self.carry = u128::from(self.carry).saturating_sub(whole) as u64;
         let (mut at, patience) = (begin, begin + PATIENCE);
         let mut begun = false;
         loop {
-            let (down, outage_edge) = if hold { outage_at(&self.profile.outages, at) } else { (false, Time::MAX) };
-            let (rate, edge) = match &self.profile.capacity {
+            let (down, outage_edge) = if hold { outage_at(&self.rest.profile.outages, at) } else { (false, Time::MAX) };
+            let (rate, edge) = match &self.rest.profile.capacity {
                 Capacity::Unlimited | Capacity::Trace(_) if down => (0, outage_edge),
                 Capacity::Unlimited | Capacity::Trace(_) => return Some((at, at)),
                 Capacity::Constant(rate) => (rate.as_bits_per_sec(), outage_edge),
@@ -371,7 +378,8 @@ impl Schedule {
                 let needed = work.div_ceil(rate);
                 let room = u128::from(edge.since(at).as_nanos());
                 if needed <= room {
-                    self.carry += needed * rate - work;
+                    // Below the rate: less than a nanosecond's work.
+                    self.carry += (needed * rate - work) as u64;
                     return Some((begin, at + Span::from_nanos(needed as u64)));
                 }
                 work -= rate * room;
@@ -384,9 +392,9 @@ impl Schedule {
     }
 
     fn serve_trace(&mut self, now: Time, counted: u64) -> Option<(Time, Time)> {
-        let Capacity::Trace(trace) = &self.profile.capacity else { return None };
-        let hold = self.profile.during_outage == DuringOutage::Hold && !self.profile.outages.is_empty();
-        let (mut number, mut left) = self.opportunity;
+        let Capacity::Trace(trace) = &self.rest.profile.capacity else { return None };
+        let hold = self.rest.profile.during_outage == DuringOutage::Hold && !self.rest.profile.outages.is_empty();
+        let (mut number, mut left) = self.rest.opportunity;
         // What remains of an opportunity serves only frames that were there when it came.
         if left == 0 || trace.time(number) < now {
             number = trace.first_at(now).max(if left == 0 { number } else { number + 1 });
@@ -396,7 +404,7 @@ impl Schedule {
         let patience = now + PATIENCE;
         loop {
             let at = trace.time(number);
-            if hold && outage_at(&self.profile.outages, at).0 {
+            if hold && outage_at(&self.rest.profile.outages, at).0 {
                 left = 0;
             }
             if left > 0 {
@@ -406,7 +414,7 @@ impl Schedule {
                 work -= take;
                 if work == 0 {
                     // A used-up opportunity moves on to the next, so that `left == 0` means "not yet looked at".
-                    self.opportunity = if left == 0 { (number + 1, 0) } else { (number, left) };
+                    self.rest.opportunity = if left == 0 { (number + 1, 0) } else { (number, left) };
                     return Some((begin.unwrap_or(at), at));
                 }
             }
@@ -419,14 +427,14 @@ impl Schedule {
     }
 
     fn draw_loss(&mut self) -> bool {
-        match self.profile.loss {
+        match self.rest.profile.loss {
             Loss::None => false,
-            Loss::Independent(p) => self.rng.unit() < p,
+            Loss::Independent(p) => self.rest.rng.unit() < p,
             Loss::Gilbert { p, r, bad, good } => {
-                let (leave, lose) = if self.bad { (r, bad) } else { (p, good) };
-                let lost = self.rng.unit() < lose;
-                if self.rng.unit() < leave {
-                    self.bad = !self.bad;
+                let (leave, lose) = if self.rest.bad { (r, bad) } else { (p, good) };
+                let lost = self.rest.rng.unit() < lose;
+                if self.rest.rng.unit() < leave {
+                    self.rest.bad = !self.rest.bad;
                 }
                 lost
             }
@@ -442,22 +450,22 @@ impl Schedule {
     }
 
     fn draw_delay(&mut self) -> Span {
-        let offset = self.normal() * self.profile.jitter.as_nanos() as f64;
-        let delay = self.profile.delay.as_nanos() as f64 + offset;
+        let offset = self.normal() * self.rest.profile.jitter.as_nanos() as f64;
+        let delay = self.rest.profile.delay.as_nanos() as f64 + offset;
         Span::from_nanos(libm::round(delay.max(0.0)) as u64)
     }
 
     /// A draw from the standard normal distribution (Marsaglia's polar method).
     fn normal(&mut self) -> f64 {
-        if let Some(spare) = self.spare_normal.take() {
+        if let Some(spare) = self.rest.spare_normal.take() {
             return spare;
         }
         loop {
-            let (x, y) = (2.0 * self.rng.unit() - 1.0, 2.0 * self.rng.unit() - 1.0);
+            let (x, y) = (2.0 * self.rest.rng.unit() - 1.0, 2.0 * self.rest.rng.unit() - 1.0);
             let square = x * x + y * y;
             if square > 0.0 && square < 1.0 {
                 let factor = libm::sqrt(-2.0 * libm::log(square) / square);
-                self.spare_normal = Some(y * factor);
+                self.rest.spare_normal = Some(y * factor);
                 return x * factor;
             }
         }

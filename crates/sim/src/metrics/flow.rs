@@ -10,18 +10,20 @@ use crate::scenario::model::Metrics;
 use crate::tcp::segment::Segment;
 use fairspan_core::units::{Span, Time};
 
-/// Accumulates one flow's metrics.
+/// Accumulates one flow's metrics. The order of the fields is fixed for the cache's sake: what is counted where a packet
+/// is sent or dropped comes before what is where it arrives.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct FlowMeter {
     sent: u64,
-    received: u64,
     dropped: u64,
+    received: u64,
     /// IP bytes that arrived.
     bytes: u64,
     /// Payload bytes that the application got.
     goodput: u64,
-    delay: Spread,
     details: Option<Box<Details>>,
+    delay: Spread,
 }
 
 #[derive(Clone, Debug)]

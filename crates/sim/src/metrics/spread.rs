@@ -136,13 +136,14 @@ fn middle(index: usize) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
     moments: Moments,
-    histogram: Option<Histogram>,
+    /// Apart: few flows of a large scenario have one.
+    histogram: Option<Box<Histogram>>,
 }
 
 impl Spread {
     /// With percentiles or without.
     pub fn new(percentiles: bool) -> Spread {
-        Spread { moments: Moments::default(), histogram: percentiles.then(Histogram::default) }
+        Spread { moments: Moments::default(), histogram: percentiles.then(Box::default) }
     }
 
     /// Takes a value.

@@ -37,10 +37,7 @@ pub struct Source {
 #[derive(Clone, Debug)]
 enum Kind {
     /// The fast path: one size, one gap.
-    Metronome {
-        gap: FineSpan,
-        size: u32,
-    },
+    Metronome(Metronome),
     Constant {
         byte_time: FineSpan,
         sizes: Sampler,
@@ -58,6 +55,33 @@ enum Kind {
         period: Option<Span>,
         drift: Drift,
     },
+}
+
+/// A source whose packets all have one size and one distance: what many flows of a large scenario are, so that it is
+/// small.
+#[derive(Clone, Debug)]
+pub struct Metronome {
+    now: FineTime,
+    gap: FineSpan,
+    stop: Time,
+    size: u32,
+}
+
+impl Metronome {
+    /// As [`Source::next`].
+    #[allow(clippy::should_implement_trait, reason = "as for a source")]
+    #[inline]
+    pub fn next(&mut self) -> Option<(Time, u32)> {
+        let at = self.now.time();
+        self.now.advance(self.gap);
+        (at <= self.stop).then_some((at, self.size))
+    }
+
+    /// Nothing is sent after this.
+    #[inline]
+    pub fn stop(&self) -> Time {
+        self.stop
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -89,7 +113,7 @@ impl Source {
             Config::Constant { rate, size } => {
                 let (byte_time, sizes) = (drift.byte_time(*rate), Sampler::new(size)?);
                 match sizes.constant() {
-                    Some(size) => Kind::Metronome { gap: byte_time.times(size), size },
+                    Some(size) => Kind::Metronome(Metronome { now, gap: byte_time.times(size), stop, size }),
                     None => Kind::Constant { byte_time, sizes },
                 }
             }
@@ -126,15 +150,23 @@ impl Source {
     #[allow(clippy::should_implement_trait, reason = "an iterator's adapters have no use here; the name is the word")]
     #[inline]
     pub fn next(&mut self) -> Option<(Time, u32)> {
-        let at = self.now.time();
-        let size = match &mut self.kind {
-            Kind::Metronome { gap, size } => {
-                self.now.advance(*gap);
-                *size
-            }
-            _ => return self.next_general(),
-        };
-        (at <= self.stop).then_some((at, size))
+        match &mut self.kind {
+            Kind::Metronome(metronome) => metronome.next(),
+            _ => self.next_general(),
+        }
+    }
+
+    /// Nothing is sent after this.
+    pub fn stop(&self) -> Time {
+        self.stop
+    }
+
+    /// The source, where it is no more than a metronome.
+    pub fn metronome(&self) -> Option<&Metronome> {
+        match &self.kind {
+            Kind::Metronome(metronome) => Some(metronome),
+            _ => None,
+        }
     }
 
     #[inline(never)]
@@ -144,10 +176,7 @@ impl Source {
             return None;
         }
         match &mut self.kind {
-            Kind::Metronome { gap, size } => {
-                self.now.advance(*gap);
-                Some((at, *size))
-            }
+            Kind::Metronome(metronome) => metronome.next(),
             Kind::Constant { byte_time, sizes } => {
                 let size = sizes.next(&mut self.rng);
                 self.now.advance(byte_time.times(size));

@@ -4,38 +4,72 @@ use super::endpoint::Endpoint;
 use super::outbox::Outbox;
 use crate::metrics::FlowMeter;
 use crate::traffic::Source;
+use crate::traffic::source::Metronome;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 
 /// What is at the ends of a flow.
 #[derive(Debug)]
 pub(crate) enum Agent {
-    /// A source of datagrams with the size of the packet that comes next.
-    Source(Box<Source>, u32),
+    /// A source of datagrams, all alike.
+    Metronome(Metronome),
+    /// Any other source of datagrams.
+    Source(Box<Source>),
     /// An application over a transport.
-    Endpoint(Box<dyn Endpoint>),
+    Endpoint(Box<Attached>),
     /// A source that has no more.
     Done,
 }
 
-/// A flow.
+impl Agent {
+    /// The application over a transport, if it is one.
+    #[inline]
+    pub(crate) fn attached(&mut self) -> Option<&mut Attached> {
+        match self {
+            Agent::Endpoint(attached) => Some(attached),
+            _ => None,
+        }
+    }
+
+    /// Its endpoint.
+    pub(crate) fn endpoint(&self) -> Option<&dyn Endpoint> {
+        match self {
+            Agent::Endpoint(attached) => Some(&*attached.endpoint),
+            _ => None,
+        }
+    }
+}
+
+/// An endpoint, and what its flow has for it.
 #[derive(Debug)]
-pub(crate) struct Flow {
-    pub(crate) agent: Agent,
-    /// First step of the path to the receiver, and of the path back.
-    pub(crate) entry: [u32; 2],
-    /// Numbers of the next packets, each way.
-    pub(crate) numbers: [u64; 2],
+pub(crate) struct Attached {
+    pub(crate) endpoint: Box<dyn Endpoint>,
     pub(crate) timer: Timer,
-    pub(crate) wander: Wander,
-    /// Of endpoints, where hosts take a random time for each packet.
-    pub(crate) outbox: Option<Box<Outbox>>,
+    pub(crate) start: Time,
+    pub(crate) stop: Time,
+    /// Where hosts take a random time for each packet.
+    pub(crate) outbox: Option<Outbox>,
     /// The endpoint was told that its time has begun, and that it is over.
     pub(crate) begun: bool,
     pub(crate) stopped: bool,
-    pub(crate) meter: FlowMeter,
+}
+
+/// A flow. The order of the fields is fixed for the cache's sake, as a link's: two lines for a source to send, then the
+/// meter's two for a packet to arrive.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Flow {
+    pub(crate) agent: Agent,
+    /// Size of the packet that a source sends next.
+    pub(crate) next_size: u32,
+    /// First step of the path to the receiver, and of the path back.
+    pub(crate) entry: [u32; 2],
     /// Bytes of a datagram that are not its payload.
     pub(crate) header: u32,
+    pub(crate) wander: Wander,
+    /// Numbers of the next packets, each way.
+    pub(crate) numbers: [u64; 2],
+    pub(crate) meter: FlowMeter,
 }
 
 /// What a constant-rate source takes to get a packet out: between nothing and the distance of its packets, slowly to
@@ -49,20 +83,20 @@ pub(crate) struct Wander {
     phase: u64,
     step: u64,
     last: Time,
-    stop: Time,
 }
 
 impl Wander {
-    pub(crate) const NONE: Wander = Wander { distance: 0, phase: 0, step: 0, last: Time::ZERO, stop: Time::MAX };
+    pub(crate) const NONE: Wander = Wander { distance: 0, phase: 0, step: 0, last: Time::ZERO };
 
-    pub(crate) fn new(distance: f64, stop: Time, rng: &mut Rng) -> Wander {
+    pub(crate) fn new(distance: f64, rng: &mut Rng) -> Wander {
         let step = u64::MAX / 160 + rng.below(u64::MAX / 96 - u64::MAX / 160);
-        Wander { distance: distance as u64, step, stop, ..Wander::NONE }
+        Wander { distance: distance as u64, step, ..Wander::NONE }
     }
 
-    /// When the packet leaves that its source has made for `time`: the first one at once, and none before another.
+    /// When the packet leaves that its source has made for `time`: the first one at once, none before another, and none
+    /// after `stop`.
     #[inline]
-    pub(crate) fn after(&mut self, time: Time) -> Time {
+    pub(crate) fn after(&mut self, time: Time, stop: Time) -> Time {
         if self.distance == 0 {
             return time;
         }
@@ -70,7 +104,7 @@ impl Wander {
         let part = if self.phase >> 63 == 0 { self.phase << 1 } else { !(self.phase << 1) };
         self.phase = self.phase.wrapping_add(self.step);
         let late = (u128::from(self.distance) * u128::from(part)) >> 64;
-        let time = (time + Span::from_nanos(late as u64)).min(self.stop);
+        let time = (time + Span::from_nanos(late as u64)).min(stop);
         self.last = self.last.max(time);
         self.last
     }
@@ -114,6 +148,13 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::link::Link;
+
+    #[test]
+    fn a_flow_takes_four_lines_of_the_cache_and_a_link_five() {
+        assert_eq!((size_of::<Flow>(), std::mem::offset_of!(Flow, wander)), (256, 64));
+        assert_eq!((size_of::<Link>(), Link::EVERY_FRAMES_LINE), (320, 192));
+    }
 
     #[test]
     fn a_timer_moved_later_costs_no_event_and_one_moved_earlier_costs_one() {

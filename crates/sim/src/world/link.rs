@@ -1,9 +1,9 @@
 //! One direction of a link in the world: core's link model, the packets under way in it, and its meters.
 //!
 //! Without a discipline a packet's fate is decided when it arrives (core's [`Schedule`]: a tail-drop queue that is
-//! arithmetic, not a list of packets), so a hop is one event: the packet leaves the far end. Packets under way lie in
-//! the link's own ring in the order of leaving; only the first of them is in the world's calendar. A link whose jitter
-//! reorders has a heap instead of the ring.
+//! arithmetic, not a list of packets), so a hop is one event: the packet leaves the far end. Of the packets under way
+//! only the first is in the world's calendar; the others lie in the link's own ring in the order of leaving. A link
+//! whose jitter reorders has a heap instead of the ring.
 //!
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
@@ -11,6 +11,7 @@
 use crate::engine::event::Event;
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
+use crate::results::LinkResult;
 use crate::scenario::model;
 use crate::traffic::Config;
 use crate::world::WorldError;
@@ -81,25 +82,70 @@ pub(crate) enum Arrival {
 }
 
 /// One direction of a link.
+///
+/// The order of the fields is fixed for the cache's sake: the schedule fills two and a half lines, then come what only
+/// a frame that waits or is dropped needs, the line that every frame needs, and the rest.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Link {
     schedule: Schedule,
+    /// Bytes in the queue times nanoseconds.
+    occupancy: u128,
+    occupancy_max: u64,
+    dropped: Option<Box<Drops>>,
+    /// Of the packets under way the one that leaves first, where there is any: an event whose place is its slot. Most
+    /// links of a large scenario never have another.
+    first: Event,
+    /// Packets under way.
+    flying: u32,
     framing: model::Framing,
-    flight: Flight,
-    queue: Option<Box<Queue>>,
     pub(crate) capture: bool,
-    pub(crate) meter: Meter,
+    reorders: bool,
+    /// Packets and counted bytes that left the far end in the measured time, and nanoseconds of transmission in it.
+    packets: u64,
+    bytes: u64,
+    busy: u64,
+    queue: Option<Box<Queue>>,
+    behind: Behind,
 }
 
-/// Packets under way, by when they leave: an event whose place is the packet's slot.
+/// The packets under way behind the first.
 #[derive(Debug)]
-enum Flight {
+enum Behind {
     InOrder(VecDeque<Event>),
-    Reordering {
-        heap: BinaryHeap<Reverse<Event>>,
-        /// The one that the calendar has; what it has besides is stale.
-        armed: Option<Event>,
-    },
+    /// `first` is the one that the calendar has; what it has besides is stale.
+    Reordering(BinaryHeap<Reverse<Event>>),
+}
+
+/// What a link needs to know of the world.
+#[derive(Debug)]
+pub(crate) struct At<'a> {
+    pub(crate) now: Time,
+    pub(crate) measured: Measured,
+    /// Insertions into the calendar so far.
+    pub(crate) order: &'a mut u64,
+}
+
+impl At<'_> {
+    /// Whether this instant counts.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.now >= self.measured.from
+    }
+}
+
+/// The time that is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    from: Time,
+    until: Time,
+}
+
+/// Packets dropped at a link: in the measured time, and in all by [`Cause`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Drops {
+    pub(crate) measured: u64,
+    pub(crate) all: [u64; Cause::NAMES.len()],
 }
 
 /// What waits in a discipline.
@@ -116,34 +162,23 @@ struct Queue {
     since: Time,
 }
 
-/// What a link counts, within the measured time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Meter {
-    from: Time,
-    until: Time,
-    /// Packets and counted bytes that left the far end.
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    /// Nanoseconds of transmission.
-    pub(crate) busy: u64,
-    /// Bytes in the queue times nanoseconds.
-    pub(crate) occupancy: u128,
-    pub(crate) occupancy_max: u64,
-    /// Packets dropped at it in the measured time.
-    pub(crate) dropped_measured: u64,
-    /// Packets dropped at it, in all, by [`Cause`].
-    pub(crate) dropped: [u64; Cause::NAMES.len()],
-}
+impl Measured {
+    pub(crate) fn new(scenario: &model::Scenario) -> Measured {
+        Measured { from: Time::ZERO + scenario.warm_up, until: Time::ZERO + scenario.duration }
+    }
 
-impl Meter {
-    /// Nanoseconds of a span that lie in the measured time.
+    /// Nanoseconds of a span that lie in it.
     #[inline]
-    fn measured(&self, start: Time, end: Time) -> u64 {
+    fn part(self, start: Time, end: Time) -> u64 {
         end.min(self.until).since(start.max(self.from)).as_nanos()
     }
 }
 
 impl Link {
+    /// Where the line begins that every frame needs besides the schedule.
+    #[cfg(test)]
+    pub(crate) const EVERY_FRAMES_LINE: usize = std::mem::offset_of!(Link, first);
+
     pub(crate) fn new(
         link: &model::Link,
         number: usize,
@@ -179,35 +214,35 @@ impl Link {
         }
         Ok(Link {
             schedule,
+            occupancy: 0,
+            occupancy_max: 0,
+            dropped: None,
+            first: Event::new(Time::ZERO, 0, 0),
+            flying: 0,
             framing: link.framing,
-            flight: if reordering {
-                Flight::Reordering { heap: BinaryHeap::new(), armed: None }
-            } else {
-                Flight::InOrder(VecDeque::new())
-            },
-            queue,
             capture,
-            meter: Meter {
-                from: Time::ZERO + scenario.warm_up,
-                until: Time::ZERO + scenario.duration,
-                ..Meter::default()
-            },
+            reorders: reordering,
+            packets: 0,
+            bytes: 0,
+            busy: 0,
+            queue,
+            behind: if reordering { Behind::Reordering(BinaryHeap::new()) } else { Behind::InOrder(VecDeque::new()) },
         })
     }
 
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Time, handle: Handle, size: u32, flow: u32, order: &mut u64) -> Arrival {
+    pub(crate) fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
         if self.queue.is_some() {
-            return self.offer_queue(now, handle, size, flow, order);
+            return self.offer_queue(at, handle, size, flow);
         }
         let length = self.framing.length(size);
-        match self.schedule.pass(now, length as usize) {
+        match self.schedule.pass(at.now, length as usize) {
             Ok(passage) => {
-                self.account(now, &passage);
-                self.fly(passage.due, handle, order)
+                self.account(&at, &passage);
+                self.fly(passage.due, handle, at.order)
             }
-            Err(reason) => Arrival::Dropped(self.count_drop(now, reason.into())),
+            Err(reason) => Arrival::Dropped(self.count_drop(&at, reason.into())),
         }
     }
 
@@ -225,21 +260,21 @@ impl Link {
 
     /// The meters of a frame that goes through the virtual queue.
     #[inline]
-    fn account(&mut self, now: Time, passage: &Passage) {
-        let meter = &mut self.meter;
-        meter.busy += meter.measured(passage.start, passage.end);
-        if passage.start > now {
-            meter.occupancy += u128::from(meter.measured(now, passage.start)) * u128::from(passage.counted);
-            if now >= meter.from {
-                meter.occupancy_max = meter.occupancy_max.max(self.schedule.waiting_bytes());
+    fn account(&mut self, at: &At<'_>, passage: &Passage) {
+        self.busy += at.measured.part(passage.start, passage.end);
+        if passage.start > at.now {
+            self.occupancy += u128::from(at.measured.part(at.now, passage.start)) * u128::from(passage.counted);
+            if at.counts() {
+                self.occupancy_max = self.occupancy_max.max(self.schedule.waiting_bytes());
             }
         }
     }
 
     #[inline]
-    fn count_drop(&mut self, now: Time, cause: Cause) -> Cause {
-        self.meter.dropped[cause as usize] += 1;
-        self.meter.dropped_measured += u64::from(now >= self.meter.from);
+    fn count_drop(&mut self, at: &At<'_>, cause: Cause) -> Cause {
+        let dropped = self.dropped.get_or_insert_default();
+        dropped.all[cause as usize] += 1;
+        dropped.measured += u64::from(at.counts());
         cause
     }
 
@@ -248,120 +283,119 @@ impl Link {
     fn fly(&mut self, due: Time, handle: Handle, order: &mut u64) -> Arrival {
         *order += 1;
         let event = Event::new(due.min(Event::LAST), *order, handle.0);
-        match &mut self.flight {
-            Flight::InOrder(ring) => {
-                ring.push_back(event);
-                if ring.len() > 1 { Arrival::Waits } else { Arrival::Arm(event) }
-            }
-            Flight::Reordering { heap, armed } => {
-                heap.push(Reverse(event));
-                if armed.is_some_and(|armed| armed < event) {
-                    return Arrival::Waits;
-                }
-                *armed = Some(event);
-                Arrival::Arm(event)
-            }
+        self.flying += 1;
+        if self.flying == 1 {
+            self.first = event;
+            return Arrival::Arm(event);
         }
+        match &mut self.behind {
+            Behind::InOrder(ring) => ring.push_back(event),
+            Behind::Reordering(heap) if event < self.first => {
+                heap.push(Reverse(std::mem::replace(&mut self.first, event)));
+                return Arrival::Arm(event);
+            }
+            Behind::Reordering(heap) => heap.push(Reverse(event)),
+        }
+        Arrival::Waits
     }
 
     /// The calendar's event for this link has come: the packet that leaves the far end, and the event for the next.
     /// `None` if the event is stale.
     #[inline]
     pub(crate) fn leave(&mut self, event: Event) -> Option<(Handle, Option<Event>)> {
-        match &mut self.flight {
-            Flight::InOrder(ring) => {
-                let first = ring.pop_front()?;
-                debug_assert_eq!(first.for_place(0), event.for_place(0));
-                Some((Handle(first.place()), ring.front().copied()))
-            }
-            Flight::Reordering { heap, armed } => {
-                let first = (*armed)?;
-                if first.for_place(0) != event.for_place(0) {
-                    return None;
-                }
-                heap.pop();
-                *armed = heap.peek().map(|next| next.0);
-                Some((Handle(first.place()), *armed))
-            }
+        if self.flying == 0 || (self.reorders && self.first.for_place(0) != event.for_place(0)) {
+            return None;
         }
+        debug_assert_eq!(self.first.for_place(0), event.for_place(0));
+        let handle = Handle(self.first.place());
+        self.flying -= 1;
+        if self.flying == 0 {
+            return Some((handle, None));
+        }
+        let next = match &mut self.behind {
+            Behind::InOrder(ring) => ring.pop_front(),
+            Behind::Reordering(heap) => heap.pop().map(|next| next.0),
+        };
+        self.first = next?;
+        Some((handle, next))
     }
 
     /// A packet has left the far end.
     #[inline]
-    pub(crate) fn count_passed(&mut self, now: Time, size: u32) {
-        if now >= self.meter.from {
-            self.meter.packets += 1;
-            self.meter.bytes += u64::from(self.framing.length(size));
+    pub(crate) fn count_passed(&mut self, now: Time, measured: Measured, size: u32) {
+        if now >= measured.from {
+            self.packets += 1;
+            self.bytes += u64::from(self.framing.length(size));
         }
     }
 
-    fn offer_queue(&mut self, now: Time, handle: Handle, size: u32, flow: u32, order: &mut u64) -> Arrival {
+    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
         if self.schedule.lose() {
-            return Arrival::Dropped(self.count_drop(now, Cause::Loss));
+            return Arrival::Dropped(self.count_drop(&at, Cause::Loss));
         }
-        self.weigh(now);
+        self.weigh(&at);
         let length = self.framing.length(size);
         let Some(queue) = &mut self.queue else { return Arrival::Waits };
-        let admitted = queue.discipline.enqueue(now, FlowId(flow), (handle, length), length);
+        let admitted = queue.discipline.enqueue(at.now, FlowId(flow), (handle, length), length);
         let idle = !queue.busy;
-        self.collect(now);
+        self.collect(&at);
         if let Admit::Refused((handle, _), reason) = admitted {
             // Told with the policy's drops, of which there may be several.
-            let cause = self.count_drop(now, reason.into());
+            let cause = self.count_drop(&at, reason.into());
             if let Some(queue) = &mut self.queue {
                 queue.dropped.push_back((handle, cause));
             }
         }
         if idle {
-            return self.transmit(now, order);
+            return self.transmit(at);
         }
-        self.watch();
+        self.watch(&at);
         Arrival::Waits
     }
 
     /// A transmission has ended.
-    pub(crate) fn transmitted(&mut self, now: Time, order: &mut u64) -> Arrival {
+    pub(crate) fn transmitted(&mut self, at: At<'_>) -> Arrival {
         if let Some(queue) = &mut self.queue {
             queue.busy = false;
         }
-        self.transmit(now, order)
+        self.transmit(at)
     }
 
     /// Begins the next transmission of an idle link, if there is one.
-    fn transmit(&mut self, now: Time, order: &mut u64) -> Arrival {
+    fn transmit(&mut self, at: At<'_>) -> Arrival {
         loop {
-            self.weigh(now);
+            self.weigh(&at);
             let Some(queue) = &mut self.queue else { return Arrival::Waits };
-            let next = queue.discipline.dequeue(now);
-            self.collect(now);
+            let next = queue.discipline.dequeue(at.now);
+            self.collect(&at);
             let Some((_, (handle, length))) = next else {
-                self.watch();
+                self.watch(&at);
                 return Arrival::Waits;
             };
-            let passage = self.schedule.transmit(now, length as usize);
-            self.watch();
+            let passage = self.schedule.transmit(at.now, length as usize);
+            self.watch(&at);
             // What an outage meets is lost, but has taken its time.
             let end = self.schedule.busy_until();
             if let Some(queue) = &mut self.queue
-                && end > now
+                && end > at.now
             {
                 (queue.busy, queue.begun) = (true, Some(end));
             }
             match passage {
                 Ok(passage) => {
-                    self.meter.busy += self.meter.measured(passage.start, passage.end);
+                    self.busy += at.measured.part(passage.start, passage.end);
                     if let Some(queue) = &mut self.queue {
                         // Also where it took no time: the event then only asks for what is behind.
-                        (queue.busy, queue.begun) = (true, Some(end.max(now)));
+                        (queue.busy, queue.begun) = (true, Some(end.max(at.now)));
                     }
-                    return self.fly(passage.due, handle, order);
+                    return self.fly(passage.due, handle, at.order);
                 }
                 Err(reason) => {
-                    let cause = self.count_drop(now, reason.into());
+                    let cause = self.count_drop(&at, reason.into());
                     if let Some(queue) = &mut self.queue {
                         queue.dropped.push_back((handle, cause));
                     }
-                    if end > now {
+                    if end > at.now {
                         return Arrival::Waits;
                     }
                 }
@@ -385,9 +419,9 @@ impl Link {
         self.queue.is_some()
     }
 
-    fn collect(&mut self, now: Time) {
-        while let Some(dropped) = self.queue.as_mut().and_then(|queue| queue.discipline.poll_dropped(now)) {
-            let cause = self.count_drop(now, dropped.reason.into());
+    fn collect(&mut self, at: &At<'_>) {
+        while let Some(dropped) = self.queue.as_mut().and_then(|queue| queue.discipline.poll_dropped(at.now)) {
+            let cause = self.count_drop(at, dropped.reason.into());
             if let Some(queue) = &mut self.queue {
                 queue.dropped.push_back((dropped.packet.0, cause));
             }
@@ -395,31 +429,27 @@ impl Link {
     }
 
     /// Adds the occupancy of the discipline since it last changed.
-    fn weigh(&mut self, now: Time) {
+    fn weigh(&mut self, at: &At<'_>) {
         if let Some(queue) = &mut self.queue {
-            let span = self.meter.measured(queue.since, now);
-            self.meter.occupancy += u128::from(span) * u128::from(queue.discipline.bytes());
-            queue.since = now;
+            let span = at.measured.part(queue.since, at.now);
+            self.occupancy += u128::from(span) * u128::from(queue.discipline.bytes());
+            queue.since = at.now;
         }
     }
 
     /// Notes the largest occupancy.
-    fn watch(&mut self) {
+    fn watch(&mut self, at: &At<'_>) {
         if let Some(queue) = &self.queue
-            && queue.since >= self.meter.from
+            && queue.since >= at.measured.from
         {
-            self.meter.occupancy_max = self.meter.occupancy_max.max(queue.discipline.bytes());
+            self.occupancy_max = self.occupancy_max.max(queue.discipline.bytes());
         }
     }
 
     /// Packets under way or waiting.
     pub(crate) fn in_flight(&self) -> u64 {
-        let flying = match &self.flight {
-            Flight::InOrder(ring) => ring.len(),
-            Flight::Reordering { heap, .. } => heap.len(),
-        };
         let waiting = self.queue.as_ref().map_or(0, |queue| queue.discipline.packets() + queue.dropped.len());
-        (flying + waiting) as u64
+        u64::from(self.flying) + waiting as u64
     }
 
     /// Bytes that wait for transmission now.
@@ -430,9 +460,24 @@ impl Link {
         }
     }
 
-    /// Settles the meters at the end of the measured time.
-    pub(crate) fn settle(&mut self, now: Time) {
-        self.weigh(now);
+    /// Packets dropped so far.
+    pub(crate) fn dropped(&self) -> Drops {
+        self.dropped.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The result of the measured time, which ends now.
+    pub(crate) fn result(&mut self, at: &At<'_>, name: &str) -> LinkResult {
+        self.weigh(at);
+        let nanos = (at.measured.until.since(at.measured.from).as_nanos() as f64).max(1.0);
+        LinkResult {
+            name: name.to_owned(),
+            packets: self.packets,
+            bytes: self.bytes,
+            load: self.busy as f64 / nanos,
+            dropped: self.dropped().measured,
+            queue_mean: self.occupancy as f64 / nanos,
+            queue_max: self.occupancy_max,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use crate::engine::streams::{self, Purpose};
 use crate::metrics::series::Kind;
 use crate::metrics::{self, FlowMeter, Recorder};
 use crate::packet::{Body, Packet};
-use crate::results::{Captured, Conservation, Dropped, FlowResult, LinkResult, Results};
+use crate::results::{Captured, Conservation, Dropped, FlowResult, Results};
 use crate::scenario::model::{self, Scenario, Transport};
 use crate::traffic::application;
 use crate::traffic::clock::Drift;
@@ -48,11 +48,12 @@ use bonds::Joined;
 use endpoint::Outgoing;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
-use flow::{Agent, Flow, Timer, Wander};
-use link::{Arrival, Cause, Link};
+use flow::{Agent, Attached, Flow, Timer, Wander};
+use link::{Arrival, At, Cause, Link, Measured};
 use outbox::Outbox;
 use processor::{Processor, Turn};
 use route::{Routes, Step};
+use std::sync::Arc;
 
 /// Whom an event is for: the kind in the upper four bits of a place, its number below.
 const NUMBER_BITS: u32 = 23;
@@ -107,8 +108,9 @@ pub struct World {
     captured: Vec<Captured>,
     recorder: Recorder,
     bonds: Vec<Joined>,
+    measured: Measured,
     /// What only the results need.
-    scenario: Scenario,
+    scenario: Arc<Scenario>,
 }
 
 impl World {
@@ -117,6 +119,15 @@ impl World {
     /// # Errors
     /// What cannot be run, by name.
     pub fn new(scenario: &Scenario) -> Result<World, WorldError> {
+        World::shared(Arc::new(scenario.clone()))
+    }
+
+    /// As [`World::new`], without a copy of the scenario.
+    ///
+    /// # Errors
+    /// What cannot be run, by name.
+    pub fn shared(shared: Arc<Scenario>) -> Result<World, WorldError> {
+        let scenario = &*shared;
         let end = Time::ZERO + scenario.duration;
         if end >= Event::LAST {
             return Err(WorldError::TooLong { seconds: scenario.duration.as_secs_f64() });
@@ -172,7 +183,8 @@ impl World {
             captured: Vec::new(),
             recorder: Recorder::new(scenario.metrics.series),
             bonds,
-            scenario: scenario.clone(),
+            measured: Measured::new(scenario),
+            scenario: Arc::clone(&shared),
         };
         // Before everything else at that instant.
         if scenario.warm_up > Span::ZERO {
@@ -253,7 +265,7 @@ impl World {
             }
         };
         for (link, model) in self.links.iter().zip(&self.scenario.links) {
-            for (reason, &packets) in Cause::NAMES.iter().zip(&link.meter.dropped) {
+            for (reason, &packets) in Cause::NAMES.iter().zip(&link.dropped().all) {
                 count(&model.name, reason, packets);
             }
         }
@@ -284,26 +296,15 @@ impl World {
         let seconds = measured.as_secs_f64();
         let flows = self.flows.iter().zip(&self.scenario.flows).map(|(flow, model)| {
             let mut result = flow.meter.result(&model.name, measured);
-            if let Agent::Endpoint(endpoint) = &flow.agent {
+            if let Some(endpoint) = flow.agent.endpoint() {
                 (result.tcp, result.transfers) = (endpoint.tcp(), endpoint.transfers());
             }
             result
         });
         let flows: Vec<FlowResult> = flows.collect();
-        let end = self.end;
-        let links = self.links.iter_mut().zip(&self.scenario.links).map(|(link, model)| {
-            link.settle(end);
-            let nanos = (measured.as_nanos() as f64).max(1.0);
-            LinkResult {
-                name: model.name.clone(),
-                packets: link.meter.packets,
-                bytes: link.meter.bytes,
-                load: link.meter.busy as f64 / nanos,
-                dropped: link.meter.dropped_measured,
-                queue_mean: link.meter.occupancy as f64 / nanos,
-                queue_max: link.meter.occupancy_max,
-            }
-        });
+        let at = At { now: self.end, measured: self.measured, order: &mut self.order };
+        let links = self.links.iter_mut().zip(&self.scenario.links);
+        let links = links.map(|(link, model)| link.result(&at, &model.name));
         let links = links.collect();
         let active = self.flows.iter().zip(&flows).filter(|(flow, _)| flow.meter.any()).map(|(_, result)| result);
         let jain = metrics::jain(active.map(|flow| flow.goodput));
@@ -356,9 +357,7 @@ impl World {
         }
         for (flow, model) in self.flows.iter().zip(&self.scenario.flows) {
             self.recorder.add(format!("flow {} throughput", model.name), "bit/s", Kind::Rate);
-            if let Agent::Endpoint(endpoint) = &flow.agent
-                && endpoint.window().is_some()
-            {
+            if flow.agent.endpoint().is_some_and(|endpoint| endpoint.window().is_some()) {
                 self.recorder.add(format!("flow {} window", model.name), "bytes", Kind::Level);
             }
         }
@@ -377,10 +376,7 @@ impl World {
     fn on_sample(&mut self) {
         let now = self.now;
         let flows = self.flows.iter().flat_map(|flow| {
-            let window = match &flow.agent {
-                Agent::Endpoint(endpoint) => endpoint.window(),
-                _ => None,
-            };
+            let window = flow.agent.endpoint().and_then(|endpoint| endpoint.window());
             [Some(flow.meter.bytes() as f64 * 8.0), window.map(|window| window as f64)].into_iter().flatten()
         });
         let links = self.links.iter_mut().map(|link| link.waiting_bytes(now) as f64);
@@ -395,21 +391,20 @@ impl World {
             self.recorder.restart(series, flow.meter.bytes() as f64 * 8.0);
             flow.meter.begin();
             series += 1;
-            if let Agent::Endpoint(endpoint) = &mut flow.agent {
-                series += usize::from(endpoint.window().is_some());
-                endpoint.begin();
+            if let Some(attached) = flow.agent.attached() {
+                series += usize::from(attached.endpoint.window().is_some());
+                attached.endpoint.begin();
             }
         }
     }
 
     /// Puts in a flow's first events.
     fn begin(&mut self, number: u32) {
-        let model = &self.scenario.flows[number as usize];
-        let (start, stop) = (model.start, model.stop);
-        match &self.flows[number as usize].agent {
-            Agent::Source(..) => self.arm_source(number),
-            Agent::Endpoint(_) => {
-                if start < stop && start <= self.end && self.flows[number as usize].timer.set(start) {
+        match &mut self.flows[number as usize].agent {
+            Agent::Metronome(_) | Agent::Source(_) => self.arm_source(number),
+            Agent::Endpoint(attached) => {
+                let start = attached.start;
+                if start < attached.stop && start <= self.end && attached.timer.set(start) {
                     self.schedule(start, place(TIMER, number));
                 }
             }
@@ -420,11 +415,15 @@ impl World {
     #[inline]
     fn arm_source(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
-        let Agent::Source(source, size) = &mut flow.agent else { return };
-        match source.next() {
-            Some((time, next)) => {
-                *size = next;
-                let time = flow.wander.after(time);
+        let (next, stop) = match &mut flow.agent {
+            Agent::Metronome(source) => (source.next(), source.stop()),
+            Agent::Source(source) => (source.next(), source.stop()),
+            _ => return,
+        };
+        match next {
+            Some((time, size)) => {
+                flow.next_size = size;
+                let time = flow.wander.after(time, stop);
                 self.schedule(time, place(SOURCE, number));
             }
             None => flow.agent = Agent::Done,
@@ -433,30 +432,27 @@ impl World {
 
     #[inline]
     fn on_source(&mut self, number: u32) {
-        let Agent::Source(_, size) = self.flows[number as usize].agent else { return };
+        let size = self.flows[number as usize].next_size;
         self.arm_source(number);
         self.launch(number, false, 0, size, Body::Datagram);
     }
 
     fn on_timer(&mut self, number: u32) {
         let now = self.now;
-        let flow = &mut self.flows[number as usize];
-        if !flow.timer.fire(now) {
+        let Some(attached) = self.flows[number as usize].agent.attached() else { return };
+        if !attached.timer.fire(now) {
             return;
         }
-        let model = &self.scenario.flows[number as usize];
-        if let Agent::Endpoint(endpoint) = &mut flow.agent {
-            if now >= model.start && !flow.begun {
-                flow.begun = true;
-                endpoint.start(now);
-            }
-            if endpoint.poll_timeout().is_some_and(|time| time <= now) {
-                endpoint.handle_timeout(now);
-            }
-            if now >= model.stop && !flow.stopped {
-                flow.stopped = true;
-                endpoint.stop(now);
-            }
+        if now >= attached.start && !attached.begun {
+            attached.begun = true;
+            attached.endpoint.start(now);
+        }
+        if attached.endpoint.poll_timeout().is_some_and(|time| time <= now) {
+            attached.endpoint.handle_timeout(now);
+        }
+        if now >= attached.stop && !attached.stopped {
+            attached.stopped = true;
+            attached.endpoint.stop(now);
         }
         self.drain(number);
     }
@@ -465,9 +461,9 @@ impl World {
     fn drain(&mut self, number: u32) {
         let now = self.now;
         loop {
-            let Agent::Endpoint(endpoint) = &mut self.flows[number as usize].agent else { return };
-            let Some(outgoing) = endpoint.poll_transmit(now) else { break };
-            match &mut self.flows[number as usize].outbox {
+            let Some(attached) = self.flows[number as usize].agent.attached() else { return };
+            let Some(outgoing) = attached.endpoint.poll_transmit(now) else { break };
+            match &mut attached.outbox {
                 Some(outbox) => {
                     let kind = if outgoing.reverse { ANSWERS } else { LEAVES };
                     let time = outbox.push(now, outgoing);
@@ -477,24 +473,26 @@ impl World {
             }
         }
         let flow = &mut self.flows[number as usize];
-        let Agent::Endpoint(endpoint) = &mut flow.agent else { return };
-        let delivered = endpoint.poll_delivered();
+        let Some(attached) = flow.agent.attached() else { return };
+        let delivered = attached.endpoint.poll_delivered();
+        let mut wanted = attached.endpoint.poll_timeout().unwrap_or(Time::MAX);
+        if !attached.stopped {
+            wanted = wanted.min(attached.stop);
+        }
+        let wanted = wanted.max(now);
+        let due = wanted <= self.end && attached.timer.set(wanted);
         if delivered > 0 {
             flow.meter.handle_goodput(delivered);
         }
-        let mut wanted = endpoint.poll_timeout().unwrap_or(Time::MAX);
-        if !flow.stopped {
-            wanted = wanted.min(self.scenario.flows[number as usize].stop);
-        }
-        let wanted = wanted.max(now);
-        if wanted <= self.end && flow.timer.set(wanted) {
+        if due {
             self.schedule(wanted, place(TIMER, number));
         }
     }
 
     fn on_leaving(&mut self, number: u32, reverse: bool) {
-        let outgoing = self.flows[number as usize].outbox.as_mut().and_then(|outbox| outbox.pop(reverse));
-        if let Some(outgoing) = outgoing {
+        let attached = self.flows[number as usize].agent.attached();
+        let outbox = attached.and_then(|attached| attached.outbox.as_mut());
+        if let Some(outgoing) = outbox.and_then(|outbox| outbox.pop(reverse)) {
             self.launch_outgoing(number, outgoing);
         }
     }
@@ -562,7 +560,8 @@ impl World {
         let (flow, way) = (packet.flow, u32::from(packet.reverse));
         self.log.record(What::Entered, now, number, flow << 1 | way, packet.number);
         let link = &mut self.links[number as usize];
-        let arrival = link.offer(now, handle, packet.size, flow << 1 | way, &mut self.order);
+        let at = At { now, measured: self.measured, order: &mut self.order };
+        let arrival = link.offer(at, handle, packet.size, flow << 1 | way);
         match arrival {
             Arrival::Waits => {}
             Arrival::Arm(event) => self.arm_link(number, event),
@@ -589,8 +588,8 @@ impl World {
     }
 
     fn on_transmitted(&mut self, number: u32) {
-        let now = self.now;
-        if let Arrival::Arm(event) = self.links[number as usize].transmitted(now, &mut self.order) {
+        let at = At { now: self.now, measured: self.measured, order: &mut self.order };
+        if let Arrival::Arm(event) = self.links[number as usize].transmitted(at) {
             self.arm_link(number, event);
         }
         self.after_queue(number);
@@ -602,7 +601,7 @@ impl World {
         let link = &mut self.links[number as usize];
         let Some((handle, next)) = link.leave(event) else { return };
         let packet = &self.pool[handle];
-        link.count_passed(now, packet.size);
+        link.count_passed(now, self.measured, packet.size);
         let capture = link.capture;
         self.log.record(What::Left, now, number, packet.flow << 1 | u32::from(packet.reverse), packet.number);
         if let Some(next) = next {
@@ -656,11 +655,11 @@ impl World {
                 _ => flow.meter.handle_datagram(now, packet.created, packet.number, packet.size),
             }
         }
-        let Agent::Endpoint(endpoint) = &mut flow.agent else {
+        let Some(attached) = flow.agent.attached() else {
             flow.meter.handle_goodput(u64::from(packet.size.saturating_sub(flow.header)));
             return self.pool.free(handle);
         };
-        let handled = endpoint.handle_packet(now, packet);
+        let handled = attached.endpoint.handle_packet(now, packet);
         if handled.out_of_order {
             let model = &self.scenario.flows[number as usize];
             let node = if packet.reverse { model.from } else { model.to };
@@ -704,7 +703,7 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
     let ppm = model.drift_ppm.unwrap_or(most * (2.0 * part - 1.0));
     let wander = match &model.traffic {
         traffic::Config::Constant { rate, size } if scenario.drift_ppm > 0 => {
-            Wander::new(size.mean() * 8e9 / rate.as_bits_per_sec().max(1) as f64, model.stop, &mut drift)
+            Wander::new(size.mean() * 8e9 / rate.as_bits_per_sec().max(1) as f64, &mut drift)
         }
         _ => Wander::NONE,
     };
@@ -716,7 +715,10 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
         Transport::Tcp(_) => 0,
     };
     let agent = match (source, &model.transport) {
-        (Some(source), Transport::Datagram { .. }) => Agent::Source(Box::new(source), 0),
+        (Some(source), Transport::Datagram { .. }) => match source.metronome() {
+            Some(metronome) => Agent::Metronome(metronome.clone()),
+            None => Agent::Source(Box::new(source)),
+        },
         _ => {
             if !answers {
                 return Err(WorldError::NoPath { what: back() });
@@ -725,28 +727,24 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
             let rng = streams::stream(scenario.seed, Purpose::Transport, number as u64);
             let endpoint = application::tcp::endpoint(&model.traffic, &model.transport, rng);
             match endpoint.map_err(|error| wrong(error.to_string()))? {
-                Some(endpoint) => Agent::Endpoint(endpoint),
+                Some(endpoint) => Agent::Endpoint(Box::new(Attached {
+                    endpoint,
+                    timer: Timer::IDLE,
+                    start: model.start,
+                    stop: model.stop,
+                    outbox: (scenario.processing > Span::ZERO).then(|| {
+                        let rng = streams::stream(scenario.seed, Purpose::Outbox, number as u64);
+                        Outbox::new(scenario.processing, rng)
+                    }),
+                    begun: false,
+                    stopped: false,
+                })),
                 None => Agent::Done,
             }
         }
     };
-    let outbox = (scenario.processing > Span::ZERO && matches!(agent, Agent::Endpoint(_))).then(|| {
-        let rng = streams::stream(scenario.seed, Purpose::Outbox, number as u64);
-        Box::new(Outbox::new(scenario.processing, rng))
-    });
     let meter = FlowMeter::new(&scenario.metrics);
-    Ok(Flow {
-        agent,
-        entry: [first, second],
-        numbers: [0; 2],
-        timer: Timer::IDLE,
-        wander,
-        outbox,
-        begun: false,
-        stopped: false,
-        meter,
-        header,
-    })
+    Ok(Flow { agent, next_size: 0, entry: [first, second], header, wander, numbers: [0; 2], meter })
 }
 
 /// What answers itself needs something on its way that takes time.
