@@ -36,9 +36,8 @@ pub struct Calendar {
     limit: usize,
     far: usize,
     occupied: [u64; LEVELS],
-    slots: Vec<Vec<Event>>,
-    /// What a slot's list is swapped with while it is spread, so that no list loses its memory.
-    spare: Vec<Event>,
+    slots: Box<[List]>,
+    blocks: Blocks,
 }
 
 impl Default for Calendar {
@@ -50,8 +49,8 @@ impl Default for Calendar {
             limit: MANY,
             far: 0,
             occupied: [0; LEVELS],
-            slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
-            spare: Vec::new(),
+            slots: vec![List::default(); LEVELS * SLOTS].into_boxed_slice(),
+            blocks: Blocks::default(),
         }
     }
 }
@@ -107,7 +106,7 @@ impl Calendar {
         debug_assert!(nanos >= self.base);
         let level = (63 - ((nanos ^ self.base) | 1).leading_zeros()) / DIGIT;
         let slot = (nanos >> (level * DIGIT)) as usize & (SLOTS - 1);
-        self.slots[level as usize * SLOTS + slot].push(event);
+        self.blocks.push(&mut self.slots[level as usize * SLOTS + slot], event);
         self.occupied[level as usize] |= 1 << slot;
         self.far += 1;
     }
@@ -132,14 +131,14 @@ impl Calendar {
             let shift = level as u32 * DIGIT;
             let above = self.base >> shift >> DIGIT << DIGIT;
             self.base = (above | slot as u64) << shift;
-            if level > 0 && self.slots[level * SLOTS + slot].len() > FEW {
+            if level > 0 && self.slots[level * SLOTS + slot].len as usize > FEW {
                 self.spread(level, slot);
                 continue;
             }
             let mut last = slot;
             self.hand_over(level, slot);
             while let Some(slot) = self.first_slot(level) {
-                if self.near.len() + self.slots[level * SLOTS + slot].len() > FEW {
+                if self.near.len() + self.slots[level * SLOTS + slot].len as usize > FEW {
                     break;
                 }
                 self.hand_over(level, slot);
@@ -158,24 +157,26 @@ impl Calendar {
 
     /// One slot's events go to the heap.
     fn hand_over(&mut self, level: usize, slot: usize) {
-        let list = &mut self.slots[level * SLOTS + slot];
-        self.far -= list.len();
-        for event in list.drain(..) {
-            self.near.push(event);
+        let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
+        self.far -= list.len as usize;
+        while let Some(block) = self.blocks.pop(&mut list) {
+            for &event in block.events() {
+                self.near.push(event);
+            }
         }
         self.occupied[level] &= !(1 << slot);
     }
 
     /// One slot's events go to finer levels; the slot begins at the base.
     fn spread(&mut self, level: usize, slot: usize) {
-        let place = level * SLOTS + slot;
-        let mut list = std::mem::replace(&mut self.slots[place], std::mem::take(&mut self.spare));
+        let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
         self.occupied[level] &= !(1 << slot);
-        self.far -= list.len();
-        for event in list.drain(..) {
-            self.file(event);
+        self.far -= list.len as usize;
+        while let Some(block) = self.blocks.pop(&mut list) {
+            for &event in block.events() {
+                self.file(event);
+            }
         }
-        self.spare = list;
     }
 
     /// The heap has grown too large for what it covers: its events go to the wheel, and the first few come back.
@@ -192,6 +193,92 @@ impl Calendar {
         }
         self.near.give_back(list);
         self.refill();
+    }
+}
+
+/// The events of a slot, in no order: a list of blocks.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { first: NONE, len: 0 }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// Events of a block: with them it takes two cache lines.
+const BLOCK: usize = 7;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(128))]
+struct Block {
+    events: [Event; BLOCK],
+    next: u32,
+    count: u32,
+}
+
+impl Block {
+    fn events(&self) -> &[Event] {
+        &self.events[..self.count as usize]
+    }
+}
+
+/// The blocks of all slots. The one that was freed last is taken first: so the wheel stays in the cache's reach, and takes
+/// no more memory than the most events that there were at once. Lists of their own would each keep what they once held.
+#[derive(Clone, Debug)]
+struct Blocks {
+    all: Vec<Block>,
+    free: u32,
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { all: Vec::new(), free: NONE }
+    }
+}
+
+impl Blocks {
+    #[inline]
+    fn push(&mut self, list: &mut List, event: Event) {
+        list.len += 1;
+        if let Some(block) = self.all.get_mut(list.first as usize)
+            && (block.count as usize) < BLOCK
+        {
+            block.events[block.count as usize] = event;
+            block.count += 1;
+            return;
+        }
+        list.first = self.begin(list.first, event);
+    }
+
+    /// A block of one event before the block `next`.
+    fn begin(&mut self, next: u32, event: Event) -> u32 {
+        let number = self.free;
+        match self.all.get_mut(number as usize) {
+            Some(block) => {
+                self.free = block.next;
+                (block.events[0], block.next, block.count) = (event, next, 1);
+                number
+            }
+            None => {
+                self.all.push(Block { events: [event; BLOCK], next, count: 1 });
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Takes a block out of a list and frees it; what it held is in the copy.
+    #[inline]
+    fn pop(&mut self, list: &mut List) -> Option<Block> {
+        let block = self.all.get_mut(list.first as usize)?;
+        let copy = *block;
+        block.next = std::mem::replace(&mut self.free, list.first);
+        list.first = copy.next;
+        Some(copy)
     }
 }
 

@@ -10,12 +10,9 @@ use crate::scenario::model::Metrics;
 use crate::tcp::segment::Segment;
 use fairspan_core::units::{Span, Time};
 
-/// Accumulates one flow's metrics. The order of the fields is fixed for the cache's sake: what is counted where a packet
-/// is sent or dropped comes before what is where it arrives.
+/// Accumulates one flow's metrics. What was sent its sender knows, which numbers packets.
 #[derive(Clone, Debug)]
-#[repr(C)]
 pub struct FlowMeter {
-    sent: u64,
     dropped: u64,
     received: u64,
     /// IP bytes that arrived.
@@ -38,7 +35,6 @@ impl FlowMeter {
         let details =
             Details { jitter: metrics.delay.then(Jitter::new), reordering: metrics.reordering.then(Reordering::new) };
         FlowMeter {
-            sent: 0,
             received: 0,
             dropped: 0,
             bytes: 0,
@@ -50,18 +46,12 @@ impl FlowMeter {
 
     /// The warm-up is over.
     pub fn begin(&mut self) {
-        (self.sent, self.received, self.dropped, self.bytes, self.goodput) = (0, 0, 0, 0, 0);
+        (self.received, self.dropped, self.bytes, self.goodput) = (0, 0, 0, 0);
         self.delay.clear();
         if let Some(details) = &mut self.details {
             details.jitter.as_mut().map(Jitter::begin);
             details.reordering.as_mut().map(Reordering::begin);
         }
-    }
-
-    /// The sender sent a packet.
-    #[inline]
-    pub fn handle_sent(&mut self) {
-        self.sent += 1;
     }
 
     /// A packet was dropped.
@@ -126,20 +116,16 @@ impl FlowMeter {
         self.goodput
     }
 
-    /// Whether anything was sent or arrived.
-    pub fn any(&self) -> bool {
-        self.sent + self.received > 0
-    }
-
-    /// The result of a measurement of this length. TCP and transfers are the caller's to add.
-    pub fn result(&self, name: &str, measured: Span) -> FlowResult {
+    /// The result of a measurement of this length, in which the sender sent `sent` packets. TCP and transfers are the
+    /// caller's to add.
+    pub fn result(&self, name: &str, measured: Span, sent: u64) -> FlowResult {
         let seconds = measured.as_secs_f64();
         let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
         let jitter = self.details.as_ref().and_then(|details| details.jitter.as_ref());
         let reordering = self.details.as_ref().and_then(|details| details.reordering.as_ref());
         FlowResult {
             name: name.to_owned(),
-            sent: self.sent,
+            sent,
             received: self.received,
             dropped: self.dropped,
             throughput: rate(self.bytes),
@@ -169,7 +155,6 @@ mod tests {
     fn meter(metrics: Metrics) -> FlowMeter {
         let mut meter = FlowMeter::new(&metrics);
         for number in 0..10 {
-            meter.handle_sent();
             if number % 3 == 2 {
                 meter.handle_dropped();
             } else {
@@ -183,7 +168,7 @@ mod tests {
 
     #[test]
     fn rates_are_bits_over_the_measured_time_and_delays_are_in_seconds() {
-        let result = meter(Metrics::default()).result("f", Span::from_millis(500));
+        let result = meter(Metrics::default()).result("f", Span::from_millis(500), 10);
         assert_eq!((result.sent, result.received, result.dropped), (10, 7, 3));
         assert_eq!((result.throughput, result.goodput), (112_000.0, 108_864.0));
         assert_eq!((result.delay.min, result.delay.max), (0.005, 0.014));
@@ -193,7 +178,7 @@ mod tests {
 
     #[test]
     fn details_are_there_when_they_were_asked_for() {
-        let result = meter(Metrics { delay: true, reordering: true, ..Metrics::default() }).result("f", Span::ZERO);
+        let result = meter(Metrics { delay: true, reordering: true, ..Metrics::default() }).result("f", Span::ZERO, 10);
         let percentiles = result.delay.percentiles.expect("asked for");
         assert!((percentiles[0] / 0.009 - 1.0).abs() < 0.01 && (percentiles[3] / 0.014 - 1.0).abs() < 0.01);
         assert_eq!(result.jitter.count, 6);
@@ -207,10 +192,10 @@ mod tests {
     fn begin_forgets_what_was_counted() {
         let mut meter = meter(Metrics { delay: true, reordering: true, ..Metrics::default() });
         meter.begin();
-        assert!(!meter.any());
-        let result = meter.result("f", Span::from_secs(1));
+        assert_eq!((meter.bytes(), meter.goodput_bytes()), (0, 0));
+        let result = meter.result("f", Span::from_secs(1), 0);
         let expected = FlowMeter::new(&Metrics { delay: true, reordering: true, ..Metrics::default() });
-        let expected = expected.result("f", Span::from_secs(1));
+        let expected = expected.result("f", Span::from_secs(1), 0);
         assert_eq!(
             (result.delay, result.jitter, result.reordering),
             (expected.delay, expected.jitter, expected.reordering)

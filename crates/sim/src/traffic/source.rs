@@ -63,24 +63,16 @@ enum Kind {
 pub struct Metronome {
     now: FineTime,
     gap: FineSpan,
-    stop: Time,
     size: u32,
 }
 
 impl Metronome {
-    /// As [`Source::next`].
-    #[allow(clippy::should_implement_trait, reason = "as for a source")]
+    /// As [`Source::next`]. Nothing is sent after `stop`.
     #[inline]
-    pub fn next(&mut self) -> Option<(Time, u32)> {
+    pub fn next(&mut self, stop: Time) -> Option<(Time, u32)> {
         let at = self.now.time();
         self.now.advance(self.gap);
-        (at <= self.stop).then_some((at, self.size))
-    }
-
-    /// Nothing is sent after this.
-    #[inline]
-    pub fn stop(&self) -> Time {
-        self.stop
+        (at <= stop).then_some((at, self.size))
     }
 }
 
@@ -113,7 +105,7 @@ impl Source {
             Config::Constant { rate, size } => {
                 let (byte_time, sizes) = (drift.byte_time(*rate), Sampler::new(size)?);
                 match sizes.constant() {
-                    Some(size) => Kind::Metronome(Metronome { now, gap: byte_time.times(size), stop, size }),
+                    Some(size) => Kind::Metronome(Metronome { now, gap: byte_time.times(size), size }),
                     None => Kind::Constant { byte_time, sizes },
                 }
             }
@@ -151,14 +143,9 @@ impl Source {
     #[inline]
     pub fn next(&mut self) -> Option<(Time, u32)> {
         match &mut self.kind {
-            Kind::Metronome(metronome) => metronome.next(),
+            Kind::Metronome(metronome) => metronome.next(self.stop),
             _ => self.next_general(),
         }
-    }
-
-    /// Nothing is sent after this.
-    pub fn stop(&self) -> Time {
-        self.stop
     }
 
     /// The source, where it is no more than a metronome.
@@ -176,7 +163,7 @@ impl Source {
             return None;
         }
         match &mut self.kind {
-            Kind::Metronome(metronome) => metronome.next(),
+            Kind::Metronome(metronome) => metronome.next(self.stop),
             Kind::Constant { byte_time, sizes } => {
                 let size = sizes.next(&mut self.rng);
                 self.now.advance(byte_time.times(size));

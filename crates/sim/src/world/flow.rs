@@ -60,16 +60,27 @@ pub(crate) struct Attached {
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub(crate) agent: Agent,
+    /// A source sends nothing after this.
+    pub(crate) stop: Time,
     /// Size of the packet that a source sends next.
     pub(crate) next_size: u32,
-    /// First step of the path to the receiver, and of the path back.
-    pub(crate) entry: [u32; 2],
     /// Bytes of a datagram that are not its payload.
     pub(crate) header: u32,
     pub(crate) wander: Wander,
     /// Numbers of the next packets, each way.
     pub(crate) numbers: [u64; 2],
+    /// Packets to the receiver that were sent before the measured time.
+    pub(crate) sent_before: u64,
+    /// First step of the path to the receiver, and of the path back.
+    pub(crate) entry: [u32; 2],
     pub(crate) meter: FlowMeter,
+}
+
+impl Flow {
+    /// Packets that the sender sent in the measured time.
+    pub(crate) fn sent(&self) -> u64 {
+        self.numbers[0] - self.sent_before
+    }
 }
 
 /// What a constant-rate source takes to get a packet out: between nothing and the distance of its packets, slowly to
@@ -153,6 +164,7 @@ mod tests {
     #[test]
     fn a_flow_takes_four_lines_of_the_cache_and_a_link_five() {
         assert_eq!((size_of::<Flow>(), std::mem::offset_of!(Flow, wander)), (256, 64));
+        assert_eq!(std::mem::offset_of!(Flow, meter), 128);
         assert_eq!((size_of::<Link>(), Link::EVERY_FRAMES_LINE), (320, 192));
     }
 

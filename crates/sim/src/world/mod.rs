@@ -295,7 +295,7 @@ impl World {
         let measured = self.scenario.duration - self.scenario.warm_up;
         let seconds = measured.as_secs_f64();
         let flows = self.flows.iter().zip(&self.scenario.flows).map(|(flow, model)| {
-            let mut result = flow.meter.result(&model.name, measured);
+            let mut result = flow.meter.result(&model.name, measured, flow.sent());
             if let Some(endpoint) = flow.agent.endpoint() {
                 (result.tcp, result.transfers) = (endpoint.tcp(), endpoint.transfers());
             }
@@ -306,7 +306,7 @@ impl World {
         let links = self.links.iter_mut().zip(&self.scenario.links);
         let links = links.map(|(link, model)| link.result(&at, &model.name));
         let links = links.collect();
-        let active = self.flows.iter().zip(&flows).filter(|(flow, _)| flow.meter.any()).map(|(_, result)| result);
+        let active = flows.iter().filter(|flow| flow.sent + flow.received > 0);
         let jain = metrics::jain(active.map(|flow| flow.goodput));
         Ok(Results {
             seed: self.scenario.seed,
@@ -390,6 +390,7 @@ impl World {
         for flow in &mut self.flows {
             self.recorder.restart(series, flow.meter.bytes() as f64 * 8.0);
             flow.meter.begin();
+            flow.sent_before = flow.numbers[0];
             series += 1;
             if let Some(attached) = flow.agent.attached() {
                 series += usize::from(attached.endpoint.window().is_some());
@@ -415,15 +416,15 @@ impl World {
     #[inline]
     fn arm_source(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
-        let (next, stop) = match &mut flow.agent {
-            Agent::Metronome(source) => (source.next(), source.stop()),
-            Agent::Source(source) => (source.next(), source.stop()),
+        let next = match &mut flow.agent {
+            Agent::Metronome(source) => source.next(flow.stop),
+            Agent::Source(source) => source.next(),
             _ => return,
         };
         match next {
             Some((time, size)) => {
                 flow.next_size = size;
-                let time = flow.wander.after(time, stop);
+                let time = flow.wander.after(time, flow.stop);
                 self.schedule(time, place(SOURCE, number));
             }
             None => flow.agent = Agent::Done,
@@ -521,9 +522,6 @@ impl World {
             step: flow.entry[way],
             body,
         };
-        if !reverse {
-            flow.meter.handle_sent();
-        }
         self.sent += 1;
         self.log.record(What::Sent, now, ENDS, number << 1 | u32::from(reverse), sequence);
         let handle = self.pool.insert(packet);
@@ -744,7 +742,17 @@ fn flow(scenario: &Scenario, number: usize, routes: &mut Routes<'_>) -> Result<F
         }
     };
     let meter = FlowMeter::new(&scenario.metrics);
-    Ok(Flow { agent, next_size: 0, entry: [first, second], header, wander, numbers: [0; 2], meter })
+    Ok(Flow {
+        agent,
+        stop: model.stop,
+        next_size: 0,
+        header,
+        wander,
+        numbers: [0; 2],
+        sent_before: 0,
+        entry: [first, second],
+        meter,
+    })
 }
 
 /// What answers itself needs something on its way that takes time.
