@@ -8,7 +8,7 @@ use fairspan_core::units::{Rate, Span, Time};
 
 /// A span in nanoseconds with 64 bits behind the point. Aligned as a word: a source must not grow by the gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub struct FineSpan(u128);
 
 impl FineSpan {
