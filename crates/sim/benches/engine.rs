@@ -9,7 +9,7 @@ use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::engine::calendar::Calendar;
 use fairspan_sim::engine::event::Event;
-use fairspan_sim::scenario::model::{Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
 
@@ -41,6 +41,7 @@ fn link(scenario: &mut Scenario, from: u32, to: u32, rate: u64, delay: Span, que
         to,
         profile: Profile { queue: Queue::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) },
         framing: Framing::None,
+        card: Card::default(),
         discipline: None,
     });
     number as u32

@@ -8,7 +8,7 @@ use fairspan_core::link::{DuringOutage, Loss, Outage, Profile, Queue};
 use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{self, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::scenario::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
@@ -32,6 +32,7 @@ fn bonded(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
                 to: 1 - way,
                 profile: Profile::new(Rate::from_mbit(rate), Span::from_millis(delay)),
                 framing: Framing::Bytes(14),
+                card: Card::default(),
                 discipline: None,
             });
         }

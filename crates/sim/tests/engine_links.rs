@@ -7,7 +7,7 @@ use fairspan_core::link::{DuringOutage, Loss, Outage, Queue};
 use fairspan_core::queue;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{Framing, HostCost};
+use fairspan_sim::scenario::model::{Card, Framing, HostCost};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::{World, WorldError};
 
@@ -250,6 +250,30 @@ fn a_forwarding_node_pays_for_both_and_the_receiver_for_one() {
     line.flow(0, 2, constant(8_000, 1000), Time::ZERO, Time::MAX);
     let results = line.run(1);
     assert!((results.flows[0].delay.mean - 0.002_026).abs() < 1e-12, "{}", results.flows[0].delay.mean);
+}
+
+#[test]
+fn a_card_costs_the_hosts_at_both_its_ends_and_a_node_without_cost_nothing() {
+    let card = Card { packet: Span::from_micros(20), per_byte_ps: 100_000 };
+    let run = |cards: [Card; 2], costly: &[usize]| {
+        let mut line = Line::new(&[(0, 1), (0, 1)]);
+        for &node in costly {
+            line.scenario.nodes[node].cost = HostCost { receive: Span::from_micros(10), ..HostCost::default() };
+        }
+        for (link, card) in line.scenario.links.iter_mut().zip(cards) {
+            link.card = card;
+        }
+        line.flow(0, 2, constant(8_000, 1000), Time::ZERO, Time::MAX);
+        line.run(1).flows[0].delay.mean
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+    let none = Card::default();
+    // 10 us where a packet is received; a card's 20 us and 100 us for 1000 bytes wherever it is sent or received.
+    near(run([none, none], &[0, 1, 2]), 0.002_020);
+    near(run([card, none], &[0, 1, 2]), 0.002_020 + 2.0 * 120e-6);
+    near(run([card, card], &[0, 1, 2]), 0.002_020 + 4.0 * 120e-6);
+    near(run([card, card], &[2]), 0.002_010 + 120e-6);
+    near(run([card, card], &[]), 0.002);
 }
 
 #[test]

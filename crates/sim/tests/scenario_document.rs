@@ -96,6 +96,9 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
         "`[[node]]`" => after("[[node]]\nname = \"c\"\n"),
         "`cost` of a node" => after(&format!("[[node]]\nname = \"c\"\n{}", "[node.cost]\n")),
         "`[[link]]`" => after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n"),
+        "`card` of a link" => {
+            after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n[link.card]\n")
+        }
         "`[[bond]]`" => after("[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\nlinks = [\"wire\"]\n"),
         "`channels` of a bond" => {
             let bond = "[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\n[[bond.channels]]\npath = \"wire\"\n";
@@ -119,11 +122,12 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
     }
 }
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "The file",
     "`[[node]]`",
     "`cost` of a node",
     "`[[link]]`",
+    "`card` of a link",
     "`[[bond]]`",
     "`channels` of a bond",
     "`[[flow]]`",

@@ -3,7 +3,7 @@
 use fairspan_core::link::{Loss, Profile};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::results::{Captured, Results};
-use fairspan_sim::scenario::model::{Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::tcp;
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
@@ -19,6 +19,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         to,
         profile: Profile::new(Rate::from_bits_per_sec(RATE), DELAY),
         framing: Framing::None,
+        card: Card::default(),
         discipline: None,
     };
     Scenario {

@@ -75,7 +75,6 @@ impl Bench {
         Ok(cases)
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     /// The figure `key`, all points and seeds, run once however many claims ask for it.
     ///
     /// # Errors
@@ -104,8 +103,6 @@ impl Bench {
     }
 }
 
-// The first claim that is answered by a simulation takes these.
-#[allow(dead_code)]
 impl FigureRun {
     /// Our values of claim `id`: the figure's expectations that name it and one of its values' keys. The figure counts
     /// in bit/s where the claim's unit is Mb/s.

@@ -29,8 +29,13 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "striping.srr-fairness", run: striping::discipline::fairness },
     Runner { id: "striping.fifo", run: striping::order::fifo },
     Runner { id: "striping.marker-recovery", run: striping::order::recovery },
+    Runner { id: "striping.80-percent-loss", run: striping::figures::loss },
+    Runner { id: "striping.table1", run: striping::figures::table_1 },
+    Runner { id: "striping.fig15", run: striping::figures::figure_15 },
+    Runner { id: "striping.grr-worst-case", run: striping::figures::worst_case },
     Runner { id: "striping.rated-vs-actual", run: striping::rates::rated_vs_actual },
     Runner { id: "striping.skew-buffer", run: striping::skew::buffer },
+    Runner { id: "striping.credits", run: striping::figures::credits },
     Runner { id: "striping.quantum-from-delay", run: striping::fragments::quantum_from_delay },
 ];
 

@@ -2,7 +2,7 @@
 
 use super::error::Problem;
 use super::form::{Errors, Form};
-use super::model::Framing;
+use super::model::{Card, Framing};
 use super::store::Store;
 use super::value::{Kind, Value};
 use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Queue, Series, Trace};
@@ -18,6 +18,7 @@ const LONGEST_DELAY: Span = Span::from_secs(60);
 pub(super) struct Direction {
     pub(super) profile: Profile,
     pub(super) framing: Framing,
+    pub(super) card: Card,
     pub(super) discipline: Option<queue::Config>,
     pub(super) mtu: u32,
 }
@@ -45,6 +46,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let held = [("lose", DuringOutage::Lose), ("hold", DuringOutage::Hold)];
     let during_outage = form.choice("during_outage", &held, errors).unwrap_or_default();
     let framing = framing(form, errors);
+    let card = card(form, errors);
     let discipline = discipline(form, limit, errors);
     let mtu = form.bytes("mtu", 68..=65_535, errors).map_or(65_535, |bytes| bytes.as_u64() as u32);
     let queue = match limit {
@@ -59,7 +61,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     {
         form.conflict(error.setting, error.to_string(), errors);
     }
-    Some(Direction { profile, framing, discipline, mtu })
+    Some(Direction { profile, framing, card, discipline, mtu })
 }
 
 fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Capacity> {
@@ -231,6 +233,16 @@ fn framing(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Framing {
             }
         },
     }
+}
+
+fn card(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Card {
+    let Some(mut inner) = form.table("card", errors) else { return Card::default() };
+    let card = Card {
+        packet: inner.span("packet", errors).unwrap_or_default(),
+        per_byte_ps: inner.picoseconds("per_byte", errors).unwrap_or_default(),
+    };
+    inner.finish(None, errors);
+    card
 }
 
 #[derive(Clone, Copy, PartialEq)]

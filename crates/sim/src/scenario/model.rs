@@ -77,8 +77,20 @@ pub struct Link {
     pub profile: Profile,
     /// Bytes that each packet has on this link beyond its IP length.
     pub framing: Framing,
+    /// What its ends' processors spend on each of its packets beyond their own cost; nodes without one spend nothing.
+    pub card: Card,
     /// What waits for the link. `None`: FIFO with the tail-drop limit of `profile`, the fast path.
     pub discipline: Option<queue::Config>,
+}
+
+/// What a network card asks of its host's processor beyond what every packet costs: one that the processor fills and
+/// empties itself costs much for each byte, one with direct memory access nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Card {
+    /// For each packet sent or received.
+    pub packet: Span,
+    /// For each byte of one, in picoseconds.
+    pub per_byte_ps: u64,
 }
 
 /// What a link layer adds.

@@ -373,6 +373,8 @@ settings! {
     delayed_ack: Span = Span::from_millis(200), |s| s.as_nanos() <= 500_000_000 => "a time from 0s to 500ms";
     /// Where above `delayed_ack`, the wait follows the data's arrivals between the two, as in Linux.
     delayed_ack_maximum: Span = Span::from_millis(200), |s| s.as_nanos() <= 500_000_000 => "a time from 0s to 500ms";
+    /// Whether `ack_every` counts segments of any size, as BSD does, and not full ones.
+    ack_small_segments: bool = false;
     /// Full segments that are acknowledged at once (RFC 5681, 4.2: every second).
     ack_every: u32 = 2, |n| (1..=1000).contains(n) => "a whole number from 1 to 1000";
     /// Segments acknowledged at once at the beginning and after a pause, so that the peer's slow start is not slowed.

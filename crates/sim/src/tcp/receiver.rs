@@ -61,12 +61,15 @@ pub(super) struct Receiver {
     ack_now: bool,
     /// Bytes arrived since the last ACK.
     unacknowledged: u64,
+    /// And segments.
+    segments: u64,
     /// When the delayed ACK is due.
     due: Time,
     delay: Span,
     delay_minimum: Span,
     delay_maximum: Span,
     ack_every: u64,
+    ack_small_segments: bool,
     quick_acks: u32,
     quick_left: u32,
     last_data: Time,
@@ -107,11 +110,13 @@ impl Receiver {
             mss: u64::from(config.mss),
             ack_now: false,
             unacknowledged: 0,
+            segments: 0,
             due: Time::MAX,
             delay: config.delayed_ack,
             delay_minimum: config.delayed_ack,
             delay_maximum: config.delayed_ack_maximum.max(config.delayed_ack),
             ack_every: u64::from(config.ack_every),
+            ack_small_segments: config.ack_small_segments,
             quick_acks: config.quick_acks,
             quick_left: config.quick_acks,
             last_data: now,
@@ -311,6 +316,7 @@ impl Receiver {
         let pause = now.since(self.last_data);
         self.last_data = now;
         self.unacknowledged += length;
+        self.segments += 1;
         self.measure_window(now);
         if self.ack_now || fin || self.delay_minimum == Span::ZERO {
             self.ack_now = true;
@@ -322,7 +328,9 @@ impl Receiver {
         if self.quick_left > 0 {
             self.quick_left -= 1;
             self.ack_now = true;
-        } else if self.unacknowledged >= self.ack_every * self.largest {
+        } else if self.unacknowledged >= self.ack_every * self.largest
+            || (self.ack_small_segments && self.segments >= self.ack_every)
+        {
             // RFC 5681 §4.2: at least every second full-sized segment.
             self.ack_now = true;
         } else if self.due == Time::MAX {
@@ -415,6 +423,7 @@ impl Receiver {
     pub(super) fn on_send(&mut self, scaled: bool) -> u16 {
         self.ack_now = false;
         self.unacknowledged = 0;
+        self.segments = 0;
         self.due = Time::MAX;
         let possible = self.possible();
         let offered = self.edge().saturating_sub(self.next);

@@ -100,6 +100,8 @@ pub struct World {
     log: Log,
     pool: Pool,
     steps: Vec<Step>,
+    /// See [`Routes::cards`].
+    cards: Vec<model::Card>,
     links: Vec<Link>,
     processors: Vec<Option<Box<Processor>>>,
     flows: Vec<Flow>,
@@ -176,6 +178,7 @@ impl World {
             pool: Pool::default(),
             processors: processors.collect(),
             steps: routes.steps,
+            cards: routes.cards,
             links,
             flows,
             sent: 0,
@@ -537,10 +540,10 @@ impl World {
         match step {
             Step::Link(link) => self.offer(link, handle),
             Step::Deliver => self.deliver(handle),
-            Step::Process { node, interface, work } => {
+            Step::Process { node, interface, work, cards } => {
                 let (now, size) = (self.now, packet.size);
                 let Some(processor) = &mut self.processors[node as usize] else { return self.proceed(handle) };
-                match processor.offer(now, handle, size, interface, work) {
+                match processor.offer(now, handle, size, interface, work, self.cards[cards as usize]) {
                     Turn::Until(time) => self.schedule(time, place(PROCESSOR, node)),
                     Turn::Waits => {}
                     Turn::Dropped => self.discard(handle, NODES | node),

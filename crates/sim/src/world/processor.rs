@@ -1,7 +1,8 @@
 //! A host's processor: one for the node, serving packets in the order of arrival on whatever interface.
 //!
 //! Source: the striping paper's hosts (section 6), whose throughput was limited by what they spend on packets and
-//! interrupts. A packet costs its reception or sending, its bytes, and an interrupt if it arrives on an interface of
+//! interrupts. A packet costs its reception or sending, its bytes, what the network cards by which it comes and goes ask
+//! for, and an interrupt if it arrives on an interface of
 //! which nothing waits or is in service; what comes while the processor is at that interface's packets is found
 //! without one. Departure: the interrupt's cost is spent at its packet's turn; it does not push the packet in service
 //! aside, which would move single packets but not the throughput.
@@ -11,7 +12,7 @@
 
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
-use crate::scenario::model::HostCost;
+use crate::scenario::model::{Card, HostCost};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;
@@ -31,6 +32,8 @@ struct Job {
     handle: Option<Handle>,
     interface: u32,
     size: u32,
+    /// Picoseconds that the cards ask for.
+    cards: u64,
     work: Work,
     interrupt: bool,
 }
@@ -68,6 +71,10 @@ pub(crate) enum Turn {
     Dropped,
 }
 
+fn picoseconds(span: Span) -> u64 {
+    span.as_nanos().saturating_mul(1000)
+}
+
 impl HostCost {
     /// Whether handling packets costs anything.
     pub(crate) fn any(&self) -> bool {
@@ -94,7 +101,15 @@ impl Processor {
     }
 
     /// A packet comes, by `interface`.
-    pub(crate) fn offer(&mut self, now: Time, handle: Handle, size: u32, interface: u32, work: Work) -> Turn {
+    pub(crate) fn offer(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        size: u32,
+        interface: u32,
+        work: Work,
+        card: Card,
+    ) -> Turn {
         let place = interface as usize;
         let idle = self.current.is_none();
         if !idle && self.cost.queue > 0 && self.waiting[place] >= self.cost.queue {
@@ -104,7 +119,8 @@ impl Processor {
         let interrupt = work.receive && self.present[place] == 0;
         self.interrupts += u64::from(interrupt);
         self.present[place] += 1;
-        let job = Job { handle: Some(handle), interface, size, work, interrupt };
+        let cards = picoseconds(card.packet).saturating_add(u64::from(size).saturating_mul(card.per_byte_ps));
+        let job = Job { handle: Some(handle), interface, size, cards, work, interrupt };
         if idle {
             return Turn::Until(self.begin(now, job));
         }
@@ -123,7 +139,7 @@ impl Processor {
 
     /// The transport found the packet that was just served to be out of order.
     pub(crate) fn charge_out_of_order(&mut self) {
-        let picoseconds = self.drawn(self.cost.out_of_order.as_nanos().saturating_mul(1000));
+        let picoseconds = self.drawn(picoseconds(self.cost.out_of_order));
         self.extra = self.extra + Span::from_nanos(picoseconds / 1000);
     }
 
@@ -135,7 +151,7 @@ impl Processor {
             self.busy += self.extra.as_nanos();
             self.extra = Span::ZERO;
             let work = Work { receive: false, send: false };
-            self.current = Some(Job { handle: None, interface: 0, size: 0, work, interrupt: false });
+            self.current = Some(Job { handle: None, interface: 0, size: 0, cards: 0, work, interrupt: false });
             return Some(end);
         }
         let job = self.queue.pop_front()?;
@@ -144,8 +160,7 @@ impl Processor {
     }
 
     fn begin(&mut self, now: Time, job: Job) -> Time {
-        let picoseconds = |span: Span| span.as_nanos().saturating_mul(1000);
-        let mut total = self.carry;
+        let mut total = self.carry.saturating_add(self.drawn(job.cards));
         for (counts, each) in [(job.work.receive, self.cost.receive), (job.work.send, self.cost.send)] {
             if counts {
                 let bytes = u64::from(job.size).saturating_mul(self.cost.per_byte_ps);

@@ -3,7 +3,8 @@
 
 use super::WorldError;
 use super::processor::Work;
-use crate::scenario::model::{Hop, Node, Scenario};
+use crate::scenario::model::{Card, Hop, Node, Scenario};
+use std::collections::BTreeMap;
 
 /// What happens to a packet next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,8 @@ pub(crate) enum Step {
     /// It is offered to a link.
     Link(u32),
     /// It needs a node's processor, on one of its interfaces.
-    Process { node: u32, interface: u32, work: Work },
+    /// `cards` is a place in [`Routes::cards`].
+    Process { node: u32, interface: u32, work: Work, cards: u32 },
     /// It enters a bond at one of its ends, and comes out at the other.
     Bond { bond: u32, end: u8 },
     /// It is a frame of a bond's channel and has come to the bond's other end.
@@ -28,6 +30,9 @@ pub(crate) struct Routes<'a> {
     /// For each node the number of interfaces, its own sending among them.
     pub(crate) counts: Vec<usize>,
     pub(crate) steps: Vec<Step>,
+    /// What the cards by which a packet comes and goes cost together: each sum that there is, once.
+    pub(crate) cards: Vec<Card>,
+    places: BTreeMap<Card, u32>,
 }
 
 impl<'a> Routes<'a> {
@@ -48,7 +53,8 @@ impl<'a> Routes<'a> {
                 node(scenario, end, || format!("bond `{}`", bond.name))?;
             }
         }
-        Ok(Routes { scenario, interfaces, counts, steps: Vec::new() })
+        let (cards, places) = (Vec::new(), BTreeMap::new());
+        Ok(Routes { scenario, interfaces, counts, steps: Vec::new(), cards, places })
     }
 
     /// Compiles the path from node `from` over `hops` to node `to`, with `last` at its end; gives the first step's
@@ -68,13 +74,13 @@ impl<'a> Routes<'a> {
             return Err(WorldError::NoPath { what: what() });
         }
         let begin = self.steps.len() as u32;
-        // Where the packet is, and by which interface it came there.
-        let (mut at, mut interface) = (from, 0);
+        // Where the packet is, and by which interface and card it came there.
+        let (mut at, mut interface, mut came) = (from, 0, Card::default());
         for (number, hop) in hops.iter().enumerate() {
-            let (start, end, step, next) = match *hop {
+            let (start, end, step, next, card) = match *hop {
                 Hop::Link(link) => {
                     let model = known(&scenario.links, link, "link", what)?;
-                    (model.from, model.to, Step::Link(link), self.interfaces[link as usize])
+                    (model.from, model.to, Step::Link(link), self.interfaces[link as usize], model.card)
                 }
                 Hop::Bond(bond, side) => {
                     let model = known(&scenario.bonds, bond, "bond", what)?;
@@ -82,7 +88,8 @@ impl<'a> Routes<'a> {
                         return Err(WorldError::Unknown { what: what(), kind: "end", number: side.into(), count: 2 });
                     };
                     // The bond's frames have paid for the reception at the far end already.
-                    (near, model.ends[1 - usize::from(side)], Step::Bond { bond, end: side }, 0)
+                    let far = model.ends[1 - usize::from(side)];
+                    (near, far, Step::Bond { bond, end: side }, 0, Card::default())
                 }
             };
             if start != at {
@@ -90,22 +97,29 @@ impl<'a> Routes<'a> {
             }
             // Into a bond a packet needs no sending: its frames do.
             let work = Work { receive: interface > 0, send: matches!(step, Step::Link(_)) };
-            self.process(at, interface, work);
+            self.process(at, interface, work, [came, card]);
             self.steps.push(step);
-            (at, interface) = (end, next);
+            (at, interface, came) = (end, next, card);
         }
         if at != to {
             return Err(self.misplaced(what(), hops.len(), to, at));
         }
-        self.process(at, interface, Work { receive: interface > 0, send: false });
+        self.process(at, interface, Work { receive: interface > 0, send: false }, [came, Card::default()]);
         self.steps.push(last);
         Ok(begin)
     }
 
-    fn process(&mut self, node: u32, interface: u32, work: Work) {
-        if (work.receive || work.send) && self.scenario.nodes[node as usize].cost.any() {
-            self.steps.push(Step::Process { node, interface, work });
+    fn process(&mut self, node: u32, interface: u32, work: Work, cards: [Card; 2]) {
+        if !(work.receive || work.send) || !self.scenario.nodes[node as usize].cost.any() {
+            return;
         }
+        let [a, b] = cards;
+        let sum = Card { packet: a.packet + b.packet, per_byte_ps: a.per_byte_ps.saturating_add(b.per_byte_ps) };
+        let cards = *self.places.entry(sum).or_insert_with(|| {
+            self.cards.push(sum);
+            self.cards.len() as u32 - 1
+        });
+        self.steps.push(Step::Process { node, interface, work, cards });
     }
 
     fn misplaced(&self, what: String, hop: usize, found: u32, expected: u32) -> WorldError {

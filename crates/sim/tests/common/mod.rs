@@ -5,7 +5,7 @@
 use fairspan_core::link::{Profile, Queue};
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
 
@@ -28,6 +28,7 @@ impl Line {
                 Profile::new(Rate::from_bits_per_sec(rate), Span::from_millis(delay))
             },
             framing: Framing::None,
+            card: Card::default(),
             discipline: None,
         });
         let links: Vec<Link> = links.collect();

@@ -15,6 +15,23 @@ fn every_second_full_segment_is_acknowledged_at_once() {
     s.expect(". 1 ack 4001");
 }
 
+#[test]
+fn where_small_segments_count_every_second_one_is_acknowledged_at_once() {
+    let mut s = Script::accepted(&config("rfc", &[("ack_small_segments", "true")]), "");
+    s.peer(". 1:1001 ack 1");
+    s.peer(". 1001:1201 ack 1");
+    s.expect(". 1 ack 1201");
+    s.peer(". 1201:1401 ack 1");
+    s.expect_nothing();
+    s.peer(". 1401:1601 ack 1");
+    s.expect(". 1 ack 1601");
+    // Full segments count where small ones do not.
+    let mut s = Script::accepted(&config("rfc", &[]), "");
+    s.peer(". 1:1001 ack 1");
+    s.peer(". 1001:1201 ack 1");
+    s.expect_nothing();
+}
+
 // RFC 9293, 3.8.6.3: in less than 0.5 s.
 #[test]
 fn a_single_segment_is_acknowledged_when_the_delay_is_over() {

@@ -1,6 +1,8 @@
-//! The striping paper's theorems and arithmetic, held against the core's own machines over random inputs.
+//! The striping paper's theorems and arithmetic, held against the core's own machines over random inputs, and its
+//! measurements.
 
 pub(super) mod discipline;
+pub(super) mod figures;
 pub(super) mod fragments;
 mod network;
 pub(super) mod order;

@@ -5,7 +5,7 @@ use super::{MAX, number, packet, random_lengths, random_quanta, set_of, told};
 use crate::claims::{Answer, Bench};
 use fairspan_core::causal::{Causal, Grr, LoadSharer, Resequencer, Rfq, Rr, Srr};
 use fairspan_core::rng::Rng;
-use fairspan_core::stripe::Config;
+use fairspan_core::stripe::{Config, MarkerPlace};
 use fairspan_core::units::{ChannelId, Span};
 use std::collections::VecDeque;
 
@@ -120,6 +120,41 @@ pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
             100.0 * latest
         )
     })))
+}
+
+/// Loss of `loss` of data and markers on four channels, which then stops: how many seconds later the last packet came out
+/// of order. Markers go by rounds alone.
+pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace) -> Result<f64, String> {
+    let channels = (0..4).map(|_| Channel::new(Span::from_micros(rng.below(5_000)))).collect();
+    let mut config = Config::default();
+    (config.marker_rounds, config.marker_place) = (rounds, place);
+    // Longer than a run: no marker goes for another reason.
+    (config.marker_interval, config.idle_gap) = (Span::from_secs(60), Span::from_secs(60));
+    let mut network = Network::new(&set_of(&[MAX; 4])?, channels, config, rng.next_u64())?;
+    network.run_for(Span::from_millis(400));
+    if !network.is_established() {
+        return Err("the ends found no agreement in 400 ms without loss".to_owned());
+    }
+    network.channels.iter_mut().for_each(|channel| channel.loss = loss);
+    let gap = Span::from_micros(200);
+    network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
+    network.run_for(gap.times(400 + rng.below(600)));
+    network.channels.iter_mut().for_each(|channel| channel.loss = 0.0);
+    let stopped = network.now;
+    network.run_for(Span::from_millis(600));
+    let before_end = network.now;
+    network.run_for(Span::from_millis(200));
+    let (mut highest, mut last_wrong) = (0, stopped);
+    for packet in &network.delivered {
+        if packet.number < highest {
+            last_wrong = packet.at.max(stopped);
+        }
+        highest = highest.max(packet.number);
+    }
+    if last_wrong > before_end {
+        return Err(format!("loss {loss}, markers every {rounds} rounds: not in order 600 ms after the loss"));
+    }
+    Ok(last_wrong.since(stopped).as_secs_f64())
 }
 
 struct Recovery {
