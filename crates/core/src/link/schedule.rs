@@ -278,8 +278,15 @@ impl Schedule {
     }
 
     /// Until when the link transmits what it was given so far.
+    #[inline]
     pub fn busy_until(&self) -> Time {
         self.busy_until
+    }
+
+    /// Whether frames may be lost by chance.
+    #[inline]
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     /// What a frame of `len` bytes counts.

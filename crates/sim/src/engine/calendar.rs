@@ -38,6 +38,7 @@ pub struct Calendar {
     occupied: [u64; LEVELS],
     slots: Box<[List]>,
     blocks: Blocks,
+    refilled: bool,
 }
 
 impl Default for Calendar {
@@ -51,6 +52,7 @@ impl Default for Calendar {
             occupied: [0; LEVELS],
             slots: vec![List::default(); LEVELS * SLOTS].into_boxed_slice(),
             blocks: Blocks::default(),
+            refilled: false,
         }
     }
 }
@@ -84,6 +86,13 @@ impl Calendar {
         }
     }
 
+    /// The events that have come into reach together since this was last asked, in no order; empty if none have. They
+    /// are about to be taken out, so whom they are for may be brought near.
+    #[inline]
+    pub fn coming(&mut self) -> &[Event] {
+        if std::mem::take(&mut self.refilled) { self.near.pending() } else { &[] }
+    }
+
     /// Takes out the first event, if it is not after `until` (nanoseconds).
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<Event> {
@@ -115,6 +124,7 @@ impl Calendar {
     #[cold]
     fn refill(&mut self) {
         debug_assert!(self.near.len() == 0 && self.far > 0);
+        self.refilled = true;
         if self.far <= FEW {
             for level in 0..LEVELS {
                 while let Some(slot) = self.first_slot(level) {
@@ -159,7 +169,7 @@ impl Calendar {
     fn hand_over(&mut self, level: usize, slot: usize) {
         let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
         self.far -= list.len as usize;
-        while let Some(block) = self.blocks.pop(&mut list) {
+        while let Some(block) = self.blocks.release(&mut list) {
             for &event in block.events() {
                 self.near.push(event);
             }
@@ -172,7 +182,7 @@ impl Calendar {
         let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
         self.occupied[level] &= !(1 << slot);
         self.far -= list.len as usize;
-        while let Some(block) = self.blocks.pop(&mut list) {
+        while let Some(block) = self.blocks.release(&mut list).copied() {
             for &event in block.events() {
                 self.file(event);
             }
@@ -214,11 +224,12 @@ const NONE: u32 = u32::MAX;
 const BLOCK: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 struct Block {
-    events: [Event; BLOCK],
     next: u32,
     count: u32,
+    /// Most blocks hold few events: these lie in the first line, too.
+    events: [Event; BLOCK],
 }
 
 impl Block {
@@ -256,6 +267,7 @@ impl Blocks {
     }
 
     /// A block of one event before the block `next`.
+    #[inline]
     fn begin(&mut self, next: u32, event: Event) -> u32 {
         let number = self.free;
         match self.all.get_mut(number as usize) {
@@ -271,14 +283,14 @@ impl Blocks {
         }
     }
 
-    /// Takes a block out of a list and frees it; what it held is in the copy.
+    /// Takes a block out of a list and frees it; what it holds is there until the next one begins.
     #[inline]
-    fn pop(&mut self, list: &mut List) -> Option<Block> {
-        let block = self.all.get_mut(list.first as usize)?;
-        let copy = *block;
-        block.next = std::mem::replace(&mut self.free, list.first);
-        list.first = copy.next;
-        Some(copy)
+    fn release(&mut self, list: &mut List) -> Option<&Block> {
+        let number = list.first;
+        let block = self.all.get_mut(number as usize)?;
+        list.first = std::mem::replace(&mut block.next, self.free);
+        self.free = number;
+        Some(block)
     }
 }
 
@@ -313,6 +325,11 @@ impl Heap {
             at = parent;
         }
         self.items[at] = event;
+    }
+
+    /// All events.
+    fn pending(&self) -> &[Event] {
+        &self.items[usize::from(self.open)..]
     }
 
     #[inline]

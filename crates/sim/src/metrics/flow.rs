@@ -107,6 +107,7 @@ impl FlowMeter {
     }
 
     /// IP bytes that arrived so far: what a series of throughput is made of.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -320,6 +320,18 @@ impl Link {
         Some((handle, next))
     }
 
+    /// The packet that leaves first, where there is any.
+    #[inline]
+    pub(crate) fn first(&self) -> Handle {
+        Handle(self.first.place())
+    }
+
+    /// Reads a little of each line that a frame needs.
+    #[inline]
+    pub(crate) fn read(&self) -> u32 {
+        self.schedule.busy_until().as_nanos() as u32 ^ self.schedule.is_lossy() as u32 ^ self.flying
+    }
+
     /// A packet has left the far end.
     #[inline]
     pub(crate) fn count_passed(&mut self, now: Time, measured: Measured, size: u32) {

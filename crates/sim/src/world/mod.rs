@@ -77,6 +77,8 @@ const BOND: u32 = 7;
 /// A packet leaves the sending end of a flow, or the receiving one.
 const LEAVES: u32 = 8;
 const ANSWERS: u32 = 9;
+/// Flows and links, of some 300 bytes each, that a core's own cache holds.
+const LARGE: usize = 4000;
 /// Places in the log beyond the links: nodes, sources and receivers, bonds.
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
@@ -111,6 +113,8 @@ pub struct World {
     recorder: Recorder,
     bonds: Vec<Joined>,
     measured: Measured,
+    /// Flows and links do not fit into a core's own cache.
+    large: bool,
     /// What only the results need.
     scenario: Arc<Scenario>,
 }
@@ -187,6 +191,7 @@ impl World {
             recorder: Recorder::new(scenario.metrics.series),
             bonds,
             measured: Measured::new(scenario),
+            large: scenario.flows.len() + scenario.links.len() > LARGE,
             scenario: Arc::clone(&shared),
         };
         // Before everything else at that instant.
@@ -238,9 +243,40 @@ impl World {
             left -= 1;
             self.events += 1;
             self.now = event.time();
+            if self.large {
+                self.bring_near();
+            }
             self.handle(event);
         }
         false
+    }
+
+    /// Reads what the coming events will need, of all of them together, so that the memory's latency is waited for once.
+    /// One event after the other would wait for each link of the chain from a flow by its path to its link.
+    #[inline]
+    fn bring_near(&mut self) {
+        let mut read = 0;
+        for event in self.calendar.coming() {
+            let number = (event.place() & (MOST as u32 - 1)) as usize;
+            match event.place() >> NUMBER_BITS {
+                SOURCE => {
+                    let flow = &self.flows[number];
+                    read ^= flow.next_size;
+                    if let Step::Link(link) = self.steps[flow.entry[0] as usize] {
+                        read ^= self.links[link as usize].read();
+                    }
+                }
+                LINK => {
+                    let link = &self.links[number];
+                    let packet = &self.pool[link.first()];
+                    if let Some(flow) = self.flows.get(packet.flow as usize) {
+                        read ^= flow.meter.bytes() as u32 ^ flow.next_size;
+                    }
+                }
+                _ => {}
+            }
+        }
+        std::hint::black_box(read);
     }
 
     /// Takes the packets that recorded links have passed since the last call, in the order of their time.
