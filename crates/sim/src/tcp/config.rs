@@ -330,6 +330,8 @@ settings! {
     full_ack: FullAck = FullAck::Flight;
     /// Whether recovery's sending is spread by proportional rate reduction (RFC 6937), with the scoreboard.
     rate_reduction: bool = false;
+    /// Whether a timeout within recovery lowers the threshold again; Linux lowers it once for a window of data.
+    reduce_again_at_timeout: bool = true;
     /// Whether spurious timeouts are found (F-RTO, RFC 5682) and undone.
     frto: bool = false;
     /// Whether recovery that DSACKs or timestamps show as unneeded is undone (RFC 3708, RFC 4015).
@@ -446,6 +448,7 @@ impl Config {
             // Linux counts every segment that an ACK covers.
             byte_counting_limit: 1000,
             rate_reduction: true,
+            reduce_again_at_timeout: false,
             frto: true,
             undo: true,
             sack_kept_over_timeout: true,
@@ -486,7 +489,9 @@ impl Config {
             tail_loss_probe: false,
             dsack: false,
             timestamps: false,
-            window_scaling: false,
+            // ns-2 has no receive window at all. There is no handshake, so this adds no option: it lets the window field say
+            // more than `window_limit` will ever ask for.
+            window_scaling: true,
             handshake: false,
             rtt_sampling: RttSampling::Round,
             rtt_tick: Span::from_millis(100),

@@ -165,7 +165,9 @@ impl Connection {
             connection.timestamps = config.timestamps;
             connection.sack = config.sack;
             connection.peer_scales = config.window_scaling;
-            connection.peer_shift = Receiver::wanted_shift(config);
+            if config.window_scaling {
+                connection.peer_shift = Receiver::wanted_shift(config);
+            }
             connection.establish(now);
             let field = connection.receiver.on_send(true);
             connection.sender.assume_window(u64::from(field) << connection.peer_shift);

@@ -460,9 +460,9 @@ impl Sender {
             self.board.lose_all(false);
             return;
         }
-        // FlightSize: after a timeout, what was sent since.
-        let flight = if self.phase == Phase::Loss { self.board.in_flight() } else { self.flight() };
-        self.control.on_timeout(&Congested { now, in_flight: flight, limit: self.limit() }, first);
+        let in_flight = self.flight_at_timeout();
+        let reduce = first && (self.phase != Phase::Recovery || self.reduce_again);
+        self.control.on_timeout(&Congested { now, in_flight, limit: self.limit() }, reduce);
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
@@ -494,6 +494,18 @@ impl Sender {
         }
         // RFC 2018 §8: a peer whose first gap is at SND.UNA and SACKed has taken back what it reported.
         self.board.lose_all(self.keep_sacked && !self.front_is_sacked());
+    }
+
+    /// What the threshold is half of after a timeout: at most FlightSize (RFC 5681, equation 4), but not more than the
+    /// window without what duplicate ACKs added to it. FlightSize alone, in a recovery that leaves gaps, counts all that has
+    /// arrived beyond them: slow start would then run into the same queue with the same losses again.
+    fn flight_at_timeout(&self) -> u64 {
+        match self.phase {
+            Phase::Open => self.flight().min(self.control.window()),
+            Phase::Recovery => self.flight().min(self.control.threshold()),
+            // What was sent since the timeout before.
+            Phase::Loss => self.board.in_flight(),
+        }
     }
 
     fn front_is_sacked(&self) -> bool {
