@@ -409,9 +409,9 @@ impl Receiver {
         self.tuning.from = self.read;
     }
 
-    /// The widest window that the buffer allows.
+    /// The widest window that the buffer allows and the field can say.
     fn possible(&self) -> u64 {
-        (self.read + self.buffer).saturating_sub(self.next)
+        (self.read + self.buffer).saturating_sub(self.next).min(0xffff << self.shift)
     }
 
     /// RFC 9293, 3.8.6.2.2: min( Fr * RCV.BUFF, Eff.snd.MSS ).

@@ -462,7 +462,10 @@ impl Sender {
         }
         let in_flight = self.flight_at_timeout();
         let reduce = first && (self.phase != Phase::Recovery || self.reduce_again);
-        self.control.on_timeout(&Congested { now, in_flight, limit: self.limit() }, reduce);
+        // By the window (ns-2) as by what is under way: without what duplicate ACKs added.
+        let inflated = self.phase == Phase::Recovery;
+        let limit = if inflated { self.limit().min(self.control.threshold()) } else { self.limit() };
+        self.control.on_timeout(&Congested { now, in_flight, limit }, reduce);
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
