@@ -265,9 +265,13 @@ fn discipline(form: &mut Form<'_>, limit: Limit, errors: &mut Errors<'_>) -> Opt
     let order = form.choice("discipline", &orders, errors).unwrap_or(Order::Fifo);
     let policies = [("drop-tail", 0), ("drop-front", 1), ("longest-queue", 2)];
     let buffer = match form.choice("buffer", &policies, errors) {
+        Some(0) => Buffer::DropTail,
         Some(1) => Buffer::DropFront,
-        Some(2) => Buffer::LongestQueue,
-        _ => Buffer::DropTail,
+        Some(_) => Buffer::LongestQueue,
+        // Fair queues come with it (McKenney 1990; DRR's own paper; ns-2): with drop-tail, who sends most gets the buffer,
+        // and the discipline decides over what is left.
+        None if order == Order::Fifo => Buffer::DropTail,
+        None => Buffer::LongestQueue,
     };
     let quantum = form.bytes("quantum", 1..=queue::Config::MOST_QUANTUM, errors).unwrap_or(Bytes::new(1500));
     let buckets = form.integer("buckets", 1..=u64::from(queue::Config::MOST_BUCKETS), errors).unwrap_or(1024) as u32;

@@ -361,7 +361,8 @@ impl Receiver {
         }
         // RFC 9293, 3.8.6.2.2: a larger window is worth an ACK of its own when it grows by a segment or half the buffer;
         // by half of what it will be, as there are ACKs for data under way otherwise.
-        let (offered, possible) = (self.edge().saturating_sub(self.next), self.possible());
+        // What the field cannot say is no news.
+        let (offered, possible) = (self.edge().saturating_sub(self.next), self.possible().min(0xffff << self.shift));
         if bytes > 0
             && !self.is_finished()
             && possible.saturating_sub(offered) >= self.worthwhile()
@@ -409,9 +410,9 @@ impl Receiver {
         self.tuning.from = self.read;
     }
 
-    /// The widest window that the buffer allows and the field can say.
+    /// The widest window that the buffer allows.
     fn possible(&self) -> u64 {
-        (self.read + self.buffer).saturating_sub(self.next).min(0xffff << self.shift)
+        (self.read + self.buffer).saturating_sub(self.next)
     }
 
     /// RFC 9293, 3.8.6.2.2: min( Fr * RCV.BUFF, Eff.snd.MSS ).
@@ -484,6 +485,21 @@ mod tests {
         receiver.on_open(Time::ZERO, 0, MSS);
         assert_eq!(u64::from(receiver.on_send(true)), buffer.as_u64());
         receiver
+    }
+
+    #[test]
+    fn a_window_that_the_field_cannot_say_brings_no_ack() {
+        // The buffer has room for far more than 65,535 bytes, and there is no scaling.
+        let buffer = fairspan_core::units::Bytes::new(1 << 20);
+        let config = Config { receive_buffer: buffer, receive_buffer_maximum: buffer, ..Config::default() };
+        let mut receiver = Receiver::new(&config, Time::ZERO);
+        receiver.on_open(Time::ZERO, 0, MSS);
+        assert_eq!(receiver.on_send(true), 0xffff);
+        receiver.handle(Time::ZERO, 1, 1 + MSS, false);
+        assert_eq!(receiver.take(Time::ZERO, u64::MAX), MSS);
+        assert!(!receiver.wants_ack(), "the first segment waits for a second");
+        receiver.handle(Time::ZERO, 1 + MSS, 1 + 2 * MSS, false);
+        assert!(receiver.wants_ack());
     }
 
     fn blocks(receiver: &mut Receiver) -> Vec<(u64, u64)> {

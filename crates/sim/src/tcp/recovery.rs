@@ -499,12 +499,12 @@ impl Sender {
         self.board.lose_all(self.keep_sacked && !self.front_is_sacked());
     }
 
-    /// What the threshold is half of after a timeout: at most FlightSize (RFC 5681, equation 4), but not more than the
-    /// window without what duplicate ACKs added to it. FlightSize alone, in a recovery that leaves gaps, counts all that has
-    /// arrived beyond them: slow start would then run into the same queue with the same losses again.
+    /// What the threshold is half of after a timeout: FlightSize (RFC 5681, equation 4), in a recovery not more than the
+    /// window without what duplicate ACKs added to it. FlightSize alone counts all that arrived beyond the gaps: slow start
+    /// would then run into the same queue with the same losses again.
     fn flight_at_timeout(&self) -> u64 {
         match self.phase {
-            Phase::Open => self.flight().min(self.control.window()),
+            Phase::Open => self.flight(),
             Phase::Recovery => self.flight().min(self.control.threshold()),
             // What was sent since the timeout before.
             Phase::Loss => self.board.in_flight(),

@@ -156,3 +156,24 @@ fn a_loss_after_recovery_is_a_recovery_of_its_own() {
     assert_eq!(s.connection.threshold(), 2000);
     s.end();
 }
+
+// RFC 5681, equation 4, bounds the threshold from above. Of ten segments under way nine have arrived and been told by
+// duplicates; FlightSize still counts them all, and what the duplicates let out.
+#[test]
+fn a_timeout_within_recovery_halves_the_window_of_the_recovery() {
+    for (preset, threshold) in [("rfc", 2500), ("linux", 7000)] {
+        let mut s = recovering(&config(preset, &[("loss", "newreno"), ("sack", "false")]));
+        let before = s.connection.threshold();
+        s.at(210);
+        s.write(20_000);
+        for _ in 0..20 {
+            s.skip();
+            s.ack(0);
+        }
+        s.skip();
+        s.at(1500);
+        s.skip();
+        assert!(s.connection.stats().timeouts >= 1, "{preset}");
+        assert_eq!(s.connection.threshold(), threshold, "{preset}: {before} in the recovery");
+    }
+}
