@@ -25,7 +25,9 @@ use crate::traffic::{Config, ConfigError};
 use crate::world::endpoint::{Endpoint, Handled, Outgoing};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::Time;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// The endpoint of a flow with this traffic; `None` where a [`Source`](crate::traffic::Source) sends and nothing answers.
 ///
@@ -81,6 +83,7 @@ pub struct Pairs {
     slots: VecDeque<Slot>,
     /// Numbers of connections to be polled, in the order in which something happened to them.
     touched: VecDeque<u32>,
+    timers: Timers,
     /// What connections that are over counted.
     gone: Counters,
     /// What was counted in the warm-up.
@@ -94,6 +97,48 @@ struct Slot {
     pair: Option<Box<Pair>>,
     touched: bool,
     due: Time,
+    /// When the entry comes that the timers have for it, at `due` or before; others are stale.
+    queued: Time,
+}
+
+/// When which connection's timer runs out: of many connections, the next one is found without asking all.
+#[derive(Debug, Default)]
+struct Timers {
+    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Numbers of those that have run out; empty but for a moment.
+    expired: Vec<u32>,
+}
+
+impl Timers {
+    /// A connection's timer was set.
+    #[inline]
+    fn set(&mut self, number: u32, slot: &mut Slot) {
+        if slot.due < slot.queued {
+            slot.queued = slot.due;
+            self.heap.push(Reverse((slot.due, number)));
+        }
+    }
+
+    /// Brings the first entry up to date.
+    #[inline]
+    fn settle(&mut self, first: u32, slots: &mut VecDeque<Slot>) {
+        while let Some(mut entry) = self.heap.peek_mut() {
+            let (time, number) = entry.0;
+            let slot = slots.get_mut(number.wrapping_sub(first) as usize).filter(|slot| slot.queued == time);
+            match slot {
+                Some(slot) if slot.due == time => return,
+                Some(slot) => {
+                    slot.queued = slot.due;
+                    if slot.due < Time::MAX {
+                        *entry = Reverse((slot.due, number));
+                        continue;
+                    }
+                }
+                None => {}
+            }
+            PeekMut::pop(entry);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +168,7 @@ impl Pairs {
             first: 0,
             slots: VecDeque::new(),
             touched: VecDeque::new(),
+            timers: Timers::default(),
             gone: Counters::default(),
             before: Counters::default(),
             last: (0, 0.0),
@@ -135,7 +181,7 @@ impl Pairs {
         let mut ends = [(); 2].map(|()| Connection::new(&self.settings, now, self.rng.next_u64() as u32));
         ends[1 - opener as usize].listen(now);
         ends[opener as usize].open(now);
-        self.slots.push_back(Slot { pair: None, touched: true, due: Time::MAX });
+        self.slots.push_back(Slot { pair: None, touched: true, due: Time::MAX, queued: Time::MAX });
         self.touched.push_back(number);
         let slot = self.slots.len() - 1;
         self.slots[slot].pair.insert(Box::new(Pair::new(number, now, ends)))
@@ -213,9 +259,26 @@ impl Pairs {
                     self.slots.pop_front();
                     self.first = self.first.wrapping_add(1);
                 }
+            } else {
+                self.timers.set(number, slot);
             }
         }
+        self.timers.settle(self.first, &mut self.slots);
         None
+    }
+
+    /// The numbers of the connections whose timers have run out, in their order.
+    fn expired(&mut self, now: Time) -> Vec<u32> {
+        let mut expired = std::mem::take(&mut self.timers.expired);
+        loop {
+            self.timers.settle(self.first, &mut self.slots);
+            let Some(&Reverse((_, number))) = self.timers.heap.peek().filter(|entry| entry.0.0 <= now) else { break };
+            self.timers.heap.pop();
+            self.slots[number.wrapping_sub(self.first) as usize].queued = Time::MAX;
+            expired.push(number);
+        }
+        expired.sort_unstable_by_key(|number| number.wrapping_sub(self.first));
+        expired
     }
 }
 
@@ -265,13 +328,13 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        for offset in 0..self.pairs.slots.len() {
-            if self.pairs.slots[offset].due <= now
-                && let Some(pair) = self.pairs.get(self.pairs.first.wrapping_add(offset as u32))
-            {
+        let mut expired = self.pairs.expired(now);
+        for number in expired.drain(..) {
+            if let Some(pair) = self.pairs.get(number) {
                 End::BOTH.into_iter().for_each(|end| pair.end_mut(end).handle_timeout(now));
             }
         }
+        self.pairs.timers.expired = expired;
         if self.application.poll_timeout().is_some_and(|due| due <= now) {
             self.application.handle_timeout(now, &mut self.pairs);
         }
@@ -282,7 +345,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = self.pairs.slots.iter().map(|slot| slot.due).min().unwrap_or(Time::MAX);
+        let due = self.pairs.timers.heap.peek().map_or(Time::MAX, |entry| entry.0.0);
         let due = self.application.poll_timeout().map_or(due, |pause| pause.min(due));
         (due < Time::MAX).then_some(due)
     }
