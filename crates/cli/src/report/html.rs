@@ -119,11 +119,11 @@ pub(crate) fn report(file: &File, batch: &Batch, expected: &[Expected]) -> Strin
     }
     if !expected.is_empty() {
         page.heading("Expected, and found");
-        page.table(&text::expectations(expected));
+        page.table(&text::expectations(file, expected));
     }
     if batch.planned > 1 {
         page.heading("Runs");
-        page.table(&text::runs(&batch.finished));
+        page.table(&text::runs(file, &batch.finished));
     }
     for run in batch.finished.iter().take(MOST_RUNS) {
         if batch.planned > 1 {

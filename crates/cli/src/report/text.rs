@@ -174,10 +174,11 @@ pub(crate) fn bonds(results: &Results) -> Rows {
 }
 
 /// One line for each run.
-pub(crate) fn runs(finished: &[Finished]) -> Rows {
+pub(crate) fn runs(file: &File, finished: &[Finished]) -> Rows {
     let shown = &finished[..finished.len().min(3 * MOST_ROWS)];
+    let leading: Vec<&str> = file.leading_parameters().collect();
     let mut head: Vec<String> = vec!["run".to_owned()];
-    head.extend(shown.first().iter().flat_map(|run| run.parameters.iter().map(|(name, _)| name.replace('.', ".\n"))));
+    head.extend(leading.iter().map(|name| name.replace('.', ".\n")));
     let most = shown.iter().fold(0.0_f64, |most, run| most.max(run.results.goodput));
     let (factor, unit) = scale("bit/s", most);
     head.extend(["seed".to_owned(), format!("goodput\n{unit}"), "Jain".to_owned()]);
@@ -186,7 +187,8 @@ pub(crate) fn runs(finished: &[Finished]) -> Rows {
         let results = &run.results;
         let dropped: u64 = results.conservation.dropped.iter().map(|dropped| dropped.packets).sum();
         let mut row = vec![run.number.to_string()];
-        row.extend(run.parameters.iter().map(|(_, value)| value.clone()));
+        let parameters = run.parameters.iter().filter(|(name, _)| leading.contains(&name.as_str()));
+        row.extend(parameters.map(|(_, value)| value.clone()));
         row.extend([results.seed.to_string(), short(results.goodput / factor), format!("{:.4}", results.jain)]);
         row.extend([dropped.to_string(), results.events.to_string(), hash(results.log_hash)]);
         row
@@ -195,9 +197,11 @@ pub(crate) fn runs(finished: &[Finished]) -> Rows {
 }
 
 /// What was expected, and what came out.
-pub(crate) fn expectations(expected: &[Expected]) -> Rows {
+pub(crate) fn expectations(file: &File, expected: &[Expected]) -> Rows {
+    let leading: Vec<&str> = file.leading_parameters().collect();
     let rows = expected.iter().map(|expected| {
-        let at: Vec<String> = expected.at.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let at = expected.at.iter().filter(|(key, _)| leading.contains(&key.as_str()));
+        let at: Vec<String> = at.map(|(key, value)| format!("{key} = {value}")).collect();
         let unit = &expected.unit;
         let mut wanted = Vec::new();
         if let Some(value) = expected.value {
@@ -230,10 +234,10 @@ pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> Stri
     match batch.finished.as_slice() {
         [only] if batch.planned == 1 => one(&mut text, &only.results),
         [] => {}
-        finished => text += &runs(finished).text(),
+        finished => text += &runs(file, finished).text(),
     }
     if !expected.is_empty() {
-        text += &expectations(expected).text();
+        text += &expectations(file, expected).text();
     }
     if batch.interrupted {
         let _ = writeln!(text, "interrupted: {} of {} runs were finished", batch.finished.len(), batch.planned);

@@ -223,6 +223,11 @@ impl File {
         self.head.sweeps.iter().flat_map(|sweep| sweep.parameters.iter().map(String::as_str))
     }
 
+    /// The first parameter of each sweep: those that change with it say nothing more about a point.
+    pub fn leading_parameters(&self) -> impl Iterator<Item = &str> {
+        self.head.sweeps.iter().filter_map(|sweep| sweep.parameters.first().map(String::as_str))
+    }
+
     /// What should come out.
     pub fn expectations(&self) -> &[Expectation] {
         &self.head.expectations
