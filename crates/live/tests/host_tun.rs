@@ -359,13 +359,15 @@ fn udp_server(own: IpAddr, _peer: IpAddr) {
     let socket = UdpSocket::bind(SocketAddr::new(own, 6000)).expect("bind");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
     let mut buffer = [0; 2048];
-    // The first tells where the client is and is repeated until it is answered.
+    // The first tells where the client is, and is repeated until an answer comes.
     let (_, client) = socket.recv_from(&mut buffer).expect("hello");
     socket.send_to(b"hello", client).expect("hello");
     let mut expected = 0;
     while expected < DATAGRAMS {
         let (n, _) = socket.recv_from(&mut buffer).expect("datagram");
         if &buffer[..n] == b"hello" {
+            // The answer may have been lost, where the client's end was not ready for it yet.
+            socket.send_to(b"hello", client).expect("hello");
             continue;
         }
         let last = expected + 1 == DATAGRAMS;
