@@ -78,6 +78,7 @@ fn big_packets_are_refused_with_the_right_size_or_cut_and_mss_fits() {
     for (local, target) in [("10.77.0.2:0", "10.77.0.1:7"), ("[fd77::2]:0", "[fd77::1]:7")] {
         for len in [mtu - 48, mtu - 28, mtu, 4000, 20_000, 60_000] {
             let socket = lab.udp("site", local);
+            socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             let sent: Vec<u8> = (0..len).map(|n| (n / 7) as u8).collect();
             socket.send_to(&sent, target).expect("sent");
             let mut buffer = vec![0; 65_536];

@@ -139,7 +139,7 @@ fn even_ticks(low: &mut f64, high: &mut f64) -> Vec<f64> {
 
 fn log_ticks(low: &mut f64, high: &mut f64) -> Vec<f64> {
     if *high <= *low {
-        (*low, *high) = (*low / 2.0, *high * 2.0);
+        (*low, *high) = ((*low / 2.0).max(f64::MIN_POSITIVE.min(*low)), (*high * 2.0).min(f64::MAX));
     }
     let decades = (*high / *low).log10();
     let steps: &[f64] = if decades < 1.5 {
@@ -149,7 +149,7 @@ fn log_ticks(low: &mut f64, high: &mut f64) -> Vec<f64> {
     } else {
         &[1.0]
     };
-    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    let (first, last) = (low.log10().floor() as i32, (high.log10().ceil() as i32).min(f64::MAX_10_EXP));
     let all: Vec<f64> =
         (first..=last).flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power))).collect();
     *low = all.iter().copied().rfind(|tick| *tick <= *low * 1.000_001).unwrap_or(*low);
@@ -382,6 +382,21 @@ mod tests {
             for part in svg.split("cx=\"").skip(1) {
                 let x: f64 = part.split('"').next().unwrap().parse().unwrap();
                 prop_assert!((LEFT - 0.1..=WIDTH - RIGHT + 0.1).contains(&x), "{x}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_extremes_of_what_a_number_can_be_make_a_plot_too() {
+        let least = f64::from_bits(1);
+        let values = [least, f64::MIN_POSITIVE, 1.0, f64::MAX / 2.0, f64::MAX, -f64::MAX, 0.0, -least];
+        for (first, second) in values.iter().flat_map(|&first| values.iter().map(move |&second| (first, second))) {
+            for log in [false, true] {
+                let axis = || Axis { label: "x".into(), log };
+                let points = vec![(first, second), (second, first)];
+                let lines = vec![Line { name: "one".into(), points, paper: false }];
+                let svg = Plot { title: "all".into(), x: axis(), y: axis(), lines }.svg();
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{first:e} {second:e} {log}: {svg}");
             }
         }
     }
