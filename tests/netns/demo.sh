@@ -29,7 +29,22 @@ agrees() {
         }
         END { exit bad }'
 }
-agrees || { echo 'once more'; measure; agrees; } || wrong 'the sample in the README is not what this machine shows'
+# Percent of the processors' time that is in use while nothing is measured here.
+in_use() {
+    { head -n 1 /proc/stat; sleep 2; head -n 1 /proc/stat; } | awk '
+        { all = 0; for (i = 2; i <= NF; i++) all += $i; idle = $5 + $6 }
+        NR == 1 { all1 = all; idle1 = idle }
+        END { printf "%d", 100 - 100 * (idle - idle1) / (all - all1) }'
+}
+if ! agrees; then
+    echo 'once more'
+    measure
+    if ! agrees; then
+        busy=$(in_use)
+        [ "$busy" -lt 30 ] || skip "the machine is busy with something else ($busy % of its processors): rates cannot be compared"
+        wrong 'the sample in the README is not what this machine shows'
+    fi
+fi
 grep -q '"verdict":"pass"' docs/demo.json || wrong 'the README shows a run that failed'
 case $(sed -n 's/.*"verdict":"\([a-z]*\)".*/\1/p' "$work/now.json")$status in
     pass0 | fail1) ;;
