@@ -29,7 +29,6 @@ pub(crate) struct FigureRun {
     /// Its runs.
     pub(crate) batch: Batch,
     /// What it expects, judged.
-    #[allow(dead_code)]
     pub(crate) expected: Vec<Expected>,
 }
 

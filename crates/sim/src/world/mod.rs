@@ -4,19 +4,19 @@
 //! packet's own events lie in the ring of the link that it crosses. A packet that leaves a link is offered to the next
 //! one at once, so a hop costs one event.
 //!
-//! ```no_run
-//! # fn scenario() -> fairspan_sim::scenario::model::Scenario { unimplemented!() }
-//! use fairspan_core::units::Time;
-//! use fairspan_sim::world::World;
+//! ```
+//! use fairspan_sim::results::Results;
+//! use fairspan_sim::scenario::model::Scenario;
+//! use fairspan_sim::world::{World, WorldError};
 //!
-//! let mut world = World::new(&scenario())?;
-//! while !world.advance_some(world.end(), 1_000_000) {
-//!     // Progress can be shown here, captured packets taken, or the run given up.
-//!     println!("{} s", world.now().as_secs_f64());
+//! fn run(scenario: &Scenario) -> Result<Results, WorldError> {
+//!     let mut world = World::new(scenario)?;
+//!     while !world.advance_some(world.end(), 1_000_000) {
+//!         // Progress can be shown here, captured packets taken, or the run given up.
+//!         println!("{} s", world.now().as_secs_f64());
+//!     }
+//!     world.finish()
 //! }
-//! let results = world.finish()?;
-//! println!("{:016x}", results.log_hash);
-//! # Ok::<(), fairspan_sim::world::WorldError>(())
 //! ```
 
 mod bonds;
