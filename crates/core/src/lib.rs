@@ -20,6 +20,7 @@ pub mod quantity;
 pub mod queue;
 pub mod record;
 pub mod rng;
+pub mod select;
 pub mod stripe;
 pub mod units;
 pub mod wire;

@@ -1,0 +1,81 @@
+//! Link selection: for each packet the link that carries it, so that flows keep their order with nothing at the receiver.
+//!
+//! A [`Policy`] names a way of choosing and its options ([`options`] is the one table of them); a [`Selector`] is such a
+//! policy at work. The gateway's bonds, the simulator and the capture analyser all drive the same selectors:
+//!
+//! ```
+//! use fairspan_core::select::{Frame, Layer, Links, LinkState, Select, Selector, Settings};
+//! use fairspan_core::units::Time;
+//!
+//! let settings: Settings = "balance-rr:2".parse()?;
+//! let links = Links::new([LinkState::default(), LinkState::default()]);
+//! let mut selector = Selector::new(&settings, &links, 1)?;
+//! let frame = Frame { bytes: &[0; 60], len: 60, layer: Layer::Ethernet };
+//! let mut link = || selector.select(Time::ZERO, &frame, &links).first().map(|link| link.index());
+//! assert_eq!([link(), link(), link(), link()], [Some(0), Some(1), Some(1), Some(0)]);
+//! # Ok::<(), fairspan_core::select::PolicyError>(())
+//! ```
+
+pub mod active_backup;
+pub mod alb;
+pub mod balance_rr;
+pub mod broadcast;
+pub mod brr;
+pub mod cut_off_least_queue;
+pub mod fastest_transmit;
+pub mod flowlet;
+pub mod flush;
+pub mod ieee8023ad;
+pub mod least_queue;
+pub mod n_to_one;
+pub mod options;
+pub mod potent;
+pub mod supervision;
+pub mod tlb;
+pub mod traffic_meter;
+pub mod xor;
+
+mod links;
+mod policy;
+
+pub use links::{LinkSet, LinkState, Links};
+pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};
+
+use crate::units::Time;
+
+/// What a frame's bytes begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layer {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IPv4 or IPv6 header: what a TUN interface gives. Policies that look at Ethernet addresses see zeros there.
+    Ip,
+}
+
+/// A packet as a selector sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Its bytes from the beginning, as many as are known: a capture may have cut it.
+    pub bytes: &'a [u8],
+    /// Its length in bytes, without the Ethernet check sequence; at least `bytes.len()`.
+    pub len: usize,
+    /// What the bytes begin with.
+    pub layer: Layer,
+}
+
+/// Chooses links for packets.
+pub trait Select {
+    /// The links that carry `frame`: one, or all of several copies; empty where no link is usable. Any bytes may come.
+    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet;
+
+    /// Links joined, left, came up, went down or have other rates. To be called before the next `select`.
+    fn on_links(&mut self, _now: Time, _links: &Links) {}
+
+    /// When [`Select::handle_timeout`] is to be called at the latest.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// Does what is due at `now`. Calling it early or late does no harm.
+    fn handle_timeout(&mut self, _now: Time, _links: &Links) {}
+}
