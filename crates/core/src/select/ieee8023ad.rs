@@ -3,6 +3,7 @@
 use super::xor::HashPolicy;
 use super::{Frame, LinkSet, Links, Select};
 use crate::units::Time;
+use crate::wire::mac::Mac;
 
 /// How often the partner is asked to send LACPDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Config {
     pub ad_actor_sys_prio: u16,
     /// The upper ten bits of the ports' key. Default 0.
     pub ad_user_port_key: u16,
+    /// The system's address in LACPDUs. Default `None`: the bond's own address.
+    pub ad_actor_system: Option<Mac>,
 }
 
 impl Default for Config {
@@ -56,6 +59,7 @@ impl Default for Config {
             min_links: 0,
             ad_actor_sys_prio: 65_535,
             ad_user_port_key: 0,
+            ad_actor_system: None,
         }
     }
 }

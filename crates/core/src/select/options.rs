@@ -7,6 +7,7 @@ use super::policy::{Policy, PolicyError, Settings};
 use super::xor::HashPolicy;
 use crate::quantity;
 use crate::units::{Bytes, ChannelId, Span};
+use crate::wire::mac::Mac;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -62,6 +63,8 @@ pub enum Value {
     Choice(usize),
     /// A link, or none.
     Link(Option<LinkRef>),
+    /// A station's hardware address, or none.
+    Mac(Option<Mac>),
 }
 
 /// What values an option takes.
@@ -79,6 +82,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A link by name or number, or `none`.
     Link,
+    /// A station's hardware address, or `none`.
+    Mac,
 }
 
 /// One option.
@@ -132,6 +137,7 @@ field!(Span, Value::Span(Some(span)) => span, this => Value::Span(Some(*this)));
 field!(Option<Span>, Value::Span(span) => span, this => Value::Span(*this));
 field!(Bytes, Value::Bytes(bytes) => bytes, this => Value::Bytes(*this));
 field!(bool, Value::Flag(flag) => flag, this => Value::Flag(*this));
+field!(Option<Mac>, Value::Mac(mac) => mac, this => Value::Mac(*this));
 field!(Option<LinkRef>, Value::Link(link) => link, this => Value::Link(this.clone()));
 
 impl Field for Option<flush::Config> {
@@ -233,6 +239,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         Settings { policy: Policy::Ieee8023ad(c), .. } => c.ad_actor_sys_prio),
     option!("ad_user_port_key", Kind::Count(0, 1_023, None), "the upper ten bits of the ports' key",
         Settings { policy: Policy::Ieee8023ad(c), .. } => c.ad_user_port_key),
+    option!("ad_actor_system", Kind::Mac, "the system's address in LACPDUs; none: the bond's own address",
+        Settings { policy: Policy::Ieee8023ad(c), .. } => c.ad_actor_system),
     option!("tlb_dynamic_lb", Kind::Flag, "whether flows move as loads change; off: the hash alone chooses",
         Settings { policy: Policy::BalanceTlb(c), .. } => c.tlb_dynamic_lb),
     option!("lp_interval", Kind::Span(Span::from_secs(1), DAY, None), "how often learning packets tell the switch where addresses are",
@@ -336,6 +344,8 @@ impl OptionSpec {
             Kind::Link if text == "none" => Value::Link(None),
             Kind::Link if text.is_empty() => return Err(wrong()),
             Kind::Link => Value::Link(Some(LinkRef::Name(text.into()))),
+            Kind::Mac if text == "none" => Value::Mac(None),
+            Kind::Mac => Value::Mac(Some(text.parse().ok().filter(|mac: &Mac| mac.is_unicast()).ok_or_else(wrong)?)),
         })
     }
 
@@ -351,6 +361,7 @@ impl OptionSpec {
             Kind::Flag => "write on or off".into(),
             Kind::Choice(words) => format!("write one of {}", words.join(", ")),
             Kind::Link => "write a link's name or number, or none".into(),
+            Kind::Mac => "write one station's address such as 02:00:5e:10:00:01, or none".into(),
         }
     }
 
@@ -363,6 +374,7 @@ impl OptionSpec {
             (Value::Flag(flag), _) => if *flag { "on" } else { "off" }.into(),
             (Value::Choice(n), Kind::Choice(words)) => (*words.get(*n).unwrap_or(&"")).into(),
             (Value::Link(Some(link)), _) => link.to_string(),
+            (Value::Mac(Some(mac)), _) => mac.to_string(),
             (Value::Span(None), Kind::Span(.., Some(word))) | (Value::Count(None), Kind::Count(.., Some(word))) => {
                 word.into()
             }

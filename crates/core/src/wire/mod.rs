@@ -1,4 +1,5 @@
 //! Frame formats, byte for byte, with their test vectors.
 
 pub mod envelope;
+pub mod mac;
 pub mod marker;

@@ -9,10 +9,8 @@
 
 use crate::sys::packet::{self, Device, PacketSocket, SEND_BATCH};
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::str::FromStr;
 
 /// IEEE 802 local experimental EtherType 1: striped data.
 pub const DATA: u16 = 0x88b5;
@@ -21,56 +19,8 @@ pub const ENVELOPE: u16 = 0x88b6;
 
 const HEADER: usize = 14;
 
-/// A hardware address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mac(pub [u8; 6]);
-
-impl Mac {
-    /// Every station of the LAN.
-    pub const BROADCAST: Mac = Mac([0xff; 6]);
-
-    /// Whether it names one station.
-    pub fn is_unicast(self) -> bool {
-        self.0[0] & 1 == 0 && self.0 != [0; 6]
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl fmt::Debug for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// The text is not six bytes in hexadecimal, separated by colons.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a MAC address: write for example 02:00:5e:10:00:01")]
-pub struct MacError {
-    text: String,
-}
-
-impl FromStr for Mac {
-    type Err = MacError;
-
-    fn from_str(text: &str) -> Result<Mac, MacError> {
-        let wrong = || MacError { text: text.into() };
-        let mut mac = [0u8; 6];
-        let mut parts = text.split(':');
-        for byte in &mut mac {
-            let part = parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
-            *byte = u8::from_str_radix(part.ok_or_else(wrong)?, 16).map_err(|_| wrong())?;
-        }
-        if parts.next().is_some() { Err(wrong()) } else { Ok(Mac(mac)) }
-    }
-}
-
 pub use fairspan_core::bond::Codepoint;
+pub use fairspan_core::wire::mac::{Mac, MacError};
 
 /// How an Ethernet channel's socket is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -496,17 +446,6 @@ mod tests {
         assert!(parse(&frame(Mac::BROADCAST, PEER, DATA, &v4), OWN, DATA).expect("valid").broadcast);
         for bad in [&[][..], &[0x45], &[0x25; 30], &v4[..19], &[0x60; 39]] {
             assert!(parse(&frame(OWN, PEER, DATA, bad), OWN, DATA).is_none(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_mac_address_reads_as_it_is_written() {
-        assert_eq!("02:00:00:00:00:01".parse(), Ok(OWN));
-        assert_eq!(OWN.to_string(), "02:00:00:00:00:01");
-        for bad in
-            ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "0g:00:00:00:00:01", "+2:00:00:00:00:01", "2:0:0:0:0:1"]
-        {
-            assert!(bad.parse::<Mac>().is_err(), "{bad}");
         }
     }
 
