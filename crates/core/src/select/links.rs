@@ -194,7 +194,7 @@ impl Links {
     }
 
     /// The usable links and their states, lowest number first.
-    pub fn each_usable(&self) -> impl Iterator<Item = (ChannelId, &LinkState)> {
+    pub fn each_usable(&self) -> impl Iterator<Item = (ChannelId, &LinkState)> + Clone {
         self.usable.iter().filter_map(|link| Some((link, self.states.get(link.index())?)))
     }
 }

@@ -37,6 +37,7 @@ pub mod xor;
 
 mod links;
 mod policy;
+mod speeds;
 
 pub use links::{LinkSet, LinkState, Links};
 pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};

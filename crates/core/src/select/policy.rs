@@ -395,7 +395,7 @@ impl Selector {
             Policy::BalanceAlb(config) => Selector::BalanceAlb(Box::new(alb::BalanceAlb::new(config.clone()))),
             Policy::Brr(config) => Selector::Brr(Box::new(brr::Brr::new(*config, seed))),
             Policy::Flowlet(config) => Selector::Flowlet(Box::new(flowlet::Flowlet::new(*config, seed))),
-            Policy::LeastQueue => Selector::LeastQueue(least_queue::LeastQueue),
+            Policy::LeastQueue => Selector::LeastQueue(least_queue::LeastQueue::new()),
             Policy::NToOne(config) => Selector::NToOne(n_to_one::NToOne::new(*config)),
             Policy::NToOnePrimary(config) => Selector::NToOne(n_to_one::NToOne::primary(config.clone())),
             Policy::CutOffLeastQueue(config) => {
