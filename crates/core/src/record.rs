@@ -20,7 +20,7 @@ use crate::bond::{
 };
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Deref;
 
@@ -635,7 +635,7 @@ fn get_channel(r: &mut Reader<'_>) -> Result<ChannelConfig, ReplayError> {
     })
 }
 
-const MODES: [Mode; 5] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
+const MODES: [Mode; 6] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
 const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq];
 const PLACES: [MarkerPlace; 3] = [MarkerPlace::End, MarkerPlace::Start, MarkerPlace::Middle];
 
@@ -669,6 +669,9 @@ fn encode_config(c: &Config) -> Vec<u8> {
     put(&mut out, u64::from(c.marker_rounds));
     out.extend_from_slice(&[place(PLACES.iter().position(|p| *p == c.marker_place)), u8::from(c.credits)]);
     put_option(&mut out, c.stripe_buffer.map(Bytes::as_u64));
+    let policy = c.policy.to_string();
+    put(&mut out, policy.len() as u64);
+    out.extend_from_slice(policy.as_bytes());
     out
 }
 
@@ -712,6 +715,13 @@ fn decode_config(r: &mut Reader<'_>) -> Result<Config, ReplayError> {
     c.marker_place = *PLACES.get(usize::from(place)).ok_or(damaged)?;
     c.credits = credits != 0;
     c.stripe_buffer = r.option()?.map(Bytes::new);
+    if r.at == r.bytes.len() {
+        return Ok(c);
+    }
+    let at = r.at;
+    let length = r.number()? as usize;
+    let policy = core::str::from_utf8(r.take(length)?).map_err(|_| ReplayError::Damaged { at })?;
+    c.policy = policy.parse().map_err(|error| ReplayError::Config(ConfigError::Policy(error)))?;
     Ok(c)
 }
 
@@ -744,6 +754,7 @@ mod tests {
         (c.icmp_source_v4, c.icmp_source_v6) = (Some([1, 2, 3, 4]), Some([5; 16]));
         (c.marker_rounds, c.marker_place, c.credits) = (3, MarkerPlace::Middle, true);
         c.stripe_buffer = Some(Bytes::new(20_000));
+        c.policy = "balance-xor:layer3+4,updelay=2s,flush=on,flush_wait=7ms".parse().unwrap();
         let bytes = encode_config(&c);
         assert_eq!(decode_config(&mut Reader { bytes: &bytes, at: 0 }), Ok(c));
     }
@@ -751,9 +762,12 @@ mod tests {
     #[test]
     fn settings_recorded_before_the_newest_existed_are_read_with_their_defaults() {
         let bytes = encode_config(&Config::default());
-        // One byte each of rounds, place, credits and buffer.
-        let before = &bytes[..bytes.len() - 4];
-        assert_eq!(decode_config(&mut Reader { bytes: before, at: 0 }), Ok(Config::default()));
+        // The policy and its length; before them one byte each of rounds, place, credits and buffer.
+        let policy = 1 + Config::default().policy.to_string().len();
+        for newer in [policy, policy + 4] {
+            let before = &bytes[..bytes.len() - newer];
+            assert_eq!(decode_config(&mut Reader { bytes: before, at: 0 }), Ok(Config::default()));
+        }
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! What a bond knows of one of its channels.
 
-use super::config::ChannelConfig;
+use super::config::{ChannelConfig, Config};
 use super::event::{ChannelStats, Link};
 use super::pacing::Pacer;
 use super::pmtu::Pmtu;
+use crate::select::Policy;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::envelope;
 
@@ -39,6 +40,8 @@ pub(super) struct Channel {
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
+    /// By how much round trips differ from the smoothed one (RFC 6298: RTTVAR).
+    pub(super) rtt_variation: Span,
     pub(super) stats: ChannelStats,
 }
 
@@ -61,6 +64,7 @@ impl Channel {
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),
+            rtt_variation: Span::ZERO,
             stats: ChannelStats::default(),
             config,
         };
@@ -120,10 +124,17 @@ impl Channel {
         wire
     }
 
-    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
+    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth, the variation by a quarter).
     pub(super) fn on_rtt(&mut self, rtt: Span) {
+        let parts = |old: Span, new: Span, part: u64| {
+            Span::from_nanos(old.as_nanos() - old.as_nanos() / part + new.as_nanos() / part)
+        };
         let smooth = match self.stats.rtt {
-            Some(old) => Span::from_nanos(old.as_nanos() - old.as_nanos() / 8 + rtt.as_nanos() / 8),
+            Some(old) => {
+                let differs = old.max(rtt) - old.min(rtt);
+                self.rtt_variation = parts(self.rtt_variation, differs, 4);
+                parts(old, rtt, 8)
+            }
             None => rtt,
         };
         self.stats.rtt = Some(smooth);
@@ -155,12 +166,17 @@ pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> + Clone {
 }
 
 /// Bytes of the envelope of a data frame.
-pub(super) const fn head_len(mode: super::Mode, raw: bool) -> usize {
-    match mode {
+pub(super) const fn head_len(config: &Config, raw: bool) -> usize {
+    match config.mode {
         super::Mode::Ordered | super::Mode::Backup => envelope::ORDERED_LEN,
         super::Mode::Duplicate => envelope::DUPLICATE_LEN,
         super::Mode::Plain => envelope::PLAIN_LEN,
         super::Mode::Stripe if raw => 0,
         super::Mode::Stripe => envelope::PLAIN_LEN,
+        super::Mode::Flow => match config.policy.policy {
+            Policy::Broadcast => envelope::DUPLICATE_LEN,
+            Policy::TrafficMeter(_) => envelope::ORDERED_LEN,
+            _ => envelope::PLAIN_LEN,
+        },
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of a bond and of its channels, checked once.
 
+use crate::select::{Policy, PolicyError, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
 use alloc::string::String;
@@ -19,6 +20,8 @@ pub enum Mode {
     Backup,
     /// Delivered as they come: what a bond without resequencing does.
     Plain,
+    /// A link for each packet, burst or flow, as [`Config::policy`] says; nothing at the receiver.
+    Flow,
 }
 
 impl core::fmt::Display for Mode {
@@ -29,6 +32,7 @@ impl core::fmt::Display for Mode {
             Mode::Duplicate => "duplicate",
             Mode::Backup => "backup",
             Mode::Plain => "plain",
+            Mode::Flow => "flow",
         })
     }
 }
@@ -124,6 +128,8 @@ pub struct Config {
     pub mode: Mode,
     /// Which discipline shares them. Default [`Scheduler::Srr`].
     pub scheduler: Scheduler,
+    /// Mode `flow`: how the channel of each packet is chosen. Default [`Policy::Brr`] with its defaults.
+    pub policy: Settings,
     /// The channels that exist from the start, numbered in this order; more may join. Default none.
     pub channels: Vec<ChannelConfig>,
 
@@ -199,6 +205,7 @@ impl Default for Config {
         Config {
             mode: Mode::Ordered,
             scheduler: Scheduler::Srr,
+            policy: Settings::from(Policy::Brr(brr::Config::default())),
             channels: Vec::new(),
             buckets: 1024,
             deadline: Span::from_millis(500),
@@ -282,6 +289,9 @@ pub enum ConfigError {
         /// What would work.
         instead: &'static str,
     },
+    /// A policy of mode `flow` that cannot work.
+    #[error("policy: {0}")]
+    Policy(#[from] PolicyError),
 }
 
 impl Config {
@@ -390,7 +400,7 @@ impl Config {
         for (n, channel) in self.channels.iter().enumerate() {
             channel.validate(ChannelId(n as u8))?;
         }
-        Ok(())
+        self.check_policy()
     }
 }
 

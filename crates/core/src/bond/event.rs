@@ -104,6 +104,8 @@ pub enum TimerName {
     Probe,
     /// The stripe wants to send a marker.
     Stripe,
+    /// The choice of channels changes, or a held flow is released: mode `flow`.
+    Select,
 }
 
 /// Counters of one channel, from the start.
@@ -200,6 +202,8 @@ counters! {
         mss_clamped,
         /// Copies that mode `duplicate` left out because their channel was full or memory was refused.
         copies_skipped,
+        /// Mode `flow`: packets that waited for a channel that failed, and were given to others.
+        requeued,
         /// Packets delivered to the host.
         delivered_packets,
         /// Bytes of them.

@@ -1,13 +1,13 @@
 //! From the host into the queue: what is checked and changed before a channel is chosen.
 
-use super::Bond;
 use super::queue::{self, Queued};
+use super::{Bond, Mode};
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::packet::Packet;
 use crate::units::Time;
 
 /// Bytes in the queue above which the host is asked to wait, where channels without a rate set the pace.
-const BACK_PRESSURE: usize = 256 * 1024;
+pub(super) const BACK_PRESSURE: usize = 256 * 1024;
 
 impl<P: Packet> Bond<P> {
     /// Takes an IP packet from the host.
@@ -38,6 +38,9 @@ impl<P: Packet> Bond<P> {
 
     /// Whether the driver should read more packets from the host. `false`: the queue is long enough.
     pub fn wants_host(&self) -> bool {
+        if self.config.mode == Mode::Flow && self.usable != 0 {
+            return self.flow_wants_host();
+        }
         match self.queue_limit {
             // Paced: what is too much is dropped here, early, instead of standing in the interface's queue.
             Some(_) => self.queue.memory() < self.config.queue_bytes,
@@ -55,8 +58,11 @@ impl<P: Packet> Bond<P> {
 
     #[inline]
     fn enqueue(&mut self, now: Time, header: &Header, packet: P) {
+        if self.config.mode == Mode::Flow && self.usable != 0 {
+            return self.enqueue_flow(now, header, packet);
+        }
         let size = packet.size().as_u64() as usize;
-        let memory = self.queue.memory() + queue::cost(&packet);
+        let memory = self.queue.memory() + queue::cost::<P, ()>(&packet);
         let too_long = self.queue_limit.is_some_and(|limit| self.queue.bytes() + size > limit);
         if too_long || memory > self.config.queue_bytes {
             if self.share.is_some() {
@@ -68,7 +74,7 @@ impl<P: Packet> Bond<P> {
         }
         let bucket = self.hash.bucket(header, packet.bytes());
         let six = header.version == Version::V6;
-        self.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now });
+        self.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now, note: () });
     }
 
     fn on_too_big(&mut self, now: Time, header: &Header, mut packet: P) {

@@ -11,7 +11,7 @@ use crate::units::{ChannelId, Rate, Time};
 use alloc::vec::Vec;
 
 /// The queue holds at least this many of the largest packets, however slow the channels are.
-const LEAST_QUEUE: usize = 32;
+pub(super) const LEAST_QUEUE: usize = 32;
 
 impl<P: Packet> Bond<P> {
     /// Adds a channel while running, or gives one other settings. It is down until [`Bond::set_link`] says otherwise;
@@ -104,7 +104,9 @@ impl<P: Packet> Bond<P> {
         let c = &mut self.channels[channel.index()];
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
+            self.refresh_delay(channel);
         }
+        let c = &mut self.channels[channel.index()];
         if let Some(mtu) = report.path_mtu {
             let before = c.pmtu.current();
             c.pmtu.report(now, mtu);
@@ -135,11 +137,17 @@ impl<P: Packet> Bond<P> {
         for channel in each(self.joined) {
             let c = &mut self.channels[channel.index()];
             c.unheard = self.peer.deaf & bit(channel) != 0;
-            c.usable = c.is_up() && !c.silent && !c.unheard && !c.stalled;
-            c.stats.usable = c.usable;
-            if c.usable {
+            if c.is_up() && !c.silent && !c.unheard && !c.stalled {
                 usable |= bit(channel);
             }
+        }
+        if let Some(flow) = &mut self.flow {
+            usable = flow.supervise(now, self.joined, usable);
+        }
+        for channel in each(self.joined) {
+            let c = &mut self.channels[channel.index()];
+            c.usable = usable & bit(channel) != 0;
+            c.stats.usable = c.usable;
         }
         let (came, went) = (usable & !self.usable, self.usable & !usable);
         if self.usable == 0 && usable != 0 {
@@ -202,6 +210,7 @@ impl<P: Packet> Bond<P> {
         order.sort_by_key(|c| (channels[c.index()].config.priority, *c));
         self.by_priority = order;
         self.share = match self.config.mode {
+            Mode::Flow => None,
             Mode::Backup | Mode::Duplicate => self.by_priority.first().map(|c| Share::Best(*c)),
             _ => Share::new(self.config.scheduler, &members, largest, self.rng.next_u64()),
         };
@@ -213,6 +222,7 @@ impl<P: Packet> Bond<P> {
             .rate_of_share(&members)
             .map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(LEAST_QUEUE * largest));
         self.refresh_stripe(now, &members, went);
+        self.refresh_flow(now, largest, went);
         self.refresh_mtu();
     }
 
@@ -230,7 +240,7 @@ impl<P: Packet> Bond<P> {
     pub(super) fn refresh_mtu(&mut self) {
         let fits = |channel: ChannelId| {
             let c = &self.channels[channel.index()];
-            c.frame_limit().saturating_sub(head_len(self.config.mode, c.config.raw))
+            c.frame_limit().saturating_sub(head_len(&self.config, c.config.raw))
         };
         let up = each(self.joined).filter(|c| self.channels[c.index()].is_up()).map(fits).min();
         let mtu = up.or_else(|| each(self.joined).map(fits).min()).unwrap_or(1280);

@@ -35,6 +35,7 @@ mod channel;
 mod config;
 mod equalize;
 mod event;
+mod flow;
 mod host;
 mod links;
 mod ordered;
@@ -59,11 +60,13 @@ use crate::flow::hash::FlowHash;
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
 use equalize::Equalizer;
+use flow::Flow;
 use ordered::Ordered;
 use queue::HostQueue;
 use receive::Peer;
@@ -115,6 +118,8 @@ pub struct Bond<P> {
     joined: u64,
     usable: u64,
     share: Option<Share>,
+    /// Mode `flow`.
+    flow: Option<Box<Flow<P>>>,
     /// The usable channels, best first: for mode `duplicate`.
     by_priority: Vec<ChannelId>,
 
@@ -167,8 +172,9 @@ impl<P: Packet> Bond<P> {
     ///
     /// # Errors
     /// The first setting that cannot work.
-    pub fn new(config: Config, now: Time, seed: u64) -> Result<Bond<P>, ConfigError> {
+    pub fn new(mut config: Config, now: Time, seed: u64) -> Result<Bond<P>, ConfigError> {
         config.validate()?;
+        config.supervise();
         let mut rng = Rng::new(seed);
         let epoch = rng.next_u64() as u32;
         // One "byte" is one ICMP error; ten may go at once.
@@ -179,6 +185,7 @@ impl<P: Packet> Bond<P> {
             joined: 0,
             usable: 0,
             share: None,
+            flow: None,
             by_priority: Vec::new(),
             hash: FlowHash::new(rng.next_u64(), config.buckets),
             queue: HostQueue::new(config.aqm),
@@ -207,6 +214,7 @@ impl<P: Packet> Bond<P> {
             rng,
             config,
         };
+        bond.begin_flow()?;
         for (n, channel) in bond.config.channels.clone().into_iter().enumerate() {
             bond.join(now, ChannelId(n as u8), channel)?;
         }
@@ -257,7 +265,7 @@ impl<P: Packet> Bond<P> {
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`
     /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
-        self.equalizer.used() + self.ordered.used() + self.queue.memory() + self.stripe_buffered()
+        self.equalizer.used() + self.ordered.used() + self.queue.memory() + self.flow_memory() + self.stripe_buffered()
     }
 
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.

@@ -40,6 +40,18 @@ impl Pacer {
         Time::from_nanos(self.free.as_nanos().saturating_sub(self.burst.as_nanos()))
     }
 
+    /// When the link will have sent all that was given to it.
+    #[inline]
+    pub(super) fn free(&self) -> Time {
+        self.free
+    }
+
+    /// How long the link takes for `len` wire bytes.
+    #[inline]
+    pub(super) fn time_for(&self, len: usize) -> Span {
+        Span::from_nanos((len as u64).saturating_mul(self.per_byte) >> PLACES)
+    }
+
     /// Accounts for a frame of `len` wire bytes.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time, len: usize) {

@@ -18,14 +18,15 @@ use crate::packet::Packet;
 use crate::units::{Bytes, Span, Time};
 use alloc::collections::VecDeque;
 
-/// A packet in the queue and what is known of it.
+/// A packet in the queue and what is known of it. `N`: what a mode needs to know beside that.
 #[derive(Debug)]
-pub(super) struct Queued<P> {
+pub(super) struct Queued<P, N = ()> {
     pub(super) packet: P,
     pub(super) bucket: u16,
     pub(super) tos: u8,
     pub(super) six: bool,
     pub(super) since: Time,
+    pub(super) note: N,
 }
 
 /// What CoDel did on the way to the packet it gave.
@@ -37,20 +38,26 @@ pub(super) struct Actions {
 
 /// The queue.
 #[derive(Debug)]
-pub(super) struct HostQueue<P> {
-    packets: VecDeque<Queued<P>>,
+pub(super) struct HostQueue<P, N = ()> {
+    packets: VecDeque<Queued<P, N>>,
     bytes: usize,
     memory: usize,
     codel: Option<CoDel>,
 }
 
-impl<P: Packet> HostQueue<P> {
-    pub(super) fn new(aqm: Aqm) -> HostQueue<P> {
+impl<P: Packet, N> HostQueue<P, N> {
+    pub(super) fn new(aqm: Aqm) -> HostQueue<P, N> {
         let codel = match aqm {
             Aqm::DropTail => None,
             Aqm::CoDel { target, interval } => Some(CoDel::new(target, interval)),
         };
         HostQueue { packets: VecDeque::with_capacity(64), bytes: 0, memory: 0, codel }
+    }
+
+    /// How many packets.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
     }
 
     #[inline]
@@ -71,10 +78,24 @@ impl<P: Packet> HostQueue<P> {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, queued: Queued<P>) {
+    pub(super) fn push(&mut self, queued: Queued<P, N>) {
         self.bytes += queued.packet.size().as_u64() as usize;
-        self.memory += cost(&queued.packet);
+        self.memory += cost::<P, N>(&queued.packet);
         self.packets.push_back(queued);
+    }
+
+    /// Puts `queued` in front of the first packet that it is to go before, in a queue that is in such an order.
+    pub(super) fn insert(&mut self, queued: Queued<P, N>, goes_first: impl Fn(&Queued<P, N>) -> bool) {
+        self.bytes += queued.packet.size().as_u64() as usize;
+        self.memory += cost::<P, N>(&queued.packet);
+        let place = self.packets.partition_point(goes_first);
+        self.packets.insert(place, queued);
+    }
+
+    /// The packet at the head.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Queued<P, N>> {
+        self.packets.front()
     }
 
     /// The size of the packet at the head.
@@ -90,7 +111,7 @@ impl<P: Packet> HostQueue<P> {
 
     /// Takes the packet at the head, once CoDel has had its say.
     #[inline]
-    pub(super) fn pop(&mut self, now: Time) -> (Option<Queued<P>>, Actions) {
+    pub(super) fn pop(&mut self, now: Time) -> (Option<Queued<P, N>>, Actions) {
         if self.codel.is_none() {
             return (self.take(), Actions::default());
         }
@@ -107,14 +128,15 @@ impl<P: Packet> HostQueue<P> {
         dropped
     }
 
-    fn take(&mut self) -> Option<Queued<P>> {
+    /// Takes the packet at the head, whatever CoDel may say.
+    pub(super) fn take(&mut self) -> Option<Queued<P, N>> {
         let queued = self.packets.pop_front()?;
         self.bytes -= queued.packet.size().as_u64() as usize;
-        self.memory -= cost(&queued.packet);
+        self.memory -= cost::<P, N>(&queued.packet);
         Some(queued)
     }
 
-    fn pop_codel(&mut self, now: Time) -> (Option<Queued<P>>, Actions) {
+    fn pop_codel(&mut self, now: Time) -> (Option<Queued<P, N>>, Actions) {
         let mut actions = Actions::default();
         loop {
             let Some(mut queued) = self.take() else {
@@ -148,8 +170,8 @@ impl<P: Packet> HostQueue<P> {
 const PLACE_COST: usize = 192;
 
 /// What a packet costs in the queue.
-pub(super) fn cost<P: Packet>(packet: &P) -> usize {
-    const { assert!(2 * size_of::<Queued<P>>() <= PLACE_COST, "the packet type is too large: box it") };
+pub(super) fn cost<P: Packet, N>(packet: &P) -> usize {
+    const { assert!(2 * size_of::<Queued<P, N>>() <= PLACE_COST, "the packet type is too large: box it") };
     packet.footprint() + PLACE_COST
 }
 
@@ -222,12 +244,12 @@ mod tests {
         let mut packet = testing::udp4(1, 2, 3, 4, &[0; 1472]);
         packet[1] = tos;
         testing::seal4(&mut packet);
-        Queued { packet, bucket: 0, tos, six: false, since: at }
+        Queued { packet, bucket: 0, tos, six: false, since: at, note: () }
     }
 
     /// 12 Mbit/s in, 10 Mbit/s out, for `seconds`; returns the longest wait of the last half and what CoDel did.
     fn overload(tos: u8, aqm: Aqm, ms: u64) -> (Span, Actions, u64) {
-        let mut queue = HostQueue::new(aqm);
+        let mut queue = HostQueue::<_, ()>::new(aqm);
         let (mut worst, mut sum, mut sent) = (Span::ZERO, Actions::default(), 0);
         let (mut next_in, mut next_out) = (0, 0);
         for us in 0..ms * 1000 {

@@ -295,6 +295,7 @@ impl<P: Packet> Bond<P> {
                 if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
                     c.unanswered = None;
+                    self.refresh_delay(channel);
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),

@@ -22,6 +22,10 @@ impl<P: Packet> Bond<P> {
         add(self.ordered.timeout(), TimerName::Deadline);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.idle_marker, TimerName::Heartbeat);
+        if let Some(flow) = &self.flow {
+            add(flow.ready_at(&self.channels), TimerName::Pacing);
+            add(flow.timeout(), TimerName::Select);
+        }
         if !self.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
@@ -50,6 +54,7 @@ impl<P: Packet> Bond<P> {
         self.ordered.handle_timeout(now, &mut self.stats);
         self.check_channels(now);
         self.on_stripe_timeout(now);
+        self.on_flow_timeout(now);
         if self.idle_marker.is_some_and(|at| at <= now) {
             self.idle_marker = None;
             self.mark_idle(now);
@@ -119,7 +124,12 @@ impl<P: Packet> Bond<P> {
     /// The sender fell idle: markers on the channels that the peer cannot know to have passed its last packet, so that
     /// no gap waits for them.
     fn mark_idle(&mut self, now: Time) {
-        if !matches!(self.config.mode, Mode::Ordered | Mode::Backup) || !self.queue.is_empty() {
+        let orders = match self.config.mode {
+            Mode::Ordered | Mode::Backup => true,
+            Mode::Flow => self.flow.as_ref().is_some_and(|flow| flow.orders() && flow.is_empty()),
+            Mode::Duplicate | Mode::Stripe | Mode::Plain => false,
+        };
+        if !orders || !self.queue.is_empty() {
             return;
         }
         let last = self.last_number();

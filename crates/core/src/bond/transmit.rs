@@ -22,6 +22,7 @@ impl<P: Packet> Bond<P> {
             Mode::Plain => self.next_plain(now),
             Mode::Duplicate => self.next_duplicate(now),
             Mode::Stripe => self.next_striped(now),
+            Mode::Flow => self.next_flow(now),
         }
     }
 
@@ -85,7 +86,7 @@ impl<P: Packet> Bond<P> {
 
     /// The next bond number; 0 is left out, it means none.
     #[inline]
-    fn number(&mut self) -> u32 {
+    pub(super) fn number(&mut self) -> u32 {
         let number = self.next;
         self.next = number.wrapping_add(1).max(1);
         number
@@ -185,7 +186,7 @@ impl<P: Packet> Bond<P> {
     }
 
     fn heartbeat(&mut self, now: Time, channel: ChannelId) -> Head {
-        let high = self.last_number();
+        let high = self.high_water(channel);
         self.heartbeats = self.heartbeats.wrapping_add(1);
         let heard = each(self.joined).filter(|c| {
             let c = &self.channels[c.index()];
@@ -211,6 +212,14 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// Every packet numbered up to this that uses `channel` has left.
+    fn high_water(&self, channel: ChannelId) -> u32 {
+        match self.flow.as_ref().and_then(|flow| flow.first_number(channel)) {
+            Some(first) => first.wrapping_sub(1),
+            None => self.last_number(),
+        }
+    }
+
     fn sent_any(&self) -> bool {
         self.joined != 0 && self.channels.iter().any(|c| c.stats.sent_packets > 0)
     }
@@ -218,6 +227,9 @@ impl<P: Packet> Bond<P> {
     /// The channels that carry data. In mode `backup` also the one before, while its packets may be on their way: a
     /// switch to a faster channel must not overtake them.
     pub(super) fn using(&self, now: Time) -> u64 {
+        if self.config.mode == Mode::Flow {
+            return self.usable;
+        }
         let Some(share) = &self.share else { return 0 };
         if self.config.mode != Mode::Backup {
             return self.usable;

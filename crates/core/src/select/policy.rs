@@ -225,6 +225,22 @@ impl Policy {
         self.spec().name
     }
 
+    /// Whether it looks at what waits for the links and how long that takes: [`LinkState::backlog`], [`LinkState::free`].
+    ///
+    /// [`LinkState::backlog`]: super::LinkState::backlog
+    /// [`LinkState::free`]: super::LinkState::free
+    pub fn looks_at_queues(&self) -> bool {
+        !matches!(
+            self,
+            Policy::BalanceRr(_)
+                | Policy::ActiveBackup(_)
+                | Policy::BalanceXor(_)
+                | Policy::Broadcast
+                | Policy::Ieee8023ad(_)
+                | Policy::Layer34Xor
+        )
+    }
+
     /// The policy of that name, or Linux mode of that number, with its defaults.
     ///
     /// # Errors

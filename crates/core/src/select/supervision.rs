@@ -1,6 +1,24 @@
 //! When a link counts as up or down.
+//!
+//! What it is: Linux's `updelay` and `downdelay` between what a link is and what it is taken for. A link that fails is
+//! used for `downdelay` more, and a failure that is over before that is none. A link that is well again is used after
+//! `updelay`, unless no link is used at all: then the first one that is well is, at once.
+//!
+//! Source: the Linux bonding documentation (`miimon`, `updelay`, `downdelay`, `arp_interval`, `arp_missed_max`), and
+//! what a bond of Linux 6.1 does. Departures: delays are exact, not rounded down to multiples of `miimon`, because changes
+//! are reported when they happen.
+//!
+//! | Linux | a bond towards a peer |
+//! |---|---|
+//! | `miimon`: the carrier is looked at | the operating system reports changes of the carrier; no time to choose |
+//! | `arp_interval`: probes by ARP | the bond's heartbeats, at this interval, whether traffic flows or not |
+//! | `arp_missed_max` | `missed_max`: a link is silent after `arp_interval` times this, and half an interval |
+//!
+//! Invariants: a link is used only as long as it is well, or for `downdelay`; while a link is well, some link is used.
 
-use crate::units::Span;
+use super::LinkSet;
+use crate::units::{ChannelId, Span, Time};
+use alloc::vec::Vec;
 
 /// How links are supervised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,5 +45,73 @@ impl Default for Config {
             arp_interval: Span::ZERO,
             missed_max: 2,
         }
+    }
+}
+
+impl Config {
+    /// After how much silence a link counts as down, where links are probed: Linux gives the last probe half an
+    /// interval more.
+    pub fn silence(&self) -> Option<Span> {
+        let interval = self.arp_interval;
+        let half = Span::from_nanos(interval.as_nanos() / 2);
+        (interval > Span::ZERO).then(|| interval.times(u64::from(self.missed_max)) + half)
+    }
+}
+
+/// Decides which links are used, from which are well.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    config: Config,
+    usable: LinkSet,
+    /// Of each link since when it is otherwise than it is taken for.
+    since: Vec<Option<Time>>,
+}
+
+impl Supervisor {
+    /// With these settings; no link is used yet.
+    pub fn new(config: Config) -> Supervisor {
+        Supervisor { config, usable: LinkSet::EMPTY, since: Vec::new() }
+    }
+
+    /// The links that are used.
+    pub fn usable(&self) -> LinkSet {
+        self.usable
+    }
+
+    /// At `now` the bond's links are `members`, of which `well` are well. Returns the links that are used. To be called
+    /// when something has changed, and at [`Supervisor::poll_timeout`].
+    pub fn observe(&mut self, now: Time, members: LinkSet, well: LinkSet) -> LinkSet {
+        let well = LinkSet::from_bits(well.bits() & members.bits());
+        self.usable = LinkSet::from_bits(self.usable.bits() & members.bits());
+        self.since.resize(self.since.len().max(64 - members.bits().leading_zeros() as usize), None);
+        for (n, since) in self.since.iter_mut().enumerate() {
+            let link = ChannelId(n as u8);
+            let (is_well, is_used) = (well.contains(link), self.usable.contains(link));
+            if is_well == is_used || !members.contains(link) {
+                *since = None;
+                continue;
+            }
+            let delay = if is_well { self.config.updelay } else { self.config.downdelay };
+            if now.since(*since.get_or_insert(now)) >= delay {
+                *since = None;
+                self.usable = if is_well { self.usable.with(link) } else { self.usable.without(link) };
+            }
+        }
+        if self.usable.is_empty()
+            && let Some(first) = well.first()
+        {
+            self.usable = LinkSet::only(first);
+            self.since[first.index()] = None;
+        }
+        self.usable
+    }
+
+    /// When [`Supervisor::observe`] may have another answer although nothing has changed.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let due = self.since.iter().enumerate().filter_map(|(n, since)| {
+            let used = self.usable.contains(ChannelId(n as u8));
+            Some((*since)? + if used { self.config.downdelay } else { self.config.updelay })
+        });
+        due.min()
     }
 }

@@ -8,7 +8,7 @@
 //! | 3 | priority in `backup` mode, u8 |
 //! | 4 | link overhead per packet in bytes, u16 big-endian |
 //! | 5 | path MTU, IP header included, u16 big-endian |
-//! | 6 | mode, u8: 0 ordered, 1 stripe, 2 duplicate, 3 backup, 4 plain; others are unknown |
+//! | 6 | mode, u8: 0 ordered, 1 stripe, 2 duplicate, 3 backup, 4 plain, 5 flow; others are unknown |
 //! | 7 | scheduler, u8: 0 srr, 1 rr, 2 grr, 3 rfq; others are unknown |
 
 use fairspan_core::bond::{Mode, Scheduler};
@@ -19,7 +19,7 @@ use thiserror::Error;
 pub const NAME_LIMIT: usize = 64;
 
 /// The modes by their number in tag 6.
-const MODES: [Mode; 5] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
+const MODES: [Mode; 6] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
 /// The schedulers by their number in tag 7.
 const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq];
 

@@ -264,10 +264,19 @@ fn follow(
 /// The settings of [`Config`], by their names there.
 fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     let mut config = Config::default();
-    let modes = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain];
-    let names = ["ordered", "stripe", "duplicate", "backup", "plain"];
+    let modes = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
+    let names = ["ordered", "stripe", "duplicate", "backup", "plain", "flow"];
     let modes: Vec<(&'static str, Mode)> = names.into_iter().zip(modes).collect();
     config.mode = form.choice("mode", &modes, errors).unwrap_or(config.mode);
+    if let Some(text) = form.text("policy", errors) {
+        match text.parse() {
+            Ok(policy) => config.policy = policy,
+            Err(error) => form.conflict("policy", format!("{error}"), errors),
+        }
+        if config.mode != Mode::Flow {
+            form.conflict("policy", "a policy is for mode = \"flow\"; set that mode, or leave the policy out", errors);
+        }
+    }
     let schedulers = [("srr", Scheduler::Srr), ("rr", Scheduler::Rr), ("grr", Scheduler::Grr), ("rfq", Scheduler::Rfq)];
     config.scheduler = form.choice("scheduler", &schedulers, errors).unwrap_or(config.scheduler);
     let places = [("end", MarkerPlace::End), ("start", MarkerPlace::Start), ("middle", MarkerPlace::Middle)];

@@ -1,0 +1,491 @@
+//! Mode `flow`: a selector chooses the channel of each packet as it comes from the host, and each channel has a queue.
+//!
+//! What it is: what a Linux bond does between the IP layer and its links' transmit queues. The packet's bytes, and what
+//! is known of the channels ([`Links`]), go to the configured [`Selector`]; the packet then waits in its channel's own
+//! FIFO until that channel may send. On the wire it has 2 bytes of envelope, and the receiver delivers it as it comes.
+//!
+//! Two policies need more. `traffic_meter` puts packets in order at the receiver: they are numbered when they are given
+//! to their channel, and go in envelopes of mode `ordered`. `broadcast` gives each packet to all channels; Linux
+//! delivers every copy, but to a host behind a TUN interface a second copy is harm only (TCP takes it for a sign of
+//! loss or reordering), so copies carry a number, as in mode `duplicate`, and the first one is delivered.
+//!
+//! | what a selector is told | what it is here |
+//! |---|---|
+//! | usable | the link is up, the peer is heard and hears us, the socket takes frames; delayed as [`supervision`] says |
+//! | rate, weight, priority | the channel's settings, or the rate reported since |
+//! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate `free` is now while frames wait |
+//! | delay, jitter | half the smoothed round trip; twice its variation (half of RFC 6298's 4 RTTVAR) |
+//!
+//! Bounds: each queue holds [`Config::queue_time`] at the channel's rate, but at least 32 of the largest packets; without
+//! a rate 512 kB; all together [`Config::queue_bytes`] of memory. The host is asked to wait only when every usable
+//! channel is without a rate and has 256 kB waiting: one full channel does not stop the others.
+//!
+//! Cost: the selector's; O(channels) for policies that look at queues. No allocation once queues have grown. Invariants:
+//! packets that a policy gives to one channel leave it in the order in which they came; a packet is sent once on each
+//! channel that it was given to, or dropped and counted.
+//!
+//! [`supervision`]: crate::select::supervision
+//! [`Config::queue_time`]: super::Config::queue_time
+//! [`Config::queue_bytes`]: super::Config::queue_bytes
+
+use super::channel::{Channel, bit, each, head_len};
+use super::config::{Config, ConfigError, Mode};
+use super::host::BACK_PRESSURE;
+use super::links::LEAST_QUEUE;
+use super::queue::{self, HostQueue, Queued};
+use super::{Bond, Codepoint, Reason, Transmit};
+use crate::ip::{Header, Version, ecn};
+use crate::packet::Packet;
+use crate::select::supervision::Supervisor;
+use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, Select, Selector, Settings};
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use crate::wire::envelope::{Envelope, Message};
+use alloc::vec::Vec;
+
+/// Bytes that may wait for a channel without a rate.
+const UNPACED: usize = 2 * BACK_PRESSURE;
+
+/// The numbers that a packet was given; zeros where its envelope has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Numbers {
+    sequence: u32,
+    bond: u32,
+}
+
+/// What stands before the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// Copies that the receiver tells from one another.
+    Copies,
+    /// Packets that the receiver puts in order.
+    Ordered,
+}
+
+/// A channel's queue.
+#[derive(Debug)]
+struct Line<P> {
+    queue: HostQueue<P, Numbers>,
+    /// Bytes that it may hold.
+    limit: usize,
+    /// Wire bytes that a packet has on top of its own.
+    extra: usize,
+}
+
+/// The sender of mode `flow`.
+#[derive(Debug)]
+pub(super) struct Flow<P> {
+    settings: Settings,
+    seed: u64,
+    selector: Selector,
+    supervisor: Supervisor,
+    links: Links,
+    form: Form,
+    looks: bool,
+    lines: Vec<Line<P>>,
+    /// The channels for which packets wait.
+    waiting: u64,
+    memory: usize,
+    /// The channel that sent last.
+    last: ChannelId,
+}
+
+impl<P: Packet> Flow<P> {
+    fn new(settings: &Settings, seed: u64) -> Result<Flow<P>, ConfigError> {
+        let links = Links::default();
+        Ok(Flow {
+            selector: Selector::new(settings, &links, seed)?,
+            supervisor: Supervisor::new(settings.supervision),
+            links,
+            form: match settings.policy {
+                Policy::Broadcast => Form::Copies,
+                Policy::TrafficMeter(_) => Form::Ordered,
+                _ => Form::Plain,
+            },
+            looks: settings.policy.looks_at_queues(),
+            lines: Vec::new(),
+            waiting: 0,
+            memory: 0,
+            last: ChannelId(0),
+            settings: settings.clone(),
+            seed,
+        })
+    }
+
+    /// Gives options that name channels their numbers, as far as the channels are known, and begins anew with them.
+    fn resolve(&mut self, channels: &[Channel]) {
+        let names: Vec<&str> = channels.iter().map(|c| c.config.name.as_str()).collect();
+        let mut settings = self.settings.clone();
+        if settings.resolve(&names).is_ok()
+            && settings != self.settings
+            && let Ok(selector) = Selector::new(&settings, &self.links, self.seed)
+        {
+            (self.settings, self.selector) = (settings, selector);
+        }
+    }
+
+    /// The channels to be used, given which are well.
+    pub(super) fn supervise(&mut self, now: Time, joined: u64, well: u64) -> u64 {
+        self.supervisor.observe(now, LinkSet::from_bits(joined), LinkSet::from_bits(well)).bits()
+    }
+
+    /// Whether packets carry numbers by which the receiver orders them.
+    pub(super) fn orders(&self) -> bool {
+        self.form == Form::Ordered
+    }
+
+    /// Whether no packet waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// The number of the first packet that waits for `channel`, where packets are numbered.
+    pub(super) fn first_number(&self, channel: ChannelId) -> Option<u32> {
+        let first = self.lines.get(channel.index())?.queue.first()?;
+        (self.form == Form::Ordered).then_some(first.note.bond)
+    }
+
+    /// When a channel for which packets wait may send.
+    pub(super) fn ready_at(&self, channels: &[Channel]) -> Option<Time> {
+        each(self.waiting).filter_map(|c| channels.get(c.index()).filter(|c| c.is_up())?.ready_at()).min()
+    }
+
+    /// When [`Bond::on_flow_timeout`] has something to do.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        self.selector.poll_timeout().into_iter().chain(self.supervisor.poll_timeout()).min()
+    }
+
+    /// What the selector may know of `channel`.
+    fn state(&self, channel: &Channel, member: bool) -> LinkState {
+        LinkState {
+            member,
+            usable: channel.usable,
+            rate: channel.rate,
+            weight: channel.config.weight,
+            priority: channel.config.priority,
+            delay: channel.stats.rtt.map(|rtt| Span::from_nanos(rtt.as_nanos() / 2)),
+            jitter: channel.rtt_variation.times(2),
+            ..LinkState::default()
+        }
+    }
+
+    /// Brings what is known of queues up to date.
+    #[inline]
+    fn look(&mut self, now: Time, channels: &[Channel]) {
+        if !self.looks {
+            return;
+        }
+        for channel in self.links.usable().iter() {
+            let (Some(c), Some(line)) = (channels.get(channel.index()), self.lines.get(channel.index())) else {
+                continue;
+            };
+            let queued = line.queue.bytes() + line.queue.len() * line.extra;
+            let (backlog, free) = match (&c.pacer, c.rate) {
+                (Some(pacer), Some(rate)) => {
+                    let ahead = pacer.free().since(now);
+                    let sent = if ahead == Span::ZERO { Bytes::ZERO } else { rate.bytes_in(ahead) };
+                    let free = if queued == 0 { pacer.free() } else { now.max(pacer.free()) + pacer.time_for(queued) };
+                    (Bytes::from(queued) + sent, free)
+                }
+                _ if queued > 0 || c.blocked.is_some() => (Bytes::from(queued), now),
+                _ => (Bytes::ZERO, Time::ZERO),
+            };
+            self.links.set_backlog(channel, backlog, free);
+        }
+    }
+
+    /// Whether `channel` has room for a packet of `size` bytes.
+    #[inline]
+    fn has_room(&self, channel: ChannelId, size: usize) -> bool {
+        self.lines.get(channel.index()).is_some_and(|line| line.queue.bytes() + size <= line.limit)
+    }
+
+    #[inline]
+    fn push(&mut self, channel: ChannelId, queued: Queued<P, Numbers>) {
+        let Some(line) = self.lines.get_mut(channel.index()) else { return };
+        self.memory += queue::cost::<P, Numbers>(&queued.packet);
+        line.queue.push(queued);
+        self.waiting |= bit(channel);
+    }
+}
+
+impl<P: Packet> Bond<P> {
+    /// Makes the selector, in mode `flow`.
+    pub(super) fn begin_flow(&mut self) -> Result<(), ConfigError> {
+        if self.config.mode == Mode::Flow {
+            let seed = self.rng.next_u64();
+            self.flow = Some(alloc::boxed::Box::new(Flow::new(&self.config.policy, seed)?));
+        }
+        Ok(())
+    }
+
+    /// Memory that packets in the channels' queues take.
+    pub(super) fn flow_memory(&self) -> usize {
+        self.flow.as_ref().map_or(0, |flow| flow.memory)
+    }
+
+    /// Packets that wait for `channel` in mode `flow`, and their bytes.
+    pub fn channel_queue(&self, channel: ChannelId) -> (usize, Bytes) {
+        let line = self.flow.as_ref().and_then(|flow| flow.lines.get(channel.index()));
+        line.map_or((0, Bytes::ZERO), |line| (line.queue.len(), Bytes::from(line.queue.bytes())))
+    }
+
+    pub(super) fn flow_wants_host(&self) -> bool {
+        let Some(flow) = &self.flow else { return true };
+        let full = |channel: ChannelId| {
+            self.channels[channel.index()].rate.is_none()
+                && flow.lines.get(channel.index()).is_some_and(|line| line.queue.bytes() >= BACK_PRESSURE)
+        };
+        flow.memory < self.config.queue_bytes && !each(self.usable).all(full)
+    }
+
+    /// Channels joined, left, came up, went down (`went`) or have other rates; the largest frame has `largest` bytes.
+    pub(super) fn refresh_flow(&mut self, now: Time, largest: usize, went: u64) {
+        let Some(flow) = &mut self.flow else { return };
+        while flow.lines.len() < self.channels.len() {
+            flow.lines.push(Line { queue: HostQueue::new(self.config.aqm), limit: 0, extra: 0 });
+        }
+        for (n, c) in self.channels.iter().enumerate() {
+            let (channel, line) = (ChannelId(n as u8), &mut flow.lines[n]);
+            let at_rate = |rate: Rate| rate.bytes_in(self.config.queue_time).as_u64() as usize;
+            line.limit = c.rate.map_or(UNPACED, |rate| at_rate(rate).max(LEAST_QUEUE * largest));
+            line.extra = c.wire(head_len(&self.config, c.config.raw));
+            let state = flow.state(c, self.joined & bit(channel) != 0);
+            flow.links.set(channel, state);
+        }
+        flow.resolve(&self.channels);
+        flow.selector.on_links(now, &flow.links);
+        for channel in each(went) {
+            self.requeue(now, channel);
+        }
+        while self.usable != 0
+            && let Some(Queued { packet, bucket, tos, six, since, .. }) = self.queue.take()
+        {
+            self.assign(now, Queued { packet, bucket, tos, six, since, note: Numbers::default() });
+        }
+    }
+
+    /// What is known of a channel's delay has changed.
+    pub(super) fn refresh_delay(&mut self, channel: ChannelId) {
+        let (Some(flow), Some(c)) = (&mut self.flow, self.channels.get(channel.index())) else { return };
+        if let Some(old) = flow.links.get(channel) {
+            let state = LinkState { backlog: old.backlog, free: old.free, ..flow.state(c, old.member) };
+            flow.links.set(channel, state);
+        }
+    }
+
+    /// The packets that wait for `channel`, which failed, go to others.
+    fn requeue(&mut self, now: Time, channel: ChannelId) {
+        let Some(flow) = &mut self.flow else { return };
+        let Some(line) = flow.lines.get_mut(channel.index()) else { return };
+        let mut left = core::mem::replace(&mut line.queue, HostQueue::new(self.config.aqm));
+        flow.waiting &= !bit(channel);
+        flow.memory -= left.memory();
+        let copies = flow.form == Form::Copies;
+        while let Some(queued) = left.take() {
+            let Queued { packet, bucket, tos, six, since, note } = queued;
+            if copies {
+                self.stats.copies_skipped += 1;
+                continue;
+            }
+            if self.usable == 0 && note.bond == 0 {
+                // Until one comes up; what is too old then is dropped.
+                self.queue.push(Queued { packet, bucket, tos, six, since, note: () });
+                continue;
+            }
+            self.stats.requeued += 1;
+            self.assign(now, Queued { packet, bucket, tos, six, since, note });
+        }
+    }
+
+    /// A packet from the host.
+    #[inline]
+    pub(super) fn enqueue_flow(&mut self, now: Time, header: &Header, packet: P) {
+        let bucket = match self.flow.as_ref() {
+            Some(flow) if flow.form == Form::Ordered => self.hash.bucket(header, packet.bytes()),
+            _ => 0,
+        };
+        let six = header.version == Version::V6;
+        self.assign(now, Queued { packet, bucket, tos: header.tos, six, since: now, note: Numbers::default() });
+    }
+
+    /// Gives a packet to the channels that the policy chooses.
+    #[inline]
+    fn assign(&mut self, now: Time, mut queued: Queued<P, Numbers>) {
+        let Some(flow) = &mut self.flow else { return };
+        flow.look(now, &self.channels);
+        let size = queued.packet.size().as_u64() as usize;
+        let frame = Frame { bytes: queued.packet.bytes(), len: size, layer: Layer::Ip };
+        let set = flow.selector.select(now, &frame, &flow.links).bits() & self.usable;
+        let Some(channel) = LinkSet::from_bits(set).first() else {
+            self.stats.no_channel += 1;
+            return;
+        };
+        let cost = queue::cost::<P, Numbers>(&queued.packet);
+        if flow.form == Form::Copies {
+            return self.assign_copies(set, cost, queued);
+        }
+        if self.queue.memory() + flow.memory + cost > self.config.queue_bytes || !flow.has_room(channel, size) {
+            self.stats.queue_full += 1;
+            return;
+        }
+        if flow.form == Form::Ordered {
+            return self.assign_number(channel, queued);
+        }
+        queued.note = Numbers::default();
+        flow.push(channel, queued);
+    }
+
+    /// Gives a copy of the packet to each channel of `set`, which is not empty.
+    fn assign_copies(&mut self, set: u64, cost: usize, mut queued: Queued<P, Numbers>) {
+        if queued.note.bond == 0 {
+            queued.note.bond = self.number();
+        }
+        let Some(flow) = &mut self.flow else { return };
+        let size = queued.packet.size().as_u64() as usize;
+        let room = self.config.queue_bytes.saturating_sub(self.queue.memory());
+        let mut given = false;
+        // The last channel with room gets the packet itself.
+        let mut last = None;
+        for channel in each(set) {
+            if !flow.has_room(channel, size) || flow.memory + cost * (1 + usize::from(last.is_some())) > room {
+                self.stats.copies_skipped += u64::from(last.is_some() || given);
+                continue;
+            }
+            if let Some(before) = last.replace(channel) {
+                match queued.packet.duplicate() {
+                    Some(packet) => {
+                        let Queued { bucket, tos, six, since, note, .. } = queued;
+                        flow.push(before, Queued { packet, bucket, tos, six, since, note });
+                        given = true;
+                    }
+                    None => self.stats.copies_skipped += 1,
+                }
+            }
+        }
+        match last {
+            Some(channel) => flow.push(channel, queued),
+            None => self.stats.queue_full += 1,
+        }
+    }
+
+    /// Numbers the packet, if it has no number yet, and puts it into the queue of `channel` at its place: packets of a
+    /// channel that failed go before younger ones.
+    fn assign_number(&mut self, channel: ChannelId, mut queued: Queued<P, Numbers>) {
+        let first = queued.note.bond == 0;
+        if first {
+            let bond = self.number();
+            let sequence = &mut self.sequence[usize::from(queued.bucket)];
+            queued.note = Numbers { sequence: *sequence, bond };
+            *sequence = sequence.wrapping_add(1);
+        }
+        let Some(flow) = &mut self.flow else { return };
+        if first {
+            return flow.push(channel, queued);
+        }
+        let Some(line) = flow.lines.get_mut(channel.index()) else { return };
+        flow.memory += queue::cost::<P, Numbers>(&queued.packet);
+        flow.waiting |= bit(channel);
+        let bond = queued.note.bond;
+        line.queue.insert(queued, |other| (other.note.bond.wrapping_sub(bond) as i32) < 0);
+    }
+
+    /// The next packet of a channel that may send, each channel in turn.
+    pub(super) fn next_flow(&mut self, now: Time) -> Option<Transmit<P>> {
+        let flow = self.flow.as_mut()?;
+        let after = u64::MAX.checked_shl(u32::from(flow.last.0) + 1).unwrap_or(0);
+        for channel in each(flow.waiting & after).chain(each(flow.waiting & !after)) {
+            let c = &self.channels[channel.index()];
+            if !c.is_up() || c.ready_at().is_none_or(|at| at > now) {
+                continue;
+            }
+            let line = flow.lines.get_mut(channel.index())?;
+            let before = line.queue.memory();
+            let (queued, actions) = line.queue.pop(now);
+            flow.memory -= before - line.queue.memory();
+            if line.queue.is_empty() {
+                flow.waiting &= !bit(channel);
+            }
+            self.stats.codel_dropped += actions.dropped;
+            self.stats.codel_marked += actions.marked;
+            let Some(queued) = queued else { continue };
+            flow.last = channel;
+            let (form, idle) = (flow.form, flow.waiting == 0);
+            let Numbers { sequence, bond } = queued.note;
+            let message = match form {
+                Form::Plain => Message::Plain,
+                Form::Copies => Message::Duplicate { bond },
+                Form::Ordered => Message::Ordered { bucket: queued.bucket, sequence, bond },
+            };
+            let head = Envelope { tag: self.epoch as u8, message }.encode();
+            self.on_data(now, channel, head.len() + queued.packet.size().as_u64() as usize);
+            if form == Form::Ordered {
+                self.channels[channel.index()].high = bond;
+                if idle {
+                    self.idle_marker = Some(now + self.config.idle_marker);
+                }
+            }
+            let tos = ecn::entry(queued.tos, self.config.copy_dscp);
+            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(queued.packet), tos });
+        }
+        None
+    }
+
+    /// Does what is due in mode `flow`.
+    pub(super) fn on_flow_timeout(&mut self, now: Time) {
+        let Some(flow) = &mut self.flow else { return };
+        if flow.selector.poll_timeout().is_some_and(|at| at <= now) {
+            flow.look(now, &self.channels);
+            flow.selector.handle_timeout(now, &flow.links);
+        }
+        if flow.supervisor.poll_timeout().is_some_and(|at| at <= now) {
+            self.refresh(now, Reason::Link);
+        }
+    }
+}
+
+impl Config {
+    /// Checks the policy of mode `flow`.
+    ///
+    /// # Errors
+    /// A policy that cannot work in a bond towards a peer, or that names a channel that is not there.
+    pub(super) fn check_policy(&self) -> Result<(), ConfigError> {
+        let refused = |with, instead| Err(ConfigError::Unsupported { mode: self.mode, with, instead });
+        if self.mode != Mode::Flow {
+            return Ok(());
+        }
+        match self.policy.policy {
+            Policy::BalanceAlb(_) => {
+                return refused(
+                    "policy balance-alb, which needs Ethernet links to tell neighbours addresses on",
+                    "use balance-tlb, or a bond of Ethernet links",
+                );
+            }
+            Policy::Broadcast | Policy::TrafficMeter(_) if self.policy.flush.is_some() => {
+                return refused("flush where the policy is broadcast or traffic_meter", "leave flush out");
+            }
+            _ => {}
+        }
+        if !self.channels.is_empty() {
+            let names: Vec<&str> = self.channels.iter().map(|c| c.name.as_str()).collect();
+            self.policy.clone().resolve(&names)?;
+        }
+        let interval = self.policy.supervision.arp_interval;
+        if interval > Span::ZERO && interval < Span::from_millis(1) {
+            let (value, least, most) = (interval.as_nanos(), 1_000_000, 60_000_000_000);
+            return Err(ConfigError::Range { setting: "arp_interval", value, least, most });
+        }
+        Ok(())
+    }
+
+    /// Puts the policy's `arp_interval` in the place of the intervals of heartbeats.
+    pub(super) fn supervise(&mut self) {
+        let supervision = self.policy.supervision;
+        if self.mode == Mode::Flow
+            && let Some(silence) = supervision.silence()
+        {
+            (self.heartbeat, self.heartbeat_idle) = (supervision.arp_interval, supervision.arp_interval);
+            (self.dead_after, self.dead_after_idle) = (silence, silence);
+        }
+    }
+}
