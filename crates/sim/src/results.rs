@@ -151,6 +151,8 @@ pub struct Transfers {
     pub failed: u64,
     /// Payload bytes of the completed ones.
     pub bytes: u64,
+    /// Seconds from the first of them that was begun to the end of the last.
+    pub elapsed_s: f64,
     /// Their durations.
     pub duration: Distribution,
 }

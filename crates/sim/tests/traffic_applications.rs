@@ -3,6 +3,7 @@
 use fairspan_core::link::{Loss, Profile};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::results::{Captured, Results};
+use fairspan_sim::scenario::Metric;
 use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::tcp;
 use fairspan_sim::traffic::{Config, Sizes};
@@ -164,6 +165,12 @@ fn files_are_fetched_in_turn_and_counted() {
     assert_eq!((transfers.completed, transfers.failed), (30, 0));
     assert_eq!(transfers.bytes, 10 * 23_500);
     assert_eq!(results.flows[0].goodput * 10.0, 8.0 * 235_000.0);
+    // Three places without a pause: each is busy from the first beginning to its last fetch's end.
+    let busy = transfers.duration.mean * 30.0 / 3.0;
+    let longest = transfers.duration.max;
+    assert!((busy..busy + longest).contains(&transfers.elapsed_s), "{} s, busy {busy} s", transfers.elapsed_s);
+    let throughput = Metric::parse("flow.f.transfers.throughput").expect("a metric").value(&results).expect("a value");
+    assert!((throughput - 8.0 * 235_000.0 / transfers.elapsed_s).abs() < 1e-6 * throughput);
     assert!(transfers.duration.percentiles.is_some());
 }
 

@@ -1,12 +1,11 @@
 //! Which plots results get: what a file asks for over its points, and series over time.
 
-use super::plot::{Axis, Bars, Line, Plot};
+use super::plot::{Axis, Bar, Bars, Line, Plot};
 use super::text::scale;
 use crate::simulation::{Expected, Finished};
 use fairspan_core::quantity::{parse_bytes, parse_rate, parse_span};
 use fairspan_sim::results::{Results, Series};
 use fairspan_sim::scenario::{File, Plot as Asked};
-use std::collections::BTreeMap;
 
 /// Groups of bars in one plot at most.
 const MOST_BARS: usize = 40;
@@ -34,84 +33,196 @@ fn beside(file: &File, expected: &[Expected]) -> Option<String> {
         let at: Vec<&str> = expected.at.iter().map(|(_, value)| value.trim_matches('"')).collect();
         let key = expected.claim.as_ref().map(|(_, key)| key.replace('_', " ")).filter(|key| !key.is_empty());
         let name = key.unwrap_or_else(|| [&[expected.metric.as_str()], at.as_slice()].concat().join(", "));
-        (name, vec![expected.value.map(|value| value / factor), Some(expected.ours / factor)])
+        (name, vec![Bar::of(expected.value.map(|value| value / factor)), Bar::of(Some(expected.ours / factor))])
     };
     let groups = valued.iter().map(group).collect();
     let series = vec!["expected".to_owned(), "ours".to_owned()];
     Some(Bars { title: file.title().to_owned(), label: unit.to_owned(), series, groups }.svg())
 }
 
+/// What came out at one place of a plot, of all seeds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    count: f64,
+    mean: f64,
+    /// Sum of the squared distances from the mean (Welford).
+    squares: f64,
+}
+
+impl Sample {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let off = value - self.mean;
+        self.mean += off / self.count;
+        self.squares += off * (value - self.mean);
+    }
+
+    /// Standard deviation over the seeds; zero of a single one.
+    fn deviation(&self) -> f64 {
+        if self.count > 1.0 { (self.squares / (self.count - 1.0)).sqrt() } else { 0.0 }
+    }
+}
+
+/// Where a value of the swept parameter stands: as a number, or as the n-th of names.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    Number(f64),
+    Name(String),
+}
+
+/// Which line: number of the metric, value of `by`.
+type Key = (usize, String);
+/// What came out along a line.
+type Points = Vec<(Place, Sample)>;
+
+/// The lines of a plot.
+#[derive(Default)]
+struct Samples(Vec<(Key, Points)>);
+
+impl Samples {
+    fn add(&mut self, key: Key, place: &Place, value: f64) {
+        let points = match self.0.iter_mut().find(|line| line.0 == key) {
+            Some(line) => &mut line.1,
+            None => {
+                self.0.push((key, Vec::new()));
+                &mut self.0.last_mut().expect("pushed").1
+            }
+        };
+        match points.iter_mut().find(|point| point.0 == *place) {
+            Some(point) => point.1.add(value),
+            None => {
+                let mut sample = Sample::default();
+                sample.add(value);
+                points.push((place.clone(), sample));
+            }
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = &(Place, Sample)> {
+        self.0.iter().flat_map(|line| &line.1)
+    }
+
+    fn of(&self, key: &Key) -> Option<&[(Place, Sample)]> {
+        self.0.iter().find(|line| line.0 == *key).map(|line| line.1.as_slice())
+    }
+}
+
 fn over_sweep(asked: &Asked, file: &File, finished: &[Finished], expected: &[Expected]) -> Option<String> {
     let parameter = |parameters: &[(String, String)], name: &str| {
         parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     };
-    // (number of the metric, value of `by`) -> x -> (sum, count): the mean over the seeds.
-    type Sums = BTreeMap<(usize, String), Vec<(f64, f64, f64)>>;
-    let (mut ours, mut paper): (Sums, Sums) = Default::default();
-    let add = |sums: &mut Sums, key: (usize, String), x: f64, value: f64| {
-        let points = sums.entry(key).or_default();
-        match points.iter_mut().find(|point| point.0 == x) {
-            Some(point) => (point.1, point.2) = (point.1 + value, point.2 + 1.0),
-            None => points.push((x, value, 1.0)),
-        }
+    let xs = || finished.iter().filter_map(|run| parameter(&run.parameters, &asked.x));
+    let numbers = xs().all(|x| magnitude(&x).is_some());
+    let place = |parameters: &[(String, String)]| {
+        let x = parameter(parameters, &asked.x)?;
+        Some(if numbers { Place::Number(magnitude(&x)?) } else { Place::Name(x.trim().trim_matches('"').to_owned()) })
     };
+    let (mut ours, mut paper) = (Samples::default(), Samples::default());
     for run in finished {
-        let Some(x) = parameter(&run.parameters, &asked.x).as_deref().and_then(magnitude) else { continue };
+        let Some(x) = place(&run.parameters) else { continue };
         let by = asked.by.as_ref().and_then(|by| parameter(&run.parameters, by)).unwrap_or_default();
         for (i, (_, metric)) in asked.y.iter().enumerate() {
             if let Ok(value) = metric.value(&run.results) {
-                add(&mut ours, (i, by.clone()), x, value);
+                ours.add((i, by.clone()), &x, value);
             }
         }
     }
     for expected in expected {
         let Some(i) = asked.y.iter().position(|(_, metric)| metric.text() == expected.metric) else { continue };
-        let Some(x) = parameter(&expected.at, &asked.x).as_deref().and_then(magnitude) else { continue };
+        let Some(x) = place(&expected.at) else { continue };
         let by = asked.by.as_ref().and_then(|by| parameter(&expected.at, by)).unwrap_or_default();
         if let Some(value) = expected.value {
-            add(&mut paper, (i, by), x, value);
+            paper.add((i, by), &x, value);
         }
     }
-    if ours.is_empty() {
+    if ours.0.is_empty() {
         return None;
     }
+    ours.0.sort_by_key(|line| line.0.0);
     let unit = asked.y.first().map(|(_, metric)| metric.unit().to_string()).unwrap_or_default();
-    let most = |sums: &Sums| sums.values().flatten().fold(0.0_f64, |most, point| most.max(point.1 / point.2));
-    let (factor, unit) = scale(&unit, most(&ours).max(most(&paper)));
-    let x_unit = x_unit(finished, &asked.x);
-    let (x_factor, x_unit) = x_unit
-        .map_or((1.0, ""), |unit| scale(unit, ours.values().flatten().fold(0.0_f64, |most, point| most.max(point.0))));
-    let points = |sums: &[(f64, f64, f64)]| {
-        let mut points: Vec<(f64, f64)> =
-            sums.iter().map(|(x, sum, count)| (x / x_factor, sum / count / factor)).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
+    let most = ours.each().chain(paper.each()).fold(0.0_f64, |most, point| most.max(point.1.mean));
+    let (factor, unit) = scale(&unit, most);
+    let name = |(i, by): &Key| {
+        let (metric, by) = (&asked.y[*i].0, by.trim_matches('"'));
+        match (by.is_empty(), asked.y.len()) {
+            (true, _) => metric.clone(),
+            (false, 1) => by.to_owned(),
+            (false, _) => format!("{metric}, {by}"),
+        }
     };
-    let mut lines = Vec::new();
-    for ((i, by), sums) in &ours {
-        let name = &asked.y[*i].0;
-        let name = match (by.is_empty(), asked.y.len()) {
-            (true, _) => name.clone(),
-            (false, 1) => by.clone(),
-            (false, _) => format!("{name}, {by}"),
-        };
-        let from_paper = paper.get(&(*i, by.clone()));
-        lines.push(Line { name: name.clone(), points: points(sums), paper: false });
-        lines.extend(from_paper.map(|sums| Line { name: format!("{name}, paper"), points: points(sums), paper: true }));
-    }
     let with_unit = |label: &str, unit: &str| {
         if unit.is_empty() || label.contains(unit) { label.to_owned() } else { format!("{label} ({unit})") }
     };
     let title = if asked.title.is_empty() { file.title() } else { &asked.title };
+    let spread = ours.each().any(|point| point.1.deviation() > 0.0);
+    let title = if spread { format!("{title} (± standard deviation)") } else { title.to_owned() };
     let y_label = if asked.y_label.is_empty() { &asked.y.first()?.0 } else { &asked.y_label };
+    let y_label = with_unit(y_label, unit);
+    if !numbers {
+        return Some(bars(title, y_label, factor, &ours, &paper, name));
+    }
+    let x_unit = x_unit(finished, &asked.x);
+    let number = |place: &Place| if let Place::Number(x) = place { *x } else { 0.0 };
+    let (x_factor, x_unit) = x_unit
+        .map_or((1.0, ""), |unit| scale(unit, ours.each().fold(0.0_f64, |most, point| most.max(number(&point.0)))));
+    let line = |name: String, samples: &[(Place, Sample)], paper: bool| {
+        let mut points: Vec<(f64, f64, f64)> = samples
+            .iter()
+            .map(|(x, sample)| (number(x) / x_factor, sample.mean / factor, sample.deviation() / factor))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let errors = points.iter().map(|point| point.2).collect();
+        Line { name, points: points.into_iter().map(|point| (point.0, point.1)).collect(), errors, paper }
+    };
+    let mut lines = Vec::new();
+    for (key, samples) in &ours.0 {
+        lines.push(line(name(key), samples, false));
+        lines.extend(paper.of(key).map(|samples| line(format!("{}, paper", name(key)), samples, true)));
+    }
     let x_label = if asked.x_label.is_empty() { &asked.x } else { &asked.x_label };
     let plot = Plot {
-        title: title.to_owned(),
+        title,
         x: Axis { label: with_unit(x_label, x_unit), log: asked.log_x },
-        y: Axis { label: with_unit(y_label, unit), log: asked.log_y },
+        y: Axis { label: y_label, log: asked.log_y },
         lines,
     };
     Some(plot.svg())
+}
+
+/// A group of bars for each value of a parameter whose values are names.
+fn bars(
+    title: String,
+    label: String,
+    factor: f64,
+    ours: &Samples,
+    paper: &Samples,
+    name: impl Fn(&Key) -> String,
+) -> String {
+    let lines = || {
+        ours.0.iter().flat_map(|(key, samples)| {
+            let theirs = paper.of(key).map(|theirs| (format!("{}, paper", name(key)), theirs));
+            [Some((name(key), samples.as_slice())), theirs].into_iter().flatten()
+        })
+    };
+    let mut places: Vec<&Place> = Vec::new();
+    for (place, _) in ours.each() {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let bar = |samples: &[(Place, Sample)], place: &Place| {
+        let sample = samples.iter().find(|sample| sample.0 == *place).map(|sample| sample.1);
+        Bar {
+            value: sample.map(|sample| sample.mean / factor),
+            error: sample.map_or(0.0, |sample| sample.deviation() / factor),
+        }
+    };
+    let group = |place: &&Place| {
+        let name = if let Place::Name(name) = place { name.clone() } else { String::new() };
+        (name, lines().map(|(_, samples)| bar(samples, place)).collect())
+    };
+    let groups = places.iter().take(MOST_BARS).map(group).collect();
+    Bars { title, label, series: lines().map(|line| line.0).collect(), groups }.svg()
 }
 
 /// A value of a sweep as a number: as it is, or in bit/s, seconds or bytes.
@@ -173,7 +284,7 @@ fn plot(results: &Results, title: &str, what: &str, unit: &str, series: &[&Serie
         let name = name.get(1..name.len() - 1).filter(|name| !name.is_empty()).map(|name| name.join(" "));
         let time = |i: usize| (i + 1) as f64 * results.series_interval_s;
         let points = series.values.iter().enumerate().map(|(i, value)| (time(i), value / factor)).collect();
-        Line { name: name.unwrap_or_else(|| series.name.clone()), points, paper: false }
+        Line { name: name.unwrap_or_else(|| series.name.clone()), points, errors: vec![], paper: false }
     };
     let lines = shown.iter().map(line).collect();
     let label = if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") };
@@ -184,6 +295,33 @@ fn plot(results: &Results, title: &str, what: &str, unit: &str, series: &[&Serie
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_has_the_mean_and_the_deviation_of_its_values() {
+        let mut sample = Sample::default();
+        sample.add(3.0);
+        assert_eq!((sample.mean, sample.deviation()), (3.0, 0.0));
+        [5.0, 7.0].into_iter().for_each(|value| sample.add(value));
+        assert_eq!((sample.mean, sample.deviation()), (5.0, 2.0));
+    }
+
+    #[test]
+    fn a_sweep_over_names_is_drawn_as_bars_with_the_papers_beside_them() {
+        let (mut ours, mut paper) = (Samples::default(), Samples::default());
+        let place = |name: &str| Place::Name(name.into());
+        for value in [2.0, 4.0] {
+            ours.add((0, String::new()), &place("balance-rr"), value);
+            ours.add((0, String::new()), &place("brr:12ms"), value + 1.0);
+        }
+        paper.add((0, String::new()), &place("balance-rr"), 3.5);
+        let svg = bars("t".into(), "y".into(), 1.0, &ours, &paper, |_| "reordered".into());
+        // Two of ours, one of the paper's, two samples in the legend.
+        assert_eq!(svg.matches("<rect class=\"f").count(), 5, "{svg}");
+        assert_eq!(svg.matches("class=\"error\"").count(), 2);
+        for text in [">balance-rr<", ">brr:12ms<", ">reordered, paper<", ">3<", ">3.5<", ">4<"] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+    }
 
     #[test]
     fn values_of_a_sweep_are_numbers_in_base_units() {

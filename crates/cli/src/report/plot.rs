@@ -31,6 +31,7 @@ pub(crate) const STYLE: &str = "\
 .plot .s0{stroke:var(--c0)}.plot .s1{stroke:var(--c1)}.plot .s2{stroke:var(--c2)}.plot .s3{stroke:var(--c3)}\
 .plot .s4{stroke:var(--c4)}.plot .s5{stroke:var(--c5)}.plot .s6{stroke:var(--c6)}.plot .s7{stroke:var(--c7)}\
 .plot .f0{fill:var(--c0)}.plot .f1{fill:var(--c1)}.plot .f2{fill:var(--c2)}.plot .f3{fill:var(--c3)}\
+.plot .error{stroke:var(--ink);stroke-width:1;fill:none}\
 .plot .f4{fill:var(--c4)}.plot .f5{fill:var(--c5)}.plot .f6{fill:var(--c6)}.plot .f7{fill:var(--c7)}";
 
 /// One axis.
@@ -49,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// Its points, x ascending.
     pub(crate) points: Vec<(f64, f64)>,
+    /// How far the value at the point of the same place may be off, up and down; empty: not known of any.
+    pub(crate) errors: Vec<f64>,
     /// A value of a paper: dashed, in the colour of the line before it.
     pub(crate) paper: bool,
 }
@@ -66,6 +69,27 @@ pub(crate) struct Plot {
     pub(crate) lines: Vec<Line>,
 }
 
+/// One bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    /// Its length; `None`: no such value.
+    pub(crate) value: Option<f64>,
+    /// How far that may be off, up and down; zero: not known, or not at all.
+    pub(crate) error: f64,
+}
+
+impl Bar {
+    /// A bar that nothing is known about but its length.
+    pub(crate) fn of(value: Option<f64>) -> Bar {
+        Bar { value, error: 0.0 }
+    }
+
+    /// How far its error reaches.
+    fn ends(self) -> impl Iterator<Item = f64> {
+        self.value.into_iter().flat_map(move |value| [value - self.error, value + self.error])
+    }
+}
+
 /// A plot of bars in groups, lying.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
@@ -75,8 +99,8 @@ pub(crate) struct Bars {
     pub(crate) label: String,
     /// What each bar of a group is, for the legend.
     pub(crate) series: Vec<String>,
-    /// Name of each group, and its bars; `None`: no such value.
-    pub(crate) groups: Vec<(String, Vec<Option<f64>>)>,
+    /// Name of each group, and its bars.
+    pub(crate) groups: Vec<(String, Vec<Bar>)>,
 }
 
 /// From values to places.
@@ -207,9 +231,12 @@ impl Plot {
         let mut svg = String::new();
         head(&mut svg, &self.title, height);
         let values = || self.lines.iter().flat_map(|line| &line.points);
+        let errors = self.lines.iter().flat_map(|line| line.points.iter().zip(&line.errors));
+        let ends =
+            errors.filter(|(_, error)| **error > 0.0).flat_map(|(point, error)| [point.1 - error, point.1 + error]);
         // A logarithmic axis has no place for what the other one is drawn over.
         let x = Scale::new(values().map(|point| point.0), self.x.log, LEFT, WIDTH - RIGHT);
-        let y = Scale::new(values().map(|point| point.1), self.y.log, HEIGHT - BOTTOM, TOP);
+        let y = Scale::new(values().map(|point| point.1).chain(ends), self.y.log, HEIGHT - BOTTOM, TOP);
         let (top, bottom) = (TOP, HEIGHT - BOTTOM);
         for &tick in &x.ticks {
             let Some(at) = x.place(tick) else { continue };
@@ -258,6 +285,17 @@ impl Plot {
                 let _ = write!(svg, "<path class=\"line s{colour}{class}\" d=\"{path}\"/>");
             }
             if places.len() <= MOST_DOTS {
+                for ((px, py), error) in line.points.iter().zip(&line.errors).filter(|(_, error)| **error > 0.0) {
+                    let ends = y.place(py - error).unwrap_or(bottom).min(bottom);
+                    let Some(((at, low), high)) = x.place(*px).zip(Some(ends)).zip(y.place(py + error)) else {
+                        continue;
+                    };
+                    let (left, right) = (at - 4.0, at + 4.0);
+                    let _ = write!(
+                        svg,
+                        "<path class=\"s{colour}\" fill=\"none\" d=\"M{at:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}\"/>"
+                    );
+                }
                 for (px, py) in &places {
                     let _ = write!(svg, "<circle class=\"f{colour}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
                 }
@@ -289,7 +327,7 @@ impl Bars {
         let height = bottom + BOTTOM + LEGEND_LINE * rows as f64;
         let mut svg = String::new();
         head(&mut svg, &self.title, height);
-        let values = self.groups.iter().flat_map(|(_, bars)| bars.iter().flatten().copied());
+        let values = self.groups.iter().flat_map(|(_, bars)| bars.iter().flat_map(|bar| bar.ends()));
         // A bar's length means something only from 0.
         let scale = Scale::new(values.chain([0.0]), false, left, WIDTH - RIGHT - 44.0);
         for &tick in &scale.ticks {
@@ -311,20 +349,30 @@ impl Bars {
                 top + (group - 12.0) / 2.0 + 4.0,
                 escape(name)
             );
-            for (j, value) in bars.iter().enumerate() {
-                let Some((value, end)) = value.and_then(|value| Some((value, scale.place(value)?))) else { continue };
+            for (j, lying) in bars.iter().enumerate() {
+                let Some((value, end)) = lying.value.and_then(|value| Some((value, scale.place(value)?))) else {
+                    continue;
+                };
                 let y = top + bar * j as f64;
+                let mut beyond = end.max(zero);
                 let _ = write!(
                     svg,
-                    "<rect class=\"f{}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    "<rect class=\"f{}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
                     j % 8,
                     zero.min(end),
                     (end - zero).abs().max(1.0),
-                    bar - 2.0,
-                    end.max(zero) + 5.0,
-                    y + 11.0,
-                    short(value)
+                    bar - 2.0
                 );
+                let ends = scale.place(value - lying.error).zip(scale.place(value + lying.error));
+                if let Some((low, high)) = ends.filter(|_| lying.error > 0.0) {
+                    let (upper, middle, lower) = (y + 2.0, y + (bar - 2.0) / 2.0, y + bar - 4.0);
+                    beyond = beyond.max(high);
+                    let _ = write!(
+                        svg,
+                        "<path class=\"error\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {upper:.1}V{lower:.1}M{high:.1} {upper:.1}V{lower:.1}\"/>"
+                    );
+                }
+                let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", beyond + 5.0, y + 11.0, short(value));
             }
         }
         let _ = write!(
@@ -369,12 +417,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_numbers_make_a_plot_whose_places_are_inside_it(
-            points in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..50), log_x: bool, log_y: bool
+            points in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..50),
+            errors in proptest::collection::vec(any::<f64>(), 0..50), log_x: bool, log_y: bool
         ) {
             let axis = |log| Axis { label: "<x> & y".into(), log };
             let plot = Plot {
                 title: "a \"title\"".into(), x: axis(log_x), y: axis(log_y),
-                lines: vec![Line { name: "one".into(), points, paper: false }],
+                lines: vec![Line { name: "one".into(), points, errors, paper: false }],
             };
             let svg = plot.svg();
             prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
@@ -394,7 +443,7 @@ mod tests {
             for log in [false, true] {
                 let axis = || Axis { label: "x".into(), log };
                 let points = vec![(first, second), (second, first)];
-                let lines = vec![Line { name: "one".into(), points, paper: false }];
+                let lines = vec![Line { name: "one".into(), points, errors: vec![second, first], paper: false }];
                 let svg = Plot { title: "all".into(), x: axis(), y: axis(), lines }.svg();
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{first:e} {second:e} {log}: {svg}");
             }
@@ -416,11 +465,15 @@ mod tests {
             title: "Table".into(),
             label: "Mbit/s".into(),
             series: vec!["paper".into(), "ours".into()],
-            groups: vec![("srr".into(), vec![Some(19.1), Some(18.0)]), ("rr".into(), vec![Some(11.8), None])],
+            groups: vec![
+                ("srr".into(), vec![Bar::of(Some(19.1)), Bar { value: Some(18.0), error: 0.5 }]),
+                ("rr".into(), vec![Bar::of(Some(11.8)), Bar::of(None)]),
+            ],
         };
         let svg = bars.svg();
         // Three bars and the legend's two samples.
         assert_eq!(svg.matches("<rect class=\"f").count(), 5);
         assert!(svg.contains(">19.1<") && svg.contains(">11.8<"));
+        assert_eq!(svg.matches("class=\"error\"").count(), 1, "one of them has an error");
     }
 }

@@ -136,10 +136,12 @@ enum FlowField {
     SmoothedRtt,
     Completed,
     TransferBytes,
+    /// What http_load says: bytes of all over the time from the first beginning to the last end.
+    TransferThroughput,
     TransferDuration(Statistic),
 }
 
-const FLOW_FIELDS: [(&str, FlowField, Unit); 15] = [
+const FLOW_FIELDS: [(&str, FlowField, Unit); 16] = [
     ("goodput", FlowField::Goodput, Unit::BitsPerSecond),
     ("throughput", FlowField::Throughput, Unit::BitsPerSecond),
     ("sent", FlowField::Sent, Unit::Count),
@@ -155,6 +157,7 @@ const FLOW_FIELDS: [(&str, FlowField, Unit); 15] = [
     ("tcp.smoothed_rtt", FlowField::SmoothedRtt, Unit::Seconds),
     ("transfers.completed", FlowField::Completed, Unit::Count),
     ("transfers.bytes", FlowField::TransferBytes, Unit::Bytes),
+    ("transfers.throughput", FlowField::TransferThroughput, Unit::BitsPerSecond),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -631,6 +634,11 @@ fn flow_value(flow: &FlowResult, field: FlowField) -> Result<f64, &'static str> 
         FlowField::SmoothedRtt => tcp()?.smoothed_rtt,
         FlowField::Completed => transfers()?.completed as f64,
         FlowField::TransferBytes => transfers()?.bytes as f64,
+        FlowField::TransferThroughput => {
+            let transfers = transfers()?;
+            // None is complete: nothing came through.
+            if transfers.elapsed_s > 0.0 { 8.0 * transfers.bytes as f64 / transfers.elapsed_s } else { 0.0 }
+        }
         FlowField::TransferDuration(wanted) => statistic(&transfers()?.duration, wanted)?,
     })
 }

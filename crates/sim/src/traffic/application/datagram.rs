@@ -96,7 +96,7 @@ impl Endpoint for Datagrams {
         } else if let State::Asked { bytes, begun, .. } = self.state
             && packet.connection == self.number
         {
-            self.transfers.handle_completed(u64::from(bytes) + u64::from(payload), now.since(begun));
+            self.transfers.handle_completed(now, begun, u64::from(bytes) + u64::from(payload));
             self.number = self.number.wrapping_add(1);
             self.state = State::Pause(now + self.think);
         }

@@ -89,7 +89,7 @@ impl Application for Exchange {
             }
             if message.answered && pair.received(End::Sender) >= message.response_end {
                 let bytes = u64::from(message.request) + u64::from(message.response);
-                self.transfers.handle_completed(bytes, now.since(message.begun));
+                self.transfers.handle_completed(now, message.begun, bytes);
                 self.under_way = None;
                 if self.stopped {
                     pair.close(now, End::Sender);

@@ -77,7 +77,7 @@ impl Application for Ftp {
         if let (Some(bytes), Some(transfers)) = (self.bytes, &mut self.transfers) {
             if pair.received(End::Receiver) == bytes && pair.mark == 0 {
                 pair.mark = 1;
-                transfers.handle_completed(bytes, now.since(pair.opened));
+                transfers.handle_completed(now, pair.opened, bytes);
             }
             if pair.end(End::Receiver).at_end_of_stream() {
                 pair.close(now, End::Receiver);

@@ -96,7 +96,7 @@ impl Application for Http {
         if pair.end(End::Receiver).at_end_of_stream() {
             pair.close(now, End::Receiver);
             if pair.received(End::Receiver) == size {
-                self.transfers.handle_completed(size, now.since(pair.opened));
+                self.transfers.handle_completed(now, pair.opened, size);
             } else {
                 self.transfers.handle_failed();
             }

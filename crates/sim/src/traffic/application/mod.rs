@@ -22,7 +22,7 @@ pub use pair::{End, Pair};
 
 use crate::metrics::spread::Spread;
 use crate::results;
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::Time;
 
 /// Transfers of a flow.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Transfers {
     failed: u64,
     bytes: u64,
     duration: Spread,
+    /// When the first of the completed ones began, and when the last one ended.
+    extent: Option<(Time, Time)>,
 }
 
 impl Transfers {
@@ -39,11 +41,12 @@ impl Transfers {
         Transfers { duration: Spread::new(true), ..Transfers::default() }
     }
 
-    /// One is complete.
-    pub fn handle_completed(&mut self, bytes: u64, duration: Span) {
+    /// One that was begun at `begun` is complete.
+    pub fn handle_completed(&mut self, now: Time, begun: Time, bytes: u64) {
         self.completed += 1;
         self.bytes += bytes;
-        self.duration.add(duration.as_nanos());
+        self.duration.add(now.since(begun).as_nanos());
+        self.extent = Some((self.extent.map_or(begun, |(first, _)| first.min(begun)), now));
     }
 
     /// One was begun and came to nothing.
@@ -62,6 +65,7 @@ impl Transfers {
             completed: self.completed,
             failed: self.failed,
             bytes: self.bytes,
+            elapsed_s: self.extent.map_or(0.0, |(first, last)| last.since(first).as_secs_f64()),
             duration: self.duration.summary(1e9),
         }
     }
