@@ -4,6 +4,11 @@
 //! what was wrong and what would be right. [`Config::load`] reads and checks; the fields of [`Config`] say what each
 //! setting means and its default.
 
+mod bond;
+mod policy;
+
+pub use bond::{Bond, BondLink};
+
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
 use crate::secure::{PresharedKey, PrivateKey, PublicKey};
 use fairspan_core::bond::{Mode, Scheduler};
@@ -24,8 +29,10 @@ use toml::Spanned;
 pub struct Config {
     /// The virtual interface and the daemon.
     pub interface: Interface,
-    /// The peers, in the order of the file.
+    /// The peers, in the order of the file. None where there is a bond of Ethernet links.
     pub peers: Vec<Peer>,
+    /// A bond of Ethernet links, instead of peers.
+    pub bond: Option<Bond>,
 }
 
 /// `[interface]`: the virtual interface and the daemon.
@@ -193,6 +200,7 @@ struct RawConfig {
     interface: Spanned<RawInterface>,
     #[serde(default)]
     peer: Vec<Spanned<RawPeer>>,
+    bond: Option<Spanned<bond::RawBond>>,
 }
 
 #[derive(Deserialize)]
@@ -326,8 +334,26 @@ impl Reader<'_> {
     fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {
         let interface_span = raw.interface.span();
         let interface = self.interface(raw.interface.into_inner())?;
+        if let Some(bond) = raw.bond {
+            if let Some(peer) = raw.peer.first() {
+                let problem = "a file has a [bond] of Ethernet links or [[peer]]s: give each its own file";
+                return Err(self.error(peer.span(), "peer", problem));
+            }
+            let alone = [
+                (interface.private_key.is_some(), "private_key", "nothing is encrypted on plain Ethernet links"),
+                (interface.listen_port.is_some(), "listen_port", "nobody calls: the links are plain Ethernet"),
+                (interface.record.is_some(), "record", "only a bond with a [[peer]] is recorded"),
+            ];
+            if let Some((_, setting, why)) = alone.iter().find(|(given, ..)| *given) {
+                let problem = format!("has no meaning beside [bond]: {why}; leave it out");
+                return Err(self.error(interface_span, &format!("interface.{setting}"), problem));
+            }
+            let bond = self.bond(&interface, bond)?;
+            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond) });
+        }
         if raw.peer.is_empty() {
-            return Err(self.error(interface_span, "peer", "there is none: add a [[peer]]"));
+            let problem = "there is none: add a [[peer]], or a [bond] of Ethernet links";
+            return Err(self.error(interface_span, "peer", problem));
         }
         if raw.peer.len() > 1
             && let Some(record) = &interface.record
@@ -355,7 +381,7 @@ impl Reader<'_> {
             peers.push(peer);
             self.stations(span, &peers)?;
         }
-        Ok(Config { interface, peers })
+        Ok(Config { interface, peers, bond: None })
     }
 
     /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.

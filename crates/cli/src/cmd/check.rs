@@ -27,7 +27,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     match checked {
         Ok(config) => {
-            if !args.json {
+            if let (false, Some(bond)) = (args.json, &config.bond) {
+                println!(
+                    "{}: good: interface {}, a bond of {} Ethernet link{}, {}",
+                    args.config.display(),
+                    config.interface.name,
+                    bond.links.len(),
+                    if bond.links.len() == 1 { "" } else { "s" },
+                    bond.settings,
+                );
+            } else if !args.json {
                 let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
                 println!(
                     "{}: good: interface {}, {} peer{}, {} channel{}",

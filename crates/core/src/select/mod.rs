@@ -42,7 +42,7 @@ mod speeds;
 pub use links::{LinkSet, LinkState, Links};
 pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};
 
-use crate::units::Time;
+use crate::units::{ChannelId, Time};
 
 /// What a frame's bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,4 +79,10 @@ pub trait Select {
 
     /// Does what is due at `now`. Calling it early or late does no harm.
     fn handle_timeout(&mut self, _now: Time, _links: &Links) {}
+
+    /// The one link that carries what is not balanced, of the policies that have one (`active-backup`, `balance-tlb`,
+    /// `balance-alb`): an Ethernet bond listens to it and announces when it changes.
+    fn current(&self) -> Option<ChannelId> {
+        None
+    }
 }

@@ -5,7 +5,7 @@ use super::{
     Frame, LinkSet, Links, Select, active_backup, alb, balance_rr, broadcast, brr, cut_off_least_queue,
     fastest_transmit, flowlet, flush, ieee8023ad, least_queue, n_to_one, potent, supervision, tlb, traffic_meter, xor,
 };
-use crate::units::Time;
+use crate::units::{ChannelId, Time};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -464,5 +464,9 @@ impl Select for Selector {
 
     fn handle_timeout(&mut self, now: Time, links: &Links) {
         each!(self, selector => selector.handle_timeout(now, links));
+    }
+
+    fn current(&self) -> Option<ChannelId> {
+        each!(self, selector => selector.current())
     }
 }

@@ -1,0 +1,585 @@
+//! A bond of Ethernet links that needs nothing at the other end: what Linux's `bond0` is, without a clock or a device.
+//!
+//! The driver gives frames of the host and of the links with their times, and drains the polls:
+//!
+//! ```text
+//! host -> handle_host -> selector -> poll_transmit -> links
+//! links -> handle_link -> the host, or dropped with a reason
+//! ```
+//!
+//! What it is: link selection ([`crate::select`]) over whole Ethernet frames, and what goes with it on a LAN: which frames
+//! of which link count, LACP, ARP supervision, gratuitous ARP and unsolicited neighbour advertisements after a fail-over,
+//! learning packets, and for `balance-alb` the balancing of what is received. Source: the kernel's bonding documentation, and
+//! what the Linux 6.1 driver does.
+//!
+//! | who sends | from which address |
+//! |---|---|
+//! | the bond's traffic | the bond's own, on all links; it belongs to no device |
+//! | `balance-tlb`, `balance-alb` on a link that is not the current one | that link's, so that no switch sees one address at two ports |
+//! | `fail_over_mac=active` | the current link's; the bond's changes with it |
+//! | LACPDUs, markers, ARP probes, learning packets | that link's; the current one's learning packets are from the bond's |
+//!
+//! | policy | what counts of what a link receives |
+//! |---|---|
+//! | `active-backup`, `balance-tlb` | all of the current link, nothing of the others |
+//! | `balance-alb` | all of the current link; of the others what is for one station |
+//! | `802.3ad` | what comes on links of the aggregator in use |
+//! | all others | all; copies that `broadcast` makes arrive as copies, as on Linux |
+//!
+//! Departures from the driver: no link takes the bond's address (the driver puts the devices into promiscuous mode instead,
+//! and the host's own stack takes no frame for a station that is not its device); the queue of a link is the device's, and
+//! what is in it is reckoned from the link's rate, not asked for; frames that our own bond sent and that came back are
+//! dropped; ARP supervision: see [`monitor`](self).
+//!
+//! Cost: a packet costs its selector and a few loads; no allocation in steady state. Invariants: a frame leaves on links that
+//! the selector chose and that are usable; every frame that does not go on is counted under a reason.
+
+pub mod frame;
+
+mod monitor;
+mod notify;
+
+use crate::packet::Packet;
+use crate::select::active_backup::FailOverMac;
+use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use crate::wire::mac::Mac;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+use frame::{Arp, Header};
+use monitor::Monitor;
+use notify::Notifier;
+
+/// The most that a link's queue is reckoned to hold: what a device's own queue does not take is lost, not waited for.
+const QUEUE_TIME: Span = Span::from_secs(1);
+
+/// The settings of a bond.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The policy with its options.
+    pub settings: Settings,
+    /// The bond's address.
+    pub mac: Mac,
+    /// Who is asked whether a link works, where `arp_interval` is set. Default nobody.
+    pub arp_targets: Vec<Ipv4Addr>,
+    /// How often a fail-over is announced, by gratuitous ARP and unsolicited neighbour advertisements. Default 1.
+    pub announcements: u8,
+}
+
+impl Config {
+    /// The defaults, with this policy and address.
+    pub fn new(settings: Settings, mac: Mac) -> Config {
+        Config { settings, mac, arp_targets: Vec::new(), announcements: 1 }
+    }
+}
+
+/// What a link is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LinkConfig {
+    /// Its name, for options that name links.
+    pub name: String,
+    /// The address that it sends from where it does not send from the bond's.
+    pub mac: Mac,
+    /// Lower is better, where a policy looks for the best. Default 0.
+    pub priority: u32,
+    /// Its share where rates are not known. Default 1.
+    pub weight: u32,
+}
+
+impl LinkConfig {
+    /// The defaults, with this name and address.
+    pub fn new(name: impl Into<String>, mac: Mac) -> LinkConfig {
+        LinkConfig { name: name.into(), mac, priority: 0, weight: 1 }
+    }
+}
+
+/// How a link is, as its device says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// It is switched on and has carrier.
+    pub carrier: bool,
+    /// What it carries, where that is known.
+    pub rate: Option<Rate>,
+    /// Whether both ends may send at once.
+    pub full_duplex: bool,
+}
+
+/// A frame to send.
+#[derive(Debug)]
+pub struct Transmit<P> {
+    /// On which links: one, or all of several copies.
+    pub links: LinkSet,
+    /// The source address to write into it; `None`: the one that is in it.
+    pub source: Option<Mac>,
+    /// The frame from its first address on, without the check sequence.
+    pub frame: P,
+}
+
+/// What to do with a frame that a link received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Give it to the host.
+    Deliver {
+        /// With this destination address written into it; `None`: the one that is in it.
+        destination: Option<Mac>,
+    },
+    /// It was for the bond itself: LACP, or an answer to a probe.
+    Consumed,
+    /// It does not go on; counted.
+    Dropped,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A link counts as usable now.
+    LinkUp {
+        /// Which.
+        link: ChannelId,
+    },
+    /// A link counts as unusable now.
+    LinkDown {
+        /// Which.
+        link: ChannelId,
+    },
+    /// The link that a policy with one current link uses is another one now, or there is none.
+    Current {
+        /// Which.
+        link: Option<ChannelId>,
+    },
+    /// The bond's address is another one now: the host's interface is to have it.
+    Address {
+        /// Which.
+        mac: Mac,
+    },
+}
+
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Every counter with its name, in a fixed order.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of the bond, from the start.
+    Stats {
+        /// Frames of the host.
+        host_packets,
+        /// Bytes of them.
+        host_bytes,
+        /// From the host: shorter than an Ethernet header.
+        host_malformed,
+        /// From the host: no link could carry it.
+        host_no_link,
+        /// Frames given to the host.
+        delivered_packets,
+        /// Bytes of them.
+        delivered_bytes,
+        /// Times that another link became the current one.
+        fail_overs,
+        /// Gratuitous ARP packets and unsolicited neighbour advertisements.
+        announcements,
+        /// Learning packets.
+        learning_packets,
+        /// ARP probes.
+        arp_probes,
+        /// Answers to them.
+        arp_answers,
+    }
+}
+
+counters! {
+    /// Counters of one link, from the start.
+    LinkStats {
+        /// Frames of the host sent, copies included.
+        sent_packets,
+        /// Bytes of them.
+        sent_bytes,
+        /// Frames of the bond's own sent.
+        sent_control,
+        /// Frames received, of whatever kind.
+        received_packets,
+        /// Bytes of them.
+        received_bytes,
+        /// Received: shorter than an Ethernet header.
+        received_malformed,
+        /// Received on a link that the policy does not listen to.
+        received_inactive,
+        /// Received: for one station that is not this host.
+        received_other_station,
+        /// Received: for the link's own ends only (addresses 01-80-C2-00-00-0x); the device's own listeners get them.
+        received_link_local,
+        /// Received: a frame that this bond sent.
+        received_own,
+        /// Times it became usable.
+        ups,
+        /// Times it became unusable.
+        downs,
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    config: LinkConfig,
+    condition: Condition,
+    stats: LinkStats,
+}
+
+/// A bond of Ethernet links.
+#[derive(Debug)]
+pub struct Lan<P> {
+    config: Config,
+    selector: Selector,
+    links: Links,
+    members: Vec<Option<Member>>,
+    monitor: Monitor,
+    notifier: Notifier,
+    /// The current link, where the policy has one.
+    current: Option<ChannelId>,
+    mac: Mac,
+    promiscuous: bool,
+    out: VecDeque<Transmit<P>>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+impl<P: Packet> Lan<P> {
+    /// A bond over `links`, numbered from 0; all are without carrier until [`Lan::set_link`] says otherwise.
+    ///
+    /// # Errors
+    /// The policy's settings cannot work, or not with these links.
+    pub fn new(mut config: Config, links: Vec<LinkConfig>, seed: u64) -> Result<Lan<P>, PolicyError> {
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        config.settings.resolve(&names)?;
+        let down = Condition { carrier: false, rate: None, full_duplex: true };
+        let mut monitor = Monitor::new(config.settings.supervision, config.arp_targets.clone());
+        for (n, link) in links.iter().enumerate().take(ChannelId::LIMIT) {
+            monitor.add(Time::ZERO, ChannelId(n as u8), link.mac, false);
+        }
+        let members = links.into_iter().take(ChannelId::LIMIT);
+        let members: Vec<_> =
+            members.map(|config| Some(Member { config, condition: down, stats: LinkStats::default() })).collect();
+        let mut views = Links::default();
+        for (n, member) in members.iter().enumerate() {
+            views.set(ChannelId(n as u8), state_of(member.as_ref(), false));
+        }
+        let selector = Selector::new(&config.settings, &views, seed)?;
+        let mac = config.mac;
+        let notifier = Notifier::new(&config);
+        Ok(Lan {
+            config,
+            selector,
+            links: views,
+            members,
+            monitor,
+            notifier,
+            current: None,
+            mac,
+            promiscuous: false,
+            out: VecDeque::with_capacity(256),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        })
+    }
+
+    /// The bond's address now.
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.config.settings
+    }
+
+    /// The link that a policy with one current link uses.
+    pub fn current(&self) -> Option<ChannelId> {
+        self.current
+    }
+
+    /// The links as the selector sees them.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The counters of the bond.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The counters of `link`.
+    pub fn link_stats(&self, link: ChannelId) -> Option<&LinkStats> {
+        self.members.get(link.index())?.as_ref().map(|member| &member.stats)
+    }
+
+    /// Whether the host wants frames for other stations too, as a bridge does.
+    pub fn set_promiscuous(&mut self, promiscuous: bool) {
+        self.promiscuous = promiscuous;
+    }
+
+    /// The host's addresses on the bond: what a fail-over announces.
+    pub fn set_addresses(&mut self, addresses: &[IpAddr]) {
+        self.notifier.set_addresses(addresses);
+    }
+
+    /// How `link`'s device is now.
+    pub fn set_link(&mut self, now: Time, link: ChannelId, condition: Condition) {
+        let Some(Some(member)) = self.members.get_mut(link.index()) else { return };
+        member.condition = condition;
+        self.monitor.set_carrier(now, link, condition.carrier);
+        self.refresh(now);
+    }
+
+    /// A frame that the host sends.
+    pub fn handle_host(&mut self, now: Time, frame: P) {
+        let len = frame.size();
+        self.stats.host_packets += 1;
+        self.stats.host_bytes += len.as_u64();
+        if frame.bytes().len() < frame::HEADER {
+            self.stats.host_malformed += 1;
+            return;
+        }
+        let view = Frame { bytes: frame.bytes(), len: len.as_u64() as usize, layer: Layer::Ethernet };
+        let links = self.selector.select(now, &view, &self.links);
+        let links = LinkSet::from_bits(links.bits() & self.links.usable().bits());
+        if links.is_empty() {
+            self.stats.host_no_link += 1;
+            return;
+        }
+        for link in links.iter() {
+            self.charge(now, link, len);
+            if let Some(Some(member)) = self.members.get_mut(link.index()) {
+                member.stats.sent_packets += 1;
+                member.stats.sent_bytes += len.as_u64();
+            }
+        }
+        let source = self.source_on(links);
+        self.out.push_back(Transmit { links, source, frame });
+    }
+
+    /// A frame that `link` received.
+    pub fn handle_link(&mut self, now: Time, link: ChannelId, bytes: &[u8]) -> Received {
+        let Some(Some(member)) = self.members.get_mut(link.index()) else { return Received::Dropped };
+        let stats = &mut member.stats;
+        stats.received_packets += 1;
+        stats.received_bytes += bytes.len() as u64;
+        let Some(header) = Header::parse(bytes) else {
+            stats.received_malformed += 1;
+            return Received::Dropped;
+        };
+        if self.is_own(header.source) {
+            return self.drop_as(link, |stats| &mut stats.received_own);
+        }
+        if frame::is_link_local(header.destination) {
+            return self.drop_as(link, |stats| &mut stats.received_link_local);
+        }
+        if self.monitor.is_prober(header.destination)
+            && let Some(arp) = Arp::parse(bytes)
+            && arp.operation == Arp::REPLY
+        {
+            self.monitor.on_answer(now, header.destination, arp.sender_ip);
+            self.stats.arp_answers += 1;
+            self.refresh(now);
+            return Received::Consumed;
+        }
+        let for_one = !frame::is_group(header.destination);
+        let to_link = for_one && self.members.iter().flatten().any(|m| m.config.mac == header.destination);
+        if for_one && header.destination != self.mac && !to_link && !self.promiscuous {
+            return self.drop_as(link, |stats| &mut stats.received_other_station);
+        }
+        if !self.listens(link, for_one) {
+            return self.drop_as(link, |stats| &mut stats.received_inactive);
+        }
+        self.stats.delivered_packets += 1;
+        self.stats.delivered_bytes += bytes.len() as u64;
+        Received::Deliver { destination: (to_link && header.destination != self.mac).then_some(self.mac) }
+    }
+
+    /// Does what is due. Calling it early or late does no harm.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.monitor.poll_timeout().is_some_and(|due| due <= now) {
+            let mut probes = Vec::new();
+            self.monitor.handle_timeout(now, |link, mac, target| probes.push((link, Arp::probe(mac, target))));
+            self.stats.arp_probes += probes.len() as u64;
+            for (link, probe) in probes {
+                self.send_own(link, &probe);
+            }
+            self.refresh(now);
+        }
+        if self.selector.poll_timeout().is_some_and(|due| due <= now) {
+            self.selector.handle_timeout(now, &self.links);
+            self.follow_current(now);
+        }
+        if self.notifier.announcement_due(now)
+            && let Some(link) = self.current
+        {
+            for frame in self.notifier.announce(now, self.mac) {
+                self.stats.announcements += 1;
+                self.send_own(link, &frame);
+            }
+        }
+        if self.notifier.learning_due(now) {
+            self.notifier.on_learning(now);
+            self.teach(now);
+        }
+    }
+
+    /// When [`Lan::handle_timeout`] is to be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The next frame to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<P>> {
+        self.out.pop_front()
+    }
+
+    /// What happened meanwhile.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn drop_as(&mut self, link: ChannelId, counter: impl FnOnce(&mut LinkStats) -> &mut u64) -> Received {
+        if let Some(Some(member)) = self.members.get_mut(link.index()) {
+            *counter(&mut member.stats) += 1;
+        }
+        Received::Dropped
+    }
+
+    /// Whether a frame from `source` was sent by this bond.
+    fn is_own(&self, source: Mac) -> bool {
+        source == self.mac || self.members.iter().flatten().any(|member| member.config.mac == source)
+    }
+
+    /// Whether what `link` receives counts: `for_one`, what is for one station.
+    fn listens(&self, link: ChannelId, for_one: bool) -> bool {
+        match self.config.settings.policy {
+            Policy::ActiveBackup(_) | Policy::BalanceTlb(_) => self.current == Some(link),
+            Policy::BalanceAlb(_) => for_one || self.current == Some(link),
+            _ => true,
+        }
+    }
+
+    /// The address that a frame of the host leaves from on `links`, where it is not the bond's.
+    fn source_on(&self, links: LinkSet) -> Option<Mac> {
+        match self.config.settings.policy {
+            Policy::BalanceTlb(_) | Policy::BalanceAlb(_) if links.len() == 1 => {
+                let link = links.first().filter(|link| Some(*link) != self.current)?;
+                Some(self.members.get(link.index())?.as_ref()?.config.mac)
+            }
+            _ => None,
+        }
+    }
+
+    /// Reckons with `len` more bytes in `link`'s queue.
+    fn charge(&mut self, now: Time, link: ChannelId, len: Bytes) {
+        let Some(state) = self.links.get(link) else { return };
+        let Some(rate) = state.rate else { return };
+        let free = state.free.max(now) + rate.transmit_time(len);
+        let free = free.min(now + QUEUE_TIME);
+        self.links.set_backlog(link, rate.bytes_in(free.since(now)), free);
+    }
+
+    /// Sends a frame of the bond's own on `link`.
+    fn send_own(&mut self, link: ChannelId, bytes: &[u8]) {
+        let Some(Some(member)) = self.members.get_mut(link.index()) else { return };
+        let Some(frame) = P::from_bytes(bytes) else { return };
+        member.stats.sent_control += 1;
+        self.out.push_back(Transmit { links: LinkSet::only(link), source: None, frame });
+    }
+
+    /// Learning packets on every usable link: the switch is to know where the addresses are.
+    fn teach(&mut self, _now: Time) {
+        for link in self.links.usable().iter() {
+            let Some(Some(member)) = self.members.get(link.index()) else { continue };
+            let mac = if self.current == Some(link) { self.mac } else { member.config.mac };
+            self.stats.learning_packets += 1;
+            self.send_own(link, &frame::learning(mac));
+        }
+    }
+
+    /// Brings the selector's view up to date with what the monitor says.
+    fn refresh(&mut self, now: Time) {
+        let mut changed = false;
+        for n in 0..self.members.len() {
+            let link = ChannelId(n as u8);
+            let usable = self.monitor.is_usable(link);
+            let before = self.links.get(link).copied().unwrap_or_default();
+            let state =
+                LinkState { backlog: before.backlog, free: before.free, ..state_of(self.members[n].as_ref(), usable) };
+            if state == before {
+                continue;
+            }
+            changed = true;
+            self.links.set(link, state);
+            if state.usable == before.usable {
+                continue;
+            }
+            if let Some(member) = &mut self.members[n] {
+                *if usable { &mut member.stats.ups } else { &mut member.stats.downs } += 1;
+            }
+            self.events.push_back(if usable { Event::LinkUp { link } } else { Event::LinkDown { link } });
+        }
+        if changed {
+            self.selector.on_links(now, &self.links);
+            self.follow_current(now);
+        }
+    }
+
+    /// Notices a fail-over, and tells of it.
+    fn follow_current(&mut self, now: Time) {
+        let current = self.selector.current();
+        if current == self.current {
+            return;
+        }
+        let first = self.current.is_none() && self.stats.fail_overs == 0;
+        self.current = current;
+        self.events.push_back(Event::Current { link: current });
+        let Some(link) = current else { return };
+        if !first {
+            self.stats.fail_overs += 1;
+        }
+        if let Policy::ActiveBackup(config) = &self.config.settings.policy
+            && config.fail_over_mac == FailOverMac::Active
+            && let Some(Some(member)) = self.members.get(link.index())
+            && self.mac != member.config.mac
+        {
+            self.mac = member.config.mac;
+            self.events.push_back(Event::Address { mac: self.mac });
+        }
+        self.notifier.on_fail_over(now);
+    }
+}
+
+fn state_of(member: Option<&Member>, usable: bool) -> LinkState {
+    let Some(member) = member else { return LinkState { member: false, usable: false, ..LinkState::default() } };
+    LinkState {
+        member: true,
+        usable,
+        rate: member.condition.rate,
+        full_duplex: member.condition.full_duplex,
+        weight: member.config.weight,
+        priority: member.config.priority,
+        ..LinkState::default()
+    }
+}

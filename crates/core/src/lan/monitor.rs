@@ -1,0 +1,215 @@
+//! Which links work: carrier with its delays, and ARP probes.
+//!
+//! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`. Source: the
+//! kernel's bonding documentation. A link is *usable* while its carrier has been well for `updelay` (or is bad for less than
+//! `downdelay`) and, where targets are given, one of them answered its probes lately.
+//!
+//! Departures: every link probes for itself, from an Ethernet address of its own, with the probe of RFC 5227 that makes
+//! nobody learn an address. Linux probes from the link in use and lets the others listen for its broadcasts, which proves
+//! less, and from the bond's address, which only the link in use may send without confusing the switch. An answer counts for
+//! the link whose address it is for, also where a switch with a static trunk sends it over another link. As in Linux,
+//! `updelay` does not count while no link is usable: the first one with carrier is used at once.
+//!
+//! Cost: O(links) a probe interval. Invariant: a link without carrier for longer than `downdelay` is not usable.
+
+use crate::select::supervision::Config;
+use crate::units::{ChannelId, Span, Time};
+use crate::wire::mac::Mac;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// What is known of one link.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    /// From where it probes.
+    mac: Mac,
+    carrier: bool,
+    /// The carrier as it counts, after the delays.
+    good: bool,
+    /// When `good` follows `carrier`.
+    change: Option<Time>,
+    /// When a target answered last.
+    answered: Time,
+    /// Its probes are answered.
+    reaches: bool,
+}
+
+/// The supervision of all links.
+#[derive(Clone, Debug)]
+pub(super) struct Monitor {
+    config: Config,
+    targets: Vec<Ipv4Addr>,
+    links: Vec<Option<Watch>>,
+    next_probe: Option<Time>,
+}
+
+impl Monitor {
+    pub(super) fn new(config: Config, targets: Vec<Ipv4Addr>) -> Monitor {
+        Monitor { config, targets, links: Vec::new(), next_probe: None }
+    }
+
+    fn probes(&self) -> bool {
+        self.config.arp_interval > Span::ZERO && !self.targets.is_empty()
+    }
+
+    /// A link joins, with or without carrier; nothing is waited for.
+    pub(super) fn add(&mut self, now: Time, link: ChannelId, mac: Mac, carrier: bool) {
+        if self.links.len() <= link.index() {
+            self.links.resize(link.index() + 1, None);
+        }
+        // Until the first probes had their time, a link with carrier counts as one that reaches its targets.
+        self.links[link.index()] =
+            Some(Watch { mac, carrier, good: carrier, change: None, answered: now, reaches: true });
+        if self.probes() {
+            self.next_probe.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn is_usable(&self, link: ChannelId) -> bool {
+        self.links.get(link.index()).copied().flatten().is_some_and(|watch| watch.good && watch.reaches)
+    }
+
+    pub(super) fn set_carrier(&mut self, now: Time, link: ChannelId, carrier: bool) {
+        let none_usable = !self.links.iter().flatten().any(|watch| watch.good && watch.reaches);
+        let Some(Some(watch)) = self.links.get_mut(link.index()) else { return };
+        if watch.carrier == carrier {
+            return;
+        }
+        watch.carrier = carrier;
+        if watch.good == carrier {
+            // It came back before it counted as gone, or went before it counted as well.
+            watch.change = None;
+            return;
+        }
+        let delay = match carrier {
+            true if none_usable => Span::ZERO,
+            true => self.config.updelay,
+            false => self.config.downdelay,
+        };
+        if delay == Span::ZERO {
+            watch.good = carrier;
+            if carrier {
+                watch.answered = now;
+            }
+        } else {
+            watch.change = Some(now + delay);
+        }
+    }
+
+    /// Whether `mac` is where a link probes from.
+    pub(super) fn is_prober(&self, mac: Mac) -> bool {
+        self.probes() && self.links.iter().flatten().any(|watch| watch.mac == mac)
+    }
+
+    /// `from` answered a probe that came from `mac`.
+    pub(super) fn on_answer(&mut self, now: Time, mac: Mac, from: Ipv4Addr) {
+        if !self.targets.contains(&from) {
+            return;
+        }
+        for watch in self.links.iter_mut().flatten().filter(|watch| watch.mac == mac) {
+            (watch.answered, watch.reaches) = (now, true);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.links.iter().flatten().filter_map(|watch| watch.change).chain(self.next_probe).min()
+    }
+
+    /// Does what is due; `probe` is called for each probe to send: on which link, from which address, for whom.
+    pub(super) fn handle_timeout(&mut self, now: Time, mut probe: impl FnMut(ChannelId, Mac, Ipv4Addr)) {
+        for watch in self.links.iter_mut().flatten() {
+            if watch.change.is_some_and(|due| due <= now) {
+                (watch.good, watch.change) = (watch.carrier, None);
+                watch.answered = now;
+            }
+        }
+        if self.next_probe.is_none_or(|due| now < due) {
+            return;
+        }
+        let interval = self.config.arp_interval;
+        self.next_probe = Some(now + interval);
+        // Half an interval more: an answer may take as long as the next probe's.
+        let patience = interval.times(u64::from(self.config.missed_max)) + Span::from_nanos(interval.as_nanos() / 2);
+        for (n, watch) in self.links.iter_mut().enumerate() {
+            let Some(watch) = watch else { continue };
+            watch.reaches &= now.since(watch.answered) <= patience;
+            if watch.carrier {
+                self.targets.iter().for_each(|target| probe(ChannelId(n as u8), watch.mac, *target));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGET: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const LINK: ChannelId = ChannelId(0);
+    const OTHER: ChannelId = ChannelId(1);
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+
+    fn at(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn monitor(change: impl FnOnce(&mut Config), targets: &[Ipv4Addr]) -> Monitor {
+        let mut config = Config::default();
+        change(&mut config);
+        let mut monitor = Monitor::new(config, targets.to_vec());
+        monitor.add(at(0), LINK, MAC, true);
+        monitor.add(at(0), OTHER, Mac([2, 0, 0, 0, 0, 2]), true);
+        monitor
+    }
+
+    #[test]
+    fn a_link_is_used_during_downdelay_and_a_short_failure_is_not_seen() {
+        let mut monitor = monitor(|c| c.downdelay = Span::from_millis(200), &[]);
+        monitor.set_carrier(at(100), LINK, false);
+        assert!(monitor.is_usable(LINK) && monitor.poll_timeout() == Some(at(300)));
+        monitor.set_carrier(at(250), LINK, true);
+        monitor.handle_timeout(at(400), |_, _, _| {});
+        assert!(monitor.is_usable(LINK));
+        monitor.set_carrier(at(500), LINK, false);
+        monitor.handle_timeout(at(699), |_, _, _| {});
+        assert!(monitor.is_usable(LINK));
+        monitor.handle_timeout(at(700), |_, _, _| {});
+        assert!(!monitor.is_usable(LINK));
+    }
+
+    #[test]
+    fn updelay_counts_only_while_another_link_is_usable() {
+        let mut monitor = monitor(|c| c.updelay = Span::from_millis(200), &[]);
+        monitor.set_carrier(at(0), LINK, false);
+        monitor.set_carrier(at(100), LINK, true);
+        assert!(!monitor.is_usable(LINK) && monitor.poll_timeout() == Some(at(300)));
+        monitor.handle_timeout(at(300), |_, _, _| {});
+        assert!(monitor.is_usable(LINK));
+        monitor.set_carrier(at(400), LINK, false);
+        monitor.set_carrier(at(400), OTHER, false);
+        monitor.set_carrier(at(500), LINK, true);
+        assert!(monitor.is_usable(LINK), "at once: there is no other");
+    }
+
+    /// Probes at 0, 100, 200 ms; answers until 200; with missed_max = 2 it is down at the first check after 450.
+    #[test]
+    fn a_link_whose_probes_are_not_answered_goes_down_after_missed_max_and_comes_back_with_an_answer() {
+        let mut monitor = monitor(|c| c.arp_interval = Span::from_millis(100), &[TARGET]);
+        let mut probes = 0;
+        for ms in (0..=400).step_by(100) {
+            assert_eq!(monitor.poll_timeout(), Some(at(ms)));
+            monitor.handle_timeout(at(ms), |_, _, target| probes += usize::from(target == TARGET));
+            if ms <= 200 {
+                monitor.on_answer(at(ms), MAC, TARGET);
+                // Somebody else's word counts for nothing.
+                monitor.on_answer(at(ms), Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(10, 0, 0, 9));
+            }
+        }
+        assert_eq!(probes, 10);
+        assert_eq!((monitor.is_usable(LINK), monitor.is_usable(OTHER)), (true, false));
+        monitor.handle_timeout(at(500), |_, _, _| {});
+        assert!(!monitor.is_usable(LINK));
+        monitor.on_answer(at(510), MAC, TARGET);
+        assert!(monitor.is_usable(LINK));
+    }
+}

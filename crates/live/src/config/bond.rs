@@ -1,0 +1,166 @@
+//! `[bond]`: one bond of Ethernet links that needs nothing at the other end.
+
+use super::{ConfigError, Interface, Reader};
+use fairspan_core::select::{Policy, Settings};
+use fairspan_core::units::{ChannelId, Rate};
+use fairspan_core::wire::mac::Mac;
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use toml::Spanned;
+
+/// `[bond]`: the links that the interface stands for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Bond {
+    /// `policy`: how links are chosen.
+    pub settings: Settings,
+    /// `mac`: of the interface; default: one made from the first link's, always the same.
+    pub mac: Option<Mac>,
+    /// `arp_ip_target`: who is asked whether a link works, with the policy's `arp_interval`; default nobody.
+    pub arp_ip_target: Vec<Ipv4Addr>,
+    /// `num_grat_arp`: how often a fail-over is announced; default 1.
+    pub num_grat_arp: u8,
+    /// `[[bond.link]]`, numbered from 0.
+    pub links: Vec<BondLink>,
+}
+
+/// `[[bond.link]]`: one device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BondLink {
+    /// `name`: for people, metrics and options that name a link; default: the device's.
+    pub name: String,
+    /// `device`: the interface; it need not exist yet.
+    pub device: String,
+    /// `rate`: what it carries; default: what the device says.
+    pub rate: Option<Rate>,
+    /// `weight`: its share where rates are not known; default 1.
+    pub weight: u32,
+    /// `priority`: lower is better, where a policy looks for the best; default 0.
+    pub priority: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBond {
+    policy: Spanned<toml::Value>,
+    mac: Option<Spanned<String>>,
+    #[serde(default)]
+    arp_ip_target: Vec<Spanned<String>>,
+    num_grat_arp: Option<Spanned<u8>>,
+    #[serde(default)]
+    link: Vec<Spanned<RawLink>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLink {
+    name: Option<Spanned<String>>,
+    device: Spanned<String>,
+    rate: Option<Spanned<String>>,
+    weight: Option<Spanned<u32>>,
+    priority: Option<u32>,
+}
+
+impl Reader<'_> {
+    pub(super) fn bond(&self, interface: &Interface, raw: Spanned<RawBond>) -> Result<Bond, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let mut links = Vec::new();
+        for link in raw.link {
+            let span = link.span();
+            let link = self.bond_link(link.into_inner())?;
+            if link.device == interface.name {
+                let problem = format!("`{}` is the bond's own interface: name the device of a link", link.device);
+                return Err(self.error(span, "bond.link.device", problem));
+            }
+            if let Some(other) = links.iter().find(|l: &&BondLink| l.device == link.device || l.name == link.name) {
+                let problem = format!("`{}` is there twice: each link has its own device and name", other.name);
+                return Err(self.error(span, "bond.link.device", problem));
+            }
+            links.push(link);
+        }
+        if links.is_empty() {
+            return Err(self.error(span, "bond.link", "there is none: add a [[bond.link]] for each device"));
+        }
+        if links.len() > ChannelId::LIMIT {
+            let problem = format!("{} links: at most {} make one bond", links.len(), ChannelId::LIMIT);
+            return Err(self.error(span, "bond.link", problem));
+        }
+        let mut settings = self.policy(&raw.policy, "bond.policy")?;
+        let policy = raw.policy.span();
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        settings.resolve(&names).map_err(|e| self.error(policy.clone(), "bond.policy", e))?;
+        self.possible(&settings, &policy)?;
+
+        let arp_ip_target = raw
+            .arp_ip_target
+            .iter()
+            .map(|target| self.parsed(target, "bond.arp_ip_target", "10.3.31.1"))
+            .collect::<Result<Vec<Ipv4Addr>, _>>()?;
+        let probes = settings.supervision.arp_interval.as_nanos() > 0;
+        if probes && arp_ip_target.is_empty() {
+            let problem = "missing: `arp_interval` probes somebody; name a station that always answers";
+            return Err(self.error(span, "bond.arp_ip_target", problem));
+        }
+        if !probes && !arp_ip_target.is_empty() {
+            let problem = "nobody is asked without `arp_interval`: add it to the policy, such as `arp_interval=200ms`";
+            return Err(self.error(span, "bond.arp_ip_target", problem));
+        }
+        if arp_ip_target.len() > 16 {
+            return Err(self.error(span, "bond.arp_ip_target", "at most 16 stations are asked"));
+        }
+        Ok(Bond {
+            settings,
+            mac: raw.mac.as_ref().map(|mac| self.station(mac, "bond.mac")).transpose()?,
+            arp_ip_target,
+            num_grat_arp: raw.num_grat_arp.map_or(1, Spanned::into_inner),
+            links,
+        })
+    }
+
+    fn bond_link(&self, raw: RawLink) -> Result<BondLink, ConfigError> {
+        let device = self.device_name(&raw.device, "bond.link.device")?;
+        let weight = match &raw.weight {
+            Some(weight) if !(1..=1000).contains(weight.get_ref()) => {
+                return Err(self.error(weight.span(), "bond.link.weight", "must be from 1 to 1000"));
+            }
+            weight => weight.as_ref().map_or(1, |weight| *weight.get_ref()),
+        };
+        let name = match raw.name {
+            Some(name) if name.get_ref().is_empty() || name.get_ref().len() > 64 => {
+                return Err(self.error(name.span(), "bond.link.name", "must have 1 to 64 bytes"));
+            }
+            Some(name) => name.into_inner(),
+            None => device.clone(),
+        };
+        Ok(BondLink {
+            name,
+            device,
+            rate: self.positive_rate(raw.rate.as_ref(), "bond.link.rate")?,
+            weight,
+            priority: raw.priority.unwrap_or(0),
+        })
+    }
+
+    /// Policies and options that cannot work on Ethernet links.
+    fn possible(&self, settings: &Settings, span: &Range<usize>) -> Result<(), ConfigError> {
+        let refused = |problem: &str| Err(self.error(span.clone(), "bond.policy", problem));
+        match &settings.policy {
+            Policy::TrafficMeter(_) => refused(
+                "`traffic_meter` needs a receiver that puts packets in order: use it in a [[peer]] with mode = \"flow\"",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn station(&self, value: &Spanned<String>, setting: &str) -> Result<Mac, ConfigError> {
+        let mac: Mac = self.parsed(value, setting, "02:00:5e:10:00:01")?;
+        if mac.is_unicast() {
+            return Ok(mac);
+        }
+        let problem = format!("`{mac}` is no station's address: write one such as `02:00:5e:10:00:01`");
+        Err(self.error(value.span(), setting, problem))
+    }
+}
