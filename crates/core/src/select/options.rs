@@ -15,7 +15,7 @@ use core::fmt;
 /// A link that an option names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkRef {
-    /// By its name, or its number as text; [`Settings::resolve`] makes it a number.
+    /// By its name; [`Settings::resolve`] makes it a number.
     Name(String),
     /// By its number.
     Number(ChannelId),
@@ -32,7 +32,7 @@ impl LinkRef {
 
     pub(super) fn resolve(&self, names: &[&str]) -> Option<LinkRef> {
         let found = match self {
-            LinkRef::Name(name) => names.iter().position(|n| n == name).or_else(|| name.parse().ok()),
+            LinkRef::Name(name) => names.iter().position(|n| n == name),
             LinkRef::Number(link) => Some(link.index()),
         };
         found.filter(|n| *n < names.len()).map(|n| LinkRef::Number(ChannelId(n as u8)))
@@ -266,7 +266,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option!("n", Kind::Count(1, 65_535, Some("auto")), "packets on the fastest link for each on a slow one; auto: the ratio of their rates or weights",
         Settings { policy: Policy::NToOne(c), .. } => c.n,
         Settings { policy: Policy::NToOnePrimary(c), .. } => c.n),
-    option!("size", Kind::Bytes(1, 65_535), "packets above this size are large",
+    option!("size", Kind::Bytes(1, 65_535), "packets above this size are large; n_to_one_primary: of this size and above",
         Settings { policy: Policy::NToOnePrimary(c), .. } => c.size,
         Settings { policy: Policy::CutOffLeastQueue(c), .. } => c.size),
     option!("window", Kind::Span(Span::from_micros(10), Span::from_secs(10), None), "the time constant of the traffic meters",
@@ -343,7 +343,11 @@ impl OptionSpec {
             }
             Kind::Link if text == "none" => Value::Link(None),
             Kind::Link if text.is_empty() => return Err(wrong()),
-            Kind::Link => Value::Link(Some(LinkRef::Name(text.into()))),
+            // A number is always a number, so that what is shown is read alike whatever the links are called.
+            Kind::Link => Value::Link(Some(match text.parse() {
+                Ok(number) => LinkRef::Number(ChannelId(number)),
+                Err(_) => LinkRef::Name(text.into()),
+            })),
             Kind::Mac if text == "none" => Value::Mac(None),
             Kind::Mac => Value::Mac(Some(text.parse().ok().filter(|mac: &Mac| mac.is_unicast()).ok_or_else(wrong)?)),
         })
@@ -354,7 +358,7 @@ impl OptionSpec {
         let or = |word: Option<&str>| word.map(|word| format!(", or {word}")).unwrap_or_default();
         match self.kind {
             Kind::Span(least, most, word) => {
-                format!("write from {} to {}{}", show_span(least), show_span(most), or(word))
+                format!("write a time from {} to {}{}", show_span(least), show_span(most), or(word))
             }
             Kind::Count(least, most, word) => format!("write a number from {least} to {most}{}", or(word)),
             Kind::Bytes(least, most) => format!("write bytes from {least} to {most}"),
@@ -363,6 +367,11 @@ impl OptionSpec {
             Kind::Link => "write a link's name or number, or none".into(),
             Kind::Mac => "write one station's address such as 02:00:5e:10:00:01, or none".into(),
         }
+    }
+
+    /// `NAME=VALUE` as `settings` have it; nothing behind the sign where they do not.
+    pub fn written(&self, settings: &Settings) -> String {
+        format!("{}={}", self.name, self.get(settings).map(|value| self.show(&value)).unwrap_or_default())
     }
 
     /// `value` as it is written.

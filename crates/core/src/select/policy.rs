@@ -7,6 +7,7 @@ use super::{
 };
 use crate::units::{ChannelId, Time};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -64,6 +65,19 @@ pub struct PolicySpec {
     /// What it does, for people.
     pub help: &'static str,
     default: fn() -> Policy,
+}
+
+impl PolicySpec {
+    /// The options that the policy has, in the order of the table, each with its default as it is written.
+    pub fn options(&self) -> impl Iterator<Item = (&'static OptionSpec, String)> {
+        // With what an option of its own switches on, so that no option is left out.
+        let all = Settings { flush: Some(flush::Config::default()), ..Settings::from((self.default)()) };
+        let plain = Settings::from((self.default)());
+        options::OPTIONS.iter().filter_map(move |option| {
+            let value = option.get(&plain).or_else(|| option.get(&all))?;
+            Some((option, option.show(&value)))
+        })
+    }
 }
 
 /// All policies.
@@ -213,6 +227,20 @@ pub enum PolicyError {
     },
 }
 
+impl PolicyError {
+    /// The option that is wrong, where it is one; so that a reader of files can tell the line.
+    pub fn option(&self) -> Option<&str> {
+        match self {
+            PolicyError::Option { option, .. } => Some(option),
+            PolicyError::Value { option, .. } | PolicyError::Twice { option } | PolicyError::Link { option, .. } => {
+                Some(option)
+            }
+            PolicyError::Conflict { setting, .. } => setting.split('=').next(),
+            PolicyError::Unknown { .. } | PolicyError::Bare { .. } => None,
+        }
+    }
+}
+
 impl Policy {
     /// Its entry in the table.
     pub fn spec(&self) -> &'static PolicySpec {
@@ -262,25 +290,106 @@ impl Settings {
         options::OPTIONS.iter().filter(|option| option.get(self).is_some())
     }
 
+    /// The policy `name` with these options, in any order, each as its name and its value.
+    ///
+    /// # Errors
+    /// There is no such policy, it does not have an option or not with that value, an option comes twice, or the
+    /// options cannot work together.
+    pub fn build<'a>(
+        name: &str,
+        options: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Settings, PolicyError> {
+        let mut settings = Settings::from(Policy::named(name)?);
+        let place = |name: &str| options::OPTIONS.iter().position(|option| option.name == name);
+        let mut given: Vec<_> = options.into_iter().map(|(name, value)| (place(name), name, value)).collect();
+        // An option that another one switches on stands behind it in the table.
+        given.sort_by_key(|(place, ..)| *place);
+        for pair in given.windows(2) {
+            if let [(Some(n), name, _), (_, next, _)] = pair
+                && name == next
+            {
+                return Err(PolicyError::Twice { option: options::OPTIONS[*n].name });
+            }
+        }
+        for (_, name, value) in given {
+            settings.set(name, value)?;
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+
     /// Sets the option `name`.
     ///
     /// # Errors
     /// The policy does not have it, or not with that value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), PolicyError> {
-        let option = self.options().find(|option| option.name == name).ok_or_else(|| PolicyError::Option {
-            policy: self.policy.name(),
-            option: name.into(),
-            known: self.known(),
-        })?;
+        let Some(option) = self.options().find(|option| option.name == name) else {
+            let (policy, option) = (self.policy.name(), name.into());
+            if self.policy.spec().options().any(|(option, _)| option.name == name) {
+                let conflict = |setting: &str, with: &str, instead: &str| PolicyError::Conflict {
+                    setting: setting.into(),
+                    with: with.into(),
+                    instead: instead.into(),
+                };
+                return Err(conflict(name, "flush=off", "write flush=on as well, or leave it out"));
+            }
+            return Err(PolicyError::Option { policy, option, known: self.known() });
+        };
         option.set(self, option.parse(value)?)
+    }
+
+    /// Whether the options can work together.
+    ///
+    /// # Errors
+    /// Two of them cannot: which, and what would be right.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        let show = |name: &str| self.options().find(|option| option.name == name).map(|option| option.written(self));
+        let span = |name: &str| {
+            let option = self.options().find(|option| option.name == name)?;
+            if let Some(Value::Span(span)) = option.get(self) { span } else { None }
+        };
+        let conflict = |setting: &str, with: String, instead: &str| {
+            let setting = show(setting).unwrap_or_else(|| setting.into());
+            Err(PolicyError::Conflict { setting, with, instead: instead.into() })
+        };
+        for gap in ["threshold", "timeout"] {
+            if let (Some(gap_span), Some(expiry), Some(with)) = (span(gap), span("expiry"), show(gap))
+                && expiry < gap_span
+            {
+                let instead = "a flow that is forgotten within a burst changes its link there: expire it later";
+                return conflict("expiry", with, instead);
+            }
+        }
+        let policy = self.policy.spec();
+        match self.policy {
+            Policy::Broadcast if self.flush.is_some() => {
+                conflict("flush", policy.name.into(), "its flows are on every link and never move: leave flush out")
+            }
+            Policy::TrafficMeter(_) if self.flush.is_some() => {
+                conflict("flush", policy.name.into(), "its receiver puts packets in order: leave flush out")
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn known(&self) -> String {
         self.options().map(|option| option.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Gives the options that name links their numbers; `names` are the links' names, in order. A link may also be given
-    /// by its number.
+    /// Whether every link that an option names has a number that a link can have: it may join later.
+    fn check_links(&self) -> Result<(), PolicyError> {
+        for option in self.options() {
+            if let Some(Value::Link(Some(link))) = option.get(self)
+                && link.number().is_none_or(|link| link.index() >= ChannelId::LIMIT)
+            {
+                let known = format!("numbered from 0 to {}", ChannelId::LIMIT - 1);
+                return Err(PolicyError::Link { option: option.name, link: link.to_string(), known });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the options that name links their numbers; `names` are the links' names, in order.
     ///
     /// # Errors
     /// There is no such link.
@@ -305,29 +414,18 @@ impl FromStr for Settings {
 
     fn from_str(text: &str) -> Result<Settings, PolicyError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let mut settings = Settings::from(Policy::named(name.trim())?);
-        let spec = settings.policy.spec();
-        let mut given: Vec<String> = Vec::new();
-        for (n, part) in rest.split(',').map(str::trim).enumerate() {
-            if part.is_empty() && rest.is_empty() {
-                break;
+        let name = name.trim();
+        let spec = Policy::named(name)?.spec();
+        let parts = rest.split(',').map(str::trim).enumerate().filter(|_| !rest.trim().is_empty());
+        let pairs = parts.map(|(n, part)| match (part.split_once('='), spec.main) {
+            (Some((option, value)), _) => Ok((option.trim(), value.trim())),
+            (None, Some(main)) if n == 0 => Ok((main, part)),
+            (None, _) => {
+                let known = Settings::from((spec.default)()).known();
+                Err(PolicyError::Bare { policy: spec.name, value: part.into(), known })
             }
-            let (option, value) = match (part.split_once('='), spec.main) {
-                (Some((option, value)), _) => (option.trim(), value.trim()),
-                (None, Some(main)) if n == 0 => (main, part),
-                (None, _) => {
-                    let (policy, known) = (spec.name, settings.known());
-                    return Err(PolicyError::Bare { policy, value: part.into(), known });
-                }
-            };
-            if given.iter().any(|name| name == option) {
-                let option = options::OPTIONS.iter().find(|o| o.name == option).map_or("", |o| o.name);
-                return Err(PolicyError::Twice { option });
-            }
-            settings.set(option, value)?;
-            given.push(option.into());
-        }
-        Ok(settings)
+        });
+        Settings::build(name, pairs.collect::<Result<Vec<_>, _>>()?)
     }
 }
 
@@ -336,22 +434,18 @@ impl fmt::Display for Settings {
         let spec = self.policy.spec();
         f.write_str(spec.name)?;
         let plain = Settings::from((spec.default)());
+        // What the defaults do not have comes with its own.
+        let flushing = Settings { flush: Some(flush::Config::default()), ..plain.clone() };
+        let default = |option: &OptionSpec| option.get(&plain).or_else(|| option.get(&flushing));
         let mut before = ":";
-        let named = |option: &&OptionSpec| spec.main != Some(option.name);
-        let (first, rest) = (self.options().filter(|o| !named(o)), self.options().filter(named));
-        for option in first.chain(rest) {
-            let value = option.get(self);
-            if value == option.get(&plain) {
-                continue;
-            }
+        let main = |option: &&OptionSpec| spec.main == Some(option.name);
+        let (first, rest) = (self.options().filter(main), self.options().filter(|option| !main(option)));
+        for option in first.chain(rest).filter(|option| option.get(self) != default(option)) {
             f.write_str(before)?;
             before = ",";
-            if spec.main != Some(option.name) {
-                write!(f, "{}=", option.name)?;
-            }
-            if let Some(value) = value {
-                f.write_str(&option.show(&value))?;
-            }
+            let text = option.written(self);
+            let text = if main(&option) { text.split_once('=').map_or("", |(_, value)| value) } else { &text };
+            f.write_str(text)?;
         }
         Ok(())
     }
@@ -398,8 +492,11 @@ impl Selector {
     /// predict.
     ///
     /// # Errors
-    /// The settings cannot work, or not with these links.
+    /// The settings cannot work, or not with these links; a link is named that was not given a number
+    /// ([`Settings::resolve`]).
     pub fn new(settings: &Settings, links: &Links, seed: u64) -> Result<Selector, PolicyError> {
+        settings.check()?;
+        settings.check_links()?;
         let mut selector = match &settings.policy {
             Policy::BalanceRr(config) => Selector::BalanceRr(balance_rr::BalanceRr::new(*config, seed)),
             Policy::ActiveBackup(config) => Selector::ActiveBackup(active_backup::ActiveBackup::new(config.clone())),
@@ -468,5 +565,197 @@ impl Select for Selector {
 
     fn current(&self) -> Option<ChannelId> {
         each!(self, selector => selector.current())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LinkState;
+    use super::super::options::{Kind, LinkRef, OPTIONS};
+    use super::*;
+    use crate::rng::Rng;
+    use crate::units::{Bytes, Span};
+    use alloc::vec;
+
+    fn parse(text: &str) -> Result<Settings, PolicyError> {
+        text.parse()
+    }
+
+    fn shown(text: &str) -> String {
+        parse(text).unwrap_or_else(|e| panic!("{text}: {e}")).to_string()
+    }
+
+    #[test]
+    fn what_is_not_the_default_is_shown_in_the_form_that_is_read() {
+        for (text, expected) in [
+            ("brr", "brr"),
+            (" BRR : 12ms ", "brr"),
+            ("7:24ms", "brr:24ms"),
+            ("brr:threshold=24ms, expiry=90s", "brr:24ms,expiry=90s"),
+            ("brr:adaptive,expiry=90000", "brr:adaptive,expiry=90s"),
+            ("balance-xor:layer2", "balance-xor"),
+            ("2:1", "balance-xor:layer3+4"),
+            ("balance-rr:2", "balance-rr:2"),
+            ("0", "balance-rr"),
+            ("n_to_one:auto", "n_to_one"),
+            ("n_to_one_primary:1000,primary=3,n=7", "n_to_one_primary:1000,primary=3,n=7"),
+            ("active-backup:eth1", "active-backup:eth1"),
+            ("least_queue:updelay=200", "least_queue:updelay=200ms"),
+            ("brr:flush_wait=10ms,flush=on", "brr:flush=on,flush_wait=10ms"),
+            ("traffic_meter:1.5ms", "traffic_meter:1500us"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_error_names_what_was_wrong_and_what_would_be_right() {
+        for (text, option, advice) in [
+            ("round-robin", None, "balance-rr, active-backup"),
+            ("", None, "known are balance-rr"),
+            ("8", None, "known are"),
+            ("brr:12parsecs", Some("threshold"), "write a time from 1us to 24h"),
+            ("brr:0ms", Some("threshold"), "or adaptive"),
+            ("brr:12ms,12ms", None, "write OPTION=VALUE"),
+            ("brr:,expiry=9s", Some("threshold"), "write a time"),
+            ("least_queue:5", None, "write OPTION=VALUE, with one of miimon"),
+            ("broadcast:threshold=5ms", Some("threshold"), "updelay"),
+            ("brr:expiry=1s,expiry=1s", Some("expiry"), "twice"),
+            ("brr:12ms,threshold=12ms", Some("threshold"), "twice"),
+            ("brr:2s,expiry=1s", Some("expiry"), "expire it later"),
+            ("brr:weighted=perhaps", Some("weighted"), "on or off"),
+            ("brr:flush_wait=5ms", Some("flush_wait"), "write flush=on as well"),
+            ("brr:flush=off,flush_wait=5ms", Some("flush_wait"), "write flush=on as well"),
+            ("broadcast:flush=on", Some("flush"), "leave flush out"),
+            ("balance-xor:layer5", Some("xmit_hash_policy"), "vlan+srcmac"),
+            ("balance-rr:65536", Some("packets_per_slave"), "from 0 to 65535"),
+            ("balance-rr:-1", Some("packets_per_slave"), "from 0 to 65535"),
+            ("cut_off_least_queue:99999999999999999999", Some("size"), "from 1 to 65535"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.option(), option, "{text}: {error}");
+            assert!(error.to_string().contains(advice), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_named_by_its_name_or_number_and_must_exist() {
+        let names = ["eth0", "eth1", "7"];
+        let resolved = |text: &str| {
+            let mut settings = parse(text).unwrap();
+            settings.resolve(&names).map(|()| settings.to_string()).map_err(|e| e.to_string())
+        };
+        assert_eq!(resolved("active-backup:eth1").as_deref(), Ok("active-backup:1"));
+        assert_eq!(resolved("active-backup:2").as_deref(), Ok("active-backup:2"));
+        for text in ["active-backup:eth2", "active-backup:7", "active-backup:64"] {
+            assert!(resolved(text).unwrap_err().contains("the links are eth0, eth1, 7"), "{text}");
+        }
+        let links = Links::new([LinkState::default(); 2]);
+        for text in ["n_to_one_primary:primary=eth0", "n_to_one_primary:primary=64"] {
+            let error = Selector::new(&parse(text).unwrap(), &links, 1).unwrap_err();
+            assert_eq!(error.option(), Some("primary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_and_modes_of_policies_and_names_of_options_are_not_used_twice() {
+        for (n, spec) in POLICIES.iter().enumerate() {
+            assert_eq!(Policy::named(spec.name).unwrap().name(), spec.name);
+            let same = |other: &PolicySpec| other.name == spec.name || (spec.mode.is_some() && other.mode == spec.mode);
+            assert!(!POLICIES[..n].iter().any(same), "{}", spec.name);
+            if let Some(main) = spec.main {
+                assert!(spec.options().any(|(option, _)| option.name == main), "{}: {main}", spec.name);
+            }
+        }
+        for (n, option) in OPTIONS.iter().enumerate() {
+            assert!(!OPTIONS[..n].iter().any(|other| other.name == option.name), "{}", option.name);
+            assert!(POLICIES.iter().any(|spec| spec.options().any(|(one, _)| one.name == option.name)), "{option:?}");
+        }
+    }
+
+    #[test]
+    fn every_option_of_every_policy_has_a_default_that_is_accepted_and_changes_nothing() {
+        for spec in POLICIES {
+            for (option, default) in spec.options() {
+                let flush = if option.name == "flush_wait" { "flush=on," } else { "" };
+                let text = format!("{}:{flush}{}={default}", spec.name, option.name);
+                let without = format!("{}:{flush}", spec.name);
+                if parse(&without).is_ok() {
+                    assert_eq!(parse(&text), parse(&without), "{text}");
+                }
+            }
+        }
+    }
+
+    /// A value that the option takes, near its bounds more often than chance would have it.
+    fn value(option: &OptionSpec, rng: &mut Rng) -> Value {
+        let between = |rng: &mut Rng, least: u64, most: u64| match rng.below(6) {
+            0 => least,
+            1 => most,
+            2 => least + rng.below(most - least + 1),
+            // Of all orders of magnitude.
+            _ => {
+                let magnitude = rng.below(50);
+                (least + rng.below(1 << magnitude)).min(most)
+            }
+        };
+        match option.kind {
+            Kind::Span(.., Some(_)) if rng.below(4) == 0 => Value::Span(None),
+            Kind::Span(least, most, _) => {
+                Value::Span(Some(Span::from_nanos(between(rng, least.as_nanos(), most.as_nanos()))))
+            }
+            Kind::Count(.., Some(_)) if rng.below(4) == 0 => Value::Count(None),
+            Kind::Count(least, most, _) => Value::Count(Some(between(rng, least, most))),
+            Kind::Bytes(least, most) => Value::Bytes(Bytes::new(between(rng, least, most))),
+            Kind::Flag => Value::Flag(rng.below(2) == 0),
+            Kind::Choice(words) => Value::Choice(rng.below(words.len() as u64) as usize),
+            Kind::Mac => Value::Mac(
+                (rng.below(4) > 0).then(|| format!("02:00:5e:10:00:{:02x}", rng.below(256)).parse().unwrap()),
+            ),
+            Kind::Link => Value::Link(match rng.below(3) {
+                0 => None,
+                1 => Some(LinkRef::Number(ChannelId(rng.below(64) as u8))),
+                _ => Some(LinkRef::Name(format!("wan-{}.{}", rng.below(3), rng.below(100)))),
+            }),
+        }
+    }
+
+    #[test]
+    fn all_settings_survive_being_shown_and_read() {
+        for seed in 0..20_000 {
+            let mut rng = Rng::new(seed);
+            let spec = &POLICIES[rng.below(POLICIES.len() as u64) as usize];
+            let mut settings = Settings::from((spec.default)());
+            for option in OPTIONS {
+                if option.get(&settings).is_some() && rng.below(3) == 0 {
+                    let value = value(option, &mut rng);
+                    // As text and as a value.
+                    assert_eq!(option.parse(&option.show(&value)).as_ref(), Ok(&value), "seed {seed}: {option:?}");
+                    option.set(&mut settings, value.clone()).unwrap();
+                    assert_eq!(option.get(&settings), Some(value), "seed {seed}: {option:?}");
+                }
+            }
+            let text = settings.to_string();
+            match parse(&text) {
+                Ok(read) => assert_eq!(read, settings, "seed {seed}: {text}"),
+                Err(e) => assert_eq!(Err(e), settings.check(), "seed {seed}: {text}"),
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_settings_or_an_error() {
+        let words = [
+            "brr", "802.3ad", "n_to_one", ":", ":", ",", "=", "flush", "primary", "on", "9", "auto", " ", "é", "\0",
+            "-",
+        ];
+        for seed in 0..20_000 {
+            let mut rng = Rng::new(seed);
+            let pick = |_| words[rng.below(words.len() as u64) as usize];
+            let text: String = vec![(); 9].into_iter().map(pick).collect();
+            if let Ok(settings) = parse(&text) {
+                assert_eq!(parse(&settings.to_string()), Ok(settings), "{text}");
+            }
+        }
     }
 }
