@@ -1,8 +1,19 @@
 //! `active-backup`: one link; another one when it fails.
+//!
+//! What it is: Linux bonding mode 1. One link carries everything. It stays until it fails; then the primary link takes
+//! over, else the first usable one. A primary link that comes back takes over again as `primary_reselect` says.
+//! Source: `bonding.rst`, and the 6.1 driver for the order of links. The driver's [`Current`] link is used by balance-tlb,
+//! balance-alb (what is not balanced) and balance-rr (IGMP) as well.
+//!
+//! Departures: links join all at once here, so that a bond begins with its primary link where that is usable, else with
+//! its first usable one. A link whose rate is not known is faster than any, as in the driver, where "unknown" is the
+//! highest number.
+//!
+//! Cost: O(1) a packet, O(links) a change. Invariant: while a link is usable, one is chosen.
 
 use super::options::LinkRef;
 use super::{Frame, LinkSet, Links, Select};
-use crate::units::Time;
+use crate::units::{ChannelId, Time};
 
 /// When the primary link is used again after it came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,19 +51,83 @@ pub struct Config {
     pub fail_over_mac: FailOverMac,
 }
 
+/// The link in use, of a bond that prefers one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Current {
+    primary: Option<ChannelId>,
+    reselect: PrimaryReselect,
+    link: Option<ChannelId>,
+}
+
+impl Current {
+    /// None yet. `primary` is preferred as `reselect` says.
+    pub fn new(primary: Option<ChannelId>, reselect: PrimaryReselect) -> Current {
+        Current { primary, reselect, link: None }
+    }
+
+    /// The link in use; `None` while none is usable.
+    #[inline]
+    pub fn link(&self) -> Option<ChannelId> {
+        self.link
+    }
+
+    /// Chooses again among what is usable now. Whether that is another link than before.
+    pub fn update(&mut self, links: &Links) -> bool {
+        let before = self.link;
+        let usable = links.usable();
+        let current = self.link.filter(|link| usable.contains(*link));
+        let primary = self.primary.filter(|link| usable.contains(*link));
+        self.link = match (primary, current) {
+            (Some(primary), Some(current)) => {
+                let takes_over = match self.reselect {
+                    PrimaryReselect::Always => true,
+                    PrimaryReselect::Better => rank(links, primary) > rank(links, current),
+                    PrimaryReselect::Failure => false,
+                };
+                Some(if takes_over { primary } else { current })
+            }
+            (one, other) => one.or(other).or_else(|| usable.first()),
+        };
+        self.link != before
+    }
+}
+
+/// The higher, the better: speed, then duplex.
+fn rank(links: &Links, link: ChannelId) -> (u64, bool) {
+    links
+        .get(link)
+        .map_or((0, false), |state| (state.rate.map_or(u64::MAX, |rate| rate.as_bits_per_sec()), state.full_duplex))
+}
+
 /// The selector.
 #[derive(Clone, Debug)]
-pub struct ActiveBackup;
+pub struct ActiveBackup {
+    current: Current,
+}
 
 impl ActiveBackup {
-    /// With these settings.
-    pub fn new(_config: Config) -> ActiveBackup {
-        ActiveBackup
+    /// With these settings. A primary link that is still a name ([`super::Settings::resolve`]) is none.
+    pub fn new(config: Config) -> ActiveBackup {
+        let primary = config.primary.as_ref().and_then(LinkRef::number);
+        ActiveBackup { current: Current::new(primary, config.primary_reselect) }
+    }
+
+    /// The link in use; `None` while none is usable.
+    pub fn current(&self) -> Option<ChannelId> {
+        self.current.link()
     }
 }
 
 impl Select for ActiveBackup {
-    fn select(&mut self, _now: Time, _frame: &Frame<'_>, _links: &Links) -> LinkSet {
-        todo!()
+    #[inline]
+    fn select(&mut self, _now: Time, _frame: &Frame<'_>, links: &Links) -> LinkSet {
+        if self.current.link().is_none_or(|link| !links.usable().contains(link)) {
+            self.current.update(links);
+        }
+        LinkSet::of(self.current.link())
+    }
+
+    fn on_links(&mut self, _now: Time, links: &Links) {
+        self.current.update(links);
     }
 }

@@ -17,6 +17,12 @@ impl LinkSet {
         LinkSet(1 << (link.0 & 63))
     }
 
+    /// That link alone, or none.
+    #[inline]
+    pub fn of(link: Option<ChannelId>) -> LinkSet {
+        link.map_or(LinkSet::EMPTY, LinkSet::only)
+    }
+
     /// The set whose bit `n` stands for link `n`.
     #[inline]
     pub const fn from_bits(bits: u64) -> LinkSet {
@@ -56,7 +62,11 @@ impl LinkSet {
     /// The `n`-th link in the order of their numbers, from 0.
     #[inline]
     pub fn nth(self, n: usize) -> Option<ChannelId> {
-        self.iter().nth(n)
+        let mut bits = self.0;
+        for _ in 0..n.min(64) {
+            bits &= bits.wrapping_sub(1);
+        }
+        LinkSet(bits).first()
     }
 
     /// Its links, lowest number first.

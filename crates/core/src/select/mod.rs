@@ -25,6 +25,7 @@ pub mod cut_off_least_queue;
 pub mod fastest_transmit;
 pub mod flowlet;
 pub mod flush;
+pub mod hash;
 pub mod ieee8023ad;
 pub mod least_queue;
 pub mod n_to_one;
