@@ -4,6 +4,8 @@
 mod child;
 
 use fairspan_core::bond;
+use fairspan_core::select::POLICIES;
+use fairspan_core::select::options::OPTIONS;
 use fairspan_live::config::{Config, ConfigError};
 use fairspan_live::emulate::EmulateConfig;
 use fairspan_live::{channel, secure, tun};
@@ -240,6 +242,20 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
         &["up", missing],
         &["check", missing],
         &["replay", missing],
+        &["select"],
+        &["select", "Cargo.toml"],
+        &["select", missing, "--links", "4"],
+        &["select", "--links", "4"],
+        &["select", "Cargo.toml", "--links", "4"],
+        &["select", "Cargo.toml", "--links", "0"],
+        &["select", "Cargo.toml", "--links", "65"],
+        &["select", "Cargo.toml", "--links", "dsl"],
+        &["select", "Cargo.toml", "--links", "dsl:fast"],
+        &["select", "Cargo.toml", "--links", "dsl:0"],
+        &["select", "Cargo.toml", "--links", "4", "--policy", "no-such-policy"],
+        &["select", "Cargo.toml", "--links", "4", "--policy", "brr:soon"],
+        &["select", "Cargo.toml", "--links", "4", "--policy", "brr", "--all"],
+        &["select", "Cargo.toml", "--links", "4", "--interval", "1ms"],
         &["sim"],
         &["sim", missing],
         &["sim", missing, "--set", "duration"],
@@ -258,12 +274,56 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
             "{arguments:?}: {message}"
         );
     }
-    for command in
-        ["demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay", "sim", "figure", "claims"]
-    {
+    for command in [
+        "demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay", "select", "sim", "figure",
+        "claims",
+    ] {
         let output = fairspan(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command} --help");
     }
+}
+
+#[test]
+fn the_policies_and_their_options_are_documented_as_they_are() {
+    let mut names = String::from("| policy | mode | main option | does |\n|---|---|---|---|\n");
+    for spec in POLICIES {
+        let mode = spec.mode.map(|mode| mode.to_string()).unwrap_or_default();
+        let main = spec.main.map(|main| format!("`{main}`")).unwrap_or_default();
+        names += &format!("| `{}` | {mode} | {main} | {} |\n", spec.name, spec.help);
+    }
+    let mut options = String::from("| option | of | takes | default | does |\n|---|---|---|---|---|\n");
+    for option in OPTIONS {
+        let owners = POLICIES.iter().filter_map(|spec| {
+            let (_, default) = spec.options().find(|(own, _)| own.name == option.name)?;
+            Some((format!("`{}`", spec.name), default))
+        });
+        let (names, defaults): (Vec<String>, Vec<String>) = owners.unzip();
+        let of = if names.len() == POLICIES.len() { "all".to_owned() } else { names.join(", ") };
+        let default = defaults.first().unwrap_or_else(|| panic!("no policy has {}", option.name));
+        assert!(defaults.iter().all(|other| other == default), "{}: {defaults:?}: give each its row", option.name);
+        let expected = option.expected();
+        let takes = expected.trim_start_matches("write ");
+        options += &format!("| `{}` | {of} | {takes} | `{default}` | {} |\n", option.name, option.help);
+    }
+    let path = root().join("docs/select.md");
+    let mut text = document("select.md");
+    for (marks, table) in [
+        (["<!-- policies:", "<!-- end of policies -->"], names),
+        (["<!-- options", "<!-- end of options -->"], options),
+    ] {
+        let (before, rest) = text.split_once(marks[0]).expect("a mark");
+        let (mark, rest) = rest
+            .split_once("-->\n")
+            .map(|(mark, rest)| (mark.to_owned() + "-->\n", rest))
+            .unwrap_or_else(|| panic!("a mark's end"));
+        let (_, after) = rest.split_once(marks[1]).expect("the end's mark");
+        text = format!("{before}{}{mark}{table}{}{after}", marks[0], marks[1]);
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &text).expect("written");
+    }
+    let now = fs::read_to_string(&path).expect("a document");
+    assert!(now == text, "docs/select.md is not what the tables of policies say; UPDATE_DOCS=1 renews it");
 }
 
 /// The Markdown documents of the project.

@@ -7,6 +7,7 @@
 //! back stands still meanwhile.
 
 use crate::capture::{Capture, CaptureError, LinkType};
+use crate::link_type::ip_offset;
 use fairspan_core::units::Span;
 
 /// What a capture gives to replay.
@@ -75,31 +76,6 @@ pub fn ip_length(link_type: LinkType, bytes: &[u8], length: u32) -> Option<u32> 
     };
     let size = if told < least { behind } else { told };
     (size > 0).then_some(size)
-}
-
-/// Where the IP header begins; `None` if none follows.
-fn ip_offset(link_type: LinkType, bytes: &[u8]) -> Option<usize> {
-    let half = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
-    let is_ip = |kind: u16| matches!(kind, 0x0800 | 0x86dd);
-    let offset = match link_type {
-        // Ethernet, with 802.1Q and 802.1ad tags.
-        1 => {
-            let mut at = 12;
-            while at < 28 && matches!(half(at)?, 0x8100 | 0x88a8 | 0x9100) {
-                at += 4;
-            }
-            is_ip(half(at)?).then_some(at + 2)?
-        }
-        // Raw IP, under its numbers.
-        12 | 14 | 101 | 228 | 229 => 0,
-        // Null and loopback: a family of four bytes; the version below tells.
-        0 | 108 => 4,
-        // Linux cooked, versions 1 and 2.
-        113 => is_ip(half(14)?).then_some(16)?,
-        276 => is_ip(half(0)?).then_some(20)?,
-        _ => return None,
-    };
-    (offset < bytes.len()).then_some(offset)
 }
 
 #[cfg(test)]

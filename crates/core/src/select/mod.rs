@@ -17,7 +17,6 @@
 //! ```
 
 pub mod active_backup;
-pub mod adaptive;
 pub mod alb;
 pub mod balance_rr;
 pub mod broadcast;
@@ -25,7 +24,6 @@ pub mod brr;
 pub mod cut_off_least_queue;
 pub mod fastest_transmit;
 pub mod flowlet;
-pub mod flows;
 pub mod flush;
 pub mod hash;
 pub mod ieee8023ad;
@@ -38,8 +36,6 @@ pub mod tlb;
 pub mod traffic_meter;
 pub mod xor;
 
-mod fading;
-mod idle;
 mod links;
 mod policy;
 mod speeds;

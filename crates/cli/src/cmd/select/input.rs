@@ -1,0 +1,96 @@
+//! Files and standard input as traffic.
+
+use crate::exit::BadInput;
+use fairspan_core::units::Span;
+use fairspan_trace::capture::{Capture, CaptureError};
+use fairspan_trace::hex::HexFrames;
+use fairspan_trace::select::{Gathered, Traffic};
+use std::io::Read;
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// For messages.
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Capture(Vec<u8>),
+    Frames(HexFrames),
+}
+
+/// All files as one sequence.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    pub(super) traffic: Traffic<'a>,
+    /// Files of which the rest could not be read, and why.
+    pub(super) problems: Vec<String>,
+}
+
+/// How compressed files begin, what they are called, and what unpacks them.
+const COMPRESSED: [(&[u8], &str, &str); 5] = [
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
+    (&[0x1f, 0x8b], "gzip", "gzip -dc"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
+];
+
+impl Content {
+    /// Reads a file, or standard input where it is called `-`.
+    pub(super) fn read(file: &str, hex: bool) -> Result<Content, BadInput> {
+        let name = if file == "-" { "standard input" } else { file }.to_owned();
+        let bytes = if file == "-" {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        } else {
+            std::fs::read(file)
+        };
+        let bytes = bytes.map_err(|error| BadInput(format!("{name}: {error}")))?;
+        if let Some((_, format, command)) = COMPRESSED.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+            let instead = format!("unpack it, or write `{command} {file} | fairspan select - …`");
+            return Err(BadInput(format!("{name} is compressed ({format}); {instead}")));
+        }
+        let is_capture = Capture::is_one(&bytes);
+        let kind = match (hex, is_capture) {
+            (false, true) => Kind::Capture(bytes),
+            (false, false) => {
+                let also = match HexFrames::read(&bytes) {
+                    Ok(frames) if frames.iter().next().is_some() => "; to read lines of hexadecimal frames, add --hex",
+                    _ => "",
+                };
+                return Err(BadInput(format!("{name}: {}{also}", CaptureError::Format)));
+            }
+            (true, true) => return Err(BadInput(format!("{name} is a capture; leave --hex out"))),
+            (true, false) => {
+                let frames = HexFrames::read(&bytes).map_err(|error| BadInput(format!("{name}, {error}")))?;
+                Kind::Frames(frames)
+            }
+        };
+        Ok(Content { name, kind })
+    }
+}
+
+/// The frames of all files. `interval`: between frames that have no times.
+pub(super) fn gather(contents: &[Content], interval: Option<Span>) -> Result<Source<'_>, BadInput> {
+    let mut gathered = Gathered::default();
+    let mut problems = Vec::new();
+    for Content { name, kind } in contents {
+        match kind {
+            Kind::Capture(data) => match gathered.capture(data) {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => problems.push(format!("{name}: {error}")),
+            },
+            Kind::Frames(frames) => gathered.hex(frames, interval.unwrap_or(Span::from_micros(1))),
+        }
+    }
+    let traffic = gathered.finish().map_err(|error| BadInput(error.to_string()))?;
+    if traffic.packets().is_empty()
+        && let Some(reason) = traffic.left_out().keys().next()
+    {
+        return Err(BadInput(format!("no packet can be forwarded: {reason}")));
+    }
+    Ok(Source { traffic, problems })
+}
