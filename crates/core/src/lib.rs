@@ -14,6 +14,7 @@ pub mod bond;
 pub mod causal;
 pub mod flow;
 pub mod ip;
+pub mod lacp;
 pub mod lan;
 pub mod link;
 pub mod packet;

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod active_backup;
+pub mod adaptive;
 pub mod alb;
 pub mod balance_rr;
 pub mod broadcast;
@@ -24,6 +25,7 @@ pub mod brr;
 pub mod cut_off_least_queue;
 pub mod fastest_transmit;
 pub mod flowlet;
+pub mod flows;
 pub mod flush;
 pub mod hash;
 pub mod ieee8023ad;
@@ -36,6 +38,8 @@ pub mod tlb;
 pub mod traffic_meter;
 pub mod xor;
 
+mod fading;
+mod idle;
 mod links;
 mod policy;
 mod speeds;

@@ -1,8 +1,38 @@
 //! `potent`: the few heavy flows moved on purpose, the rest by burst.
+//!
+//! What it is: most of the bytes of most traffic belong to few flows, and those are the ones without gaps, so that bursts
+//! alone leave the links uneven. Flows are metered in their entries; those that carry at least 1/[`SHARE`] of all, at most
+//! [`Config::heavy`] of them, are heavy. A heavy flow stays on its link whatever its gaps; every [`INTERVAL`] the one whose
+//! move evens the most loaded and the least loaded link best is marked to move, if they differ by more than [`UNEVEN`]
+//! of the mean and the move takes away a quarter of the difference or more. It moves with its first packet that keeps its order
+//! (the burst threshold, or the condition of [`super::adaptive`]); at the latest with the first one after another
+//! interval: then what it has on the old link may be overtaken, once. All other flows go by burst as in `brr`.
+//!
+//! Source: burst-round-robin paper, 4.2, after Shi, MacGregor and Gburzynski, "Load balancing for parallel forwarding" (2005): to
+//! schedule both potent flows and bursts within flows. Neither says how often and at which imbalance; the constants are ours.
+//!
+//! Departures: loads are by the links' weights. A move carries the flow's past load from one link's meter to the other's,
+//! or the meters, which look back a second, would ask for the same move again.
+//!
+//! Cost: O(1) for each packet within a burst and of heavy flows, O(links + heavy) each interval and when a flow becomes heavy. Nothing
+//! is allocated after construction. Invariants: at most one move of a heavy flow an interval, except from a link that
+//! went down; at most `heavy` heavy flows.
 
+use super::adaptive::{self, Adaptive};
+use super::brr::Stats;
+use super::fading::Fading;
+use super::flows::{Entry, Flows};
+use super::idle::{LongestIdle, Weights};
 use super::{Frame, LinkSet, Links, Select};
-use crate::units::Span;
-use crate::units::Time;
+use crate::units::{Bytes, ChannelId, Span, Time};
+
+/// How often one heavy flow may move.
+pub const INTERVAL: Span = Span::from_millis(100);
+/// A heavy flow carries at least this part of all bytes: one of so many.
+pub const SHARE: u64 = 64;
+/// Links that differ by less than the mean load divided by this are even.
+pub const UNEVEN: u64 = 10;
+const SLOTS: usize = 64;
 
 /// The settings of `potent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +54,228 @@ impl Default for Config {
     }
 }
 
+/// What is metered of each flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    bytes: Fading,
+    /// The number under which it lies in its slot; 0: it never was heavy.
+    number: u32,
+    slot: u8,
+}
+
+/// A heavy flow, seen from the links. Number 0: none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    number: u32,
+    bytes: Fading,
+    link: ChannelId,
+    /// Where it is to move, and since when.
+    target: Option<(ChannelId, Time)>,
+}
+
 /// The selector.
 #[derive(Clone, Debug)]
-pub struct Potent;
+pub struct Potent {
+    config: Config,
+    flows: Flows<Meter>,
+    idle: LongestIdle,
+    adaptive: Adaptive,
+    weights: Weights,
+    heavy: Heavy,
+    stats: Stats,
+}
+
+/// The heavy flows and the links' loads.
+#[derive(Clone, Debug)]
+struct Heavy {
+    slots: [Slot; SLOTS],
+    most: usize,
+    numbers: u32,
+    loads: [Fading; ChannelId::LIMIT],
+    total: Fading,
+    next: Time,
+    moves: u64,
+}
 
 impl Potent {
     /// With these settings; `seed` keys the flow table's hash.
-    pub fn new(_config: Config, _seed: u64) -> Potent {
-        Potent
+    pub fn new(config: Config, seed: u64) -> Potent {
+        Potent {
+            config,
+            flows: Flows::new(config.flows, config.expiry, seed),
+            idle: LongestIdle::new(),
+            adaptive: Adaptive::new(),
+            weights: Weights::EQUAL,
+            heavy: Heavy {
+                slots: [Slot::default(); SLOTS],
+                most: (config.heavy as usize).clamp(1, SLOTS),
+                numbers: 0,
+                loads: [Fading::default(); ChannelId::LIMIT],
+                total: Fading::default(),
+                next: Time::ZERO,
+                moves: 0,
+            },
+            stats: Stats::default(),
+        }
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        let table = self.flows.stats();
+        Stats { flows: table.new, evicted: table.evicted, ..self.stats }
+    }
+
+    /// How many flows are heavy.
+    pub fn heavy(&self) -> usize {
+        self.heavy.slots.iter().filter(|slot| slot.number != 0).count()
+    }
+
+    /// How often a heavy flow was moved on purpose.
+    pub fn moves(&self) -> u64 {
+        self.heavy.moves
     }
 }
 
 impl Select for Potent {
-    fn select(&mut self, _now: Time, _frame: &Frame<'_>, _links: &Links) -> LinkSet {
-        todo!()
+    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
+        let (usable, len) = (links.usable(), Bytes::from(frame.len));
+        if usable.is_empty() {
+            return LinkSet::EMPTY;
+        }
+        if now >= self.heavy.next {
+            self.heavy.even_out(now, usable, &self.weights);
+        }
+        let threshold = self.config.threshold;
+        let entry = self.flows.entry(now, frame);
+        let before = entry.link().filter(|link| usable.contains(*link));
+        let rests = |link: ChannelId, to: ChannelId| match threshold {
+            Some(threshold) => now.since(entry.at()) >= threshold,
+            None => link == to || adaptive::may_move(now, len, links, to, entry.at()),
+        };
+        let heavy = self.heavy.slot_of(entry.value);
+        let (link, burst) = match (before, heavy) {
+            (Some(link), Some(slot)) => match self.heavy.slots[slot].target {
+                Some((to, since)) if usable.contains(to) && (rests(link, to) || now.since(since) >= INTERVAL) => {
+                    (to, true)
+                }
+                _ => (link, false),
+            },
+            (Some(link), None) if threshold.is_some() && !rests(link, link) => (link, false),
+            (before, _) if threshold.is_none() => {
+                let last = before.map(|link| (link, entry.at()));
+                let Some(chosen) = self.adaptive.choose(now, frame.len, links, last) else { return LinkSet::EMPTY };
+                (chosen.link, chosen.burst)
+            }
+            _ => {
+                let Some(link) = self.idle.pick(now, usable, &self.weights) else { return LinkSet::EMPTY };
+                (link, true)
+            }
+        };
+        self.stats.bursts += u64::from(burst);
+        self.stats.moves += u64::from(entry.link().is_some_and(|before| before != link));
+        self.heavy.count(now, entry, link, len);
+        let at = match (threshold, links.get(link)) {
+            (None, Some(state)) => adaptive::latest(now, len, state),
+            _ => now,
+        };
+        let at = if before == Some(link) { at.max(entry.at()) } else { at };
+        entry.set(at, link);
+        self.idle.queued(now, link);
+        LinkSet::only(link)
+    }
+
+    fn on_links(&mut self, _now: Time, links: &Links) {
+        self.weights = Weights::of(links);
+        self.adaptive.on_links(links, &self.weights);
+    }
+}
+
+impl Heavy {
+    fn slot_of(&self, meter: Meter) -> Option<usize> {
+        let slot = self.slots.get(usize::from(meter.slot))?;
+        (meter.number != 0 && slot.number == meter.number).then_some(usize::from(meter.slot))
+    }
+
+    /// A packet of the flow takes `link`.
+    fn count(&mut self, now: Time, entry: &mut Entry<Meter>, link: ChannelId, len: Bytes) {
+        entry.value.bytes.add(now, len.as_u64());
+        self.total.add(now, len.as_u64());
+        let bytes = entry.value.bytes;
+        let slot = match self.slot_of(entry.value) {
+            Some(slot) => slot,
+            None => match self.room(now, bytes.at(now)) {
+                Some(slot) => {
+                    self.numbers = self.numbers.checked_add(1).unwrap_or(1);
+                    (entry.value.number, entry.value.slot) = (self.numbers, slot as u8);
+                    self.slots[slot] = Slot { number: self.numbers, bytes, link, target: None };
+                    slot
+                }
+                None => {
+                    self.loads[link.index() % ChannelId::LIMIT].add(now, len.as_u64());
+                    return;
+                }
+            },
+        };
+        let flow = &mut self.slots[slot];
+        if flow.link != link {
+            let past = flow.bytes.at(now);
+            self.loads[flow.link.index() % ChannelId::LIMIT].take(now, past);
+            self.loads[link.index() % ChannelId::LIMIT].add(now, past);
+            self.moves += 1;
+            (flow.link, flow.target) = (link, None);
+        }
+        flow.bytes = bytes;
+        self.loads[link.index() % ChannelId::LIMIT].add(now, len.as_u64());
+    }
+
+    /// A slot for a flow that carried so much: a free one, or that of a flow which carried less.
+    fn room(&self, now: Time, bytes: u64) -> Option<usize> {
+        if bytes < self.total.at(now) / SHARE {
+            return None;
+        }
+        let least = (0..self.most).min_by_key(|slot| match self.slots[*slot] {
+            Slot { number: 0, .. } => (false, 0),
+            slot => (true, slot.bytes.at(now)),
+        })?;
+        let slot = self.slots[least];
+        (slot.number == 0 || slot.bytes.at(now) < bytes).then_some(least)
+    }
+
+    /// Releases the flows that are heavy no longer, and marks one to move, if the links are uneven and that helps.
+    fn even_out(&mut self, now: Time, usable: LinkSet, weights: &Weights) {
+        self.next = now + INTERVAL;
+        let least = self.total.at(now) / SHARE;
+        for slot in &mut self.slots {
+            if slot.number != 0 && slot.bytes.at(now) < least.max(1) {
+                *slot = Slot::default();
+            }
+        }
+        let waits = |slot: &Slot| slot.target.is_some_and(|(_, since)| now.since(since) <= INTERVAL.times(2));
+        if self.slots.iter().any(waits) {
+            return;
+        }
+        // Scaled, so that bytes by a weight in bits a second keep their digits.
+        let by_weight = |bytes: u64, link: ChannelId| (u128::from(bytes) << 40) / u128::from(weights.get(link));
+        let load = |link: ChannelId| by_weight(self.loads[link.index() % ChannelId::LIMIT].at(now), link);
+        let (Some(high), Some(low)) =
+            (usable.iter().max_by_key(|link| load(*link)), usable.iter().min_by_key(|link| load(*link)))
+        else {
+            return;
+        };
+        let gap = load(high) - load(low);
+        let mean = usable.iter().map(load).sum::<u128>() / usable.len() as u128;
+        if gap <= mean / u128::from(UNEVEN) {
+            return;
+        }
+        let after = |slot: &Slot| {
+            let bytes = slot.bytes.at(now);
+            gap.abs_diff(by_weight(bytes, high) + by_weight(bytes, low))
+        };
+        let on_it = self.slots.iter_mut().filter(|slot| slot.number != 0 && slot.link == high);
+        if let Some(slot) = on_it.min_by_key(|slot| after(slot))
+            && after(slot) <= gap / 4 * 3
+        {
+            slot.target = Some((low, now));
+        }
     }
 }

@@ -1,0 +1,97 @@
+//! The mux machine: whether a port belongs to its aggregator and carries its traffic.
+//!
+//! Source: IEEE 802.1AX-2014, 6.4.15, with coupled control (figure 6-22), as Linux has it.
+//!
+//! Departures, those of Linux: a port is in synchronization only while its aggregator is the active one, since a bond uses one;
+//! STANDBY does not occur, since an aggregator has room for all ports. Where Linux leaves a port distributing (in its
+//! LACPDUs) when another aggregator becomes active, it goes back to attached here, so that the partner does not send to it.
+//!
+//! Invariant: a port that collects and distributes is selected, in the active aggregator, and its partner is in
+//! synchronization.
+
+use super::AGGREGATE_WAIT_TIME;
+use super::pdu::State;
+use super::port::Port;
+use crate::units::Time;
+use core::fmt;
+
+/// What the mux machine of a port is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MuxState {
+    /// In no aggregator.
+    #[default]
+    Detached,
+    /// Others may join within 2 s.
+    Waiting,
+    /// In its aggregator; waits until the partner is as well.
+    Attached,
+    /// Carries traffic.
+    CollectingDistributing,
+}
+
+impl fmt::Display for MuxState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MuxState::Detached => "detached",
+            MuxState::Waiting => "waiting",
+            MuxState::Attached => "attached",
+            MuxState::CollectingDistributing => "collecting and distributing",
+        })
+    }
+}
+
+impl Port {
+    /// `active`: its aggregator is the one in use; `ready`: no port of the aggregator waits for others. Says whether
+    /// something changed.
+    pub(super) fn mux(&mut self, active: bool, ready: bool, now: Time) -> bool {
+        let waited = self.wait_while.is_some_and(|due| due <= now);
+        if waited {
+            self.wait_while = None;
+        }
+        let partner = self.partner.state.has(State::SYNCHRONIZATION);
+        let next = match self.mux {
+            MuxState::Detached if self.selected => MuxState::Waiting,
+            MuxState::Waiting | MuxState::Attached if !self.selected => MuxState::Detached,
+            MuxState::Waiting if ready && self.wait_while.is_none() => MuxState::Attached,
+            MuxState::Attached if active && partner => MuxState::CollectingDistributing,
+            MuxState::CollectingDistributing if !self.selected || !active || !partner => MuxState::Attached,
+            same => same,
+        };
+        if next == self.mux {
+            return (next == MuxState::Attached && self.synchronize(active)) || waited;
+        }
+        self.enter_mux(next, now);
+        if next == MuxState::Attached {
+            self.synchronize(active);
+        }
+        true
+    }
+
+    pub(super) fn enter_mux(&mut self, next: MuxState, now: Time) {
+        self.mux = next;
+        self.wait_while = (next == MuxState::Waiting).then(|| now + AGGREGATE_WAIT_TIME);
+        let carries = State::COLLECTING.with(State::DISTRIBUTING);
+        match next {
+            MuxState::Detached => {
+                self.actor.state = self.actor.state.without(carries.with(State::SYNCHRONIZATION));
+                self.ntt = true;
+            }
+            MuxState::Waiting => {}
+            MuxState::Attached => {
+                self.actor.state = self.actor.state.without(carries);
+                self.ntt = true;
+            }
+            MuxState::CollectingDistributing => {
+                self.actor.state = self.actor.state.with(carries.with(State::SYNCHRONIZATION));
+                self.ntt = true;
+            }
+        }
+    }
+
+    fn synchronize(&mut self, active: bool) -> bool {
+        let changes = self.actor.state.has(State::SYNCHRONIZATION) != active;
+        self.actor.state = self.actor.state.put(State::SYNCHRONIZATION, active);
+        self.ntt |= changes;
+        changes
+    }
+}
