@@ -34,16 +34,21 @@ use super::host::BACK_PRESSURE;
 use super::links::LEAST_QUEUE;
 use super::queue::{self, HostQueue, Queued};
 use super::{Bond, Codepoint, Reason, Transmit};
+use crate::flow::hash::FlowHash;
 use crate::ip::{Header, Version, ecn};
 use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::select::flush::{self, Flush, Place};
 use crate::select::supervision::Supervisor;
 use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, Select, Selector, Settings};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
-use crate::wire::envelope::{Envelope, Message};
+use crate::wire::envelope::{Echo, Envelope, Message};
 use alloc::vec::Vec;
 
 /// Bytes that may wait for a channel without a rate.
 const UNPACED: usize = 2 * BACK_PRESSURE;
+/// Flows on the move may hold this part of the memory for packets that wait.
+const HELD: usize = 4;
 
 /// The numbers that a packet was given; zeros where its envelope has none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,10 +93,25 @@ pub(super) struct Flow<P> {
     memory: usize,
     /// The channel that sent last.
     last: ChannelId,
+    /// Where flows move only when nothing of theirs is under way.
+    flush: Option<Flushed<P>>,
+}
+
+/// What holds flows on the move, and which bucket each packet's flow is in.
+#[derive(Debug)]
+struct Flushed<P> {
+    flush: Flush<Queued<P, Numbers>>,
+    hash: FlowHash,
 }
 
 impl<P: Packet> Flow<P> {
-    fn new(settings: &Settings, seed: u64) -> Result<Flow<P>, ConfigError> {
+    fn new(config: &Config, seed: u64) -> Result<Flow<P>, ConfigError> {
+        let settings = &config.policy;
+        let mut rng = Rng::new(seed);
+        let flush = settings.flush.map(|settings| Flushed {
+            flush: Flush::new(settings, config.queue_bytes / HELD, rng.next_u64() as u32),
+            hash: FlowHash::new(rng.next_u64(), flush::BUCKETS),
+        });
         let links = Links::default();
         Ok(Flow {
             selector: Selector::new(settings, &links, seed)?,
@@ -107,6 +127,7 @@ impl<P: Packet> Flow<P> {
             waiting: 0,
             memory: 0,
             last: ChannelId(0),
+            flush,
             settings: settings.clone(),
             seed,
         })
@@ -139,6 +160,11 @@ impl<P: Packet> Flow<P> {
         self.waiting == 0
     }
 
+    /// Memory that packets take.
+    fn memory(&self) -> usize {
+        self.memory + self.flush.as_ref().map_or(0, |f| f.flush.bytes())
+    }
+
     /// The number of the first packet that waits for `channel`, where packets are numbered.
     pub(super) fn first_number(&self, channel: ChannelId) -> Option<u32> {
         let first = self.lines.get(channel.index())?.queue.first()?;
@@ -151,8 +177,12 @@ impl<P: Packet> Flow<P> {
     }
 
     /// When [`Bond::on_flow_timeout`] has something to do.
-    pub(super) fn timeout(&self) -> Option<Time> {
-        self.selector.poll_timeout().into_iter().chain(self.supervisor.poll_timeout()).min()
+    pub(super) fn timeout(&self, channels: &[Channel]) -> Option<Time> {
+        let flush = self.flush.as_ref().and_then(|f| {
+            let open = self.links.usable().iter().filter(|c| is_open(channels, *c));
+            f.flush.poll_timeout(open.fold(LinkSet::EMPTY, LinkSet::with))
+        });
+        self.selector.poll_timeout().into_iter().chain(self.supervisor.poll_timeout()).chain(flush).min()
     }
 
     /// What the selector may know of `channel`.
@@ -209,19 +239,24 @@ impl<P: Packet> Flow<P> {
     }
 }
 
+/// Whether frames can go on `channel` now, as far as the link is concerned.
+fn is_open(channels: &[Channel], channel: ChannelId) -> bool {
+    channels.get(channel.index()).is_some_and(|c| c.is_up() && c.blocked.is_none())
+}
+
 impl<P: Packet> Bond<P> {
     /// Makes the selector, in mode `flow`.
     pub(super) fn begin_flow(&mut self) -> Result<(), ConfigError> {
         if self.config.mode == Mode::Flow {
             let seed = self.rng.next_u64();
-            self.flow = Some(alloc::boxed::Box::new(Flow::new(&self.config.policy, seed)?));
+            self.flow = Some(alloc::boxed::Box::new(Flow::new(&self.config, seed)?));
         }
         Ok(())
     }
 
     /// Memory that packets in the channels' queues take.
     pub(super) fn flow_memory(&self) -> usize {
-        self.flow.as_ref().map_or(0, |flow| flow.memory)
+        self.flow.as_ref().map_or(0, |flow| flow.memory())
     }
 
     /// Packets that wait for `channel` in mode `flow`, and their bytes.
@@ -236,7 +271,7 @@ impl<P: Packet> Bond<P> {
             self.channels[channel.index()].rate.is_none()
                 && flow.lines.get(channel.index()).is_some_and(|line| line.queue.bytes() >= BACK_PRESSURE)
         };
-        flow.memory < self.config.queue_bytes && !each(self.usable).all(full)
+        flow.memory() < self.config.queue_bytes && !each(self.usable).all(full)
     }
 
     /// Channels joined, left, came up, went down (`went`) or have other rates; the largest frame has `largest` bytes.
@@ -255,8 +290,16 @@ impl<P: Packet> Bond<P> {
         }
         flow.resolve(&self.channels);
         flow.selector.on_links(now, &flow.links);
+        if let Some(f) = &mut flow.flush {
+            f.flush.on_links(now, flow.links.usable());
+        }
         for channel in each(went) {
             self.requeue(now, channel);
+        }
+        while let Some(f) = self.flow.as_mut().and_then(|flow| flow.flush.as_mut())
+            && let Some(queued) = f.flush.poll_again()
+        {
+            self.put_back(now, queued);
         }
         while self.usable != 0
             && let Some(Queued { packet, bucket, tos, six, since, .. }) = self.queue.take()
@@ -281,20 +324,27 @@ impl<P: Packet> Bond<P> {
         let mut left = core::mem::replace(&mut line.queue, HostQueue::new(self.config.aqm));
         flow.waiting &= !bit(channel);
         flow.memory -= left.memory();
+        if let Some(f) = &mut flow.flush {
+            f.flush.on_left(channel, left.len() as u64);
+        }
         let copies = flow.form == Form::Copies;
         while let Some(queued) = left.take() {
-            let Queued { packet, bucket, tos, six, since, note } = queued;
             if copies {
                 self.stats.copies_skipped += 1;
-                continue;
+            } else {
+                self.stats.requeued += u64::from(self.usable != 0);
+                self.put_back(now, queued);
             }
-            if self.usable == 0 && note.bond == 0 {
-                // Until one comes up; what is too old then is dropped.
-                self.queue.push(Queued { packet, bucket, tos, six, since, note: () });
-                continue;
-            }
-            self.stats.requeued += 1;
-            self.assign(now, Queued { packet, bucket, tos, six, since, note });
+        }
+    }
+
+    /// A packet whose channel is no more: the policy chooses again, now or when a channel comes up.
+    fn put_back(&mut self, now: Time, queued: Queued<P, Numbers>) {
+        if self.usable == 0 && queued.note.bond == 0 {
+            let Queued { packet, bucket, tos, six, since, .. } = queued;
+            self.queue.push(Queued { packet, bucket, tos, six, since, note: () });
+        } else {
+            self.assign(now, queued);
         }
     }
 
@@ -303,7 +353,8 @@ impl<P: Packet> Bond<P> {
     pub(super) fn enqueue_flow(&mut self, now: Time, header: &Header, packet: P) {
         let bucket = match self.flow.as_ref() {
             Some(flow) if flow.form == Form::Ordered => self.hash.bucket(header, packet.bytes()),
-            _ => 0,
+            Some(flow) => flow.flush.as_ref().map_or(0, |f| f.hash.bucket(header, packet.bytes())),
+            None => 0,
         };
         let six = header.version == Version::V6;
         self.assign(now, Queued { packet, bucket, tos: header.tos, six, since: now, note: Numbers::default() });
@@ -311,7 +362,7 @@ impl<P: Packet> Bond<P> {
 
     /// Gives a packet to the channels that the policy chooses.
     #[inline]
-    fn assign(&mut self, now: Time, mut queued: Queued<P, Numbers>) {
+    fn assign(&mut self, now: Time, queued: Queued<P, Numbers>) {
         let Some(flow) = &mut self.flow else { return };
         flow.look(now, &self.channels);
         let size = queued.packet.size().as_u64() as usize;
@@ -325,15 +376,57 @@ impl<P: Packet> Bond<P> {
         if flow.form == Form::Copies {
             return self.assign_copies(set, cost, queued);
         }
-        if self.queue.memory() + flow.memory + cost > self.config.queue_bytes || !flow.has_room(channel, size) {
+        if self.queue.memory() + flow.memory() + cost > self.config.queue_bytes {
             self.stats.queue_full += 1;
             return;
         }
         if flow.form == Form::Ordered {
             return self.assign_number(channel, queued);
         }
-        queued.note = Numbers::default();
+        let Some(f) = &mut flow.flush else {
+            if flow.has_room(channel, size) {
+                flow.push(channel, queued);
+            } else {
+                self.stats.queue_full += 1;
+            }
+            return;
+        };
+        let bucket = queued.bucket;
+        match f.flush.place(now, bucket, channel, cost, queued) {
+            Place::Queue(channel, queued) => self.assign_flushed(channel, bucket, queued),
+            Place::Held => self.release_flushed(),
+            Place::Refused(_) => self.stats.queue_full += 1,
+        }
+    }
+
+    /// Puts a packet into the queue of `channel`, where marker flushes are on.
+    fn assign_flushed(&mut self, channel: ChannelId, bucket: u16, queued: Queued<P, Numbers>) {
+        let Some(flow) = &mut self.flow else { return };
+        if !flow.has_room(channel, queued.packet.size().as_u64() as usize) {
+            self.stats.queue_full += 1;
+            return;
+        }
         flow.push(channel, queued);
+        if let Some(f) = &mut flow.flush {
+            f.flush.on_queued(bucket, channel);
+        }
+    }
+
+    /// Packets that are held no longer go into their queues.
+    fn release_flushed(&mut self) {
+        while let Some(f) = self.flow.as_mut().and_then(|flow| flow.flush.as_mut())
+            && let Some((channel, bucket, queued)) = f.flush.poll_release()
+        {
+            self.assign_flushed(channel, bucket, queued);
+        }
+    }
+
+    /// The answer to an echo request: whether it was a marker's.
+    pub(super) fn on_flow_echo(&mut self, now: Time, token: u32) -> bool {
+        let Some(f) = self.flow.as_mut().and_then(|flow| flow.flush.as_mut()) else { return false };
+        let found = f.flush.on_answer(now, token);
+        self.release_flushed();
+        found
     }
 
     /// Gives a copy of the packet to each channel of `set`, which is not empty.
@@ -372,6 +465,11 @@ impl<P: Packet> Bond<P> {
     /// Numbers the packet, if it has no number yet, and puts it into the queue of `channel` at its place: packets of a
     /// channel that failed go before younger ones.
     fn assign_number(&mut self, channel: ChannelId, mut queued: Queued<P, Numbers>) {
+        let size = queued.packet.size().as_u64() as usize;
+        if self.flow.as_ref().is_none_or(|flow| !flow.has_room(channel, size)) {
+            self.stats.queue_full += 1;
+            return;
+        }
         let first = queued.note.bond == 0;
         if first {
             let bond = self.number();
@@ -393,6 +491,12 @@ impl<P: Packet> Bond<P> {
     /// The next packet of a channel that may send, each channel in turn.
     pub(super) fn next_flow(&mut self, now: Time) -> Option<Transmit<P>> {
         let flow = self.flow.as_mut()?;
+        if let Some(f) = &mut flow.flush
+            && let Some(channel) = f.flush.due(now).iter().find(|c| is_open(&self.channels, *c))
+            && let Some(token) = f.flush.mark(now, channel)
+        {
+            return Some(self.marker(now, channel, token));
+        }
         let after = u64::MAX.checked_shl(u32::from(flow.last.0) + 1).unwrap_or(0);
         for channel in each(flow.waiting & after).chain(each(flow.waiting & !after)) {
             let c = &self.channels[channel.index()];
@@ -408,6 +512,9 @@ impl<P: Packet> Bond<P> {
             }
             self.stats.codel_dropped += actions.dropped;
             self.stats.codel_marked += actions.marked;
+            if let Some(f) = &mut flow.flush {
+                f.flush.on_left(channel, actions.dropped + u64::from(queued.is_some()));
+            }
             let Some(queued) = queued else { continue };
             flow.last = channel;
             let (form, idle) = (flow.form, flow.waiting == 0);
@@ -431,6 +538,16 @@ impl<P: Packet> Bond<P> {
         None
     }
 
+    /// A marker, behind all that left on `channel` before.
+    fn marker(&mut self, now: Time, channel: ChannelId, token: u32) -> Transmit<P> {
+        let message = Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() });
+        let head = Envelope { tag: self.epoch as u8, message }.encode();
+        let c = &mut self.channels[channel.index()];
+        c.on_sent(now, head.len());
+        c.stats.sent_control += 1;
+        Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0 }
+    }
+
     /// Does what is due in mode `flow`.
     pub(super) fn on_flow_timeout(&mut self, now: Time) {
         let Some(flow) = &mut self.flow else { return };
@@ -438,9 +555,13 @@ impl<P: Packet> Bond<P> {
             flow.look(now, &self.channels);
             flow.selector.handle_timeout(now, &flow.links);
         }
+        if let Some(f) = &mut flow.flush {
+            f.flush.handle_timeout(now);
+        }
         if flow.supervisor.poll_timeout().is_some_and(|at| at <= now) {
             self.refresh(now, Reason::Link);
         }
+        self.release_flushed();
     }
 }
 

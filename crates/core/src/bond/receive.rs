@@ -292,6 +292,14 @@ impl<P: Packet> Bond<P> {
             }
             Message::EchoReply(echo) => {
                 let sent = Time::from_nanos(echo.clock);
+                if self.on_flow_echo(now, echo.token) {
+                    if sent <= now {
+                        self.channels[channel.index()].on_rtt(now.since(sent));
+                        self.refresh_delay(channel);
+                    }
+                    return self.on_heard(now, channel);
+                }
+                let c = &mut self.channels[channel.index()];
                 if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
                     c.unanswered = None;

@@ -24,7 +24,7 @@ impl<P: Packet> Bond<P> {
         add(self.idle_marker, TimerName::Heartbeat);
         if let Some(flow) = &self.flow {
             add(flow.ready_at(&self.channels), TimerName::Pacing);
-            add(flow.timeout(), TimerName::Select);
+            add(flow.timeout(&self.channels), TimerName::Select);
         }
         if !self.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
