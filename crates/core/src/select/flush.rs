@@ -37,7 +37,7 @@ const MOVES: usize = 1024;
 /// Most markers of a link that wait for their answers.
 const UNDER_WAY: usize = 8;
 /// Unasked markers of a link have at least this distance.
-const SPACING: Span = Span::from_millis(5);
+const SPACING: Span = Span::from_millis(10);
 /// How long an answer is waited for where none has come yet.
 const FIRST_ANSWER: Span = Span::from_millis(50);
 /// Longest pause between markers that nobody answers.
