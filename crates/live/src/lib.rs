@@ -7,6 +7,7 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod emulate;
+pub mod lan;
 pub mod metrics;
 pub mod netlink;
 pub mod offload;

@@ -4,7 +4,7 @@
 //! as `fairspan_events_total`, `fairspan_peer_events_total` or `fairspan_channel_events_total` with its name as the label
 //! `event`, so that a counter that is added is never forgotten here.
 
-use crate::status::{Counters, Status};
+use crate::status::{Counters, LinkStatus, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -99,6 +99,29 @@ impl Collector for StatusCollector {
             }
             Ok(())
         })?;
+        let bond = status.bond.as_ref();
+        let link_labels = |link: &LinkStatus| [("interface", interface.to_owned()), ("link", link.name.clone())];
+        gauge(&mut encoder, "fairspan_link_up", "1 while the link of an Ethernet bond is usable", |m| {
+            bond.iter().flat_map(|bond| &bond.links).try_for_each(|link| {
+                let labels = link_labels(link);
+                put_gauge(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), f64::from(u8::from(link.state == "up")))
+            })
+        })?;
+        gauge(&mut encoder, "fairspan_link_current", "1 on the link that carries what is not balanced", |m| {
+            bond.iter().flat_map(|bond| &bond.links).try_for_each(|link| {
+                let labels = link_labels(link);
+                put_gauge(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), f64::from(u8::from(link.current)))
+            })
+        })?;
+        counter(&mut encoder, "fairspan_bond_events", "Events of an Ethernet bond, by name", |m| {
+            bond.iter().try_for_each(|bond| put_counters(m, &[("interface", interface)], &bond.counters))
+        })?;
+        counter(&mut encoder, "fairspan_link_events", "Events of a link of an Ethernet bond, by name", |m| {
+            bond.iter().flat_map(|bond| &bond.links).try_for_each(|link| {
+                let labels = link_labels(link);
+                put_counters(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), &link.counters)
+            })
+        })?;
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
             put_counters(m, &[("interface", interface)], &status.counters)
         })?;
@@ -173,6 +196,7 @@ mod tests {
             uptime_s: 1.5,
             mtu: 1400,
             listen_port: None,
+            bond: None,
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),

@@ -23,6 +23,45 @@ pub struct Status {
     pub counters: Counters,
     /// The peers, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
+    /// The bond of Ethernet links, where there is one instead of peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bond: Option<BondStatus>,
+}
+
+/// A bond of Ethernet links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BondStatus {
+    /// The policy, with what is not the default.
+    pub policy: String,
+    /// The bond's address.
+    pub mac: String,
+    /// True while at least one link is usable.
+    pub up: bool,
+    /// The bond's counters, drops by reason among them.
+    pub counters: Counters,
+    /// The links, by number.
+    pub links: Vec<LinkStatus>,
+}
+
+/// One link of a bond of Ethernet links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its number in the bond.
+    pub number: u8,
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// `up`, `down`, or `absent` while there is no such device.
+    pub state: String,
+    /// What it carries, in Mbit/s, as configured or as the device says; null where neither does.
+    pub rate_mbit: Option<f64>,
+    /// Whether both ends may send at once.
+    pub full_duplex: bool,
+    /// It is the one link that carries what is not balanced.
+    pub current: bool,
+    /// The link's counters: frames and bytes each way, drops by reason.
+    pub counters: Counters,
 }
 
 /// One peer: one bond.

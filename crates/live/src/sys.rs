@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-/// Opens `/dev/net/tun`, not blocking, and attaches it to a new TUN interface.
+/// Opens `/dev/net/tun`, not blocking, and attaches it to a new interface: TUN, or TAP where `ethernet`.
 ///
 /// `name` may hold a `%d` that the kernel replaces by a number. With `vnet_header` each packet read or written is
 /// preceded by a `struct virtio_net_hdr` of ten bytes in native byte order. Returns the descriptor and the name
@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// `EBUSY` when an interface of that name exists, `EPERM` without CAP_NET_ADMIN, `ENOENT` without the device node.
-pub(crate) fn open_tun(name: &str, vnet_header: bool) -> io::Result<(OwnedFd, String)> {
+pub(crate) fn open_tun(name: &str, ethernet: bool, vnet_header: bool) -> io::Result<(OwnedFd, String)> {
     if name.len() >= libc::IFNAMSIZ || name.contains('\0') {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
@@ -35,7 +35,8 @@ pub(crate) fn open_tun(name: &str, vnet_header: bool) -> io::Result<(OwnedFd, St
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let mut flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    let mut flags = libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    flags |= if ethernet { libc::IFF_TAP } else { libc::IFF_TUN };
     if vnet_header {
         flags |= libc::IFF_VNET_HDR;
     }
@@ -58,6 +59,18 @@ pub(crate) fn open_tun(name: &str, vnet_header: bool) -> io::Result<(OwnedFd, St
 pub(crate) fn set_tun_offload(tun: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of ours; the descriptor is open.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
+}
+
+/// Says whether a TUN or TAP interface has carrier.
+///
+/// # Errors
+/// `EINVAL` when the kernel does not know how.
+pub(crate) fn set_tun_carrier(tun: BorrowedFd<'_>, carrier: bool) -> io::Result<()> {
+    // From linux/if_tun.h: TUNSETCARRIER, _IOW('T', 226, int).
+    const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
+    let carrier = libc::c_int::from(carrier);
+    // SAFETY: TUNSETCARRIER reads one `int`, which outlives the call; the descriptor is open.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETCARRIER as _, &raw const carrier) })
 }
 
 /// Stops the kernel from stamping what arrives on a socket with its time (`SO_TIMESTAMPNS`).

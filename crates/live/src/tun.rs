@@ -163,7 +163,7 @@ impl Tun {
     /// # Errors
     /// [`TunError`]; an existing name is one of them.
     pub fn open(config: &Config) -> Result<Tun, TunError> {
-        let open = |vnet_header| sys::open_tun(&config.name, vnet_header);
+        let open = |vnet_header| sys::open_tun(&config.name, false, vnet_header);
         let opened = match config.offload {
             true => match open(true) {
                 // A kernel without vnet headers.
@@ -397,7 +397,7 @@ fn agree_offloads(tun: BorrowedFd<'_>) -> Offloads {
     Offloads::default()
 }
 
-fn open_error(config: &Config, error: &io::Error) -> TunError {
+pub(crate) fn open_error(config: &Config, error: &io::Error) -> TunError {
     let name = config.name.clone();
     match error.raw_os_error() {
         Some(libc::EBUSY) => TunError::NameInUse { name },

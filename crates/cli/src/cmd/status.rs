@@ -4,7 +4,7 @@ use crate::exit::Outcome;
 use anyhow::{Context, bail};
 use comfy_table::{Table, presets};
 use fairspan_live::control::{self, Request};
-use fairspan_live::status::{ChannelStatus, Counters, Status};
+use fairspan_live::status::{BondStatus, ChannelStatus, Counters, Status};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,37 @@ fn show(status: &Status) {
         println!("{table}");
         show_counters("  drops and events", &peer.counters);
     }
+    if let Some(bond) = &status.bond {
+        show_bond(bond);
+    }
     show_counters("\n  daemon", &status.counters);
+}
+
+fn show_bond(bond: &BondStatus) {
+    let state = if bond.up { "up" } else { "down" };
+    println!("\n  bond {} ({}): {state}", bond.mac, bond.policy);
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["link", "state", "rate Mbit/s", "sent frames", "sent MB", "received frames", "received MB"]);
+    for link in &bond.links {
+        let count = |name| link.counters.get(name).copied().unwrap_or(0);
+        let megabytes = |name| format!("{:.3}", count(name) as f64 / 1e6);
+        let mut rate = link.rate_mbit.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+        if !link.full_duplex {
+            rate += " half duplex";
+        }
+        table.add_row([
+            link.name.clone(),
+            format!("{}{}", link.state, if link.current { ", current" } else { "" }),
+            rate,
+            count("sent_packets").to_string(),
+            megabytes("sent_bytes"),
+            count("received_packets").to_string(),
+            megabytes("received_bytes"),
+        ]);
+    }
+    println!("{table}");
+    show_counters("  drops and events", &bond.counters);
 }
 
 fn row(channel: &ChannelStatus) -> Vec<String> {

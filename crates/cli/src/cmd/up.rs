@@ -3,7 +3,8 @@
 use crate::exit::{BadInput, NoPrivilege, Outcome};
 use anyhow::Context;
 use fairspan_live::config::Config;
-use fairspan_live::daemon::Daemon;
+use fairspan_live::daemon::{Daemon, DaemonError};
+use fairspan_live::lan::LanDaemon;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -41,13 +42,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         signal_hook::low_level::pipe::register(signal, stopper.try_clone()?).context("signals")?;
     }
 
-    let mut daemon = Daemon::start(config).map_err(|error| match error.is_permission() {
+    let failed = |error: DaemonError| match error.is_permission() {
         true => NoPrivilege(error.to_string()).into(),
         false => anyhow::Error::from(error),
-    })?;
-    tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
-    daemon.run(stop.as_fd())?;
-    tracing::info!(interface = daemon.interface(), "stopping");
-    drop(daemon);
+    };
+    if config.bond.is_some() {
+        let mut daemon = LanDaemon::start(config).map_err(failed)?;
+        tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+        daemon.run(stop.as_fd())?;
+        tracing::info!(interface = daemon.interface(), "stopping");
+    } else {
+        let mut daemon = Daemon::start(config).map_err(failed)?;
+        tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+        daemon.run(stop.as_fd())?;
+        tracing::info!(interface = daemon.interface(), "stopping");
+    }
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

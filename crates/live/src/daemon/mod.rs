@@ -71,6 +71,14 @@ pub enum DaemonError {
     /// A channel or the listening socket.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A device of a bond of Ethernet links.
+    #[error("link {device}: {source}")]
+    Link {
+        /// The device.
+        device: String,
+        /// What was refused.
+        source: io::Error,
+    },
     /// A setting that the core or the session layer refuses.
     #[error("peer {peer}: {problem}")]
     Setting {
@@ -108,6 +116,7 @@ impl DaemonError {
             DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
             DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
             DaemonError::Port(e) => e.is_permission(),
+            DaemonError::Link { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }
     }

@@ -44,6 +44,7 @@ impl Daemon {
             listen_port: self.config.interface.listen_port,
             counters,
             peers: self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect(),
+            bond: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Netlink, NetlinkError, Route, Rule, TABLE_MAIN};
 use ipnet::IpNet;
 use std::fs;
+use std::path::Path;
 
 /// How traffic is drawn into the tunnel without looping: all packets but those with the mark look into a table of
 /// the tunnel's own, after the main table, whose default routes do not count. The tunnel's own sockets set the mark.
@@ -65,6 +66,7 @@ enum Undo {
     Rule(Rule),
     Mtu { device: String, mtu: u32 },
     Up { device: String, up: bool },
+    Mac { device: String, mac: [u8; 6] },
     Setting { path: String, value: String },
 }
 
@@ -106,6 +108,33 @@ impl Guard {
             self.undo.push(Undo::Mtu { device: device.to_owned(), mtu: before });
         }
         Ok(())
+    }
+
+    /// Sets an interface's Ethernet address, until the guard is dropped; one that takes none while it is on is switched
+    /// off for that moment.
+    ///
+    /// # Errors
+    /// As [`Netlink::set_address`].
+    pub fn set_mac(&mut self, device: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        let before = self.netlink.interface(device)?.mac;
+        if before == Some(mac) {
+            return Ok(());
+        }
+        set_mac(&mut self.netlink, device, mac)?;
+        self.undo.extend(before.map(|mac| Undo::Mac { device: device.to_owned(), mac }));
+        Ok(())
+    }
+
+    /// Keeps the host's own stack away from a device whose frames belong to a bond: it answers no ARP there, has no IPv6
+    /// there, and takes no IPv4 packet whose way back leads elsewhere.
+    pub fn set_apart(&mut self, device: &str) {
+        for (setting, value) in [
+            (format!("/proc/sys/net/ipv4/conf/{device}/arp_ignore"), "8"),
+            (format!("/proc/sys/net/ipv4/conf/{device}/rp_filter"), "1"),
+            (format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1"),
+        ] {
+            self.set_setting(&setting, value);
+        }
     }
 
     /// Gives an interface an address, until the guard is dropped.
@@ -198,6 +227,9 @@ impl Guard {
                 Undo::Rule(rule) => netlink.remove_rule(rule),
                 Undo::Mtu { device, mtu } => netlink.set_mtu(device, *mtu),
                 Undo::Up { device, up } => netlink.set_up(device, *up),
+                Undo::Mac { device, mac } => set_mac(netlink, device, *mac),
+                // The device, and its settings with it, is gone.
+                Undo::Setting { path, .. } if !Path::new(path).exists() => Ok(()),
                 Undo::Setting { path, value } => fs::write(path, value)
                     .map_err(|error| super::refused(&format!("set {path} back to {value}"), &error)),
             };
@@ -215,6 +247,18 @@ impl Drop for Guard {
         for error in self.undo_all() {
             tracing::warn!(%error, "a change to the network stays");
         }
+    }
+}
+
+fn set_mac(netlink: &mut Netlink, device: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+    match netlink.set_address(device, mac) {
+        Err(error) if error.errno() == Some(libc::EBUSY) => {
+            netlink.set_up(device, false)?;
+            let result = netlink.set_address(device, mac);
+            netlink.set_up(device, true)?;
+            result
+        }
+        other => other,
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Interface {
     pub up: bool,
     /// It is switched on and can carry packets: cable plugged, peer up.
     pub running: bool,
+    /// It wants frames for other stations too, as a bridge makes its ports do.
+    pub promiscuous: bool,
 }
 
 /// A route through a device.
@@ -208,6 +210,17 @@ impl Netlink {
         let mut message = self.link_message(name)?;
         message.attributes.push(LinkAttribute::Mtu(mtu));
         let action = format!("set the MTU of interface {name} to {mtu}");
+        self.change(RouteNetlinkMessage::SetLink(message), 0, &action)
+    }
+
+    /// Sets an interface's Ethernet address.
+    ///
+    /// # Errors
+    /// [`NetlinkError::NoInterface`], or what the kernel says (`EBUSY`: this device's is set only while it is off).
+    pub fn set_address(&mut self, name: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        let mut message = self.link_message(name)?;
+        message.attributes.push(LinkAttribute::Address(mac.to_vec()));
+        let action = format!("set the Ethernet address of interface {name}");
         self.change(RouteNetlinkMessage::SetLink(message), 0, &action)
     }
 
@@ -503,6 +516,7 @@ fn interface_of(message: &RouteNetlinkMessage) -> Option<Interface> {
         mtu: 0,
         up: flags.contains(LinkFlags::Up),
         running: flags.contains(LinkFlags::Up | LinkFlags::Running),
+        promiscuous: flags.contains(LinkFlags::Promisc),
     };
     for attribute in &link.attributes {
         match attribute {

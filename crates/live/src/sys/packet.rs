@@ -360,6 +360,7 @@ fn interface_request(name: &CStr) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
+const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -385,6 +386,31 @@ pub(crate) fn feature_names(socket: BorrowedFd<'_>, device: &CStr) -> io::Result
             String::from_utf8_lossy(&name[..end]).into_owned()
         })
         .collect())
+}
+
+/// What the device says of its speed, in Mbit/s, and whether it is full duplex; `None` where it does not know.
+pub(crate) fn speed(socket: BorrowedFd<'_>, device: &CStr) -> (Option<u32>, Option<bool>) {
+    // struct ethtool_cmd, 44 bytes: speed at 12, duplex at 14, the speed's upper half at 28.
+    let mut data = [0u32; 11];
+    data[0] = ETHTOOL_GSET;
+    if ethtool(socket, device, &mut data).is_err() {
+        return (None, None);
+    }
+    let bytes = data[3].to_ne_bytes();
+    let low = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let upper = data[7].to_ne_bytes();
+    let high = u16::from_ne_bytes([upper[0], upper[1]]);
+    let speed = u32::from(high) << 16 | u32::from(low);
+    // All ones, also in the lower half alone, means that it is not known.
+    let known = speed != 0 && speed != u32::MAX && speed != u32::from(u16::MAX);
+    (
+        known.then_some(speed),
+        match bytes[2] {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        },
+    )
 }
 
 /// Which of `count` features are active on `device`, as 32-bit blocks.

@@ -1,0 +1,467 @@
+//! The daemon of `fairspan up` with a `[bond]`: a TAP interface towards the host, frames as they are on the links.
+//!
+//! It decides nothing about links: [`fairspan_core::lan`] does. It waits, reads, hands over, drains the polls, and writes,
+//! in batches.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod` | opening, the loop, the way of a frame |
+//! | `tap` | the host's side |
+//! | `port` | a device |
+//! | `report` | log, status, metrics |
+//!
+//! **No queue of its own.** A link's queue is its device's: what that does not take is dropped and counted, as a full queue
+//! of the kernel would. Policies that look at queues see the one that follows from the link's rate and what was sent.
+//!
+//! **The devices keep their addresses.** They are switched on and to promiscuous mode (which ends with the socket, also when
+//! the daemon is killed), and the host's own stack is kept off them. Only where the bond is given the address of a device
+//! does that device get another one meanwhile.
+
+mod port;
+mod report;
+mod tap;
+
+use crate::clock::Clock;
+use crate::config::{Bond, Config};
+use crate::control::Control;
+use crate::daemon::DaemonError;
+use crate::metrics;
+use crate::netlink::{Guard, LinkChange, Monitor};
+use crate::pool::PacketBuf;
+use fairspan_core::lan::{self, Event, Lan, LinkConfig, Received, frame};
+use fairspan_core::packet::Packet;
+use fairspan_core::units::{ChannelId, Span, Time};
+use fairspan_core::wire::mac::Mac;
+use port::{Arrival, Port};
+use rustix::event::{Timespec, epoll};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tap::Tap;
+
+/// Frames read from the host in a row before the links get their turn.
+const HOST_BURST: usize = 256;
+/// Frames taken from one link before others get their turn.
+const LINK_BURST: usize = 256;
+/// Longest sleep; nothing depends on it.
+const LONGEST_WAIT: Span = Span::from_secs(1);
+/// Wait while a client of the control socket is being served.
+const SHORT_WAIT: Span = Span::from_millis(1);
+/// How often devices that are missing are looked for, the interface's addresses read, and the metrics made anew.
+const HOUSEKEEPING: Span = Span::from_secs(1);
+/// The interface's MTU while there is no device.
+const USUAL_MTU: usize = 1500;
+
+/// Which of the addresses derived from a device's own is the bond's, and which the link's.
+const BOND_VARIANT: u8 = 0x20;
+const LINK_VARIANT: u8 = 0x10;
+
+const TOKEN_STOP: u64 = 0;
+const TOKEN_TAP: u64 = 1;
+const TOKEN_MONITOR: u64 = 2;
+const TOKEN_CONTROL: u64 = 3;
+const TOKEN_PORTS: u64 = 16;
+
+/// A running bond of Ethernet links. Dropping it undoes all that it did to the host's network.
+pub struct LanDaemon {
+    clock: Clock,
+    /// Undone before the interface goes with `tap`.
+    guard: Guard,
+    tap: Tap,
+    monitor: Monitor,
+    control: Option<Control>,
+    epoll: OwnedFd,
+    bond: Lan<PacketBuf>,
+    ports: Vec<Port>,
+    shared: Option<metrics::Shared>,
+    housekeeping: Time,
+    mtu: usize,
+    carrier: Option<bool>,
+    config: Config,
+    settings: Bond,
+}
+
+impl LanDaemon {
+    /// Opens everything that `config` names; the interface is up when this returns.
+    ///
+    /// # Errors
+    /// The first thing that failed; what was done by then is undone. [`DaemonError::Setting`] too where there is no
+    /// `[bond]`.
+    pub fn start(config: Config) -> Result<LanDaemon, DaemonError> {
+        let Some(settings) = config.bond.clone() else {
+            let problem = "the configuration has no [bond]".to_owned();
+            return Err(DaemonError::Setting { peer: config.interface.name, problem });
+        };
+        let clock = Clock::start();
+        let now = clock.now();
+        let control = Control::open(&config.interface.control_socket)?;
+        // Opened before any device is looked at, so that no change is missed.
+        let monitor = Monitor::open()?;
+        let tap = Tap::open(&config.interface.name)?;
+        let mut guard = Guard::new()?;
+        let mut ports = Vec::new();
+        for link in &settings.links {
+            ports.push(Port::new(&link.device, link.rate).map_err(DaemonError::Poll)?);
+        }
+        for port in &mut ports {
+            prepare(port, &mut guard, settings.mac)?;
+        }
+        let own = |n: usize| ports.get(n).and_then(|port: &Port| port.mac);
+        // A device that is not there yet gets an address that follows from the bond's name.
+        let stand_in = |n: usize| named(&config.interface.name, n);
+        let mac = settings.mac.unwrap_or_else(|| frame::derived(own(0).unwrap_or_else(|| stand_in(0)), BOND_VARIANT));
+        let links = settings.links.iter().enumerate().map(|(n, link)| {
+            let mac = frame::derived(own(n).unwrap_or_else(|| stand_in(n)), LINK_VARIANT);
+            let mut config = LinkConfig::new(link.name.clone(), mac);
+            (config.priority, config.weight) = (link.priority, link.weight);
+            config
+        });
+        let mut bond_config = lan::Config::new(settings.settings.clone(), mac);
+        bond_config.arp_targets.clone_from(&settings.arp_ip_target);
+        bond_config.announcements = settings.num_grat_arp;
+        let seed = u64::from(std::process::id()) << 32 | u64::from(tap_seed());
+        let bond = Lan::new(bond_config, links.collect(), seed)
+            .map_err(|e| DaemonError::Setting { peer: config.interface.name.clone(), problem: e.to_string() })?;
+
+        let mut daemon = LanDaemon {
+            clock,
+            guard,
+            tap,
+            monitor,
+            control: Some(control),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            bond,
+            ports,
+            shared: None,
+            housekeeping: now + HOUSEKEEPING,
+            mtu: 0,
+            carrier: None,
+            config,
+            settings,
+        };
+        daemon.configure()?;
+        for number in 0..daemon.ports.len() {
+            daemon.watch(number);
+            daemon.tell(now, number);
+        }
+        if let Some(address) = daemon.config.interface.metrics {
+            let shared = metrics::Shared::default();
+            metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
+            daemon.shared = Some(shared);
+        }
+        let watch = |fd: BorrowedFd<'_>, token| {
+            epoll::add(&daemon.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+        };
+        watch(daemon.tap.as_fd(), TOKEN_TAP)?;
+        watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
+        if let Some(control) = &daemon.control {
+            watch(control.as_fd(), TOKEN_CONTROL)?;
+        }
+        daemon.read_addresses();
+        daemon.drain(now);
+        daemon.publish();
+        Ok(daemon)
+    }
+
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        self.tap.name()
+    }
+
+    /// The interface's MTU now, in bytes.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Moves frames until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// What leaves the daemon without its purpose: the interface deleted by someone else.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
+        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(TOKEN_STOP), epoll::EventFlags::IN)?;
+        let mut events = Vec::with_capacity(80);
+        loop {
+            let timeout = self.timeout();
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let now = self.clock.now();
+            if self.bond.poll_timeout().is_some_and(|due| due <= now) {
+                self.bond.handle_timeout(now);
+            }
+            if self.housekeeping <= now {
+                self.housekeeping = now + HOUSEKEEPING;
+                self.look_at_all(now);
+                self.read_addresses();
+                self.publish();
+            }
+            for event in &events {
+                match event.data.u64() {
+                    TOKEN_STOP => return Ok(()),
+                    TOKEN_TAP => self.read_host(now)?,
+                    TOKEN_MONITOR => self.follow_interfaces(now)?,
+                    TOKEN_CONTROL => self.serve_control(),
+                    token => self.read_port(now, (token - TOKEN_PORTS) as usize),
+                }
+            }
+            if self.control.as_ref().is_some_and(Control::is_busy) {
+                self.serve_control();
+            }
+            self.drain(now);
+        }
+    }
+
+    fn timeout(&self) -> Timespec {
+        let now = self.clock.now();
+        let mut next = self.housekeeping.min(now + LONGEST_WAIT);
+        if self.control.as_ref().is_some_and(Control::is_busy) {
+            next = next.min(now + SHORT_WAIT);
+        }
+        next = next.min(self.bond.poll_timeout().unwrap_or(Time::MAX));
+        let wait = next.since(now).as_nanos();
+        Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
+    }
+
+    /// Gives the interface its address, MTU and IP addresses and switches it on.
+    fn configure(&mut self) -> Result<(), DaemonError> {
+        let name = self.tap.name().to_owned();
+        self.guard.netlink().set_address(&name, self.bond.mac().0)?;
+        self.mtu = self.fitting_mtu();
+        self.guard.netlink().set_mtu(&name, self.mtu as u32)?;
+        for address in self.config.interface.addresses.clone() {
+            self.guard.add_address(&name, address)?;
+        }
+        Ok(self.guard.set_up(&name, true)?)
+    }
+
+    fn read_host(&mut self, now: Time) -> Result<(), DaemonError> {
+        for _ in 0..HOST_BURST {
+            let Some(frame) = self.tap.recv()? else { break };
+            self.bond.handle_host(now, frame);
+            self.transmit();
+        }
+        Ok(())
+    }
+
+    fn read_port(&mut self, now: Time, number: usize) {
+        let Some(port) = self.ports.get_mut(number) else { return };
+        let (bond, tap) = (&mut self.bond, &mut self.tap);
+        let link = ChannelId(number as u8);
+        let taken = port.receive(LINK_BURST, |arrival| {
+            if let Received::Deliver { destination } = bond.handle_link(now, link, arrival.frame) {
+                deliver(tap, &arrival, destination);
+            }
+        });
+        if taken == 0 {
+            // Readable without a frame: an error is pending.
+            self.look_at(now, number);
+        }
+    }
+
+    /// Moves the bond's frames to the links, and says what happened.
+    fn drain(&mut self, now: Time) {
+        self.transmit();
+        self.ports.iter_mut().for_each(Port::flush);
+        while let Some(event) = self.bond.poll_event() {
+            self.log(event);
+            if let Event::Address { mac } = event {
+                let name = self.tap.name().to_owned();
+                if let Err(error) = self.guard.netlink().set_address(&name, mac.0) {
+                    tracing::warn!(%error, %mac, "the interface keeps its address");
+                }
+            }
+        }
+        let carrier = !self.bond.links().usable().is_empty();
+        if self.carrier != Some(carrier) {
+            self.carrier = Some(carrier);
+            self.tap.set_carrier(carrier);
+        }
+        if self.bond.poll_timeout().is_some_and(|due| due <= now) {
+            self.bond.handle_timeout(now);
+            self.transmit();
+            self.ports.iter_mut().for_each(Port::flush);
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some(transmit) = self.bond.poll_transmit() {
+            let mut frame = Some(transmit.frame);
+            let mut links = transmit.links;
+            while let Some(link) = links.first() {
+                links = links.without(link);
+                let copy = if links.is_empty() { frame.take() } else { frame.as_ref().and_then(Packet::duplicate) };
+                if let (Some(copy), Some(port)) = (copy, self.ports.get_mut(link.index())) {
+                    port.push(transmit.source, copy);
+                }
+            }
+        }
+    }
+
+    /// The largest packet that fits every device that is there.
+    fn fitting_mtu(&self) -> usize {
+        let fits = self.ports.iter().filter(|port| port.is_open()).map(|port| port.mtu).min().unwrap_or(USUAL_MTU);
+        self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
+    }
+
+    fn fit_mtu(&mut self) {
+        let mtu = self.fitting_mtu();
+        if mtu == self.mtu {
+            return;
+        }
+        let name = self.tap.name().to_owned();
+        match self.guard.netlink().set_mtu(&name, mtu as u32) {
+            Ok(()) => tracing::info!(interface = name, mtu, "interface MTU"),
+            Err(error) => tracing::warn!(interface = name, mtu, %error, "the kernel refuses this MTU"),
+        }
+        self.mtu = mtu;
+    }
+
+    /// What the host calls itself on the interface: a fail-over announces it.
+    fn read_addresses(&mut self) {
+        let name = self.tap.name().to_owned();
+        match self.guard.netlink().addresses(&name) {
+            Ok(nets) => {
+                let addresses: Vec<IpAddr> = nets.iter().map(|net| net.addr()).collect();
+                self.bond.set_addresses(&addresses);
+            }
+            Err(error) => tracing::debug!(%error, "the interface's addresses cannot be read"),
+        }
+    }
+
+    fn follow_interfaces(&mut self, now: Time) -> Result<(), DaemonError> {
+        loop {
+            let change = match self.monitor.poll() {
+                Ok(Some(change)) => change,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "changes of interfaces are not followed");
+                    return Ok(());
+                }
+            };
+            let name = match change {
+                LinkChange::Changed(interface) => {
+                    if interface.name == self.tap.name() {
+                        self.bond.set_promiscuous(interface.promiscuous);
+                        continue;
+                    }
+                    interface.name
+                }
+                LinkChange::Removed { name, .. } => name,
+                LinkChange::Missed => {
+                    self.look_at_all(now);
+                    continue;
+                }
+            };
+            if let Some(number) = self.ports.iter().position(|port| port.device() == name) {
+                self.look_at(now, number);
+            }
+        }
+    }
+
+    fn look_at_all(&mut self, now: Time) {
+        for number in 0..self.ports.len() {
+            self.look_at(now, number);
+        }
+    }
+
+    /// Looks at a device, and tells the bond how it is.
+    fn look_at(&mut self, now: Time, number: usize) {
+        let port = &mut self.ports[number];
+        let was_open = port.is_open();
+        let looked = port.look();
+        if was_open && !port.is_open() {
+            tracing::warn!(device = port.device(), "interface is gone");
+        }
+        match looked {
+            Ok(new) => {
+                port.complaint = None;
+                if new {
+                    if !was_open {
+                        tracing::info!(device = port.device(), "interface is there");
+                        if let Err(error) = prepare(port, &mut self.guard, self.settings.mac) {
+                            tracing::warn!(device = port.device(), %error, "the device cannot be prepared");
+                        }
+                    }
+                    self.watch(number);
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if port.complaint.as_ref() != Some(&error) {
+                    tracing::warn!(device = port.device(), error, "the socket cannot be opened; tried every second");
+                    port.complaint = Some(error);
+                }
+            }
+        }
+        self.tell(now, number);
+        self.fit_mtu();
+    }
+
+    fn tell(&mut self, now: Time, number: usize) {
+        let mut condition = self.ports[number].condition;
+        condition.carrier &= self.ports[number].is_open();
+        self.bond.set_link(now, ChannelId(number as u8), condition);
+    }
+
+    /// Waits for a port's frames from now on. A closed socket left by itself.
+    fn watch(&mut self, number: usize) {
+        let Some(fd) = self.ports[number].fd() else { return };
+        let token = epoll::EventData::new_u64(TOKEN_PORTS + number as u64);
+        if let Err(error) = epoll::add(&self.epoll, fd, token, epoll::EventFlags::IN) {
+            tracing::warn!(device = self.ports[number].device(), %error, "the device's frames are not waited for");
+        }
+    }
+}
+
+/// Switches a device on, sets the host's own stack apart from it, and gives it another address where the bond has its own.
+fn prepare(port: &mut Port, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<(), DaemonError> {
+    let device = port.device().to_owned();
+    let opened = port.look();
+    if let Err(source) = opened {
+        return Err(DaemonError::Link { device, source });
+    }
+    let Some(mac) = port.mac.filter(|_| port.is_open()) else { return Ok(()) };
+    if bond_mac == Some(mac) {
+        guard.set_mac(&device, frame::derived(mac, 0).0)?;
+    }
+    guard.set_apart(&device);
+    guard.set_up(&device, true)?;
+    let addresses = guard.netlink().addresses(&device)?;
+    if !addresses.is_empty() {
+        tracing::warn!(
+            device,
+            "a link of a bond should have no IP address of its own: the host answers there by itself"
+        );
+    }
+    port.look().map(drop).map_err(|source| DaemonError::Link { device, source })
+}
+
+/// Gives the host a frame as a link received it, with its tag in it again.
+fn deliver(tap: &mut Tap, arrival: &Arrival<'_>, destination: Option<Mac>) {
+    let Some((addresses, rest)) = arrival.frame.split_first_chunk::<12>() else { return };
+    let mut addresses = *addresses;
+    if let Some(mac) = destination {
+        addresses[..6].copy_from_slice(&mac.0);
+    }
+    match arrival.tag {
+        Some(tag) => tap.send(&[&port::behind_tag(arrival.vnet), &addresses, &tag, rest]),
+        None => tap.send(&[&arrival.vnet, &addresses, rest]),
+    }
+}
+
+/// An address for a link whose device is not there yet: the same in every run.
+fn named(interface: &str, number: usize) -> Mac {
+    let mut sum: u32 = 0x811c_9dc5;
+    for byte in interface.bytes().chain([number as u8]) {
+        sum = (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    let [a, b, c, d] = sum.to_be_bytes();
+    Mac([0x02, 0xf5, a, b, c, d])
+}
+
+/// For what is random, and for the keys of hashes that strangers must not predict.
+fn tap_seed() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish() as u32
+}

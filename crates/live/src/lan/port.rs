@@ -1,0 +1,290 @@
+//! A device of an Ethernet bond: every frame it receives, and frames to send as they are.
+//!
+//! The socket sees all frames (promiscuous mode, which ends with it): the bond's address belongs to no device, so that the
+//! host's own stack takes no frame that is the bond's. Frames come and go with the kernel's note of what is left to do on
+//! them: a device's receive offload may have joined segments, and a virtual device may have left a checksum.
+
+use super::tap::VNET_HEADER;
+use crate::pool::PacketBuf;
+use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH};
+use fairspan_core::lan::Condition;
+use fairspan_core::units::Rate;
+use fairspan_core::wire::mac::Mac;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Slots of the receive ring (2 kB each at an MTU of 1500); what arrives when all are taken is lost and counted.
+const RING_SLOTS: usize = 4096;
+/// What waits in the device's queue, bytes: beyond it frames are dropped, as a full queue of the kernel would.
+const SEND_BUFFER: usize = 1_000_000;
+/// Bytes of an Ethernet header, with a tag for good measure.
+const HEADER: usize = 18;
+/// Bytes of the two addresses that a frame begins with.
+const ADDRESSES: usize = 12;
+
+/// What became of frames on one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stats {
+    /// Not sent: the device's queue was full.
+    pub(super) send_full: u64,
+    /// Not sent: longer than the device's MTU allows.
+    pub(super) send_too_big: u64,
+    /// Not sent: the device was down or gone.
+    pub(super) send_down: u64,
+    /// Not sent: the device refused for another reason.
+    pub(super) send_refused: u64,
+    /// Received frames for which the ring had no room.
+    pub(super) ring_full: u64,
+    /// Received frames that could not be read whole.
+    pub(super) receive_cut: u64,
+    /// Times that another device of the name came.
+    pub(super) reopened: u64,
+}
+
+impl Stats {
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("send_full", self.send_full),
+            ("send_too_big", self.send_too_big),
+            ("send_down", self.send_down),
+            ("send_refused", self.send_refused),
+            ("ring_full", self.ring_full),
+            ("receive_cut", self.receive_cut),
+            ("reopened", self.reopened),
+        ]
+        .into_iter()
+    }
+}
+
+/// A frame that waits for the next batch.
+#[derive(Debug)]
+struct Waiting {
+    /// Nothing is left to do on it; then its addresses.
+    head: [u8; VNET_HEADER + ADDRESSES],
+    frame: PacketBuf,
+}
+
+/// A frame that was received, in three parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    /// What is left to do on it.
+    pub(super) vnet: [u8; VNET_HEADER],
+    /// The frame; without its tag, where `tag` is one.
+    pub(super) frame: &'a [u8],
+    /// The tag, to stand behind the addresses.
+    pub(super) tag: Option<[u8; 4]>,
+}
+
+/// A device of the bond.
+#[derive(Debug)]
+pub(super) struct Port {
+    device: String,
+    name: CString,
+    /// For questions about the device that need some socket.
+    probe: OwnedFd,
+    /// `None` while there is no such device.
+    socket: Option<PacketSocket>,
+    rate: Option<Rate>,
+    pub(super) mtu: usize,
+    pub(super) mac: Option<Mac>,
+    pub(super) condition: Condition,
+    waiting: Vec<Waiting>,
+    scratch: Box<[u8]>,
+    pub(super) stats: Stats,
+    /// What was complained of last, not to be said again.
+    pub(super) complaint: Option<String>,
+}
+
+impl Port {
+    /// A port on `device`, which need not exist. `rate`: what it carries, where its own word does not count.
+    pub(super) fn new(device: &str, rate: Option<Rate>) -> io::Result<Port> {
+        let name = CString::new(device).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+        Ok(Port {
+            device: device.to_owned(),
+            name,
+            probe,
+            socket: None,
+            rate,
+            mtu: 0,
+            mac: None,
+            condition: Condition { carrier: false, rate, full_duplex: true },
+            waiting: Vec::with_capacity(SEND_BATCH),
+            scratch: vec![0; 66_000].into_boxed_slice(),
+            stats: Stats::default(),
+            complaint: None,
+        })
+    }
+
+    pub(super) fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Looks at the device: opens the socket on one that came, closes that of one that went, renews the condition. Gives
+    /// whether the socket is a new one.
+    ///
+    /// # Errors
+    /// What the system says of a device that is there.
+    pub(super) fn look(&mut self) -> io::Result<bool> {
+        if let Some(socket) = &self.socket {
+            // The pending error (ENETDOWN) would make poll report the socket for ever.
+            let _ = socket.take_error();
+            if !socket.device_exists() {
+                self.close();
+            }
+        }
+        let device = match packet::device(self.probe.as_fd(), &self.name) {
+            Ok(device) => device,
+            // Gone, or renamed: the name is what the configuration means.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
+                self.close();
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        // A larger MTU needs larger slots.
+        let fits = self.socket.is_some() && device.mtu <= self.mtu;
+        let mut new = false;
+        if !fits {
+            let options = Options {
+                promiscuous: true,
+                vnet_header: true,
+                ether_types: &[],
+                slots: RING_SLOTS,
+                frame: device.mtu + HEADER + VNET_HEADER,
+                buffer: SEND_BUFFER,
+            };
+            self.stats.reopened += u64::from(self.socket.is_some());
+            self.socket = Some(PacketSocket::open(&self.name, &options)?);
+            new = true;
+        }
+        let (speed, full_duplex) = packet::speed(self.probe.as_fd(), &self.name);
+        self.mtu = device.mtu;
+        self.mac = Some(Mac(device.mac));
+        self.condition = Condition {
+            carrier: device.running,
+            rate: self.rate.or(speed.map(|mbit| Rate::from_mbit(u64::from(mbit)))),
+            full_duplex: full_duplex.unwrap_or(true),
+        };
+        Ok(new)
+    }
+
+    fn close(&mut self) {
+        self.stats.send_down += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.condition.carrier = false;
+        self.socket = None;
+    }
+
+    /// Puts `frame` into the next batch, from `source` where that is not what it says.
+    pub(super) fn push(&mut self, source: Option<Mac>, frame: PacketBuf) {
+        if self.waiting.len() == SEND_BATCH {
+            self.flush();
+        }
+        let mut head = [0; VNET_HEADER + ADDRESSES];
+        let Some(addresses) = frame.as_slice().get(..ADDRESSES) else { return };
+        head[VNET_HEADER..].copy_from_slice(addresses);
+        if let Some(source) = source {
+            head[VNET_HEADER + 6..].copy_from_slice(&source.0);
+        }
+        self.waiting.push(Waiting { head, frame });
+    }
+
+    /// Sends what waits; what the device does not take is dropped and counted.
+    pub(super) fn flush(&mut self) {
+        let mut done = 0;
+        while let Some(rest) = self.waiting.get(done..).filter(|rest| !rest.is_empty()) {
+            let Some(socket) = &self.socket else {
+                self.stats.send_down += rest.len() as u64;
+                break;
+            };
+            let parts = rest.iter().map(|w| [&w.head[..], w.frame.as_slice().get(ADDRESSES..).unwrap_or_default()]);
+            match socket.send(parts) {
+                Ok(sent) => done += sent.max(1),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN | libc::ENOBUFS) => {
+                        self.stats.send_full += rest.len() as u64;
+                        break;
+                    }
+                    Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                        self.stats.send_down += rest.len() as u64;
+                        break;
+                    }
+                    Some(libc::EMSGSIZE) => {
+                        self.stats.send_too_big += 1;
+                        done += 1;
+                    }
+                    _ => {
+                        self.stats.send_refused += 1;
+                        done += 1;
+                    }
+                },
+            }
+        }
+        self.waiting.clear();
+    }
+
+    /// Hands up to `limit` received frames to `sink`; how many there were.
+    pub(super) fn receive(&mut self, limit: usize, mut sink: impl FnMut(Arrival<'_>)) -> usize {
+        let Some(socket) = &mut self.socket else { return 0 };
+        for taken in 0..limit {
+            let mut whole = true;
+            let mut tag = None;
+            let received = socket.recv(|frame| {
+                tag = frame.vlan.map(|(tpid, tci)| {
+                    let [[t0, t1], [c0, c1]] = [tpid.to_be_bytes(), tci.to_be_bytes()];
+                    [t0, t1, c0, c1]
+                });
+                whole = !frame.copied && frame.data.len() == VNET_HEADER + frame.wire_len;
+                if whole && let Some((vnet, bytes)) = frame.data.split_first_chunk() {
+                    sink(Arrival { vnet: *vnet, frame: bytes, tag });
+                }
+                frame.copied
+            });
+            match received {
+                None => {
+                    self.stats.ring_full += socket.ring_drops();
+                    return taken;
+                }
+                // Longer than a slot: segments that the device joined.
+                Some(true) => match socket.recv_copy(&mut self.scratch) {
+                    Ok(len) => match self.scratch.get(..len).and_then(|bytes| bytes.split_first_chunk()) {
+                        Some((vnet, frame)) => sink(Arrival { vnet: *vnet, frame, tag }),
+                        None => self.stats.receive_cut += 1,
+                    },
+                    Err(_) => self.stats.receive_cut += 1,
+                },
+                Some(false) if !whole => self.stats.receive_cut += 1,
+                Some(false) => {}
+            }
+        }
+        limit
+    }
+}
+
+/// The header of a frame whose tag stands in it again: positions behind the tag are four bytes later.
+pub(super) fn behind_tag(vnet: [u8; VNET_HEADER]) -> [u8; VNET_HEADER] {
+    let mut moved = vnet;
+    let mut shift = |at: usize| {
+        let word = u16::from_ne_bytes([vnet[at], vnet[at + 1]]);
+        moved[at..at + 2].copy_from_slice(&word.wrapping_add(4).to_ne_bytes());
+    };
+    // The length of the headers, and where the checksum's bytes begin.
+    if vnet[1] != 0 {
+        shift(2);
+    }
+    if vnet[0] & 1 != 0 {
+        shift(6);
+    }
+    moved
+}

@@ -1,0 +1,96 @@
+//! What the daemon of an Ethernet bond tells: events to the log, status to the control socket and the metrics.
+
+use super::LanDaemon;
+use crate::control::Request;
+use crate::status::{BondStatus, Counters, LinkStatus, Status};
+use fairspan_core::lan::Event;
+use fairspan_core::units::ChannelId;
+use std::sync::PoisonError;
+
+impl LanDaemon {
+    /// Everything there is to tell, now.
+    pub fn status(&self) -> Status {
+        let mut counters = Counters::new();
+        counters.insert("tap_read_malformed".into(), self.tap.stats.read_malformed);
+        counters.insert("tap_lost".into(), self.tap.stats.lost);
+        for port in &self.ports {
+            port.stats.each().for_each(|(name, n)| *counters.entry(format!("device_{name}")).or_default() += n);
+        }
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface: self.tap.name().into(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            mtu: self.mtu,
+            listen_port: None,
+            counters,
+            peers: Vec::new(),
+            bond: Some(self.bond_status()),
+        }
+    }
+
+    fn bond_status(&self) -> BondStatus {
+        let usable = self.bond.links().usable();
+        let current = self.bond.current();
+        let links = self.settings.links.iter().zip(&self.ports).enumerate().map(|(n, (link, port))| {
+            let id = ChannelId(n as u8);
+            let mut counters = Counters::new();
+            if let Some(stats) = self.bond.link_stats(id) {
+                counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
+            }
+            counters.extend(port.stats.each().map(|(name, n)| (name.to_owned(), n)));
+            LinkStatus {
+                number: id.0,
+                name: link.name.clone(),
+                device: link.device.clone(),
+                state: match (port.is_open(), usable.contains(id)) {
+                    (false, _) => "absent",
+                    (true, true) => "up",
+                    (true, false) => "down",
+                }
+                .into(),
+                rate_mbit: port.condition.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+                full_duplex: port.condition.full_duplex,
+                current: current == Some(id),
+                counters,
+            }
+        });
+        BondStatus {
+            policy: self.bond.settings().to_string(),
+            mac: self.bond.mac().to_string(),
+            up: !usable.is_empty(),
+            counters: self.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
+            links: links.collect(),
+        }
+    }
+
+    pub(super) fn serve_control(&mut self) {
+        let Some(mut control) = self.control.take() else { return };
+        control.serve(|request| match request {
+            Request::Status => {
+                serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
+            }
+        });
+        self.control = Some(control);
+    }
+
+    /// Gives the metrics their newest status.
+    pub(super) fn publish(&self) {
+        if let Some(shared) = &self.shared {
+            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.status());
+        }
+    }
+
+    /// A line in the log for a change in the bond.
+    pub(super) fn log(&self, event: Event) {
+        let bond = self.tap.name();
+        let name = |id: ChannelId| self.settings.links.get(id.index()).map_or("?", |link| link.name.as_str());
+        match event {
+            Event::LinkUp { link } => tracing::info!(bond, link = name(link), "link up"),
+            Event::LinkDown { link } => tracing::warn!(bond, link = name(link), "link down"),
+            Event::Current { link: Some(link) } => tracing::info!(bond, link = name(link), "current link"),
+            Event::Current { link: None } => tracing::warn!(bond, "no current link"),
+            Event::Address { mac } => tracing::info!(bond, %mac, "address"),
+            other => tracing::info!(bond, event = ?other, "bond"),
+        }
+    }
+}
