@@ -9,9 +9,11 @@ mod policy;
 
 pub use bond::{Bond, BondLink};
 
+use self::policy::RawPolicy;
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
 use crate::secure::{PresharedKey, PrivateKey, PublicKey};
-use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::bond::{self as core_bond, Mode, Scheduler};
+use fairspan_core::select::Settings;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -33,6 +35,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// A bond of Ethernet links, instead of peers.
     pub bond: Option<Bond>,
+    /// What works and is hardly meant: where, and what would be better.
+    pub notices: Vec<ConfigError>,
 }
 
 /// `[interface]`: the virtual interface and the daemon.
@@ -88,6 +92,8 @@ pub struct Peer {
     pub allowed_ips: Vec<IpNet>,
     /// `mode`; default `ordered` on UDP channels, `stripe` on Ethernet channels.
     pub mode: Mode,
+    /// `policy`: how the channel of each packet is chosen in mode `flow`; default `brr`.
+    pub policy: Settings,
     /// `scheduler`; default `srr`.
     pub scheduler: Scheduler,
     /// `reorder_deadline`: longest that a packet waits for an earlier one; default 500 ms.
@@ -120,6 +126,8 @@ pub struct Channel {
     pub peer_rate: Option<Rate>,
     /// `priority`: in `backup` mode the smallest that works is used; default: the channel's number.
     pub priority: u8,
+    /// `weight`: its share where not all channels have a rate; default 1.
+    pub weight: u32,
     /// `mtu`: of the path, IP header included; default: the device's, else 1500.
     pub mtu: Option<u16>,
     /// `overhead`: bytes that the link adds to each IP packet and that count against `rate`; default 14 (Ethernet).
@@ -231,6 +239,7 @@ struct RawPeer {
     #[serde(default)]
     allowed_ips: Vec<Spanned<String>>,
     mode: Option<Spanned<String>>,
+    policy: Option<Spanned<RawPolicy>>,
     scheduler: Option<Spanned<String>>,
     reorder_deadline: Option<Spanned<String>>,
     equalize: Option<Spanned<String>>,
@@ -253,6 +262,7 @@ struct RawChannel {
     rate: Option<Spanned<String>>,
     peer_rate: Option<Spanned<String>>,
     priority: Option<u8>,
+    weight: Option<Spanned<u32>>,
     mtu: Option<Spanned<u16>>,
     overhead: Option<Spanned<u16>>,
     peer_mac: Option<Spanned<String>>,
@@ -349,7 +359,7 @@ impl Reader<'_> {
                 return Err(self.error(interface_span, &format!("interface.{setting}"), problem));
             }
             let bond = self.bond(&interface, bond)?;
-            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond) });
+            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond), notices: Vec::new() });
         }
         if raw.peer.is_empty() {
             let problem = "there is none: add a [[peer]], or a [bond] of Ethernet links";
@@ -362,9 +372,11 @@ impl Reader<'_> {
             return Err(self.error(interface_span, "interface.record", problem));
         }
         let mut peers: Vec<Peer> = Vec::new();
+        let mut notices = Vec::new();
         for (number, raw) in raw.peer.into_iter().enumerate() {
             let span = raw.span();
-            let peer = self.peer(number, &interface, raw)?;
+            let (peer, notice) = self.peer(number, &interface, raw)?;
+            notices.extend(notice);
             if peers.iter().any(|p| p.name == peer.name) {
                 let problem = format!("`{}` names two peers: give each its own", peer.name);
                 return Err(self.error(span, "peer.name", problem));
@@ -381,7 +393,7 @@ impl Reader<'_> {
             peers.push(peer);
             self.stations(span, &peers)?;
         }
-        Ok(Config { interface, peers, bond: None })
+        Ok(Config { interface, peers, bond: None, notices })
     }
 
     /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
@@ -464,7 +476,13 @@ impl Reader<'_> {
         })
     }
 
-    fn peer(&self, number: usize, interface: &Interface, raw: Spanned<RawPeer>) -> Result<Peer, ConfigError> {
+    /// The peer, and what of it works and is hardly meant.
+    fn peer(
+        &self,
+        number: usize,
+        interface: &Interface,
+        raw: Spanned<RawPeer>,
+    ) -> Result<(Peer, Option<ConfigError>), ConfigError> {
         let span = raw.span();
         let raw = raw.into_inner();
         let mut allowed_ips = Vec::new();
@@ -512,8 +530,9 @@ impl Reader<'_> {
                 "duplicate" => Mode::Duplicate,
                 "backup" => Mode::Backup,
                 "plain" => Mode::Plain,
+                "flow" => Mode::Flow,
                 other => {
-                    let problem = format!("`{other}` is none of ordered, stripe, duplicate, backup, plain");
+                    let problem = format!("`{other}` is none of ordered, stripe, duplicate, backup, plain, flow");
                     return Err(self.error(m.span(), "peer.mode", problem));
                 }
             },
@@ -539,13 +558,34 @@ impl Reader<'_> {
                 "mode = \"stripe\" works with `srr`, `grr` and `rr`: write one of these, or choose another mode";
             return Err(self.error(s.span(), "peer.scheduler", problem));
         }
+        if let Some(s) = &raw.scheduler
+            && mode == Mode::Flow
+        {
+            let problem = "in mode \"flow\" the policy chooses channels: write `policy`, and leave this out";
+            return Err(self.error(s.span(), "peer.scheduler", problem));
+        }
+        let (policy, notice) = match &raw.policy {
+            Some(policy) if mode != Mode::Flow => {
+                let problem =
+                    format!("is for mode = \"flow\", and this is mode `{mode}`: write that mode, or leave this out");
+                return Err(self.error(policy.span(), "peer.policy", problem));
+            }
+            Some(policy) => self.peer_policy(policy, &channels)?,
+            None => (core_bond::Config::default().policy, None),
+        };
+        if let Some(dead_after) = &raw.dead_after
+            && policy.supervision.silence().is_some()
+        {
+            let problem = "the policy's arp_interval and missed_max say that: keep them, or this";
+            return Err(self.error(dead_after.span(), "peer.dead_after", problem));
+        }
         if let Some(copies) = &raw.copies
             && (*copies.get_ref() == 0 || mode != Mode::Duplicate)
         {
             let problem = "needs mode = \"duplicate\" and is at least 1";
             return Err(self.error(copies.span(), "peer.copies", problem));
         }
-        Ok(Peer {
+        let peer = Peer {
             name: match raw.name {
                 Some(n) if n.get_ref().is_empty() || n.get_ref().len() > 64 => {
                     return Err(self.error(n.span(), "peer.name", "must have 1 to 64 bytes"));
@@ -561,6 +601,7 @@ impl Reader<'_> {
             )?,
             allowed_ips,
             mode,
+            policy,
             scheduler,
             reorder_deadline: self.quantity(raw.reorder_deadline.as_ref(), "peer.reorder_deadline", parse_span)?,
             equalize: self.quantity(raw.equalize.as_ref(), "peer.equalize", parse_span)?,
@@ -569,7 +610,8 @@ impl Reader<'_> {
             dead_after: self.quantity(raw.dead_after.as_ref(), "peer.dead_after", parse_span)?,
             copies: raw.copies.map(Spanned::into_inner),
             channels,
-        })
+        };
+        Ok((peer, notice))
     }
 
     fn channel(&self, number: usize, raw: Spanned<RawChannel>) -> Result<Channel, ConfigError> {
@@ -633,6 +675,7 @@ impl Reader<'_> {
             rate: self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?,
             peer_rate: self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?,
             priority: raw.priority.unwrap_or(number.min(255) as u8),
+            weight: self.weight(raw.weight.as_ref(), "peer.channel.weight")?,
             mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
             overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
             kind,
@@ -646,6 +689,15 @@ impl Reader<'_> {
                 Err(self.error(v.span(), setting, "must be at least 1kbit; leave it out for no limit"))
             }
             _ => Ok(rate),
+        }
+    }
+
+    fn weight(&self, value: Option<&Spanned<u32>>, setting: &str) -> Result<u32, ConfigError> {
+        match value {
+            Some(v) if !(1..=1000).contains(v.get_ref()) => {
+                Err(self.error(v.span(), setting, format!("{} is not from 1 to 1000", v.get_ref())))
+            }
+            other => Ok(other.map_or(1, |v| *v.get_ref())),
         }
     }
 
@@ -760,6 +812,100 @@ mod tests {
             assert!(error.to_string().contains(advice), "{new}: {error}");
             assert!(error.to_string().starts_with("site.toml:"), "{error}");
         }
+    }
+
+    /// A peer in mode `flow` with two channels and these settings of its own.
+    fn flow(policy: &str) -> String {
+        let second = "[[peer.channel]]\nkind = \"udp\"\nname = \"lte\"\nendpoint = \"192.0.2.9:51900\"\n";
+        good().replacen("allowed_ips", &format!("mode = \"flow\"\n{policy}\nallowed_ips"), 1) + second
+    }
+
+    #[test]
+    fn a_policy_is_text_or_a_table_or_a_linux_mode_and_means_the_same() {
+        let settings =
+            |policy: &str| parse(&flow(policy)).unwrap_or_else(|e| panic!("{policy}: {e}")).peers.remove(0).policy;
+        let expected: Settings = "brr:24ms,weighted=off,expiry=90s".parse().unwrap();
+        for policy in [
+            "policy = \"brr:24ms,expiry=90s,weighted=off\"",
+            "policy = { name = \"brr\", expiry = \"90s\", threshold = \"24ms\", weighted = false }",
+            "policy.name = 7\npolicy.threshold = 24\npolicy.expiry = \"90s\"\npolicy.weighted = 0",
+        ] {
+            assert_eq!(settings(policy), expected, "{policy}");
+        }
+        assert_eq!(settings("policy = 2"), "balance-xor".parse().unwrap());
+        assert_eq!(settings(""), "brr".parse().unwrap());
+        let late = "policy = { flush_wait = \"7ms\", name = \"potent\", flush = true }";
+        assert_eq!(settings(late), "potent:flush=on,flush_wait=7ms".parse().unwrap());
+        let named = settings("policy = \"active-backup:lte\"");
+        assert_eq!(named, "active-backup:lte".parse().unwrap());
+    }
+
+    /// Each row: the policy, the line and setting the error names, and a word of advice.
+    #[test]
+    fn each_error_in_a_policy_names_line_option_and_what_would_be_right() {
+        let table = |options: &str| format!("policy = {{ name = \"brr\",\n{options} }}");
+        let rows = [
+            ("policy = \"burst\"".to_owned(), 9, "peer.policy", "known are balance-rr"),
+            ("policy = \"brr:12min,x=1\"".into(), 9, "peer.policy", "no option `x`"),
+            ("policy = \"brr:25h\"".into(), 9, "peer.policy", "1us to 24h"),
+            ("policy = { name = \"burst\" }".into(), 9, "peer.policy.name", "known are"),
+            ("policy = { threshold = \"1ms\" }".into(), 9, "peer.policy.name", "missing"),
+            ("policy = true".into(), 9, "", "brr:12ms"),
+            (table("threshold = \"12 parsecs\""), 10, "peer.policy.threshold", "write a time"),
+            (table("expiry = \"60s\",\nflushing = true"), 11, "peer.policy.flushing", "it has threshold"),
+            (table("flush_wait = \"1ms\""), 10, "peer.policy.flush_wait", "flush=on"),
+            (table("threshold = [1]"), 10, "peer.policy.threshold", "text, a number"),
+            (table("threshold = \"10s\",\nexpiry = \"1s\""), 11, "peer.policy.expiry", "expire it later"),
+            ("policy = \"balance-alb\"".into(), 9, "peer.policy", "[bond]"),
+            ("policy = { name = \"802.3ad\" }".into(), 9, "peer.policy.name", "LACP"),
+            ("policy = \"active-backup:fail_over_mac=active\"".into(), 9, "peer.policy", "leave it out"),
+            (
+                "policy = { name = \"balance-tlb\",\nlp_interval = \"1s\" }".into(),
+                10,
+                "peer.policy.lp_interval",
+                "[bond]",
+            ),
+            (
+                "policy = { name = \"active-backup\",\nprimary = \"dsl\" }".into(),
+                10,
+                "peer.policy.primary",
+                "channel0, lte",
+            ),
+            ("policy = \"brr\"\nscheduler = \"rr\"".into(), 10, "peer.scheduler", "the policy chooses"),
+            ("policy = \"brr:arp_interval=50ms\"\ndead_after = \"1s\"".into(), 10, "peer.dead_after", "arp_interval"),
+            ("copies = 2".into(), 9, "peer.copies", "duplicate"),
+        ];
+        for (policy, line, setting, advice) in rows {
+            let text = flow(&policy);
+            let error = parse(&text).expect_err(&policy);
+            assert_eq!((error.line, error.setting.as_str()), (line, setting), "{policy}: {error}");
+            assert!(error.problem.contains(advice), "{policy}: {error}");
+        }
+        let text = flow("policy = \"brr\"").replacen("mode = \"flow\"\n", "", 1);
+        let error = parse(&text).unwrap_err();
+        assert_eq!((error.setting.as_str(), error.line), ("peer.policy", 8));
+        assert!(error.problem.contains("mode = \"flow\"") && error.problem.contains("ordered"), "{error}");
+    }
+
+    #[test]
+    fn a_hash_of_addresses_that_packets_do_not_have_is_told() {
+        let notices = |policy: &str| parse(&flow(policy)).unwrap().notices;
+        for (policy, line) in [
+            ("policy = \"balance-xor\"", 9),
+            ("policy = \"balance-tlb\"", 9),
+            ("policy = { name = \"balance-xor\",\nxmit_hash_policy = \"vlan+srcmac\" }", 10),
+        ] {
+            let notices = notices(policy);
+            assert_eq!(notices.len(), 1, "{policy}");
+            assert_eq!(notices[0].line, line, "{}", notices[0]);
+            assert!(notices[0].problem.contains("write xmit_hash_policy=layer3+4"), "{}", notices[0]);
+        }
+        for policy in ["", "policy = \"balance-xor:layer2+3\"", "policy = \"balance-xor:encap3+4\"", "policy = \"brr\""]
+        {
+            assert!(notices(policy).is_empty(), "{policy}");
+        }
+        let one = good().replacen("allowed_ips", "mode = \"flow\"\npolicy = \"balance-xor\"\nallowed_ips", 1);
+        assert!(parse(&one).unwrap().notices.is_empty(), "there is one channel only");
     }
 
     #[test]

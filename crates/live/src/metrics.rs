@@ -122,6 +122,21 @@ impl Collector for StatusCollector {
                 put_counters(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), &link.counters)
             })
         })?;
+        gauge(&mut encoder, "fairspan_channel_queued_bytes", "What waits for the channel, in mode flow", |m| {
+            for peer in &status.peers {
+                for channel in &peer.channels {
+                    let labels = [("interface", interface), ("peer", &peer.name), ("channel", &channel.name)];
+                    channel.queued_bytes.map_or(Ok(()), |bytes| put_gauge(m, &labels, bytes as f64))?;
+                }
+            }
+            Ok(())
+        })?;
+        gauge(&mut encoder, "fairspan_peer_mode", "1, with how the peer's packets are spread as labels", |m| {
+            status.peers.iter().try_for_each(|peer| {
+                let how = peer.policy.as_ref().unwrap_or(&peer.scheduler);
+                put_gauge(m, &[("interface", interface), ("peer", &peer.name), ("mode", &peer.mode), ("how", how)], 1.0)
+            })
+        })?;
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
             put_counters(m, &[("interface", interface)], &status.counters)
         })?;
@@ -200,7 +215,8 @@ mod tests {
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),
-                mode: "ordered".into(),
+                mode: "flow".into(),
+                policy: Some("brr:24ms".into()),
                 scheduler: "srr".into(),
                 peer_mode: None,
                 peer_scheduler: None,
@@ -215,6 +231,8 @@ mod tests {
                     remote: None,
                     rate_mbit: None,
                     rtt_ms: None,
+                    queued_packets: Some(2),
+                    queued_bytes: Some(3000),
                     counters: counters("tx_packets", 7),
                 }],
             }],
@@ -227,6 +245,8 @@ mod tests {
         for line in [
             "fairspan_uptime_seconds{interface=\"fs0\"} 1.5",
             "fairspan_channel_up{interface=\"fs0\",peer=\"hub\",channel=\"dsl\"} 1.0",
+            "fairspan_channel_queued_bytes{interface=\"fs0\",peer=\"hub\",channel=\"dsl\"} 3000.0",
+            "fairspan_peer_mode{interface=\"fs0\",peer=\"hub\",mode=\"flow\",how=\"brr:24ms\"} 1.0",
             "fairspan_events_total{interface=\"fs0\",event=\"handshake_unknown_peer\"} 3",
             "fairspan_peer_events_total{interface=\"fs0\",peer=\"hub\",event=\"late\"} 5",
             "fairspan_channel_events_total{interface=\"fs0\",peer=\"hub\",channel=\"dsl\",event=\"tx_packets\"} 7",

@@ -69,8 +69,10 @@ pub struct LinkStatus {
 pub struct PeerStatus {
     /// Its name.
     pub name: String,
-    /// `ordered`, `stripe`, `duplicate`, `backup` or `plain`.
+    /// `ordered`, `stripe`, `duplicate`, `backup`, `plain` or `flow`.
     pub mode: String,
+    /// Mode `flow`: how channels are chosen, with what is not the default; else null.
+    pub policy: Option<String>,
     /// `srr`, `rr`, `grr` or `rfq`.
     pub scheduler: String,
     /// The peer's mode, where it told us that its mode or scheduler is not ours; else null.
@@ -104,6 +106,10 @@ pub struct ChannelStatus {
     pub rate_mbit: Option<f64>,
     /// The smoothed round trip in ms, once measured.
     pub rtt_ms: Option<f64>,
+    /// Mode `flow`: packets that wait for this channel, else null.
+    pub queued_packets: Option<u64>,
+    /// Mode `flow`: their bytes, else null.
+    pub queued_bytes: Option<u64>,
     /// The channel's counters: packets and bytes each way, drops by reason.
     pub counters: Counters,
 }

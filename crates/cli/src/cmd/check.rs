@@ -1,15 +1,16 @@
 //! `fairspan check`: is this configuration right?
 
 use crate::exit::{BadInput, Outcome};
-use fairspan_live::config::Config;
+use fairspan_live::config::{Config, ConfigError};
 use std::path::PathBuf;
 
-/// Check a configuration without touching anything: names file, line, setting, and what would be right.
+/// Check a configuration without touching anything: names file, line, setting, and what would be right;
+/// warns of what works and is hardly meant.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The configuration
     config: PathBuf,
-    /// Print one JSON document: {"ok", "file", "line", "setting", "problem"}
+    /// Print one JSON document: {"ok", "file", "notices"}, or {"ok", "file", "line", "setting", "problem"}
     #[arg(long)]
     json: bool,
 }
@@ -18,7 +19,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let checked = Config::load(&args.config);
     if args.json {
         let document = match &checked {
-            Ok(_) => serde_json::json!({"ok": true, "file": args.config}),
+            Ok(config) => {
+                let notice =
+                    |n: &ConfigError| serde_json::json!({"line": n.line, "setting": n.setting, "problem": n.problem});
+                let notices: Vec<_> = config.notices.iter().map(notice).collect();
+                serde_json::json!({"ok": true, "file": args.config, "notices": notices})
+            }
             Err(e) => serde_json::json!({
                 "ok": false, "file": args.config, "line": e.line, "setting": e.setting, "problem": e.problem
             }),
@@ -27,6 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     match checked {
         Ok(config) => {
+            config.notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
             if let (false, Some(bond)) = (args.json, &config.bond) {
                 println!(
                     "{}: good: interface {}, a bond of {} Ethernet link{}, {}",

@@ -73,15 +73,27 @@ fn show(status: &Status) {
     println!("{}: up {}, MTU {}{port}", status.interface, show_uptime(status.uptime_s), status.mtu);
     for peer in &status.peers {
         let state = if peer.up { "up" } else { "down" };
-        println!("\n  peer {} ({}): {state}, MTU {}", peer.name, peer.mode, peer.mtu);
+        let mode = peer.policy.as_ref().map_or_else(|| peer.mode.clone(), |policy| format!("{}, {policy}", peer.mode));
+        println!("\n  peer {} ({mode}): {state}, MTU {}", peer.name, peer.mtu);
         if let (Some(mode), Some(scheduler)) = (&peer.peer_mode, &peer.peer_scheduler) {
             let works = peer.mode != "stripe" && mode != "stripe";
             let note = if works { "" } else { ": that cannot work, set `mode` alike on both ends" };
-            println!("  the peer uses {mode}, {scheduler}; this end {}, {}{note}", peer.mode, peer.scheduler);
+            let ours = peer.policy.as_ref().unwrap_or(&peer.scheduler);
+            println!("  the peer uses {mode}, {scheduler}; this end {}, {ours}{note}", peer.mode);
         }
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
-        table.set_header(["channel", "state", "remote", "rate Mbit/s", "rtt ms", "sent MB", "received MB"]);
+        table.set_header([
+            "channel",
+            "state",
+            "remote",
+            "rate Mbit/s",
+            "rtt ms",
+            "sent packets",
+            "sent MB",
+            "queued kB",
+            "received MB",
+        ]);
         for channel in &peer.channels {
             table.add_row(row(channel));
         }
@@ -130,7 +142,9 @@ fn row(channel: &ChannelStatus) -> Vec<String> {
         channel.remote.clone().unwrap_or_else(|| "-".into()),
         number(channel.rate_mbit),
         number(channel.rtt_ms),
+        channel.counters.get("sent_packets").copied().unwrap_or(0).to_string(),
         megabytes("sent_bytes"),
+        number(channel.queued_bytes.map(|bytes| bytes as f64 / 1e3)),
         megabytes("received_bytes"),
     ]
 }

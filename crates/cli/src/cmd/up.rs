@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .init();
 
     let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+    config.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     // From here on a signal is a wish to end cleanly.
     let (stop, stopper) = UnixStream::pair().context("signals")?;
     let interrupted = Arc::new(AtomicBool::new(false));

@@ -1,12 +1,12 @@
 //! `[bond]`: one bond of Ethernet links that needs nothing at the other end.
 
+use super::policy::RawPolicy;
 use super::{ConfigError, Interface, Reader};
 use fairspan_core::select::{Policy, Settings};
 use fairspan_core::units::{ChannelId, Rate};
 use fairspan_core::wire::mac::Mac;
 use serde::Deserialize;
 use std::net::Ipv4Addr;
-use std::ops::Range;
 use toml::Spanned;
 
 /// `[bond]`: the links that the interface stands for.
@@ -44,7 +44,7 @@ pub struct BondLink {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawBond {
-    policy: Spanned<toml::Value>,
+    policy: Spanned<RawPolicy>,
     mac: Option<Spanned<String>>,
     #[serde(default)]
     arp_ip_target: Vec<Spanned<String>>,
@@ -89,10 +89,11 @@ impl Reader<'_> {
             return Err(self.error(span, "bond.link", problem));
         }
         let mut settings = self.policy(&raw.policy, "bond.policy")?;
-        let policy = raw.policy.span();
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-        settings.resolve(&names).map_err(|e| self.error(policy.clone(), "bond.policy", e))?;
-        self.possible(&settings, &policy)?;
+        settings
+            .resolve(&names)
+            .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
+        self.possible(&settings, &raw.policy)?;
 
         let arp_ip_target = raw
             .arp_ip_target
@@ -122,12 +123,6 @@ impl Reader<'_> {
 
     fn bond_link(&self, raw: RawLink) -> Result<BondLink, ConfigError> {
         let device = self.device_name(&raw.device, "bond.link.device")?;
-        let weight = match &raw.weight {
-            Some(weight) if !(1..=1000).contains(weight.get_ref()) => {
-                return Err(self.error(weight.span(), "bond.link.weight", "must be from 1 to 1000"));
-            }
-            weight => weight.as_ref().map_or(1, |weight| *weight.get_ref()),
-        };
         let name = match raw.name {
             Some(name) if name.get_ref().is_empty() || name.get_ref().len() > 64 => {
                 return Err(self.error(name.span(), "bond.link.name", "must have 1 to 64 bytes"));
@@ -139,14 +134,14 @@ impl Reader<'_> {
             name,
             device,
             rate: self.positive_rate(raw.rate.as_ref(), "bond.link.rate")?,
-            weight,
+            weight: self.weight(raw.weight.as_ref(), "bond.link.weight")?,
             priority: raw.priority.unwrap_or(0),
         })
     }
 
     /// Policies and options that cannot work on Ethernet links.
-    fn possible(&self, settings: &Settings, span: &Range<usize>) -> Result<(), ConfigError> {
-        let refused = |problem: &str| Err(self.error(span.clone(), "bond.policy", problem));
+    fn possible(&self, settings: &Settings, raw: &Spanned<RawPolicy>) -> Result<(), ConfigError> {
+        let refused = |problem: &str| Err(self.policy_error(raw, "bond.policy", Some("name"), problem));
         match &settings.policy {
             Policy::TrafficMeter(_) => refused(
                 "`traffic_meter` needs a receiver that puts packets in order: use it in a [[peer]] with mode = \"flow\"",

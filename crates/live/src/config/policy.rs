@@ -1,37 +1,175 @@
 //! `policy`: text such as `"brr:12ms"`, or a table such as `{ name = "brr", threshold = "12ms" }`.
 
-use super::{ConfigError, Reader};
-use fairspan_core::select::{Policy, Settings};
+use super::{Channel, ConfigError, Reader};
+use fairspan_core::select::xor::HashPolicy;
+use fairspan_core::select::{Policy, PolicyError, Settings};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use std::ops::Range;
 use toml::{Spanned, Value};
 
+/// What would be right where `policy` is neither text nor a table.
+const FORMS: &str = "\"brr:12ms\" or { name = \"brr\", threshold = \"12ms\" }";
+
+/// `policy` as it is written, with the place of each option.
+#[derive(Debug)]
+pub(super) enum RawPolicy {
+    Text(String),
+    Table(Vec<(Spanned<String>, Spanned<Value>)>),
+}
+
+impl<'de> Deserialize<'de> for RawPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawPolicy, D::Error> {
+        struct Forms;
+
+        impl<'de> Visitor<'de> for Forms {
+            type Value = RawPolicy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(FORMS)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RawPolicy, E> {
+                Ok(RawPolicy::Text(text.into()))
+            }
+
+            fn visit_i64<E: Error>(self, mode: i64) -> Result<RawPolicy, E> {
+                Ok(RawPolicy::Text(mode.to_string()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawPolicy, A::Error> {
+                let mut table = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    table.push(pair);
+                }
+                Ok(RawPolicy::Table(table))
+            }
+        }
+
+        deserializer.deserialize_any(Forms)
+    }
+}
+
+impl RawPolicy {
+    /// Where `option` is written, if it is in a table.
+    fn place(&self, option: &str) -> Option<Range<usize>> {
+        match self {
+            RawPolicy::Text(_) => None,
+            RawPolicy::Table(table) => table.iter().find(|(key, _)| key.get_ref() == option).map(|(key, _)| key.span()),
+        }
+    }
+}
+
 impl Reader<'_> {
-    /// The policy that `value` says; `setting` names it in errors.
-    pub(super) fn policy(&self, value: &Spanned<Value>, setting: &str) -> Result<Settings, ConfigError> {
-        let wrong = |problem: String| self.error(value.span(), setting, problem);
-        let table = match value.get_ref() {
-            Value::String(text) => {
-                return text.parse().map_err(|e: fairspan_core::select::PolicyError| wrong(e.to_string()));
-            }
-            Value::Table(table) => table,
-            other => {
-                return Err(wrong(format!(
-                    "`{other}`: write \"brr:12ms\" or {{ name = \"brr\", threshold = \"12ms\" }}"
-                )));
-            }
+    /// The policy that `raw` says; `setting` names it in errors.
+    pub(super) fn policy(&self, raw: &Spanned<RawPolicy>, setting: &str) -> Result<Settings, ConfigError> {
+        let wrong = |error: PolicyError| self.policy_error(raw, setting, error.option(), &error.to_string());
+        let table = match raw.get_ref() {
+            RawPolicy::Text(text) => return text.parse().map_err(wrong),
+            RawPolicy::Table(table) => table,
         };
-        let Some(Value::String(name)) = table.get("name") else {
-            return Err(wrong("the policy's `name` is missing: write { name = \"brr\", threshold = \"12ms\" }".into()));
-        };
-        let mut settings = Settings::from(Policy::named(name).map_err(|e| wrong(e.to_string()))?);
-        for (option, value) in table.iter().filter(|(key, _)| *key != "name") {
-            let text = match value {
+        let mut name = None;
+        let mut options = Vec::new();
+        for (key, value) in table {
+            let text = match value.get_ref() {
                 Value::String(text) => text.clone(),
                 Value::Integer(n) => n.to_string(),
                 Value::Boolean(flag) => flag.to_string(),
-                other => return Err(wrong(format!("{option} = {other}: write text, a number, true or false"))),
+                other => {
+                    let problem = format!("`{other}`: write text, a number, true or false");
+                    return Err(self.error(value.span(), &format!("{setting}.{}", key.get_ref()), problem));
+                }
             };
-            settings.set(option, &text).map_err(|e| wrong(e.to_string()))?;
+            match key.get_ref().as_str() {
+                "name" => name = Some(text),
+                option => options.push((option, text)),
+            }
         }
-        Ok(settings)
+        let Some(name) = name else {
+            return Err(self.error(raw.span(), &format!("{setting}.name"), format!("missing: write {FORMS}")));
+        };
+        Settings::build(&name, options.iter().map(|(option, text)| (*option, text.as_str()))).map_err(|error| {
+            match (error.option(), raw.get_ref().place("name")) {
+                (None, Some(place)) => self.error(place, &format!("{setting}.name"), error),
+                _ => wrong(error),
+            }
+        })
     }
+
+    /// `problem` with the policy that `raw` says, or with an option of it, at that option's place.
+    pub(super) fn policy_error(
+        &self,
+        raw: &Spanned<RawPolicy>,
+        setting: &str,
+        option: Option<&str>,
+        problem: &str,
+    ) -> ConfigError {
+        match option.and_then(|option| Some((option, raw.get_ref().place(option)?))) {
+            Some((option, place)) => self.error(place, &format!("{setting}.{option}"), problem),
+            None => self.error(raw.span(), setting, problem),
+        }
+    }
+
+    /// The policy of a peer in mode `flow` over these channels, and what of it works and is hardly meant.
+    pub(super) fn peer_policy(
+        &self,
+        raw: &Spanned<RawPolicy>,
+        channels: &[Channel],
+    ) -> Result<(Settings, Option<ConfigError>), ConfigError> {
+        const SETTING: &str = "peer.policy";
+        let settings = self.policy(raw, SETTING)?;
+        let frames = match settings.policy {
+            Policy::BalanceAlb(_) => {
+                Some("balance-alb answers neighbours by ARP on Ethernet links: use balance-tlb here, or a [bond]")
+            }
+            Policy::Ieee8023ad(_) => {
+                Some("802.3ad speaks LACP with a switch on Ethernet links: use balance-xor here, or a [bond]")
+            }
+            _ => None,
+        };
+        if let Some(problem) = frames {
+            return Err(self.policy_error(raw, SETTING, Some("name"), problem));
+        }
+        let default = Settings::from(Policy::named(settings.policy.name()).unwrap_or(Policy::Broadcast));
+        for (name, why) in [
+            ("fail_over_mac", "is about hardware addresses of Ethernet links, and a peer sees none of them"),
+            ("lp_interval", "is about a switch that learns addresses, and there is none before a peer"),
+        ] {
+            let changed =
+                settings.options().any(|option| option.name == name && option.get(&settings) != option.get(&default));
+            if changed || raw.get_ref().place(name).is_some() {
+                let problem = format!("{name} {why}: leave it out, or use a [bond]");
+                return Err(self.policy_error(raw, SETTING, Some(name), &problem));
+            }
+        }
+        if !channels.is_empty() {
+            let names: Vec<&str> = channels.iter().map(|channel| channel.name.as_str()).collect();
+            let resolved = settings.clone().resolve(&names);
+            resolved.map_err(|e| self.policy_error(raw, SETTING, e.option(), &e.to_string()))?;
+        }
+        let notice = addresses_only(&settings, channels)
+            .map(|problem| self.policy_error(raw, SETTING, Some("xmit_hash_policy"), &problem));
+        Ok((settings, notice))
+    }
+}
+
+/// What is wrong with a hash of Ethernet addresses where packets have none.
+fn addresses_only(settings: &Settings, channels: &[Channel]) -> Option<String> {
+    let hash = match &settings.policy {
+        Policy::BalanceXor(config) => config.xmit_hash_policy,
+        Policy::BalanceTlb(config) => config.xmit_hash_policy,
+        _ => return None,
+    };
+    let name = match hash {
+        HashPolicy::Layer2 => "layer2",
+        HashPolicy::VlanSrcmac => "vlan+srcmac",
+        _ => return None,
+    };
+    (channels.len() != 1).then(|| {
+        format!(
+            "{name} chooses by Ethernet addresses, and packets of this interface have none: all IPv4 packets take one \
+             channel, and all IPv6 packets; write xmit_hash_policy=layer3+4, or layer2+3"
+        )
+    })
 }

@@ -10,6 +10,7 @@
 //! | 5 | path MTU, IP header included, u16 big-endian |
 //! | 6 | mode, u8: 0 ordered, 1 stripe, 2 duplicate, 3 backup, 4 plain, 5 flow; others are unknown |
 //! | 7 | scheduler, u8: 0 srr, 1 rr, 2 grr, 3 rfq; others are unknown |
+//! | 8 | weight where not all channels have a rate, u16 big-endian, from 1 to 1000 |
 
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::units::Rate;
@@ -40,6 +41,8 @@ pub struct Hello {
     pub mode: Option<Mode>,
     /// And by which discipline.
     pub scheduler: Option<Scheduler>,
+    /// Its share where not all channels have a rate.
+    pub weight: Option<u16>,
 }
 
 /// Why a hello is not understood.
@@ -60,7 +63,7 @@ pub enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 103 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 107 with a name that keeps to [`NAME_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -90,6 +93,9 @@ impl Hello {
         }
         if let Some(n) = self.scheduler.and_then(|scheduler| SCHEDULERS.iter().position(|s| *s == scheduler)) {
             put(7, &[n as u8]);
+        }
+        if let Some(weight) = self.weight {
+            put(8, &weight.to_be_bytes());
         }
         out
     }
@@ -142,6 +148,13 @@ impl Hello {
                     [n] => hello.scheduler = SCHEDULERS.get(usize::from(*n)).copied(),
                     _ => return Err(bad),
                 },
+                8 => {
+                    let weight = u16::from_be_bytes(value.try_into().map_err(|_| bad)?);
+                    if !(1..=1000).contains(&weight) {
+                        return Err(bad);
+                    }
+                    hello.weight = Some(weight);
+                }
                 _ => {}
             }
         }
@@ -163,6 +176,7 @@ mod tests {
             mtu: Some(1492),
             mode: Some(Mode::Stripe),
             scheduler: Some(Scheduler::Grr),
+            weight: Some(300),
         }
     }
 
@@ -171,7 +185,7 @@ mod tests {
         let bytes = full().encode();
         assert_eq!(
             bytes,
-            b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02"
+            b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02\x08\x02\x01\x2c"
         );
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
@@ -201,6 +215,9 @@ mod tests {
             (b"\x05\x02\0\x10", 5),
             (b"\x06\x00", 6),
             (b"\x07\x02\0\0", 7),
+            (b"\x08\x02\0\0", 8),
+            (b"\x08\x02\x03\xe9", 8),
+            (b"\x08\x01\x01", 8),
         ] {
             assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");
         }

@@ -391,6 +391,7 @@ impl Daemon {
                     mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
                     mode: Some(state.mode),
                     scheduler: Some(state.scheduler),
+                    weight: Some(channel.weight.min(u32::from(u16::MAX)) as u16),
                 };
                 let path = sessions
                     .connect(now, id_of_peer, id, SocketId(number as u32), remote, hello.encode())
@@ -404,6 +405,7 @@ impl Daemon {
             name: channel.name.clone(),
             rate: channel.rate,
             priority: channel.priority,
+            weight: channel.weight,
             framing: channel.overhead,
             mtu,
             configured: true,

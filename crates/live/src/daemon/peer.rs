@@ -8,6 +8,7 @@ use crate::pool::PacketBuf;
 use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
 use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::Recorder;
+use fairspan_core::select::Settings;
 use fairspan_core::units::{ChannelId, Rate, Time};
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,6 +17,7 @@ pub(super) struct PeerState {
     pub(super) name: String,
     pub(super) id: Option<PeerId>,
     pub(super) mode: Mode,
+    pub(super) policy: Settings,
     pub(super) scheduler: Scheduler,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
     pub(super) differs: Option<(Mode, Scheduler)>,
@@ -109,6 +111,7 @@ pub(super) struct Joining {
     pub(super) name: String,
     pub(super) rate: Option<Rate>,
     pub(super) priority: u8,
+    pub(super) weight: u32,
     pub(super) framing: u16,
     /// The link's MTU, outer IP header included.
     pub(super) mtu: usize,
@@ -139,6 +142,7 @@ impl PeerState {
             name: config.name.clone(),
             id: None,
             mode: config.mode,
+            policy: config.policy.clone(),
             scheduler: config.scheduler,
             differs: None,
             bond,
@@ -159,6 +163,7 @@ impl PeerState {
         settings.name.clone_from(&joining.name);
         settings.rate = joining.rate;
         settings.priority = joining.priority.into();
+        settings.weight = joining.weight;
         settings.mtu = joining.mtu;
         settings.framing = joining.framing.into();
         settings.overhead = carrier.overhead();
@@ -364,6 +369,7 @@ fn bond_config(peer: &config::Peer) -> Config {
     let mut config = Config::default();
     config.mode = peer.mode;
     config.scheduler = peer.scheduler;
+    config.policy = peer.policy.clone();
     if let Some(deadline) = peer.reorder_deadline {
         config.deadline = deadline;
     }

@@ -7,7 +7,7 @@ use crate::control::Request;
 use crate::quantity::show_rate;
 use crate::secure;
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
-use fairspan_core::bond::{self, Reason};
+use fairspan_core::bond::{self, Mode, Reason};
 use fairspan_core::units::ChannelId;
 use std::sync::PoisonError;
 
@@ -55,6 +55,7 @@ impl Daemon {
                 let stats = peer.bond.channel_stats(id);
                 let mut counters = Counters::new();
                 let mut rtt = None;
+                let queued = (peer.mode == Mode::Flow).then(|| peer.bond.channel_queue(id));
                 let state = match stats {
                     Some(stats) => {
                         counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
@@ -71,6 +72,8 @@ impl Daemon {
                     remote: self.remote(number, id, channel),
                     rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                     rtt_ms: rtt,
+                    queued_packets: queued.map(|(packets, _)| packets as u64),
+                    queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
                     counters,
                 }
             })
@@ -78,6 +81,7 @@ impl Daemon {
         PeerStatus {
             name: peer.name.clone(),
             mode: peer.mode.to_string(),
+            policy: (peer.mode == Mode::Flow).then(|| peer.policy.to_string()),
             scheduler: peer.scheduler.to_string(),
             peer_mode: peer.differs.map(|(mode, _)| mode.to_string()),
             peer_scheduler: peer.differs.map(|(_, scheduler)| scheduler.to_string()),

@@ -87,6 +87,7 @@ impl Daemon {
                 name: hello.name.unwrap_or_else(|| format!("channel{}", id.0)),
                 rate: hello.rate,
                 priority: hello.priority.unwrap_or(id.0),
+                weight: hello.weight.unwrap_or(1).into(),
                 framing: hello.overhead.unwrap_or(USUAL_FRAMING),
                 mtu: hello.mtu.map_or(USUAL_MTU, usize::from),
                 configured: false,
