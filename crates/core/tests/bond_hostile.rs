@@ -13,6 +13,7 @@ fn bond(mode: Mode) -> Bond<Vec<u8>> {
     let mut settings = config(3);
     settings.mode = mode;
     settings.hold_bytes = 300_000;
+    settings.policy = "brr:flush=on".parse().unwrap();
     let mut bond = Bond::new(settings, Time::ZERO, 1).unwrap();
     for channel in 0..3 {
         bond.set_link(Time::ZERO, ChannelId(channel), Link::Up);
@@ -27,7 +28,14 @@ fn frame(message: Message, tag: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain)]
+    prop_oneof![
+        Just(Mode::Ordered),
+        Just(Mode::Stripe),
+        Just(Mode::Duplicate),
+        Just(Mode::Backup),
+        Just(Mode::Plain),
+        Just(Mode::Flow)
+    ]
 }
 
 /// Well-formed in parts, hostile in its numbers; or any bytes at all.

@@ -13,6 +13,7 @@ fn run(mode: Mode, scheduler: Scheduler, codel: bool, seed: u64, steps: u32) -> 
     let mut settings = config(3);
     settings.mode = mode;
     settings.scheduler = if mode == Mode::Stripe { Scheduler::Srr } else { scheduler };
+    settings.policy = if codel { "balance-rr:0,flush=on,updelay=10ms" } else { "traffic_meter" }.parse().unwrap();
     if codel {
         settings.aqm = Aqm::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) };
     }
@@ -44,7 +45,7 @@ proptest! {
 
     #[test]
     fn a_recorded_run_replays_identically(
-        mode in prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain)],
+        mode in prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain), Just(Mode::Flow)],
         scheduler in prop_oneof![Just(Scheduler::Srr), Just(Scheduler::Rfq)], codel: bool, seed: u64,
     ) {
         for log in run(mode, scheduler, codel, seed, 300) {

@@ -137,7 +137,7 @@ fn an_outage_of_one_link_is_survived() {
 
 #[test]
 fn a_lossy_bond_conserves_packets_at_any_instant() {
-    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain] {
+    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow] {
         let mut scenario = bonded(mode, &THREE, 1);
         for link in &mut scenario.links {
             link.profile.loss = Loss::Independent(0.05);
@@ -175,7 +175,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 
 #[test]
 fn what_is_recorded_in_the_simulator_replays_byte_for_byte() {
-    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate] {
+    for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Flow] {
         let mut scenario = bonded(mode, &THREE, 3);
         for link in &mut scenario.links {
             link.profile.loss = Loss::Independent(0.02);

@@ -176,6 +176,7 @@ pub(super) const fn head_len(config: &Config, raw: bool) -> usize {
         super::Mode::Flow => match config.policy.policy {
             Policy::Broadcast => envelope::DUPLICATE_LEN,
             Policy::TrafficMeter(_) => envelope::ORDERED_LEN,
+            _ if raw => 0,
             _ => envelope::PLAIN_LEN,
         },
     }

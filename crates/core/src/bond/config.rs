@@ -98,7 +98,7 @@ pub struct ChannelConfig {
     pub framing: usize,
     /// Bytes that may go out at once at the start of a busy period. Default: two quanta, or 1 ms at `rate` if more.
     pub burst: Option<Bytes>,
-    /// Whether data frames of mode `stripe` have a code point of their own here ([`super::Codepoint::Raw`]), so that
+    /// Whether data frames of modes `stripe` and `flow` have a code point of their own here ([`super::Codepoint::Raw`]), so that
     /// they are the original packets, not one byte added. Default false.
     pub raw: bool,
 }

@@ -2,7 +2,8 @@
 //!
 //! What it is: what a Linux bond does between the IP layer and its links' transmit queues. The packet's bytes, and what
 //! is known of the channels ([`Links`]), go to the configured [`Selector`]; the packet then waits in its channel's own
-//! FIFO until that channel may send. On the wire it has 2 bytes of envelope, and the receiver delivers it as it comes.
+//! FIFO until that channel may send. On the wire it has 2 bytes of envelope, none where the channel is
+//! [`raw`](super::ChannelConfig::raw), and the receiver delivers it as it comes.
 //!
 //! Two policies need more. `traffic_meter` puts packets in order at the receiver: they are numbered when they are given
 //! to their channel, and go in envelopes of mode `ordered`. `broadcast` gives each packet to all channels; Linux
@@ -33,16 +34,18 @@ use super::config::{Config, ConfigError, Mode};
 use super::host::BACK_PRESSURE;
 use super::links::LEAST_QUEUE;
 use super::queue::{self, HostQueue, Queued};
+use super::receive::Opened;
 use super::{Bond, Codepoint, Reason, Transmit};
 use crate::flow::hash::FlowHash;
 use crate::ip::{Header, Version, ecn};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::select::flush::{self, Flush, Place};
+use crate::select::options::Value;
 use crate::select::supervision::Supervisor;
 use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, Select, Selector, Settings};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
-use crate::wire::envelope::{Echo, Envelope, Message};
+use crate::wire::envelope::{Echo, Envelope, Head, Message};
 use alloc::vec::Vec;
 
 /// Bytes that may wait for a channel without a rate.
@@ -106,7 +109,8 @@ struct Flushed<P> {
 
 impl<P: Packet> Flow<P> {
     fn new(config: &Config, seed: u64) -> Result<Flow<P>, ConfigError> {
-        let settings = &config.policy;
+        let names: Vec<&str> = config.channels.iter().map(|c| c.name.as_str()).collect();
+        let settings = resolved(&config.policy, &names);
         let mut rng = Rng::new(seed);
         let flush = settings.flush.map(|settings| Flushed {
             flush: Flush::new(settings, config.queue_bytes / HELD, rng.next_u64() as u32),
@@ -114,7 +118,7 @@ impl<P: Packet> Flow<P> {
         });
         let links = Links::default();
         Ok(Flow {
-            selector: Selector::new(settings, &links, seed)?,
+            selector: Selector::new(&settings, &links, seed)?,
             supervisor: Supervisor::new(settings.supervision),
             links,
             form: match settings.policy {
@@ -128,17 +132,16 @@ impl<P: Packet> Flow<P> {
             memory: 0,
             last: ChannelId(0),
             flush,
-            settings: settings.clone(),
+            settings,
             seed,
         })
     }
 
-    /// Gives options that name channels their numbers, as far as the channels are known, and begins anew with them.
-    fn resolve(&mut self, channels: &[Channel]) {
+    /// Channels joined: begins anew where the policy names one that was not known before.
+    fn resolve(&mut self, policy: &Settings, channels: &[Channel]) {
         let names: Vec<&str> = channels.iter().map(|c| c.config.name.as_str()).collect();
-        let mut settings = self.settings.clone();
-        if settings.resolve(&names).is_ok()
-            && settings != self.settings
+        let settings = resolved(policy, &names);
+        if settings != self.settings
             && let Ok(selector) = Selector::new(&settings, &self.links, self.seed)
         {
             (self.settings, self.selector) = (settings, selector);
@@ -239,6 +242,19 @@ impl<P: Packet> Flow<P> {
     }
 }
 
+/// `policy` with numbers for the channels that it names; for one that is not known, none.
+fn resolved(policy: &Settings, names: &[&str]) -> Settings {
+    let mut settings = policy.clone();
+    if settings.resolve(names).is_err() {
+        let named: Vec<_> = settings.options().filter(|o| matches!(o.get(&settings), Some(Value::Link(_)))).collect();
+        for option in named {
+            // Every option of this kind takes "none".
+            let _ = settings.set(option.name, "none");
+        }
+    }
+    settings
+}
+
 /// Whether frames can go on `channel` now, as far as the link is concerned.
 fn is_open(channels: &[Channel], channel: ChannelId) -> bool {
     channels.get(channel.index()).is_some_and(|c| c.is_up() && c.blocked.is_none())
@@ -288,7 +304,7 @@ impl<P: Packet> Bond<P> {
             let state = flow.state(c, self.joined & bit(channel) != 0);
             flow.links.set(channel, state);
         }
-        flow.resolve(&self.channels);
+        flow.resolve(&self.config.policy, &self.channels);
         flow.selector.on_links(now, &flow.links);
         if let Some(f) = &mut flow.flush {
             f.flush.on_links(now, flow.links.usable());
@@ -524,7 +540,11 @@ impl<P: Packet> Bond<P> {
                 Form::Copies => Message::Duplicate { bond },
                 Form::Ordered => Message::Ordered { bucket: queued.bucket, sequence, bond },
             };
-            let head = Envelope { tag: self.epoch as u8, message }.encode();
+            let raw = form == Form::Plain && self.channels[channel.index()].config.raw;
+            let (codepoint, head) = match raw {
+                true => (Codepoint::Raw, Head::EMPTY),
+                false => (Codepoint::Envelope, Envelope { tag: self.epoch as u8, message }.encode()),
+            };
             self.on_data(now, channel, head.len() + queued.packet.size().as_u64() as usize);
             if form == Form::Ordered {
                 self.channels[channel.index()].high = bond;
@@ -533,7 +553,7 @@ impl<P: Packet> Bond<P> {
                 }
             }
             let tos = ecn::entry(queued.tos, self.config.copy_dscp);
-            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(queued.packet), tos });
+            return Some(Transmit { channel, codepoint, head, packet: Some(queued.packet), tos });
         }
         None
     }
@@ -546,6 +566,13 @@ impl<P: Packet> Bond<P> {
         c.on_sent(now, head.len());
         c.stats.sent_control += 1;
         Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0 }
+    }
+
+    /// A data frame that is the packet itself.
+    pub(super) fn on_raw_packet(&mut self, now: Time, channel: ChannelId, frame: P, tos: u8) {
+        if let Some(Opened(packet)) = self.open_packet(now, channel, 0, frame, tos, None) {
+            self.ordered.push(packet);
+        }
     }
 
     /// Does what is due in mode `flow`.
@@ -571,22 +598,17 @@ impl Config {
     /// # Errors
     /// A policy that cannot work in a bond towards a peer, or that names a channel that is not there.
     pub(super) fn check_policy(&self) -> Result<(), ConfigError> {
-        let refused = |with, instead| Err(ConfigError::Unsupported { mode: self.mode, with, instead });
         if self.mode != Mode::Flow {
             return Ok(());
         }
-        match self.policy.policy {
-            Policy::BalanceAlb(_) => {
-                return refused(
-                    "policy balance-alb, which needs Ethernet links to tell neighbours addresses on",
-                    "use balance-tlb, or a bond of Ethernet links",
-                );
-            }
-            Policy::Broadcast | Policy::TrafficMeter(_) if self.policy.flush.is_some() => {
-                return refused("flush where the policy is broadcast or traffic_meter", "leave flush out");
-            }
-            _ => {}
+        if matches!(self.policy.policy, Policy::BalanceAlb(_)) {
+            return Err(ConfigError::Unsupported {
+                mode: self.mode,
+                with: "policy balance-alb, which needs Ethernet links to tell neighbours addresses on",
+                instead: "use balance-tlb, or a bond of Ethernet links",
+            });
         }
+        self.policy.check()?;
         if !self.channels.is_empty() {
             let names: Vec<&str> = self.channels.iter().map(|c| c.name.as_str()).collect();
             self.policy.clone().resolve(&names)?;

@@ -77,7 +77,7 @@ use window::Window;
 /// What a frame starts with, told apart by the channel below: by EtherType, say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codepoint {
-    /// The frame is the original packet: data of mode `stripe` where [`ChannelConfig::raw`] is set.
+    /// The frame is the original packet: data of modes `stripe` and `flow` where [`ChannelConfig::raw`] is set.
     Raw,
     /// The frame starts with an envelope.
     Envelope,

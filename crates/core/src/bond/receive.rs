@@ -61,7 +61,10 @@ impl<P: Packet> Bond<P> {
             return;
         }
         if codepoint == Codepoint::Raw {
-            return self.on_striped(now, channel, 0, frame, tos);
+            return match self.config.mode {
+                Mode::Flow => self.on_raw_packet(now, channel, frame, tos),
+                _ => self.on_striped(now, channel, 0, frame, tos),
+            };
         }
         let envelope = match Envelope::decode(frame.bytes()) {
             Ok(envelope) => envelope,
