@@ -8,6 +8,7 @@
 //!   2 or more link 0 has one packet less in the first round.
 //! - IGMP over IPv4 is not counted and goes out on the link in use, which every bond has, so that a querier sees one port: the
 //!   first link that was usable, until it fails, then the first one that is usable. In a frame with VLAN tags, IGMP is not looked for.
+//! - A packet that comes while no link is usable is not counted.
 //! - `packets_per_slave` 0 takes a link at random for each packet.
 //!
 //! Departure: one counter; the driver has one on each processor.
@@ -69,6 +70,9 @@ impl BalanceRr {
 impl Select for BalanceRr {
     fn select(&mut self, _now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
         let usable = links.usable();
+        if usable.is_empty() {
+            return LinkSet::EMPTY;
+        }
         if is_igmp(frame) {
             self.current.update(links);
             return LinkSet::of(self.current.link());

@@ -45,11 +45,13 @@ struct Walk<'a> {
     /// Where the next header begins.
     at: usize,
     keys: Keys,
+    /// An Ethernet header was found in GRE.
+    bridged: bool,
 }
 
 /// The keys of the packet; `None` where the walk ends badly.
 pub(super) fn keys(bytes: &[u8], outer: Outer) -> Option<Keys> {
-    let mut walk = Walk { bytes, at: outer.network, keys: Keys::default() };
+    let mut walk = Walk { bytes, at: outer.network, keys: Keys::default(), bridged: false };
     let mut kind = outer.protocol;
     let mut left = LIMIT;
     // The step from an IP header to what it carries is free; all others count.
@@ -114,6 +116,8 @@ impl<'a> Walk<'a> {
                 self.read::<34>(0)?;
                 return Some(Next::End);
             }
+            // FCoE must lie in what the kernel counts as the frame's first piece, which Ethernet in GRE ends.
+            FCOE if self.bridged => return None,
             FCOE => {
                 self.read::<38>(0)?;
                 return Some(Next::End);
@@ -139,16 +143,12 @@ impl<'a> Walk<'a> {
     fn pppoe(&mut self) -> Option<Next> {
         // Version 1, type 1, session data.
         let [0x11, 0, _, _, _, _, high, low] = *self.read::<8>(0)? else { return None };
-        // A protocol number may be sent in one byte, which is odd; of two the first is even.
-        let (length, protocol) =
-            if high & 1 == 1 { (7, u16::from(high)) } else { (8, u16::from_be_bytes([high, low])) };
-        self.at += length;
-        match protocol {
+        self.at += 8;
+        // Of a protocol number of two bytes the first is even and the second odd; one byte is not allowed in a session.
+        match u16::from_be_bytes([high, low]) {
             0x0021 => Some(Next::EtherType(IPV4)),
             0x0057 => Some(Next::EtherType(IPV6)),
-            // MPLS.
-            0x0281 | 0x0283 => Some(Next::End),
-            _ if protocol & 0x0101 == 1 => Some(Next::End),
+            protocol if protocol & 0x0101 == 1 => Some(Next::End),
             _ => None,
         }
     }
@@ -214,6 +214,7 @@ impl<'a> Walk<'a> {
             let [.., a, b] = *self.read::<14>(length)?;
             kind = u16::from_be_bytes([a, b]);
             length += 14;
+            self.bridged = true;
         }
         self.at += length;
         Some(Next::EtherType(kind))

@@ -1,0 +1,152 @@
+//! The Linux bonding modes beside a Linux kernel: the same link for the same packet.
+//!
+//! Three sources of what a 6.1 kernel did: the shared test data, this project's own vectors (`select/linux-6.1.txt`, made by
+//! `tests/uml/bonding.sh` under User-Mode Linux), and a run of that script with frames of another seed, which it hands to
+//! the ignored test here.
+
+use fairspan_core::select::{Frame, Layer, LinkState, Links, Select, Selector, Settings};
+use fairspan_core::units::{ChannelId, Time};
+use serde_json::Value;
+
+fn hex(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| (byte as char).to_digit(16).expect("hexadecimal") as u8;
+    text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+/// A bond of `n` links and the driver's steps on it.
+struct Bond {
+    links: Links,
+    selector: Selector,
+}
+
+impl Bond {
+    fn new(policy: &str, n: usize) -> Bond {
+        let mut settings: Settings = policy.parse().unwrap_or_else(|e| panic!("{policy}: {e}"));
+        let names: Vec<String> = (0..n).map(|n| format!("s{n}")).collect();
+        settings.resolve(&names.iter().map(String::as_str).collect::<Vec<_>>()).expect("its links are there");
+        let links = Links::new(vec![LinkState::default(); n]);
+        let selector = Selector::new(&settings, &links, 1).expect("valid");
+        Bond { links, selector }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Vec<usize> {
+        let frame = Frame { bytes, len: bytes.len(), layer: Layer::Ethernet };
+        self.selector.select(Time::ZERO, &frame, &self.links).iter().map(ChannelId::index).collect()
+    }
+
+    fn set_usable(&mut self, link: usize, usable: bool) {
+        self.links.set(ChannelId(link as u8), LinkState { usable, ..LinkState::default() });
+        self.selector.on_links(Time::ZERO, &self.links);
+    }
+}
+
+/// What carried a frame, as the kernel's runs tell it: a number, several, or null.
+fn carried(value: &Value) -> Vec<usize> {
+    match value {
+        Value::Null => Vec::new(),
+        Value::Array(all) => all.iter().flat_map(carried).collect(),
+        one => vec![one.as_u64().expect("a link's number") as usize],
+    }
+}
+
+/// `balance-xor/layer2+3/n=4` is the policy `balance-xor:layer2+3` over four links.
+fn policy_of(label: &str) -> (String, usize) {
+    let mut parts = label.split('/');
+    let mode = parts.next().expect("a mode");
+    let mut links = 0;
+    let mut options = Vec::new();
+    for part in parts {
+        match part.strip_prefix("n=") {
+            Some(n) => links = n.parse().expect("a number of links"),
+            None => options.push(part),
+        }
+    }
+    (if options.is_empty() { mode.into() } else { format!("{mode}:{}", options.join(",")) }, links)
+}
+
+#[test]
+fn every_packet_of_the_shared_oracle_takes_the_link_that_linux_gave_it() {
+    let folder = std::env::var("FAIRSPAN_TESTDATA")
+        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_owned());
+    let Ok(text) = std::fs::read_to_string(format!("{folder}/oracles/linux-bonding-6.1.json")) else {
+        println!("skipped: no test data");
+        return;
+    };
+    let oracle: Value = serde_json::from_str(&text).expect("JSON");
+    let packets = oracle["packets"].as_array().expect("packets");
+    let mut checked = 0;
+    for (label, expected) in oracle["results"].as_object().expect("results") {
+        let (policy, n) = policy_of(label);
+        if policy.ends_with("packets_per_slave=0") {
+            continue; // random
+        }
+        let mut bond = Bond::new(&policy, n);
+        // The packets that balance-rr and active-backup saw were others, without IGMP.
+        let counted = policy.starts_with("balance-rr") || policy.starts_with("active-backup");
+        for (i, expected) in expected.as_array().expect("a list").iter().enumerate() {
+            let packet = if counted { &packets[0] } else { &packets[i] };
+            let bytes = hex(packet["hex"].as_str().expect("bytes"));
+            assert_eq!(bond.send(&bytes), carried(expected), "{label}: packet {i}, {}", packet["desc"]);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 1000, "{checked} packets looked at");
+}
+
+/// Checks a run of `tests/uml/bonding.py`: its specification in `path`, its results in `path.out`.
+fn check_run(path: &str) -> (usize, Vec<String>) {
+    let read = |path: &str| -> Value {
+        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}"))
+    };
+    let (spec, out) = (read(path), read(&format!("{path}.out")));
+    let frames: Vec<Vec<u8>> =
+        spec["frames"].as_array().expect("frames").iter().map(|f| hex(f.as_str().expect("bytes"))).collect();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for config in spec["configs"].as_array().expect("configurations") {
+        let label = config["label"].as_str().expect("a label");
+        let n = config["n"].as_u64().expect("links") as usize;
+        let options = config["options"].as_object().expect("options");
+        let options: Vec<String> = options
+            .iter()
+            .filter(|(name, _)| *name != "miimon")
+            .map(|(name, value)| format!("{name}={}", value.as_str().expect("text")))
+            .collect();
+        let mode = config["mode"].as_str().expect("a mode");
+        let policy = if options.is_empty() { mode.into() } else { format!("{mode}:{}", options.join(",")) };
+        let mut bond = Bond::new(&policy, n);
+        let all: Vec<Value> = (0..frames.len()).map(|i| serde_json::json!(["send", i])).collect();
+        let mut results = out[label].as_array().expect("results").iter();
+        for (nth, step) in config["steps"].as_array().unwrap_or(&all).iter().enumerate() {
+            let arg = step[1].as_u64().unwrap_or(0) as usize;
+            match step[0].as_str() {
+                Some("down") => bond.set_usable(arg, false),
+                Some("up") => bond.set_usable(arg, true),
+                Some("send") => {
+                    let (sent, kernel) = (bond.send(&frames[arg]), carried(results.next().expect("a result")));
+                    checked += 1;
+                    if sent != kernel {
+                        let bytes: String = frames[arg].iter().take(200).map(|b| format!("{b:02x}")).collect();
+                        wrong.push(format!(
+                            "{label}: step {nth}, frame {arg}: here {sent:?}, Linux {kernel:?}: {bytes}"
+                        ));
+                    }
+                }
+                _ => panic!("an unknown step {step}"),
+            }
+        }
+    }
+    (checked, wrong)
+}
+
+#[test]
+#[ignore = "tests/uml/bonding.sh runs it"]
+fn a_run_under_a_linux_kernel_agrees_with_every_frame() {
+    let path = std::env::var("FAIRSPAN_LINUX_RUN").expect("FAIRSPAN_LINUX_RUN names the run");
+    let (checked, wrong) = check_run(&path);
+    println!("{checked} frames sent, {} on another link than Linux's", wrong.len());
+    for line in wrong.iter().take(std::env::var("N").map_or(20, |n| n.parse().unwrap())) {
+        println!("{line}");
+    }
+    assert!(wrong.is_empty() && checked > 0);
+}
