@@ -35,6 +35,8 @@ pub struct BondStatus {
     pub policy: String,
     /// The bond's address.
     pub mac: String,
+    /// LACP's aggregators, and both ends of each port, for people; null where the policy is not 802.3ad.
+    pub lacp: Option<String>,
     /// True while at least one link is usable.
     pub up: bool,
     /// The bond's counters, drops by reason among them.

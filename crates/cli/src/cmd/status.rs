@@ -130,6 +130,9 @@ fn show_bond(bond: &BondStatus) {
         ]);
     }
     println!("{table}");
+    if let Some(lacp) = &bond.lacp {
+        lacp.lines().for_each(|line| println!("  {line}"));
+    }
     show_counters("  drops and events", &bond.counters);
 }
 

@@ -39,11 +39,13 @@ pub mod frame;
 mod monitor;
 mod notify;
 
+use crate::lacp::{self, Lacp, PortLink};
 use crate::packet::Packet;
 use crate::select::active_backup::FailOverMac;
 use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::mac::Mac;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -152,6 +154,30 @@ pub enum Event {
         /// Which.
         link: Option<ChannelId>,
     },
+    /// LACP: a link has another partner, or (zero) none.
+    Partner {
+        /// The link.
+        link: ChannelId,
+        /// The partner's system.
+        system: Mac,
+    },
+    /// LACP: another aggregator is in use; `None`: no link is up.
+    Aggregator {
+        /// Its number.
+        number: Option<u16>,
+    },
+    /// LACP: a link hears this very bond.
+    Loopback {
+        /// The link.
+        link: ChannelId,
+    },
+    /// LACP: a link has not come into synchronization for a minute.
+    Churned {
+        /// The link.
+        link: ChannelId,
+        /// Whether it is the partner's end that did not.
+        partner: bool,
+    },
     /// The bond's address is another one now: the host's interface is to have it.
     Address {
         /// Which.
@@ -228,6 +254,10 @@ counters! {
         received_link_local,
         /// Received: a frame that this bond sent.
         received_own,
+        /// Received: LACPDUs, markers and their answers, malformed ones included.
+        received_lacp,
+        /// Received: of those, the malformed ones.
+        received_lacp_malformed,
         /// Times it became usable.
         ups,
         /// Times it became unusable.
@@ -250,6 +280,8 @@ pub struct Lan<P> {
     links: Links,
     members: Vec<Option<Member>>,
     monitor: Monitor,
+    /// Where the policy is 802.3ad.
+    lacp: Option<Box<Lacp>>,
     notifier: Notifier,
     /// The current link, where the policy has one.
     current: Option<ChannelId>,
@@ -269,10 +301,12 @@ impl<P: Packet> Lan<P> {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         config.settings.resolve(&names)?;
         let down = Condition { carrier: false, rate: None, full_duplex: true };
-        let mut monitor = Monitor::new(config.settings.supervision, config.arp_targets.clone());
-        for (n, link) in links.iter().enumerate().take(ChannelId::LIMIT) {
-            monitor.add(Time::ZERO, ChannelId(n as u8), link.mac, false);
-        }
+        let macs = links.iter().take(ChannelId::LIMIT).map(|link| link.mac);
+        let monitor = Monitor::new(config.settings.supervision, config.arp_targets.clone(), macs);
+        let lacp = match &config.settings.policy {
+            Policy::Ieee8023ad(ad) => Some(Box::new(Lacp::new(ad, config.mac))),
+            _ => None,
+        };
         let members = links.into_iter().take(ChannelId::LIMIT);
         let members: Vec<_> =
             members.map(|config| Some(Member { config, condition: down, stats: LinkStats::default() })).collect();
@@ -289,6 +323,7 @@ impl<P: Packet> Lan<P> {
             links: views,
             members,
             monitor,
+            lacp,
             notifier,
             current: None,
             mac,
@@ -319,6 +354,11 @@ impl<P: Packet> Lan<P> {
         &self.links
     }
 
+    /// LACP as it stands, where the policy is 802.3ad.
+    pub fn lacp(&self) -> Option<&Lacp> {
+        self.lacp.as_deref()
+    }
+
     /// The counters of the bond.
     pub fn stats(&self) -> &Stats {
         &self.stats
@@ -342,6 +382,9 @@ impl<P: Packet> Lan<P> {
     /// How `link`'s device is now.
     pub fn set_link(&mut self, now: Time, link: ChannelId, condition: Condition) {
         let Some(Some(member)) = self.members.get_mut(link.index()) else { return };
+        if member.condition == condition {
+            return;
+        }
         member.condition = condition;
         self.monitor.set_carrier(now, link, condition.carrier);
         self.refresh(now);
@@ -384,6 +427,14 @@ impl<P: Packet> Lan<P> {
             stats.received_malformed += 1;
             return Received::Dropped;
         };
+        if let Some(lacp) = &mut self.lacp
+            && lacp::is_slow_protocol(bytes)
+        {
+            stats.received_lacp += 1;
+            stats.received_lacp_malformed += u64::from(lacp.handle_pdu(now, link, bytes).is_err());
+            self.follow_lacp(now);
+            return Received::Consumed;
+        }
         if self.is_own(header.source) {
             return self.drop_as(link, |stats| &mut stats.received_own);
         }
@@ -423,6 +474,10 @@ impl<P: Packet> Lan<P> {
             }
             self.refresh(now);
         }
+        if let Some(lacp) = self.lacp.as_mut().filter(|lacp| lacp.poll_timeout().is_some_and(|due| due <= now)) {
+            lacp.handle_timeout(now);
+            self.follow_lacp(now);
+        }
         if self.selector.poll_timeout().is_some_and(|due| due <= now) {
             self.selector.handle_timeout(now, &self.links);
             self.follow_current(now);
@@ -443,7 +498,8 @@ impl<P: Packet> Lan<P> {
 
     /// When [`Lan::handle_timeout`] is to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Time> {
-        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout()]
+        let lacp = self.lacp.as_ref().and_then(|lacp| lacp.poll_timeout());
+        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout(), lacp]
             .into_iter()
             .flatten()
             .min()
@@ -476,6 +532,7 @@ impl<P: Packet> Lan<P> {
         match self.config.settings.policy {
             Policy::ActiveBackup(_) | Policy::BalanceTlb(_) => self.current == Some(link),
             Policy::BalanceAlb(_) => for_one || self.current == Some(link),
+            Policy::Ieee8023ad(_) => self.lacp.as_ref().is_none_or(|lacp| lacp.collecting().contains(link)),
             _ => true,
         }
     }
@@ -518,12 +575,50 @@ impl<P: Packet> Lan<P> {
         }
     }
 
-    /// Brings the selector's view up to date with what the monitor says.
+    /// Brings LACP's ports and the selector's view up to date with what the monitor says.
     fn refresh(&mut self, now: Time) {
+        let usable = self.monitor.usable();
+        if let Some(lacp) = &mut self.lacp {
+            for (n, member) in self.members.iter().enumerate() {
+                let (Some(member), link) = (member, ChannelId(n as u8)) else { continue };
+                let Condition { rate, full_duplex, .. } = member.condition;
+                lacp.set_port(
+                    now,
+                    link,
+                    PortLink { up: usable.contains(link), rate, full_duplex, mac: member.config.mac },
+                );
+            }
+            self.follow_lacp(now);
+        } else {
+            self.set_usable(now, usable);
+        }
+    }
+
+    /// Sends what LACP has to say, and uses the links that it says.
+    fn follow_lacp(&mut self, now: Time) {
+        let Some(lacp) = &mut self.lacp else { return };
+        while let Some(event) = lacp.poll_event() {
+            self.events.extend(match event {
+                lacp::Event::Partner { port, system } => Some(Event::Partner { link: port, system }),
+                lacp::Event::Aggregator(number) => Some(Event::Aggregator { number }),
+                lacp::Event::Loopback { port } => Some(Event::Loopback { link: port }),
+                lacp::Event::Churned { port, partner } => Some(Event::Churned { link: port, partner }),
+                _ => None,
+            });
+        }
+        let distributing = lacp.distributing();
+        while let Some(sent) = self.lacp.as_mut().and_then(|lacp| lacp.poll_transmit()) {
+            self.send_own(sent.port, &sent.frame);
+        }
+        self.set_usable(now, distributing);
+    }
+
+    /// The selector is to use these links.
+    fn set_usable(&mut self, now: Time, usable: LinkSet) {
         let mut changed = false;
         for n in 0..self.members.len() {
             let link = ChannelId(n as u8);
-            let usable = self.monitor.is_usable(link);
+            let usable = usable.contains(link);
             let before = self.links.get(link).copied().unwrap_or_default();
             let state =
                 LinkState { backlog: before.backlog, free: before.free, ..state_of(self.members[n].as_ref(), usable) };

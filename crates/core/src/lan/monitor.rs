@@ -1,4 +1,4 @@
-//! Which links work: carrier with its delays, and ARP probes.
+//! Which links work: carrier with its delays ([`Supervisor`]), and ARP probes.
 //!
 //! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`. Source: the
 //! kernel's bonding documentation. A link is *usable* while its carrier has been well for `updelay` (or is bad for less than
@@ -12,22 +12,18 @@
 //!
 //! Cost: O(links) a probe interval. Invariant: a link without carrier for longer than `downdelay` is not usable.
 
-use crate::select::supervision::Config;
+use crate::select::LinkSet;
+use crate::select::supervision::{Config, Supervisor};
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-/// What is known of one link.
+/// What is known of one link's probes.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     /// From where it probes.
     mac: Mac,
-    carrier: bool,
-    /// The carrier as it counts, after the delays.
-    good: bool,
-    /// When `good` follows `carrier`.
-    change: Option<Time>,
     /// When a target answered last.
     answered: Time,
     /// Its probes are answered.
@@ -38,67 +34,52 @@ struct Watch {
 #[derive(Clone, Debug)]
 pub(super) struct Monitor {
     config: Config,
+    supervisor: Supervisor,
+    carrier: LinkSet,
     targets: Vec<Ipv4Addr>,
-    links: Vec<Option<Watch>>,
+    links: Vec<Watch>,
     next_probe: Option<Time>,
 }
 
 impl Monitor {
-    pub(super) fn new(config: Config, targets: Vec<Ipv4Addr>) -> Monitor {
-        Monitor { config, targets, links: Vec::new(), next_probe: None }
-    }
-
-    fn probes(&self) -> bool {
-        self.config.arp_interval > Span::ZERO && !self.targets.is_empty()
-    }
-
-    /// A link joins, with or without carrier; nothing is waited for.
-    pub(super) fn add(&mut self, now: Time, link: ChannelId, mac: Mac, carrier: bool) {
-        if self.links.len() <= link.index() {
-            self.links.resize(link.index() + 1, None);
-        }
-        // Until the first probes had their time, a link with carrier counts as one that reaches its targets.
-        self.links[link.index()] =
-            Some(Watch { mac, carrier, good: carrier, change: None, answered: now, reaches: true });
-        if self.probes() {
-            self.next_probe.get_or_insert(now);
+    /// Links that probe from `macs`, without carrier yet.
+    pub(super) fn new(config: Config, targets: Vec<Ipv4Addr>, macs: impl Iterator<Item = Mac>) -> Monitor {
+        let probes = config.arp_interval > Span::ZERO && !targets.is_empty();
+        Monitor {
+            config,
+            supervisor: Supervisor::new(config),
+            carrier: LinkSet::EMPTY,
+            targets,
+            links: macs.map(|mac| Watch { mac, answered: Time::ZERO, reaches: true }).collect(),
+            next_probe: probes.then_some(Time::ZERO),
         }
     }
 
-    pub(super) fn is_usable(&self, link: ChannelId) -> bool {
-        self.links.get(link.index()).copied().flatten().is_some_and(|watch| watch.good && watch.reaches)
+    /// The links that can be used.
+    pub(super) fn usable(&self) -> LinkSet {
+        let reaching = self.links.iter().enumerate().filter(|(_, watch)| watch.reaches);
+        let reaching = reaching.fold(LinkSet::EMPTY, |set, (n, _)| set.with(ChannelId(n as u8)));
+        LinkSet::from_bits(self.supervisor.usable().bits() & reaching.bits())
     }
 
     pub(super) fn set_carrier(&mut self, now: Time, link: ChannelId, carrier: bool) {
-        let none_usable = !self.links.iter().flatten().any(|watch| watch.good && watch.reaches);
-        let Some(Some(watch)) = self.links.get_mut(link.index()) else { return };
-        if watch.carrier == carrier {
-            return;
+        let Some(watch) = self.links.get_mut(link.index()) else { return };
+        if carrier && !self.carrier.contains(link) {
+            // Its targets have their time to answer.
+            (watch.answered, watch.reaches) = (now, true);
         }
-        watch.carrier = carrier;
-        if watch.good == carrier {
-            // It came back before it counted as gone, or went before it counted as well.
-            watch.change = None;
-            return;
-        }
-        let delay = match carrier {
-            true if none_usable => Span::ZERO,
-            true => self.config.updelay,
-            false => self.config.downdelay,
-        };
-        if delay == Span::ZERO {
-            watch.good = carrier;
-            if carrier {
-                watch.answered = now;
-            }
-        } else {
-            watch.change = Some(now + delay);
-        }
+        self.carrier = if carrier { self.carrier.with(link) } else { self.carrier.without(link) };
+        self.observe(now);
+    }
+
+    fn observe(&mut self, now: Time) {
+        let members = LinkSet::from_bits(u64::MAX.checked_shr(64 - self.links.len() as u32).unwrap_or(0));
+        self.supervisor.observe(now, members, self.carrier);
     }
 
     /// Whether `mac` is where a link probes from.
     pub(super) fn is_prober(&self, mac: Mac) -> bool {
-        self.probes() && self.links.iter().flatten().any(|watch| watch.mac == mac)
+        self.next_probe.is_some() && self.links.iter().any(|watch| watch.mac == mac)
     }
 
     /// `from` answered a probe that came from `mac`.
@@ -106,35 +87,28 @@ impl Monitor {
         if !self.targets.contains(&from) {
             return;
         }
-        for watch in self.links.iter_mut().flatten().filter(|watch| watch.mac == mac) {
+        for watch in self.links.iter_mut().filter(|watch| watch.mac == mac) {
             (watch.answered, watch.reaches) = (now, true);
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.links.iter().flatten().filter_map(|watch| watch.change).chain(self.next_probe).min()
+        self.supervisor.poll_timeout().into_iter().chain(self.next_probe).min()
     }
 
     /// Does what is due; `probe` is called for each probe to send: on which link, from which address, for whom.
     pub(super) fn handle_timeout(&mut self, now: Time, mut probe: impl FnMut(ChannelId, Mac, Ipv4Addr)) {
-        for watch in self.links.iter_mut().flatten() {
-            if watch.change.is_some_and(|due| due <= now) {
-                (watch.good, watch.change) = (watch.carrier, None);
-                watch.answered = now;
-            }
-        }
-        if self.next_probe.is_none_or(|due| now < due) {
+        self.observe(now);
+        let (Some(due), Some(patience)) = (self.next_probe, self.config.silence()) else { return };
+        if now < due {
             return;
         }
-        let interval = self.config.arp_interval;
-        self.next_probe = Some(now + interval);
-        // Half an interval more: an answer may take as long as the next probe's.
-        let patience = interval.times(u64::from(self.config.missed_max)) + Span::from_nanos(interval.as_nanos() / 2);
+        self.next_probe = Some(now + self.config.arp_interval);
         for (n, watch) in self.links.iter_mut().enumerate() {
-            let Some(watch) = watch else { continue };
+            let link = ChannelId(n as u8);
             watch.reaches &= now.since(watch.answered) <= patience;
-            if watch.carrier {
-                self.targets.iter().for_each(|target| probe(ChannelId(n as u8), watch.mac, *target));
+            if self.carrier.contains(link) {
+                self.targets.iter().for_each(|target| probe(link, watch.mac, *target));
             }
         }
     }
@@ -156,10 +130,19 @@ mod tests {
     fn monitor(change: impl FnOnce(&mut Config), targets: &[Ipv4Addr]) -> Monitor {
         let mut config = Config::default();
         change(&mut config);
-        let mut monitor = Monitor::new(config, targets.to_vec());
-        monitor.add(at(0), LINK, MAC, true);
-        monitor.add(at(0), OTHER, Mac([2, 0, 0, 0, 0, 2]), true);
+        let mut monitor = Monitor::new(config, targets.to_vec(), [MAC, Mac([2, 0, 0, 0, 0, 2])].into_iter());
+        monitor.set_carrier(at(0), LINK, true);
+        monitor.set_carrier(at(0), OTHER, true);
+        // What `updelay` holds back at the start.
+        monitor.handle_timeout(at(0) + config.updelay, |_, _, _| {});
+        monitor.next_probe = monitor.next_probe.map(|_| at(0));
         monitor
+    }
+
+    impl Monitor {
+        fn is_usable(&self, link: ChannelId) -> bool {
+            self.usable().contains(link)
+        }
     }
 
     #[test]
@@ -180,14 +163,14 @@ mod tests {
     #[test]
     fn updelay_counts_only_while_another_link_is_usable() {
         let mut monitor = monitor(|c| c.updelay = Span::from_millis(200), &[]);
-        monitor.set_carrier(at(0), LINK, false);
-        monitor.set_carrier(at(100), LINK, true);
-        assert!(!monitor.is_usable(LINK) && monitor.poll_timeout() == Some(at(300)));
-        monitor.handle_timeout(at(300), |_, _, _| {});
+        monitor.set_carrier(at(1000), LINK, false);
+        monitor.set_carrier(at(1100), LINK, true);
+        assert!(!monitor.is_usable(LINK) && monitor.poll_timeout() == Some(at(1300)));
+        monitor.handle_timeout(at(1300), |_, _, _| {});
         assert!(monitor.is_usable(LINK));
-        monitor.set_carrier(at(400), LINK, false);
-        monitor.set_carrier(at(400), OTHER, false);
-        monitor.set_carrier(at(500), LINK, true);
+        monitor.set_carrier(at(1400), LINK, false);
+        monitor.set_carrier(at(1400), OTHER, false);
+        monitor.set_carrier(at(1500), LINK, true);
         assert!(monitor.is_usable(LINK), "at once: there is no other");
     }
 

@@ -55,6 +55,7 @@ impl LanDaemon {
             }
         });
         BondStatus {
+            lacp: self.bond.lacp().map(|lacp| lacp.status().to_string()),
             policy: self.bond.settings().to_string(),
             mac: self.bond.mac().to_string(),
             up: !usable.is_empty(),
@@ -89,6 +90,20 @@ impl LanDaemon {
             Event::LinkDown { link } => tracing::warn!(bond, link = name(link), "link down"),
             Event::Current { link: Some(link) } => tracing::info!(bond, link = name(link), "current link"),
             Event::Current { link: None } => tracing::warn!(bond, "no current link"),
+            Event::Partner { link, system } => tracing::info!(bond, link = name(link), %system, "LACP partner"),
+            Event::Aggregator { number: Some(number) } => tracing::info!(bond, number, "aggregator"),
+            Event::Aggregator { number: None } => tracing::warn!(bond, "no aggregator"),
+            Event::Loopback { link } => {
+                tracing::warn!(
+                    bond,
+                    link = name(link),
+                    "the link leads back to this bond: it is wired to another of its links"
+                );
+            }
+            Event::Churned { link, partner } => {
+                let end = if partner { "the partner's" } else { "this" };
+                tracing::warn!(bond, link = name(link), end, "LACP: an end is not in synchronization for a minute");
+            }
             Event::Address { mac } => tracing::info!(bond, %mac, "address"),
             other => tracing::info!(bond, event = ?other, "bond"),
         }
