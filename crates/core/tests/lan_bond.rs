@@ -1,0 +1,343 @@
+//! An Ethernet bond as its driver sees it: which frames go where, what counts of what comes, and what it says unasked.
+
+use fairspan_core::lan::frame::{self, Arp, Header, Neighbour};
+use fairspan_core::lan::{Condition, Config, Event, Lan, LinkConfig, Received, Transmit};
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{ChannelId, Rate, Time};
+use fairspan_core::wire::mac::Mac;
+use std::net::{IpAddr, Ipv4Addr};
+
+const BOND: Mac = Mac([2, 0xb0, 0, 0, 0, 0]);
+const PEER: Mac = Mac([2, 0xcc, 0, 0, 0, 1]);
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 3, 31, 194);
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 3, 31, 1);
+
+fn link_mac(n: u8) -> Mac {
+    Mac([2, 0xaa, 0, 0, 0, n])
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn link(n: u8) -> ChannelId {
+    ChannelId(n)
+}
+
+fn up(mbit: u64) -> Condition {
+    Condition { carrier: true, rate: Some(Rate::from_mbit(mbit)), full_duplex: true }
+}
+
+fn down() -> Condition {
+    Condition { carrier: false, ..up(1000) }
+}
+
+/// A bond of `n` links of 1 Gbit/s, all up at 0 ms.
+fn bond(policy: &str, n: u8, change: impl FnOnce(&mut Config)) -> Lan<Vec<u8>> {
+    let mut config = Config::new(policy.parse().expect("a policy"), BOND);
+    change(&mut config);
+    let links = (0..n).map(|n| LinkConfig::new(format!("eth{n}"), link_mac(n))).collect();
+    let mut bond = Lan::new(config, links, 7).expect("a bond");
+    bond.set_addresses(&[HOST.into()]);
+    (0..n).for_each(|n| bond.set_link(at(0), link(n), up(1000)));
+    bond
+}
+
+fn drain(bond: &mut Lan<Vec<u8>>) -> Vec<Transmit<Vec<u8>>> {
+    std::iter::from_fn(|| bond.poll_transmit()).collect()
+}
+
+fn events(bond: &mut Lan<Vec<u8>>) -> Vec<Event> {
+    std::iter::from_fn(|| bond.poll_event()).collect()
+}
+
+/// Everything due until `end`.
+fn run(bond: &mut Lan<Vec<u8>>, end: Time) -> Vec<(Time, Transmit<Vec<u8>>)> {
+    let mut sent = Vec::new();
+    while let Some(due) = bond.poll_timeout().filter(|due| *due <= end) {
+        bond.handle_timeout(due);
+        sent.extend(drain(bond).into_iter().map(|transmit| (due, transmit)));
+    }
+    sent
+}
+
+/// A UDP packet in a frame, from the host to the peer.
+fn udp(destination: Mac, source: Mac, port: u16) -> Vec<u8> {
+    let mut frame = [&destination.0[..], &source.0, &[8, 0]].concat();
+    let mut ip = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 3, 31, 194, 10, 3, 31, 1];
+    ip.extend(port.to_be_bytes());
+    ip.extend([0, 80, 0, 26, 0, 0]);
+    ip.resize(46, 0);
+    frame.extend(ip);
+    frame
+}
+
+fn delivered(received: Received) -> bool {
+    matches!(received, Received::Deliver { .. })
+}
+
+#[test]
+fn a_bond_under_balance_xor_sends_each_flow_on_one_link_and_uses_them_all() {
+    let mut bond = bond("balance-xor:layer3+4", 4, |_| {});
+    drain(&mut bond);
+    let mut used = 0u64;
+    for port in 1000..1100 {
+        let mut links = Vec::new();
+        for _ in 0..3 {
+            bond.handle_host(at(1), udp(PEER, BOND, port));
+            let sent = drain(&mut bond);
+            assert_eq!((sent.len(), sent[0].links.len(), sent[0].source), (1, 1, None));
+            links.push(sent[0].links);
+        }
+        assert!(links.windows(2).all(|pair| pair[0] == pair[1]), "flow {port} moved");
+        used |= links[0].bits();
+    }
+    assert_eq!(used, 0b1111);
+    bond.set_link(at(2), link(2), down());
+    for port in 1000..1100 {
+        bond.handle_host(at(3), udp(PEER, BOND, port));
+    }
+    assert!(drain(&mut bond).iter().all(|sent| !sent.links.contains(link(2))));
+    assert_eq!(bond.stats().host_no_link, 0);
+    (0..4).for_each(|n| bond.set_link(at(4), link(n), down()));
+    bond.handle_host(at(5), udp(PEER, BOND, 1));
+    bond.handle_host(at(5), vec![0; 13]);
+    assert_eq!((bond.stats().host_no_link, bond.stats().host_malformed), (1, 1));
+}
+
+#[test]
+fn broadcast_sends_a_copy_on_every_link() {
+    let mut bond = bond("broadcast", 3, |_| {});
+    bond.handle_host(at(1), udp(PEER, BOND, 9));
+    let sent = drain(&mut bond);
+    assert_eq!((sent.len(), sent[0].links.bits()), (1, 0b111));
+    assert_eq!(bond.link_stats(link(2)).map(|stats| stats.sent_packets), Some(1));
+}
+
+#[test]
+fn active_backup_listens_to_the_current_link_only_and_announces_a_fail_over() {
+    let mut bond = bond("active-backup", 2, |config| config.announcements = 2);
+    bond.set_addresses(&[HOST.into(), "fe80::1".parse::<IpAddr>().expect("an address")]);
+    run(&mut bond, at(1000));
+    assert_eq!(bond.current(), Some(link(0)));
+    let frame = udp(BOND, PEER, 80);
+    assert!(delivered(bond.handle_link(at(1001), link(0), &frame)));
+    assert_eq!(bond.handle_link(at(1001), link(1), &frame), Received::Dropped);
+    assert_eq!(bond.link_stats(link(1)).map(|stats| stats.received_inactive), Some(1));
+    events(&mut bond);
+
+    bond.set_link(at(1002), link(0), down());
+    assert_eq!(
+        events(&mut bond),
+        [Event::LinkDown { link: link(0) }, Event::Current { link: Some(link(1)) }],
+        "the other one takes over"
+    );
+    let said = run(&mut bond, at(2000));
+    assert_eq!(said.len(), 4, "ARP and neighbour discovery, twice");
+    for (n, (when, transmit)) in said.iter().enumerate() {
+        assert_eq!(*when, if n < 2 { at(1002) } else { at(1102) });
+        assert!(transmit.links.contains(link(1)) && transmit.links.len() == 1);
+        match (Arp::parse(&transmit.frame), Neighbour::parse(&transmit.frame)) {
+            (Some(arp), None) => {
+                assert_eq!((arp.sender_mac, arp.sender_ip, arp.target_ip), (BOND, HOST, HOST));
+                assert_eq!(Header::parse(&transmit.frame).map(|h| h.destination), Some(Mac::BROADCAST));
+            }
+            (None, Some(told)) => assert_eq!((told.mac, told.advertisement), (Some(BOND), true)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(delivered(bond.handle_link(at(2001), link(1), &frame)));
+    assert_eq!(bond.stats().fail_overs, 1);
+}
+
+#[test]
+fn with_fail_over_mac_active_the_bonds_address_is_the_current_links() {
+    let mut bond = bond("active-backup:fail_over_mac=active", 2, |_| {});
+    assert_eq!(bond.mac(), link_mac(0));
+    assert!(delivered(bond.handle_link(at(1), link(0), &udp(link_mac(0), PEER, 80))));
+    events(&mut bond);
+    bond.set_link(at(2), link(0), down());
+    assert!(events(&mut bond).contains(&Event::Address { mac: link_mac(1) }));
+    let said = run(&mut bond, at(3));
+    let arp = Arp::parse(&said[0].1.frame).expect("a gratuitous ARP");
+    assert_eq!((arp.sender_mac, bond.mac()), (link_mac(1), link_mac(1)));
+}
+
+#[test]
+fn frames_that_are_not_the_hosts_do_not_reach_it_and_each_is_counted_under_its_reason() {
+    let mut bond = bond("balance-rr", 2, |_| {});
+    let other = Mac([2, 0xdd, 0, 0, 0, 1]);
+    let lldp = Mac([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+    let multicast = Mac([1, 0, 0x5e, 0, 0, 1]);
+    for (destination, source, reaches) in [
+        (BOND, PEER, true),
+        (Mac::BROADCAST, PEER, true),
+        (multicast, PEER, true),
+        (other, PEER, false),
+        (lldp, PEER, false),
+        (BOND, BOND, false),
+        (Mac::BROADCAST, link_mac(1), false),
+    ] {
+        let received = bond.handle_link(at(1), link(0), &udp(destination, source, 80));
+        assert_eq!(delivered(received), reaches, "{source} to {destination}");
+    }
+    assert_eq!(bond.handle_link(at(1), link(0), &[0; 13]), Received::Dropped);
+    let stats = bond.link_stats(link(0)).expect("the link");
+    assert_eq!(
+        (stats.received_other_station, stats.received_link_local, stats.received_own, stats.received_malformed),
+        (1, 1, 2, 1)
+    );
+    bond.set_promiscuous(true);
+    assert!(delivered(bond.handle_link(at(2), link(0), &udp(other, PEER, 80))), "a bridge wants it");
+    assert_eq!(bond.handle_link(at(2), link(9), &udp(BOND, PEER, 80)), Received::Dropped, "there is no such link");
+}
+
+#[test]
+fn a_link_whose_arp_probes_are_not_answered_is_left_for_one_whose_are() {
+    let mut bond = bond("active-backup:arp_interval=100ms,missed_max=2", 2, |c| c.arp_targets = vec![GATEWAY]);
+    let mut now = at(0);
+    // Both are answered for a second, then only the second one.
+    while now < at(2000) {
+        for (when, transmit) in run(&mut bond, now) {
+            let Some(probe) = Arp::parse(&transmit.frame).filter(|arp| arp.sender_ip.is_unspecified()) else {
+                continue;
+            };
+            let asked = transmit.links.first().expect("one link");
+            assert_eq!((probe.sender_mac, probe.target_ip), (link_mac(asked.0), GATEWAY));
+            if asked == link(1) || when < at(1000) {
+                let answer = Arp {
+                    operation: Arp::REPLY,
+                    sender_mac: PEER,
+                    sender_ip: GATEWAY,
+                    target_mac: probe.sender_mac,
+                    target_ip: Ipv4Addr::UNSPECIFIED,
+                };
+                let answer = answer.frame(probe.sender_mac, PEER);
+                assert_eq!(bond.handle_link(when, asked, &answer), Received::Consumed);
+            }
+        }
+        if now == at(1100) {
+            assert_eq!(bond.current(), Some(link(0)));
+        }
+        now += fairspan_core::units::Span::from_millis(10);
+    }
+    assert_eq!((bond.current(), bond.links().usable().bits()), (Some(link(1)), 0b10));
+    assert!(bond.stats().arp_answers >= 25, "{:?}", bond.stats());
+}
+
+/// A full queue of 1500 bytes at 10 Mbit/s: 1.2 ms each.
+#[test]
+fn the_queue_of_a_link_is_reckoned_from_its_rate_and_least_queue_goes_by_it() {
+    let mut bond = bond("least_queue", 2, |_| {});
+    bond.set_link(at(0), link(0), up(10));
+    bond.set_link(at(0), link(1), up(30));
+    let mut bytes = udp(PEER, BOND, 1);
+    bytes.resize(1500, 0);
+    for _ in 0..400 {
+        bond.handle_host(at(1), bytes.clone());
+    }
+    let sent = |n| bond.link_stats(link(n)).map(|stats| stats.sent_packets).unwrap_or_default();
+    assert_eq!(sent(0) + sent(1), 400);
+    let state = |n| *bond.links().get(link(n)).expect("the link");
+    // Least queue in bytes: both alike, so that the queues are of one length whatever the rates are.
+    assert!(state(0).backlog.as_u64().abs_diff(state(1).backlog.as_u64()) <= 1500, "{:?}", bond.links());
+    assert!(state(0).free > state(1).free);
+    bond.handle_host(at(5000), bytes);
+    assert!(state_of_idle(&bond), "what was sent long ago has left");
+}
+
+fn state_of_idle(bond: &Lan<Vec<u8>>) -> bool {
+    (0..2).filter(|n| bond.links().get(link(*n)).is_some_and(|state| state.free <= at(5000))).count() == 1
+}
+
+#[test]
+fn two_bonds_that_speak_lacp_agree_and_leave_a_link_that_fails() {
+    let mut ends = [bond("802.3ad:layer3+4,lacp_rate=fast", 2, |_| {}), bond("802.3ad:lacp_rate=fast", 2, |_| {})];
+    let links = (0..2).map(|n| LinkConfig::new(format!("e{n}"), Mac([2, 0xee, 0, 0, 0, n]))).collect();
+    let config = Config::new("802.3ad:lacp_rate=fast".parse().expect("a policy"), Mac([2, 0xb1, 0, 0, 0, 0]));
+    ends[1] = Lan::new(config, links, 8).expect("a bond");
+    (0..2).for_each(|n| ends[1].set_link(at(0), link(n), up(1000)));
+    let mut cut = false;
+    let mut now = at(0);
+    while now < at(12_000) {
+        for end in 0..2 {
+            let sent: Vec<_> = drain(&mut ends[end]);
+            for transmit in sent {
+                for port in transmit.links.iter().filter(|port| !(cut && *port == link(1))) {
+                    ends[1 - end].handle_link(now, port, &transmit.frame);
+                }
+            }
+        }
+        now = ends.iter().filter_map(Lan::poll_timeout).min().map_or(at(12_000), |due| due.max(now));
+        ends.iter_mut().for_each(|end| end.handle_timeout(now));
+        if now >= at(6000) && !cut {
+            assert_eq!(ends.each_ref().map(|end| end.links().usable().bits()), [0b11, 0b11], "both carry");
+            cut = true;
+        }
+    }
+    // Silence, not carrier, told it: the fast timeout is 3 s.
+    assert_eq!(ends.each_ref().map(|end| end.links().usable().bits()), [0b01, 0b01]);
+    ends[0].handle_host(now, udp(PEER, BOND, 5));
+    assert_eq!(drain(&mut ends[0]).last().map(|sent| sent.links.bits()), Some(0b01));
+    assert_eq!(ends[0].handle_link(now, link(1), &udp(BOND, PEER, 5)), Received::Dropped);
+    assert!(delivered(ends[0].handle_link(now, link(0), &udp(BOND, PEER, 5))));
+}
+
+#[test]
+fn no_frame_from_either_side_makes_any_policy_panic_and_none_is_lost_uncounted() {
+    let policies = [
+        "balance-rr",
+        "balance-rr:0",
+        "active-backup",
+        "balance-xor:encap3+4",
+        "broadcast",
+        "802.3ad:layer2+3",
+        "brr",
+        "flowlet",
+        "least_queue",
+        "n_to_one",
+        "layer34-xor",
+        "fastest_transmit",
+        "potent",
+    ];
+    for (seed, policy) in policies.into_iter().enumerate() {
+        let mut rng = Rng::new(seed as u64);
+        let mut bond = bond(policy, 3, |_| {});
+        let (mut host, mut host_out) = (0, 0);
+        for step in 0..3000 {
+            let now = at(step);
+            let mut bytes = udp(BOND, PEER, rng.below(5) as u16);
+            if rng.below(3) == 0 {
+                bytes = Neighbour::announcement(PEER, "fe80::9".parse().expect("an address"));
+            }
+            for _ in 0..rng.below(4) {
+                let place = rng.below(bytes.len() as u64) as usize;
+                bytes[place] = rng.below(256) as u8;
+            }
+            bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize);
+            match rng.below(10) {
+                0 => bond.set_link(now, link(rng.below(3) as u8), if rng.below(2) == 0 { up(10) } else { down() }),
+                1..=5 => {
+                    host += 1;
+                    bond.handle_host(now, bytes);
+                }
+                _ => drop(bond.handle_link(now, link(rng.below(3) as u8), &bytes)),
+            }
+            host_out += drain(&mut bond).iter().filter(|t| Header::parse(&t.frame).is_some() && is_hosts(t)).count();
+            if bond.poll_timeout().is_some_and(|due| due <= now) {
+                bond.handle_timeout(now);
+                drain(&mut bond);
+            }
+            events(&mut bond);
+        }
+        let stats = bond.stats();
+        assert_eq!(stats.host_packets, host, "{policy}");
+        assert_eq!(host_out as u64 + stats.host_malformed + stats.host_no_link, host, "{policy}, seed {seed}");
+    }
+}
+
+/// Not one of the bond's own: those go to groups that the test's host does not send to.
+fn is_hosts(transmit: &Transmit<Vec<u8>>) -> bool {
+    let header = Header::parse(&transmit.frame).expect("whole");
+    !(header.ether_type == frame::TYPE_SLOW && transmit.frame.len() == 124)
+}
