@@ -1,13 +1,15 @@
 //! The mux machine: whether a port belongs to its aggregator and carries its traffic.
 //!
-//! Source: IEEE 802.1AX-2014, 6.4.15, with coupled control (figure 6-22), as Linux has it.
+//! Source: IEEE 802.1AX-2014, 6.4.15, with independent control (figure 6-21): a port takes frames before its partner may send, and
+//! sends once the partner takes frames, so that nothing is lost when a port joins. With partners of coupled control, such as
+//! Linux before 6.9, it comes to the same states.
 //!
 //! Departures, those of Linux: a port is in synchronization only while its aggregator is the active one, since a bond uses one;
 //! STANDBY does not occur, since an aggregator has room for all ports. Where Linux leaves a port distributing (in its
 //! LACPDUs) when another aggregator becomes active, it goes back to attached here, so that the partner does not send to it.
 //!
-//! Invariant: a port that collects and distributes is selected, in the active aggregator, and its partner is in
-//! synchronization.
+//! Invariant: a port that collects is selected, in the active aggregator, and its partner is in synchronization; of one
+//! that distributes the partner collects.
 
 use super::AGGREGATE_WAIT_TIME;
 use super::pdu::State;
@@ -25,8 +27,10 @@ pub enum MuxState {
     Waiting,
     /// In its aggregator; waits until the partner is as well.
     Attached,
-    /// Carries traffic.
-    CollectingDistributing,
+    /// Takes frames; sends none until the partner takes them.
+    Collecting,
+    /// Takes frames and sends them.
+    Distributing,
 }
 
 impl fmt::Display for MuxState {
@@ -35,7 +39,8 @@ impl fmt::Display for MuxState {
             MuxState::Detached => "detached",
             MuxState::Waiting => "waiting",
             MuxState::Attached => "attached",
-            MuxState::CollectingDistributing => "collecting and distributing",
+            MuxState::Collecting => "collecting",
+            MuxState::Distributing => "distributing",
         })
     }
 }
@@ -49,12 +54,16 @@ impl Port {
             self.wait_while = None;
         }
         let partner = self.partner.state.has(State::SYNCHRONIZATION);
+        let goes = self.selected && active && partner;
+        let takes = self.partner.state.has(State::COLLECTING);
         let next = match self.mux {
             MuxState::Detached if self.selected => MuxState::Waiting,
             MuxState::Waiting | MuxState::Attached if !self.selected => MuxState::Detached,
             MuxState::Waiting if ready && self.wait_while.is_none() => MuxState::Attached,
-            MuxState::Attached if active && partner => MuxState::CollectingDistributing,
-            MuxState::CollectingDistributing if !self.selected || !active || !partner => MuxState::Attached,
+            MuxState::Attached if goes => MuxState::Collecting,
+            MuxState::Collecting if !goes => MuxState::Attached,
+            MuxState::Collecting if takes => MuxState::Distributing,
+            MuxState::Distributing if !goes || !takes => MuxState::Collecting,
             same => same,
         };
         if next == self.mux {
@@ -81,8 +90,13 @@ impl Port {
                 self.actor.state = self.actor.state.without(carries);
                 self.ntt = true;
             }
-            MuxState::CollectingDistributing => {
-                self.actor.state = self.actor.state.with(carries.with(State::SYNCHRONIZATION));
+            MuxState::Collecting => {
+                let here = State::SYNCHRONIZATION.with(State::COLLECTING);
+                self.actor.state = self.actor.state.with(here).without(State::DISTRIBUTING);
+                self.ntt = true;
+            }
+            MuxState::Distributing => {
+                self.actor.state = self.actor.state.with(State::DISTRIBUTING);
                 self.ntt = true;
             }
         }

@@ -244,7 +244,8 @@ impl Lacp {
         self.distributing
     }
 
-    /// The ports whose frames are taken: as [`Lacp::distributing`], whatever `min_links` says.
+    /// The ports whose frames are taken: those that distribute, and those that wait only for the partner to take frames;
+    /// whatever `min_links` says.
     pub fn collecting(&self) -> LinkSet {
         self.collecting
     }
@@ -342,18 +343,22 @@ impl Lacp {
     }
 
     fn carry(&mut self) {
-        let (mut up, mut carries) = (LinkSet::EMPTY, LinkSet::EMPTY);
+        let (mut up, mut takes, mut sends) = (LinkSet::EMPTY, LinkSet::EMPTY, LinkSet::EMPTY);
         let active = self.aggregators.active().and_then(|place| self.aggregators.get(place));
         if let Some(aggregator) = active {
+            let alone = !aggregator.has_partner();
             for port in each(&self.ports, aggregator.ports).filter(|port| port.enabled()) {
                 up = up.with(port.id);
-                if !aggregator.has_partner() || port.mux == MuxState::CollectingDistributing {
-                    carries = carries.with(port.id);
+                if alone || matches!(port.mux, MuxState::Collecting | MuxState::Distributing) {
+                    takes = takes.with(port.id);
+                }
+                if alone || port.mux == MuxState::Distributing {
+                    sends = sends.with(port.id);
                 }
             }
         }
-        self.collecting = carries;
-        let distributing = if up.len() < usize::from(self.config.min_links) { LinkSet::EMPTY } else { carries };
+        self.collecting = takes;
+        let distributing = if up.len() < usize::from(self.config.min_links) { LinkSet::EMPTY } else { sends };
         if core::mem::replace(&mut self.distributing, distributing) != distributing {
             self.events.push_back(Event::Distributing(distributing));
         }

@@ -132,10 +132,14 @@ impl Lan {
             for port in &status.ports {
                 let of = status.aggregators.iter().filter(|a| a.ports.contains(port.port)).count();
                 assert!(of <= 1 && (of == 1) == port.aggregator.is_some(), "{status}");
-                if port.mux == MuxState::CollectingDistributing {
+                if matches!(port.mux, MuxState::Collecting | MuxState::Distributing) {
                     let active = status.aggregators.iter().any(|a| a.active && a.ports.contains(port.port));
                     assert!(active && port.partner.state.has(State::SYNCHRONIZATION), "{status}");
                 }
+                let says = [State::COLLECTING, State::DISTRIBUTING].map(|flag| port.actor.state.has(flag));
+                let does = [MuxState::Collecting, MuxState::Distributing].map(|least| port.mux as u8 >= least as u8);
+                assert_eq!(says, does, "{status}");
+                assert!(!says[0] || port.actor.state.has(State::SYNCHRONIZATION), "{status}");
             }
             let mut times: BTreeMap<u8, Vec<Time>> = BTreeMap::new();
             for (at, (_, port)) in self.sent.iter().filter(|(_, end)| end.0 == n) {
@@ -178,6 +182,7 @@ fn two_systems_use_all_equal_links_three_seconds_after_they_meet() {
     let mut lan = Lan::pair(Config::default(), fast(), &[1000; 4]);
     lan.run(SECOND.times(3));
     assert_eq!((lan.distributing(0), lan.distributing(1)), (0b1111, 0b1111), "{}", lan.systems[0].status());
+    lan.run(SECOND);
     let all = State::ACTIVITY.with(State::AGGREGATION).with(State::SYNCHRONIZATION).with(State::COLLECTING);
     let (here, there) = (lan.port((0, 2)), lan.port((1, 2)));
     assert_eq!(here.actor.state, all.with(State::DISTRIBUTING));
@@ -400,7 +405,7 @@ fn a_partner_that_aggregates_nothing_makes_its_ports_individual() {
     for second in 0..6 {
         for port in [0, 1u8] {
             let here = lan.port((0, port)).actor;
-            let state = State::ACTIVITY.with(State::SYNCHRONIZATION).with(State::TIMEOUT);
+            let state = State::ACTIVITY.with(State::SYNCHRONIZATION).with(State::TIMEOUT).with(State::COLLECTING);
             let (system, number) = (Mac([2, 0, 0, 0, 0, 9]), u16::from(port) + 1);
             let actor = PortInfo { system_priority: 1, system, key: 5, port_priority: 1, port: number, state };
             let pdu = Pdu::Lacp(Lacpdu { actor, partner: here, collector_max_delay: 0 });
@@ -436,6 +441,30 @@ fn a_passive_system_answers_an_active_one_and_two_passive_ones_are_silent() {
     lan.run(SECOND.times(100));
     assert!(lan.sent.is_empty());
     assert_eq!((lan.distributing(0), lan.distributing(1)), (0b01, 0b01));
+}
+
+#[test]
+fn a_port_sends_only_when_its_partner_takes_frames() {
+    let mut lan = Lan::new(&[fast()]);
+    lan.set((0, 0), PortLink::up(Mac([2, 0, 0, 1, 0, 0]), Rate::from_mbit(1000)));
+    let hear = |lan: &mut Lan, state: State| {
+        let state = state.with(State::ACTIVITY).with(State::AGGREGATION).with(State::TIMEOUT);
+        let system = Mac([2, 0, 0, 0, 0, 9]);
+        let actor = PortInfo { system_priority: 1, system, key: 5, port_priority: 1, port: 1, state };
+        let partner = lan.port((0, 0)).actor;
+        let pdu = Pdu::Lacp(Lacpdu { actor, partner, collector_max_delay: 0 });
+        lan.systems[0].handle_pdu(lan.now, ChannelId(0), &pdu.encode(system)).expect("a LACPDU");
+        lan.drain();
+        (lan.systems[0].collecting().bits(), lan.distributing(0))
+    };
+    let ready = State::SYNCHRONIZATION;
+    assert_eq!(hear(&mut lan, ready), (0, 0));
+    lan.run(SECOND.times(2));
+    assert_eq!(hear(&mut lan, ready), (1, 0), "after the wait for others");
+    assert_eq!(hear(&mut lan, ready.with(State::COLLECTING)), (1, 1));
+    assert_eq!(hear(&mut lan, ready), (1, 0));
+    assert_eq!(hear(&mut lan, ready.with(State::COLLECTING)), (1, 1));
+    assert_eq!(hear(&mut lan, State::COLLECTING), (0, 0), "a partner that is out of synchronization");
 }
 
 #[test]
@@ -682,10 +711,10 @@ proptest! {
             prop_assert_eq!(system.distributing().bits() & !system.collecting().bits(), 0);
             prop_assert!(system.poll_timeout().is_none_or(|due| due > lan.now), "what is due was done");
             for port in &status.ports {
-                let carried = system.collecting().contains(port.port);
+                let takes = system.collecting().contains(port.port);
                 let mine = status.aggregators.iter().find(|a| a.ports.contains(port.port));
                 let alone = mine.is_some_and(|a| a.active && a.partner_system == Mac::ZERO) && port.up;
-                prop_assert_eq!(carried, port.mux == MuxState::CollectingDistributing || alone, "{}", status);
+                prop_assert_eq!(takes, port.mux as u8 >= MuxState::Collecting as u8 || alone, "{}", status);
             }
         }
     }
