@@ -76,8 +76,10 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     if let Some(stem) = key.strip_suffix("_file") {
         base[place].1.remove(stem);
     }
-    if key == "copies" {
-        base[1].1.insert("mode".into(), "\"duplicate\"".into());
+    for (needs, mode) in [("copies", "\"duplicate\""), ("policy", "\"flow\"")] {
+        if key == needs {
+            base[1].1.insert("mode".into(), mode.into());
+        }
     }
     base
 }
