@@ -5,7 +5,7 @@
 //! the ignored test here.
 
 use fairspan_core::select::{Frame, Layer, LinkState, Links, Select, Selector, Settings};
-use fairspan_core::units::{ChannelId, Time};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use serde_json::Value;
 
 fn hex(text: &str) -> Vec<u8> {
@@ -17,26 +17,37 @@ fn hex(text: &str) -> Vec<u8> {
 struct Bond {
     links: Links,
     selector: Selector,
+    now: Time,
 }
 
 impl Bond {
-    fn new(policy: &str, n: usize) -> Bond {
+    fn new(policy: &str, links: Vec<LinkState>) -> Bond {
         let mut settings: Settings = policy.parse().unwrap_or_else(|e| panic!("{policy}: {e}"));
-        let names: Vec<String> = (0..n).map(|n| format!("s{n}")).collect();
+        let names: Vec<String> = (0..links.len()).map(|n| format!("s{n}")).collect();
         settings.resolve(&names.iter().map(String::as_str).collect::<Vec<_>>()).expect("its links are there");
-        let links = Links::new(vec![LinkState::default(); n]);
+        let links = Links::new(links);
         let selector = Selector::new(&settings, &links, 1).expect("valid");
-        Bond { links, selector }
+        Bond { links, selector, now: Time::ZERO }
     }
 
     fn send(&mut self, bytes: &[u8]) -> Vec<usize> {
         let frame = Frame { bytes, len: bytes.len(), layer: Layer::Ethernet };
-        self.selector.select(Time::ZERO, &frame, &self.links).iter().map(ChannelId::index).collect()
+        self.selector.select(self.now, &frame, &self.links).iter().map(ChannelId::index).collect()
     }
 
     fn set_usable(&mut self, link: usize, usable: bool) {
-        self.links.set(ChannelId(link as u8), LinkState { usable, ..LinkState::default() });
-        self.selector.on_links(Time::ZERO, &self.links);
+        let link = ChannelId(link as u8);
+        let state = *self.links.get(link).expect("a link");
+        self.links.set(link, LinkState { usable, ..state });
+        self.selector.on_links(self.now, &self.links);
+    }
+
+    fn wait(&mut self, span: Span) {
+        let until = self.now + span;
+        while let Some(due) = self.selector.poll_timeout().filter(|due| *due <= until) {
+            self.selector.handle_timeout(due, &self.links);
+        }
+        self.now = until;
     }
 }
 
@@ -80,7 +91,7 @@ fn every_packet_of_the_shared_oracle_takes_the_link_that_linux_gave_it() {
         if policy.ends_with("packets_per_slave=0") {
             continue; // random
         }
-        let mut bond = Bond::new(&policy, n);
+        let mut bond = Bond::new(&policy, vec![LinkState::default(); n]);
         // The packets that balance-rr and active-backup saw were others, without IGMP.
         let counted = policy.starts_with("balance-rr") || policy.starts_with("active-backup");
         for (i, expected) in expected.as_array().expect("a list").iter().enumerate() {
@@ -91,6 +102,11 @@ fn every_packet_of_the_shared_oracle_takes_the_link_that_linux_gave_it() {
         }
     }
     assert!(checked >= 1000, "{checked} packets looked at");
+}
+
+/// A link of `[Mbit/s, "full" or "half"]`, or one of a rate that is not known.
+fn speed(value: &Value) -> LinkState {
+    LinkState { rate: value[0].as_u64().map(Rate::from_mbit), full_duplex: value[1] != "half", ..LinkState::default() }
 }
 
 /// Checks a run of `tests/uml/bonding.py`: its specification in `path`, its results in `path.out`.
@@ -114,7 +130,8 @@ fn check_run(path: &str) -> (usize, Vec<String>) {
             .collect();
         let mode = config["mode"].as_str().expect("a mode");
         let policy = if options.is_empty() { mode.into() } else { format!("{mode}:{}", options.join(",")) };
-        let mut bond = Bond::new(&policy, n);
+        let links = (0..n).map(|n| speed(&spec["speeds"][n])).collect();
+        let mut bond = Bond::new(&policy, links);
         let all: Vec<Value> = (0..frames.len()).map(|i| serde_json::json!(["send", i])).collect();
         let mut results = out[label].as_array().expect("results").iter();
         for (nth, step) in config["steps"].as_array().unwrap_or(&all).iter().enumerate() {
@@ -122,6 +139,9 @@ fn check_run(path: &str) -> (usize, Vec<String>) {
             match step[0].as_str() {
                 Some("down") => bond.set_usable(arg, false),
                 Some("up") => bond.set_usable(arg, true),
+                Some("sleep") => {
+                    bond.wait(Span::from_millis((step[1].as_f64().expect("seconds") * 1000.0).round() as u64));
+                }
                 Some("send") => {
                     let (sent, kernel) = (bond.send(&frames[arg]), carried(results.next().expect("a result")));
                     checked += 1;

@@ -1,11 +1,28 @@
 //! `balance-tlb`: each destination to the link with the most room.
+//!
+//! What it is: Linux bonding mode 5. Unicast IP packets are dealt by the lowest eight bits of their hash into 256 groups.
+//! A group stays on its link until the loads are weighed anew, every 10 s and when a link comes up; then each takes the
+//! link with the most room when its next packet comes. The room is the link's rate less the load of the groups put on it since,
+//! and a group's load is 1 byte/s more than what it sent per second in the 10 s before: so that in the first round, where
+//! none has a load, all groups take the first of the fastest links. With `tlb_dynamic_lb` off the hash alone chooses, as in
+//! balance-xor. All else (broadcast, multicast, no IP) goes out on the link in use ([`Current`]), whose load it counts
+//! into. Source: `bonding.rst`, and the 6.1 driver for what it leaves open.
+//!
+//! Departures: a rate is weighed in full, where the driver's 32-bit arithmetic takes 10 Gbit/s for 1.8; a link of unknown
+//! rate counts as 4095 Mbit/s (the driver's number for it) times its weight; loads are weighed anew at once when a link comes
+//! up, not at the next tenth of a second; a group whose link is found dead moves, where the driver drops the packet that
+//! found it. Frames without an Ethernet header have no destination address and are taken for unicast.
+//!
+//! Symbols: `history` a group's load in the round before, in bytes per second; `sent` its bytes in this round.
+//!
+//! Cost: O(1) a packet, O(links) for a group's first one in a round; 256 groups a round. No allocation after construction.
+//! Invariant: a group's packets stay in order between rounds.
 
-use super::active_backup::PrimaryReselect;
+use super::active_backup::{Current, PrimaryReselect};
 use super::options::LinkRef;
 use super::xor::HashPolicy;
-use super::{Frame, LinkSet, Links, Select};
-use crate::units::Span;
-use crate::units::Time;
+use super::{Frame, Layer, LinkSet, LinkState, Links, Select, hash};
+use crate::units::{ChannelId, Span, Time};
 
 /// The settings of `balance-tlb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +30,7 @@ use crate::units::Time;
 pub struct Config {
     /// Whether flows move as loads change; off: the hash alone chooses. Default true.
     pub tlb_dynamic_lb: bool,
-    /// Which headers choose the link where flows do not move. Default layer 2.
+    /// Which headers choose the link where flows do not move, and the group where they do. Default layer 2.
     pub xmit_hash_policy: HashPolicy,
     /// The link that carries what is not balanced, whenever it can. Default none.
     pub primary: Option<LinkRef>,
@@ -35,19 +52,230 @@ impl Default for Config {
     }
 }
 
+/// How often loads are weighed.
+const ROUND: Span = Span::from_secs(10);
+const ROUND_SECONDS: u64 = 10;
+
+/// The driver's number for a link whose rate is not known, and its unit.
+const UNKNOWN: u128 = 4095;
+const MEGABIT: u128 = 1 << 20;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    link: Option<ChannelId>,
+    history: u64,
+    sent: u64,
+}
+
+/// Groups of packets on links by load, and the link in use for all else: what balance-tlb and balance-alb share.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    current: Current,
+    groups: [Group; 256],
+    /// Of each link, what was put on it in this round.
+    loads: [u64; ChannelId::LIMIT],
+    /// Bytes outside all groups in this round.
+    unbalanced: u64,
+    usable: LinkSet,
+    due: Option<Time>,
+}
+
+impl Balance {
+    /// Nothing sent yet. `primary` as in active-backup.
+    pub fn new(primary: Option<&LinkRef>, reselect: PrimaryReselect) -> Balance {
+        Balance {
+            current: Current::new(primary.and_then(LinkRef::number), reselect),
+            groups: [Group::default(); 256],
+            loads: [0; ChannelId::LIMIT],
+            unbalanced: 0,
+            usable: LinkSet::EMPTY,
+            due: None,
+        }
+    }
+
+    /// The link in use, which carries what is not balanced; `None` while none is usable.
+    pub fn current(&self) -> Option<ChannelId> {
+        self.current.link()
+    }
+
+    /// The link of a packet of `len` bytes in `group`.
+    #[inline]
+    pub fn grouped(&mut self, now: Time, group: u8, len: usize, links: &Links) -> LinkSet {
+        self.catch_up(now, links);
+        let found = self.groups[usize::from(group)].link.filter(|link| links.usable().contains(*link));
+        let link = found.or_else(|| self.assign(group, links));
+        if link.is_some() {
+            let group = &mut self.groups[usize::from(group)];
+            group.sent = group.sent.saturating_add(len as u64);
+        }
+        LinkSet::of(link)
+    }
+
+    /// The link of a packet of `len` bytes that is in no group.
+    #[inline]
+    pub fn ungrouped(&mut self, now: Time, len: usize, links: &Links) -> LinkSet {
+        self.catch_up(now, links);
+        self.unbalanced = self.unbalanced.saturating_add(len as u64);
+        LinkSet::of(self.current.link())
+    }
+
+    /// Links came or went.
+    pub fn on_links(&mut self, now: Time, links: &Links) {
+        let (before, usable) = (self.usable, links.usable());
+        self.usable = usable;
+        for link in before.iter().filter(|link| !usable.contains(*link)) {
+            self.clear(link, false);
+        }
+        let old = self.current.link();
+        if self.current.update(links) {
+            for link in [old, self.current.link()].into_iter().flatten() {
+                self.clear(link, true);
+            }
+        }
+        if usable.bits() & !before.bits() != 0 {
+            self.weigh(now);
+        }
+    }
+
+    /// When the loads are to be weighed again.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Weighs the loads where that is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.weigh(now);
+        }
+    }
+
+    /// What the caller should have told before a packet comes.
+    #[inline]
+    fn catch_up(&mut self, now: Time, links: &Links) {
+        if links.usable() != self.usable {
+            self.on_links(now, links);
+        }
+        self.handle_timeout(now);
+    }
+
+    #[cold]
+    fn assign(&mut self, group: u8, links: &Links) -> Option<ChannelId> {
+        let mut best = None;
+        for (link, state) in links.each_usable() {
+            let room = room(state, self.loads.get(link.index()).copied().unwrap_or(0));
+            // Of equals the first.
+            if best.is_none_or(|(_, most)| most < room) {
+                best = Some((link, room));
+            }
+        }
+        let (link, _) = best?;
+        let group = &mut self.groups[usize::from(group)];
+        group.link = Some(link);
+        if let Some(load) = self.loads.get_mut(link.index()) {
+            *load = load.saturating_add(group.history);
+        }
+        Some(link)
+    }
+
+    fn weigh(&mut self, now: Time) {
+        for group in &mut self.groups {
+            group.take_off(true);
+        }
+        self.loads = [0; ChannelId::LIMIT];
+        if let Some(load) = self.current.link().and_then(|link| self.loads.get_mut(link.index())) {
+            *load = self.unbalanced / ROUND_SECONDS;
+            self.unbalanced = 0;
+        }
+        self.due = Some(now + ROUND);
+    }
+
+    /// Takes the groups off `link`; with `weighed`, what they sent becomes their history.
+    fn clear(&mut self, link: ChannelId, weighed: bool) {
+        for group in self.groups.iter_mut().filter(|group| group.link == Some(link)) {
+            group.take_off(weighed);
+        }
+        if let Some(load) = self.loads.get_mut(link.index()) {
+            *load = 0;
+        }
+    }
+}
+
+impl Group {
+    fn take_off(&mut self, weighed: bool) {
+        // A group without a link sent nothing, and its history stays.
+        if self.link.take().is_some() && weighed {
+            self.history = 1 + self.sent / ROUND_SECONDS;
+            self.sent = 0;
+        }
+    }
+}
+
+/// Bits per second that `link` has left.
+fn room(state: &LinkState, load: u64) -> i128 {
+    let rate = match state.rate {
+        Some(rate) => u128::from(rate.as_bits_per_sec()) * MEGABIT / 1_000_000,
+        None => UNKNOWN * MEGABIT * u128::from(state.weight),
+    };
+    rate.cast_signed() - i128::from(load) * 8
+}
+
 /// The selector.
 #[derive(Clone, Debug)]
-pub struct BalanceTlb;
+pub struct BalanceTlb {
+    dynamic: bool,
+    policy: HashPolicy,
+    balance: Balance,
+}
 
 impl BalanceTlb {
-    /// With these settings.
-    pub fn new(_config: Config) -> BalanceTlb {
-        BalanceTlb
+    /// With these settings. A primary link that is still a name ([`super::Settings::resolve`]) is none.
+    pub fn new(config: Config) -> BalanceTlb {
+        BalanceTlb {
+            dynamic: config.tlb_dynamic_lb,
+            policy: config.xmit_hash_policy,
+            balance: Balance::new(config.primary.as_ref(), config.primary_reselect),
+        }
+    }
+
+    /// The link in use, which carries what is not balanced; `None` while none is usable.
+    pub fn current(&self) -> Option<ChannelId> {
+        self.balance.current()
+    }
+}
+
+/// Whether the frame's EtherType is IPv4 or IPv6 and its destination one station: what the modes by load balance.
+fn is_unicast_ip(frame: &Frame<'_>) -> bool {
+    match (frame.layer, frame.bytes) {
+        (Layer::Ip, [first, ..]) => matches!(first >> 4, 4 | 6),
+        (Layer::Ethernet, [to, _, _, _, _, _, _, _, _, _, _, _, a, b, ..]) => {
+            to & 1 == 0 && matches!([a, b], [0x08, 0x00] | [0x86, 0xdd])
+        }
+        _ => false,
     }
 }
 
 impl Select for BalanceTlb {
-    fn select(&mut self, _now: Time, _frame: &Frame<'_>, _links: &Links) -> LinkSet {
-        todo!()
+    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
+        if !is_unicast_ip(frame) {
+            return self.balance.ungrouped(now, frame.len, links);
+        }
+        let hash = hash::hash(self.policy, frame);
+        if self.dynamic {
+            self.balance.grouped(now, hash as u8, frame.len, links)
+        } else {
+            hash::choose(links.usable(), hash)
+        }
+    }
+
+    fn on_links(&mut self, now: Time, links: &Links) {
+        self.balance.on_links(now, links);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.balance.due().filter(|_| self.dynamic)
+    }
+
+    fn handle_timeout(&mut self, now: Time, _links: &Links) {
+        self.balance.handle_timeout(now);
     }
 }
