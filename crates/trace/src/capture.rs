@@ -5,7 +5,8 @@
 //! Blocks are taken apart by `pcap-parser`; what they mean is decided here:
 //!
 //! - Times are nanoseconds since the capture's own origin (1970, where its clock was right), from the interface's
-//!   resolution, decimal or binary, and offset. A simple packet has no time: it gets that of the packet before it.
+//!   resolution, decimal or binary, and offset. A simple packet has no time: it gets that of the packet before it, and
+//!   where there is none, that of the first one behind it that has a time.
 //! - A packet's length is the original one; what was captured of it may be less. A record that claims to have captured
 //!   more than it can is an error of the file.
 //! - A file that ends within a record gives what was whole, then one error. A broken record ends the sequence: nothing
@@ -66,16 +67,17 @@ pub enum CaptureError {
 }
 
 /// Reads a capture that is in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Capture<'a> {
     data: &'a [u8],
     offset: usize,
     format: Format,
-    last: i64,
+    /// The time of the packet before; `None`: no packet with a time yet.
+    last: Option<i64>,
     over: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Format {
     Legacy { big_endian: bool, modified: bool, nanoseconds: bool, link_type: LinkType },
     Next { big_endian: bool, interfaces: Vec<Interface> },
@@ -124,7 +126,7 @@ impl<'a> Capture<'a> {
             let (rest, header) = parse_pcap_header(data).map_err(|_| CaptureError::Format)?;
             (data.len() - rest.len(), Format::legacy(&header))
         };
-        Ok(Capture { data, offset, format, last: 0, over: false })
+        Ok(Capture { data, offset, format, last: None, over: false })
     }
 
     fn next_packet(&mut self) -> Result<Option<Captured<'a>>, CaptureError> {
@@ -147,7 +149,7 @@ impl<'a> Capture<'a> {
                     self.offset = data.len() - left.len();
                     let unit = if *nanoseconds { 1 } else { 1000 };
                     let time = i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
-                    self.last = time;
+                    self.last = Some(time);
                     // Some writers leave the original length out.
                     let length = frame.origlen.max(frame.caplen);
                     return Ok(Some(Captured { time, length, bytes: frame.data, link_type: *link_type }));
@@ -173,7 +175,7 @@ impl<'a> Capture<'a> {
                             let time = interface.time(units).ok_or(CaptureError::Time { offset })?;
                             let bytes =
                                 packet.data.get(..packet.caplen as usize).ok_or(CaptureError::Broken { offset })?;
-                            self.last = time;
+                            self.last = Some(time);
                             let length = packet.origlen.max(packet.caplen);
                             return Ok(Some(Captured { time, length, bytes, link_type: interface.link_type }));
                         }
@@ -184,7 +186,12 @@ impl<'a> Capture<'a> {
                             let captured = (packet.origlen.min(most) as usize).min(packet.data.len());
                             let bytes = &packet.data[..captured];
                             let (length, link_type) = (packet.origlen, interface.link_type);
-                            return Ok(Some(Captured { time: self.last, length, bytes, link_type }));
+                            let time = match self.last {
+                                Some(last) => last,
+                                None => self.first_time(),
+                            };
+                            self.last = Some(time);
+                            return Ok(Some(Captured { time, length, bytes, link_type }));
                         }
                         _ => {}
                     }
@@ -192,6 +199,21 @@ impl<'a> Capture<'a> {
             }
         }
         Ok(None)
+    }
+}
+
+impl Capture<'_> {
+    /// The time of the first packet from here on that has one; zero if none has.
+    fn first_time(&self) -> i64 {
+        // No packet's time; with it, the simple packets ahead do not ask in their turn.
+        const NONE: i64 = i64::MIN;
+        let mut ahead = Capture { last: Some(NONE), ..self.clone() };
+        while let Ok(Some(packet)) = ahead.next_packet() {
+            if packet.time != NONE {
+                return packet.time;
+            }
+        }
+        0
     }
 }
 

@@ -155,6 +155,18 @@ fn a_simple_packet_is_as_long_as_it_was_and_has_the_time_before_it() {
 }
 
 #[test]
+fn simple_packets_before_the_first_time_have_that_time() {
+    for order in ORDERS {
+        let simple = order.block(3, &[&order.word(6)[..], &[7; 6]].concat());
+        let head = [order.section(), order.interface(1, 0, None, 0)].concat();
+        let file = [&head[..], &simple, &simple, &order.packet(0, 77, 60, &[1; 4]), &simple].concat();
+        let (packets, error) = read(&file);
+        assert_eq!((packets.iter().map(|packet| packet.time).collect::<Vec<_>>(), error), (vec![77_000; 4], None));
+        assert_eq!(read(&[head, simple].concat()).0[0].time, 0);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     assert_eq!(read(b"not a capture").1, Some(CaptureError::Format));
     assert_eq!(read(b"").1, Some(CaptureError::Format));

@@ -25,6 +25,14 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Interrupt {
+    /// From here on the three signals end the program with status 130 at once: for work that leaves nothing behind.
+    pub(crate) fn ends_at_once() -> Result<()> {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::new(AtomicBool::new(true)))?;
+        }
+        Ok(())
+    }
+
     /// Catches the three signals from here on.
     pub(crate) fn install() -> Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));

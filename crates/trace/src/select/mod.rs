@@ -30,8 +30,6 @@ use fairspan_core::select::{LinkSet, Links, PolicyError, Select, Selector, Setti
 use fairspan_core::units::{Bytes, Span, Time};
 use wires::Wires;
 
-/// Packets between two looks at whether to stop: about a millisecond.
-const SLICE: usize = 4096;
 /// Timeouts of a selector that are caught up one by one before one of now has to do.
 const CATCH_UP: usize = 1000;
 
@@ -119,10 +117,9 @@ impl Bond {
         Ok(Bond { selector: Selector::new(&settings, &links.states(), seed)?, links: links.clone() })
     }
 
-    /// Sends `traffic` over it. `trace`: keep each packet's links. `stop` is asked now and then; once it says true, the
-    /// answer is `None`.
-    pub fn run(mut self, traffic: &Traffic<'_>, trace: bool, stop: &dyn Fn() -> bool) -> Option<Report> {
-        run(&mut self.selector, &self.links, traffic, trace, stop)
+    /// Sends `traffic` over it. `trace`: keep each packet's links.
+    pub fn run(mut self, traffic: &Traffic<'_>, trace: bool) -> Report {
+        run(&mut self.selector, &self.links, traffic, trace)
     }
 }
 
@@ -134,62 +131,51 @@ struct FlowState {
     split: bool,
 }
 
-fn run(
-    selector: &mut impl Select,
-    list: &LinkList,
-    traffic: &Traffic<'_>,
-    trace: bool,
-    stop: &dyn Fn() -> bool,
-) -> Option<Report> {
+fn run(selector: &mut impl Select, list: &LinkList, traffic: &Traffic<'_>, trace: bool) -> Report {
     let packets = traffic.packets();
     let (mut wires, mut links) = (Wires::new(list), list.states());
     let mut report = Report { links: vec![LinkReport::default(); list.as_slice().len()], ..Report::default() };
     let mut assignments = trace.then(|| vec![LinkSet::EMPTY; traffic.places()]);
     let mut flows = vec![FlowState::default(); traffic.flows()];
     let mut arrivals = Vec::with_capacity(packets.len());
-    for slice in packets.chunks(SLICE) {
-        if stop() {
-            return None;
+    for packet in packets {
+        let now = packet.time();
+        let frame = packet.frame();
+        wires.advance(now, &mut links);
+        catch_up(selector, now, &links);
+        let chosen = selector.select(now, &frame, &links);
+        if let Some(assignments) = &mut assignments {
+            assignments[packet.place()] = chosen;
         }
-        for packet in slice {
-            let now = packet.time();
-            let frame = packet.frame();
-            wires.advance(now, &mut links);
-            catch_up(selector, now, &links);
-            let chosen = selector.select(now, &frame, &links);
-            if let Some(assignments) = &mut assignments {
-                assignments[packet.place()] = chosen;
-            }
-            let bytes = Bytes::from(frame.len);
-            let mut arrives = Time::MAX;
-            for link in chosen.iter() {
-                let Some(sent) = wires.send(now, link, bytes, &mut links) else { continue };
-                let link = &mut report.links[link.index()];
-                link.packets += 1;
-                link.bytes += bytes.as_u64();
-                link.busy = link.busy + sent.took;
-                link.wait_max = link.wait_max.max(sent.waited);
-                arrives = arrives.min(sent.arrives);
-            }
-            // A packet that was not forwarded arrives after everything else, and so before nothing.
-            arrivals.push(arrives);
-            if chosen.is_empty() {
-                report.not_forwarded += 1;
-                continue;
-            }
-            report.forwarded += 1;
-            let flow = &mut flows[packet.flow()];
-            flow.split |= !flow.last.is_empty() && flow.last != chosen;
-            report.bursts += u64::from(flow.last != chosen);
-            flow.last = chosen;
+        let bytes = Bytes::from(frame.len);
+        let mut arrives = Time::MAX;
+        for link in chosen.iter() {
+            let Some(sent) = wires.send(now, link, bytes, &mut links) else { continue };
+            let link = &mut report.links[link.index()];
+            link.packets += 1;
+            link.bytes += bytes.as_u64();
+            link.busy = link.busy + sent.took;
+            link.wait_max = link.wait_max.max(sent.waited);
+            arrives = arrives.min(sent.arrives);
         }
+        // A packet that was not forwarded arrives after everything else, and so before nothing.
+        arrivals.push(arrives);
+        if chosen.is_empty() {
+            report.not_forwarded += 1;
+            continue;
+        }
+        report.forwarded += 1;
+        let flow = &mut flows[packet.flow()];
+        flow.split |= !flow.last.is_empty() && flow.last != chosen;
+        report.bursts += u64::from(flow.last != chosen);
+        flow.last = chosen;
     }
     report.flows = flows.iter().filter(|flow| !flow.last.is_empty()).count() as u64;
     report.split = flows.iter().filter(|flow| flow.split).count() as u64;
     report.reordered = reordered(packets, &arrivals, traffic.flows());
     report.end = wires.free();
     report.assignments = assignments;
-    Some(report)
+    report
 }
 
 /// Lets `selector` do what is due until `now`, at the times when it is due.
@@ -268,7 +254,7 @@ mod tests {
         let mut gathered = Gathered::default();
         gathered.hex(frames, interval);
         let traffic = gathered.finish().expect("few");
-        run(selector, &links.parse().expect("links"), &traffic, true, &|| false).expect("not stopped")
+        run(selector, &links.parse().expect("links"), &traffic, true)
     }
 
     #[test]
@@ -324,16 +310,6 @@ mod tests {
         let mut told = Told { due: Some(Time::ZERO), ..Told::new(&[&[0]]) };
         sent(&mut told, "1", &frames, Span::from_secs(3_000_000));
         assert_eq!(told.timeouts.len(), 1 + CATCH_UP + 1);
-    }
-
-    #[test]
-    fn a_run_that_is_told_to_stop_gives_nothing() {
-        let frames = frames(&[(1, 60)]);
-        let mut gathered = Gathered::default();
-        gathered.hex(&frames, Span::ZERO);
-        let traffic = gathered.finish().expect("few");
-        let stopped = run(&mut Told::new(&[&[0]]), &"1".parse().unwrap(), &traffic, false, &|| true);
-        assert_eq!(stopped, None);
     }
 
     proptest! {

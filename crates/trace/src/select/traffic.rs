@@ -7,7 +7,7 @@
 //! A packet's *place* is its number in the order of the files as they were given; packets that cannot be forwarded have
 //! places too.
 
-use super::flow::{FlowKey, Flows};
+use super::flow::Flows;
 use crate::capture::{Capture, CaptureError};
 use crate::hex::HexFrames;
 use crate::link_type::{self, NoFrame};
@@ -35,7 +35,7 @@ impl<'a> Packet<'a> {
 
     /// As a selector sees it.
     pub fn frame(&self) -> Frame<'a> {
-        // A captured length beyond the packet's own is the reader's to refuse; a selector relies on it.
+        // Selectors rely on it, whatever the file says.
         Frame { bytes: self.bytes, len: (self.len as usize).max(self.bytes.len()), layer: self.layer }
     }
 
@@ -118,11 +118,11 @@ impl<'a> Gathered<'a> {
         }
         traffic.packets.sort_by_key(|packet| packet.time);
         let first = traffic.packets.first().map_or(0, |packet| packet.time);
-        let mut flows = Flows::default();
+        let mut flows = Flows::new();
         for packet in &mut traffic.packets {
             // A broken clock that spans more than 292 years stands still at their end.
             packet.time = packet.time.saturating_sub(first);
-            packet.flow = flows.number(FlowKey::of(&packet.frame()));
+            packet.flow = flows.number(&packet.frame());
         }
         traffic.flows = flows.len();
         Ok(traffic)

@@ -85,14 +85,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         print!("{}", policies::table());
         return Ok(Outcome::Done);
     }
+    Interrupt::ends_at_once()?;
     let (files, asked) = sorted_out(args)?;
     let links = args.links.as_ref().ok_or_else(|| BadInput("--links is missing".into()))?;
     let contents = files.iter().map(|file| Content::read(file, args.hex)).collect::<Result<Vec<_>, _>>()?;
-    // Until here Ctrl-C ends the program at once, as it waits for standard input or a disk.
-    let interrupt = Interrupt::install()?;
     let Source { traffic, problems } = input::gather(&contents, args.interval)?;
-    let answered = answers(&asked, links, &traffic, args, &interrupt)?;
-    let Some(mut answered) = answered else { return Ok(Outcome::Interrupted) };
+    let mut answered = answers(&asked, links, &traffic, args);
     for Answered { asked, outcome } in &answered {
         match outcome {
             Err(reason) if args.policy.is_empty() => eprintln!("fairspan: {} left out: {reason}", asked.text),
@@ -101,10 +99,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         }
     }
     for (reason, packets) in traffic.left_out() {
-        eprintln!("fairspan: {packets} packets left out: {reason}");
+        eprintln!("fairspan: left out: {}: {reason}", packets_of(*packets));
     }
     if traffic.backwards() > 0 {
-        eprintln!("fairspan: {} packets have times before their predecessors' and get those", traffic.backwards());
+        let packets = packets_of(traffic.backwards());
+        eprintln!("fairspan: the clock steps back before {packets}; taken are the times before them");
     }
     let about = About { files: &files, links, traffic: &traffic, problems: &problems };
     if args.json {
@@ -113,6 +112,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         text::print(&about, &mut answered)?;
     }
     if problems.is_empty() { Ok(Outcome::Done) } else { Err(BadInput(problems.join("; ")).into()) }
+}
+
+fn packets_of(count: u64) -> String {
+    if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") }
 }
 
 /// The files and the policies. A value of `--policy` that is no policy but a file is one of the files, so that files may
@@ -142,28 +145,16 @@ fn sorted_out(args: &Args) -> Result<(Vec<String>, Vec<Asked>), BadInput> {
     Ok((files, asked))
 }
 
-/// Tries all policies, on as many threads as there are cores; `None`: interrupted.
-fn answers<'a>(
-    asked: &'a [Asked],
-    links: &LinkList,
-    traffic: &Traffic<'_>,
-    args: &Args,
-    interrupt: &Interrupt,
-) -> Result<Option<Vec<Answered<'a>>>> {
+/// Tries all policies, on as many threads as there are cores.
+fn answers<'a>(asked: &'a [Asked], links: &LinkList, traffic: &Traffic<'_>, args: &Args) -> Vec<Answered<'a>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let work = || {
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(one) = asked.get(place) else { return };
-            let stop = || interrupt.check().is_err();
-            let outcome = match Bond::new(&one.settings, links, args.seed) {
-                Ok(bond) => match bond.run(traffic, args.trace, &stop) {
-                    Some(report) => Ok(report),
-                    None => return,
-                },
-                Err(error) => Err(error.to_string()),
-            };
+            let bond = Bond::new(&one.settings, links, args.seed);
+            let outcome = bond.map(|bond| bond.run(traffic, args.trace)).map_err(|error| error.to_string());
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((place, Answered { asked: one, outcome }));
         }
@@ -175,6 +166,5 @@ fn answers<'a>(
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(place, _)| *place);
-    let done: Vec<_> = done.into_iter().map(|(_, answered)| answered).collect();
-    Ok((done.len() == asked.len()).then_some(done))
+    done.into_iter().map(|(_, answered)| answered).collect()
 }
