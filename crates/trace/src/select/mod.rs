@@ -19,6 +19,7 @@
 //! forwarded + not forwarded.
 
 mod flow;
+mod flushing;
 pub mod links;
 pub mod traffic;
 pub mod wires;
@@ -26,7 +27,7 @@ pub mod wires;
 pub use links::{LinkList, LinkSpec, LinksError};
 pub use traffic::{Gathered, Packet, Traffic};
 
-use fairspan_core::select::{LinkSet, Links, PolicyError, Select, Selector, Settings};
+use fairspan_core::select::{LinkSet, Links, PolicyError, Select, Selector, Settings, flush};
 use fairspan_core::units::{Bytes, Span, Time};
 use wires::Wires;
 
@@ -63,6 +64,8 @@ pub struct Report {
     pub bursts: u64,
     /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
+    /// Packets that waited until their flow was known to have arrived on its old link; zero without marker flushes.
+    pub held: u64,
     /// When the last packet had left.
     pub end: Time,
     /// The links of each packet, by its place in the files; empty where it was not forwarded. `None`: not asked for.
@@ -97,29 +100,27 @@ impl Report {
 pub struct Bond {
     selector: Selector,
     links: LinkList,
+    flush: Option<flush::Config>,
 }
 
 impl Bond {
     /// A bond of `links` with the policy `settings`, whose options may name links. `seed`: for what is random.
     ///
     /// # Errors
-    /// The policy cannot work, or not with these links, or not on captures.
+    /// The policy cannot work, or not with these links.
     pub fn new(settings: &Settings, links: &LinkList, seed: u64) -> Result<Bond, PolicyError> {
         let mut settings = settings.clone();
         settings.resolve(&links.names())?;
-        if settings.flush.is_some() {
-            return Err(PolicyError::Conflict {
-                setting: "flush".into(),
-                with: "captures, whose packets cannot be held back".into(),
-                instead: "try it in a simulation (`fairspan sim`), or leave it out".into(),
-            });
-        }
-        Ok(Bond { selector: Selector::new(&settings, &links.states(), seed)?, links: links.clone() })
+        let selector = Selector::new(&settings, &links.states(), seed)?;
+        Ok(Bond { selector, links: links.clone(), flush: settings.flush })
     }
 
     /// Sends `traffic` over it. `trace`: keep each packet's links.
     pub fn run(mut self, traffic: &Traffic<'_>, trace: bool) -> Report {
-        run(&mut self.selector, &self.links, traffic, trace)
+        match self.flush {
+            None => run(&mut self.selector, &self.links, traffic, trace),
+            Some(config) => flushing::run(&mut self.selector, config, &self.links, traffic, trace),
+        }
     }
 }
 
@@ -131,51 +132,88 @@ struct FlowState {
     split: bool,
 }
 
-fn run(selector: &mut impl Select, list: &LinkList, traffic: &Traffic<'_>, trace: bool) -> Report {
-    let packets = traffic.packets();
-    let (mut wires, mut links) = (Wires::new(list), list.states());
-    let mut report = Report { links: vec![LinkReport::default(); list.as_slice().len()], ..Report::default() };
-    let mut assignments = trace.then(|| vec![LinkSet::EMPTY; traffic.places()]);
-    let mut flows = vec![FlowState::default(); traffic.flows()];
-    let mut arrivals = Vec::with_capacity(packets.len());
-    for packet in packets {
-        let now = packet.time();
-        let frame = packet.frame();
-        wires.advance(now, &mut links);
-        catch_up(selector, now, &links);
-        let chosen = selector.select(now, &frame, &links);
-        if let Some(assignments) = &mut assignments {
-            assignments[packet.place()] = chosen;
+/// Traffic on its way over the links, and what is counted of it.
+#[derive(Debug)]
+struct Run<'t, 'a> {
+    traffic: &'t Traffic<'a>,
+    wires: Wires,
+    links: Links,
+    flows: Vec<FlowState>,
+    /// When each packet of the traffic arrived; never: [`Time::MAX`].
+    arrivals: Vec<Time>,
+    report: Report,
+}
+
+impl<'t, 'a> Run<'t, 'a> {
+    fn new(list: &LinkList, traffic: &'t Traffic<'a>, trace: bool) -> Run<'t, 'a> {
+        Run {
+            traffic,
+            wires: Wires::new(list),
+            links: list.states(),
+            flows: vec![FlowState::default(); traffic.flows()],
+            arrivals: vec![Time::MAX; traffic.packets().len()],
+            report: Report {
+                links: vec![LinkReport::default(); list.as_slice().len()],
+                assignments: trace.then(|| vec![LinkSet::EMPTY; traffic.places()]),
+                ..Report::default()
+            },
         }
-        let bytes = Bytes::from(frame.len);
-        let mut arrives = Time::MAX;
+    }
+
+    /// The links that `selector` chooses for a packet at its time.
+    fn select(&mut self, selector: &mut impl Select, packet: &Packet<'_>) -> LinkSet {
+        let now = packet.time();
+        self.wires.advance(now, &mut self.links);
+        catch_up(selector, now, &self.links);
+        selector.select(now, &packet.frame(), &self.links)
+    }
+
+    /// Sends packet `number` of the traffic over these links, and says when the last of them begins with it.
+    fn send(&mut self, now: Time, number: usize, chosen: LinkSet) -> Time {
+        let packet = &self.traffic.packets()[number];
+        let bytes = Bytes::from(packet.frame().len);
+        let mut begins = now;
         for link in chosen.iter() {
-            let Some(sent) = wires.send(now, link, bytes, &mut links) else { continue };
-            let link = &mut report.links[link.index()];
+            let Some(sent) = self.wires.send(now, link, bytes, &mut self.links) else { continue };
+            let link = &mut self.report.links[link.index()];
             link.packets += 1;
             link.bytes += bytes.as_u64();
             link.busy = link.busy + sent.took;
             link.wait_max = link.wait_max.max(sent.waited);
-            arrives = arrives.min(sent.arrives);
+            self.arrivals[number] = self.arrivals[number].min(sent.arrives);
+            begins = begins.max(now + sent.waited);
         }
-        // A packet that was not forwarded arrives after everything else, and so before nothing.
-        arrivals.push(arrives);
+        if let Some(assignments) = &mut self.report.assignments {
+            assignments[packet.place()] = chosen;
+        }
         if chosen.is_empty() {
-            report.not_forwarded += 1;
-            continue;
+            self.report.not_forwarded += 1;
+            return begins;
         }
-        report.forwarded += 1;
-        let flow = &mut flows[packet.flow()];
+        self.report.forwarded += 1;
+        let flow = &mut self.flows[packet.flow()];
         flow.split |= !flow.last.is_empty() && flow.last != chosen;
-        report.bursts += u64::from(flow.last != chosen);
+        self.report.bursts += u64::from(flow.last != chosen);
         flow.last = chosen;
+        begins
     }
-    report.flows = flows.iter().filter(|flow| !flow.last.is_empty()).count() as u64;
-    report.split = flows.iter().filter(|flow| flow.split).count() as u64;
-    report.reordered = reordered(packets, &arrivals, traffic.flows());
-    report.end = wires.free();
-    report.assignments = assignments;
-    report
+
+    fn finish(mut self) -> Report {
+        self.report.flows = self.flows.iter().filter(|flow| !flow.last.is_empty()).count() as u64;
+        self.report.split = self.flows.iter().filter(|flow| flow.split).count() as u64;
+        self.report.reordered = reordered(self.traffic.packets(), &self.arrivals, self.traffic.flows());
+        self.report.end = self.wires.free();
+        self.report
+    }
+}
+
+fn run(selector: &mut impl Select, list: &LinkList, traffic: &Traffic<'_>, trace: bool) -> Report {
+    let mut run = Run::new(list, traffic, trace);
+    for (number, packet) in traffic.packets().iter().enumerate() {
+        let chosen = run.select(selector, packet);
+        run.send(packet.time(), number, chosen);
+    }
+    run.finish()
 }
 
 /// Lets `selector` do what is due until `now`, at the times when it is due.

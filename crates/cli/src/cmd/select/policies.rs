@@ -62,9 +62,7 @@ pub(super) fn table() -> String {
         }
         text.push('\n');
     }
-    text.push_str(
-        "with every policy; captures need none of these, as their links do not fail and nothing is held back\n",
-    );
+    text.push_str("with every policy; on captures links do not fail, and flush alone changes anything\n");
     for (option, default) in POLICIES.iter().take(1).flat_map(PolicySpec::options).filter(|(option, _)| common(option))
     {
         describe(&mut text, option, &default, false);
