@@ -38,7 +38,7 @@ fn bonded(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
         }
         channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
     }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config });
+    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
     scenario
 }
 

@@ -62,7 +62,7 @@ fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
         ("`[[link]]`", "column") => (vec!["rate"], "series = \"walk.csv\"\n"),
         ("`[[link]]`", "simplex") => (vec!["reverse"], ""),
         ("`[[bond]]`", "channels") => (vec!["links"], ""),
-        ("`[[bond]]`", "policy") => (vec!["mode"], "mode = \"flow\"\n"),
+        ("`[[bond]]`", "policy" | "policy_back") => (vec!["mode"], "mode = \"flow\"\n"),
         ("`[[sweep]]`", "from") => (vec!["values"], "to = \"9ms\"\nsteps = 3\n"),
         ("`[[sweep]]`", "to") => (vec!["values"], "from = \"1ms\"\nsteps = 3\n"),
         ("`[[sweep]]`", "step") => (vec!["values"], "from = \"1ms\"\nto = \"9ms\"\n"),

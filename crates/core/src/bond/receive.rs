@@ -62,8 +62,9 @@ impl<P: Packet> Bond<P> {
         }
         if codepoint == Codepoint::Raw {
             return match self.config.mode {
-                Mode::Flow => self.on_raw_packet(now, channel, frame, tos),
-                _ => self.on_striped(now, channel, 0, frame, tos),
+                Mode::Stripe => self.on_striped(now, channel, 0, frame, tos),
+                // Of a peer in mode `flow`: its direction is its own to decide.
+                _ => self.on_raw_packet(now, channel, frame, tos),
             };
         }
         let envelope = match Envelope::decode(frame.bytes()) {

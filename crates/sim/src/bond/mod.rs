@@ -132,7 +132,7 @@ impl Bond {
         let now = Time::ZERO;
         let end = |end: u64| -> Result<End, ConfigError> {
             let seed = streams::seed(seed, Purpose::Bond, 2 * number as u64 + end);
-            let mut bond = Recorder::new(model.config.clone(), now, seed, record.then(Vec::new))?;
+            let mut bond = Recorder::new(model.config_of(end as usize), now, seed, record.then(Vec::new))?;
             for channel in 0..model.channels.len() {
                 bond.set_link(now, ChannelId(channel as u8), Link::Up);
             }
@@ -304,15 +304,25 @@ impl Bond {
 
     /// Accounts for what the core dropped in the last call.
     fn settle(&mut self, end: usize) {
-        while let Some(ticket) = self.ledger.poll_dropped() {
-            let reason = self.explain(end);
-            self.drop_copy(ticket, reason);
+        let Some(mut ticket) = self.ledger.poll_dropped() else { return };
+        // Of drops in one call each takes one of what was counted in it.
+        let mut counted = self.count(end);
+        loop {
+            let found = (COUNTED..REASONS.len()).find(|at| counted[*at] > 0);
+            if let Some(at) = found {
+                counted[at] -= 1;
+            }
+            self.drop_copy(ticket, found.unwrap_or(OTHER));
+            match self.ledger.poll_dropped() {
+                Some(next) => ticket = next,
+                None => return,
+            }
         }
     }
 
-    /// Which of core's counters of `end` tells of a drop that was not explained yet.
+    /// What core's counters of `end` that tell of drops have counted since they were last asked.
     #[cold]
-    fn explain(&mut self, end: usize) -> usize {
+    fn count(&mut self, end: usize) -> [u64; REASONS.len()] {
         let side = &mut self.ends[end];
         let mut now = [0; REASONS.len()];
         for (name, value) in side.bond.stats().each() {
@@ -323,9 +333,12 @@ impl Bond {
         if let Some((_, receiver)) = side.bond.stripe_stats() {
             (now[REASONS.len() - 2], now[REASONS.len() - 1]) = (receiver.overflow, receiver.stale);
         }
-        let found = (COUNTED..REASONS.len()).find(|at| now[*at] > side.explained[*at]);
+        let mut since = now;
+        for (since, before) in since.iter_mut().zip(side.explained) {
+            *since -= before;
+        }
         side.explained = now;
-        found.unwrap_or(OTHER)
+        since
     }
 
     /// A frame of this ticket is no more; with the last one the packet is gone, if it was not delivered.

@@ -8,6 +8,7 @@ use super::topology::{self, Copies, NONE, Topology};
 use super::value::Kind;
 use fairspan_core::bond::{Aqm, ChannelConfig, Config, MarkerPlace, Mode, Scheduler};
 use fairspan_core::link::Capacity;
+use fairspan_core::select::Settings;
 use fairspan_core::units::Rate;
 
 /// Bonds with their names.
@@ -59,6 +60,7 @@ impl Bonds {
             return;
         }
         let config = settings(form, errors);
+        let policy_back = policy("policy_back", config.mode, form, errors);
         let channels = channels(form, errors);
         if channels.is_empty() && errors.count() == before {
             form.missing("channels", "channels = [{ path = \"LINK\" }, …], or links = [\"LINK\", …]", errors);
@@ -82,14 +84,22 @@ impl Bonds {
                 form.conflict("ends", "both ends are the same node; name two", errors);
                 return;
             }
-            let mut bond = Bond { name: name.clone(), ends: resolved, channels: Vec::new(), config: config.clone() };
+            let mut bond = Bond {
+                name: name.clone(),
+                ends: resolved,
+                channels: Vec::new(),
+                config: config.clone(),
+                policy_back: policy_back.clone(),
+            };
             for channel in &channels {
                 let Some(paths) = channel.resolve(index, &mut bond, topology, form, errors) else { return };
                 bond.channels.push(paths);
             }
-            if let Err(error) = bond.config.validate() {
-                form.conflict("channels", error.to_string(), errors);
-                return;
+            for end in 0..2 {
+                if let Err(error) = bond.config_of(end).validate() {
+                    form.conflict("channels", error.to_string(), errors);
+                    return;
+                }
             }
             let number = self.list.len() as u32;
             if !topology::register(&mut self.names, "bond", &name, number, form, errors) {
@@ -268,14 +278,8 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     let names = ["ordered", "stripe", "duplicate", "backup", "plain", "flow"];
     let modes: Vec<(&'static str, Mode)> = names.into_iter().zip(modes).collect();
     config.mode = form.choice("mode", &modes, errors).unwrap_or(config.mode);
-    if let Some(text) = form.text("policy", errors) {
-        match text.parse() {
-            Ok(policy) => config.policy = policy,
-            Err(error) => form.conflict("policy", format!("{error}"), errors),
-        }
-        if config.mode != Mode::Flow {
-            form.conflict("policy", "a policy is for mode = \"flow\"; set that mode, or leave the policy out", errors);
-        }
+    if let Some(policy) = policy("policy", config.mode, form, errors) {
+        config.policy = policy;
     }
     let schedulers = [("srr", Scheduler::Srr), ("rr", Scheduler::Rr), ("grr", Scheduler::Grr), ("rfq", Scheduler::Rfq)];
     config.scheduler = form.choice("scheduler", &schedulers, errors).unwrap_or(config.scheduler);
@@ -348,4 +352,19 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
         form.conflict(&key, text, errors);
     }
     config
+}
+
+/// How mode `flow` chooses channels.
+fn policy(key: &'static str, mode: Mode, form: &mut Form<'_>, errors: &mut Errors<'_>) -> Option<Settings> {
+    let text = form.text(key, errors)?;
+    if mode != Mode::Flow {
+        form.conflict(key, "a policy is for mode = \"flow\"; set that mode, or leave the policy out", errors);
+    }
+    match text.parse() {
+        Ok(policy) => Some(policy),
+        Err(error) => {
+            form.conflict(key, format!("{error}"), errors);
+            None
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::traffic;
 use fairspan_core::bond;
 use fairspan_core::link::Profile;
 use fairspan_core::queue;
+use fairspan_core::select::Settings;
 use fairspan_core::units::{Span, Time};
 
 /// One run: everything that its outcome depends on.
@@ -118,6 +119,19 @@ pub struct Bond {
     pub channels: Vec<[Vec<u32>; 2]>,
     /// Settings of both ends, one channel entry for each of `channels`.
     pub config: bond::Config,
+    /// Mode `flow`: the policy of end 1, where it is another one.
+    pub policy_back: Option<Settings>,
+}
+
+impl Bond {
+    /// The settings of its end 0 or 1.
+    pub fn config_of(&self, end: usize) -> bond::Config {
+        let mut config = self.config.clone();
+        if let Some(policy) = self.policy_back.as_ref().filter(|_| end == 1) {
+            config.policy = policy.clone();
+        }
+        config
+    }
 }
 
 /// One hop of a flow's path.
