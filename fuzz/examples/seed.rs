@@ -2,10 +2,12 @@
 
 use fairspan_core::bond::{ChannelConfig, Config, Link};
 use fairspan_core::causal::ChannelSet;
+use fairspan_core::lacp::{self, Pdu};
 use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, ChannelId, Span, Time};
 use fairspan_core::wire::envelope::{Echo, Envelope, Heartbeat, Message, Probe};
+use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
 use std::fs;
 use std::path::Path;
@@ -15,6 +17,8 @@ fn write(target: &str, name: &str, data: &[u8]) {
     fs::create_dir_all(&folder).expect("to make the folder");
     fs::write(folder.join(name), data).expect("to write the file");
 }
+
+const MARKER: lacp::Marker = lacp::Marker { port: 1, system: Mac([2, 0, 0, 0, 0, 1]), transaction: 1 };
 
 fn udp() -> Vec<u8> {
     vec![
@@ -126,5 +130,27 @@ fn main() {
         let mut data = vec![mode];
         data.extend((0..600).map(|_| rng.next_u64() as u8));
         write("bond", &format!("random-{mode}"), &data);
+    }
+
+    // Three ports up at 100 Mbit/s, the clock, then LACPDUs of one or two partners and frames as they are.
+    let up = |port: u8| 40 << 2 | port;
+    let information = |system: u8, state: u8| [0, 1, system, 0, 7, 0, 1, 0, 1, state];
+    for (name, choice, systems) in [("one", 0u8, [9, 9, 9]), ("two", 1, [9, 8, 9]), ("itself", 6, [1, 9, 9])] {
+        let mut data = vec![choice, up(0), up(1), up(2)];
+        for state in [0x07, 0x07, 0x0f, 0x1f, 0x3f, 0x37] {
+            for (port, system) in (0..).zip(systems) {
+                data.push(port);
+                data.extend(information(system, state));
+                data.extend([0; 32]);
+            }
+            data.extend([60 << 2, 47 << 2 | 3]);
+        }
+        for pdu in [Pdu::Marker(MARKER), Pdu::MarkerResponse(MARKER)] {
+            let frame = pdu.encode(Mac::ZERO);
+            data.extend([16 << 2, frame.len() as u8]);
+            data.extend_from_slice(&frame);
+        }
+        data.extend([32 << 2 | 1, 47 << 2 | 3, up(1), 56 << 2, 47 << 2 | 3, 47 << 2 | 3]);
+        write("lacp", name, &data);
     }
 }

@@ -8,16 +8,21 @@ mod model;
 pub use model::{bond, bond_hostile};
 
 use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
+use fairspan_core::lacp::{Event, Lacp, Lacpdu, Pdu, PortInfo, PortLink, State};
 use fairspan_core::record::replay;
+use fairspan_core::select::ieee8023ad::{self, AdSelect, LacpRate};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::Envelope;
+use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::Control;
 use fairspan_sim::scenario::File;
+use std::collections::BTreeSet;
 
 /// A target and its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -25,6 +30,7 @@ pub const TARGETS: [Target; 7] = [
     ("bond", bond),
     ("bond_hostile", bond_hostile),
     ("scenario", scenario),
+    ("lacp", lacp),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.
@@ -45,6 +51,72 @@ pub fn marker(data: &[u8]) {
         let mut bytes = Vec::new();
         control.encode(&mut bytes);
         assert_eq!(Control::decode(&bytes), Ok(control));
+    }
+}
+
+/// A system of LACP with three ports against any partner. Steps of a byte: port in its two lowest bits (3: the clock moves
+/// on), then what: a LACPDU of the next 42 bytes that knows the port or not, a frame of the bytes up to the next step's
+/// length, a link that changes, a port that leaves, a marker.
+pub fn lacp(data: &[u8]) {
+    let Some((choice, mut rest)) = data.split_first() else { return };
+    let mut config = ieee8023ad::Config::default();
+    config.ad_select = [AdSelect::Stable, AdSelect::Bandwidth, AdSelect::Count][usize::from(choice % 3)];
+    config.lacp_rate = if choice & 4 == 0 { LacpRate::Fast } else { LacpRate::Slow };
+    config.lacp_active = choice & 8 == 0;
+    config.min_links = u16::from(choice >> 6);
+    let mut system = Lacp::new(&config, Mac([2, 0, 0, 0, 0, 1]));
+    let (mut now, mut asked, mut told) = (Time::ZERO, BTreeSet::new(), BTreeSet::new());
+    while let [step, after @ ..] = rest {
+        rest = after;
+        let port = ChannelId(step & 3);
+        match step >> 2 {
+            _ if port == ChannelId(3) => now += Span::from_millis(u64::from(step >> 2) * u64::from(step >> 2)),
+            kind @ 0..16 => {
+                let Some((bytes, after)) = rest.split_at_checked(42) else { break };
+                rest = after;
+                let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+                let info = |at: usize| PortInfo {
+                    system_priority: word(at),
+                    system: Mac([2, 0, 0, 0, 0, bytes[at + 2]]),
+                    key: word(at + 3),
+                    port_priority: word(at + 5),
+                    port: word(at + 7),
+                    state: State(bytes[at + 9]),
+                };
+                let known = system.port(port).filter(|_| kind < 12).map(|port| port.actor);
+                let pdu = Lacpdu { actor: info(0), partner: known.unwrap_or(info(10)), collector_max_delay: word(20) };
+                let _ = system.handle_pdu(now, port, &Pdu::Lacp(pdu).encode(Mac::ZERO));
+            }
+            16..32 => {
+                let [len, after @ ..] = rest else { break };
+                let (bytes, after) = after.split_at(usize::from(*len).min(after.len()));
+                rest = after;
+                if let Ok(pdu) = Pdu::decode(bytes) {
+                    assert_eq!(Pdu::decode(&pdu.encode(Mac::ZERO)), Ok(pdu));
+                }
+                let _ = system.handle_pdu(now, port, bytes);
+            }
+            kind @ 32..56 => {
+                let rate = [None, Some(Rate::from_mbit(100)), Some(Rate::from_mbit(1000))][usize::from(kind % 3)];
+                let link = PortLink { up: kind & 8 != 0, rate, full_duplex: kind % 4 != 0, mac: Mac::ZERO };
+                system.set_port(now, port, link);
+            }
+            56 => system.remove_port(now, port),
+            _ => asked.extend(system.ask(now, port, Span::from_secs(1))),
+        }
+        system.handle_timeout(now);
+        while system.poll_transmit().is_some() {}
+        while let Some(event) = system.poll_event() {
+            if let Event::MarkerAnswered { transaction, .. } | Event::MarkerLost { transaction, .. } = event {
+                assert!(asked.contains(&transaction) && told.insert(transaction), "told once, of what was asked");
+            }
+        }
+        assert!(system.poll_timeout().is_none_or(|due| due > now), "what is due was done");
+        let status = system.status();
+        assert_eq!(system.distributing().bits() & !system.collecting().bits(), 0);
+        for link in system.collecting().iter() {
+            assert!(status.ports.iter().any(|port| port.port == link && port.up), "{status}");
+        }
     }
 }
 
