@@ -190,6 +190,7 @@ fn every_counter_of_the_status_is_documented_once() {
     let counters = [
         prefixed("", bond::Stats::default().each().collect()),
         prefixed("", bond::ChannelStats::default().each().collect()),
+        prefixed("flow_", bond::FlowStats::default().each().collect()),
         prefixed("tun_", tun::Stats::default().each().collect()),
         prefixed("secure_", secure::Stats::default().each().collect()),
         prefixed("socket_", channel::udp::UdpStats::default().each().collect()),

@@ -133,6 +133,34 @@ fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
     assert_eq!(bond.stats().queue_full, 0);
 }
 
+/// As `send_ordered`, in mode `flow`: 64 flows over four channels with a rate.
+#[divan::bench(args = ["balance-rr", "balance-xor:layer3+4", "brr", "least_queue", "brr:flush=on"], sample_count = 200)]
+fn send_flow(bencher: Bencher, policy: &str) {
+    let mut config = Config::default();
+    (config.mode, config.policy) = (Mode::Flow, policy.parse().unwrap());
+    config.channels = vec![ChannelConfig::default(); 4];
+    for channel in &mut config.channels {
+        channel.rate = Some(Rate::from_mbit(100_000));
+    }
+    let mut bond = Bond::new(config, Time::ZERO, 1).unwrap();
+    for channel in 0..4 {
+        bond.set_link(Time::ZERO, ChannelId(channel), Link::Up);
+    }
+    let packets: Vec<Slim> = (0..64).map(packet).collect();
+    let mut now = 0;
+    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
+        for n in 0..PACKETS {
+            now += 1_000;
+            let at = Time::from_nanos(now);
+            bond.handle_host(at, packets[n as usize % 64]);
+            while let Some(frame) = bond.poll_transmit(at) {
+                black_box(&frame);
+            }
+        }
+    });
+    assert_eq!(bond.stats().queue_full, 0);
+}
+
 /// From the channel to the host, in order: `handle_channel` and `poll_deliver`, 64 flows.
 #[divan::bench(args = [2, 64], sample_count = 200)]
 fn receive_in_order(bencher: Bencher, channels: usize) {

@@ -257,6 +257,28 @@ counters! {
     }
 }
 
+counters! {
+    /// What the policy of mode `flow` did, from the start. Policies without bursts or flush leave theirs zero.
+    FlowStats {
+        /// Flows that were new, or had been forgotten.
+        flows,
+        /// Bursts, each flow's first included.
+        bursts,
+        /// Packets for which another channel was chosen than for the one before them in their flow.
+        moves,
+        /// Flows that were forgotten before their time, for want of room.
+        evicted,
+        /// With flush: flows that moved with nothing of theirs under way.
+        flush_moved,
+        /// With flush: flows that were held and stayed where they were.
+        flush_stayed,
+        /// With flush: packets that were held.
+        flush_held,
+        /// With flush: markers sent.
+        flush_markers,
+    }
+}
+
 impl Stats {
     pub(super) fn on_bad_envelope(&mut self, error: &EnvelopeError) {
         match error {

@@ -31,6 +31,7 @@
 
 use super::channel::{Channel, bit, each, head_len};
 use super::config::{Config, ConfigError, Mode};
+use super::event::FlowStats;
 use super::host::BACK_PRESSURE;
 use super::links::LEAST_QUEUE;
 use super::queue::{self, HostQueue, Queued};
@@ -279,6 +280,23 @@ impl<P: Packet> Bond<P> {
     pub fn channel_queue(&self, channel: ChannelId) -> (usize, Bytes) {
         let line = self.flow.as_ref().and_then(|flow| flow.lines.get(channel.index()));
         line.map_or((0, Bytes::ZERO), |line| (line.queue.len(), Bytes::from(line.queue.bytes())))
+    }
+
+    /// What the policy did; `None` in other modes.
+    pub fn flow_stats(&self) -> Option<FlowStats> {
+        let flow = self.flow.as_ref()?;
+        let (policy, flush) = (flow.selector.stats(), flow.flush.as_ref().map(|f| *f.flush.counters()));
+        let flush = flush.unwrap_or_default();
+        Some(FlowStats {
+            flows: policy.flows,
+            bursts: policy.bursts,
+            moves: policy.moves,
+            evicted: policy.evicted,
+            flush_moved: flush.moved,
+            flush_stayed: flush.stayed,
+            flush_held: flush.held,
+            flush_markers: flush.markers,
+        })
     }
 
     pub(super) fn flow_wants_host(&self) -> bool {

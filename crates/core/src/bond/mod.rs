@@ -54,7 +54,7 @@ mod window;
 pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
 pub use config::{Aqm, ChannelConfig, Config, ConfigError, Mode, Scheduler};
-pub use event::{ChannelReport, ChannelStats, Event, Link, Reason, Stats, TimerName};
+pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 
 use crate::flow::hash::FlowHash;
 use crate::packet::Packet;

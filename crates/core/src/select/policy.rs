@@ -523,6 +523,18 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// What a policy that goes by bursts did so far; zeros for others.
+    pub fn stats(&self) -> brr::Stats {
+        match self {
+            Selector::Brr(selector) => selector.stats(),
+            Selector::Flowlet(selector) => selector.stats(),
+            Selector::Potent(selector) => selector.stats(),
+            _ => brr::Stats::default(),
+        }
+    }
+}
+
 macro_rules! each {
     ($self:ident, $selector:ident => $what:expr) => {
         match $self {

@@ -87,7 +87,11 @@ impl Daemon {
             peer_scheduler: peer.differs.map(|(_, scheduler)| scheduler.to_string()),
             up: channels.iter().any(|c| c.state == "up"),
             mtu: peer.bond.mtu(),
-            counters: peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
+            counters: {
+                let bond = peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n));
+                let flow = peer.bond.flow_stats();
+                bond.chain(flow.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("flow_{name}"), n))).collect()
+            },
             channels,
         }
     }

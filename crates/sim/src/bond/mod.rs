@@ -410,6 +410,9 @@ impl Bond {
                 add(name, value);
             }
         }
+        for (name, value) in side.bond.flow_stats().iter().flat_map(|stats| stats.each()) {
+            add(&format!("flow.{name}"), value);
+        }
         for channel in 0..self.overhead.len() {
             let Some(stats) = side.bond.channel_stats(ChannelId(channel as u8)) else { continue };
             for (counter, value) in stats.each() {
