@@ -62,6 +62,8 @@ pub struct LinkStatus {
     pub full_duplex: bool,
     /// It is the one link that carries what is not balanced.
     pub current: bool,
+    /// Clients that `balance-alb` told this link's address.
+    pub clients: u64,
     /// The link's counters: frames and bytes each way, drops by reason.
     pub counters: Counters,
 }

@@ -38,6 +38,7 @@ pub mod frame;
 
 mod monitor;
 mod notify;
+mod receive;
 
 use crate::lacp::{self, Lacp, PortLink};
 use crate::packet::Packet;
@@ -53,6 +54,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use frame::{Arp, Header};
 use monitor::Monitor;
 use notify::Notifier;
+use receive::Balancer;
 
 /// The most that a link's queue is reckoned to hold: what a device's own queue does not take is lost, not waited for.
 const QUEUE_TIME: Span = Span::from_secs(1);
@@ -224,6 +226,8 @@ counters! {
         announcements,
         /// Learning packets.
         learning_packets,
+        /// Clients told another address for ours (`balance-alb`).
+        client_updates,
         /// ARP probes.
         arp_probes,
         /// Answers to them.
@@ -283,6 +287,8 @@ pub struct Lan<P> {
     /// Where the policy is 802.3ad.
     lacp: Option<Box<Lacp>>,
     notifier: Notifier,
+    /// Where the policy is balance-alb.
+    balancer: Option<Box<Balancer>>,
     /// The current link, where the policy has one.
     current: Option<ChannelId>,
     mac: Mac,
@@ -316,6 +322,7 @@ impl<P: Packet> Lan<P> {
         }
         let selector = Selector::new(&config.settings, &views, seed)?;
         let mac = config.mac;
+        let balancer = matches!(config.settings.policy, Policy::BalanceAlb(_)).then(Box::default);
         let notifier = Notifier::new(&config);
         Ok(Lan {
             config,
@@ -325,6 +332,7 @@ impl<P: Packet> Lan<P> {
             monitor,
             lacp,
             notifier,
+            balancer,
             current: None,
             mac,
             promiscuous: false,
@@ -369,6 +377,11 @@ impl<P: Packet> Lan<P> {
         self.members.get(link.index())?.as_ref().map(|member| &member.stats)
     }
 
+    /// How many clients `balance-alb` has told `link`'s address.
+    pub fn clients(&self, link: ChannelId) -> u64 {
+        self.balancer.as_ref().map_or(0, |balancer| balancer.clients(link))
+    }
+
     /// Whether the host wants frames for other stations too, as a bridge does.
     pub fn set_promiscuous(&mut self, promiscuous: bool) {
         self.promiscuous = promiscuous;
@@ -391,13 +404,19 @@ impl<P: Packet> Lan<P> {
     }
 
     /// A frame that the host sends.
-    pub fn handle_host(&mut self, now: Time, frame: P) {
+    pub fn handle_host(&mut self, now: Time, mut frame: P) {
         let len = frame.size();
         self.stats.host_packets += 1;
         self.stats.host_bytes += len.as_u64();
         if frame.bytes().len() < frame::HEADER {
             self.stats.host_malformed += 1;
             return;
+        }
+        if let Some(balancer) = &mut self.balancer
+            && let Some((link, mac)) = balancer.handle_host(now, frame.bytes_mut(), self.mac, &self.links)
+            && self.links.usable().contains(link)
+        {
+            return self.send(now, LinkSet::only(link), (mac != self.mac).then_some(mac), frame);
         }
         let view = Frame { bytes: frame.bytes(), len: len.as_u64() as usize, layer: Layer::Ethernet };
         let links = self.selector.select(now, &view, &self.links);
@@ -406,15 +425,8 @@ impl<P: Packet> Lan<P> {
             self.stats.host_no_link += 1;
             return;
         }
-        for link in links.iter() {
-            self.charge(now, link, len);
-            if let Some(Some(member)) = self.members.get_mut(link.index()) {
-                member.stats.sent_packets += 1;
-                member.stats.sent_bytes += len.as_u64();
-            }
-        }
         let source = self.source_on(links);
-        self.out.push_back(Transmit { links, source, frame });
+        self.send(now, links, source, frame);
     }
 
     /// A frame that `link` received.
@@ -458,6 +470,9 @@ impl<P: Packet> Lan<P> {
         if !self.listens(link, for_one) {
             return self.drop_as(link, |stats| &mut stats.received_inactive);
         }
+        if let Some(balancer) = &mut self.balancer {
+            balancer.handle_link(now, bytes);
+        }
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += bytes.len() as u64;
         Received::Deliver { destination: (to_link && header.destination != self.mac).then_some(self.mac) }
@@ -480,7 +495,10 @@ impl<P: Packet> Lan<P> {
         }
         if self.selector.poll_timeout().is_some_and(|due| due <= now) {
             self.selector.handle_timeout(now, &self.links);
-            self.follow_current(now);
+            if self.selector.current() != self.current {
+                self.follow_current(now);
+                self.follow_clients(now);
+            }
         }
         if self.notifier.announcement_due(now)
             && let Some(link) = self.current
@@ -489,6 +507,14 @@ impl<P: Packet> Lan<P> {
                 self.stats.announcements += 1;
                 self.send_own(link, &frame);
             }
+            if let Some(balancer) = &mut self.balancer {
+                self.notifier.addresses().iter().for_each(|ours| balancer.after_announcement(now, *ours));
+            }
+        }
+        let updates = self.balancer.as_mut().map(|balancer| balancer.handle_timeout(now)).unwrap_or_default();
+        for (link, update) in updates {
+            self.stats.client_updates += 1;
+            self.send_own(link, &update);
         }
         if self.notifier.learning_due(now) {
             self.notifier.on_learning(now);
@@ -499,7 +525,8 @@ impl<P: Packet> Lan<P> {
     /// When [`Lan::handle_timeout`] is to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Time> {
         let lacp = self.lacp.as_ref().and_then(|lacp| lacp.poll_timeout());
-        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout(), lacp]
+        let balancer = self.balancer.as_ref().and_then(|balancer| balancer.poll_timeout());
+        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout(), lacp, balancer]
             .into_iter()
             .flatten()
             .min()
@@ -520,6 +547,18 @@ impl<P: Packet> Lan<P> {
             *counter(&mut member.stats) += 1;
         }
         Received::Dropped
+    }
+
+    fn send(&mut self, now: Time, links: LinkSet, source: Option<Mac>, frame: P) {
+        let len = frame.size();
+        for link in links.iter() {
+            self.charge(now, link, len);
+            if let Some(Some(member)) = self.members.get_mut(link.index()) {
+                member.stats.sent_packets += 1;
+                member.stats.sent_bytes += len.as_u64();
+            }
+        }
+        self.out.push_back(Transmit { links, source, frame });
     }
 
     /// Whether a frame from `source` was sent by this bond.
@@ -638,6 +677,19 @@ impl<P: Packet> Lan<P> {
         if changed {
             self.selector.on_links(now, &self.links);
             self.follow_current(now);
+            self.follow_clients(now);
+        }
+    }
+
+    /// Receive balancing is to know the links and our address on each.
+    fn follow_clients(&mut self, now: Time) {
+        let macs = self.members.iter().enumerate().map(|(n, member)| match member {
+            Some(member) if self.current != Some(ChannelId(n as u8)) => member.config.mac,
+            _ => self.mac,
+        });
+        let macs = macs.collect();
+        if let Some(balancer) = &mut self.balancer {
+            balancer.on_links(now, &self.links, macs);
         }
     }
 

@@ -43,6 +43,10 @@ impl Notifier {
         }
     }
 
+    pub(super) fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
     pub(super) fn set_addresses(&mut self, addresses: &[IpAddr]) {
         self.addresses = addresses.to_vec();
     }

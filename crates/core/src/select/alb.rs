@@ -1,10 +1,17 @@
-//! `balance-alb`: as `balance-tlb`, and what is received is balanced too.
+//! `balance-alb`: what is sent goes to the link with the most room, and what is received is balanced too.
+//!
+//! What it is: Linux mode 6. What is sent is weighed as in `balance-tlb` ([`Balance`]), in groups by the destination's IP
+//! address alone; ARP, neighbour discovery, IGMP and broadcasts leave on the link in use. What is received is balanced by the
+//! Ethernet bond ([`crate::lan`]), which tells each client another link's address for ours; a bond with a peer has no such
+//! clients. Source: `bonding.rst`, and the 6.1 driver for what it leaves open.
+//!
+//! Cost and invariant: those of `balance-tlb`.
 
 use super::active_backup::PrimaryReselect;
 use super::options::LinkRef;
-use super::{Frame, LinkSet, Links, Select};
-use crate::units::Span;
-use crate::units::Time;
+use super::tlb::Balance;
+use super::{Frame, Layer, LinkSet, Links, Select};
+use crate::units::{ChannelId, Span, Time};
 
 /// The settings of `balance-alb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,19 +31,143 @@ impl Default for Config {
     }
 }
 
-/// The selector.
+/// The selector of what is sent.
 #[derive(Clone, Debug)]
-pub struct BalanceAlb;
+pub struct BalanceAlb {
+    balance: Balance,
+}
 
 impl BalanceAlb {
-    /// With these settings.
-    pub fn new(_config: Config) -> BalanceAlb {
-        BalanceAlb
+    /// With these settings. A primary link that is still a name ([`super::Settings::resolve`]) is none.
+    pub fn new(config: Config) -> BalanceAlb {
+        BalanceAlb { balance: Balance::new(config.primary.as_ref(), config.primary_reselect) }
     }
 }
 
+const IGMP: u8 = 2;
+const ICMPV6: u8 = 58;
+/// Neighbour solicitation and advertisement.
+const NEIGHBOUR: [u8; 2] = [135, 136];
+
+/// The group of a packet by its destination; `None`: it is not balanced.
+fn group(frame: &Frame<'_>) -> Option<u8> {
+    let ip = match frame.layer {
+        Layer::Ip => frame.bytes,
+        Layer::Ethernet => {
+            let (header, ip) = frame.bytes.split_first_chunk::<14>()?;
+            let ip_follows = matches!(
+                ([header[12], header[13]], ip.first()? >> 4),
+                ([0x08, 0x00], 4) | ([0x86, 0xdd], 6)
+            );
+            // To all stations, or to all IPv6 nodes.
+            let to_all = header[..6] == [0xff; 6] || header[..6] == [0x33, 0x33, 0, 0, 0, 1];
+            if !ip_follows || to_all {
+                return None;
+            }
+            ip
+        }
+    };
+    let destination = match ip.first()? >> 4 {
+        4 => {
+            let destination = ip.get(16..20)?;
+            if *ip.get(9)? == IGMP || destination == [0xff; 4] {
+                return None;
+            }
+            destination
+        }
+        6 => {
+            let destination = ip.get(24..40)?;
+            if *ip.get(6)? == ICMPV6 && ip.get(40).is_none_or(|kind| NEIGHBOUR.contains(kind)) {
+                return None;
+            }
+            destination
+        }
+        _ => return None,
+    };
+    Some(destination.iter().fold(0, |hash, byte| hash ^ byte))
+}
+
 impl Select for BalanceAlb {
-    fn select(&mut self, _now: Time, _frame: &Frame<'_>, _links: &Links) -> LinkSet {
-        todo!()
+    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
+        match group(frame) {
+            Some(group) => self.balance.grouped(now, group, frame.len, links),
+            None => self.balance.ungrouped(now, frame.len, links),
+        }
+    }
+
+    fn on_links(&mut self, now: Time, links: &Links) {
+        self.balance.on_links(now, links);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.balance.due()
+    }
+
+    fn handle_timeout(&mut self, now: Time, _links: &Links) {
+        self.balance.handle_timeout(now);
+    }
+
+    fn current(&self) -> Option<ChannelId> {
+        self.balance.current()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select::LinkState;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn v4(to: [u8; 4], protocol: u8) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45];
+        frame.resize(34, 0);
+        frame[23] = protocol;
+        frame[30..].copy_from_slice(&to);
+        frame
+    }
+
+    fn links() -> Links {
+        Links::new([LinkState::default(); 4])
+    }
+
+    #[test]
+    fn a_destination_keeps_its_link_and_two_destinations_of_one_round_may_share_it_only_by_load() {
+        let links = links();
+        let mut alb = BalanceAlb::new(Config::default());
+        let mut choose = |ms, to: [u8; 4]| {
+            let bytes = v4(to, 6);
+            let frame = Frame { bytes: &bytes, len: 1500, layer: Layer::Ethernet };
+            alb.select(Time::from_millis(ms), &frame, &links).first().map(ChannelId::index)
+        };
+        // Until loads are known all groups take the first; 10 s later they spread by what they sent.
+        for n in 0..100 {
+            (0..4).for_each(|host| assert_eq!(choose(n, [10, 0, 0, host]), Some(0)));
+        }
+        let mut spread: Vec<_> = (0..4).filter_map(|host| choose(10_001, [10, 0, 0, host])).collect();
+        assert_eq!(choose(10_002, [10, 0, 0, 2]), Some(spread[2]));
+        spread.sort_unstable();
+        assert_eq!(spread, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_must_come_from_the_bonds_address_leaves_on_the_link_in_use() {
+        let mut links = links();
+        let mut alb = BalanceAlb::new(Config::default());
+        links.set(ChannelId(0), LinkState { usable: false, ..LinkState::default() });
+        alb.on_links(Time::ZERO, &links);
+        assert_eq!(alb.current(), Some(ChannelId(1)));
+        let mut discovery = vec![0x33, 0x33, 0xff, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60];
+        discovery.resize(80, 7);
+        (discovery[20], discovery[54]) = (58, 135);
+        let mut arp = v4([0; 4], 0);
+        arp[12..14].copy_from_slice(&[8, 6]);
+        for bytes in [v4([10, 0, 0, 1], IGMP), v4([0xff; 4], 17), discovery, arp, vec![1; 13], vec![]] {
+            assert_eq!(group(&Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ethernet }), None, "{bytes:?}");
+        }
+        let bytes = v4([1, 2, 4, 8], 6);
+        assert_eq!(group(&Frame { bytes: &bytes, len: 34, layer: Layer::Ethernet }), Some(15));
+        assert_eq!(group(&Frame { bytes: &bytes[14..], len: 20, layer: Layer::Ip }), Some(15));
+        assert_eq!(group(&Frame { bytes: &bytes[..33], len: 34, layer: Layer::Ethernet }), None, "cut short");
     }
 }

@@ -51,6 +51,7 @@ impl LanDaemon {
                 rate_mbit: port.condition.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                 full_duplex: port.condition.full_duplex,
                 current: current == Some(id),
+                clients: self.bond.clients(id),
                 counters,
             }
         });
