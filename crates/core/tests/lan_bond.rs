@@ -284,6 +284,174 @@ fn two_bonds_that_speak_lacp_agree_and_leave_a_link_that_fails() {
 }
 
 #[test]
+fn balance_tlb_sends_from_the_links_own_address_where_it_is_not_the_current_one_and_teaches_the_switch() {
+    let mut bond = bond("balance-tlb:tlb_dynamic_lb=off,xmit_hash_policy=layer3+4", 3, |_| {});
+    let taught: Vec<_> = run(&mut bond, at(999)).into_iter().map(|(_, sent)| sent).collect();
+    let current = bond.current().expect("a current link");
+    let mut learnt: Vec<_> = taught
+        .iter()
+        .filter_map(|sent| Some((sent.links.first()?, Header::parse(&sent.frame)?)))
+        .filter(|(_, header)| header.ether_type == frame::TYPE_LOOPBACK)
+        .map(|(on, header)| (on, header.source, header.destination))
+        .collect();
+    learnt.sort_unstable();
+    let mac_on = |n: u8| if link(n) == current { BOND } else { link_mac(n) };
+    assert_eq!(learnt, (0..3).map(|n| (link(n), mac_on(n), mac_on(n))).collect::<Vec<_>>());
+    let mut used = 0;
+    for port in 0..64 {
+        bond.handle_host(at(1000), udp(PEER, BOND, port));
+        let sent = drain(&mut bond).remove(0);
+        let on = sent.links.first().expect("one link");
+        assert_eq!(sent.source, (on != current).then(|| link_mac(on.0)));
+        used |= sent.links.bits();
+    }
+    assert_eq!(used, 0b111);
+    assert_eq!(bond.handle_link(at(1001), link(2), &udp(BOND, PEER, 1)), Received::Dropped);
+    assert_eq!(run(&mut bond, at(1500)).len(), 3, "again every second");
+}
+
+/// Clients of an `balance-alb` bond: what each last learnt of the host's address.
+struct Clients {
+    learnt: Vec<Option<Mac>>,
+}
+
+impl Clients {
+    fn ip(n: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 3, 31, 1 + n as u8)
+    }
+
+    fn mac(n: usize) -> Mac {
+        Mac([2, 0xcc, 0, 0, 1, n as u8])
+    }
+
+    /// Frames of the bond reach whom they are for.
+    fn hear(&mut self, sent: impl IntoIterator<Item = Transmit<Vec<u8>>>) {
+        for transmit in sent {
+            let Some(arp) = Arp::parse(&transmit.frame) else { continue };
+            let to = Header::parse(&transmit.frame).expect("a header").destination;
+            for (n, learnt) in self.learnt.iter_mut().enumerate() {
+                let mine = arp.target_ip == Clients::ip(n) && to == Clients::mac(n);
+                let known = learnt.is_some() && to == Mac::BROADCAST && arp.sender_ip == HOST;
+                if mine || known {
+                    *learnt = Some(arp.sender_mac);
+                }
+                if mine {
+                    assert_eq!(transmit.source.unwrap_or(arp.sender_mac), arp.sender_mac, "the frame's own source");
+                }
+            }
+        }
+    }
+
+    /// Each asks for the host, and the host answers.
+    fn ask(&mut self, bond: &mut Lan<Vec<u8>>, now: Time) {
+        for n in 0..self.learnt.len() {
+            let question = Arp {
+                operation: Arp::REQUEST,
+                sender_mac: Clients::mac(n),
+                sender_ip: Clients::ip(n),
+                target_mac: Mac::ZERO,
+                target_ip: HOST,
+            };
+            let on = bond.current().expect("a current link");
+            let question = question.frame(Mac::BROADCAST, Clients::mac(n));
+            assert!(delivered(bond.handle_link(now, on, &question)));
+            let answer = Arp {
+                operation: Arp::REPLY,
+                sender_mac: BOND,
+                sender_ip: HOST,
+                target_mac: Clients::mac(n),
+                target_ip: Clients::ip(n),
+            };
+            bond.handle_host(now, answer.frame(Clients::mac(n), BOND));
+            self.hear(drain(bond));
+        }
+    }
+
+    /// How many send to each link.
+    fn spread(&self, bond: &Lan<Vec<u8>>, links: u8) -> Vec<usize> {
+        let mac_on = |n: u8| if bond.current() == Some(link(n)) { BOND } else { link_mac(n) };
+        (0..links).map(|n| self.learnt.iter().filter(|mac| **mac == Some(mac_on(n))).count()).collect()
+    }
+}
+
+#[test]
+fn balance_alb_gives_clients_other_links_addresses_and_moves_them_when_links_come_and_go() {
+    let mut bond = bond("balance-alb", 4, |_| {});
+    run(&mut bond, at(100));
+    let mut clients = Clients { learnt: vec![None; 8] };
+    clients.ask(&mut bond, at(200));
+    assert_eq!(clients.spread(&bond, 4), [2, 2, 2, 2]);
+
+    // What a client sends to its link's address reaches the host under the bond's.
+    let to_link = udp(link_mac(3), PEER, 80);
+    assert_eq!(bond.handle_link(at(300), link(3), &to_link), Received::Deliver { destination: Some(BOND) });
+    assert_eq!(bond.handle_link(at(300), link(3), &udp(Mac::BROADCAST, PEER, 80)), Received::Dropped);
+
+    bond.set_link(at(1000), link(3), down());
+    clients.hear(run(&mut bond, at(1500)).into_iter().map(|(_, sent)| sent));
+    let spread = clients.spread(&bond, 4);
+    assert_eq!((spread[3], spread.iter().sum::<usize>()), (0, 8), "{spread:?}");
+    bond.set_link(at(2000), link(3), up(1000));
+    clients.hear(run(&mut bond, at(2500)).into_iter().map(|(_, sent)| sent));
+    assert_eq!(clients.spread(&bond, 4), [2, 2, 2, 2]);
+
+    // The current link fails: its clients and those of the new one are told.
+    bond.set_link(at(3000), link(0), down());
+    clients.hear(run(&mut bond, at(6000)).into_iter().map(|(_, sent)| sent));
+    let spread = clients.spread(&bond, 4);
+    assert_eq!((spread[0], spread.iter().sum::<usize>()), (0, 8), "{spread:?}");
+
+    // The host asks for somebody: all hear the bond's address, and are told theirs again.
+    let question = Arp {
+        operation: Arp::REQUEST,
+        sender_mac: BOND,
+        sender_ip: HOST,
+        target_mac: Mac::ZERO,
+        target_ip: Clients::ip(20),
+    };
+    bond.handle_host(at(7000), question.frame(Mac::BROADCAST, BOND));
+    clients.hear(drain(&mut bond));
+    assert_eq!(clients.learnt, vec![Some(BOND); 8]);
+    clients.hear(run(&mut bond, at(10_000)).into_iter().map(|(_, sent)| sent));
+    assert_eq!(clients.spread(&bond, 4), spread);
+}
+
+#[test]
+fn balance_alb_balances_neighbour_discovery_and_takes_clients_by_the_links_rates() {
+    let mut bond = bond("balance-alb", 2, |_| {});
+    bond.set_link(at(0), link(0), up(3000));
+    run(&mut bond, at(100));
+    let ours = "fe80::1".parse().expect("an address");
+    let mut told = [0; 2];
+    for n in 0..8u8 {
+        let theirs = Mac([2, 0xcc, 0, 0, 2, n]);
+        let mut answer = Neighbour::update(BOND, ours, (theirs, format!("fe80::1:{n}").parse().expect("an address")));
+        answer[58] |= 0x40;
+        let sum = u16::from_be_bytes([answer[56], answer[57]]) - 0x4000;
+        answer[56..58].copy_from_slice(&sum.to_be_bytes());
+        bond.handle_host(at(200), answer);
+        let sent = drain(&mut bond).remove(0);
+        let parsed = Neighbour::parse(&sent.frame).expect("its checksum is right");
+        let on = sent.links.first().expect("one link");
+        assert_eq!(parsed.mac, Some(if bond.current() == Some(on) { BOND } else { link_mac(on.0) }));
+        told[on.index()] += 1;
+    }
+    assert_eq!(told, [6, 2]);
+}
+
+#[test]
+fn a_flood_of_clients_keeps_the_table_bounded() {
+    let mut bond = bond("balance-alb", 2, |_| {});
+    for n in 0..5000u32 {
+        let ip = Ipv4Addr::from(0x0a00_0000 + n);
+        let arp = Arp { operation: Arp::REPLY, sender_mac: BOND, sender_ip: HOST, target_mac: PEER, target_ip: ip };
+        bond.handle_host(at(1), arp.frame(PEER, BOND));
+        drain(&mut bond);
+    }
+    assert_eq!(bond.clients(link(0)) + bond.clients(link(1)), 256);
+}
+
+#[test]
 fn no_frame_from_either_side_makes_any_policy_panic_and_none_is_lost_uncounted() {
     let policies = [
         "balance-rr",
@@ -295,6 +463,8 @@ fn no_frame_from_either_side_makes_any_policy_panic_and_none_is_lost_uncounted()
         "brr",
         "flowlet",
         "least_queue",
+        "balance-tlb",
+        "balance-alb",
         "n_to_one",
         "layer34-xor",
         "fastest_transmit",

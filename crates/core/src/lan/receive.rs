@@ -259,9 +259,9 @@ impl Balancer {
             // Clients for each bit of a second, so many that the division loses nothing that matters.
             (clients << 64) / u128::from(rate.max(1))
         };
-        let rates = links.each_usable().map(|(link, state)| {
-            (link, state.rate.map_or(UNKNOWN_RATE, |rate| rate.as_bits_per_sec()))
-        });
+        let rates = links
+            .each_usable()
+            .map(|(link, state)| (link, state.rate.map_or(UNKNOWN_RATE, |rate| rate.as_bits_per_sec())));
         rates.min_by_key(|(link, rate)| load(*link, *rate)).map(|(link, _)| link)
     }
 }

@@ -55,10 +55,8 @@ fn group(frame: &Frame<'_>) -> Option<u8> {
         Layer::Ip => frame.bytes,
         Layer::Ethernet => {
             let (header, ip) = frame.bytes.split_first_chunk::<14>()?;
-            let ip_follows = matches!(
-                ([header[12], header[13]], ip.first()? >> 4),
-                ([0x08, 0x00], 4) | ([0x86, 0xdd], 6)
-            );
+            let ip_follows =
+                matches!(([header[12], header[13]], ip.first()? >> 4), ([0x08, 0x00], 4) | ([0x86, 0xdd], 6));
             // To all stations, or to all IPv6 nodes.
             let to_all = header[..6] == [0xff; 6] || header[..6] == [0x33, 0x33, 0, 0, 0, 1];
             if !ip_follows || to_all {
