@@ -51,9 +51,11 @@ const HOUSEKEEPING: Span = Span::from_secs(1);
 /// The interface's MTU while there is no device.
 const USUAL_MTU: usize = 1500;
 
-/// Which of the addresses derived from a device's own is the bond's, and which the link's.
+/// Which of the addresses derived from a device's own is the bond's, which the link's, and which the device has itself
+/// while the bond has its own.
 const BOND_VARIANT: u8 = 0x20;
 const LINK_VARIANT: u8 = 0x10;
+const DEVICE_VARIANT: u8 = 0x08;
 
 const TOKEN_STOP: u64 = 0;
 const TOKEN_TAP: u64 = 1;
@@ -423,7 +425,7 @@ fn prepare(port: &mut Port, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<
     }
     let Some(mac) = port.mac.filter(|_| port.is_open()) else { return Ok(()) };
     if bond_mac == Some(mac) {
-        guard.set_mac(&device, frame::derived(mac, 0).0)?;
+        guard.set_mac(&device, frame::derived(mac, DEVICE_VARIANT).0)?;
     }
     guard.set_apart(&device);
     guard.set_up(&device, true)?;
