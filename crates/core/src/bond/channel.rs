@@ -3,6 +3,7 @@
 use super::config::{ChannelConfig, Config};
 use super::event::{ChannelStats, Link};
 use super::pacing::Pacer;
+use super::path::Path;
 use super::pmtu::Pmtu;
 use crate::select::Policy;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
@@ -40,8 +41,8 @@ pub(super) struct Channel {
     pub(super) echo: Option<(u32, Time)>,
     pub(super) next_echo: Time,
     pub(super) pmtu: Pmtu,
-    /// By how much round trips differ from the smoothed one (RFC 6298: RTTVAR).
-    pub(super) rtt_variation: Span,
+    /// The delay beyond what the bond has sent.
+    pub(super) path: Path,
     pub(super) stats: ChannelStats,
 }
 
@@ -64,7 +65,7 @@ impl Channel {
             echo: None,
             next_echo: now,
             pmtu: Pmtu::new(now, config.mtu),
-            rtt_variation: Span::ZERO,
+            path: Path::default(),
             stats: ChannelStats::default(),
             config,
         };
@@ -124,17 +125,13 @@ impl Channel {
         wire
     }
 
-    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth, the variation by a quarter).
+    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
     pub(super) fn on_rtt(&mut self, rtt: Span) {
         let parts = |old: Span, new: Span, part: u64| {
             Span::from_nanos(old.as_nanos() - old.as_nanos() / part + new.as_nanos() / part)
         };
         let smooth = match self.stats.rtt {
-            Some(old) => {
-                let differs = old.max(rtt) - old.min(rtt);
-                self.rtt_variation = parts(self.rtt_variation, differs, 4);
-                parts(old, rtt, 8)
-            }
+            Some(old) => parts(old, rtt, 8),
             None => rtt,
         };
         self.stats.rtt = Some(smooth);

@@ -15,7 +15,7 @@
 //! | usable | the link is up, the peer is heard and hears us, the socket takes frames; delayed as [`supervision`] says |
 //! | rate, weight, priority | the channel's settings, or the rate reported since |
 //! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate `free` is now while frames wait |
-//! | delay, jitter | half the smoothed round trip; twice its variation (half of RFC 6298's 4 RTTVAR) |
+//! | delay, jitter | half the smallest round trip lately, own queue left out, and how much more it was (`path.rs`) |
 //!
 //! Bounds: each queue holds [`Config::queue_time`] at the channel's rate, but at least 32 of the largest packets; without
 //! a rate 512 kB; all together [`Config::queue_bytes`] of memory. The host is asked to wait only when every usable
@@ -59,6 +59,8 @@ const HELD: usize = 4;
 pub(super) struct Numbers {
     sequence: u32,
     bond: u32,
+    /// It begins to leave then at the earliest.
+    not_before: Time,
 }
 
 /// What stands before the packets.
@@ -79,6 +81,8 @@ struct Line<P> {
     limit: usize,
     /// Wire bytes that a packet has on top of its own.
     extra: usize,
+    /// When all that it holds will have left, as far as packets that wait for their instant tell.
+    until: Time,
 }
 
 /// The sender of mode `flow`.
@@ -177,7 +181,18 @@ impl<P: Packet> Flow<P> {
 
     /// When a channel for which packets wait may send.
     pub(super) fn ready_at(&self, channels: &[Channel]) -> Option<Time> {
-        each(self.waiting).filter_map(|c| channels.get(c.index()).filter(|c| c.is_up())?.ready_at()).min()
+        let ready = |channel: ChannelId| {
+            let ready = channels.get(channel.index()).filter(|c| c.is_up())?.ready_at()?;
+            Some(ready.max(self.not_before(channel)))
+        };
+        each(self.waiting).filter_map(ready).min()
+    }
+
+    /// When the first packet that waits for `channel` may leave, as the selector says.
+    #[inline]
+    fn not_before(&self, channel: ChannelId) -> Time {
+        let first = self.lines.get(channel.index()).and_then(|line| line.queue.first());
+        first.map_or(Time::ZERO, |first| first.note.not_before)
     }
 
     /// When [`Bond::on_flow_timeout`] has something to do.
@@ -197,8 +212,8 @@ impl<P: Packet> Flow<P> {
             rate: channel.rate,
             weight: channel.config.weight,
             priority: channel.config.priority,
-            delay: channel.stats.rtt.map(|rtt| Span::from_nanos(rtt.as_nanos() / 2)),
-            jitter: channel.rtt_variation.times(2),
+            delay: channel.path.delay(),
+            jitter: channel.path.jitter(),
             ..LinkState::default()
         }
     }
@@ -219,13 +234,45 @@ impl<P: Packet> Flow<P> {
                     let ahead = pacer.free().since(now);
                     let sent = if ahead == Span::ZERO { Bytes::ZERO } else { rate.bytes_in(ahead) };
                     let free = if queued == 0 { pacer.free() } else { now.max(pacer.free()) + pacer.time_for(queued) };
-                    (Bytes::from(queued) + sent, free)
+                    (Bytes::from(queued) + sent, free.max(line.until))
                 }
                 _ if queued > 0 || c.blocked.is_some() => (Bytes::from(queued), now),
                 _ => (Bytes::ZERO, Time::ZERO),
             };
             self.links.set_backlog(channel, backlog, free);
         }
+    }
+
+    /// The links for a packet, and when it may begin to leave.
+    #[inline]
+    fn select(&mut self, now: Time, frame: &Frame<'_>) -> (LinkSet, Time) {
+        match self.flush {
+            None => self.selector.select_held(now, frame, &self.links),
+            // A conversation that moves waits for its marker instead.
+            Some(_) => (self.selector.select(now, frame, &self.links), Time::ZERO),
+        }
+    }
+
+    /// Notes when a packet for `channel` may begin to leave, and what that means for those behind it.
+    #[inline]
+    fn plan(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        not_before: Time,
+        channels: &[Channel],
+        mut queued: Queued<P, Numbers>,
+    ) -> Queued<P, Numbers> {
+        let n = channel.index();
+        if let (Some(line), Some(pacer)) = (self.lines.get_mut(n), channels.get(n).and_then(|c| c.pacer.as_ref()))
+            && (not_before > now || line.until > now)
+        {
+            let free = self.links.get(channel).map_or(now, |state| state.free);
+            let size = queued.packet.size().as_u64() as usize + line.extra;
+            line.until = line.until.max(free).max(not_before) + pacer.time_for(size);
+            queued.note.not_before = not_before;
+        }
+        queued
     }
 
     /// Whether `channel` has room for a packet of `size` bytes.
@@ -312,7 +359,7 @@ impl<P: Packet> Bond<P> {
     pub(super) fn refresh_flow(&mut self, now: Time, largest: usize, went: u64) {
         let Some(flow) = &mut self.flow else { return };
         while flow.lines.len() < self.channels.len() {
-            flow.lines.push(Line { queue: HostQueue::new(self.config.aqm), limit: 0, extra: 0 });
+            flow.lines.push(Line { queue: HostQueue::new(self.config.aqm), limit: 0, extra: 0, until: Time::ZERO });
         }
         for (n, c) in self.channels.iter().enumerate() {
             let (channel, line) = (ChannelId(n as u8), &mut flow.lines[n]);
@@ -401,7 +448,8 @@ impl<P: Packet> Bond<P> {
         flow.look(now, &self.channels);
         let size = queued.packet.size().as_u64() as usize;
         let frame = Frame { bytes: queued.packet.bytes(), len: size, layer: Layer::Ip };
-        let set = flow.selector.select(now, &frame, &flow.links).bits() & self.usable;
+        let (set, not_before) = flow.select(now, &frame);
+        let set = set.bits() & self.usable;
         let Some(channel) = LinkSet::from_bits(set).first() else {
             self.stats.no_channel += 1;
             return;
@@ -419,6 +467,7 @@ impl<P: Packet> Bond<P> {
         }
         let Some(f) = &mut flow.flush else {
             if flow.has_room(channel, size) {
+                let queued = flow.plan(now, channel, not_before, &self.channels, queued);
                 flow.push(channel, queued);
             } else {
                 self.stats.queue_full += 1;
@@ -508,7 +557,7 @@ impl<P: Packet> Bond<P> {
         if first {
             let bond = self.number();
             let sequence = &mut self.sequence[usize::from(queued.bucket)];
-            queued.note = Numbers { sequence: *sequence, bond };
+            queued.note = Numbers { sequence: *sequence, bond, ..Numbers::default() };
             *sequence = sequence.wrapping_add(1);
         }
         let Some(flow) = &mut self.flow else { return };
@@ -534,7 +583,7 @@ impl<P: Packet> Bond<P> {
         let after = u64::MAX.checked_shl(u32::from(flow.last.0) + 1).unwrap_or(0);
         for channel in each(flow.waiting & after).chain(each(flow.waiting & !after)) {
             let c = &self.channels[channel.index()];
-            if !c.is_up() || c.ready_at().is_none_or(|at| at > now) {
+            if !c.is_up() || c.ready_at().is_none_or(|at| at > now) || flow.not_before(channel) > now {
                 continue;
             }
             let line = flow.lines.get_mut(channel.index())?;
@@ -543,6 +592,7 @@ impl<P: Packet> Bond<P> {
             flow.memory -= before - line.queue.memory();
             if line.queue.is_empty() {
                 flow.waiting &= !bit(channel);
+                line.until = Time::ZERO;
             }
             self.stats.codel_dropped += actions.dropped;
             self.stats.codel_marked += actions.marked;
@@ -552,7 +602,7 @@ impl<P: Packet> Bond<P> {
             let Some(queued) = queued else { continue };
             flow.last = channel;
             let (form, idle) = (flow.form, flow.waiting == 0);
-            let Numbers { sequence, bond } = queued.note;
+            let Numbers { sequence, bond, .. } = queued.note;
             let message = match form {
                 Form::Plain => Message::Plain,
                 Form::Copies => Message::Duplicate { bond },

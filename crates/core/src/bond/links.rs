@@ -104,6 +104,7 @@ impl<P: Packet> Bond<P> {
         let c = &mut self.channels[channel.index()];
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
+            c.path.measured(now, rtt);
             self.refresh_delay(channel);
         }
         let c = &mut self.channels[channel.index()];

@@ -40,6 +40,7 @@ mod host;
 mod links;
 mod ordered;
 mod pacing;
+mod path;
 mod pmtu;
 mod queue;
 mod receive;

@@ -306,6 +306,7 @@ impl<P: Packet> Bond<P> {
                 let c = &mut self.channels[channel.index()];
                 if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
+                    c.path.answered(now, sent);
                     c.unanswered = None;
                     self.refresh_delay(channel);
                 }

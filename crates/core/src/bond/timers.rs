@@ -163,6 +163,7 @@ impl<P: Packet> Bond<P> {
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
         let soon = c.unanswered.is_some();
         c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
+        c.path.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
 

@@ -28,6 +28,11 @@
 //!   a link is what it carried lately by its weight, relative to all links' mean, times [`BALANCE`]: that long may a
 //!   packet be late for each mean load that a link is ahead.
 //!
+//! **Waiting.** Two idle links of unlike delay, or any with jitter, give no way to stripe: what goes by the other link would arrive too
+//! early. Where the caller can let a packet wait for its instant ([`super::Select::select_held`]) it does so once, and the
+//! links then keep their distance by the packets queued on them. That is done only for a flow whose link is busy, for at most
+//! [`HOLD`], and only where all links' jitter together is shorter than the packet: else links would stand idle for it again and again.
+//!
 //! **What is not known.** A link without a rate hides its queue, one without a delay its skew: a packet on it counts as
 //! arrived [`UNKNOWN`] later, and a packet for it as arriving at once. So a flow rests that long before it moves from or to it.
 //!
@@ -43,6 +48,11 @@ use crate::units::{Bytes, ChannelId, Span, Time};
 pub const UNKNOWN: Span = Span::from_millis(100);
 /// How much later than elsewhere a packet may arrive for each mean load that a link is behind the others.
 pub const BALANCE: Span = Span::from_secs(1);
+/// The longest that a packet waits for its instant.
+pub const HOLD: Span = Span::from_millis(50);
+/// Where packets wait for their instant, so much of others' may come between: a bond's own heartbeats and echoes, which wait
+/// for nothing.
+pub const ASIDE: Bytes = Bytes::new(128);
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub(super) struct Chosen {
     pub(super) link: ChannelId,
     /// When it arrives at the latest.
     pub(super) arrives: Time,
+    /// When it may begin to leave.
+    pub(super) start: Time,
     /// It begins a burst.
     pub(super) burst: bool,
 }
@@ -92,7 +104,7 @@ impl Adaptive {
     }
 
     /// The link for a packet of `len` bytes; `last`: the flow's link, which is usable, and when its last packet arrives at
-    /// the latest. `None`: no link is usable.
+    /// the latest; `holds`: whether a packet can wait for its instant. `None`: no link is usable.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -100,19 +112,21 @@ impl Adaptive {
         len: usize,
         links: &Links,
         last: Option<(ChannelId, Time)>,
+        holds: bool,
     ) -> Option<Chosen> {
         let len = Bytes::from(len);
-        let within = last.filter(|(link, latest)| !at_rest(now, len, links, *link, *latest));
-        let link = match within {
-            Some((link, latest)) => soonest(now, len, links, link, latest),
-            None => self.balanced(now, len, links)?,
+        let within = last.filter(|(link, until)| !at_rest(now, len, links, *link, *until));
+        let (link, wait) = match within {
+            Some((link, until)) => soonest(now, len, links, link, until, holds),
+            None => (self.balanced(now, len, links)?, Span::ZERO),
         };
         let state = links.get(link)?;
         self.charge(now, link, len);
-        let arrives = latest(now, len, state);
+        let arrives = latest(now, len, state) + wait + if holds { transmission(ASIDE, state) } else { Span::ZERO };
         // A packet behind another one on its link arrives behind it, whatever became of the estimates since.
         let arrives = last.filter(|(before, _)| *before == link).map_or(arrives, |(_, until)| arrives.max(until));
-        Some(Chosen { link, arrives, burst: within.is_none() })
+        let start = if wait == Span::ZERO { Time::ZERO } else { now.max(state.free) + wait };
+        Some(Chosen { link, arrives, start, burst: within.is_none() })
     }
 
     /// The link of the least arrival and load.
@@ -155,14 +169,194 @@ pub(super) fn at_rest(now: Time, len: Bytes, links: &Links, own: ChannelId, unti
     first >= until + (slowest - own)
 }
 
-/// The link where the flow's next packet arrives first and in order; its own unless another one is better.
-fn soonest(now: Time, len: Bytes, links: &Links, own: ChannelId, latest: Time) -> ChannelId {
-    let mut best = (own, links.get(own).map_or(Time::MAX, |state| earliest(now, len, state).max(latest)));
-    for (link, state) in links.each_usable() {
+/// The link where the flow's next packet arrives first and in order, and how long it must wait for that there; its own unless
+/// another one is better.
+fn soonest(now: Time, len: Bytes, links: &Links, own: ChannelId, until: Time, holds: bool) -> (ChannelId, Span) {
+    let Some(state) = links.get(own) else { return (own, Span::ZERO) };
+    // Packet by packet, each link adds its spread; it must be made up for while the others transmit.
+    let holds = holds
+        && state.free > now
+        && (spread(state) + transmission(ASIDE, state)).times(links.usable().len() as u64) <= transmission(len, state)
+        && state.delay.is_some();
+    let mut best = (earliest(now, len, state).max(until), Span::ZERO, own);
+    for (link, state) in links.each_usable().filter(|(link, _)| *link != own) {
         let arrives = earliest(now, len, state);
-        if link != own && arrives >= latest && arrives < best.1 {
-            best = (link, arrives);
+        let wait = until.since(arrives);
+        if wait == Span::ZERO || (holds && wait <= HOLD) {
+            let found = (arrives.max(until), wait, link);
+            if (found.0, found.1) < (best.0, best.1) {
+                best = found;
+            }
         }
     }
-    best.0
+    (best.2, best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use crate::units::Rate;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn link(mbit: u64, delay_us: u64, jitter_us: u64) -> LinkState {
+        LinkState {
+            rate: Some(Rate::from_mbit(mbit)),
+            delay: Some(Span::from_micros(delay_us)),
+            jitter: Span::from_micros(jitter_us),
+            ..LinkState::default()
+        }
+    }
+
+    /// FIFO links: what is queued leaves at the rate and arrives after the delay and up to the jitter.
+    struct Network {
+        links: Links,
+        adaptive: Adaptive,
+        rng: Rng,
+        last: Vec<Time>,
+        packets: Vec<u64>,
+    }
+
+    impl Network {
+        fn new(states: &[LinkState], seed: u64) -> Network {
+            let links = Links::new(states.iter().copied());
+            let mut adaptive = Adaptive::new();
+            adaptive.on_links(&links, &Weights::of(&links));
+            let (last, packets) = (vec![Time::ZERO; states.len()], vec![0; states.len()]);
+            Network { links, adaptive, rng: Rng::new(seed), last, packets }
+        }
+
+        /// Sends a packet of a flow; when it arrives, and what the flow remembers.
+        fn send(
+            &mut self,
+            now: Time,
+            len: usize,
+            flow: Option<(ChannelId, Time)>,
+            holds: bool,
+        ) -> (Time, (ChannelId, Time)) {
+            let chosen = self.adaptive.choose(now, len, &self.links, flow, holds).unwrap();
+            let (n, state) = (chosen.link.index(), *self.links.get(chosen.link).unwrap());
+            assert!(holds || chosen.start == Time::ZERO);
+            assert!(chosen.start.since(now.max(state.free)) <= HOLD);
+            let begin = now.max(state.free).max(chosen.start);
+            let leaves = begin + state.rate.unwrap().transmit_time(Bytes::from(len));
+            self.links.set_backlog(chosen.link, Bytes::ZERO, leaves);
+            let jitter = Span::from_nanos(self.rng.below(state.jitter.as_nanos() + 1));
+            let arrives = (leaves + state.delay.unwrap() + jitter).max(self.last[n]);
+            self.last[n] = arrives;
+            self.packets[n] += 1;
+            (arrives, (chosen.link, chosen.arrives))
+        }
+    }
+
+    /// A flow that always has packets queued for 20 ms at the sum of the rates: what it carries, in bits a second.
+    fn one_flow(states: &[LinkState], holds: bool, len: impl Fn(u64) -> usize) -> (f64, Vec<u64>) {
+        let mut network = Network::new(states, 1);
+        let (mut flow, mut last, mut bits, mut now) = (None, Time::ZERO, 0, Time::ZERO);
+        for n in 0..20_000 {
+            let len = len(n);
+            let (arrives, state) = network.send(now, len, flow, holds);
+            assert!(arrives >= last, "packet {n} overtook the one before it");
+            (flow, last, bits) = (Some(state), arrives, bits + 8 * len);
+            // Window-limited: at most 60 ms between sending and arriving.
+            now = now.max(Time::from_nanos(arrives.as_nanos().saturating_sub(60_000_000)));
+        }
+        (bits as f64 / last.as_secs_f64(), network.packets)
+    }
+
+    #[test]
+    fn one_flow_fills_like_links_packet_by_packet_and_in_order() {
+        let (rate, packets) = one_flow(&[link(10, 500, 0); 4], false, |_| 1500);
+        assert!((39.5e6..=40.0e6).contains(&rate), "{rate}");
+        assert_eq!(packets, [5000; 4]);
+    }
+
+    #[test]
+    fn where_packets_can_wait_unlike_delays_sizes_and_jitter_leave_it_the_rate() {
+        let skewed = [link(10, 100, 20), link(10, 7_000, 20), link(10, 13_000, 20), link(10, 20_000, 20)];
+        let (rate, _) = one_flow(&skewed, true, |n| if n % 10 == 9 { 700 } else { 1500 });
+        // Without waiting the flow stays on the slowest link that it ever took.
+        let (held_back, _) = one_flow(&skewed, false, |n| if n % 10 == 9 { 700 } else { 1500 });
+        // Of 40 Mbit/s; jitter and short packets cost some waiting.
+        assert!((37.0e6..=40.0e6).contains(&rate), "{rate}");
+        assert!(held_back < 0.7 * rate, "{held_back} without waiting, {rate} with it");
+    }
+
+    #[test]
+    fn jitter_beyond_the_packets_length_is_not_waited_for() {
+        let (rate, _) = one_flow(&[link(10, 500, 5_000); 4], true, |_| 1500);
+        assert!((9.9e6..=12.0e6).contains(&rate), "{rate}: one link's rate");
+    }
+
+    #[test]
+    fn bursts_of_many_flows_share_links_as_their_rates() {
+        let states = [link(10, 1_000, 0), link(20, 30_000, 0), link(70, 5_000, 500)];
+        let mut network = Network::new(&states, 3);
+        for n in 0..20_000u64 {
+            network.send(Time::from_nanos(n * 400_000), 1000, None, false);
+        }
+        // 20 Mbit/s offered to 100: nothing but the loads tells the links apart, and 30 ms of delay are 3 % of BALANCE.
+        for (packets, share) in network.packets.iter().zip([2_000u64, 4_000, 14_000]) {
+            assert!(packets.abs_diff(share) <= share / 20, "{:?}", network.packets);
+        }
+    }
+
+    #[test]
+    fn where_rate_or_delay_is_not_known_a_flow_rests_before_it_moves() {
+        for state in [LinkState { rate: None, ..link(10, 1, 0) }, LinkState { delay: None, ..link(10, 1, 0) }] {
+            let links = Links::new([state; 2]);
+            let mut adaptive = Adaptive::new();
+            let first = adaptive.choose(Time::ZERO, 1000, &links, None, true).unwrap();
+            let flow = Some((first.link, first.arrives));
+            let within = adaptive.choose(Time::from_millis(99), 1000, &links, flow, true).unwrap();
+            assert_eq!((within.link, within.burst, within.start), (first.link, false, Time::ZERO));
+            let rested = adaptive.choose(Time::from_millis(102), 1000, &links, flow, true).unwrap();
+            assert_eq!((rested.burst, rested.link == first.link), (true, false));
+        }
+    }
+
+    proptest! {
+        /// The paper's condition made exact: nothing overtakes, whatever the links, sizes, gaps and other flows.
+        #[test]
+        fn no_packet_overtakes_one_of_its_flow_where_delays_are_as_told(
+            states in proptest::collection::vec((1u64..1000, 0u64..100_000, 0u64..5_000), 1..6),
+            packets in proptest::collection::vec((0usize..5, 40usize..9000, 0u64..3_000_000), 1..300),
+            holds: bool, seed: u64,
+        ) {
+            let states: Vec<_> = states.into_iter().map(|(mbit, delay, jitter)| link(mbit, delay, jitter)).collect();
+            let mut network = Network::new(&states, seed);
+            let (mut flows, mut last, mut now) = ([None; 5], [Time::ZERO; 5], Time::ZERO);
+            for (flow, len, gap) in packets {
+                now += Span::from_nanos(gap);
+                let (arrives, state) = network.send(now, len, flows[flow], holds);
+                prop_assert!(arrives >= last[flow]);
+                (flows[flow], last[flow]) = (Some(state), arrives);
+            }
+        }
+
+        #[test]
+        fn absurd_states_do_no_harm(
+            states in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>()), 1..5),
+            packets in proptest::collection::vec((any::<u64>(), any::<usize>()), 1..40),
+        ) {
+            let links = Links::new(states.iter().map(|(rate, delay, jitter, free, weight)| LinkState {
+                rate: Some(Rate::from_bits_per_sec(*rate)),
+                delay: Some(Span::from_nanos(*delay)),
+                jitter: Span::from_nanos(*jitter),
+                free: Time::from_nanos(*free),
+                weight: *weight,
+                ..LinkState::default()
+            }));
+            let mut adaptive = Adaptive::new();
+            adaptive.on_links(&links, &Weights::of(&links));
+            let mut flow = None;
+            for (now, len) in packets {
+                let chosen = adaptive.choose(Time::from_nanos(now), len, &links, flow, true).unwrap();
+                prop_assert!(links.usable().contains(chosen.link));
+                flow = Some((chosen.link, chosen.arrives));
+            }
+        }
+    }
 }

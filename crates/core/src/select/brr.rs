@@ -88,32 +88,187 @@ impl Brr {
     }
 }
 
-impl Select for Brr {
+impl Brr {
     #[inline]
-    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
+    fn choose(&mut self, now: Time, frame: &Frame<'_>, links: &Links, holds: bool) -> (LinkSet, Time) {
         let entry = self.flows.entry(now, frame);
         let before = entry.link().filter(|link| links.usable().contains(*link));
-        let (link, burst, at) = match (self.config.threshold, before) {
-            (Some(threshold), Some(link)) if now.since(entry.at()) < threshold => (link, false, now.max(entry.at())),
+        let (link, burst, at, start) = match (self.config.threshold, before) {
+            (Some(threshold), Some(link)) if now.since(entry.at()) < threshold => {
+                (link, false, now.max(entry.at()), Time::ZERO)
+            }
             (Some(_), _) => {
-                let Some(link) = self.idle.pick(now, links.usable(), &self.weights) else { return LinkSet::EMPTY };
-                (link, true, now.max(entry.at()))
+                let Some(link) = self.idle.pick(links.usable(), &self.weights) else { return NOWHERE };
+                (link, true, now.max(entry.at()), Time::ZERO)
             }
             (None, _) => {
                 let last = before.map(|link| (link, entry.at()));
-                let Some(chosen) = self.adaptive.choose(now, frame.len, links, last) else { return LinkSet::EMPTY };
-                (chosen.link, chosen.burst, chosen.arrives)
+                let Some(chosen) = self.adaptive.choose(now, frame.len, links, last, holds) else { return NOWHERE };
+                (chosen.link, chosen.burst, chosen.arrives, chosen.start)
             }
         };
         self.stats.bursts += u64::from(burst);
         self.stats.moves += u64::from(entry.link().is_some_and(|before| before != link));
         entry.set(at, link);
-        self.idle.queued(now, link);
-        LinkSet::only(link)
+        self.idle.queued(link);
+        (LinkSet::only(link), start)
+    }
+}
+
+const NOWHERE: (LinkSet, Time) = (LinkSet::EMPTY, Time::ZERO);
+
+impl Select for Brr {
+    #[inline]
+    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
+        self.choose(now, frame, links, false).0
+    }
+
+    #[inline]
+    fn select_held(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> (LinkSet, Time) {
+        self.choose(now, frame, links, true)
     }
 
     fn on_links(&mut self, _now: Time, links: &Links) {
         self.weights = if self.config.weighted { Weights::of(links) } else { Weights::EQUAL };
+        self.idle.on_links();
         self.adaptive.on_links(links, &self.weights);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::rng::Rng;
+    use crate::select::{Layer, LinkState};
+    use crate::units::ChannelId;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn four() -> Links {
+        Links::new([LinkState::default(); 4])
+    }
+
+    fn take(brr: &mut Brr, ms: u64, flow: u16, links: &Links) -> Option<u8> {
+        let packet = testing::udp4(1, 2, flow, 80, &[]);
+        let frame = Frame { bytes: &packet, len: 1000, layer: Layer::Ip };
+        brr.select(Time::from_millis(ms), &frame, links).first().map(|link| link.0)
+    }
+
+    #[test]
+    fn bursts_take_the_link_idle_longest_and_every_packet_renews_the_flows_time() {
+        let (links, mut brr) = (four(), Brr::new(Config::default(), 1));
+        let mut link = |ms, flow| take(&mut brr, ms, flow, &links).unwrap();
+        assert_eq!([link(0, 1), link(1, 2), link(2, 3)], [0, 1, 2], "links never used, in order");
+        assert_eq!(link(11, 1), 0);
+        assert_eq!(link(22, 1), 0, "11 ms after its last packet, 22 after the burst began");
+        assert_eq!(link(33, 1), 0);
+        assert_eq!(link(34, 4), 3);
+        assert_eq!(link(45, 1), 1, "12 ms are a new burst, and link 1 rests since 1 ms");
+        assert_eq!(link(46, 2), 2, "a burst that ends leaves its link");
+        assert_eq!(link(47, 1), 1);
+        assert_eq!(link(48, 5), 0);
+        assert_eq!(brr.stats(), Stats { flows: 5, bursts: 7, moves: 2, evicted: 0 });
+    }
+
+    #[test]
+    fn a_flow_whose_link_goes_down_takes_another_one_at_once() {
+        let (mut links, mut brr) = (four(), Brr::new(Config::default(), 1));
+        assert_eq!(take(&mut brr, 0, 1, &links), Some(0));
+        links.set(ChannelId(0), LinkState { usable: false, ..LinkState::default() });
+        brr.on_links(Time::ZERO, &links);
+        assert_eq!([1, 2].map(|ms| take(&mut brr, ms, 1, &links)), [Some(1), Some(1)]);
+        for n in 1..4 {
+            links.set(ChannelId(n), LinkState { usable: false, ..LinkState::default() });
+        }
+        assert_eq!(take(&mut brr, 3, 1, &links), None);
+        links.set(ChannelId(0), LinkState::default());
+        assert_eq!(take(&mut brr, 4, 1, &links), Some(0));
+    }
+
+    #[test]
+    fn unlike_links_get_bursts_by_their_weights_unless_that_is_off() {
+        for (weighted, shares) in [(true, [1_000u64, 3_000]), (false, [2_000, 2_000])] {
+            let links = Links::new([1, 3].map(|weight| LinkState { weight, ..LinkState::default() }));
+            let mut brr = Brr::new(Config { weighted, ..Config::default() }, 1);
+            brr.on_links(Time::ZERO, &links);
+            let mut counts = [0u64; 2];
+            for n in 0..4_000 {
+                counts[usize::from(take(&mut brr, n, n as u16, &links).unwrap())] += 1;
+            }
+            assert!(counts.iter().zip(shares).all(|(n, share)| n.abs_diff(share) <= 2), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_new_flows_leaves_the_bursts_of_established_ones_on_their_links() {
+        let (links, mut brr) = (four(), Brr::new(Config::default(), 5));
+        let mut rng = Rng::new(9);
+        let mut at = [0u8; 1000];
+        let mut packet = testing::udp4(1, 2, 0, 80, &[]);
+        let mut send = |brr: &mut Brr, ns: u64, from: [u8; 4], port: u16| {
+            packet[12..16].copy_from_slice(&from);
+            packet[20..22].copy_from_slice(&port.to_be_bytes());
+            let frame = Frame { bytes: &packet, len: 60, layer: Layer::Ip };
+            brr.select(Time::from_nanos(ns), &frame, &links).first().unwrap().0
+        };
+        // Packets of 1000 flows each 4 ms, two rounds before the flood of a million new flows a second and two seconds of it.
+        let mut moved = 0;
+        for n in 0..502_000u64 {
+            let (ns, flow) = (n * 4_000, (n % 1000) as usize);
+            let link = send(&mut brr, ns, [10, 0, 0, 1], flow as u16);
+            moved += u64::from(n >= 1000 && link != at[flow]);
+            at[flow] = link;
+            for k in 1..if n < 2_000 { 0 } else { 5 } {
+                send(&mut brr, ns + k * 900, (rng.next_u64() as u32 | 1 << 31).to_be_bytes(), rng.next_u64() as u16);
+            }
+        }
+        assert_eq!((moved, brr.flows.capacity()), (0, 65_536));
+        assert!(brr.stats().flows > 1_990_000);
+    }
+
+    /// The paper's pseudo code with lists, and a table that forgets nothing.
+    #[derive(Default)]
+    struct Model {
+        flows: BTreeMap<u16, (u64, u8)>,
+        /// Links in the order of their last packets.
+        order: Vec<u8>,
+    }
+
+    impl Model {
+        fn select(&mut self, now: u64, flow: u16, usable: &[u8], threshold: u64) -> Option<u8> {
+            let known = self.flows.get(&flow).filter(|(at, link)| now - at < threshold && usable.contains(link));
+            let link = match known {
+                Some((_, link)) => *link,
+                None => {
+                    let never = usable.iter().find(|link| !self.order.contains(link));
+                    *never.or_else(|| self.order.iter().find(|link| usable.contains(link)))?
+                }
+            };
+            self.flows.insert(flow, (now, link));
+            self.order.retain(|other| *other != link);
+            self.order.push(link);
+            Some(link)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_papers_pseudo_code(
+            packets in proptest::collection::vec((0u16..9, 0u64..15, 0u8..20), 1..300), threshold in 1u64..30,
+        ) {
+            let (mut links, mut model, mut now) = (four(), Model::default(), 0);
+            let mut brr = Brr::new(Config { threshold: Some(Span::from_millis(threshold)), ..Config::default() }, 3);
+            for (flow, gap, toggled) in packets {
+                now += gap;
+                if let Some(state) = links.get(ChannelId(toggled)) {
+                    links.set(ChannelId(toggled), LinkState { usable: !state.usable, ..*state });
+                    brr.on_links(Time::from_millis(now), &links);
+                }
+                let usable: Vec<u8> = links.usable().iter().map(|link| link.0).collect();
+                prop_assert_eq!(take(&mut brr, now, flow, &links), model.select(now, flow, &usable, threshold));
+            }
+        }
     }
 }

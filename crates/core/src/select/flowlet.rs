@@ -98,3 +98,71 @@ impl Select for Flowlet {
         self.weights = Weights::of(links);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::select::{Layer, LinkState};
+    use crate::units::{ChannelId, Rate};
+    use alloc::vec::Vec;
+
+    fn take(flowlet: &mut Flowlet, us: u64, flow: u16, links: &Links) -> Option<ChannelId> {
+        let packet = testing::udp4(1, 2, flow, 80, &[]);
+        let frame = Frame { bytes: &packet, len: 1000, layer: Layer::Ip };
+        flowlet.select(Time::from_nanos(us * 1000), &frame, links).first()
+    }
+
+    #[test]
+    fn a_flowlet_keeps_its_link_and_new_ones_draw_by_rate() {
+        let links =
+            Links::new([10, 30].map(|mbit| LinkState { rate: Some(Rate::from_mbit(mbit)), ..LinkState::default() }));
+        let mut flowlet = Flowlet::new(Config::default(), 7);
+        flowlet.on_links(Time::ZERO, &links);
+        let mut counts = [0; 2];
+        for n in 0..10_000 {
+            let at = n * 89_999;
+            let first = take(&mut flowlet, at, 1, &links).unwrap();
+            assert_eq!(take(&mut flowlet, at + 39_999, 1, &links), Some(first), "within the timeout");
+            counts[first.index()] += 1;
+        }
+        assert_eq!((flowlet.stats().bursts, flowlet.stats().flows), (10_000, 1));
+        // 2500 expected, standard deviation 43: six deviations either way.
+        assert!((2_240..2_760).contains(&counts[0]), "{counts:?}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_links() {
+        let links = Links::new([LinkState::default(); 4]);
+        let drawn = |seed| {
+            let mut flowlet = Flowlet::new(Config::default(), seed);
+            (0..200).map(|flow| take(&mut flowlet, 0, flow, &links).unwrap().0).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+    }
+
+    #[test]
+    fn an_adaptive_flowlet_ends_when_all_links_keep_its_order() {
+        let state = |ms| LinkState {
+            rate: Some(Rate::from_mbit(8)),
+            delay: Some(Span::from_millis(ms)),
+            ..LinkState::default()
+        };
+        let links = Links::new([state(1), state(21)]);
+        let mut flowlet = Flowlet::new(Config { timeout: None, ..Config::default() }, 1);
+        // 20 ms of skew; the packets' own millisecond counts on both sides.
+        for (gap, flowlets) in [(19_999, 1), (20_000, 100)] {
+            let before = flowlet.stats().bursts;
+            for n in 0..100 {
+                take(&mut flowlet, n * gap, gap as u16, &links);
+            }
+            assert_eq!(flowlet.stats().bursts - before, flowlets, "{gap} us apart");
+        }
+        let mut down = links.clone();
+        let link = take(&mut flowlet, 3_000_000, 5, &links).unwrap();
+        down.set(link, LinkState { usable: false, ..state(1) });
+        assert_ne!(take(&mut flowlet, 3_000_001, 5, &down), Some(link));
+        assert_eq!(take(&mut flowlet, 3_000_002, 5, &Links::default()), None);
+    }
+}

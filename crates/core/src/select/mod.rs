@@ -74,6 +74,12 @@ pub trait Select {
     /// The links that carry `frame`: one, or all of several copies; empty where no link is usable. Any bytes may come.
     fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet;
 
+    /// As [`Select::select`], for a caller that can let a packet wait for its instant: also when the packet may begin to leave
+    /// its link, those behind it waiting as well. A policy that does not need that says: at once.
+    fn select_held(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> (LinkSet, Time) {
+        (self.select(now, frame, links), Time::ZERO)
+    }
+
     /// Links joined, left, came up, went down or have other rates. To be called before the next `select`.
     fn on_links(&mut self, _now: Time, _links: &Links) {}
 

@@ -563,6 +563,11 @@ impl Select for Selector {
         each!(self, selector => selector.select(now, frame, links))
     }
 
+    #[inline]
+    fn select_held(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> (LinkSet, Time) {
+        each!(self, selector => selector.select_held(now, frame, links))
+    }
+
     fn on_links(&mut self, now: Time, links: &Links) {
         each!(self, selector => selector.on_links(now, links));
     }

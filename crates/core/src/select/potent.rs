@@ -4,7 +4,7 @@
 //! alone leave the links uneven. Flows are metered in their entries; those that carry at least 1/[`SHARE`] of all, at most
 //! [`Config::heavy`] of them, are heavy. A heavy flow stays on its link whatever its gaps; every [`INTERVAL`] the one whose
 //! move evens the most loaded and the least loaded link best is marked to move, if they differ by more than [`UNEVEN`]
-//! of the mean and the move takes away a quarter of the difference or more. It moves with its first packet that keeps its order
+//! of the mean and the move does not merely turn the difference around (three quarters of it at most). It moves with its first packet that keeps its order
 //! (the burst threshold, or the condition of [`super::adaptive`]); at the latest with the first one after another
 //! interval: then what it has on the old link may be overtaken, once. All other flows go by burst as in `brr`.
 //!
@@ -163,11 +163,13 @@ impl Select for Potent {
             (Some(link), None) if threshold.is_some() && !rests(link, link) => (link, false),
             (before, _) if threshold.is_none() => {
                 let last = before.map(|link| (link, entry.at()));
-                let Some(chosen) = self.adaptive.choose(now, frame.len, links, last) else { return LinkSet::EMPTY };
+                let Some(chosen) = self.adaptive.choose(now, frame.len, links, last, false) else {
+                    return LinkSet::EMPTY;
+                };
                 (chosen.link, chosen.burst)
             }
             _ => {
-                let Some(link) = self.idle.pick(now, usable, &self.weights) else { return LinkSet::EMPTY };
+                let Some(link) = self.idle.pick(usable, &self.weights) else { return LinkSet::EMPTY };
                 (link, true)
             }
         };
@@ -180,12 +182,13 @@ impl Select for Potent {
         };
         let at = if before == Some(link) { at.max(entry.at()) } else { at };
         entry.set(at, link);
-        self.idle.queued(now, link);
+        self.idle.queued(link);
         LinkSet::only(link)
     }
 
     fn on_links(&mut self, _now: Time, links: &Links) {
         self.weights = Weights::of(links);
+        self.idle.on_links();
         self.adaptive.on_links(links, &self.weights);
     }
 }
@@ -267,15 +270,143 @@ impl Heavy {
         if gap <= mean / u128::from(UNEVEN) {
             return;
         }
-        let after = |slot: &Slot| {
+        let moved = |slot: &Slot| {
             let bytes = slot.bytes.at(now);
-            gap.abs_diff(by_weight(bytes, high) + by_weight(bytes, low))
+            by_weight(bytes, high) + by_weight(bytes, low)
         };
         let on_it = self.slots.iter_mut().filter(|slot| slot.number != 0 && slot.link == high);
-        if let Some(slot) = on_it.min_by_key(|slot| after(slot))
-            && after(slot) <= gap / 4 * 3
+        if let Some(slot) = on_it.min_by_key(|slot| gap.abs_diff(moved(slot)))
+            && moved(slot) <= gap / 4 * 7
         {
             slot.target = Some((low, now));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::rng::Rng;
+    use crate::select::{Layer, LinkState};
+    use alloc::vec::Vec;
+
+    struct Run {
+        potent: Potent,
+        links: Links,
+        bytes: Vec<u64>,
+    }
+
+    impl Run {
+        fn new(links: &[LinkState], config: Config) -> Run {
+            let links = Links::new(links.iter().copied());
+            let mut potent = Potent::new(config, 1);
+            potent.on_links(Time::ZERO, &links);
+            Run { potent, bytes: alloc::vec![0; links.len()], links }
+        }
+
+        fn send(&mut self, us: u64, flow: u16, len: usize) -> ChannelId {
+            let packet = testing::udp4(1, 2, flow, 80, &[]);
+            let frame = Frame { bytes: &packet, len, layer: Layer::Ip };
+            let link = self.potent.select(Time::from_nanos(us * 1000), &frame, &self.links).first().unwrap();
+            self.bytes[link.index()] += len as u64;
+            link
+        }
+
+        /// `flows` flows without gaps, one packet a millisecond each, for so many seconds; largest less smallest share by weight.
+        fn heavy(&mut self, flows: u16, seconds: core::ops::Range<u64>) -> f64 {
+            self.bytes.iter_mut().for_each(|bytes| *bytes = 0);
+            for ms in seconds.start * 1000..seconds.end * 1000 {
+                for flow in 1..=flows {
+                    self.send(ms * 1000, flow, 1000);
+                }
+            }
+            let weight = |n: usize| f64::from(self.links.get(ChannelId(n as u8)).unwrap().weight);
+            let shares: Vec<f64> = self.bytes.iter().enumerate().map(|(n, bytes)| *bytes as f64 / weight(n)).collect();
+            let (most, least) =
+                shares.iter().fold((0.0f64, f64::MAX), |(most, least), s| (most.max(*s), least.min(*s)));
+            (most - least) / shares.iter().sum::<f64>()
+        }
+    }
+
+    #[test]
+    fn heavy_flows_without_gaps_are_moved_until_links_are_even_and_then_left_alone() {
+        for (weights, flows, moves) in [([1, 1, 1], 6, 2), ([1, 1, 5], 14, 10)] {
+            let state = |weight| LinkState { weight, ..LinkState::default() };
+            let mut run = Run::new(&weights.map(state), Config::default());
+            let last = ChannelId(2);
+            run.links.set(last, LinkState { usable: false, ..state(weights[2]) });
+            let links = run.links.clone();
+            run.potent.on_links(Time::ZERO, &links);
+            run.heavy(flows, 0..2);
+            assert_eq!(run.bytes[2], 0);
+            run.links.set(last, state(weights[2]));
+            let links = run.links.clone();
+            run.potent.on_links(Time::from_millis(2000), &links);
+            run.heavy(flows, 2..6);
+            assert_eq!((run.potent.moves(), run.potent.heavy()), (moves, usize::from(flows)));
+            let after = run.heavy(flows, 6..12);
+            assert_eq!((run.potent.moves(), after), (moves, 0.0), "{:?}", run.bytes);
+        }
+    }
+
+    #[test]
+    fn one_heavy_flow_stays_where_it_is_and_small_ones_go_around_it() {
+        let mut run = Run::new(&[LinkState::default(); 2], Config::default());
+        let (mut rng, mut small) = (Rng::new(2), [0u64; 2]);
+        let heavy: Vec<ChannelId> = (0..5_000u64)
+            .map(|ms| {
+                if ms % 20 == 0 {
+                    small[run.send(ms * 1000, 100 + rng.below(500) as u16, 500).index()] += 1;
+                }
+                run.send(ms * 1000, 1, 1500)
+            })
+            .collect();
+        assert!(heavy.iter().all(|link| *link == heavy[0]), "nothing is gained by moving it");
+        assert_eq!(run.potent.heavy(), 1);
+        assert!(small[1 - heavy[0].index()] > 4 * small[heavy[0].index()], "{small:?}");
+    }
+
+    #[test]
+    fn a_heavy_flow_moves_within_a_gap_if_one_comes_soon_and_slots_are_bounded() {
+        let mut run = Run::new(&[LinkState::default(); 2], Config { heavy: 3, ..Config::default() });
+        // Two pairs of flows, each pair on its link; the second pair stops.
+        let mut last = None;
+        for ms in 0..6_000u64 {
+            let flows: &[u16] = if ms < 2_000 { &[1, 2, 3, 4] } else { &[1, 3] };
+            for flow in flows {
+                // Flow 1 pauses for 20 ms each 80.
+                if *flow == 1 && ms % 80 < 20 {
+                    continue;
+                }
+                let link = run.send(ms * 1000 + u64::from(*flow), *flow, 1000);
+                if *flow == 1 {
+                    if last.is_some_and(|(before, at)| before != link && ms - at < 12) {
+                        panic!("moved at {ms} ms, though a gap was coming");
+                    }
+                    last = Some((link, ms));
+                }
+            }
+            assert!(run.potent.heavy() <= 3);
+        }
+    }
+
+    #[test]
+    fn a_link_that_goes_down_releases_its_heavy_flows_at_once() {
+        let mut run = Run::new(&[LinkState::default(); 3], Config::default());
+        run.heavy(6, 0..1);
+        let link = run.send(1_000_000, 6, 1000);
+        run.links.set(link, LinkState { usable: false, ..LinkState::default() });
+        let links = run.links.clone();
+        run.potent.on_links(Time::from_millis(1000), &links);
+        run.bytes[link.index()] = 0;
+        for flow in 1..=6 {
+            run.send(1_001_000, flow, 1000);
+        }
+        assert_eq!(run.bytes[link.index()], 0);
+        run.links = Links::default();
+        let packet = testing::udp4(1, 2, 1, 80, &[]);
+        let frame = Frame { bytes: &packet, len: 60, layer: Layer::Ip };
+        assert!(run.potent.select(Time::from_millis(1002), &frame, &run.links).is_empty());
     }
 }
