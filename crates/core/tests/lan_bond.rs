@@ -1,5 +1,6 @@
 //! An Ethernet bond as its driver sees it: which frames go where, what counts of what comes, and what it says unasked.
 
+use fairspan_core::lacp::{Lacpdu, Pdu, PortInfo, State};
 use fairspan_core::lan::frame::{self, Arp, Header, Neighbour};
 use fairspan_core::lan::{Condition, Config, Event, Lan, LinkConfig, Received, Transmit};
 use fairspan_core::rng::Rng;
@@ -449,6 +450,28 @@ fn a_flood_of_clients_keeps_the_table_bounded() {
         drain(&mut bond);
     }
     assert_eq!(bond.clients(link(0)) + bond.clients(link(1)), 256);
+}
+
+#[test]
+fn min_links_counts_the_ports_that_are_up_and_not_those_whose_partner_is_ready() {
+    let mut bond = bond("802.3ad:lacp_rate=fast,min_links=2", 2, |_| {});
+    let states = [State(0x1f), State(0x07)]; // of two ports of one partner, only one takes frames
+    for second in 0..4 {
+        for (n, state) in (0..).zip(states) {
+            let partner = bond.lacp().and_then(|lacp| lacp.port(link(n))).expect("a port").actor;
+            let actor =
+                PortInfo { system_priority: 1, system: PEER, key: 3, port_priority: 1, port: 1 + u16::from(n), state };
+            let pdu = Pdu::Lacp(Lacpdu { actor, partner, collector_max_delay: 0 });
+            assert_eq!(bond.handle_link(at(1000 * second), link(n), &pdu.encode(PEER)), Received::Consumed);
+        }
+        run(&mut bond, at(1000 * second + 999));
+    }
+    bond.handle_host(at(4000), udp(PEER, BOND, 5));
+    assert_eq!(drain(&mut bond).last().map(|sent| sent.links.bits()), Some(0b01));
+    bond.set_link(at(4001), link(1), down());
+    drain(&mut bond);
+    bond.handle_host(at(4002), udp(PEER, BOND, 5));
+    assert_eq!((drain(&mut bond).len(), bond.stats().host_no_link), (0, 1), "one port is up");
 }
 
 #[test]

@@ -649,6 +649,10 @@ impl<P: Packet> Lan<P> {
         while let Some(sent) = self.lacp.as_mut().and_then(|lacp| lacp.poll_transmit()) {
             self.send_own(sent.port, &sent.frame);
         }
+        if let Selector::Ieee8023ad(selector) = &mut self.selector {
+            // LACP counts `min_links` over the ports that are up, the selector alone would over those that distribute.
+            selector.set_distributing(distributing);
+        }
         self.set_usable(now, distributing);
     }
 
