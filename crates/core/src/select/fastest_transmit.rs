@@ -6,8 +6,8 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | link speed | [`Lane::cost`]: transmit time of one byte |
-//! | transmit time of the fragment allocated previously | [`Lane::end`]: when all that was allocated will have left |
+//! | link speed | `Lane::cost`: transmit time of one byte |
+//! | transmit time of the fragment allocated previously | `FastestTransmit::ends`: when all that was allocated will have left |
 //! | fastest transmit time | the least of max(now, end) + length x cost; of equals the faster link, then the lowest number |
 //! | distribution pattern | [`pattern`]: (total speed / lowest speed) turns, a link of r times the lowest speed has r |
 //!
@@ -16,9 +16,11 @@
 //! where the bond knows better when a link will be free ([`LinkState::free`](super::LinkState::free)) the later of the two
 //! counts. So an idle bond sends all over its fastest link until a slower one would be done sooner.
 //!
-//! **Where rates are not known** there is no transmit time. Weights are speeds then, and allocations do not drain: each
-//! link gets bytes in proportion to its weight, in the order of the pattern. A link that joins begins where the least
-//! loaded of the others stands.
+//! With [`Config::pattern`] allocations do not drain: the patent's way to the letter, as far as the paper tells it. Each
+//! link gets bytes in proportion to its speed, in the order of the pattern, however idle the links are.
+//!
+//! **Where rates are not known** there is no transmit time: weights are speeds then, and the pattern alone decides. A link
+//! that joins while it does begins where the least loaded of the others stands.
 //!
 //! Departures: packets, not fragments (a bond over IP does not cut packets). Delays of the links are not looked at: the
 //! patent's links are of one kind; for links of unlike delay see `brr` with `threshold=adaptive`.
@@ -31,14 +33,24 @@ use super::{Frame, LinkSet, Links, Select};
 use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
 
+/// The settings of `fastest_transmit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The distribution pattern alone: what was allocated to a link does not drain while it is idle. Default false.
+    pub pattern: bool,
+}
+
 /// The selector.
 #[derive(Clone, Debug)]
 pub struct FastestTransmit {
+    pattern: bool,
     speeds: Speeds,
     lanes: Vec<Lane>,
     /// Ends of the links' allocations by their numbers: what a link has is not forgotten while it is down.
     ends: Vec<u128>,
-    rated: bool,
+    /// What is allocated drains: speeds are rates.
+    timed: bool,
 }
 
 /// A usable link. Times are nanoseconds times 2^32, or bytes over weight in that unit where rates are not known.
@@ -56,16 +68,15 @@ const fn fine(ns: u64) -> u128 {
 }
 
 impl FastestTransmit {
-    /// The selector.
-    pub fn new() -> FastestTransmit {
-        let lanes = Vec::with_capacity(ChannelId::LIMIT);
-        FastestTransmit { speeds: Speeds::new(), lanes, ends: alloc::vec![0; ChannelId::LIMIT], rated: false }
-    }
-}
-
-impl Default for FastestTransmit {
-    fn default() -> FastestTransmit {
-        FastestTransmit::new()
+    /// With these settings.
+    pub fn new(config: Config) -> FastestTransmit {
+        FastestTransmit {
+            pattern: config.pattern,
+            speeds: Speeds::new(),
+            lanes: Vec::with_capacity(ChannelId::LIMIT),
+            ends: alloc::vec![0; ChannelId::LIMIT],
+            timed: false,
+        }
     }
 }
 
@@ -81,7 +92,7 @@ impl Select for FastestTransmit {
         let mut best: Option<(u128, ChannelId)> = None;
         for lane in &self.lanes {
             let mut start = self.ends.get(lane.link.index()).copied().unwrap_or(0);
-            if self.rated {
+            if self.timed {
                 let free = links.get(lane.link).map_or(0, |state| fine(state.free.as_nanos()));
                 start = start.max(now).max(free);
             }
@@ -98,18 +109,17 @@ impl Select for FastestTransmit {
     }
 
     fn on_links(&mut self, now: Time, links: &Links) {
-        let (before, were_rated) = (self.speeds.usable(), self.rated);
+        let (before, were_timed) = (self.speeds.usable(), self.timed);
         if !self.speeds.renew(links) {
             return;
         }
-        self.rated = self.speeds.rated();
-        let scale = if self.rated { fine(8_000_000_000) } else { fine(1_000_000_000) };
-        let lane = |speed: u64| scale.div_ceil(u128::from(speed));
+        self.timed = self.speeds.rated() && !self.pattern;
+        let lane = |speed: u64| fine(8_000_000_000).div_ceil(u128::from(speed));
         self.lanes.clear();
         self.lanes.extend(self.speeds.fastest_first().iter().map(|one| Lane { link: one.link, cost: lane(one.speed) }));
-        if self.rated != were_rated {
-            self.ends.fill(if self.rated { fine(now.as_nanos()) } else { 0 });
-        } else if !self.rated {
+        if self.timed != were_timed {
+            self.ends.fill(if self.timed { fine(now.as_nanos()) } else { 0 });
+        } else if !self.timed {
             let stayed = self.lanes.iter().filter(|lane| before.contains(lane.link));
             let least = stayed.map(|lane| self.ends[lane.link.index()]).min().unwrap_or(0);
             for lane in self.lanes.iter().filter(|lane| !before.contains(lane.link)) {
@@ -167,11 +177,11 @@ mod tests {
                 |speed: &u64| LinkState { rate: Some(Rate::from_bits_per_sec(speed * 1000)), ..LinkState::default() };
             let clocked = Links::new(speeds.iter().map(state));
             let weights = weighted(&speeds.iter().map(|speed| *speed as u32).collect::<Vec<_>>());
-            for links in [clocked, weights] {
-                let mut selector = FastestTransmit::new();
+            for (links, pattern_alone) in [(&clocked, false), (&clocked, true), (&weights, false)] {
+                let mut selector = FastestTransmit::new(Config { pattern: pattern_alone });
                 // 8000 bytes a second are 64 kbit/s: no transmit time is rounded.
                 let order: Vec<_> =
-                    (0..pattern.len()).map(|_| usize::from(next(&mut selector, Time::ZERO, &links, 1536))).collect();
+                    (0..pattern.len()).map(|_| usize::from(next(&mut selector, Time::ZERO, links, 1536))).collect();
                 assert_eq!(order, pattern, "{speeds:?}");
             }
         }
@@ -183,7 +193,7 @@ mod tests {
     #[test]
     fn an_idle_bond_uses_its_fastest_link_until_a_slower_one_is_done_sooner() {
         let links = rated(&[10, 100]);
-        let mut selector = FastestTransmit::new();
+        let mut selector = FastestTransmit::new(Config::default());
         // 1250 bytes: 1 ms and 0.1 ms. A packet each millisecond never needs the slow link.
         for ms in 0..20 {
             assert_eq!(next(&mut selector, Time::from_millis(ms), &links, 1250), 1);
@@ -194,9 +204,17 @@ mod tests {
     }
 
     #[test]
+    fn the_pattern_alone_shares_by_speed_however_idle_the_links_are() {
+        let links = rated(&[10, 30]);
+        let mut selector = FastestTransmit::new(Config { pattern: true });
+        let order: Vec<_> = (0..8).map(|s| next(&mut selector, Time::from_millis(1000 * s), &links, 1500)).collect();
+        assert_eq!(order, [1, 1, 1, 0, 1, 1, 1, 0]);
+    }
+
+    #[test]
     fn what_the_bond_knows_of_a_link_counts_where_it_is_later() {
         let mut links = rated(&[100, 100]);
-        let mut selector = FastestTransmit::new();
+        let mut selector = FastestTransmit::new(Config::default());
         links.set_backlog(ChannelId(0), Bytes::new(100_000), Time::from_millis(8));
         let order: Vec<_> = (0..40).map(|_| next(&mut selector, Time::ZERO, &links, 12_500)).collect();
         // 1 ms each: link 1 until 8 ms, then both.
@@ -210,7 +228,7 @@ mod tests {
         for round in 0..50 {
             let rates: Vec<u64> = (0..1 + rng.below(64)).map(|_| 1 + rng.below(1000)).collect();
             let links = rated(&rates);
-            let (mut selector, mut now, mut last) = (FastestTransmit::new(), Time::ZERO, Time::ZERO);
+            let (mut selector, mut now, mut last) = (FastestTransmit::new(Config::default()), Time::ZERO, Time::ZERO);
             let mut free = vec![Time::ZERO; rates.len()];
             for _ in 0..500 {
                 now += Span::from_micros(rng.below(20));
@@ -229,7 +247,7 @@ mod tests {
     #[test]
     fn without_rates_bytes_go_with_the_weights_and_a_link_that_joins_gets_no_flood() {
         let mut links = weighted(&[1, 3]);
-        let mut selector = FastestTransmit::new();
+        let mut selector = FastestTransmit::new(Config::default());
         let mut rng = Rng::new(3);
         let mut bytes = [0u64; 2];
         for _ in 0..10_000 {
@@ -249,7 +267,7 @@ mod tests {
     fn absurd_sizes_rates_and_times_are_borne() {
         let state = |rate| LinkState { rate: Some(Rate::from_bits_per_sec(rate)), ..LinkState::default() };
         let links = Links::new([state(1), state(u64::MAX)]);
-        let mut selector = FastestTransmit::new();
+        let mut selector = FastestTransmit::new(Config::default());
         for now in [Time::ZERO, Time::MAX] {
             for len in [0, usize::MAX, 1] {
                 assert_eq!(next(&mut selector, now, &links, len), 1);

@@ -1,6 +1,6 @@
 //! `least_queue`: the link with the shortest queue; of equals the fastest.
 //!
-//! Source: burst round robin §7, "Least-Queue" (Andersen and Hanenkamp, its [12]): a packet goes to the device whose queue
+//! Source: burst round robin §7, "Least-Queue" (Andersen and Hanenkamp, its reference 12): a packet goes to the device whose queue
 //! is shortest, and to the faster one where queues are equal.
 //!
 //! | here | what |

@@ -1,6 +1,6 @@
 //! `n_to_one` and `n_to_one_primary`: N packets on the fast link for each on a slow one.
 //!
-//! Source: burst round robin §7, "N:1" and "N:1/Primary" (Andersen and Hanenkamp, its [12]): round robin over two
+//! Source: burst round robin §7, "N:1" and "N:1/Primary" (Andersen and Hanenkamp, its reference 12): round robin over two
 //! interfaces where the one that is N times as fast gets N packets for each of the other's; with a primary link, only for
 //! packets below a size, while the larger ones go to that link.
 //!
@@ -14,9 +14,9 @@
 //!
 //! | symbol | here |
 //! |---|---|
-//! | w(i), W | [`Lane::share`], `NToOne::total` |
+//! | w(i), W | `Lane::share`, `NToOne::total` |
 //! | t | `NToOne::step`, from 1 |
-//! | moments of the next packet of i | [`Lane::release`], [`Lane::deadline`] |
+//! | moments of the next packet of i | `Lane::release`, `Lane::deadline` |
 //!
 //! **Shares.** Without `n`: the rates in their smallest whole ratio (weights where not all usable links' rates are known);
 //! a ratio whose largest term would be above 2^20 is rounded to that. With `n`: n for each link that is as fast as the

@@ -271,6 +271,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         Settings { policy: Policy::CutOffLeastQueue(c), .. } => c.size),
     option!("window", Kind::Span(Span::from_micros(10), Span::from_secs(10), None), "the time constant of the traffic meters",
         Settings { policy: Policy::TrafficMeter(c), .. } => c.window),
+    option!("pattern", Kind::Flag, "whether the distribution pattern alone decides: what a link was given does not drain while it is idle",
+        Settings { policy: Policy::FastestTransmit(c), .. } => c.pattern),
     option!("miimon", Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often a link's carrier is looked at; 0: not at all",
         Settings { supervision: c, .. } => c.miimon),
     option!("updelay", Kind::Span(Span::ZERO, Span::from_secs(600), None), "how long a link must be well before it is used again",

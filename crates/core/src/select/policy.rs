@@ -46,7 +46,7 @@ pub enum Policy {
     /// `layer34-xor`.
     Layer34Xor,
     /// `fastest_transmit`.
-    FastestTransmit,
+    FastestTransmit(fastest_transmit::Config),
     /// `traffic_meter`.
     TrafficMeter(traffic_meter::Config),
     /// `potent`.
@@ -127,7 +127,7 @@ pub const POLICIES: &[PolicySpec] = &[
         default: || Policy::Layer34Xor },
     PolicySpec { name: "fastest_transmit", mode: None, main: None,
         help: "the link that will have transmitted the packet first (multilink frame relay)",
-        default: || Policy::FastestTransmit },
+        default: || Policy::FastestTransmit(fastest_transmit::Config::default()) },
     PolicySpec { name: "traffic_meter", mode: None, main: Some("window"),
         help: "the link with the lowest traffic meter (SuperPipe); the receiver puts packets in order",
         default: || Policy::TrafficMeter(traffic_meter::Config::default()) },
@@ -514,7 +514,9 @@ impl Selector {
             Policy::CutOffLeastQueue(config) => {
                 Selector::CutOffLeastQueue(cut_off_least_queue::CutOffLeastQueue::new(config.clone()))
             }
-            Policy::FastestTransmit => Selector::FastestTransmit(fastest_transmit::FastestTransmit::new()),
+            Policy::FastestTransmit(config) => {
+                Selector::FastestTransmit(fastest_transmit::FastestTransmit::new(*config))
+            }
             Policy::TrafficMeter(config) => Selector::TrafficMeter(traffic_meter::TrafficMeter::new(*config)),
             Policy::Potent(config) => Selector::Potent(Box::new(potent::Potent::new(*config, seed))),
         };

@@ -1,6 +1,6 @@
 //! `traffic_meter`: the link with the lowest traffic meter.
 //!
-//! Source: burst round robin §2.4, SuperPipe (Mathur, its [5]): the packet distributor sends each packet over the channel
+//! Source: burst round robin §2.4, SuperPipe (Mathur, its reference 5): the packet distributor sends each packet over the channel
 //! with the lowest traffic meter reading, with a sequence number, and the packet aggregator at the other end puts packets
 //! in order from one queue a channel. The paper does not say how a meter reads; here it is a moving average.
 //!
