@@ -5,11 +5,11 @@
 //! link with the most room when its next packet comes. The room is the link's rate less the load of the groups put on it since,
 //! and a group's load is 1 byte/s more than what it sent per second in the 10 s before: so that in the first round, where
 //! none has a load, all groups take the first of the fastest links. With `tlb_dynamic_lb` off the hash alone chooses, as in
-//! balance-xor. All else (broadcast, multicast, no IP) goes out on the link in use ([`Current`]), whose load it counts
+//! balance-xor. All else (broadcast, multicast, neighbour discovery, no IP) goes out on the link in use ([`Current`]), whose load it counts
 //! into. Source: `bonding.rst`, and the 6.1 driver for what it leaves open.
 //!
 //! Departures: a rate is weighed in full, where the driver's 32-bit arithmetic takes 10 Gbit/s for 1.8; a link of unknown
-//! rate counts as 4095 Mbit/s (the driver's number for it) times its weight; loads are weighed anew at once when a link comes
+//! rate counts as 1 Gbit/s times its weight, where the driver does not use it; loads are weighed anew at once when a link comes
 //! up, not at the next tenth of a second; a group whose link is found dead moves, where the driver drops the packet that
 //! found it. Frames without an Ethernet header have no destination address and are taken for unicast.
 //!
@@ -56,8 +56,8 @@ impl Default for Config {
 const ROUND: Span = Span::from_secs(10);
 const ROUND_SECONDS: u64 = 10;
 
-/// The driver's number for a link whose rate is not known, and its unit.
-const UNKNOWN: u128 = 4095;
+/// A link's rate where it is not known, in the driver's unit.
+const UNKNOWN: u128 = 1000;
 const MEGABIT: u128 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -243,20 +243,27 @@ impl BalanceTlb {
     }
 }
 
-/// Whether the frame's EtherType is IPv4 or IPv6 and its destination one station: what the modes by load balance.
-fn is_unicast_ip(frame: &Frame<'_>) -> bool {
-    match (frame.layer, frame.bytes) {
-        (Layer::Ip, [first, ..]) => matches!(first >> 4, 4 | 6),
-        (Layer::Ethernet, [to, _, _, _, _, _, _, _, _, _, _, _, a, b, ..]) => {
-            to & 1 == 0 && matches!([a, b], [0x08, 0x00] | [0x86, 0xdd])
+/// Whether the modes by load deal `frame` out: an IPv4 or IPv6 packet for one station, which is no neighbour solicitation
+/// or advertisement and, of IPv6, not cut short before that is known.
+pub(super) fn is_balanced(frame: &Frame<'_>) -> bool {
+    const ICMPV6: u8 = 58;
+    let (is_ipv6, packet) = match (frame.layer, frame.bytes) {
+        (Layer::Ip, [first, ..]) if matches!(first >> 4, 4 | 6) => (first >> 4 == 6, frame.bytes),
+        (Layer::Ethernet, [to, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..]) if to & 1 == 0 => {
+            (false, packet)
         }
-        _ => false,
-    }
+        (Layer::Ethernet, [to, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..]) if to & 1 == 0 => {
+            (true, packet)
+        }
+        _ => return false,
+    };
+    let Some((header, payload)) = packet.split_first_chunk::<40>().filter(|_| is_ipv6) else { return !is_ipv6 };
+    header[6] != ICMPV6 || payload.first_chunk::<8>().is_some_and(|message| !matches!(message[0], 135 | 136))
 }
 
 impl Select for BalanceTlb {
     fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
-        if !is_unicast_ip(frame) {
+        if !is_balanced(frame) {
             return self.balance.ungrouped(now, frame.len, links);
         }
         let hash = hash::hash(self.policy, frame);
