@@ -117,6 +117,22 @@ fn the_document_has_loads_order_and_assignments_of_each_policy_asked_for() {
     assert_eq!((&policies[1]["links"][0]["packets"], &policies[1]["forwarded"]), (&json!(6), &json!(6)));
     assert_eq!((&policies[2]["assignments"], &policies[2]["load_difference"]), (&json!(vec![1; 6]), &json!(1.0)));
     assert_eq!(policies[2]["bursts"], json!(1));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/select.md");
+    let documented = fs::read_to_string(root).expect("a document");
+    let (_, documented) = documented.split_once("\n## JSON\n").expect("a section");
+    keys(&document, &mut |key| assert!(documented.contains(&format!("\"{key}\"")), "docs/select.md: {key}"));
+}
+
+/// Tells every key of a document.
+fn keys(value: &Value, tell: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(key, value)| {
+            tell(key);
+            keys(value, tell);
+        }),
+        Value::Array(values) => values.iter().for_each(|value| keys(value, tell)),
+        _ => {}
+    }
 }
 
 #[test]
@@ -203,6 +219,48 @@ fn packets_that_cannot_be_forwarded_are_null_and_said() {
     assert_eq!(policy["links"][0]["bytes"], json!(46), "the IP packet's");
     assert_eq!((&document["packets"], &document["left_out"][0]["packets"]), (&json!(3), &json!(1)));
     assert!(document["left_out"][0]["reason"].as_str().is_some_and(|reason| reason.contains("no IP packet")));
+}
+
+#[test]
+fn a_capture_cut_by_its_snap_length_counts_by_its_length_on_the_wire() {
+    let folder = Folder::new();
+    let packets: Vec<_> =
+        [0, 20, 40].iter().map(|&cut| (u64::from(cut == 20), udp(7, 1000)[..cut].to_vec(), 1000)).collect();
+    let file = folder.file("cut.pcap", &pcap(1, &packets));
+    let document = done(&[&file, "--links", "1", "--all"]);
+    for policy in document["policies"].as_array().expect("policies") {
+        assert_eq!(policy["links"][0]["bytes"], json!(3000), "{policy}");
+    }
+}
+
+#[test]
+fn without_a_policy_all_are_tried_and_people_get_tables() {
+    let folder = Folder::new();
+    let packets: Vec<_> = (0..40).map(|n| (n * 100, udp(n as u16 % 5, 500), 500)).collect();
+    let file = folder.file("a.pcap", &pcap(1, &packets));
+    let all = done(&[&file, "--links", "4", "--all"]);
+    assert_eq!(all, done(&[&file, "--links", "4"]));
+    let names: Vec<&str> =
+        all["policies"].as_array().expect("policies").iter().filter_map(|p| p["policy"].as_str()).collect();
+    for spec in fairspan_core::select::POLICIES {
+        assert!(names.contains(&spec.name), "{}: {names:?}", spec.name);
+    }
+    for more in ["balance-xor:layer2+3", "balance-xor:vlan+srcmac", "brr:adaptive"] {
+        assert!(names.contains(&more), "{more}: {names:?}");
+    }
+    for links in ["4", "8"] {
+        let output = select(&[&file, "--links", links]);
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let said = format!("40 packets of 5 flows in 3.9 ms, over {links} links, each 1 Gbit/s");
+        assert!(shown.contains(&said) && names.iter().all(|name| shown.contains(name)), "{shown}");
+    }
+    let traced = text(&select(&[&file, "--links", "4", "--policy", "balance-rr", "broadcast", "--trace"]).stdout);
+    let lines: Vec<&str> = traced.lines().take(3).collect();
+    assert_eq!(
+        lines,
+        ["# packet time_s bytes balance-rr broadcast", "0 0.000000000 500 1 0,1,2,3", "1 0.000100000 500 2 0,1,2,3"]
+    );
 }
 
 #[test]
@@ -321,4 +379,46 @@ fn every_packet_takes_the_link_that_linux_gave_it() {
         compared += 1;
     }
     assert!(compared >= 40, "{compared} results");
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn every_capture_of_the_test_data_is_told_or_refused_and_the_numbers_agree() {
+    let Some(folder) = test_data("traces") else { return };
+    let mut told = 0;
+    for path in files(&folder) {
+        let name = path.display().to_string();
+        let output = select(&[&name, "--links", "a:10:5ms,b:100,c:10:5ms", "--all", "--json"]);
+        let message = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 2)) && !message.contains("panicked"), "{name}: {message}");
+        if output.stdout.is_empty() {
+            assert_eq!(output.status.code(), Some(2), "{name}: {message}");
+            continue;
+        }
+        let document = document(&output);
+        let left_out: u64 =
+            document["left_out"].as_array().expect("a list").iter().filter_map(|l| l["packets"].as_u64()).sum();
+        let frames = document["packets"].as_u64().expect("packets") - left_out;
+        for policy in document["policies"].as_array().expect("policies") {
+            let number = |key: &str| policy[key].as_u64().unwrap_or_else(|| panic!("{name}: {key}"));
+            let carried: u64 =
+                policy["links"].as_array().expect("links").iter().filter_map(|l| l["packets"].as_u64()).sum();
+            let copies = if policy["policy"] == "broadcast" { 3 } else { 1 };
+            assert_eq!(carried, copies * number("forwarded"), "{name}: {policy}");
+            assert!(
+                number("forwarded") <= frames && number("reordered_packets") < number("forwarded").max(1),
+                "{name}: {policy}"
+            );
+            assert!(number("split") <= number("flows") && number("flows") <= number("bursts"), "{name}: {policy}");
+            let difference = policy["load_difference"].as_f64().expect("a share");
+            assert!((0.0..=1.0).contains(&difference), "{name}: {policy}");
+        }
+        told += 1;
+    }
+    assert!(told >= 40, "{told} captures");
 }

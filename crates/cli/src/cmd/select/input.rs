@@ -6,6 +6,7 @@ use fairspan_trace::capture::{Capture, CaptureError};
 use fairspan_trace::hex::HexFrames;
 use fairspan_trace::select::{Gathered, Traffic};
 use std::io::Read;
+use std::path::Path;
 
 /// What a file holds.
 #[derive(Debug)]
@@ -40,9 +41,10 @@ const COMPRESSED: [(&[u8], &str, &str); 5] = [
 
 impl Content {
     /// Reads a file, or standard input where it is called `-`.
-    pub(super) fn read(file: &str, hex: bool) -> Result<Content, BadInput> {
-        let name = if file == "-" { "standard input" } else { file }.to_owned();
-        let bytes = if file == "-" {
+    pub(super) fn read(file: &Path, hex: bool) -> Result<Content, BadInput> {
+        let is_stdin = file.as_os_str() == "-";
+        let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+        let bytes = if is_stdin {
             let mut bytes = Vec::new();
             std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
         } else {
@@ -50,7 +52,7 @@ impl Content {
         };
         let bytes = bytes.map_err(|error| BadInput(format!("{name}: {error}")))?;
         if let Some((_, format, command)) = COMPRESSED.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
-            let instead = format!("unpack it, or write `{command} {file} | fairspan select - …`");
+            let instead = format!("unpack it, or write `{command} FILE | fairspan select - …`");
             return Err(BadInput(format!("{name} is compressed ({format}); {instead}")));
         }
         let is_capture = Capture::is_one(&bytes);

@@ -13,7 +13,7 @@ use fairspan_core::select::Settings;
 use fairspan_core::units::Span;
 use fairspan_trace::select::{Bond, LinkList, Report, Traffic};
 use input::{Content, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -26,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Args {
     /// Captures (pcap, pcapng), or with --hex lines of hexadecimal frames; - is standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["policies", "policy"])]
-    files: Vec<String>,
+    files: Vec<PathBuf>,
     /// The links: how many (1 Gbit/s, no delay), or NAME:RATE[:DELAY],… in Mbit/s or with units, such as dsl:50:20ms,lte:10:45ms
     #[arg(long, value_name = "SPEC", required_unless_present = "policies")]
     links: Option<LinkList>,
@@ -105,6 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         let packets = packets_of(traffic.backwards());
         eprintln!("fairspan: the clock steps back before {packets}; taken are the times before them");
     }
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let about = About { files: &files, links, traffic: &traffic, problems: &problems };
     if args.json {
         document::print(&about, &answered)?;
@@ -120,20 +121,20 @@ fn packets_of(count: u64) -> String {
 
 /// The files and the policies. A value of `--policy` that is no policy but a file is one of the files, so that files may
 /// also stand at the end.
-fn sorted_out(args: &Args) -> Result<(Vec<String>, Vec<Asked>), BadInput> {
+fn sorted_out(args: &Args) -> Result<(Vec<PathBuf>, Vec<Asked>), BadInput> {
     let mut files = args.files.clone();
     let mut asked = Vec::new();
     for text in &args.policy {
         match text.trim().parse() {
             Ok(settings) => asked.push(Asked { text: text.clone(), settings }),
-            Err(_) if text == "-" || Path::new(text).exists() => files.push(text.clone()),
+            Err(_) if text == "-" || Path::new(text).exists() => files.push(text.into()),
             Err(error) => return Err(BadInput(format!("--policy {text}: {error}"))),
         }
     }
     if files.is_empty() {
         return Err(BadInput("no FILE is given; write the captures first, or - for standard input".into()));
     }
-    if files.iter().filter(|file| *file == "-").count() > 1 {
+    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
         return Err(BadInput("- is standard input, and can be read only once".into()));
     }
     if args.policy.is_empty() {
