@@ -131,3 +131,85 @@ impl Select for ActiveBackup {
         self.current.update(links);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select::{Layer, LinkState, Policy, Settings};
+    use crate::units::Rate;
+
+    fn state(usable: bool, mbit: u64, full_duplex: bool) -> LinkState {
+        LinkState { usable, rate: Some(Rate::from_mbit(mbit)), full_duplex, ..LinkState::default() }
+    }
+
+    struct Bond {
+        links: Links,
+        selector: ActiveBackup,
+    }
+
+    impl Bond {
+        fn new(text: &str, links: &[LinkState]) -> Bond {
+            let settings: Settings = text.parse().unwrap();
+            let Policy::ActiveBackup(mut config) = settings.policy else { panic!("another policy") };
+            config.primary = config.primary.and_then(|link| link.resolve(&["0", "1", "2"]));
+            let mut bond = Bond { links: Links::new(links.iter().copied()), selector: ActiveBackup::new(config) };
+            bond.selector.on_links(Time::ZERO, &bond.links);
+            bond
+        }
+
+        fn set(&mut self, link: u8, state: LinkState) -> Option<u8> {
+            self.links.set(ChannelId(link), state);
+            self.selector.on_links(Time::ZERO, &self.links);
+            self.current()
+        }
+
+        fn current(&mut self) -> Option<u8> {
+            let frame = Frame { bytes: &[], len: 0, layer: Layer::Ip };
+            let chosen = self.selector.select(Time::ZERO, &frame, &self.links);
+            assert_eq!(chosen.first(), self.selector.current());
+            assert!(chosen.len() <= 1);
+            chosen.first().map(|link| link.0)
+        }
+    }
+
+    #[test]
+    fn the_link_in_use_stays_until_it_fails() {
+        let (up, down) = (state(true, 100, true), state(false, 100, true));
+        let mut bond = Bond::new("active-backup", &[up; 3]);
+        assert_eq!(bond.current(), Some(0));
+        assert_eq!(bond.set(0, down), Some(1));
+        assert_eq!(bond.set(0, up), Some(1), "it does not go back");
+        assert_eq!(bond.set(1, down), Some(0));
+        assert_eq!(bond.set(0, down), Some(2));
+        assert_eq!(bond.set(2, down), None);
+        assert_eq!(bond.set(1, up), Some(1));
+    }
+
+    #[test]
+    fn a_primary_link_that_comes_back_takes_over_as_primary_reselect_says() {
+        let (up, down) = (state(true, 100, true), state(false, 100, true));
+        let slow = state(true, 10, true);
+        let half = state(true, 100, false);
+        for (reselect, other, back) in [
+            ("always", up, Some(1)),
+            ("failure", slow, Some(0)),
+            ("better", slow, Some(1)),
+            ("better", half, Some(1)),
+            ("better", up, Some(0)),
+            ("better", state(true, 1000, false), Some(0)),
+        ] {
+            let mut bond = Bond::new(&alloc::format!("active-backup:1,primary_reselect={reselect}"), &[other, up, up]);
+            assert_eq!(bond.current(), Some(1), "{reselect}: it begins with the primary link");
+            assert_eq!(bond.set(1, down), Some(0));
+            assert_eq!(bond.set(1, up), back, "{reselect} with {other:?}");
+            assert_eq!(bond.set(0, down), Some(1));
+        }
+    }
+
+    #[test]
+    fn a_link_that_failed_unannounced_is_not_used() {
+        let mut bond = Bond::new("active-backup", &[state(true, 100, true); 2]);
+        bond.links.set(ChannelId(0), state(false, 100, true));
+        assert_eq!(bond.current(), Some(1));
+    }
+}

@@ -100,3 +100,69 @@ fn is_igmp(frame: &Frame<'_>) -> bool {
     };
     packet.first_chunk::<20>().is_some_and(|header| header[9] == IGMP)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::select::LinkState;
+    use alloc::vec::Vec;
+
+    fn state(usable: bool) -> LinkState {
+        LinkState { usable, ..LinkState::default() }
+    }
+
+    fn run(packets_per_slave: u16, usable: &[bool], packets: usize) -> Vec<usize> {
+        let links = Links::new(usable.iter().map(|usable| state(*usable)));
+        let mut rr = BalanceRr::new(Config { packets_per_slave }, 1);
+        let bytes = testing::udp4(1, 2, 3, 4, &[]);
+        let frame = Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ip };
+        (0..packets).filter_map(|_| rr.select(Time::ZERO, &frame, &links).first()).map(ChannelId::index).collect()
+    }
+
+    #[test]
+    fn a_fresh_bond_begins_with_link_1_and_each_link_has_its_packets_in_turn() {
+        assert_eq!(run(1, &[true; 3], 7), [1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!(run(2, &[true; 2], 7), [0, 1, 1, 0, 0, 1, 1]);
+        assert_eq!(run(5, &[true; 1], 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn the_turn_of_a_link_that_failed_goes_to_the_next_one() {
+        assert_eq!(run(1, &[true, false, true], 6), [2, 2, 0, 2, 2, 0]);
+        assert_eq!(run(1, &[true, true, false], 6), [1, 0, 0, 1, 0, 0]);
+        assert_eq!(run(1, &[false; 3], 6), [0; 0]);
+    }
+
+    #[test]
+    fn igmp_takes_no_turn_and_stays_on_one_link_until_that_fails() {
+        let mut links = Links::new([state(true); 3]);
+        let mut rr = BalanceRr::new(Config::default(), 1);
+        rr.on_links(Time::ZERO, &links);
+        let packet = testing::udp4(1, 2, 3, 4, &[]);
+        let mut igmp = packet.clone();
+        igmp[9] = 2;
+        let mut link = |bytes: &[u8], links: &Links| {
+            let frame = Frame { bytes, len: bytes.len(), layer: Layer::Ip };
+            rr.select(Time::ZERO, &frame, links).first().map(ChannelId::index)
+        };
+        let took: Vec<_> =
+            [&packet, &igmp, &igmp, &packet, &igmp].iter().filter_map(|bytes| link(bytes, &links)).collect();
+        assert_eq!(took, [1, 0, 0, 2, 0]);
+        links.set(ChannelId(0), state(false));
+        assert_eq!(link(&igmp, &links), Some(1));
+        links.set(ChannelId(0), state(true));
+        assert_eq!(link(&igmp, &links), Some(1), "it stays where it went");
+    }
+
+    #[test]
+    fn at_random_all_links_have_their_share_and_the_seed_decides() {
+        let took = run(0, &[true; 4], 4000);
+        for link in 0..4 {
+            let share = took.iter().filter(|&&n| n == link).count();
+            // 1000 expected, standard deviation 27.
+            assert!((850..1150).contains(&share), "{share} on link {link}");
+        }
+        assert_eq!(took, run(0, &[true; 4], 4000));
+    }
+}

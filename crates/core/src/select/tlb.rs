@@ -286,3 +286,117 @@ impl Select for BalanceTlb {
         self.balance.handle_timeout(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::units::Rate;
+    use alloc::vec::Vec;
+
+    fn link(mbit: u64) -> LinkState {
+        LinkState { rate: Some(Rate::from_mbit(mbit)), ..LinkState::default() }
+    }
+
+    fn frame(bytes: &[u8], len: usize) -> Frame<'_> {
+        Frame { bytes, len, layer: Layer::Ip }
+    }
+
+    /// Packets of flows whose hashes fall into groups of their own.
+    fn flows() -> Vec<Vec<u8>> {
+        let mut groups = [false; 256];
+        let hash = |bytes: &Vec<u8>| hash::hash(HashPolicy::Layer34, &frame(bytes, bytes.len())) as u8;
+        let all = (0..2000).map(|port| testing::udp4(1, 2, port, 443, &[]));
+        all.filter(|bytes| !core::mem::replace(&mut groups[usize::from(hash(bytes))], true)).take(40).collect()
+    }
+
+    fn tlb() -> BalanceTlb {
+        BalanceTlb::new(config())
+    }
+
+    fn config() -> Config {
+        Config { xmit_hash_policy: HashPolicy::Layer34, ..Config::default() }
+    }
+
+    #[test]
+    fn after_one_round_each_link_carries_what_its_rate_is_worth() {
+        let links = Links::new([link(10), link(30)]);
+        let mut tlb = tlb();
+        tlb.on_links(Time::ZERO, &links);
+        let flows = flows();
+        // 40 flows of 1 Mbit/s each: 1250 bytes, a hundred times a second.
+        let mut round = |from: u64| {
+            let mut packets = [0u32; 2];
+            for n in 0..10_000u64 {
+                let now = Time::from_millis(from + n);
+                for bytes in flows.iter().skip((n % 10) as usize).step_by(10) {
+                    packets[tlb.select(now, &frame(bytes, 1250), &links).first().expect("a link").index()] += 1;
+                }
+            }
+            packets
+        };
+        assert_eq!(round(0), [0, 40_000], "no loads are known yet: all take the link with the most room");
+        let [slow, fast] = round(10_000);
+        // One flow more or less on either.
+        assert!((9_000..=11_000).contains(&slow), "{slow} and {fast} packets for rates of 1 to 3");
+    }
+
+    #[test]
+    fn a_group_keeps_its_link_within_a_round_and_leaves_one_that_fails() {
+        let mut links = Links::new([link(10), link(100)]);
+        let mut tlb = tlb();
+        tlb.on_links(Time::ZERO, &links);
+        let bytes = testing::udp4(1, 2, 3, 4, &[]);
+        for ms in (0..10_000).step_by(100) {
+            assert_eq!(tlb.select(Time::from_millis(ms), &frame(&bytes, 1500), &links), LinkSet::only(ChannelId(1)));
+        }
+        links.set(ChannelId(1), LinkState { usable: false, ..link(100) });
+        assert_eq!(tlb.select(Time::from_millis(9_999), &frame(&bytes, 1500), &links), LinkSet::only(ChannelId(0)));
+        links.set(ChannelId(1), link(100));
+        tlb.on_links(Time::from_millis(10_000), &links);
+        assert_eq!(tlb.poll_timeout(), Some(Time::from_millis(20_000)), "a link that comes up begins a round");
+        assert_eq!(tlb.select(Time::from_millis(10_001), &frame(&bytes, 1500), &links), LinkSet::only(ChannelId(1)));
+    }
+
+    #[test]
+    fn broadcasts_neighbour_discovery_and_other_protocols_go_out_on_the_link_in_use() {
+        let links = Links::new([link(10), link(100)]);
+        let balanced = |bytes: &[u8]| {
+            let mut tlb = tlb();
+            tlb.on_links(Time::ZERO, &links);
+            let frame = Frame { bytes, len: 1500, layer: Layer::Ethernet };
+            let link = tlb.select(Time::ZERO, &frame, &links);
+            assert_eq!(tlb.current(), Some(ChannelId(0)));
+            link == LinkSet::only(ChannelId(1))
+        };
+        let ethernet = |to: u8, kind: [u8; 2], packet: &[u8]| {
+            [[to, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, kind[0], kind[1]].as_slice(), packet].concat()
+        };
+        let (ipv4, ipv6) = (testing::udp4(1, 2, 3, 4, &[]), testing::udp6(1, 2, 3, 4, &[]));
+        assert!(balanced(&ethernet(2, [0x08, 0], &ipv4)));
+        assert!(balanced(&ethernet(2, [0x86, 0xdd], &ipv6)));
+        assert!(!balanced(&ethernet(3, [0x08, 0], &ipv4)), "multicast");
+        assert!(!balanced(&ethernet(2, [0x08, 6], &ipv4)), "ARP");
+        assert!(!balanced(&ethernet(2, [0x86, 0xdd], &ipv6[..39])), "cut short");
+        let mut message = ipv6;
+        message[6] = 58;
+        for (kind, is) in [(135, false), (136, false), (134, true), (128, true)] {
+            message[40] = kind;
+            assert_eq!(balanced(&ethernet(2, [0x86, 0xdd], &message)), is, "type {kind}");
+        }
+        assert!(!balanced(&[]));
+    }
+
+    #[test]
+    fn without_dynamic_balancing_the_hash_decides_and_nothing_is_due() {
+        let links = Links::new([link(10), link(100)]);
+        let mut tlb = BalanceTlb::new(Config { tlb_dynamic_lb: false, ..config() });
+        tlb.on_links(Time::ZERO, &links);
+        for bytes in flows() {
+            let frame = frame(&bytes, 1500);
+            let expected = hash::choose(links.usable(), hash::hash(HashPolicy::Layer34, &frame));
+            assert_eq!(tlb.select(Time::ZERO, &frame, &links), expected);
+        }
+        assert_eq!(tlb.poll_timeout(), None);
+    }
+}

@@ -67,3 +67,35 @@ impl Select for Xor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use crate::select::{Layer, LinkState};
+    use crate::units::ChannelId;
+
+    #[test]
+    fn a_flow_keeps_its_link_until_the_usable_links_change_and_then_all_are_in_use() {
+        let mut links = Links::new([LinkState::default(); 3]);
+        for mut xor in [Xor::new(Config { xmit_hash_policy: HashPolicy::Layer34 }), Xor::layer34()] {
+            let mut of = |port: u16, links: &Links| {
+                let bytes = testing::udp4(1, 2, port, 443, &[]);
+                let frame = Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ip };
+                let all = [xor.select(Time::ZERO, &frame, links), xor.select(Time::ZERO, &frame, links)];
+                assert_eq!((all[0], all[0].len()), (all[1], 1));
+                all[0].first().map(ChannelId::index)
+            };
+            links.set(ChannelId(1), LinkState::default());
+            let mut counts = [0; 3];
+            (0..300).for_each(|port| counts[of(port, &links).expect("a link")] += 1);
+            assert!(counts.iter().all(|&n| n > 60), "{counts:?}");
+            links.set(ChannelId(1), LinkState { usable: false, ..LinkState::default() });
+            assert!((0..300).all(|port| of(port, &links) != Some(1)));
+        }
+        let none = Links::new([LinkState { usable: false, ..LinkState::default() }]);
+        let frame = Frame { bytes: &[], len: 0, layer: Layer::Ip };
+        assert_eq!(Xor::layer34().select(Time::ZERO, &frame, &none), LinkSet::EMPTY);
+        assert_eq!(Xor::new(Config::default()).select(Time::ZERO, &frame, &none), LinkSet::EMPTY);
+    }
+}

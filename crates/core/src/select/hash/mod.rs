@@ -232,3 +232,211 @@ fn ports_at(protocol: u8) -> Option<usize> {
 fn ports(bytes: &[u8], offset: usize, protocol: u8) -> u32 {
     ports_at(protocol).and_then(|place| at(bytes, offset + place)).map_or(0, |ports| u32::from_le_bytes(*ports))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::testing;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const ALL: [HashPolicy; 6] = [
+        HashPolicy::Layer2,
+        HashPolicy::Layer34,
+        HashPolicy::Layer23,
+        HashPolicy::Encap23,
+        HashPolicy::Encap34,
+        HashPolicy::VlanSrcmac,
+    ];
+
+    /// An Ethernet header, from station 5 to station 3, and what follows it.
+    fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::from([2, 0, 0, 0, 0, 3, 2, 0, 1, 0, 0, 5]);
+        frame.extend_from_slice(&kind.to_be_bytes());
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    /// An IPv4 header from 10.0.0.1 to 10.0.0.2 before `payload`.
+    fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::from([0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    fn of(policy: HashPolicy, layer: Layer, bytes: &[u8]) -> u32 {
+        hash(policy, &Frame { bytes, len: bytes.len(), layer })
+    }
+
+    fn on_ethernet(policy: HashPolicy, kind: u16, payload: &[u8]) -> u32 {
+        of(policy, Layer::Ethernet, &ethernet(kind, payload))
+    }
+
+    #[test]
+    fn the_formulas_worked_out_by_hand() {
+        let packet = ipv4(6, &[0x1f, 0x90, 0, 80, 0, 0, 0, 0]);
+        // 3 ^ 5 ^ 0x0800.
+        assert_eq!(on_ethernet(HashPolicy::Layer2, IPV4, &packet), 0x0806);
+        // The addresses differ in the last byte, by 3, which comes first in a word: 0x0300_0000 ^ 0x0806 = 0x0300_0806;
+        // ^ >> 16: 0x0300_0b06; ^ >> 8: 0x0303_0b0d.
+        assert_eq!(on_ethernet(HashPolicy::Layer23, IPV4, &packet), 0x0303_0b0d);
+        // 8080 and 80 are 0x5000_901f: ^ 0x0300_0000 = 0x5300_901f; ^ >> 16: 0x5300_c31f; ^ >> 8: 0x5353_c3dc; >> 1.
+        assert_eq!(on_ethernet(HashPolicy::Layer34, IPV4, &packet), 0x29a9_e1ee);
+        // 0x020001 ^ 0x000005.
+        assert_eq!(on_ethernet(HashPolicy::VlanSrcmac, IPV4, &packet), 0x02_0004);
+        // (8080 ^ 80) ^ (10.0.0.1 ^ 10.0.0.2).
+        let bytes = ethernet(IPV4, &packet);
+        let frame = Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ethernet };
+        assert_eq!(ports_and_addresses(&frame), (8080 ^ 80) ^ 3);
+    }
+
+    #[test]
+    fn all_fragments_of_a_datagram_hash_alike() {
+        for policy in ALL {
+            let mut first = testing::udp4(1, 2, 100, 200, &[1; 40]);
+            let mut later = testing::udp4(1, 2, 7, 9, &[2; 40]);
+            first[6] = 0x20; // more fragments
+            later[7] = 5; // offset 40
+            assert_eq!(on_ethernet(policy, IPV4, &first), on_ethernet(policy, IPV4, &later), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn an_icmp_error_goes_where_the_packet_that_it_quotes_would() {
+        let quoted = testing::udp4(1, 2, 100, 200, &[]);
+        let error = |kind: u8| ipv4(1, &[&[kind, 1, 0, 0, 0, 0, 0, 0], quoted.as_slice()].concat());
+        for policy in [HashPolicy::Layer23, HashPolicy::Layer34] {
+            for kind in [3, 4, 5, 11, 12] {
+                let hash = on_ethernet(policy, IPV4, &error(kind));
+                assert_eq!(hash, on_ethernet(policy, IPV4, &quoted), "{policy:?}: type {kind}");
+            }
+            // Not an error, so nothing is quoted.
+            assert_eq!(on_ethernet(policy, IPV4, &error(10)), on_ethernet(policy, IPV4, &ipv4(2, &[])), "{policy:?}");
+        }
+        let cut = &error(3)[..20 + 8 + 19];
+        assert_eq!(on_ethernet(HashPolicy::Layer34, IPV4, cut), 0x0806, "as layer2");
+    }
+
+    #[test]
+    fn an_echo_hashes_by_type_code_and_identifier_and_not_by_its_number() {
+        let echo = |kind: u8, id: u8, number: u8| ipv4(1, &[kind, 0, 0, 0, 0, id, 0, number]);
+        for policy in [HashPolicy::Layer34, HashPolicy::Encap34] {
+            let hash = |packet: Vec<u8>| on_ethernet(policy, IPV4, &packet);
+            assert_eq!(hash(echo(8, 1, 1)), hash(echo(8, 1, 2)));
+            assert_eq!(hash(echo(8, 0, 1)), hash(echo(8, 1, 1)), "identifier 0 counts as 1");
+            assert_ne!(hash(echo(8, 1, 1)), hash(echo(8, 5, 1)));
+            assert_ne!(hash(echo(8, 1, 1)), hash(echo(0, 1, 1)));
+        }
+    }
+
+    #[test]
+    fn tunnels_are_looked_into_by_the_encap_policies_only() {
+        let inner = [testing::udp4(7, 8, 100, 200, &[]), testing::udp4(7, 9, 100, 201, &[])];
+        let bridged = ethernet(IPV4, &inner[0]);
+        let tunnel = |inner: &[u8]| ipv4(47, &[&[0x20, 0, 8, 0, 1, 2, 3, 4], inner].concat());
+        for (outer, encap) in [(HashPolicy::Layer23, HashPolicy::Encap23), (HashPolicy::Layer34, HashPolicy::Encap34)] {
+            for inner in &inner {
+                for packet in [ipv4(4, inner), tunnel(inner)] {
+                    assert_eq!(on_ethernet(encap, IPV4, &packet), on_ethernet(outer, IPV4, inner), "{encap:?}");
+                    assert_eq!(on_ethernet(outer, IPV4, &packet), on_ethernet(outer, IPV4, &ipv4(4, &[])));
+                }
+            }
+            let packet = ipv4(47, &[&[0, 0, 0x65, 0x58], bridged.as_slice()].concat());
+            assert_eq!(on_ethernet(encap, IPV4, &packet), on_ethernet(outer, IPV4, &inner[0]), "Ethernet in GRE");
+        }
+    }
+
+    #[test]
+    fn a_packet_without_an_ethernet_header_is_one_between_addresses_of_zeros() {
+        for packet in [testing::udp4(1, 2, 3, 4, &[]), testing::udp6(1, 2, 3, 4, &[])] {
+            let kind: u16 = if packet[0] >> 4 == 4 { IPV4 } else { IPV6 };
+            let mut frame = Vec::from([0; 12]);
+            frame.extend_from_slice(&kind.to_be_bytes());
+            frame.extend_from_slice(&packet);
+            for policy in ALL {
+                assert_eq!(of(policy, Layer::Ip, &packet), of(policy, Layer::Ethernet, &frame), "{policy:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn tags_in_a_frame_hide_what_follows_them_from_the_driver_and_not_from_the_papers_formula() {
+        let packet = testing::udp4(1, 2, 100, 200, &[]);
+        let tagged = [&[0, 5, 8, 0], packet.as_slice()].concat();
+        for policy in [HashPolicy::Layer23, HashPolicy::Layer34, HashPolicy::Encap23, HashPolicy::Encap34] {
+            assert_eq!(on_ethernet(policy, VLAN, &tagged), on_ethernet(HashPolicy::Layer2, VLAN, &tagged));
+        }
+        let value = |bytes: &[u8]| ports_and_addresses(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet });
+        assert_eq!(value(&ethernet(VLAN, &tagged)), value(&ethernet(IPV4, &packet)));
+    }
+
+    #[test]
+    fn the_papers_formula_takes_ipv6_addresses_as_numbers_and_passes_over_options() {
+        let value = |bytes: &[u8]| ports_and_addresses(&Frame { bytes, len: bytes.len(), layer: Layer::Ip });
+        let packet = testing::udp6(1, 2, 100, 200, &[]);
+        let address = |at: usize| u128::from_be_bytes(*packet[at..].first_chunk().unwrap());
+        let expected = (100 ^ 200) ^ (address(8) ^ address(24));
+        assert_eq!(value(&packet), expected);
+        let mut options = packet.clone();
+        options[6] = 60;
+        options.splice(40..40, [17, 0, 1, 4, 0, 0, 0, 0]);
+        assert_eq!(value(&options), expected);
+    }
+
+    #[test]
+    fn the_walk_ends_at_its_limit_with_what_it_has() {
+        // Hop-by-hop options, more than are looked at, before UDP.
+        for (options, sees_ports) in [(15, true), (17, false)] {
+            let mut packet = testing::udp6(1, 2, 100, 200, &[]);
+            let udp = packet.split_off(40);
+            packet[6] = 0;
+            for n in 1..=options {
+                packet.extend_from_slice(&[if n == options { 17 } else { 0 }, 0, 1, 4, 0, 0, 0, 0]);
+            }
+            packet.extend_from_slice(&udp);
+            let without = {
+                let mut packet = packet.clone();
+                packet.truncate(40 + options * 8);
+                packet
+            };
+            let [with, without] = [packet, without].map(|packet| on_ethernet(HashPolicy::Encap34, IPV6, &packet));
+            assert_eq!(with != without, sees_ports, "{options} headers");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_choose_a_usable_link_and_what_follows_the_headers_does_not_matter(
+            kind in prop_oneof![
+                prop::sample::select(&[IPV4, IPV6, VLAN, SERVICE_VLAN, 0x8864, 0x4305, 0x892f, 0x88ca, 0x88f7, 0x8906, 0x8847][..]),
+                any::<u16>(),
+            ],
+            mut payload in prop::collection::vec(any::<u8>(), 0..200),
+            protocol in prop::sample::select(&[0u8, 1, 4, 6, 17, 41, 43, 44, 47, 50, 51, 58, 60, 137][..]),
+            cut in 0..220usize,
+            ip in any::<bool>(),
+            usable in any::<u64>(),
+        ) {
+            // Random bytes that the walk does not leave at once.
+            match (kind, payload.as_mut_slice()) {
+                (IPV4, [first, _, _, _, _, _, high, low, _, next, ..]) => {
+                    (*first, *next) = (*first & 1 | 0x45, protocol);
+                    (*high, *low) = (0, 0);
+                }
+                (IPV6, [first, _, _, _, _, _, next, ..]) => (*first, *next) = (0x60, protocol),
+                (0x8864, [first, code, ..]) => (*first, *code) = (0x11, 0),
+                (0x4305, [first, version, ..]) => (*first, *version) = (0x40, 15),
+                _ => {}
+            }
+            let (layer, frame) = if ip { (Layer::Ip, payload) } else { (Layer::Ethernet, ethernet(kind, &payload)) };
+            let bytes = &frame[..cut.min(frame.len())];
+            for policy in ALL {
+                let hash = of(policy, layer, bytes);
+                let links = choose(LinkSet::from_bits(usable), hash);
+                prop_assert_eq!(links.len(), usize::from(usable != 0));
+                prop_assert_eq!(links.bits() & !usable, 0);
+            }
+            let _ = ports_and_addresses(&Frame { bytes, len: frame.len(), layer });
+        }
+    }
+}
