@@ -4,6 +4,7 @@
 mod child;
 
 use fairspan_core::bond;
+use fairspan_core::lan;
 use fairspan_core::select::POLICIES;
 use fairspan_core::select::options::OPTIONS;
 use fairspan_live::config::{Config, ConfigError};
@@ -155,6 +156,57 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
 }
 
 #[test]
+fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accepted_and_its_true_default() {
+    let folder = key_folder();
+    let document = document("settings.md");
+    let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    // ARP targets go with an interval.
+    let base: [(&str, Settings); 3] = [
+        ("[interface]", settings(&[("name", "\"bond0\"")])),
+        ("[bond]", settings(&[("policy", "\"brr:arp_interval=1s\""), ("arp_ip_target", "[\"10.0.0.1\"]")])),
+        ("[[bond.link]]", settings(&[("device", "\"eth1\"")])),
+    ];
+    for place in [1, 2] {
+        let heading = base[place].0;
+        let rows = rows(&document, &format!("## `{heading}`"));
+        let mut unknown = base.clone();
+        unknown[place].1.insert("no_such_setting".into(), "1".into());
+        let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
+        let known = problem.split_once("expected one of").expect("a list").1.split(" (in ").next().unwrap_or_default();
+        let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|&key| key != "link").collect();
+        let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
+        known.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, known, "docs/settings.md against the program, {heading}");
+        for [key, example, default] in &rows {
+            let key = code_span(key).expect("a setting's name");
+            let with = |value: Option<&str>| {
+                let mut sections = base.clone();
+                sections[place].1.remove(key);
+                sections[place].1.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+                if key == "policy" || value == Some("[]") || (key == "arp_ip_target" && value.is_none()) {
+                    sections[1].1.remove("arp_ip_target");
+                    if key != "policy" {
+                        sections[1].1.insert("policy".into(), "\"brr\"".into());
+                    }
+                }
+                parse(folder.path(), &sections).map(|config| format!("{config:?}"))
+            };
+            let example = with(code_span(example)).unwrap_or_else(|e| panic!("{heading} {key}: {e}"));
+            match default.as_str() {
+                "required" => drop(with(None).expect_err(&format!("{heading} {key} is said to be required"))),
+                "none" => assert_ne!(with(None).expect("not required"), example, "{key}: the example is the default"),
+                _ => {
+                    let without = with(None).expect("not required");
+                    assert_ne!(without, example, "{key}: the example is the default");
+                    assert_eq!(with(code_span(default)), Ok(without), "{key}: the default");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_example_is_a_configuration_that_is_accepted() {
     let folder = key_folder();
     let mut examples = 0;
@@ -198,6 +250,17 @@ fn every_counter_of_the_status_is_documented_once() {
     let mut missing: Vec<String> = counters.concat();
     missing.retain(|name| names.iter().filter(|documented| *documented == name).count() != 1);
     assert!(missing.is_empty(), "not in the tables of docs/status.md, or twice: {missing:?}");
+}
+
+#[test]
+fn every_counter_of_an_ethernet_bond_is_documented() {
+    let document = document("status.md");
+    let (_, tables) = document.split_once("\n## Counters of an Ethernet bond").expect("tables of counters");
+    let names = documented_names(tables.split("\n## ").next().unwrap_or_default());
+    let (bond, link) = (lan::Stats::default(), lan::LinkStats::default());
+    let counters = bond.each().chain(link.each());
+    let missing: Vec<_> = counters.map(|(name, _)| name).filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "not in docs/status.md: {missing:?}");
 }
 
 fn fairspan(arguments: &[&str]) -> Output {

@@ -142,6 +142,9 @@ impl Reader<'_> {
     /// Policies and options that cannot work on Ethernet links.
     fn possible(&self, settings: &Settings, raw: &Spanned<RawPolicy>) -> Result<(), ConfigError> {
         let refused = |problem: &str| Err(self.policy_error(raw, "bond.policy", Some("name"), problem));
+        if settings.flush.is_some() {
+            return refused("`flush` needs an end that answers markers: use it in a [[peer]] with mode = \"flow\"");
+        }
         match &settings.policy {
             Policy::TrafficMeter(_) => refused(
                 "`traffic_meter` needs a receiver that puts packets in order: use it in a [[peer]] with mode = \"flow\"",
