@@ -151,4 +151,5 @@ def main(path):
     print(f"kernel {spec['kernel']}, {len(slaves)} slaves, {len(spec['configs'])} configurations")
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])
