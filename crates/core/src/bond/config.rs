@@ -147,7 +147,7 @@ pub struct Config {
     pub equalize: Span,
 
     /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one;
-    /// what arrives later is dropped. Default 100 ms.
+    /// what arrives later is dropped. In mode `flow` each channel has a queue of its own, at its own rate. Default 100 ms.
     pub queue_time: Span,
     /// Most memory, in bytes, that packets waiting for a channel may take. Default 7 MB.
     pub queue_bytes: usize,

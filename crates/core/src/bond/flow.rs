@@ -14,7 +14,7 @@
 //! |---|---|
 //! | usable | the link is up, the peer is heard and hears us, the socket takes frames; delayed as [`supervision`] says |
 //! | rate, weight, priority | the channel's settings, or the rate reported since |
-//! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate `free` is now while frames wait |
+//! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate nothing is known of what waits beyond the socket, and `free` is now while it takes nothing |
 //! | delay, jitter | half the smallest round trip lately, own queue left out, and how much more it was (`path.rs`) |
 //!
 //! Bounds: each queue holds [`Config::queue_time`] at the channel's rate, but at least 32 of the largest packets; without
@@ -236,7 +236,9 @@ impl<P: Packet> Flow<P> {
                     let free = if queued == 0 { pacer.free() } else { now.max(pacer.free()) + pacer.time_for(queued) };
                     (Bytes::from(queued) + sent, free.max(line.until))
                 }
-                _ if queued > 0 || c.blocked.is_some() => (Bytes::from(queued), now),
+                // A socket that takes nothing has something to send.
+                _ if c.blocked.is_some() => (Bytes::from(queued + c.config.mtu), now),
+                _ if queued > 0 => (Bytes::from(queued), now),
                 _ => (Bytes::ZERO, Time::ZERO),
             };
             self.links.set_backlog(channel, backlog, free);
