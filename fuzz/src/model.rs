@@ -3,6 +3,7 @@
 use fairspan_core::bond::{Bond, Codepoint, Config, Link, Mode, Scheduler};
 use fairspan_core::ip::{Header, checksum};
 use fairspan_core::rng::Rng;
+use fairspan_core::select::Policy;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -25,9 +26,12 @@ struct Model {
 
 fn config(choice: u8) -> Config {
     let mut config = Config::default();
-    config.mode = [Mode::Ordered, Mode::Duplicate, Mode::Backup, Mode::Stripe, Mode::Plain][usize::from(choice % 5)];
+    let modes = [Mode::Ordered, Mode::Duplicate, Mode::Backup, Mode::Stripe, Mode::Plain, Mode::Flow];
+    config.mode = modes[usize::from(choice % 6)];
+    let policies = ["brr:5ms", "balance-rr:flush=on", "traffic_meter", "broadcast", "brr:1ms,flush=on,flush_wait=5ms"];
+    config.policy = policies[usize::from(choice / 6 % 5)].parse().expect("a policy");
     if config.mode != Mode::Stripe {
-        config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 5 % 4)];
+        config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 6 % 4)];
     }
     config.hold_bytes = HOLD;
     // So small that the bound on what is held means something.
@@ -149,13 +153,23 @@ impl Model {
         assert!(self.sent[1 - end].contains(&p), "invented: {p:02x?}");
         let flow = u16::from_be_bytes([p[20], p[21]]);
         let number = u32::from_be_bytes([p[28], p[29], p[30], p[31]]);
-        if matches!(self.config.mode, Mode::Ordered | Mode::Backup) {
+        let policy = &self.config.policy.policy;
+        let (numbered, ordered) = match self.config.mode {
+            Mode::Ordered | Mode::Backup => (true, true),
+            Mode::Duplicate => (true, false),
+            Mode::Flow => (
+                matches!(policy, Policy::TrafficMeter(_) | Policy::Broadcast),
+                matches!(policy, Policy::TrafficMeter(_)),
+            ),
+            Mode::Plain | Mode::Stripe => (false, false),
+        };
+        if ordered {
             let before = self.newest[end].insert(flow, number);
             assert!(before.is_none_or(|before| before < number), "flow {flow}: {number} after {before:?}");
         }
         // Copies that the network makes are the host's to see in modes without sequence numbers.
         let once = self.delivered[end].insert(p);
-        assert!(once || matches!(self.config.mode, Mode::Plain | Mode::Stripe), "delivered twice: {flow} {number}");
+        assert!(once || !numbered, "delivered twice: {flow} {number}");
     }
 }
 

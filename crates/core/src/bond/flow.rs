@@ -266,6 +266,7 @@ impl<P: Packet> Flow<P> {
         mut queued: Queued<P, Numbers>,
     ) -> Queued<P, Numbers> {
         let n = channel.index();
+        queued.note.not_before = Time::ZERO;
         if let (Some(line), Some(pacer)) = (self.lines.get_mut(n), channels.get(n).and_then(|c| c.pacer.as_ref()))
             && (not_before > now || line.until > now)
         {
