@@ -1,8 +1,9 @@
 //! What a packet costs a selector that remembers flows.
 //!
 //! Figures are per packet: a sample runs 1024, and the item counter gives packets a second. A million flows are in the
-//! table, each with two packets so far, and packets come from them at random; `chained` has each packet wait for the link of the
-//! one before it, so that no two lookups overlap. The packet lies in the cache, as one does that has just been read.
+//! table, each with two packets so far, and packets come from them at random. The packets of a sample are written before its
+//! clock starts and lie in the cache, as what has just been read does; in `chained` each packet waits for the link of the one
+//! before it, so that no two lookups overlap: that is latency, the other is what a batch of packets costs.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -17,17 +18,21 @@ fn main() {
 const PACKETS: u64 = 1024;
 const FLOWS: u32 = 1_000_000;
 
-/// The first bytes of a TCP packet of `flow` over IPv4 on Ethernet.
-fn packet(bytes: &mut [u8; 54], flow: u32) {
+/// The first bytes of a TCP packet over IPv4 on Ethernet.
+type Head = [u8; 64];
+
+/// Of `flow`.
+fn packet(flow: u32) -> Head {
+    let mut bytes = [0; 64];
+    bytes[12..24].copy_from_slice(&[8, 0, 0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 6]);
     bytes[26..30].copy_from_slice(&(flow >> 8).to_be_bytes());
     bytes[34..36].copy_from_slice(&(flow as u16).to_be_bytes());
+    bytes
 }
 
 struct Load {
     selector: Selector,
     links: Links,
-    bytes: [u8; 54],
-    rng: Rng,
     now: Time,
 }
 
@@ -37,33 +42,38 @@ impl Load {
         let state = LinkState { rate: Some(Rate::from_mbit(1000)), delay: Some(Span::ZERO), ..LinkState::default() };
         let links = Links::new([state; 4]);
         let selector = Selector::new(&settings, &links, 1).unwrap();
-        let mut bytes = [0u8; 54];
-        bytes[12..24].copy_from_slice(&[8, 0, 0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 6]);
-        let mut load = Load { selector, links, bytes, rng: Rng::new(2), now: Time::ZERO };
+        let mut load = Load { selector, links, now: Time::ZERO };
         for flow in (0..FLOWS).chain(0..FLOWS) {
-            load.send(flow);
+            load.send(&packet(flow));
         }
         load
     }
 
     #[inline]
-    fn send(&mut self, flow: u32) -> u64 {
+    fn send(&mut self, bytes: &Head) -> u64 {
         self.now += Span::from_nanos(100);
-        packet(&mut self.bytes, flow);
-        let frame = Frame { bytes: &self.bytes, len: 1500, layer: Layer::Ethernet };
+        let frame = Frame { bytes, len: 1500, layer: Layer::Ethernet };
         self.selector.select(self.now, &frame, &self.links).bits()
     }
 
-    fn run(&mut self, chained: bool) {
+    fn run(&mut self, packets: &[Head], chained: bool) {
         let mut last = 0;
-        for _ in 0..PACKETS {
-            // The same flow as without the last link, which is nowhere above 16.
-            let chain = if chained { (black_box(last) >> 32) as u32 } else { 0 };
-            let flow = self.rng.below(u64::from(FLOWS)) as u32 ^ chain;
-            last = self.send(flow);
+        for n in 0..packets.len() {
+            // The same packet as without the last link, which is nowhere above 16.
+            let chain = if chained { (black_box(last) >> 32) as usize } else { 0 };
+            last = self.send(&packets[n ^ chain]);
         }
         black_box(last);
     }
+}
+
+fn random(bencher: Bencher, policy: &str, chained: bool) {
+    let (mut load, mut rng) = (Load::new(policy), Rng::new(2));
+    let packets = || (0..PACKETS).map(|_| packet(rng.below(u64::from(FLOWS)) as u32)).collect::<Vec<_>>();
+    bencher
+        .counter(ItemsCount::new(PACKETS))
+        .with_inputs(packets)
+        .bench_local_refs(|packets| load.run(packets, chained));
 }
 
 /// 2^21 places: a table twice the flows that it is to remember. Within bursts (1 s) and at the start of one each (1 us).
@@ -75,26 +85,22 @@ const POLICIES: [&str; 5] = [
     "potent:1s,flows=2097152",
 ];
 
-#[divan::bench(args = POLICIES)]
+#[divan::bench(args = POLICIES, sample_count = 500, sample_size = 1)]
 fn million_flows(bencher: Bencher, policy: &str) {
-    let mut load = Load::new(policy);
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| load.run(false));
+    random(bencher, policy, false);
 }
 
-#[divan::bench(args = POLICIES)]
+#[divan::bench(args = POLICIES, sample_count = 500, sample_size = 1)]
 fn million_flows_chained(bencher: Bencher, policy: &str) {
-    let mut load = Load::new(policy);
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| load.run(true));
+    random(bencher, policy, true);
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 500, sample_size = 1)]
 fn new_flows_only(bencher: Bencher) {
-    let mut load = Load::new("brr:12ms");
-    let mut flow = FLOWS;
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
-        for _ in 0..PACKETS {
-            flow = flow.wrapping_add(1);
-            black_box(load.send(flow));
-        }
-    });
+    let (mut load, mut flow) = (Load::new("brr:12ms"), FLOWS);
+    let packets = || {
+        flow += PACKETS as u32;
+        (0..PACKETS as u32).map(|n| packet(flow.wrapping_add(n))).collect::<Vec<_>>()
+    };
+    bencher.counter(ItemsCount::new(PACKETS)).with_inputs(packets).bench_local_refs(|packets| load.run(packets, false));
 }
