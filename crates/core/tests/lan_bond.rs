@@ -324,11 +324,11 @@ fn join_late(flush: &str) -> (usize, usize, u64) {
                 ends[0].handle_host(now, bytes);
             }
         }
-        for end in 0..2 {
-            if ends[end].poll_timeout().is_some_and(|due| due <= now) {
-                ends[end].handle_timeout(now);
+        for (end, bond) in ends.iter_mut().enumerate() {
+            if bond.poll_timeout().is_some_and(|due| due <= now) {
+                bond.handle_timeout(now);
             }
-            for transmit in drain(&mut ends[end]) {
+            for transmit in drain(bond) {
                 for on in transmit.links.iter() {
                     order += 1;
                     let delay = if on == link(0) { 80 } else { 1 };
