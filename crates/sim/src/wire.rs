@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 791, RFC 768, RFC 9293 section 3.1; options RFC 7323 and RFC 2018. Payloads are zeros, which add nothing to
 //! a checksum (RFC 1071), so the headers alone are enough to make it right. Addresses tell flow and direction: the
-//! sender of flow f is 10.0.0.0 + f, its receiver 10.128.0.0 + f (f below 2^23); the sender's port tells the
-//! connection, 1024 + c modulo 64,512. A datagram too short for a UDP header goes as protocol 253 (RFC 3692).
+//! sender of flow f is 10.0.0.0 + f, its receiver 10.128.0.0 + the 23 bits of f in reverse, so that hashes of both addresses
+//! tell flows apart; the sender's port tells the connection, 1024 + c modulo 64,512. A datagram too short for a UDP header goes as protocol 253 (RFC 3692).
 //!
 //! What does not travel: the packet's number beyond 16 bits (the IP identification), its time, the connection beyond
 //! the port.
@@ -18,6 +18,7 @@ pub const MOST_HEADERS: usize = 80;
 /// Flows are numbered below this on the wire.
 pub const MOST_FLOWS: u32 = 1 << 23;
 
+const NETWORK: u32 = 10 << 24;
 const IP: usize = 20;
 const UDP: usize = 8;
 const TCP_PROTOCOL: u8 = 6;
@@ -80,7 +81,7 @@ pub fn headers(packet: &Packet, out: &mut [u8; MOST_HEADERS]) -> usize {
         _ => EXPERIMENT,
     };
     let flow = packet.flow & (MOST_FLOWS - 1);
-    let (mut from, mut to) = ((10 << 24 | flow).to_be_bytes(), (10 << 24 | 1 << 23 | flow).to_be_bytes());
+    let (mut from, mut to) = ((NETWORK | flow).to_be_bytes(), receiver(flow).to_be_bytes());
     let (mut source, mut destination) = ((1024 + packet.connection % PORTS) as u16, SERVER_PORT);
     if packet.reverse {
         (from, to) = (to, from);
@@ -209,7 +210,9 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     let to: [u8; 4] = [ip[16], ip[17], ip[18], ip[19]];
     let (a, b) = (u32::from_be_bytes(from), u32::from_be_bytes(to));
     let reverse = a & MOST_FLOWS != 0;
-    if a ^ b != MOST_FLOWS || a >> 24 != 10 {
+    let (sender, other) = if reverse { (b, a) } else { (a, b) };
+    let flow = sender & (MOST_FLOWS - 1);
+    if sender != NETWORK | flow || other != receiver(flow) {
         return Err(WireError::Addresses { from, to });
     }
     let rest = &bytes[IP..];
@@ -221,13 +224,18 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     };
     let port = |p: &[u8; 4]| u16::from_be_bytes(if reverse { [p[2], p[3]] } else { [p[0], p[1]] });
     Ok(Decoded {
-        flow: a & (MOST_FLOWS - 1),
+        flow,
         reverse,
         connection: u32::from(ports.map_or(1024, port)).saturating_sub(1024),
         number: word(4),
         size: u32::from(word(2)),
         body,
     })
+}
+
+/// The address of a flow's receiver.
+const fn receiver(flow: u32) -> u32 {
+    NETWORK | MOST_FLOWS | flow.reverse_bits() >> 9
 }
 
 fn segment(tcp: &[u8], total: u16) -> Result<Segment, WireError> {
@@ -302,10 +310,10 @@ mod tests {
         let mut bytes = vec![];
         encode(&packet(Body::Datagram, 30), &mut bytes);
         // The header's sum, bytes 10 and 11, is checked below.
-        let mut expected = vec![0x45, 0, 0, 30, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 3, 10, 0x80, 0, 3];
+        let mut expected = vec![0x45, 0, 0, 30, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 3, 10, 0xe0, 0, 0];
         // Ports 1026 and 5001, length 10, and the complement of
-        // 0a00 + 0003 + 0a80 + 0003 + 0011 + 000a + 0402 + 1389 + 000a = 2c36.
-        expected.extend([4, 2, 0x13, 0x89, 0, 10, 0xd3, 0xc9, 0, 0]);
+        // 0a00 + 0003 + 0ae0 + 0000 + 0011 + 000a + 0402 + 1389 + 000a = 2c93.
+        expected.extend([4, 2, 0x13, 0x89, 0, 10, 0xd3, 0x6c, 0, 0]);
         assert_eq!(bytes[..10], expected[..10]);
         assert_eq!(bytes[12..], expected[12..]);
         assert_eq!(checksum::of(&bytes[..20]), 0);
@@ -397,7 +405,7 @@ mod tests {
             if like && bytes.len() > 20 {
                 bytes[0] = 0x45;
                 bytes[9] = 6;
-                bytes[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 128, 0, 1]);
+                bytes[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 192, 0, 0]);
             }
             let _ = decode(&bytes);
         }
