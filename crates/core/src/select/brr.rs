@@ -14,8 +14,8 @@
 //! a burst; the paper leaves that open. A flow whose link goes down takes another one at once. `weighted`: bursts in
 //! proportion to rates; `adaptive`: no constant threshold, [`super::adaptive`].
 //!
-//! Cost: O(1) for each packet within a burst, O(links) for a new one; O(links) for each packet where adaptive. Two or three
-//! cache lines of the table, one of the links' times for each packet. Nothing is allocated after construction.
+//! Cost: O(1) for each packet within a burst, O(links) for a new one; O(links) for each packet where adaptive. One
+//! cache line of the table and one of the links' turns for each packet. Nothing is allocated after construction.
 //! Invariants: within a burst one link, as long as it is usable and the flow is in the table.
 
 use super::adaptive::Adaptive;
@@ -91,7 +91,7 @@ impl Brr {
 impl Brr {
     #[inline]
     fn choose(&mut self, now: Time, frame: &Frame<'_>, links: &Links, holds: bool) -> (LinkSet, Time) {
-        let entry = self.flows.entry(now, frame);
+        let mut entry = self.flows.entry(now, frame);
         let before = entry.link().filter(|link| links.usable().contains(*link));
         let (link, burst, at, start) = match (self.config.threshold, before) {
             (Some(threshold), Some(link)) if now.since(entry.at()) < threshold => {

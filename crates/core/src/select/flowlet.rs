@@ -71,7 +71,7 @@ impl Select for Flowlet {
     #[inline]
     fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
         let len = Bytes::from(frame.len);
-        let entry = self.flows.entry(now, frame);
+        let mut entry = self.flows.entry(now, frame);
         let stays = entry.link().filter(|link| {
             links.usable().contains(*link)
                 && match self.config.timeout {

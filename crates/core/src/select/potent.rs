@@ -146,13 +146,13 @@ impl Select for Potent {
             self.heavy.even_out(now, usable, &self.weights);
         }
         let threshold = self.config.threshold;
-        let entry = self.flows.entry(now, frame);
+        let mut entry = self.flows.entry(now, frame);
         let before = entry.link().filter(|link| usable.contains(*link));
         let rests = |link: ChannelId, to: ChannelId| match threshold {
             Some(threshold) => now.since(entry.at()) >= threshold,
             None => link == to || adaptive::may_move(now, len, links, to, entry.at()),
         };
-        let heavy = self.heavy.slot_of(entry.value);
+        let heavy = self.heavy.slot_of(*entry.value);
         let (link, burst) = match (before, heavy) {
             (Some(link), Some(slot)) => match self.heavy.slots[slot].target {
                 Some((to, since)) if usable.contains(to) && (rests(link, to) || now.since(since) >= INTERVAL) => {
@@ -175,7 +175,7 @@ impl Select for Potent {
         };
         self.stats.bursts += u64::from(burst);
         self.stats.moves += u64::from(entry.link().is_some_and(|before| before != link));
-        self.heavy.count(now, entry, link, len);
+        self.heavy.count(now, &mut entry, link, len);
         let at = match (threshold, links.get(link)) {
             (None, Some(state)) => adaptive::latest(now, len, state),
             _ => now,
@@ -200,11 +200,11 @@ impl Heavy {
     }
 
     /// A packet of the flow takes `link`.
-    fn count(&mut self, now: Time, entry: &mut Entry<Meter>, link: ChannelId, len: Bytes) {
+    fn count(&mut self, now: Time, entry: &mut Entry<'_, Meter>, link: ChannelId, len: Bytes) {
         entry.value.bytes.add(now, len.as_u64());
         self.total.add(now, len.as_u64());
         let bytes = entry.value.bytes;
-        let slot = match self.slot_of(entry.value) {
+        let slot = match self.slot_of(*entry.value) {
             Some(slot) => slot,
             None => match self.room(now, bytes.at(now)) {
                 Some(slot) => {

@@ -18,7 +18,7 @@ pub mod key;
 pub mod table;
 
 pub use key::{FlowHash, FlowKey, Piece};
-pub use table::{Entry, Stats, Table};
+pub use table::{Entry, Known, Stats, Table};
 
 use super::Frame;
 use crate::units::{Span, Time};
@@ -61,7 +61,7 @@ impl<V: Copy + Default> Flows<V> {
 
     /// The entry of the flow of `frame`: a new one, without a link, where the flow is not known (any more).
     #[inline]
-    pub fn entry(&mut self, now: Time, frame: &Frame<'_>) -> &mut Entry<V> {
+    pub fn entry(&mut self, now: Time, frame: &Frame<'_>) -> Entry<'_, V> {
         let key = self.hash.key(frame);
         if key.piece == Piece::Whole && now >= self.marked {
             return self.table.touch(now, key.flow);
@@ -69,7 +69,7 @@ impl<V: Copy + Default> Flows<V> {
         self.with_fragments(now, key)
     }
 
-    fn with_fragments(&mut self, now: Time, key: FlowKey) -> &mut Entry<V> {
+    fn with_fragments(&mut self, now: Time, key: FlowKey) -> Entry<'_, V> {
         let mark = &mut self.marks[key.pair as usize % MARKS];
         let marked = mark.pair == key.pair && now < mark.until;
         if key.piece != Piece::Whole {
@@ -79,8 +79,8 @@ impl<V: Copy + Default> Flows<V> {
         } else if !marked {
             return self.table.touch(now, key.flow);
         }
-        let known = if key.flow == key.pair { None } else { self.table.peek(now, key.flow).copied() };
-        let entry = self.table.touch(now, key.pair);
+        let known = if key.flow == key.pair { None } else { self.table.peek(now, key.flow) };
+        let mut entry = self.table.touch(now, key.pair);
         if let (None, Some(known)) = (entry.link(), known) {
             entry.take_over(&known);
         }
@@ -97,8 +97,8 @@ impl<V: Copy + Default> Flows<V> {
         self.table.capacity()
     }
 
-    /// The flow's entry without renewing anything, for tests and reports; `None`: not known, or expired.
-    pub fn peek(&self, now: Time, frame: &Frame<'_>) -> Option<&Entry<V>> {
+    /// What is known of the flow, without renewing anything; `None`: nothing, or it expired.
+    pub fn peek(&self, now: Time, frame: &Frame<'_>) -> Option<Known<V>> {
         self.table.peek(now, self.hash.key(frame).flow)
     }
 }
