@@ -104,3 +104,18 @@ fn new_flows_only(bencher: Bencher) {
     };
     bencher.counter(ItemsCount::new(PACKETS)).with_inputs(packets).bench_local_refs(|packets| load.run(packets, false));
 }
+
+/// What the machine asks for alone: reads at random in 16 MB, as much as the table has, each of which waits for the one before it.
+#[divan::bench(sample_count = 500, sample_size = 1)]
+fn reads_in_sixteen_megabytes_chained(bencher: Bencher) {
+    let lines: Vec<[u64; 8]> = (0..1u64 << 18).map(|n| [n; 8]).collect();
+    let (mut rng, mut last) = (Rng::new(3), 0);
+    let places = || (0..PACKETS).map(|_| rng.below(1 << 18) as usize).collect::<Vec<_>>();
+    bencher.counter(ItemsCount::new(PACKETS)).with_inputs(places).bench_local_refs(|places| {
+        for place in places.iter() {
+            // No line holds a number as large as that.
+            last = lines[place ^ (last >> 40) as usize][last as usize & 7];
+        }
+        black_box(last);
+    });
+}
