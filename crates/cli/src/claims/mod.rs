@@ -5,6 +5,7 @@
 
 mod answer;
 mod bench;
+mod brr;
 mod kept;
 mod striping;
 mod table;
@@ -37,6 +38,11 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "striping.skew-buffer", run: striping::skew::buffer },
     Runner { id: "striping.credits", run: striping::figures::credits },
     Runner { id: "striping.quantum-from-delay", run: striping::fragments::quantum_from_delay },
+    Runner { id: "brr.threshold", run: brr::threshold },
+    Runner { id: "brr.modes-throughput", run: brr::modes_throughput },
+    Runner { id: "brr.load", run: brr::load },
+    Runner { id: "brr.reordering", run: brr::reordering },
+    Runner { id: "brr.delay", run: brr::delay },
 ];
 
 /// Answers `claim` now, or says that nothing answers it yet.

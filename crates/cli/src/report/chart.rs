@@ -111,11 +111,13 @@ fn over_sweep(asked: &Asked, file: &File, finished: &[Finished], expected: &[Exp
     let parameter = |parameters: &[(String, String)], name: &str| {
         parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     };
-    let xs = || finished.iter().filter_map(|run| parameter(&run.parameters, &asked.x));
-    let numbers = xs().all(|x| magnitude(&x).is_some());
+    let xs: Vec<String> = finished.iter().filter_map(|run| parameter(&run.parameters, &asked.x)).collect();
+    let policy = one_policy(&xs);
+    let bare = |x: &str| x.trim().trim_matches('"').trim_start_matches(&policy).to_owned();
+    let numbers = xs.iter().all(|x| magnitude(&bare(x)).is_some());
     let place = |parameters: &[(String, String)]| {
-        let x = parameter(parameters, &asked.x)?;
-        Some(if numbers { Place::Number(magnitude(&x)?) } else { Place::Name(x.trim().trim_matches('"').to_owned()) })
+        let x = bare(&parameter(parameters, &asked.x)?);
+        Some(if numbers { Place::Number(magnitude(&x)?) } else { Place::Name(x) })
     };
     let (mut ours, mut paper) = (Samples::default(), Samples::default());
     for run in finished {
@@ -161,7 +163,7 @@ fn over_sweep(asked: &Asked, file: &File, finished: &[Finished], expected: &[Exp
     if !numbers {
         return Some(bars(title, y_label, factor, &ours, &paper, name));
     }
-    let x_unit = x_unit(finished, &asked.x);
+    let x_unit = xs.first().and_then(|x| x_unit(&bare(x)));
     let number = |place: &Place| if let Place::Number(x) = place { *x } else { 0.0 };
     let (x_factor, x_unit) = x_unit
         .map_or((1.0, ""), |unit| scale(unit, ours.each().fold(0.0_f64, |most, point| most.max(number(&point.0)))));
@@ -238,10 +240,8 @@ fn magnitude(text: &str) -> Option<f64> {
     number.or_else(rate).or_else(span).or_else(bytes)
 }
 
-/// The unit of the values of a swept parameter, if they have one.
-fn x_unit(finished: &[Finished], parameter: &str) -> Option<&'static str> {
-    let parameters = &finished.first()?.parameters;
-    let text = parameters.iter().find(|(key, _)| key == parameter)?.1.trim().trim_matches('"');
+/// The unit that a value of a swept parameter has.
+fn x_unit(text: &str) -> Option<&'static str> {
     if text.parse::<f64>().is_ok() || text.ends_with('%') {
         None
     } else if parse_rate(text).is_ok() {
@@ -251,6 +251,13 @@ fn x_unit(finished: &[Finished], parameter: &str) -> Option<&'static str> {
     } else {
         parse_bytes(text).is_ok().then_some("bytes")
     }
+}
+
+/// `NAME:` where the values are one policy with different values of its first option: `brr:4ms`, `brr:8ms`.
+fn one_policy(values: &[String]) -> String {
+    let bare = |value: &String| value.trim().trim_matches('"').split_once(':').map(|(name, _)| format!("{name}:"));
+    let first = values.first().and_then(bare).unwrap_or_default();
+    if values.iter().all(|value| bare(value).as_ref() == Some(&first)) { first } else { String::new() }
 }
 
 /// The series of one run, those of one kind in one plot: `flow NAME window` of all flows, `link NAME queue` of all links.
@@ -303,6 +310,15 @@ mod tests {
         assert_eq!((sample.mean, sample.deviation()), (3.0, 0.0));
         [5.0, 7.0].into_iter().for_each(|value| sample.add(value));
         assert_eq!((sample.mean, sample.deviation()), (5.0, 2.0));
+    }
+
+    #[test]
+    fn one_policy_with_different_thresholds_is_an_axis_of_thresholds() {
+        let all = |values: &[&str]| one_policy(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());
+        assert_eq!(all(&["brr:4ms", "\"brr:24ms\""]), "brr:");
+        assert_eq!(all(&["brr:4ms", "flowlet:4ms"]), "");
+        assert_eq!(all(&["brr:4ms", "balance-rr"]), "");
+        assert_eq!(all(&["4ms"]), "");
     }
 
     #[test]

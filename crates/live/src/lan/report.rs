@@ -55,19 +55,12 @@ impl LanDaemon {
                 counters,
             }
         });
-        let mut counters: Counters = self.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect();
-        if let Some(flush) = self.bond.flush() {
-            counters.insert("flush_moved".into(), flush.moved);
-            counters.insert("flush_stayed".into(), flush.stayed);
-            counters.insert("flush_held".into(), flush.held);
-            counters.insert("flush_markers".into(), flush.markers);
-        }
         BondStatus {
             lacp: self.bond.lacp().map(|lacp| lacp.status().to_string()),
             policy: self.bond.settings().to_string(),
             mac: self.bond.mac().to_string(),
             up: !usable.is_empty(),
-            counters,
+            counters: self.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
             links: links.collect(),
         }
     }
