@@ -5,6 +5,7 @@ use fairspan_core::causal::ChannelSet;
 use fairspan_core::lacp::{self, Pdu};
 use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
+use fairspan_core::select::POLICIES;
 use fairspan_core::units::{Bytes, ChannelId, Span, Time};
 use fairspan_core::wire::envelope::{Echo, Envelope, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
@@ -152,5 +153,49 @@ fn main() {
         }
         data.extend([32 << 2 | 1, 47 << 2 | 3, up(1), 56 << 2, 47 << 2 | 3, 47 << 2 | 3]);
         write("lacp", name, &data);
+    }
+    selections();
+}
+
+/// Frames of several kinds, a change of links and a pause, for each policy.
+fn selections() {
+    let ethernet = |kind: u16, packet: &[u8]| {
+        let kind = kind.to_be_bytes();
+        [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, kind[0], kind[1]], packet].concat()
+    };
+    let within = |protocol: u8, payload: &[u8]| {
+        let mut packet = udp()[..20].to_vec();
+        packet[9] = protocol;
+        [packet.as_slice(), payload].concat()
+    };
+    let ipv6 =
+        [&[0x60, 0, 0, 0, 0, 16, 60, 64], [7; 32].as_slice(), &[17, 0, 1, 4, 0, 0, 0, 0], &udp()[20..28]].concat();
+    let plain = ethernet(0x0800, &udp());
+    let frames = [
+        plain.clone(),
+        ethernet(0x86dd, &ipv6),
+        ethernet(0x0800, &within(2, &[0; 8])),
+        ethernet(0x0800, &within(1, &[&[3, 1, 0, 0, 0, 0, 0, 0], udp().as_slice()].concat())),
+        ethernet(0x0800, &within(4, &udp())),
+        ethernet(0x0800, &within(47, &[&[0xb0, 0, 0x65, 0x58], [0; 12].as_slice(), &plain].concat())),
+        ethernet(
+            0x0800,
+            &within(47, &[&[0x30, 1, 0x88, 0x0b], [0; 8].as_slice(), &[0xff, 3, 0, 0x21], &udp()].concat()),
+        ),
+        ethernet(0x8100, &[&[0, 5, 0x88, 0xa8, 0, 6, 8, 0], udp().as_slice()].concat()),
+        ethernet(0x8864, &[&[0x11, 0, 0, 1, 0, 34, 0, 0x21], udp().as_slice()].concat()),
+        ethernet(0x4305, &[&[0x40, 15, 9, 1, 2, 0, 0, 0, 0, 3], plain.as_slice()].concat()),
+        ethernet(0x88ca, &[0; 20]),
+    ];
+    for policy in 0..POLICIES.len() as u8 + 6 {
+        let mut data = vec![policy];
+        for (n, frame) in frames.iter().enumerate() {
+            data.extend([0, frame.len() as u8]);
+            data.extend_from_slice(frame);
+            data.extend([1, frame.len() as u8 - 14]);
+            data.extend_from_slice(&frame[14..]);
+            data.extend([[205, 195][n % 2], 224, (0xff_u16 >> (n % 9)) as u8]);
+        }
+        write("select", &format!("policy-{policy}"), &data);
     }
 }

@@ -11,6 +11,7 @@ use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
 use fairspan_core::lacp::{Event, Lacp, Lacpdu, Pdu, PortInfo, PortLink, State};
 use fairspan_core::record::replay;
 use fairspan_core::select::ieee8023ad::{self, AdSelect, LacpRate};
+use fairspan_core::select::{Frame, Layer, LinkState, Links, Select, Selector, Settings};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::Envelope;
 use fairspan_core::wire::mac::Mac;
@@ -22,7 +23,7 @@ use std::collections::BTreeSet;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -31,6 +32,7 @@ pub const TARGETS: [Target; 8] = [
     ("bond_hostile", bond_hostile),
     ("scenario", scenario),
     ("lacp", lacp),
+    ("select", select),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.
@@ -194,6 +196,53 @@ pub fn scenario(data: &[u8]) {
                 assert!((1..=lines).contains(&(error.line as usize)), "{error}");
                 assert!(!error.to_string().is_empty());
             }
+        }
+    }
+}
+
+/// Frames through every selector while links come and go: it chooses among the usable links, one or several where there is one.
+/// The first byte chooses the policy; then a byte above 223 sets which links are usable (the next byte), one above 191 lets
+/// time pass, any other is before a frame's length, and its first bit says what the frame begins with.
+pub fn select(data: &[u8]) {
+    let [policy, rest @ ..] = data else { return };
+    let mut rest = rest;
+    let specs = fairspan_core::select::POLICIES;
+    let hashes = ["layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"];
+    let policy = usize::from(*policy) % (specs.len() + hashes.len());
+    let text = match specs.get(policy) {
+        Some(spec) => spec.name.to_string(),
+        None => format!("balance-xor:{}", hashes[policy - specs.len()]),
+    };
+    let settings: Settings = text.parse().expect("a policy of the table");
+    let mut links = Links::new([LinkState { rate: Some(Rate::from_mbit(10)), ..LinkState::default() }; 8]);
+    let mut now = Time::ZERO;
+    let mut selector = Selector::new(&settings, &links, 1).expect("its defaults work");
+    while let [what, after @ ..] = rest {
+        rest = after;
+        match (what, rest) {
+            (224.., [set, after @ ..]) => {
+                rest = after;
+                for link in 0..8 {
+                    let state = *links.get(ChannelId(link)).expect("a link");
+                    links.set(ChannelId(link), LinkState { usable: set >> link & 1 == 1, ..state });
+                }
+                selector.on_links(now, &links);
+            }
+            (192.., _) => now += Span::from_millis(1 << (what & 15)),
+            (_, []) => {}
+            (_, [length, after @ ..]) => {
+                let (bytes, after) = after.split_at(usize::from(*length).min(after.len()));
+                rest = after;
+                let layer = if what & 1 == 0 { Layer::Ethernet } else { Layer::Ip };
+                let frame = Frame { bytes, len: bytes.len() + usize::from(what & 2) * 500, layer };
+                let chosen = selector.select(now, &frame, &links);
+                assert_eq!(chosen.bits() & !links.usable().bits(), 0, "{text}");
+                assert_eq!(chosen.is_empty(), links.usable().is_empty(), "{text}");
+            }
+        }
+        if selector.poll_timeout().is_some_and(|due| due <= now) {
+            selector.handle_timeout(now, &links);
+            assert!(selector.poll_timeout().is_none_or(|due| due > now), "{text}: what is due was done");
         }
     }
 }
