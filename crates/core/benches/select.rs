@@ -1,9 +1,10 @@
-//! What a packet costs a selector that remembers flows.
+//! What a packet costs a selector: one that remembers flows, and those that look at headers only (`headers_*`).
 //!
 //! Figures are per packet: a sample runs 1024, and the item counter gives packets a second. A million flows are in the
-//! table, each with two packets so far, and packets come from them at random. The packets of a sample are written before its
-//! clock starts and lie in the cache, as what has just been read does; in `chained` each packet waits for the link of the one
-//! before it, so that no two lookups overlap: that is latency, the other is what a batch of packets costs.
+//! table of those that remember them, each with two packets so far, and packets come from them at random. The packets of a
+//! sample are written before its clock starts and lie in the cache, as what has just been read does; in `chained` each
+//! packet waits for the link of the one before it, so that no two lookups overlap: that is latency, the other is what a
+//! batch of packets costs.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -118,4 +119,80 @@ fn reads_in_sixteen_megabytes_chained(bencher: Bencher) {
         }
         black_box(last);
     });
+}
+
+/// Policies that remember no flows, and the frames that show what they look at.
+const STATELESS: [&str; 10] = [
+    "balance-rr",
+    "active-backup",
+    "balance-xor:layer2",
+    "balance-xor:layer2+3",
+    "balance-xor:layer3+4",
+    "balance-xor:encap2+3",
+    "balance-xor:encap3+4",
+    "balance-xor:vlan+srcmac",
+    "layer34-xor",
+    "balance-tlb",
+];
+
+/// A TCP packet over IPv4 or IPv6, or one over IPv4 in Ethernet in GRE in IPv4.
+#[derive(Clone, Copy, Debug)]
+enum Headers {
+    V4,
+    V6,
+    Tunnel,
+}
+
+impl Headers {
+    /// The frame, its length, and where the ports lie.
+    fn frame(self) -> ([u8; 128], usize, usize) {
+        let ipv4 = |protocol: u8| [0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let mut bytes = Vec::from([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+        match self {
+            Headers::V4 => bytes.extend(ipv4(6)),
+            Headers::V6 => {
+                bytes[12..].copy_from_slice(&[0x86, 0xdd]);
+                bytes.extend([0x60, 0, 0, 0, 5, 180, 6, 64]);
+                bytes.extend([7; 32]);
+            }
+            Headers::Tunnel => {
+                let inner = bytes.clone();
+                bytes.extend(ipv4(47));
+                bytes.extend([0x20, 0, 0x65, 0x58, 0, 0, 0, 1]);
+                bytes.extend(inner);
+                bytes.extend(ipv4(6));
+            }
+        }
+        let (mut frame, ports) = ([0; 128], bytes.len());
+        frame[..ports].copy_from_slice(&bytes);
+        (frame, ports + 20, ports)
+    }
+}
+
+fn headers(bencher: Bencher, policy: &str, kind: Headers) {
+    let (mut bytes, cut, ports) = kind.frame();
+    let links = Links::new([LinkState { rate: Some(Rate::from_mbit(1000)), ..LinkState::default() }; 4]);
+    let mut selector = Selector::new(&policy.parse().unwrap(), &links, 1).unwrap();
+    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
+        for n in 0..PACKETS as u16 {
+            bytes[ports..ports + 2].copy_from_slice(&n.to_be_bytes());
+            let frame = Frame { bytes: black_box(&bytes[..cut]), len: 1514, layer: Layer::Ethernet };
+            black_box(selector.select(Time::ZERO, &frame, &links));
+        }
+    });
+}
+
+#[divan::bench(args = STATELESS)]
+fn headers_v4(bencher: Bencher, policy: &str) {
+    headers(bencher, policy, Headers::V4);
+}
+
+#[divan::bench(args = STATELESS)]
+fn headers_v6(bencher: Bencher, policy: &str) {
+    headers(bencher, policy, Headers::V6);
+}
+
+#[divan::bench(args = STATELESS)]
+fn headers_tunnel(bencher: Bencher, policy: &str) {
+    headers(bencher, policy, Headers::Tunnel);
 }
