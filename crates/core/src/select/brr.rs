@@ -1,7 +1,7 @@
 //! `brr`: burst round robin, the paper's mode 7.
 //!
 //! What it is: packets of a flow that follow each other within the threshold are one burst and take one link; a new flow or
-//! burst takes the link that was idle longest ([`super::idle`]). Source: burst-round-robin paper, 5.3.
+//! burst takes the link that was idle longest (`idle.rs`). Source: burst-round-robin paper, 5.3.
 //!
 //! | paper | here |
 //! |---|---|

@@ -21,7 +21,7 @@
 //! Cost: O(1) a packet, O(flows on the move) an answer; 16 bytes a bucket, [`BUCKETS`] buckets. Invariants: on links that
 //! keep their order no flow is ever reordered while its link is up, whatever is lost and however late; nor when its link
 //! goes down, if that brings nothing later than [`Config::wait`] after; held bytes are at most the bound; no more than
-//! [`UNDER_WAY`] markers of a link are under way.
+//! `UNDER_WAY` markers of a link are under way.
 
 use super::LinkSet;
 use crate::units::{ChannelId, Span, Time};

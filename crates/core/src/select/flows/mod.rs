@@ -9,7 +9,7 @@
 //! ports and could overtake. So a host pair and protocol of which a fragment came goes by the 3-tuple as a whole, until no
 //! fragment came for the table's expiry; the first fragment takes over the burst that its 5-tuple is in. What is left:
 //! another flow of the same pair that is within a burst when fragments begin, or any when the rule ends, may change
-//! its link within a burst, once. Marks of such pairs are kept in a cache of [`MARKS`]; one that is overwritten by another
+//! its link within a burst, once. Marks of such pairs are kept in a cache of `MARKS`; one that is overwritten by another
 //! pair ends early, by the same measure. A flood of fragments thus costs no other pair its 5-tuples.
 //!
 //! Cost: O(1), one set of the table; two for a packet of a pair that fragments. No allocation after construction.

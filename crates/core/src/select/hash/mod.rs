@@ -8,7 +8,7 @@
 //! - layer2: the last bytes of both Ethernet addresses xor the EtherType;
 //! - layer2+3: `fold(layer2 ^ A)`, where `fold(h) = g ^ g >> 8` with `g = h ^ h >> 16`;
 //! - layer3+4: `fold(P ^ A) >> 1`, where `P` are the four bytes of the ports, or an echo's type, code and identifier;
-//! - encap2+3, encap3+4: the same, of the innermost packet that the dissector reaches ([`dissect`]);
+//! - encap2+3, encap3+4: the same, of the innermost packet that the dissector reaches (`hash/dissect.rs`);
 //! - vlan+srcmac: the vendor's half of the Ethernet source xor the device's half.
 //!
 //! Frames without an IP header where the policy looks for one are hashed as layer2.
