@@ -1,7 +1,8 @@
 //! `active-backup`: one link; another one when it fails.
 //!
 //! What it is: Linux bonding mode 1. One link carries everything. It stays until it fails; then the primary link takes
-//! over, else the first usable one. A primary link that comes back takes over again as `primary_reselect` says.
+//! over, else the first usable one. A primary link that comes back takes over again as `primary_reselect` says; the first
+//! time that it is usable it takes over in any case.
 //! Source: `bonding.rst`, and the 6.1 driver for the order of links. The driver's [`Current`] link is used by balance-tlb,
 //! balance-alb (what is not balanced) and balance-rr (IGMP) as well.
 //!
@@ -45,7 +46,7 @@ pub enum FailOverMac {
 pub struct Config {
     /// The link that is used whenever it can be. Default none.
     pub primary: Option<LinkRef>,
-    /// When it is used again after it came back. Default always.
+    /// When it is used again after it came back. Default always. The first time that it can be used, it is.
     pub primary_reselect: PrimaryReselect,
     /// Whose address an Ethernet bond sends from. Default the bond's own on all links.
     pub fail_over_mac: FailOverMac,
@@ -57,12 +58,14 @@ pub struct Current {
     primary: Option<ChannelId>,
     reselect: PrimaryReselect,
     link: Option<ChannelId>,
+    /// The primary link was usable before.
+    begun: bool,
 }
 
 impl Current {
     /// None yet. `primary` is preferred as `reselect` says.
     pub fn new(primary: Option<ChannelId>, reselect: PrimaryReselect) -> Current {
-        Current { primary, reselect, link: None }
+        Current { primary, reselect, link: None, begun: false }
     }
 
     /// The link in use; `None` while none is usable.
@@ -80,6 +83,7 @@ impl Current {
         self.link = match (primary, current) {
             (Some(primary), Some(current)) => {
                 let takes_over = match self.reselect {
+                    _ if !self.begun => true,
                     PrimaryReselect::Always => true,
                     PrimaryReselect::Better => rank(links, primary) > rank(links, current),
                     PrimaryReselect::Failure => false,
@@ -88,6 +92,7 @@ impl Current {
             }
             (one, other) => one.or(other).or_else(|| usable.first()),
         };
+        self.begun |= primary.is_some();
         self.link != before
     }
 }
@@ -203,6 +208,20 @@ mod tests {
             assert_eq!(bond.set(1, down), Some(0));
             assert_eq!(bond.set(1, up), back, "{reselect} with {other:?}");
             assert_eq!(bond.set(0, down), Some(1));
+        }
+    }
+
+    /// As a 6.1 kernel was seen to do.
+    #[test]
+    fn the_first_time_that_it_is_usable_the_primary_link_takes_over_in_any_case() {
+        let (up, down) = (state(true, 100, true), state(false, 100, true));
+        for reselect in ["always", "better", "failure"] {
+            let mut bond = Bond::new(&alloc::format!("active-backup:1,primary_reselect={reselect}"), &[up, down, up]);
+            assert_eq!(bond.current(), Some(0));
+            assert_eq!(bond.set(1, up), Some(1), "{reselect}");
+            assert_eq!(bond.set(1, down), Some(0));
+            let again = if reselect == "always" { 1 } else { 0 };
+            assert_eq!(bond.set(1, up), Some(again), "{reselect}: only once");
         }
     }
 
