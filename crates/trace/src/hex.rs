@@ -3,6 +3,9 @@
 //! One Ethernet frame a line, without its check sequence. Between digits blanks, `:` and `-` mean nothing, nor does a
 //! leading `0x`. Blank lines are skipped, and so is what stands behind `#`.
 
+/// What some programs write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
 /// Frames that were read, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HexFrames {
@@ -43,8 +46,10 @@ impl HexFrames {
     /// Names the first line that is no frame.
     pub fn read(text: &[u8]) -> Result<HexFrames, HexError> {
         let mut frames = HexFrames::default();
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         for (n, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            frames.line(n + 1, line)?;
+            // A line that a carriage return alone ends is one as well.
+            line.split(|&byte| byte == b'\r').try_for_each(|line| frames.line(n + 1, line))?;
         }
         Ok(frames)
     }
@@ -97,6 +102,7 @@ mod tests {
     fn a_line_is_a_frame_however_its_bytes_are_set_apart() {
         let text = "# three frames\n0a1B2c\r\n\n  0x0a 1b:2c  # the same\n0A-1b-2c";
         assert_eq!(read(text).unwrap(), vec![vec![0x0a, 0x1b, 0x2c]; 3]);
+        assert_eq!(read("\u{feff}0a1b2c\r0a1b2c\r\r0a1b2c\r").unwrap(), vec![vec![0x0a, 0x1b, 0x2c]; 3]);
         assert_eq!(read("").unwrap(), Vec::<Vec<u8>>::new());
     }
 

@@ -280,7 +280,7 @@ pub enum ConfigError {
         most: u64,
     },
     /// Settings that this mode does not support.
-    #[error("mode {mode:?} does not work with {with}; {instead}")]
+    #[error("mode {mode} does not work with {with}; {instead}")]
     Unsupported {
         /// The mode.
         mode: Mode,

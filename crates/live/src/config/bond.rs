@@ -95,11 +95,8 @@ impl Reader<'_> {
             .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
         self.possible(&settings, &raw.policy)?;
 
-        let arp_ip_target = raw
-            .arp_ip_target
-            .iter()
-            .map(|target| self.parsed(target, "bond.arp_ip_target", "10.3.31.1"))
-            .collect::<Result<Vec<Ipv4Addr>, _>>()?;
+        let arp_ip_target =
+            raw.arp_ip_target.iter().map(|target| self.target(target)).collect::<Result<Vec<Ipv4Addr>, _>>()?;
         let probes = settings.supervision.arp_interval.as_nanos() > 0;
         if probes && arp_ip_target.is_empty() {
             let problem = "missing: `arp_interval` probes somebody; name a station that always answers";
@@ -121,8 +118,22 @@ impl Reader<'_> {
         })
     }
 
+    fn target(&self, value: &Spanned<String>) -> Result<Ipv4Addr, ConfigError> {
+        const SETTING: &str = "bond.arp_ip_target";
+        let target: Ipv4Addr = self.parsed(value, SETTING, "10.3.31.1")?;
+        if target.is_unspecified() || target.is_loopback() || target.is_multicast() || target.is_broadcast() {
+            let problem = format!("`{target}` is no station of a LAN: write one such as `10.3.31.1`");
+            return Err(self.error(value.span(), SETTING, problem));
+        }
+        Ok(target)
+    }
+
     fn bond_link(&self, raw: RawLink) -> Result<BondLink, ConfigError> {
         let device = self.device_name(&raw.device, "bond.link.device")?;
+        if device == "lo" {
+            let problem = "`lo` leads nowhere: name an Ethernet device";
+            return Err(self.error(raw.device.span(), "bond.link.device", problem));
+        }
         let name = match raw.name {
             Some(name) if name.get_ref().is_empty() || name.get_ref().len() > 64 => {
                 return Err(self.error(name.span(), "bond.link.name", "must have 1 to 64 bytes"));
@@ -160,5 +171,68 @@ impl Reader<'_> {
         }
         let problem = format!("`{mac}` is no station's address: write one such as `02:00:5e:10:00:01`");
         Err(self.error(value.span(), setting, problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use std::path::Path;
+
+    const HEAD: &str = "[interface]\nname = \"bond0\"\n[bond]\n";
+    const LINKS: &str = "[[bond.link]]\ndevice = \"eth1\"\n[[bond.link]]\ndevice = \"eth2\"\nname = \"second\"\n";
+
+    fn parse(text: &str) -> Result<Config, super::ConfigError> {
+        Config::parse(Path::new("x.toml"), text)
+    }
+
+    #[test]
+    fn links_are_called_by_their_devices_or_names_and_numbered_in_order() {
+        let text = format!("{HEAD}policy = \"active-backup:second\"\n{LINKS}");
+        let bond = parse(&text).expect("good").bond.expect("a bond");
+        assert_eq!(bond.settings.to_string(), "active-backup:1");
+        let names: Vec<_> = bond.links.iter().map(|link| (link.name.as_str(), link.device.as_str())).collect();
+        assert_eq!(names, [("eth1", "eth1"), ("second", "eth2")]);
+        assert_eq!((bond.num_grat_arp, bond.arp_ip_target.len(), bond.mac), (1, 0, None));
+    }
+
+    /// Each row: what follows `[bond]`, the line and setting that the error names, and a word of advice.
+    #[test]
+    fn each_error_names_line_setting_and_what_would_be_right() {
+        let with = |more: &str| format!("{more}\n{LINKS}");
+        let probing =
+            |targets: &str| with(&format!("policy = \"brr:arp_interval=100ms\"\narp_ip_target = [{targets}]"));
+        let link = |link: &str| format!("policy = \"brr\"\n[[bond.link]]\n{link}");
+        let many: String = (0..65).map(|n| format!("[[bond.link]]\ndevice = \"eth{n}\"\n")).collect();
+        let rows = [
+            (with("policy = \"brr:flush=on\""), 4, "bond.policy", "[[peer]]"),
+            (with("policy = \"traffic_meter\""), 4, "bond.policy", "[[peer]]"),
+            (with("policy = \"active-backup:eth3\""), 4, "bond.policy", "eth1, second"),
+            (with("policy = { name = \"active-backup\",\nprimary = 2 }"), 5, "bond.policy.primary", "eth1, second"),
+            (with("policy = \"brr\"\nmac = \"01:00:5e:00:00:01\""), 5, "bond.mac", "no station"),
+            (with("policy = \"brr:arp_interval=100ms\""), 3, "bond.arp_ip_target", "missing"),
+            (with("policy = \"brr\"\narp_ip_target = [\"10.0.0.1\"]"), 3, "bond.arp_ip_target", "arp_interval"),
+            (probing("\"10.0.0.1\", \"fe80::1\""), 5, "bond.arp_ip_target", "10.3.31.1"),
+            (probing("\"255.255.255.255\""), 5, "bond.arp_ip_target", "no station"),
+            (probing("\"0.0.0.0\""), 5, "bond.arp_ip_target", "no station"),
+            (probing("\"127.0.0.1\""), 5, "bond.arp_ip_target", "no station"),
+            (probing("\"224.0.0.1\""), 5, "bond.arp_ip_target", "no station"),
+            (probing(&"\"10.0.0.1\",".repeat(17)), 3, "bond.arp_ip_target", "at most 16"),
+            ("policy = \"brr\"".into(), 3, "bond.link", "[[bond.link]]"),
+            (format!("policy = \"brr\"\n{many}"), 3, "bond.link", "at most 64"),
+            (link("device = \"bond0\""), 5, "bond.link.device", "own interface"),
+            (link("device = \"lo\""), 6, "bond.link.device", "Ethernet"),
+            (link("device = \"a/b\""), 6, "bond.link.device", "no interface name"),
+            (link("device = \"eth1\"\nname = \"\""), 7, "bond.link.name", "1 to 64"),
+            (link("device = \"eth1\"\n[[bond.link]]\ndevice = \"eth1\""), 7, "bond.link.device", "twice"),
+            (link("device = \"eth1\"\n[[bond.link]]\ndevice = \"eth2\"\nname = \"eth1\""), 7, "bond.link", "twice"),
+            (link("device = \"eth1\"\nrate = \"0\""), 7, "bond.link.rate", "1kbit"),
+            (link("device = \"eth1\"\nweight = 0"), 7, "bond.link.weight", "1000"),
+        ];
+        for (text, line, setting, advice) in rows {
+            let error = parse(&format!("{HEAD}{text}")).expect_err(&text).to_string();
+            let place = format!("x.toml:{line}: {setting}");
+            assert!(error.starts_with(&place) && error.contains(advice), "{text}\n{error}");
+        }
     }
 }
