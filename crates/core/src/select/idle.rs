@@ -16,6 +16,9 @@ use super::{LinkSet, Links};
 use crate::rng::Rng;
 use crate::units::ChannelId;
 
+/// No weight is more, so that products of all 64 and a random number do not overflow: 144 Pbit/s.
+const MOST_WEIGHT: u64 = 1 << 57;
+
 /// Each link's share of the traffic, in relation to the others'.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
@@ -33,7 +36,8 @@ impl Weights {
         let known = links.each_usable().all(|(_, state)| rate(state) > 0);
         let mut weights = Weights::EQUAL;
         for (link, state) in links.each_usable() {
-            weights.each[link.index()] = if known { rate(state) } else { u64::from(state.weight.max(1)) };
+            let weight = if known { rate(state) } else { u64::from(state.weight.max(1)) };
+            weights.each[link.index()] = weight.min(MOST_WEIGHT);
         }
         let mut each = links.usable().iter().map(|link| weights.get(link));
         let first = each.next();

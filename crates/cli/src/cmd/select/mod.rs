@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Captures (pcap, pcapng), or with --hex lines of hexadecimal frames; - is standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["policies", "policy"])]
     files: Vec<PathBuf>,
-    /// The links: how many (1 Gbit/s, no delay), or NAME:RATE[:DELAY],… in Mbit/s or with units, such as dsl:50:20ms,lte:10:45ms
+    /// The links: how many (1 Gbit/s, no delay), or NAME:RATE or NAME:RATE:DELAY,… in Mbit/s or with units, such as dsl:50:20ms,lte:10:45ms
     #[arg(long, value_name = "SPEC", required_unless_present = "policies")]
     links: Option<LinkList>,
     /// A policy with its options, such as balance-xor:layer2+3, balance-rr:2 or brr:12ms,expiry=30s; several may follow
