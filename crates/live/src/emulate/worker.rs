@@ -28,6 +28,8 @@ const CHECK_INTERVAL: Span = Span::from_millis(500);
 /// Send batches per direction and turn, and frames read per direction and turn.
 const BATCHES: usize = 8;
 const READ_BATCH: usize = 512;
+/// Up to so many frames that are due at one time are sent one by one.
+const FEW: usize = 8;
 /// Length of the common buffers; longer ones are not kept for reuse.
 const BUFFER: usize = 2048;
 const KEPT: usize = 16 * 1024;
@@ -155,9 +157,7 @@ impl Worker {
             for direction in 0..self.directions.len() {
                 more |= self.receive(direction, turn, &mut scratch);
             }
-            for direction in 0..self.directions.len() {
-                self.release(direction);
-            }
+            self.release_all();
             let next = self.directions.iter().filter_map(Direction::next_due).min();
             let now = self.clock.now();
             let wake = match next {
@@ -272,26 +272,52 @@ impl Worker {
         true
     }
 
-    /// Sends what is due.
-    fn release(&mut self, index: usize) {
+    /// Sends what is due on all links. Few frames leave in the order of their times over all of them, so that links which
+    /// lead to one place put nothing out of order that their delays do not; many leave link by link, in batches.
+    fn release_all(&mut self) {
+        let now = self.clock.now();
+        let due = |direction: &Direction| {
+            direction.line.iter().chain(&direction.unordered).take(FEW + 1).filter(|entry| entry.due <= now).count()
+        };
+        if self.directions.iter().map(due).sum::<usize>() > FEW {
+            for index in 0..self.directions.len() {
+                self.release(index, BATCHES, SEND_BATCH);
+            }
+            return;
+        }
+        for _ in 0..FEW {
+            let times = self.directions.iter().zip(0..).filter_map(|(d, index)| Some((d.next_due()?, index)));
+            let Some((_, index)) = times.min().filter(|(due, _)| *due <= now) else { return };
+            if !self.release(index, 1, 1) {
+                break;
+            }
+        }
+        // A device that is busy holds up no other.
+        for index in 0..self.directions.len() {
+            self.release(index, BATCHES, SEND_BATCH);
+        }
+    }
+
+    /// Sends what is due on one link, in up to `batches` batches of `size` frames; whether the device took them.
+    fn release(&mut self, index: usize, batches: usize, size: usize) -> bool {
         let direction = &mut self.directions[index];
         let Port { socket, .. } = &self.ports[direction.to];
         let counters = &direction.counters;
-        for _ in 0..BATCHES {
+        for _ in 0..batches {
             let now = self.clock.now();
             while direction.unordered.peek().is_some_and(|entry| entry.due <= now) {
                 direction.line.extend(direction.unordered.pop());
             }
-            let due = direction.line.iter().take_while(|entry| entry.due <= now).take(SEND_BATCH);
+            let due = direction.line.iter().take_while(|entry| entry.due <= now).take(size);
             let count = due.clone().count();
             if count == 0 {
-                return;
+                return true;
             }
             let (done, fault) = match socket.send(due.map(|entry| [entry.bytes.as_slice()])) {
                 Ok(sent) => (sent, None),
                 Err(error) => match error.raw_os_error() {
                     // The driver is busy: the frames stay, and are late.
-                    Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => return,
+                    Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => return false,
                     Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
                         self.doubtful = true;
                         (count, Some(Fault::PortDown))
@@ -313,6 +339,7 @@ impl Worker {
                 self.memory.give_back(entry.bytes);
             }
         }
+        true
     }
 
     fn check_devices(&mut self) {

@@ -74,6 +74,8 @@ pub struct LanDaemon {
     epoll: OwnedFd,
     bond: Lan<PacketBuf>,
     ports: Vec<Port>,
+    /// Ports with frames for the next batch, in the order of their first ones.
+    touched: Vec<usize>,
     shared: Option<metrics::Shared>,
     housekeeping: Time,
     mtu: usize,
@@ -133,6 +135,7 @@ impl LanDaemon {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bond,
             ports,
+            touched: Vec::with_capacity(64),
             shared: None,
             housekeeping: now + HOUSEKEEPING,
             mtu: 0,
@@ -264,7 +267,7 @@ impl LanDaemon {
     /// Moves the bond's frames to the links, and says what happened.
     fn drain(&mut self, now: Time) {
         self.transmit();
-        self.ports.iter_mut().for_each(Port::flush);
+        self.flush();
         while let Some(event) = self.bond.poll_event() {
             self.log(event);
             if let Event::Address { mac } = event {
@@ -282,7 +285,15 @@ impl LanDaemon {
         if self.bond.poll_timeout().is_some_and(|due| due <= now) {
             self.bond.handle_timeout(now);
             self.transmit();
-            self.ports.iter_mut().for_each(Port::flush);
+            self.flush();
+        }
+    }
+
+    /// Hands each device its batch. Devices go in the order of their first frames: in another one each batch would arrive out
+    /// of order where it is spread over idle links.
+    fn flush(&mut self) {
+        for number in self.touched.drain(..) {
+            self.ports[number].flush();
         }
     }
 
@@ -294,6 +305,9 @@ impl LanDaemon {
                 links = links.without(link);
                 let copy = if links.is_empty() { frame.take() } else { frame.as_ref().and_then(Packet::duplicate) };
                 if let (Some(copy), Some(port)) = (copy, self.ports.get_mut(link.index())) {
+                    if port.is_idle() {
+                        self.touched.push(link.index());
+                    }
                     port.push(transmit.source, copy);
                 }
             }

@@ -185,6 +185,11 @@ impl Port {
         self.socket = None;
     }
 
+    /// Whether nothing waits for the next batch.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Puts `frame` into the next batch, from `source` where that is not what it says.
     pub(super) fn push(&mut self, source: Option<Mac>, frame: PacketBuf) {
         if self.waiting.len() == SEND_BATCH {
