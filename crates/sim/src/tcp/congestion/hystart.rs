@@ -153,9 +153,10 @@ impl HyStart {
     pub fn on_ack(&mut self, ack: &Ack, slow_start: bool, window: u64) -> bool {
         let Some(rtt) = ack.rtt else { return false };
         self.least = self.least.min(rtt);
-        if self.found || !slow_start || window < LOW_WINDOW * self.segment {
+        if self.found || !slow_start {
             return false;
         }
+        // Rounds begin below the low window too: one that began in their middle would have two rounds' smallest.
         if !self.in_round || ack.una > self.round_end {
             self.in_round = true;
             self.round_start = ack.now;
@@ -163,6 +164,9 @@ impl HyStart {
             self.round_end = ack.next;
             self.current = Span::MAX;
             self.samples = 0;
+        }
+        if window < LOW_WINDOW * self.segment {
+            return false;
         }
         if ack.now.since(self.last_ack) <= TRAIN_GAP {
             self.last_ack = ack.now;
@@ -298,5 +302,28 @@ mod tests {
         for rtt in [100, 200, 300] {
             assert!(!rounds.round(15, rtt, 3, |ack| exit.on_ack(ack, true, 15_000)));
         }
+    }
+
+    // As a Linux 6.18 does over links of unlike delay: a fetch whose second window goes by a slower link ends slow start at
+    // about 30 segments.
+    #[test]
+    fn the_round_in_which_the_window_reaches_16_segments_ends_with_its_last_segment() {
+        let mut exit = HyStart::new(1000);
+        let over = (1..40).find(|&n: &u64| {
+            let rtt = Span::from_millis(if n <= 10 { 80 } else { 120 });
+            let ack = Ack {
+                now: Time::from_millis(80 + 3 * n),
+                acknowledged: 1000,
+                in_flight: 10_000,
+                rtt: Some(rtt),
+                smoothed_rtt: rtt,
+                una: 1000 * n,
+                next: 10_000 + 2000 * n,
+                limited: true,
+            };
+            exit.on_ack(&ack, true, 10_000 + 1000 * n)
+        });
+        // The first round ends with what was sent by its first ACK, 12 segments; the second one has eight samples by the 20th.
+        assert_eq!(over, Some(21));
     }
 }
