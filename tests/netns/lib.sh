@@ -28,7 +28,7 @@ host() {
     hosts="$hosts $ns"
     ip -n "$ns" link set lo up
     ip netns exec "$ns" unshare --mount --propagation private sh -c \
-        'mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && exec sleep 600' &
+        'mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && exec sleep "$0"' "${FAIRSPAN_HOST_SECONDS:-600}" &
     pids="$pids $!"
     eval "pid_$1=$!"
     tries=0
