@@ -100,3 +100,12 @@ fn behind_markers_nothing_is_out_of_order_at_any_loss_and_skew() {
             && (is(at, "link.eth3.delay", "101ms") || is(at, "link.eth0.loss", "30%"))
     });
 }
+
+#[test]
+fn the_adaptive_threshold_keeps_order_over_links_that_differ_by_25_ms() {
+    holds("adaptive.toml", &text("adaptive.toml"), |at| {
+        is(at, "bond.bond0.policy", "brr:adaptive")
+            && is(at, "link.eth3.delay", "26ms")
+            && is(at, "flow.web.parallel", "12")
+    });
+}
