@@ -38,6 +38,15 @@ impl fmt::Display for NoPrivilege {
 
 impl std::error::Error for NoPrivilege {}
 
+/// An error and its causes, each once: some name their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
+        true => text,
+        false if text.is_empty() => cause,
+        false => format!("{text}: {cause}"),
+    })
+}
+
 /// Prints an error, if any, and gives the exit status.
 pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
     match outcome {
@@ -45,7 +54,7 @@ pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Negative) => ExitCode::from(1),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("fairspan: {error:#}");
+            eprintln!("fairspan: {}", told(&error));
             if error.chain().any(|cause| cause.is::<BadInput>()) {
                 ExitCode::from(2)
             } else if error.chain().any(|cause| cause.is::<NoPrivilege>() || is_permission(cause)) {
@@ -59,4 +68,16 @@ pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
 
 fn is_permission(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let refused = || std::io::Error::other("refused");
+        assert_eq!(told(&anyhow::Error::new(refused()).context("link eth1: refused")), "link eth1: refused");
+        assert_eq!(told(&anyhow::Error::new(refused()).context("link eth1").context("up")), "up: link eth1: refused");
+    }
 }

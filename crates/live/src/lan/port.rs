@@ -151,6 +151,10 @@ impl Port {
             }
             Err(error) => return Err(error),
         };
+        if !device.ethernet {
+            self.close();
+            return Err(io::Error::other("it is no Ethernet device"));
+        }
         // A larger MTU needs larger slots.
         let fits = self.socket.is_some() && device.mtu <= self.mtu;
         let mut new = false;
@@ -292,4 +296,17 @@ pub(super) fn behind_tag(vnet: [u8; VNET_HEADER]) -> [u8; VNET_HEADER] {
         shift(6);
     }
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_ethernet_headers_is_refused() {
+        let mut port = Port::new("lo", None).expect("a socket to ask with");
+        let error = port.look().expect_err("the loopback device");
+        assert!(error.to_string().contains("no Ethernet device"), "{error}");
+        assert!(!port.is_open() && !port.condition.carrier);
+    }
 }

@@ -317,6 +317,8 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 /// What [`device`] reports of a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
+    /// Its frames have Ethernet headers.
+    pub(crate) ethernet: bool,
     /// Hardware address.
     pub mac: [u8; 6],
     /// Largest payload of a frame, bytes.
@@ -333,6 +335,7 @@ pub(crate) fn device(socket: BorrowedFd<'_>, name: &CStr) -> io::Result<Device> 
     // that the request code names, and that field alone is read.
     unsafe {
         check(libc::ioctl(fd, libc::SIOCGIFHWADDR as _, &raw mut request))?;
+        let ethernet = request.ifr_ifru.ifru_hwaddr.sa_family == libc::ARPHRD_ETHER;
         let hardware = request.ifr_ifru.ifru_hwaddr.sa_data;
         let mut mac = [0u8; 6];
         for (to, from) in mac.iter_mut().zip(hardware) {
@@ -343,7 +346,7 @@ pub(crate) fn device(socket: BorrowedFd<'_>, name: &CStr) -> io::Result<Device> 
         check(libc::ioctl(fd, libc::SIOCGIFFLAGS as _, &raw mut request))?;
         let flags = i32::from(request.ifr_ifru.ifru_flags);
         let running = flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0;
-        Ok(Device { mac, mtu, running })
+        Ok(Device { ethernet, mac, mtu, running })
     }
 }
 
