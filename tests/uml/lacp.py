@@ -62,6 +62,15 @@ def transfer(sink, source, address):
     assert server.communicate(timeout=60)[0].strip() == wanted, "other bytes arrived"
 
 
+def flow(ours):
+    """A steady flow from our end: a datagram every 5 ms."""
+    give = (
+        "import socket,time;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.connect(('10.9.0.2',9))\n"
+        "while True:\n try: s.send(bytes(200))\n except OSError: pass\n time.sleep(.005)"
+    )
+    return subprocess.Popen([*ours, sys.executable, "-c", give])
+
+
 def meet(rate):
     ours = ["ip", "netns", "exec", "ours"]
     run("ip netns add ours && ip -n ours link set lo up")
@@ -73,7 +82,7 @@ def meet(rate):
     run("ip address add 10.9.0.2/24 dev bond0 && ip link set bond0 up")
     with open(CONFIG, "w") as file:
         file.write(f'[interface]\nname = "fs0"\naddress = ["10.9.0.1/24"]\ncontrol_socket = "{SOCKET}"\n')
-        file.write(f'[bond]\npolicy = "802.3ad:layer3+4,lacp_rate={rate}"\n')
+        file.write(f'[bond]\npolicy = "802.3ad:layer3+4,lacp_rate={rate},flush=on,flush_wait=300ms"\n')
         file.writelines(f'[[bond.link]]\ndevice = "u{n}"\n' for n in (1, 2))
     with open(LOG, "w") as log:
         daemon = subprocess.Popen([*ours, FAIRSPAN, "up", CONFIG], stdout=log, stderr=log)
@@ -101,6 +110,23 @@ def meet(rate):
     assert lost <= 1, said
     took = until("both ports again", lambda: links_up() == 2 and agreed(2), 40)
     print(f"lacp_rate {rate}: {lost} of 100 echoes lost over a pulled link")
+    # Steady flows: some move back when the second one joins again, behind markers that the driver answers.
+    transfers = [flow(ours) for _ in range(8)]
+    run("ip link set k1 down")
+    until("one port", lambda: links_up() == 1, 5)
+    time.sleep(1)
+    # From here on all flows are on a link that stays up: each move needs an answer.
+    flushed = json.loads(run(f"{FAIRSPAN} status --json --socket {SOCKET}"))["bond"]["counters"]
+    run("ip link set k1 up")
+    until("both ports again", lambda: links_up() == 2 and agreed(2), 40)
+    time.sleep(3)
+    for process in transfers:
+        process.kill()
+        process.wait()
+    counters = json.loads(run(f"{FAIRSPAN} status --json --socket {SOCKET}"))["bond"]["counters"]
+    moved, markers = (counters[name] - flushed[name] for name in ("flush_moved", "flush_markers"))
+    assert moved > 0 and markers > 0, counters
+    print(f"lacp_rate {rate}: {moved} moves of flows with {markers} markers that the driver answered")
     daemon.terminate()
     assert daemon.wait(10) == 0, open(LOG).read()
     run("ip link del bond0; ip netns del ours", check=False)

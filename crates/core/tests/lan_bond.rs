@@ -284,6 +284,74 @@ fn two_bonds_that_speak_lacp_agree_and_leave_a_link_that_fails() {
     assert!(delivered(ends[0].handle_link(now, link(0), &udp(BOND, PEER, 5))));
 }
 
+/// Two bonds over two links, the first of which takes 80 ms and the second 1 ms; the second joins late, so that half of the
+/// flows move to it. How many frames arrive behind a later one of their flow, how many arrive, and how many flows moved.
+fn join_late(flush: &str) -> (usize, usize, u64) {
+    let policy = format!("802.3ad:layer3+4,lacp_rate=fast{flush}");
+    let mut ends = [bond(&policy, 2, |_| {}), bond("802.3ad:lacp_rate=fast", 2, |_| {})];
+    let links = (0..2).map(|n| LinkConfig::new(format!("e{n}"), Mac([2, 0xee, 0, 0, 0, n]))).collect();
+    let config = Config::new("802.3ad:lacp_rate=fast".parse().expect("a policy"), PEER);
+    ends[1] = Lan::new(config, links, 8).expect("a bond");
+    ends[0].set_link(at(0), link(1), down());
+    ends[1].set_link(at(0), link(0), up(1000));
+    // When, a tie's order, to which end, over which link, and what.
+    let mut wire: std::collections::BTreeMap<(u64, u64), (usize, ChannelId, Vec<u8>)> = Default::default();
+    let (mut order, mut sent) = (0, 0u32);
+    let mut newest = [0u32; 40];
+    let (mut behind, mut arrived) = (0, 0);
+    for ms in 0..9000 {
+        let now = at(ms);
+        if ms == 4000 {
+            ends.iter_mut().for_each(|end| end.set_link(now, link(1), up(1000)));
+        }
+        while let Some(entry) = wire.first_entry().filter(|entry| entry.key().0 <= ms) {
+            let (end, on, bytes) = entry.remove();
+            let data = Header::parse(&bytes).is_some_and(|header| header.ether_type == 0x0800);
+            if delivered(ends[end].handle_link(now, on, &bytes)) && data {
+                let flow = usize::from(u16::from_be_bytes([bytes[34], bytes[35]])) - 1000;
+                let number = u32::from_be_bytes(bytes[42..46].try_into().expect("four bytes"));
+                behind += usize::from(number < newest[flow]);
+                newest[flow] = newest[flow].max(number);
+                arrived += 1;
+            }
+        }
+        // Every millisecond one frame of each of 40 flows.
+        if (3000..8000).contains(&ms) {
+            for flow in 0..40 {
+                sent += 1;
+                let mut bytes = udp(PEER, BOND, 1000 + flow);
+                bytes[42..46].copy_from_slice(&sent.to_be_bytes());
+                ends[0].handle_host(now, bytes);
+            }
+        }
+        for (end, bond) in ends.iter_mut().enumerate() {
+            if bond.poll_timeout().is_some_and(|due| due <= now) {
+                bond.handle_timeout(now);
+            }
+            for transmit in drain(bond) {
+                for on in transmit.links.iter() {
+                    order += 1;
+                    let delay = if on == link(0) { 80 } else { 1 };
+                    wire.insert((ms + delay, order), (1 - end, on, transmit.frame.clone()));
+                }
+            }
+        }
+    }
+    assert_eq!(ends[0].links().usable().bits(), 0b11, "the late link carries");
+    assert!(ends[0].link_stats(link(1)).is_some_and(|stats| stats.sent_packets > 10_000), "and much");
+    assert_eq!(arrived, 200_000, "all arrive");
+    (behind, arrived, ends[0].flush().map_or(0, |flush| flush.moved))
+}
+
+#[test]
+fn flows_that_move_behind_markers_to_a_faster_link_are_not_reordered_as_they_are_without() {
+    let (behind, ..) = join_late("");
+    assert!(behind > 500, "{behind} frames: the move alone reorders, else this shows nothing");
+    let (behind, _, moved) = join_late(",flush=on,flush_wait=500ms");
+    assert_eq!(behind, 0);
+    assert!(moved >= 10, "{moved} flows moved");
+}
+
 #[test]
 fn balance_tlb_sends_from_the_links_own_address_where_it_is_not_the_current_one_and_teaches_the_switch() {
     let mut bond = bond("balance-tlb:tlb_dynamic_lb=off,xmit_hash_policy=layer3+4", 3, |_| {});

@@ -36,21 +36,27 @@
 
 pub mod frame;
 
+mod config;
+mod flush;
 mod monitor;
 mod notify;
 mod receive;
+mod stats;
+
+pub use config::{Condition, Config, LinkConfig};
+pub use stats::{LinkStats, Stats};
 
 use crate::lacp::{self, Lacp, PortLink};
 use crate::packet::Packet;
 use crate::select::active_backup::FailOverMac;
 use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
-use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
+use flush::Conversations;
 use frame::{Arp, Header};
 use monitor::Monitor;
 use notify::Notifier;
@@ -58,59 +64,6 @@ use receive::Balancer;
 
 /// The most that a link's queue is reckoned to hold: what a device's own queue does not take is lost, not waited for.
 const QUEUE_TIME: Span = Span::from_secs(1);
-
-/// The settings of a bond.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Config {
-    /// The policy with its options.
-    pub settings: Settings,
-    /// The bond's address.
-    pub mac: Mac,
-    /// Who is asked whether a link works, where `arp_interval` is set. Default nobody.
-    pub arp_targets: Vec<Ipv4Addr>,
-    /// How often a fail-over is announced, by gratuitous ARP and unsolicited neighbour advertisements. Default 1.
-    pub announcements: u8,
-}
-
-impl Config {
-    /// The defaults, with this policy and address.
-    pub fn new(settings: Settings, mac: Mac) -> Config {
-        Config { settings, mac, arp_targets: Vec::new(), announcements: 1 }
-    }
-}
-
-/// What a link is.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LinkConfig {
-    /// Its name, for options that name links.
-    pub name: String,
-    /// The address that it sends from where it does not send from the bond's.
-    pub mac: Mac,
-    /// Lower is better, where a policy looks for the best. Default 0.
-    pub priority: u32,
-    /// Its share where rates are not known. Default 1.
-    pub weight: u32,
-}
-
-impl LinkConfig {
-    /// The defaults, with this name and address.
-    pub fn new(name: impl Into<String>, mac: Mac) -> LinkConfig {
-        LinkConfig { name: name.into(), mac, priority: 0, weight: 1 }
-    }
-}
-
-/// How a link is, as its device says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// It is switched on and has carrier.
-    pub carrier: bool,
-    /// What it carries, where that is known.
-    pub rate: Option<Rate>,
-    /// Whether both ends may send at once.
-    pub full_duplex: bool,
-}
 
 /// A frame to send.
 #[derive(Debug)]
@@ -187,88 +140,6 @@ pub enum Event {
     },
 }
 
-macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct $name {
-            $($(#[$doc])* pub $field: u64,)*
-        }
-
-        impl $name {
-            /// Every counter with its name, in a fixed order.
-            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
-    /// Counters of the bond, from the start.
-    Stats {
-        /// Frames of the host.
-        host_packets,
-        /// Bytes of them.
-        host_bytes,
-        /// From the host: shorter than an Ethernet header.
-        host_malformed,
-        /// From the host: no link could carry it.
-        host_no_link,
-        /// Frames given to the host.
-        delivered_packets,
-        /// Bytes of them.
-        delivered_bytes,
-        /// Times that another link became the current one.
-        fail_overs,
-        /// Gratuitous ARP packets and unsolicited neighbour advertisements.
-        announcements,
-        /// Learning packets.
-        learning_packets,
-        /// Clients told another address for ours (`balance-alb`).
-        client_updates,
-        /// ARP probes.
-        arp_probes,
-        /// Answers to them.
-        arp_answers,
-    }
-}
-
-counters! {
-    /// Counters of one link, from the start.
-    LinkStats {
-        /// Frames of the host sent, copies included.
-        sent_packets,
-        /// Bytes of them.
-        sent_bytes,
-        /// Frames of the bond's own sent.
-        sent_control,
-        /// Frames received, of whatever kind.
-        received_packets,
-        /// Bytes of them.
-        received_bytes,
-        /// Received: shorter than an Ethernet header.
-        received_malformed,
-        /// Received on a link that the policy does not listen to.
-        received_inactive,
-        /// Received: for one station that is not this host.
-        received_other_station,
-        /// Received: for the link's own ends only (addresses 01-80-C2-00-00-0x); the device's own listeners get them.
-        received_link_local,
-        /// Received: a frame that this bond sent.
-        received_own,
-        /// Received: LACPDUs, markers and their answers, malformed ones included.
-        received_lacp,
-        /// Received: of those, the malformed ones.
-        received_lacp_malformed,
-        /// Times it became usable.
-        ups,
-        /// Times it became unusable.
-        downs,
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Member {
     config: LinkConfig,
@@ -289,6 +160,8 @@ pub struct Lan<P> {
     notifier: Notifier,
     /// Where the policy is balance-alb.
     balancer: Option<Box<Balancer>>,
+    /// Where flows move behind markers.
+    conversations: Option<Box<Conversations<P>>>,
     /// The current link, where the policy has one.
     current: Option<ChannelId>,
     mac: Mac,
@@ -324,6 +197,8 @@ impl<P: Packet> Lan<P> {
         let mac = config.mac;
         let balancer = matches!(config.settings.policy, Policy::BalanceAlb(_)).then(Box::default);
         let notifier = Notifier::new(&config);
+        let flush = config.settings.flush.filter(|_| lacp.is_some());
+        let conversations = flush.map(|flush| Box::new(Conversations::new(flush, seed)));
         Ok(Lan {
             config,
             selector,
@@ -333,6 +208,7 @@ impl<P: Packet> Lan<P> {
             lacp,
             notifier,
             balancer,
+            conversations,
             current: None,
             mac,
             promiscuous: false,
@@ -377,6 +253,11 @@ impl<P: Packet> Lan<P> {
         self.members.get(link.index())?.as_ref().map(|member| &member.stats)
     }
 
+    /// What moving behind markers counted, where `flush` is set.
+    pub fn flush(&self) -> Option<&crate::select::flush::Counters> {
+        self.conversations.as_ref().map(|conversations| conversations.counters())
+    }
+
     /// How many clients `balance-alb` has told `link`'s address.
     pub fn clients(&self, link: ChannelId) -> u64 {
         self.balancer.as_ref().map_or(0, |balancer| balancer.clients(link))
@@ -418,6 +299,13 @@ impl<P: Packet> Lan<P> {
         {
             return self.send(now, LinkSet::only(link), (mac != self.mac).then_some(mac), frame);
         }
+        self.route(now, frame);
+        self.pump(now);
+    }
+
+    /// Lets the policy choose where a frame goes.
+    fn route(&mut self, now: Time, frame: P) {
+        let len = frame.size();
         let view = Frame { bytes: frame.bytes(), len: len.as_u64() as usize, layer: Layer::Ethernet };
         let links = self.selector.select(now, &view, &self.links);
         let links = LinkSet::from_bits(links.bits() & self.links.usable().bits());
@@ -426,7 +314,49 @@ impl<P: Packet> Lan<P> {
             return;
         }
         let source = self.source_on(links);
+        let (links, frame) = match (&mut self.conversations, links.first().filter(|_| links.len() == 1)) {
+            (Some(conversations), Some(link)) => {
+                let (flow, cost) = (conversations.flow(frame.bytes()), frame.footprint());
+                match conversations.place(now, flow, link, cost, frame) {
+                    Ok(Some((link, frame))) => {
+                        conversations.on_sent(flow, link);
+                        (LinkSet::only(link), frame)
+                    }
+                    Ok(None) => return,
+                    Err(_) => {
+                        self.stats.host_not_held += 1;
+                        return;
+                    }
+                }
+            }
+            _ => (links, frame),
+        };
         self.send(now, links, source, frame);
+    }
+
+    /// Sends what is held no longer, and the markers that are due.
+    fn pump(&mut self, now: Time) {
+        while let Some(conversations) = &mut self.conversations {
+            if let Some((link, flow, frame)) = conversations.poll_release() {
+                conversations.on_sent(flow, link);
+                self.send(now, LinkSet::only(link), None, frame);
+            } else if let Some(frame) = conversations.poll_again() {
+                self.route(now, frame);
+            } else {
+                break;
+            }
+        }
+        if let (Some(conversations), Some(lacp)) = (&mut self.conversations, &mut self.lacp)
+            && conversations.mark(now, lacp)
+        {
+            self.send_lacp();
+        }
+    }
+
+    fn send_lacp(&mut self) {
+        while let Some(sent) = self.lacp.as_mut().and_then(|lacp| lacp.poll_transmit()) {
+            self.send_own(sent.port, &sent.frame);
+        }
     }
 
     /// A frame that `link` received.
@@ -511,6 +441,13 @@ impl<P: Packet> Lan<P> {
                 self.notifier.addresses().iter().for_each(|ours| balancer.after_announcement(now, *ours));
             }
         }
+        let usable = self.links.usable();
+        if let Some(conversations) = &mut self.conversations
+            && conversations.poll_timeout(usable).is_some_and(|due| due <= now)
+        {
+            conversations.handle_timeout(now);
+            self.pump(now);
+        }
         let updates = self.balancer.as_mut().map(|balancer| balancer.handle_timeout(now)).unwrap_or_default();
         for (link, update) in updates {
             self.stats.client_updates += 1;
@@ -526,7 +463,8 @@ impl<P: Packet> Lan<P> {
     pub fn poll_timeout(&self) -> Option<Time> {
         let lacp = self.lacp.as_ref().and_then(|lacp| lacp.poll_timeout());
         let balancer = self.balancer.as_ref().and_then(|balancer| balancer.poll_timeout());
-        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout(), lacp, balancer]
+        let flush = self.conversations.as_ref().and_then(|flows| flows.poll_timeout(self.links.usable()));
+        [self.monitor.poll_timeout(), self.selector.poll_timeout(), self.notifier.poll_timeout(), lacp, balancer, flush]
             .into_iter()
             .flatten()
             .min()
@@ -636,24 +574,37 @@ impl<P: Packet> Lan<P> {
     /// Sends what LACP has to say, and uses the links that it says.
     fn follow_lacp(&mut self, now: Time) {
         let Some(lacp) = &mut self.lacp else { return };
+        let mut markers = Vec::new();
         while let Some(event) = lacp.poll_event() {
             self.events.extend(match event {
                 lacp::Event::Partner { port, system } => Some(Event::Partner { link: port, system }),
                 lacp::Event::Aggregator(number) => Some(Event::Aggregator { number }),
                 lacp::Event::Loopback { port } => Some(Event::Loopback { link: port }),
                 lacp::Event::Churned { port, partner } => Some(Event::Churned { link: port, partner }),
+                lacp::Event::MarkerAnswered { port, transaction } => {
+                    markers.push((port, transaction, true));
+                    None
+                }
+                lacp::Event::MarkerLost { port, transaction } => {
+                    markers.push((port, transaction, false));
+                    None
+                }
                 _ => None,
             });
         }
         let distributing = lacp.distributing();
-        while let Some(sent) = self.lacp.as_mut().and_then(|lacp| lacp.poll_transmit()) {
-            self.send_own(sent.port, &sent.frame);
-        }
+        self.send_lacp();
         if let Selector::Ieee8023ad(selector) = &mut self.selector {
             // LACP counts `min_links` over the ports that are up, the selector alone would over those that distribute.
             selector.set_distributing(distributing);
         }
         self.set_usable(now, distributing);
+        if let Some(conversations) = &mut self.conversations {
+            for (link, transaction, answered) in markers {
+                conversations.on_marker(now, link, transaction, answered);
+            }
+        }
+        self.pump(now);
     }
 
     /// The selector is to use these links.
@@ -682,6 +633,9 @@ impl<P: Packet> Lan<P> {
             self.selector.on_links(now, &self.links);
             self.follow_current(now);
             self.follow_clients(now);
+            if let Some(conversations) = &mut self.conversations {
+                conversations.on_links(now, self.links.usable());
+            }
         }
     }
 

@@ -153,8 +153,10 @@ impl Reader<'_> {
     /// Policies and options that cannot work on Ethernet links.
     fn possible(&self, settings: &Settings, raw: &Spanned<RawPolicy>) -> Result<(), ConfigError> {
         let refused = |problem: &str| Err(self.policy_error(raw, "bond.policy", Some("name"), problem));
-        if settings.flush.is_some() {
-            return refused("`flush` needs an end that answers markers: use it in a [[peer]] with mode = \"flow\"");
+        if settings.flush.is_some() && !matches!(settings.policy, Policy::Ieee8023ad(_)) {
+            return refused(
+                "`flush` needs an end that answers markers: policy 802.3ad, or a [[peer]] with mode = \"flow\"",
+            );
         }
         match &settings.policy {
             Policy::TrafficMeter(_) => refused(

@@ -55,12 +55,19 @@ impl LanDaemon {
                 counters,
             }
         });
+        let mut counters: Counters = self.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect();
+        if let Some(flush) = self.bond.flush() {
+            counters.insert("flush_moved".into(), flush.moved);
+            counters.insert("flush_stayed".into(), flush.stayed);
+            counters.insert("flush_held".into(), flush.held);
+            counters.insert("flush_markers".into(), flush.markers);
+        }
         BondStatus {
             lacp: self.bond.lacp().map(|lacp| lacp.status().to_string()),
             policy: self.bond.settings().to_string(),
             mac: self.bond.mac().to_string(),
             up: !usable.is_empty(),
-            counters: self.bond.stats().each().map(|(name, n)| (name.to_owned(), n)).collect(),
+            counters,
             links: links.collect(),
         }
     }
