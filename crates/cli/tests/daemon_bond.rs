@@ -93,12 +93,14 @@ fn answers(lab: &Lab, target: &str) -> bool {
 #[test]
 fn each_policy_reaches_the_client_and_spreads_as_it_says() {
     let Some(lab) = lan(&[]) else { return };
-    let rows: [(&str, usize); 7] = [
+    let rows: [(&str, usize); 9] = [
         ("\"balance-rr\"", 4),
         ("\"balance-xor:layer3+4\"", 4),
         ("\"active-backup\"", 1),
         ("{ name = \"brr\", threshold = \"5ms\" }", 4),
         ("\"flowlet\"", 4),
+        ("\"brr:adaptive\"", 4),
+        ("\"flowlet:adaptive\"", 4),
         ("\"least_queue\"", 4),
         ("\"balance-tlb:tlb_dynamic_lb=off,xmit_hash_policy=layer3+4\"", 4),
     ];
@@ -163,6 +165,74 @@ fn arp_supervision_leaves_a_link_with_carrier_that_leads_nowhere() {
     lab.ip("switch", &["link", "set", "h1", "master", "br0"]);
     daemon.wait("the primary link is back", |d| current(d).as_deref() == Some("eth1"));
     daemon.stop();
+}
+
+fn address(lab: &Lab, device: &str) -> String {
+    let shown = lab.ip("host", &["-brief", "link", "show", device]);
+    shown.split_whitespace().nth(2).expect("an address").to_owned()
+}
+
+/// Of 50 datagrams to the host as many arrive as are sent: the stack behind a device takes none of the bond's a second time.
+fn datagrams_arrive_once(lab: &Lab) {
+    let socket = lab.run("host", || std::net::UdpSocket::bind("10.3.31.194:900").expect("the host's address"));
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+    let send = lab.inside("client", || {
+        let socket = std::net::UdpSocket::bind("10.3.31.1:0").expect("the client's address");
+        for n in 0..50u8 {
+            socket.send_to(&[n], "10.3.31.194:900").expect("sent");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    send.join().expect("sent");
+    let mut buffer = [0; 1];
+    let arrived: Vec<u8> = std::iter::from_fn(|| socket.recv(&mut buffer).ok().map(|_| buffer[0])).collect();
+    assert_eq!(arrived, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn with_fail_over_mac_active_the_bond_has_the_address_of_the_device_in_use_also_of_one_that_came_later() {
+    let Some(lab) = lan(&[]) else { return };
+    let hardware: Vec<String> = (1..=LINKS).map(|n| address(&lab, &format!("eth{n}"))).collect();
+    let policy = "\"active-backup:primary=eth1,fail_over_mac=active\"";
+    let daemon = lab.daemon("host", "host", &config(policy, ""));
+    daemon.wait("four links up", |d| links_up(d) == LINKS && current(d).as_deref() == Some("eth1"));
+    assert_eq!(address(&lab, "bond0"), hardware[0]);
+    assert!(answers(&lab, "10.3.31.194") && answers(&lab, "fd31::194"));
+    datagrams_arrive_once(&lab);
+    lab.ip("switch", &["link", "set", "h1", "down"]);
+    daemon.wait("another link is current", |d| current(d).as_deref() == Some("eth2"));
+    assert_eq!(address(&lab, "bond0"), hardware[1]);
+    assert!(answers(&lab, "10.3.31.194"));
+    lab.ip("host", &["link", "del", "eth1"]);
+    lab.cable(("host", "eth1", ""), ("switch", "h1", ""));
+    lab.ip("switch", &["link", "set", "h1", "master", "br0"]);
+    daemon.wait("the primary link's new device is current", |d| current(d).as_deref() == Some("eth1"));
+    let new = address(&lab, "eth1");
+    assert_ne!(new, hardware[0]);
+    assert_eq!(address(&lab, "bond0"), new);
+    assert!(answers(&lab, "10.3.31.194"));
+    datagrams_arrive_once(&lab);
+    let now: Vec<String> = (1..=LINKS).map(|n| address(&lab, &format!("eth{n}"))).collect();
+    assert_eq!(now[1..], hardware[1..], "devices keep their addresses");
+    daemon.stop();
+}
+
+#[test]
+fn with_miimon_0_a_link_without_carrier_is_used_all_the_same() {
+    let Some(lab) = lan(&[]) else { return };
+    for (miimon, left) in [("0", LINKS), ("50", LINKS - 1)] {
+        let daemon = lab.daemon("host", "host", &config(&format!("\"balance-xor:miimon={miimon}\""), ""));
+        daemon.wait("four links up", |d| links_up(d) == LINKS);
+        lab.ip("switch", &["link", "set", "h1", "down"]);
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!(links_up(&daemon), left, "miimon={miimon}");
+        lab.ip("host", &["link", "set", "eth2", "down"]);
+        daemon.wait("a device that is switched off is not used", |d| links_up(d) == left - 1);
+        lab.ip("host", &["link", "set", "eth2", "up"]);
+        lab.ip("switch", &["link", "set", "h1", "up"]);
+        daemon.wait("four links up again", |d| links_up(d) == LINKS);
+        daemon.stop();
+    }
 }
 
 #[test]
@@ -290,6 +360,21 @@ fn a_file_that_cannot_work_is_refused_with_its_line_and_what_would_be_right() {
         ("\"eth2\"", "\"eth1\"", 10, "bond.link.device", "twice"),
         ("\"eth2\"", "\"bond0\"", 10, "bond.link.device", "own interface"),
         ("\"eth1\"", "\"eth1\"\nrate = \"0\"", 10, "bond.link.rate", "leave it out"),
+        ("\"brr\"", "\"active-backup:fail_over_mac=follow\"", 6, "bond.policy", "fail_over_mac=active"),
+        (
+            "policy = \"brr\"",
+            "policy = \"active-backup:fail_over_mac=active\"\nmac = \"02:00:5e:10:00:01\"",
+            7,
+            "bond.mac",
+            "leave one out",
+        ),
+        ("\"brr\"", "\"active-backup:primary_reselect=better\"", 6, "bond.policy", "add primary=DEVICE"),
+        ("\"brr\"", "{ name = \"brr\", missed_max = 2 }", 6, "bond.policy.missed_max", "arp_interval"),
+        ("\"brr\"", "\"802.3ad:min_links=5\"", 6, "bond.policy", "min_links=5 of 4 links"),
+        ("\"brr\"", "\"802.3ad:arp_interval=100ms\"", 6, "bond.policy", "lacp_rate=fast"),
+        ("\"brr\"", "\"brr\"\nnum_grat_arp = 3", 7, "bond.num_grat_arp", "active-backup"),
+        ("\"eth1\"", "\"eth1\"\ndelay = \"11s\"", 10, "bond.link.delay", "10 s"),
+        ("\"eth1\"", "\"eth1\"\njitter = \"soon\"", 10, "bond.link.jitter", "ms"),
         ("[bond]", "listen_port = 51900\n[bond]", 1, "interface.listen_port", "leave it out"),
         ("[bond]", "[[peer]]\n[bond]", 5, "peer", "its own file"),
         ("[bond]", "[bond]\nmac = \"01:00:5e:00:00:01\"", 6, "bond.mac", "02:00:5e:10:00:01"),

@@ -163,7 +163,7 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
     // ARP targets go with an interval.
     let base: [(&str, Settings); 3] = [
         ("[interface]", settings(&[("name", "\"bond0\"")])),
-        ("[bond]", settings(&[("policy", "\"brr:arp_interval=1s\""), ("arp_ip_target", "[\"10.0.0.1\"]")])),
+        ("[bond]", settings(&[("policy", "\"active-backup:arp_interval=1s\""), ("arp_ip_target", "[\"10.0.0.1\"]")])),
         ("[[bond.link]]", settings(&[("device", "\"eth1\"")])),
     ];
     for place in [1, 2] {

@@ -4,7 +4,7 @@ use fairspan_core::lacp::{Lacpdu, Pdu, PortInfo, State};
 use fairspan_core::lan::frame::{self, Arp, Header, Neighbour};
 use fairspan_core::lan::{Condition, Config, Event, Lan, LinkConfig, Received, Transmit};
 use fairspan_core::rng::Rng;
-use fairspan_core::units::{ChannelId, Rate, Time};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::mac::Mac;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -35,9 +35,13 @@ fn down() -> Condition {
 
 /// A bond of `n` links of 1 Gbit/s, all up at 0 ms.
 fn bond(policy: &str, n: u8, change: impl FnOnce(&mut Config)) -> Lan<Vec<u8>> {
+    bond_of(policy, (0..n).map(|n| LinkConfig::new(format!("eth{n}"), link_mac(n))).collect(), change)
+}
+
+fn bond_of(policy: &str, links: Vec<LinkConfig>, change: impl FnOnce(&mut Config)) -> Lan<Vec<u8>> {
     let mut config = Config::new(policy.parse().expect("a policy"), BOND);
     change(&mut config);
-    let links = (0..n).map(|n| LinkConfig::new(format!("eth{n}"), link_mac(n))).collect();
+    let n = links.len() as u8;
     let mut bond = Lan::new(config, links, 7).expect("a bond");
     bond.set_addresses(&[HOST.into()]);
     (0..n).for_each(|n| bond.set_link(at(0), link(n), up(1000)));
@@ -165,6 +169,137 @@ fn with_fail_over_mac_active_the_bonds_address_is_the_current_links() {
 }
 
 #[test]
+fn with_fail_over_mac_active_another_device_on_the_current_link_brings_its_address() {
+    let mut bond = bond("active-backup:fail_over_mac=active,arp_interval=1s", 2, |c| c.arp_targets = vec![GATEWAY]);
+    run(&mut bond, at(1));
+    events(&mut bond);
+    let other = Mac([2, 0xaa, 0, 0, 0, 9]);
+    bond.set_link_address(at(2), link(1), Mac([2, 0xaa, 0, 0, 0, 8]));
+    assert!(events(&mut bond).is_empty(), "it is not in use");
+    bond.set_link_address(at(3), link(0), other);
+    assert_eq!((bond.mac(), events(&mut bond)), (other, vec![Event::Address { mac: other }]));
+    bond.set_link_address(at(3), link(0), other);
+    bond.set_link_address(at(3), link(7), other);
+    assert!(events(&mut bond).is_empty());
+    let said = run(&mut bond, at(1500));
+    let arps: Vec<_> =
+        said.iter().filter_map(|(_, sent)| Some((sent.links.bits(), Arp::parse(&sent.frame)?))).collect();
+    assert_eq!((arps[0].1.sender_mac, arps[0].1.sender_ip), (other, HOST), "it is announced");
+    let probe = arps.iter().find(|(links, arp)| *links == 1 && arp.target_ip == GATEWAY).expect("a probe");
+    assert_eq!(probe.1.sender_mac, other);
+    assert!(delivered(bond.handle_link(at(1600), link(0), &udp(other, PEER, 80))));
+    assert_eq!(bond.handle_link(at(1600), link(0), &udp(link_mac(0), PEER, 80)), Received::Dropped);
+}
+
+#[test]
+fn a_primary_link_that_comes_back_is_used_as_primary_reselect_says() {
+    for (policy, slow_back, fast_back) in [("always", 1, 1), ("better", 0, 1), ("failure", 0, 0)] {
+        for (name, back) in [("active-backup", slow_back), ("balance-tlb", slow_back), ("balance-alb", slow_back)] {
+            let mut bond = bond(&format!("{name}:primary=eth1,primary_reselect={policy}"), 2, |_| {});
+            assert_eq!(bond.current(), Some(link(1)), "{name}, {policy}");
+            bond.set_link(at(1), link(1), down());
+            assert_eq!(bond.current(), Some(link(0)));
+            bond.set_link(at(2), link(1), up(100));
+            assert_eq!(bond.current(), Some(link(back)), "{name}, {policy}");
+            bond.set_link(at(3), link(1), down());
+            bond.set_link(at(4), link(1), up(10_000));
+            assert_eq!(bond.current(), Some(link(fast_back)), "{name}, {policy}");
+        }
+    }
+}
+
+#[test]
+fn updelay_downdelay_missed_max_and_lp_interval_are_kept_to() {
+    let mut bond = bond("balance-alb:updelay=300ms,downdelay=200ms,lp_interval=3s", 2, |_| {});
+    run(&mut bond, at(1000));
+    let taught = run(&mut bond, at(9_500)).into_iter().map(|(when, _)| when).collect::<Vec<_>>();
+    assert_eq!(taught, [at(3000), at(3000), at(6000), at(6000), at(9000), at(9000)]);
+    bond.set_link(at(10_000), link(1), down());
+    run(&mut bond, at(10_199));
+    assert_eq!(bond.links().usable().bits(), 0b11);
+    run(&mut bond, at(10_200));
+    assert_eq!(bond.links().usable().bits(), 0b01);
+    bond.set_link(at(11_000), link(1), up(1000));
+    run(&mut bond, at(11_299));
+    assert_eq!(bond.links().usable().bits(), 0b01);
+    run(&mut bond, at(11_300));
+    assert_eq!(bond.links().usable().bits(), 0b11);
+    for (missed, gone) in [(1, 200), (5, 600)] {
+        let policy = format!("active-backup:arp_interval=100ms,missed_max={missed}");
+        let mut bond = self::bond(&policy, 2, |config| config.arp_targets = vec![GATEWAY]);
+        run(&mut bond, at(gone - 1));
+        assert_eq!(bond.links().usable().len(), 2, "{policy}");
+        run(&mut bond, at(gone));
+        assert_eq!(bond.links().usable().len(), 0, "{policy}");
+    }
+}
+
+#[test]
+fn what_a_bond_says_by_lacp_is_what_its_options_say() {
+    let policy = "802.3ad:lacp_rate=fast,ad_user_port_key=77,ad_actor_sys_prio=100,ad_actor_system=02:ab:cd:00:00:01";
+    let said = |policy: &str| {
+        let mut sent: Vec<_> = run(&mut bond(policy, 1, |_| {}), at(3000)).into_iter().map(|(_, sent)| sent).collect();
+        sent.extend(drain(&mut bond(policy, 1, |_| {})));
+        let pdus = sent.iter().map(|sent| Pdu::decode(&sent.frame).expect("a PDU"));
+        pdus.map(|pdu| match pdu {
+            Pdu::Lacp(pdu) => pdu.actor,
+            other => panic!("{other:?}"),
+        })
+        .next_back()
+    };
+    let actor = said(policy).expect("LACPDUs");
+    assert_eq!((actor.key >> 6, actor.system_priority), (77, 100));
+    assert_eq!(actor.system, Mac([2, 0xab, 0xcd, 0, 0, 1]));
+    assert!(actor.state.has(State::TIMEOUT) && actor.state.has(State::ACTIVITY));
+    let plain = said("802.3ad").expect("LACPDUs");
+    assert_eq!((plain.key >> 6, plain.system_priority, plain.system), (0, 65_535, BOND));
+    assert!(!plain.state.has(State::TIMEOUT));
+    assert_eq!(said("802.3ad:lacp_active=off"), None, "nobody asked");
+}
+
+/// One flow's packets of 1000 bytes, one each `gap`, over links of 1 Gbit/s of which these are the delays in milliseconds.
+/// How many took each link, and how many arrive before one that was sent earlier.
+fn adaptive(policy: &str, delays: [u64; 2], gap: Span) -> ([usize; 2], usize) {
+    let links = (0..2).map(|n| {
+        let mut config = LinkConfig::new(format!("eth{n}"), link_mac(n));
+        config.delay = Span::from_millis(delays[usize::from(n)]);
+        config
+    });
+    let mut bond = bond_of(policy, links.collect(), |_| {});
+    let (mut packets, mut overtaking, mut latest, mut now) = ([0; 2], 0, Time::ZERO, at(1));
+    for _ in 0..1000 {
+        let mut bytes = udp(PEER, BOND, 1);
+        bytes.resize(1000, 0);
+        bond.handle_host(now, bytes);
+        let on = drain(&mut bond).pop().and_then(|sent| sent.links.first()).expect("one link").index();
+        let arrives = now + Span::from_micros(8) + Span::from_millis(delays[on]);
+        packets[on] += 1;
+        overtaking += usize::from(arrives < latest);
+        latest = latest.max(arrives);
+        now += gap;
+    }
+    (packets, overtaking)
+}
+
+#[test]
+fn a_policy_that_adapts_moves_flows_where_the_links_delays_keep_their_order() {
+    for policy in ["brr:adaptive", "flowlet:adaptive", "potent:adaptive"] {
+        let (packets, _) = adaptive(policy, [0, 0], Span::from_micros(50));
+        assert!(packets.contains(&1000), "{policy}: within what links of a LAN differ by, {packets:?}");
+        let (packets, overtaking) = adaptive(policy, [0, 0], Span::from_micros(150));
+        // Of a heavy flow `potent` has its own idea.
+        let spread = policy.starts_with("potent") || packets.iter().all(|packets| *packets > 300);
+        assert!(spread && overtaking == 0, "{policy}: like links, {packets:?}");
+        let (packets, overtaking) = adaptive(policy, [0, 20], Span::from_millis(5));
+        assert_eq!(overtaking, 0, "{policy}: {packets:?}");
+        let (packets, overtaking) = adaptive(policy, [0, 20], Span::from_millis(25));
+        assert!(overtaking == 0 && packets[0] > 0, "{policy}: {packets:?}");
+    }
+    let (_, overtaking) = adaptive("brr:2ms", [0, 20], Span::from_millis(5));
+    assert!(overtaking > 300, "{overtaking}: a constant threshold below the difference does reorder");
+}
+
+#[test]
 fn frames_that_are_not_the_hosts_do_not_reach_it_and_each_is_counted_under_its_reason() {
     let mut bond = bond("balance-rr", 2, |_| {});
     let other = Mac([2, 0xdd, 0, 0, 0, 1]);
@@ -220,7 +355,7 @@ fn a_link_whose_arp_probes_are_not_answered_is_left_for_one_whose_are() {
         if now == at(1100) {
             assert_eq!(bond.current(), Some(link(0)));
         }
-        now += fairspan_core::units::Span::from_millis(10);
+        now += Span::from_millis(10);
     }
     assert_eq!((bond.current(), bond.links().usable().bits()), (Some(link(1)), 0b10));
     assert!(bond.stats().arp_answers >= 25, "{:?}", bond.stats());

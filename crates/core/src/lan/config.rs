@@ -1,7 +1,7 @@
 //! What a bond of Ethernet links is told: its settings, its links, and how these are.
 
 use crate::select::Settings;
-use crate::units::Rate;
+use crate::units::{Rate, Span};
 use crate::wire::mac::Mac;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -40,12 +40,20 @@ pub struct LinkConfig {
     pub priority: u32,
     /// Its share where rates are not known. Default 1.
     pub weight: u32,
+    /// From leaving to arriving, for policies that keep order by it. Only differences between links count. Default zero on
+    /// every link, as links into one LAN are alike.
+    pub delay: Span,
+    /// By how much that varies. Default [`USUAL_JITTER`].
+    pub jitter: Span,
 }
+
+/// What the delays of idle links of one LAN differ by: what a receiver's interrupt moderation makes of them.
+pub const USUAL_JITTER: Span = Span::from_micros(100);
 
 impl LinkConfig {
     /// The defaults, with this name and address.
     pub fn new(name: impl Into<String>, mac: Mac) -> LinkConfig {
-        LinkConfig { name: name.into(), mac, priority: 0, weight: 1 }
+        LinkConfig { name: name.into(), mac, priority: 0, weight: 1, delay: Span::ZERO, jitter: USUAL_JITTER }
     }
 }
 

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | the bond's traffic | the bond's own, on all links; it belongs to no device |
 //! | `balance-tlb`, `balance-alb` on a link that is not the current one | that link's, so that no switch sees one address at two ports |
-//! | `fail_over_mac=active` | the current link's; the bond's changes with it |
+//! | `fail_over_mac=active` | the current link's, which its driver makes the device's own; the bond's changes with it |
 //! | LACPDUs, markers, ARP probes, learning packets | that link's; the current one's learning packets are from the bond's |
 //!
 //! | policy | what counts of what a link receives |
@@ -43,7 +43,7 @@ mod notify;
 mod receive;
 mod stats;
 
-pub use config::{Condition, Config, LinkConfig};
+pub use config::{Condition, Config, LinkConfig, USUAL_JITTER};
 pub use stats::{LinkStats, Stats};
 
 use crate::lacp::{self, Lacp, PortLink};
@@ -281,6 +281,22 @@ impl<P: Packet> Lan<P> {
         }
         member.condition = condition;
         self.monitor.set_carrier(now, link, condition.carrier);
+        self.refresh(now);
+    }
+
+    /// The address that `link` sends from, where it does not send from the bond's, is `mac` from now on: another device came.
+    pub fn set_link_address(&mut self, now: Time, link: ChannelId, mac: Mac) {
+        let Some(Some(member)) =
+            self.members.get_mut(link.index()).filter(|m| m.as_ref().is_some_and(|m| m.config.mac != mac))
+        else {
+            return;
+        };
+        member.config.mac = mac;
+        self.monitor.set_mac(now, link, mac);
+        if self.current == Some(link) && self.follow_address(link) {
+            self.notifier.on_fail_over(now);
+        }
+        self.follow_clients(now);
         self.refresh(now);
     }
 
@@ -664,15 +680,22 @@ impl<P: Packet> Lan<P> {
         if !first {
             self.stats.fail_overs += 1;
         }
-        if let Policy::ActiveBackup(config) = &self.config.settings.policy
-            && config.fail_over_mac == FailOverMac::Active
-            && let Some(Some(member)) = self.members.get(link.index())
-            && self.mac != member.config.mac
-        {
-            self.mac = member.config.mac;
-            self.events.push_back(Event::Address { mac: self.mac });
-        }
+        self.follow_address(link);
         self.notifier.on_fail_over(now);
+    }
+
+    /// Takes the address of `link`, the current one, where the bond is to have that. Whether it is another one than before.
+    fn follow_address(&mut self, link: ChannelId) -> bool {
+        let follows = matches!(&self.config.settings.policy, Policy::ActiveBackup(config)
+            if config.fail_over_mac == FailOverMac::Active);
+        match self.members.get(link.index()) {
+            Some(Some(member)) if follows && self.mac != member.config.mac => {
+                self.mac = member.config.mac;
+                self.events.push_back(Event::Address { mac: self.mac });
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -685,6 +708,8 @@ fn state_of(member: Option<&Member>, usable: bool) -> LinkState {
         full_duplex: member.condition.full_duplex,
         weight: member.config.weight,
         priority: member.config.priority,
+        delay: Some(member.config.delay),
+        jitter: member.config.jitter,
         ..LinkState::default()
     }
 }

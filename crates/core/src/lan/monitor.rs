@@ -72,6 +72,13 @@ impl Monitor {
         self.observe(now);
     }
 
+    /// `link` probes from `mac` from now on; its targets have their time to answer there.
+    pub(super) fn set_mac(&mut self, now: Time, link: ChannelId, mac: Mac) {
+        if let Some(watch) = self.links.get_mut(link.index()) {
+            (watch.mac, watch.answered) = (mac, now);
+        }
+    }
+
     fn observe(&mut self, now: Time) {
         let members = LinkSet::from_bits(u64::MAX.checked_shr(64 - self.links.len() as u32).unwrap_or(0));
         self.supervisor.observe(now, members, self.carrier);

@@ -34,9 +34,9 @@ pub enum FailOverMac {
     /// The bond's own, on all links.
     #[default]
     None,
-    /// That of the link in use; the bond's changes with it.
+    /// That of the device in use; the bond's changes with it.
     Active,
-    /// The bond's, given to the link in use only.
+    /// The bond's, given to the device in use only. An Ethernet bond here gives its address to no device.
     Follow,
 }
 

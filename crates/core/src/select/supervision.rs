@@ -24,7 +24,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// How often a link's carrier is looked at; zero: not at all. Default 100 ms.
+    /// Zero: a link without carrier is used all the same. Any other time (default 100 ms): it is not, as soon as the system
+    /// says so.
     pub miimon: Span,
     /// How long a link must be well before it is used again. Default zero.
     pub updelay: Span,

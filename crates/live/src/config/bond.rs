@@ -2,12 +2,18 @@
 
 use super::policy::RawPolicy;
 use super::{ConfigError, Interface, Reader};
-use fairspan_core::select::{Policy, Settings};
-use fairspan_core::units::{ChannelId, Rate};
+use crate::quantity::parse_span;
+use fairspan_core::lan::USUAL_JITTER;
+use fairspan_core::select::active_backup::FailOverMac;
+use fairspan_core::select::{Policy, Settings, supervision};
+use fairspan_core::units::{ChannelId, Rate, Span};
 use fairspan_core::wire::mac::Mac;
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 use toml::Spanned;
+
+/// The longest delay of a link.
+const LONGEST: Span = Span::from_secs(10);
 
 /// `[bond]`: the links that the interface stands for.
 #[derive(Clone, Debug)]
@@ -39,6 +45,17 @@ pub struct BondLink {
     pub weight: u32,
     /// `priority`: lower is better, where a policy looks for the best; default 0.
     pub priority: u32,
+    /// `delay`: from leaving to arriving, for policies that adapt; default zero.
+    pub delay: Span,
+    /// `jitter`: by how much that varies; default 100 µs.
+    pub jitter: Span,
+}
+
+impl Bond {
+    /// Whether a bond of these settings has the address of the device in use.
+    pub(crate) fn takes_device_addresses(settings: &Settings) -> bool {
+        matches!(&settings.policy, Policy::ActiveBackup(config) if config.fail_over_mac == FailOverMac::Active)
+    }
 }
 
 #[derive(Deserialize)]
@@ -61,6 +78,8 @@ struct RawLink {
     rate: Option<Spanned<String>>,
     weight: Option<Spanned<u32>>,
     priority: Option<u32>,
+    delay: Option<Spanned<String>>,
+    jitter: Option<Spanned<String>>,
 }
 
 impl Reader<'_> {
@@ -94,6 +113,23 @@ impl Reader<'_> {
             .resolve(&names)
             .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
         self.possible(&settings, &raw.policy)?;
+        self.effective(&settings, &raw.policy, links.len())?;
+        if Bond::takes_device_addresses(&settings)
+            && let Some(mac) = &raw.mac
+        {
+            let problem = "the bond has the address of the device in use, as fail_over_mac=active says: leave one out";
+            return Err(self.error(mac.span(), "bond.mac", problem));
+        }
+        if let Some(times) = &raw.num_grat_arp
+            && !has_current(&settings.policy)
+        {
+            let problem = format!(
+                "nothing is announced under `{}`, which uses all links at once: leave it out, or use active-backup, \
+                 balance-tlb or balance-alb",
+                settings.policy.name()
+            );
+            return Err(self.error(times.span(), "bond.num_grat_arp", problem));
+        }
 
         let arp_ip_target =
             raw.arp_ip_target.iter().map(|target| self.target(target)).collect::<Result<Vec<Ipv4Addr>, _>>()?;
@@ -147,6 +183,8 @@ impl Reader<'_> {
             rate: self.positive_rate(raw.rate.as_ref(), "bond.link.rate")?,
             weight: self.weight(raw.weight.as_ref(), "bond.link.weight")?,
             priority: raw.priority.unwrap_or(0),
+            delay: self.link_time(raw.delay.as_ref(), "bond.link.delay")?.unwrap_or(Span::ZERO),
+            jitter: self.link_time(raw.jitter.as_ref(), "bond.link.jitter")?.unwrap_or(USUAL_JITTER),
         })
     }
 
@@ -166,6 +204,70 @@ impl Reader<'_> {
         }
     }
 
+    /// Options that would change nothing, or leave a bond that never carries anything.
+    fn effective(&self, settings: &Settings, raw: &Spanned<RawPolicy>, links: usize) -> Result<(), ConfigError> {
+        let refused = |option: &str, problem: &str| Err(self.policy_error(raw, "bond.policy", Some(option), problem));
+        let default = Settings::from(Policy::named(settings.policy.name()).unwrap_or(Policy::Broadcast));
+        let given = |name: &str| {
+            let changed =
+                settings.options().any(|option| option.name == name && option.get(settings) != option.get(&default));
+            changed || raw.get_ref().has(name)
+        };
+        let (primary, ports) = match &settings.policy {
+            Policy::ActiveBackup(config) => {
+                if config.fail_over_mac == FailOverMac::Follow {
+                    return refused(
+                        "fail_over_mac",
+                        "fail_over_mac=follow: no device has the bond's address here, and only the link in use sends from it, \
+                         so there is nothing to hand on: leave it out (the bond's address stays, whichever link is in use), \
+                         or write fail_over_mac=active (the bond takes the address of the device in use)",
+                    );
+                }
+                (config.primary.is_some(), None)
+            }
+            Policy::BalanceTlb(config) => (config.primary.is_some(), None),
+            Policy::BalanceAlb(config) => (config.primary.is_some(), None),
+            Policy::Ieee8023ad(config) => (false, Some(config.min_links)),
+            _ => (false, None),
+        };
+        if !primary && given("primary_reselect") {
+            return refused(
+                "primary_reselect",
+                "primary_reselect is about the primary link, and there is none: add primary=DEVICE, or leave it out",
+            );
+        }
+        if let Some(least) = ports.filter(|least| usize::from(*least) > links) {
+            let problem = format!("min_links={least} of {links} links: the bond would never carry anything");
+            return refused("min_links", &problem);
+        }
+        let supervision::Config { arp_interval, .. } = settings.supervision;
+        if arp_interval == Span::ZERO && given("missed_max") {
+            return refused(
+                "missed_max",
+                "missed_max counts probes without an answer, and nobody is probed without arp_interval: add \
+                 arp_interval=200ms and bond.arp_ip_target, or leave it out",
+            );
+        }
+        if arp_interval > Span::ZERO && ports.is_some() {
+            return refused(
+                "arp_interval",
+                "arp_interval: the partner takes no probe before LACP has brought a link up, and LACP leaves a silent link by \
+                 itself: leave it out; lacp_rate=fast notices within 3 s",
+            );
+        }
+        Ok(())
+    }
+
+    fn link_time(&self, value: Option<&Spanned<String>>, setting: &str) -> Result<Option<Span>, ConfigError> {
+        let time = self.quantity(value, setting, parse_span)?;
+        match (time, value) {
+            (Some(time), Some(value)) if time > LONGEST => {
+                Err(self.error(value.span(), setting, "is longer than 10 s, which no link of a LAN takes"))
+            }
+            _ => Ok(time),
+        }
+    }
+
     fn station(&self, value: &Spanned<String>, setting: &str) -> Result<Mac, ConfigError> {
         let mac: Mac = self.parsed(value, setting, "02:00:5e:10:00:01")?;
         if mac.is_unicast() {
@@ -174,6 +276,11 @@ impl Reader<'_> {
         let problem = format!("`{mac}` is no station's address: write one such as `02:00:5e:10:00:01`");
         Err(self.error(value.span(), setting, problem))
     }
+}
+
+/// Whether the policy has one current link, a change of which is announced.
+fn has_current(policy: &Policy) -> bool {
+    matches!(policy, Policy::ActiveBackup(_) | Policy::BalanceTlb(_) | Policy::BalanceAlb(_))
 }
 
 #[cfg(test)]

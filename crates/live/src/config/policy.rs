@@ -52,6 +52,11 @@ impl<'de> Deserialize<'de> for RawPolicy {
 }
 
 impl RawPolicy {
+    /// Whether `option` is written, in a table.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.place(option).is_some()
+    }
+
     /// Where `option` is written, if it is in a table.
     fn place(&self, option: &str) -> Option<Range<usize>> {
         match self {
@@ -138,7 +143,7 @@ impl Reader<'_> {
         ] {
             let changed =
                 settings.options().any(|option| option.name == name && option.get(&settings) != option.get(&default));
-            if changed || raw.get_ref().place(name).is_some() {
+            if changed || raw.get_ref().has(name) {
                 let problem = format!("{name} {why}: leave it out, or use a [bond]");
                 return Err(self.policy_error(raw, SETTING, Some(name), &problem));
             }

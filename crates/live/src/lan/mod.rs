@@ -15,7 +15,9 @@
 //!
 //! **The devices keep their addresses.** They are switched on and to promiscuous mode (which ends with the socket, also when
 //! the daemon is killed), and the host's own stack is kept off them. Only where the bond is given the address of a device
-//! does that device get another one meanwhile.
+//! does that device get another one meanwhile. With `fail_over_mac=active` the bond has the current device's address and that
+//! device keeps it, as the option is for devices of which no other address is to be seen: the host's stack, kept off the
+//! devices, takes no packet there.
 
 mod port;
 mod report;
@@ -104,7 +106,8 @@ impl LanDaemon {
         let mut guard = Guard::new()?;
         let mut ports = Vec::new();
         for link in &settings.links {
-            ports.push(Port::new(&link.device, link.rate).map_err(DaemonError::Poll)?);
+            let carrier_counts = settings.settings.supervision.miimon > Span::ZERO;
+            ports.push(Port::new(&link.device, link.rate, carrier_counts).map_err(DaemonError::Poll)?);
         }
         for port in &mut ports {
             prepare(port, &mut guard, settings.mac)?;
@@ -114,9 +117,10 @@ impl LanDaemon {
         let stand_in = |n: usize| named(&config.interface.name, n);
         let mac = settings.mac.unwrap_or_else(|| frame::derived(own(0).unwrap_or_else(|| stand_in(0)), BOND_VARIANT));
         let links = settings.links.iter().enumerate().map(|(n, link)| {
-            let mac = frame::derived(own(n).unwrap_or_else(|| stand_in(n)), LINK_VARIANT);
+            let mac = link_address(&settings, own(n).unwrap_or_else(|| stand_in(n)));
             let mut config = LinkConfig::new(link.name.clone(), mac);
             (config.priority, config.weight) = (link.priority, link.weight);
+            (config.delay, config.jitter) = (link.delay, link.jitter);
             config
         });
         let mut bond_config = lan::Config::new(settings.settings.clone(), mac);
@@ -417,6 +421,9 @@ impl LanDaemon {
     fn tell(&mut self, now: Time, number: usize) {
         let mut condition = self.ports[number].condition;
         condition.carrier &= self.ports[number].is_open();
+        if let Some(mac) = self.ports[number].mac.filter(|_| Bond::takes_device_addresses(&self.settings.settings)) {
+            self.bond.set_link_address(now, ChannelId(number as u8), mac);
+        }
         self.bond.set_link(now, ChannelId(number as u8), condition);
     }
 
@@ -464,6 +471,11 @@ fn deliver(tap: &mut Tap, arrival: &Arrival<'_>, destination: Option<Mac>) {
         Some(tag) => tap.send(&[&port::behind_tag(arrival.vnet), &addresses, &tag, rest]),
         None => tap.send(&[&arrival.vnet, &addresses, rest]),
     }
+}
+
+/// The address that a link sends from where it does not send from the bond's; its device has `device`.
+fn link_address(settings: &Bond, device: Mac) -> Mac {
+    if Bond::takes_device_addresses(&settings.settings) { device } else { frame::derived(device, LINK_VARIANT) }
 }
 
 /// An address for a link whose device is not there yet: the same in every run.

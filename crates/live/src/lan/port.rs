@@ -86,6 +86,8 @@ pub(super) struct Port {
     /// `None` while there is no such device.
     socket: Option<PacketSocket>,
     rate: Option<Rate>,
+    /// Whether the device's carrier counts.
+    carrier_counts: bool,
     pub(super) mtu: usize,
     pub(super) mac: Option<Mac>,
     pub(super) condition: Condition,
@@ -98,7 +100,8 @@ pub(super) struct Port {
 
 impl Port {
     /// A port on `device`, which need not exist. `rate`: what it carries, where its own word does not count.
-    pub(super) fn new(device: &str, rate: Option<Rate>) -> io::Result<Port> {
+    /// `carrier_counts`: whether a device that is switched on and has no carrier is down.
+    pub(super) fn new(device: &str, rate: Option<Rate>, carrier_counts: bool) -> io::Result<Port> {
         let name = CString::new(device).map_err(|_| io::ErrorKind::InvalidInput)?;
         let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
         Ok(Port {
@@ -107,6 +110,7 @@ impl Port {
             probe,
             socket: None,
             rate,
+            carrier_counts,
             mtu: 0,
             mac: None,
             condition: Condition { carrier: false, rate, full_duplex: true },
@@ -175,7 +179,7 @@ impl Port {
         self.mtu = device.mtu;
         self.mac = Some(Mac(device.mac));
         self.condition = Condition {
-            carrier: device.running,
+            carrier: if self.carrier_counts { device.running } else { device.up },
             rate: self.rate.or(speed.map(|mbit| Rate::from_mbit(u64::from(mbit)))),
             full_duplex: full_duplex.unwrap_or(true),
         };
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_device_without_ethernet_headers_is_refused() {
-        let mut port = Port::new("lo", None).expect("a socket to ask with");
+        let mut port = Port::new("lo", None, true).expect("a socket to ask with");
         let error = port.look().expect_err("the loopback device");
         assert!(error.to_string().contains("no Ethernet device"), "{error}");
         assert!(!port.is_open() && !port.condition.carrier);

@@ -323,7 +323,9 @@ pub(crate) struct Device {
     pub mac: [u8; 6],
     /// Largest payload of a frame, bytes.
     pub mtu: usize,
-    /// Administratively up and with carrier.
+    /// Administratively up.
+    pub up: bool,
+    /// That, and with carrier.
     pub running: bool,
 }
 
@@ -345,8 +347,9 @@ pub(crate) fn device(socket: BorrowedFd<'_>, name: &CStr) -> io::Result<Device> 
         let mtu = request.ifr_ifru.ifru_mtu.max(0) as usize;
         check(libc::ioctl(fd, libc::SIOCGIFFLAGS as _, &raw mut request))?;
         let flags = i32::from(request.ifr_ifru.ifru_flags);
-        let running = flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0;
-        Ok(Device { ethernet, mac, mtu, running })
+        let up = flags & libc::IFF_UP != 0;
+        let running = up && flags & libc::IFF_RUNNING != 0;
+        Ok(Device { ethernet, mac, mtu, up, running })
     }
 }
 
