@@ -39,7 +39,7 @@ fn main() {
         ("striped", Message::Striped),
         ("heartbeat", Message::Heartbeat(heartbeat)),
         ("echo-request", Message::EchoRequest(echo)),
-        ("echo-reply", Message::EchoReply(echo)),
+        ("echo-reply", Message::EchoReply { echo, arrived: 0x0102_0304_0506_0708 }),
         ("probe", Message::Probe(probe)),
         ("probe-answer", Message::ProbeAnswer(probe)),
         ("stripe-control", Message::StripeControl),

@@ -84,6 +84,34 @@ fn what_the_policy_did_is_counted() {
     assert_eq!(Net::settled(config(2), vec![Wire::new(5), Wire::new(5)], 1).ends[0].flow_stats(), None);
 }
 
+/// Each channel at 20 Mbit/s, and the ways there and back in milliseconds.
+fn unlike_ways(policy: &str, ways: [[u64; 2]; 2]) -> Net {
+    let mut settings = flow(2, policy);
+    settings.channels.iter_mut().for_each(|channel| channel.rate = Some(Rate::from_mbit(20)));
+    let wire = |[there, back]: [u64; 2]| Wire { back: MS(back - there), ..Wire::new(there) };
+    Net::settled(settings, ways.map(wire).to_vec(), 3)
+}
+
+#[test]
+fn an_adaptive_threshold_knows_the_way_there_whatever_the_way_back() {
+    // Half the round trips, 35 and 41 ms, differ by 6 ms; the ways there by 30.
+    for (policy, ordered) in [("brr:adaptive", true), ("flowlet:adaptive", true), ("brr:6ms", false)] {
+        let mut net = unlike_ways(policy, [[10, 60], [40, 42]]);
+        let mut sent = vec![];
+        for n in 0..3000 {
+            let p = packet((n % 3) as u16, n, 1000);
+            sent.push(p.clone());
+            net.host(0, p);
+            // Pauses about as long as either difference.
+            net.run(if n % 10 == 9 { MS(5 + u64::from(n) % 40) } else { MS(1) });
+        }
+        net.run(Span::from_secs(1));
+        assert_eq!(net.delivered[1].len(), sent.len(), "{policy}");
+        assert!([0, 1].iter().all(|c| sent_on(&net, *c) > 300), "{policy} uses both");
+        assert_eq!(check_ordered(&sent, &net.delivered[1]).is_ok(), ordered, "{policy}");
+    }
+}
+
 #[test]
 fn on_a_raw_channel_a_packet_is_the_frame_and_padding_is_cut() {
     let mut settings = flow(2, "balance-rr");

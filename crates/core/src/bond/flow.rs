@@ -15,7 +15,7 @@
 //! | usable | the link is up, the peer is heard and hears us, the socket takes frames; delayed as [`supervision`] says |
 //! | rate, weight, priority | the channel's settings, or the rate reported since |
 //! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate nothing is known of what waits beyond the socket, and `free` is now while it takes nothing |
-//! | delay, jitter | half the smallest round trip lately, own queue left out, and how much more it was (`path.rs`) |
+//! | delay, jitter | the smallest transit lately, own queue left out, and how much more it was (`path.rs`) |
 //!
 //! Bounds: each queue holds [`Config::queue_time`] at the channel's rate, but at least 32 of the largest packets; without
 //! a rate 512 kB; all together [`Config::queue_bytes`] of memory. The host is asked to wait only when every usable
@@ -34,6 +34,7 @@ use super::config::{Config, ConfigError, Mode};
 use super::event::FlowStats;
 use super::host::BACK_PRESSURE;
 use super::links::LEAST_QUEUE;
+use super::path::Reference;
 use super::queue::{self, HostQueue, Queued};
 use super::receive::Opened;
 use super::{Bond, Codepoint, Reason, Transmit};
@@ -205,14 +206,14 @@ impl<P: Packet> Flow<P> {
     }
 
     /// What the selector may know of `channel`.
-    fn state(&self, channel: &Channel, member: bool) -> LinkState {
+    fn state(&self, channel: &Channel, member: bool, reference: Option<Reference>) -> LinkState {
         LinkState {
             member,
             usable: channel.usable,
             rate: channel.rate,
             weight: channel.config.weight,
             priority: channel.config.priority,
-            delay: channel.path.delay(),
+            delay: channel.path.delay(reference),
             jitter: channel.path.jitter(),
             ..LinkState::default()
         }
@@ -364,12 +365,13 @@ impl<P: Packet> Bond<P> {
         while flow.lines.len() < self.channels.len() {
             flow.lines.push(Line { queue: HostQueue::new(self.config.aqm), limit: 0, extra: 0, until: Time::ZERO });
         }
+        let reference = Reference::of(self.channels.iter().map(|c| &c.path));
         for (n, c) in self.channels.iter().enumerate() {
             let (channel, line) = (ChannelId(n as u8), &mut flow.lines[n]);
             let at_rate = |rate: Rate| rate.bytes_in(self.config.queue_time).as_u64() as usize;
             line.limit = c.rate.map_or(UNPACED, |rate| at_rate(rate).max(LEAST_QUEUE * largest));
             line.extra = c.wire(head_len(&self.config, c.config.raw));
-            let state = flow.state(c, self.joined & bit(channel) != 0);
+            let state = flow.state(c, self.joined & bit(channel) != 0, reference);
             flow.links.set(channel, state);
         }
         flow.resolve(&self.config.policy, &self.channels);
@@ -392,12 +394,16 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// What is known of a channel's delay has changed.
-    pub(super) fn refresh_delay(&mut self, channel: ChannelId) {
-        let (Some(flow), Some(c)) = (&mut self.flow, self.channels.get(channel.index())) else { return };
-        if let Some(old) = flow.links.get(channel) {
-            let state = LinkState { backlog: old.backlog, free: old.free, ..flow.state(c, old.member) };
-            flow.links.set(channel, state);
+    /// What is known of channels' delays has changed.
+    pub(super) fn refresh_flow_delays(&mut self) {
+        let Some(flow) = &mut self.flow else { return };
+        let reference = Reference::of(self.channels.iter().map(|c| &c.path));
+        for (n, c) in self.channels.iter().enumerate() {
+            let channel = ChannelId(n as u8);
+            if let Some(old) = flow.links.get(channel) {
+                let state = LinkState { backlog: old.backlog, free: old.free, ..flow.state(c, old.member, reference) };
+                flow.links.set(channel, state);
+            }
         }
     }
 

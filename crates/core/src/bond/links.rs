@@ -105,7 +105,7 @@ impl<P: Packet> Bond<P> {
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
             c.path.measured(now, rtt);
-            self.refresh_delay(channel);
+            self.refresh_flow_delays();
         }
         let c = &mut self.channels[channel.index()];
         if let Some(mtu) = report.path_mtu {

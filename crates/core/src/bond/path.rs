@@ -1,13 +1,16 @@
 //! A channel's delay beyond what the bond itself has sent ahead: what a selector is told of the path.
 //!
-//! What it is: of each answered echo request the round trip less what the channel had still to transmit when the request
-//! went, its own packets being accounted for by their own transmission times. The delay is half the smallest of the last
-//! 10 to 20 s; the jitter is how much longer round trips lately were, smoothed (by a quarter each, as RFC 6298's RTTVAR), and
-//! counts as if all of it were on the way there.
+//! What it is: of each answered echo request the transit, which is the peer's clock at its arrival less ours when it went
+//! (RFC 3550 section 6.4.1, as `equalize.rs` has it for the other direction), and the round trip, both less what the channel
+//! had still to transmit when the request went: the channel's own packets are accounted for by their own transmission times.
+//! The smallest of the last 10 to 20 s leaves out other people's queues. The clocks' unknown offset is the same in every
+//! channel's transit, so channels are compared exactly, however unlike their ways there and back: the channel of the smallest
+//! transit is taken to need half its round trip (NTP's assumption, which shifts all channels alike), another one that
+//! and the difference of transits, but no more than its round trip. The jitter is how much longer transits lately were,
+//! smoothed (by a quarter each, as RFC 6298's RTTVAR).
 //!
-//! Source: half a round trip for one way is RFC 3550's and NTP's assumption of like ways; the smallest within a window
-//! leaves out other people's queues, as in `equalize.rs`, whose windows these are. Cost: O(1) an echo. Invariant: the delay is
-//! at most half of every round trip that it was told in its window.
+//! Windows turn at the same instants on all channels, so that clocks that drift apart move all transits alike. Cost: O(1) an
+//! echo, O(channels) when delays are asked for. Invariant: a delay is at most every round trip of its window.
 
 use crate::units::{Span, Time};
 
@@ -19,9 +22,11 @@ const WINDOW: Span = Span::from_secs(10);
 pub(super) struct Path {
     /// The request that went last, and what was still to be transmitted before it.
     asked: Option<(Time, Span)>,
+    window: u64,
     /// Smallest round trips of this window and the one before it.
-    least: [Option<Span>; 2],
-    began: Time,
+    trips: [Option<Span>; 2],
+    /// Smallest transits likewise, in nanoseconds of two clocks' difference.
+    transits: [Option<i64>; 2],
     excess: Span,
 }
 
@@ -31,80 +36,177 @@ impl Path {
         self.asked = Some((now, ahead));
     }
 
-    /// The request of `sent` was answered at `now`.
-    pub(super) fn answered(&mut self, now: Time, sent: Time) {
+    /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there.
+    pub(super) fn answered(&mut self, now: Time, sent: Time, arrived: u64) {
         if let Some((_, ahead)) = self.asked.take_if(|(at, _)| *at == sent) {
-            self.measured(now, now.since(sent) - ahead);
+            self.turn(now);
+            let trip = now.since(sent) - ahead;
+            self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+            let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
+            let transit = arrived.wrapping_sub(left) as i64;
+            self.transits[0] = Some(self.transits[0].map_or(transit, |least| least.min(transit)));
+            // Whatever clock the peer claims to have: more than the round trip it cannot be.
+            let more = transit.wrapping_sub(self.transit().unwrap_or(transit)).max(0);
+            self.vary(Span::from_nanos(more as u64).min(trip));
         }
     }
 
-    /// A round trip was measured.
+    /// A round trip was measured by others.
     pub(super) fn measured(&mut self, now: Time, trip: Span) {
-        if now.since(self.began) >= WINDOW {
-            let old = self.least[0].filter(|_| now.since(self.began) < WINDOW.times(2));
-            (self.least, self.began) = ([None, old], now);
+        self.turn(now);
+        self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+        self.vary(trip - self.trip().unwrap_or(trip));
+    }
+
+    /// The peer is another one, with another clock.
+    pub(super) fn forget_clock(&mut self) {
+        self.transits = [None; 2];
+    }
+
+    fn turn(&mut self, now: Time) {
+        let window = now.as_nanos() / WINDOW.as_nanos();
+        if window == self.window {
+            return;
         }
-        self.least[0] = Some(self.least[0].map_or(trip, |least| least.min(trip)));
-        let excess = trip - self.smallest().unwrap_or(trip);
+        let next = window == self.window + 1;
+        self.trips = [None, self.trips[0].filter(|_| next)];
+        self.transits = [None, self.transits[0].filter(|_| next)];
+        self.window = window;
+    }
+
+    fn vary(&mut self, more: Span) {
         let nanos = self.excess.as_nanos();
-        self.excess = Span::from_nanos(nanos - nanos / 4 + excess.as_nanos() / 4);
+        self.excess = Span::from_nanos(nanos - nanos / 4 + more.as_nanos() / 4);
     }
 
-    fn smallest(&self) -> Option<Span> {
-        self.least.into_iter().flatten().min()
+    fn trip(&self) -> Option<Span> {
+        self.trips.into_iter().flatten().min()
     }
 
-    /// One way, without queues; `None` before the first answer.
-    pub(super) fn delay(&self) -> Option<Span> {
-        self.smallest().map(|trip| Span::from_nanos(trip.as_nanos() / 2))
+    fn transit(&self) -> Option<i64> {
+        self.transits.into_iter().flatten().min()
     }
 
-    /// By how much it varies.
+    /// By how much the delay varies.
     pub(super) fn jitter(&self) -> Span {
         self.excess
     }
 }
 
+/// The smallest transit of any channel and the delay that it stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    transit: i64,
+    delay: Span,
+}
+
+impl Reference {
+    /// Of these channels; `None` before the first answer.
+    pub(super) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Reference> {
+        let each = paths.filter_map(|path| Some(Reference { transit: path.transit()?, delay: half(path.trip()?) }));
+        each.min_by_key(|reference| reference.transit)
+    }
+}
+
+impl Path {
+    /// One way, without queues, given the reference of all channels; half the round trip where there was no transit;
+    /// `None` before the first answer.
+    pub(super) fn delay(&self, reference: Option<Reference>) -> Option<Span> {
+        let trip = self.trip()?;
+        let (Some(transit), Some(reference)) = (self.transit(), reference) else { return Some(half(trip)) };
+        let more = transit.saturating_sub(reference.transit).max(0);
+        Some((reference.delay + Span::from_nanos(more as u64)).min(trip))
+    }
+}
+
+fn half(trip: Span) -> Span {
+    Span::from_nanos(trip.as_nanos() / 2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
 
     const MS: fn(u64) -> Time = Time::from_millis;
     const SPAN: fn(u64) -> Span = Span::from_millis;
 
-    #[test]
-    fn what_the_channel_had_to_send_itself_is_no_part_of_the_path() {
-        let mut path = Path::default();
-        assert_eq!((path.delay(), path.jitter()), (None, Span::ZERO));
-        for (n, ahead) in [0, 7, 3, 12].into_iter().enumerate() {
-            let sent = MS(1000 * n as u64);
-            path.asked(sent, SPAN(ahead));
-            path.answered(sent + SPAN(20 + ahead), sent);
-        }
-        assert_eq!((path.delay(), path.jitter()), (Some(SPAN(10)), Span::ZERO));
-        path.asked(MS(5000), SPAN(5));
-        path.answered(MS(5001), MS(4000));
-        assert_eq!(path.delay(), Some(SPAN(10)), "an answer to another request tells nothing");
+    /// A request at `at` milliseconds behind `ahead`, that takes `there` and `back`; the peer's clock is a minute behind
+    /// and wraps around.
+    fn echo(path: &mut Path, at: u64, [ahead, there, back]: [u64; 3]) {
+        let sent = MS(at);
+        path.asked(sent, SPAN(ahead));
+        let arrived = (sent + SPAN(ahead + there)).as_nanos().wrapping_sub(60_000_000_000);
+        path.answered(sent + SPAN(ahead + there + back), sent, arrived);
+    }
+
+    fn delays(paths: &[Path]) -> Vec<u64> {
+        let reference = Reference::of(paths.iter());
+        paths.iter().map(|path| path.delay(reference).unwrap().as_nanos() / 1_000_000).collect()
     }
 
     #[test]
-    fn longer_round_trips_are_jitter_and_become_the_delay_when_none_is_shorter_for_a_window() {
+    fn what_the_channel_had_to_send_itself_is_no_part_of_the_path() {
         let mut path = Path::default();
-        let mut at = |ms, trip| {
-            path.measured(MS(ms), SPAN(trip));
-            (path.delay().unwrap(), path.jitter())
+        assert_eq!((path.delay(None), path.jitter()), (None, Span::ZERO));
+        for (n, ahead) in [0, 7, 3, 12].into_iter().enumerate() {
+            echo(&mut path, 1000 * n as u64, [ahead, 10, 10]);
+        }
+        assert_eq!((delays(&[path]), path.jitter()), (vec![10], Span::ZERO));
+        path.asked(MS(5000), SPAN(5));
+        path.answered(MS(5001), MS(4000), 0);
+        assert_eq!(delays(&[path]), [10], "an answer to another request tells nothing");
+    }
+
+    #[test]
+    fn channels_are_compared_by_the_way_there_whatever_the_way_back() {
+        let mut paths = [Path::default(); 3];
+        for at in [0, 1000, 2000] {
+            echo(&mut paths[0], at, [0, 10, 50]);
+            echo(&mut paths[1], at + 3, [4, 35, 5]);
+            echo(&mut paths[2], at + 7, [0, 12, 12]);
+        }
+        assert_eq!(delays(&paths), [30, 40, 24], "the first's half, 25 more but no more than its trip, its own trip");
+        let mut paths = [Path::default(); 2];
+        echo(&mut paths[0], 0, [0, 10, 12]);
+        echo(&mut paths[1], 0, [0, 40, 10]);
+        assert_eq!(delays(&paths), [11, 41]);
+        paths[1].forget_clock();
+        assert_eq!(delays(&paths), [11, 25], "half the round trip until the new clock is known");
+    }
+
+    #[test]
+    fn no_clock_makes_a_delay_longer_than_the_round_trip() {
+        for arrived in [0, 1, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX] {
+            let mut paths = [Path::default(); 2];
+            for (path, arrived) in paths.iter_mut().zip([arrived, 1 << 63]) {
+                for at in [0, 1000] {
+                    path.asked(MS(at), Span::ZERO);
+                    path.answered(MS(at + 20), MS(at), arrived);
+                }
+            }
+            let reference = Reference::of(paths.iter());
+            assert!(paths.iter().all(|path| path.delay(reference).unwrap() <= SPAN(20) && path.jitter() <= SPAN(20)));
+        }
+    }
+
+    #[test]
+    fn longer_transits_are_jitter_and_become_the_delay_when_none_is_shorter_for_a_window() {
+        let mut path = Path::default();
+        let mut at = |s: u64, there| {
+            echo(&mut path, s * 1000, [0, there, 10]);
+            (delays(&[path])[0], path.jitter())
         };
-        assert_eq!(at(0, 20), (SPAN(10), Span::ZERO));
-        assert_eq!(at(1000, 28), (SPAN(10), SPAN(2)));
+        assert_eq!(at(0, 10), (10, Span::ZERO));
+        assert_eq!(at(1, 18), (10, SPAN(2)));
         for s in 2..20 {
-            assert_eq!(at(s * 1000, 28).0, SPAN(10), "at {s} s");
+            assert_eq!(at(s, 18).0, 10, "at {s} s");
         }
-        assert!(at(20_000, 28).1 <= SPAN(8));
-        // Two windows without a shorter one.
-        assert_eq!(at(31_000, 28).0, SPAN(14));
-        for s in 32..70 {
-            at(s * 1000, 28);
+        assert!(at(20, 18).1 <= SPAN(8));
+        for s in 21..70 {
+            assert_eq!(at(s, 18).0, 14, "two windows without a shorter one, at {s} s");
         }
-        assert!(at(70_000, 28).1 < Span::from_micros(1));
+        assert!(at(70, 18).1 < Span::from_micros(1));
     }
 }

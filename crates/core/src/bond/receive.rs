@@ -274,7 +274,7 @@ impl<P: Packet> Bond<P> {
     fn on_control(&mut self, now: Time, channel: ChannelId, envelope: Envelope) {
         let named = match envelope.message {
             Message::Heartbeat(h) => h.channel,
-            Message::EchoRequest(e) | Message::EchoReply(e) => e.channel,
+            Message::EchoRequest(e) | Message::EchoReply { echo: e, .. } => e.channel,
             Message::Probe(p) | Message::ProbeAnswer(p) => p.channel,
             _ => channel,
         };
@@ -288,27 +288,27 @@ impl<P: Packet> Bond<P> {
         match envelope.message {
             Message::Heartbeat(heartbeat) => return self.on_heartbeat(now, channel, heartbeat),
             Message::EchoRequest(echo) => {
-                self.send_control(channel, Message::EchoReply(echo), 0);
+                self.send_control(channel, Message::EchoReply { echo, arrived: now.as_nanos() }, 0);
                 if self.peer.is_current(envelope.tag) {
                     self.equalizer.measured(now, channel, echo.clock);
                     self.refresh_delays();
                 }
             }
-            Message::EchoReply(echo) => {
+            Message::EchoReply { echo, arrived } => {
                 let sent = Time::from_nanos(echo.clock);
                 if self.on_flow_echo(now, echo.token) {
                     if sent <= now {
                         self.channels[channel.index()].on_rtt(now.since(sent));
-                        self.refresh_delay(channel);
+                        self.refresh_flow_delays();
                     }
                     return self.on_heard(now, channel);
                 }
                 let c = &mut self.channels[channel.index()];
                 if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
-                    c.path.answered(now, sent);
+                    c.path.answered(now, sent, arrived);
                     c.unanswered = None;
-                    self.refresh_delay(channel);
+                    self.refresh_flow_delays();
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
@@ -402,6 +402,7 @@ impl<P: Packet> Bond<P> {
         self.peer.using = u64::MAX;
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.equalizer.forget_all();
+        self.channels.iter_mut().for_each(|c| c.path.forget_clock());
         self.flush_delayed(now);
         self.ordered.reset(restarted || number < AT_START, &mut self.stats);
         self.window.reset();

@@ -35,8 +35,10 @@ pub const DUPLICATE_LEN: usize = 6;
 pub const PLAIN_LEN: usize = 2;
 /// Bytes of a heartbeat.
 pub const HEARTBEAT_LEN: usize = 32;
-/// Bytes of an echo request or reply.
+/// Bytes of an echo request.
 pub const ECHO_LEN: usize = 16;
+/// Bytes of an echo reply.
+pub const ECHO_REPLY_LEN: usize = 24;
 /// Bytes of a probe before its padding, and of its answer.
 pub const PROBE_LEN: usize = 12;
 
@@ -158,7 +160,12 @@ pub enum Message {
     /// Asks for the round trip.
     EchoRequest(Echo),
     /// Answers it.
-    EchoReply(Echo),
+    EchoReply {
+        /// The request.
+        echo: Echo,
+        /// The replier's clock when the request arrived, in nanoseconds; as [`Echo::clock`] to be compared with itself.
+        arrived: u64,
+    },
     /// Asks whether a frame of this size passes.
     Probe(Probe),
     /// Says that it did.
@@ -190,7 +197,7 @@ impl Message {
             Message::Striped => STRIPED,
             Message::Heartbeat(_) => HEARTBEAT,
             Message::EchoRequest(_) => ECHO_REQUEST,
-            Message::EchoReply(_) => ECHO_REPLY,
+            Message::EchoReply { .. } => ECHO_REPLY,
             Message::Probe(_) => PROBE,
             Message::ProbeAnswer(_) => PROBE_ANSWER,
             Message::StripeControl => STRIPE_CONTROL,
@@ -205,7 +212,8 @@ const fn need(kind: u8) -> usize {
         DUPLICATE => DUPLICATE_LEN,
         PLAIN | STRIPED | STRIPE_CONTROL => PLAIN_LEN,
         HEARTBEAT => HEARTBEAT_LEN,
-        ECHO_REQUEST | ECHO_REPLY => ECHO_LEN,
+        ECHO_REQUEST => ECHO_LEN,
+        ECHO_REPLY => ECHO_REPLY_LEN,
         PROBE | PROBE_ANSWER => PROBE_LEN,
         _ => 0,
     }
@@ -280,10 +288,13 @@ impl Envelope {
                 b[16..24].copy_from_slice(&h.deaf.to_be_bytes());
                 b[24..32].copy_from_slice(&h.using.to_be_bytes());
             }
-            Message::EchoRequest(e) | Message::EchoReply(e) => {
+            Message::EchoRequest(e) | Message::EchoReply { echo: e, .. } => {
                 b[2] = e.channel.0;
                 b[4..8].copy_from_slice(&e.token.to_be_bytes());
                 b[8..16].copy_from_slice(&e.clock.to_be_bytes());
+                if let Message::EchoReply { arrived, .. } = self.message {
+                    b[16..24].copy_from_slice(&arrived.to_be_bytes());
+                }
             }
             Message::Probe(p) | Message::ProbeAnswer(p) => {
                 b[2] = p.channel.0;
@@ -353,7 +364,11 @@ impl Envelope {
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, token: word(4), clock: long(8) };
-                if kind == ECHO_REQUEST { Message::EchoRequest(echo) } else { Message::EchoReply(echo) }
+                if kind == ECHO_REQUEST {
+                    Message::EchoRequest(echo)
+                } else {
+                    Message::EchoReply { echo, arrived: long(16) }
+                }
             }
             PROBE => {
                 let probe = Probe { channel: channel()?, token: word(4), size: word(8) };
@@ -411,7 +426,10 @@ mod tests {
                 Envelope { tag: 4, message: Message::Heartbeat(heartbeat) },
             ),
             ("16 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
-            ("17 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoReply(echo) }),
+            (
+                "17 04 3f 00 00000009 1122334455667788 0000000000000102",
+                Envelope { tag: 4, message: Message::EchoReply { echo, arrived: 258 } },
+            ),
             ("18 04 01 00 00000007 0000000e 0000", Envelope { tag: 4, message: Message::Probe(probe) }),
             ("19 04 01 00 00000007 0000000e", Envelope { tag: 4, message: Message::ProbeAnswer(probe) }),
             ("1a 04", Envelope { tag: 4, message: Message::StripeControl }),
