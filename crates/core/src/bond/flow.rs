@@ -15,7 +15,7 @@
 //! | usable | the link is up, the peer is heard and hears us, the socket takes frames; delayed as [`supervision`] says |
 //! | rate, weight, priority | the channel's settings, or the rate reported since |
 //! | backlog, free | the channel's queue, and what its pacer is ahead; without a rate nothing is known of what waits beyond the socket, and `free` is now while it takes nothing |
-//! | delay, jitter | the smallest transit lately, own queue left out, and how much more it was (`path.rs`) |
+//! | delay, jitter | the smallest transit lately, own queue left out, and how much more it was (`path.rs`), but an eighth of a packet's time at least |
 //!
 //! Bounds: each queue holds [`Config::queue_time`] at the channel's rate, but at least 32 of the largest packets; without
 //! a rate 512 kB; all together [`Config::queue_bytes`] of memory. The host is asked to wait only when every usable
@@ -54,6 +54,16 @@ use alloc::vec::Vec;
 const UNPACED: usize = 2 * BACK_PRESSURE;
 /// Flows on the move may hold this part of the memory for packets that wait.
 const HELD: usize = 4;
+
+/// What hosts take for a packet varies, and echoes are too few and too small to show it. Without this, packets timed to
+/// arrive one right behind the other over two channels come in any order: an eighth of a full packet's transmission, but
+/// no more than this.
+const MOST_UNSEEN: Span = Span::from_micros(100);
+
+fn unseen_jitter(channel: &Channel) -> Span {
+    let eighth = Bytes::from(channel.config.mtu / 8);
+    channel.rate.map_or(MOST_UNSEEN, |rate| rate.transmit_time(eighth).min(MOST_UNSEEN))
+}
 
 /// The numbers that a packet was given; zeros where its envelope has none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,7 +224,7 @@ impl<P: Packet> Flow<P> {
             weight: channel.config.weight,
             priority: channel.config.priority,
             delay: channel.path.delay(reference),
-            jitter: channel.path.jitter(),
+            jitter: channel.path.jitter().max(unseen_jitter(channel)),
             ..LinkState::default()
         }
     }

@@ -7,7 +7,7 @@
 //! channel's transit, so channels are compared exactly, however unlike their ways there and back: the channel of the smallest
 //! transit is taken to need half its round trip (NTP's assumption, which shifts all channels alike), another one that
 //! and the difference of transits, but no more than its round trip. The jitter is how much longer transits lately were,
-//! smoothed (by a quarter each, as RFC 6298's RTTVAR), and 100 us at least.
+//! smoothed (by a quarter each, as RFC 6298's RTTVAR).
 //!
 //! Windows turn at the same instants on all channels, so that clocks that drift apart move all transits alike. Cost: O(1) an
 //! echo, O(channels) when delays are asked for. Invariant: a delay is at most every round trip of its window.
@@ -16,9 +16,6 @@ use crate::units::{Span, Time};
 
 /// Length of a window; the smallest of the current and the one before it counts.
 const WINDOW: Span = Span::from_secs(10);
-/// What hosts take for a packet varies by this at least, and few echoes do not show it. Without it, packets timed to arrive
-/// one right behind the other over two channels come in any order.
-const LEAST_JITTER: Span = Span::from_micros(100);
 
 /// The measurements of one channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +89,7 @@ impl Path {
 
     /// By how much the delay varies.
     pub(super) fn jitter(&self) -> Span {
-        self.excess.max(LEAST_JITTER)
+        self.excess
     }
 }
 
@@ -152,11 +149,11 @@ mod tests {
     #[test]
     fn what_the_channel_had_to_send_itself_is_no_part_of_the_path() {
         let mut path = Path::default();
-        assert_eq!((path.delay(None), path.jitter()), (None, LEAST_JITTER));
+        assert_eq!((path.delay(None), path.jitter()), (None, Span::ZERO));
         for (n, ahead) in [0, 7, 3, 12].into_iter().enumerate() {
             echo(&mut path, 1000 * n as u64, [ahead, 10, 10]);
         }
-        assert_eq!((delays(&[path]), path.jitter()), (vec![10], LEAST_JITTER));
+        assert_eq!((delays(&[path]), path.jitter()), (vec![10], Span::ZERO));
         path.asked(MS(5000), SPAN(5));
         path.answered(MS(5001), MS(4000), 0);
         assert_eq!(delays(&[path]), [10], "an answer to another request tells nothing");
@@ -201,7 +198,7 @@ mod tests {
             echo(&mut path, s * 1000, [0, there, 10]);
             (delays(&[path])[0], path.jitter())
         };
-        assert_eq!(at(0, 10), (10, LEAST_JITTER));
+        assert_eq!(at(0, 10), (10, Span::ZERO));
         assert_eq!(at(1, 18), (10, SPAN(2)));
         for s in 2..20 {
             assert_eq!(at(s, 18).0, 10, "at {s} s");
@@ -210,6 +207,6 @@ mod tests {
         for s in 21..70 {
             assert_eq!(at(s, 18).0, 14, "two windows without a shorter one, at {s} s");
         }
-        assert_eq!(at(70, 18).1, LEAST_JITTER);
+        assert!(at(70, 18).1 < Span::from_micros(1));
     }
 }
