@@ -191,12 +191,12 @@ macro_rules! option {
             help: $help,
             field: |settings| match settings {
                 $($pattern => Some(&$field),)+
-                #[allow(unreachable_patterns)]
+                #[allow(unreachable_patterns, reason = "what every policy has matches all settings")]
                 _ => None,
             },
             field_mut: |settings| match settings {
                 $($pattern => Some(&mut $field),)+
-                #[allow(unreachable_patterns)]
+                #[allow(unreachable_patterns, reason = "what every policy has matches all settings")]
                 _ => None,
             },
         }
