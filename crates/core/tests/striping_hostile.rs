@@ -191,3 +191,40 @@ fn a_channel_that_sometimes_repeats_a_frame_forces_no_endless_resets() {
     let stats = world.end[1].receiver.stats();
     assert_eq!(own as u64 + stats.stale, 5000, "{stats:?}");
 }
+
+#[test]
+fn rounds_all_around_the_circle_of_serial_numbers_do_not_lead_on_for_ever() {
+    let (sender, receiver) = config();
+    let set = set_of(&[1500, 1500]);
+    let now = Time::ZERO;
+    let mut end: Endpoint<Vec<u8>> = Endpoint::new(sender, receiver, &set, now, 100).unwrap();
+    let both = [ChannelId(0), ChannelId(1)];
+    let plan = |end: &mut Endpoint<Vec<u8>>, epoch, generation, base, start| {
+        for channel in both {
+            let plan = Plan { epoch, channel, generation, base, start, set: set.clone(), dead: 0 };
+            end.handle_control(now, channel, &Control::Plan(Box::new(plan)));
+        }
+    };
+    plan(&mut end, 200, 1, 1, 1);
+    for (channel, round) in both.into_iter().zip([0x5000_0000, 1]) {
+        let marker = Marker {
+            epoch: 200,
+            channel,
+            generation: 1,
+            round,
+            deficit: 1500,
+            quantum: 1500,
+            passed: false,
+            ask: false,
+            sent_bytes: 0,
+            sent_packets: 0,
+            grant: None,
+        };
+        end.handle_control(now, channel, &Control::Marker(marker));
+    }
+    while end.receiver.poll_deliver().is_some() {}
+    plan(&mut end, 200, 2, 1, 0xa000_0000);
+    plan(&mut end, 201, 1, 1, 1);
+    end.handle_data(now, ChannelId(0), vec![0; 100]);
+    assert_eq!(end.receiver.poll_deliver(), Some(vec![0; 100]), "the new epoch has begun");
+}

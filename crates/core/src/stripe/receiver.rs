@@ -479,6 +479,7 @@ impl<P: Packet> Receiver<P> {
     #[inline]
     fn next_packet(&mut self) -> Option<P> {
         let mut skipped = 0;
+        let from = self.srr.round();
         loop {
             if self.changing && !self.enter_round() {
                 return None;
@@ -513,7 +514,7 @@ impl<P: Packet> Receiver<P> {
             self.srr.advance();
             skipped += 1;
             if skipped > ChannelId::LIMIT {
-                if !self.jump() {
+                if !self.jump(from) {
                     return None;
                 }
                 skipped = 0;
@@ -551,9 +552,10 @@ impl<P: Packet> Receiver<P> {
         self.channel[id.index()].saved = mark.round;
     }
 
-    /// All channels were skipped: goes on to the first round in which one is served. False when there is none.
+    /// All channels were skipped: goes on to the first round in which one is served. False when there is none, or none
+    /// after `from`: rounds that lie all around the circle of serial numbers would lead on for ever.
     #[cold]
-    fn jump(&mut self) -> bool {
+    fn jump(&mut self, from: u32) -> bool {
         let here = self.srr.round();
         let mut first: Option<i32> = None;
         for id in set::bits(self.srr.mask()) {
@@ -566,7 +568,11 @@ impl<P: Packet> Receiver<P> {
         let start = self.pending.front().map(|p| serial(p.start, here)).filter(|&s| s >= 0);
         let Some(ahead) = first.into_iter().chain(start).min() else { return false };
         if ahead > 0 {
-            self.srr.jump(here.wrapping_add(ahead as u32));
+            let round = here.wrapping_add(ahead as u32);
+            if serial(round, from) <= 0 {
+                return false;
+            }
+            self.srr.jump(round);
         }
         true
     }
