@@ -86,8 +86,9 @@ wait "$sink" || wrong 'the flows did not arrive'
 total=$(cat "$work/total")
 [ "$total" -gt 18750000 ] || wrong "$total bytes in 5 s; three links alone would carry 18750000"
 
-# A pulled link.
+# A pulled link: at both ends, as a cable's, so that the switch forgets what it learnt there.
 ip -n "fs-$$-wire" link set a2 down
+ip -n "fs-$$-wire" link set b2 down
 sleep 0.5
 on client ping -q -i 0.1 -c 20 -W 2 10.3.31.194 >"$work/ping.log" || wrong 'no answer over three links'
 grep -q ' 0% packet loss' "$work/ping.log" || wrong 'echoes were lost over three links'
