@@ -5,8 +5,8 @@
 //! had still to transmit when the request went: the channel's own packets are accounted for by their own transmission times.
 //! The smallest of the last 10 to 20 s leaves out other people's queues. The clocks' unknown offset is the same in every
 //! channel's transit, so channels are compared exactly, however unlike their ways there and back: the channel of the smallest
-//! transit is taken to need half its round trip (NTP's assumption, which shifts all channels alike), another one that
-//! and the difference of transits, but no more than its round trip. The jitter is how much longer transits lately were,
+//! transit is taken to need half its round trip (NTP's assumption, which shifts all channels alike), or less where another's
+//! delay, which is that and the difference of transits, would exceed its own round trip. The jitter is how much longer transits lately were,
 //! smoothed (by a quarter each, as RFC 6298's RTTVAR).
 //!
 //! Windows turn at the same instants on all channels, so that clocks that drift apart move all transits alike. Cost: O(1) an
@@ -102,9 +102,11 @@ pub(super) struct Reference {
 
 impl Reference {
     /// Of these channels; `None` before the first answer.
-    pub(super) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Reference> {
-        let each = paths.filter_map(|path| Some(Reference { transit: path.transit()?, delay: half(path.trip()?) }));
-        each.min_by_key(|reference| reference.transit)
+    pub(super) fn of<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<Reference> {
+        let each = paths.filter_map(|path| Some((path.transit()?, path.trip()?)));
+        let (transit, trip) = each.clone().min()?;
+        let room = each.map(|(other, trip)| trip - beyond(other, transit)).min();
+        Some(Reference { transit, delay: half(trip).min(room.unwrap_or(trip)) })
     }
 }
 
@@ -114,9 +116,13 @@ impl Path {
     pub(super) fn delay(&self, reference: Option<Reference>) -> Option<Span> {
         let trip = self.trip()?;
         let (Some(transit), Some(reference)) = (self.transit(), reference) else { return Some(half(trip)) };
-        let more = transit.saturating_sub(reference.transit).max(0);
-        Some((reference.delay + Span::from_nanos(more as u64)).min(trip))
+        Some((reference.delay + beyond(transit, reference.transit)).min(trip))
     }
+}
+
+/// By how much `transit` is longer than `least`.
+fn beyond(transit: i64, least: i64) -> Span {
+    Span::from_nanos(transit.saturating_sub(least).max(0) as u64)
 }
 
 fn half(trip: Span) -> Span {
@@ -167,7 +173,7 @@ mod tests {
             echo(&mut paths[1], at + 3, [4, 35, 5]);
             echo(&mut paths[2], at + 7, [0, 12, 12]);
         }
-        assert_eq!(delays(&paths), [30, 40, 24], "the first's half, 25 more but no more than its trip, its own trip");
+        assert_eq!(delays(&paths), [15, 40, 17], "25 and 2 more than the first, and none above its round trip");
         let mut paths = [Path::default(); 2];
         echo(&mut paths[0], 0, [0, 10, 12]);
         echo(&mut paths[1], 0, [0, 40, 10]);
