@@ -21,6 +21,7 @@ pub mod packet;
 pub mod quantity;
 pub mod queue;
 pub mod record;
+pub mod ring;
 pub mod rng;
 pub mod select;
 pub mod stripe;
