@@ -23,10 +23,12 @@ pub mod occupancy;
 pub mod reordering;
 pub mod series;
 pub mod spread;
+pub mod steps;
 
 pub use flow::FlowMeter;
 pub use occupancy::Occupancy;
 pub use series::Recorder;
+pub use steps::Steps;
 
 /// Jain's fairness index over rates: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same). 1 where
 /// there is nothing to share.
