@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `topology` | which links there are and which way a packet goes |
 //! | `problem`, `rias`, `max_min`, `proportional`, `bottleneck` | reference allocations, and the separate test of one |
-//! | `fairness` | what an algorithm sees and says; which there are |
+//! | `fairness`, `algorithm`, `options` | what an algorithm sees and says; which there are, and their settings |
 //! | `dvsr`, `rpr`, `dba`, `explicit` | the algorithms |
 //! | `frame`, `discovery`, `protection` | the wire, who is there, and what happens when a link fails |
 //! | `node` | a node: station queues with their limiters, transit, scheduling |
@@ -14,8 +14,14 @@
 //! Nodes are numbered from 1. Link `n` joins nodes `n` and `n + 1`, link `N` joins `N` and 1. Ringlet 0 runs `n -> n + 1`,
 //! ringlet 1 back; control messages of a ringlet travel on the other one, against its data.
 
+pub mod algorithm;
+pub mod dba;
+pub mod dvsr;
+pub mod explicit;
 pub mod fairness;
 pub mod node;
+pub mod options;
+pub mod rpr;
 pub mod topology;
 
 use core::fmt;
