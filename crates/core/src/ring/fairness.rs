@@ -91,4 +91,11 @@ pub trait Fairness {
 
     /// The rate at which the node's packets to `egress` may enter the ring. `None`: at any.
     fn limit(&self, egress: NodeId) -> Option<Rate>;
+
+    /// The fair rate of `node` for its outgoing link, as a share of the nominal rate, as this node knows it: for people,
+    /// metrics and tests. `None` where the algorithm has no such thing.
+    fn fair(&self, node: NodeId) -> Option<f64> {
+        let _ = node;
+        None
+    }
 }

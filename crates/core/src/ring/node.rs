@@ -67,8 +67,8 @@ pub struct Config {
     pub nominal: Rate,
     /// What the links east and west carry towards the neighbour, with all that is added to a packet.
     pub capacity: [Rate; 2],
-    /// Bytes that the wire carries for each frame beyond the packet's own: head, encapsulation.
-    pub overhead: usize,
+    /// Bytes that the links east and west carry for each frame beyond the packet's own: head, encapsulation.
+    pub overhead: [usize; 2],
     /// How far a link's sender may be ahead of its rate: 0 in simulations; a few packets where sending is in batches.
     pub burst: Bytes,
     /// Room of each transit queue.
@@ -165,6 +165,24 @@ impl<P: Packet> Node<P> {
     /// What `node` tells of its station.
     pub fn announced(&self, node: NodeId) -> Option<&[u8]> {
         let _ = node;
+        todo!()
+    }
+
+    /// Other nodes are told this of the station from now on; at most 512 bytes.
+    pub fn announce(&mut self, now: Time, announcement: &[u8]) {
+        let _ = (now, announcement);
+        todo!()
+    }
+
+    /// What waits here for its limiter, for `to` on `ringlet`.
+    pub fn backlog(&self, ringlet: Ringlet, to: NodeId) -> Bytes {
+        let _ = (ringlet, to);
+        todo!()
+    }
+
+    /// The fair share of the nominal rate that `node` tells for its outgoing link of `ringlet`, where the algorithm has it.
+    pub fn fair(&self, ringlet: Ringlet, node: NodeId) -> Option<f64> {
+        let _ = (ringlet, node);
         todo!()
     }
 
