@@ -94,6 +94,12 @@ impl<P: Packet> Node<P> {
         todo!()
     }
 
+    /// A packet from the station for the node `to` that goes round by `ringlet`, while that way is whole.
+    pub fn handle_station_by(&mut self, now: Time, to: NodeId, ringlet: Ringlet, class: Class, packet: P) {
+        let _ = (now, to, ringlet, class, packet);
+        todo!()
+    }
+
     /// A data frame came from the neighbour at `side`, without its head.
     pub fn handle_data(&mut self, now: Time, side: Side, head: [u8; HEAD], packet: P) {
         let _ = (now, side, head, packet);
@@ -189,6 +195,11 @@ impl<P: Packet> Node<P> {
     /// The rate at which packets to `to` may enter `ringlet`.
     pub fn limit(&self, ringlet: Ringlet, to: NodeId) -> Option<Rate> {
         let _ = (ringlet, to);
+        todo!()
+    }
+
+    /// Grows whenever a limit may have changed: while it stays the same, so do all of [`Node::limit`].
+    pub fn limits_version(&self) -> u64 {
         todo!()
     }
 }
