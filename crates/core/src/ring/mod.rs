@@ -8,19 +8,23 @@
 //! | `problem`, `rias`, `max_min`, `proportional`, `bottleneck` | reference allocations, and the separate test of one |
 //! | `fairness`, `algorithm`, `options` | what an algorithm sees and says; which there are, and their settings |
 //! | `dvsr`, `rpr`, `dba`, `explicit` | the algorithms |
-//! | `frame`, `discovery`, `protection` | the wire, who is there, and what happens when a link fails |
+//! | `frame`, `control`, `checksum`, `discovery`, `protection` | the wire, who is there, and what happens when a link fails |
 //! | `node` | a node: station queues with their limiters, transit, scheduling |
 //!
 //! Nodes are numbered from 1. Link `n` joins nodes `n` and `n + 1`, link `N` joins `N` and 1. Ringlet 0 runs `n -> n + 1`,
 //! ringlet 1 back; control messages of a ringlet travel on the other one, against its data.
 
 pub mod algorithm;
+pub mod checksum;
+pub mod control;
 pub mod dba;
+pub mod discovery;
 pub mod dvsr;
 pub mod explicit;
 pub mod fairness;
 pub mod node;
 pub mod options;
+pub mod protection;
 pub mod rpr;
 pub mod topology;
 
