@@ -37,6 +37,7 @@ enum Command {
     Sim(cmd::sim::Args),
     Figure(cmd::figure::Args),
     Claims(cmd::claims::Args),
+    Ring(cmd::ring::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => cmd::sim::run(&args),
         Command::Figure(args) => cmd::figure::run(&args),
         Command::Claims(args) => cmd::claims::run(&args),
+        Command::Ring(args) => cmd::ring::run(&args),
     };
     exit::code(outcome)
 }

@@ -8,6 +8,7 @@ pub(crate) mod emulate;
 pub(crate) mod figure;
 pub(crate) mod keygen;
 pub(crate) mod replay;
+pub(crate) mod ring;
 pub(crate) mod select;
 pub(crate) mod sim;
 pub(crate) mod status;

@@ -15,6 +15,7 @@
 //! ringlet 1 back; control messages of a ringlet travel on the other one, against its data.
 
 pub mod algorithm;
+pub mod bottleneck;
 pub mod checksum;
 pub mod control;
 pub mod dba;
@@ -24,6 +25,7 @@ pub mod explicit;
 pub mod fairness;
 pub mod node;
 pub mod options;
+pub mod problem;
 pub mod protection;
 pub mod rpr;
 pub mod topology;
