@@ -6,6 +6,7 @@
 mod answer;
 mod bench;
 mod brr;
+mod finding;
 mod kept;
 mod striping;
 mod table;

@@ -3,7 +3,7 @@
 //! What the paper says in words is held to the figures' curves: orders with a margin for what seeds leave open, shares
 //! with the tolerance that stands beside them here.
 
-use super::bench::{FigureRun, Point};
+use super::finding::{Curve, Finding, least, most};
 use super::{Answer, Bench};
 use serde_json::Value;
 
@@ -18,58 +18,6 @@ const DELAY: &str = "link.eth0.delay";
 const MBYTE: f64 = 1.0 / 8e6;
 /// What one link of 10 Mbit/s carries: 1460 of the 1538 bytes that a full frame takes.
 const ONE: f64 = 1.25 * 1460.0 / 1538.0;
-
-/// Values of a metric over the points of a figure.
-struct Curve<'a>(Vec<Point<'a>>);
-
-impl<'a> Curve<'a> {
-    fn of(run: &'a FigureRun, metric: &str) -> anyhow::Result<Curve<'a>> {
-        Ok(Curve(run.curve(metric)?))
-    }
-
-    /// The values where all of `wanted` are so, in the file's order.
-    fn at(&self, wanted: &[(&str, &str)]) -> Vec<f64> {
-        let is = |at: &[(String, String)], name: &str, value: &str| {
-            at.iter().any(|(known, found)| known == name && found.trim_matches('"') == value)
-        };
-        let points = self.0.iter().filter(|point| wanted.iter().all(|(name, value)| is(point.0, name, value)));
-        points.map(|point| point.1).collect()
-    }
-
-    /// The one value there; not a number where there is none, which nothing compares well with.
-    fn one(&self, wanted: &[(&str, &str)]) -> f64 {
-        self.at(wanted).first().copied().unwrap_or(f64::NAN)
-    }
-}
-
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn most(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// What was found, and what of it is not as the paper says.
-#[derive(Default)]
-struct Finding {
-    faults: Vec<String>,
-}
-
-impl Finding {
-    /// Notes `fault` unless `holds`.
-    fn check(&mut self, holds: bool, fault: impl FnOnce() -> String) {
-        if !holds {
-            self.faults.push(fault());
-        }
-    }
-
-    fn answer(self, told: String) -> Answer {
-        let holds = self.faults.is_empty();
-        let reason = if holds { told } else { format!("{}. {told}", self.faults.join("; ")) };
-        Answer::statement(holds, reason)
-    }
-}
 
 /// Figures 2 to 4: thresholds from 4 to 24 ms.
 pub(crate) fn threshold(bench: &mut Bench) -> anyhow::Result<Answer> {
@@ -234,32 +182,4 @@ pub(crate) fn delay(bench: &mut Bench) -> anyhow::Result<Answer> {
     );
     let answer = faults.answer(told);
     Ok(Answer { ours, ..answer })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_curve_gives_the_values_at_a_point_and_nothing_where_there_is_none() {
-        let at = |policy: &str, parallel: &str| {
-            vec![(POLICY.to_owned(), policy.to_owned()), (PARALLEL.to_owned(), parallel.to_owned())]
-        };
-        let points = [at("\"brr:12ms\"", "4"), at("broadcast", "4"), at("broadcast", "14")];
-        let curve = Curve(points.iter().zip([1.0, 2.0, 3.0]).map(|(at, value)| (at.as_slice(), value)).collect());
-        assert_eq!(curve.one(&[(POLICY, "brr:12ms")]), 1.0);
-        assert_eq!(curve.at(&[(POLICY, "broadcast")]), [2.0, 3.0]);
-        assert_eq!(curve.one(&[(POLICY, "broadcast"), (PARALLEL, "14")]), 3.0);
-        assert!(curve.one(&[(PARALLEL, "1")]).is_nan());
-    }
-
-    #[test]
-    fn one_fault_is_enough_and_is_told_first() {
-        let mut finding = Finding::default();
-        finding.check(true, || unreachable!());
-        finding.check(Curve(Vec::new()).one(&[]) < 1.0, || "nothing there".to_owned());
-        let answer = finding.answer("what was run".to_owned());
-        assert!(!answer.holds);
-        assert_eq!(answer.reason, "nothing there. what was run");
-    }
 }
