@@ -8,7 +8,8 @@
 //! | `problem`, `rias`, `max_min`, `proportional`, `bottleneck` | reference allocations, and the separate test of one |
 //! | `fairness`, `algorithm`, `options` | what an algorithm sees and says; which there are, and their settings |
 //! | `dvsr`, `rpr`, `dba`, `explicit` | the algorithms |
-//! | `frame`, `control`, `checksum`, `discovery`, `protection` | the wire, who is there, and what happens when a link fails |
+//! | `frame`, `control`, `checksum` | the wire |
+//! | `discovery`, `keepalive`, `reports`, `refusal`, `protection` | who is there, and what happens when a link fails |
 //! | `node` | a node: station queues with their limiters, transit, scheduling |
 //!
 //! Nodes are numbered from 1. Link `n` joins nodes `n` and `n + 1`, link `N` joins `N` and 1. Ringlet 0 runs `n -> n + 1`,
@@ -23,10 +24,13 @@ pub mod discovery;
 pub mod dvsr;
 pub mod explicit;
 pub mod fairness;
+mod keepalive;
 pub mod node;
 pub mod options;
 pub mod problem;
 pub mod protection;
+mod refusal;
+mod reports;
 pub mod rpr;
 pub mod topology;
 

@@ -1,0 +1,216 @@
+//! Discovery at every node of a ring over links with delays, faults and an enemy.
+
+use fairspan_core::ring::discovery::{Config, Discovery, Event, Refused};
+use fairspan_core::ring::{NodeId, Ringlet, Side};
+use fairspan_core::rng::Rng;
+use fairspan_core::units::{Rate, Span, Time};
+use std::collections::BTreeMap;
+
+/// What happens to a frame on its way, in a hundred.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) doubled: u64,
+    pub(crate) late: u64,
+    pub(crate) corrupted: u64,
+}
+
+/// A ring. Nodes count from 0 here, link n joins n and n + 1.
+pub(crate) struct Net {
+    pub(crate) now: Time,
+    /// `None`: killed.
+    pub(crate) nodes: Vec<Option<Discovery>>,
+    pub(crate) delay: Span,
+    /// By the sending node's index and side: nothing passes.
+    pub(crate) broken: Vec<[bool; 2]>,
+    pub(crate) faults: Faults,
+    pub(crate) rng: Rng,
+    pub(crate) events: Vec<(Time, usize, Event)>,
+    pub(crate) refused: Vec<(usize, Refused)>,
+    pub(crate) frames: u64,
+    /// The latest frames, for an enemy to choose from.
+    pub(crate) seen: Vec<Vec<u8>>,
+    under_way: BTreeMap<(Time, u64), (usize, Side, Vec<u8>)>,
+    order: u64,
+}
+
+pub(crate) fn node(index: usize) -> NodeId {
+    NodeId::at(index)
+}
+
+pub(crate) fn config(index: usize, nodes: usize) -> Config {
+    let mut config = Config::new(node(index), nodes, Rate::from_mbit(100));
+    config.announcement = format!("station {index}").into_bytes();
+    config
+}
+
+impl Net {
+    pub(crate) fn new(nodes: usize, delay: Span, seed: u64) -> Net {
+        Net::of((0..nodes).map(|index| config(index, nodes)).collect(), delay, seed)
+    }
+
+    /// Links come up at time 0.
+    pub(crate) fn of(configs: Vec<Config>, delay: Span, seed: u64) -> Net {
+        let mut net = Net {
+            now: Time::ZERO,
+            broken: vec![[false; 2]; configs.len()],
+            nodes: configs.iter().map(|_| None).collect(),
+            delay,
+            faults: Faults::default(),
+            rng: Rng::new(seed),
+            events: vec![],
+            refused: vec![],
+            frames: 0,
+            seen: vec![],
+            under_way: BTreeMap::new(),
+            order: 0,
+        };
+        for (index, config) in configs.into_iter().enumerate() {
+            net.start(index, config);
+        }
+        net
+    }
+
+    /// A process starts at this place, with its links up.
+    pub(crate) fn start(&mut self, index: usize, config: Config) {
+        let seed = self.rng.next_u64();
+        let mut discovery = Discovery::new(config, self.now, seed).unwrap();
+        for side in Side::BOTH {
+            discovery.set_link(self.now, side, true);
+        }
+        self.nodes[index] = Some(discovery);
+        self.drain(index);
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Discovery {
+        self.nodes[index].as_ref().unwrap()
+    }
+
+    pub(crate) fn with<T>(&mut self, index: usize, act: impl FnOnce(&mut Discovery, Time) -> T) -> T {
+        let result = act(self.nodes[index].as_mut().unwrap(), self.now);
+        self.drain(index);
+        result
+    }
+
+    /// Cuts link `link`, or mends it: nothing passes, and nobody is told.
+    pub(crate) fn set_broken(&mut self, link: usize, broken: bool) {
+        let next = (link + 1) % self.nodes.len();
+        self.broken[link][Side::East.index()] = broken;
+        self.broken[next][Side::West.index()] = broken;
+    }
+
+    fn drain(&mut self, index: usize) {
+        let mut out = vec![];
+        while let Some(side) = self.nodes[index].as_mut().and_then(|node| node.poll_control(self.now, &mut out)) {
+            self.send(index, side, out.clone());
+        }
+        while let Some(event) = self.nodes[index].as_mut().and_then(Discovery::poll_event) {
+            self.events.push((self.now, index, event));
+        }
+    }
+
+    /// The node at `index` sends this by `side`.
+    pub(crate) fn send(&mut self, index: usize, side: Side, frame: Vec<u8>) {
+        self.frames += 1;
+        if self.broken[index][side.index()] {
+            return;
+        }
+        if self.seen.len() == 256 {
+            self.seen.remove(0);
+        }
+        self.seen.push(frame.clone());
+        let chance = |rng: &mut Rng, of: u64| rng.below(100) < of;
+        let Faults { lost, doubled, late, corrupted } = self.faults;
+        if chance(&mut self.rng, lost) {
+            return;
+        }
+        let copies = 1 + u64::from(chance(&mut self.rng, doubled));
+        for _ in 0..copies {
+            let mut frame = frame.clone();
+            if chance(&mut self.rng, corrupted) {
+                let bit = self.rng.below(frame.len() as u64 * 8) as usize;
+                frame[bit / 8] ^= 1 << (bit % 8);
+            }
+            let mut delay = self.delay;
+            if chance(&mut self.rng, late) {
+                delay = delay + Span::from_micros(self.rng.below(8_000));
+            }
+            let count = self.nodes.len();
+            let to = if side == Side::East { (index + 1) % count } else { (index + count - 1) % count };
+            self.deliver(to, side.other(), delay, frame);
+        }
+    }
+
+    /// This arrives at the node at `index` from `side`, `delay` from now.
+    pub(crate) fn deliver(&mut self, index: usize, side: Side, delay: Span, frame: Vec<u8>) {
+        self.order += 1;
+        self.under_way.insert((self.now + delay, self.order), (index, side, frame));
+    }
+
+    pub(crate) fn run_for(&mut self, span: Span) {
+        self.run_until(self.now + span);
+    }
+
+    pub(crate) fn run_until(&mut self, until: Time) {
+        loop {
+            let frame = self.under_way.keys().next().map_or(Time::MAX, |(at, _)| *at);
+            let timers =
+                self.nodes.iter().enumerate().filter_map(|(i, node)| Some((node.as_ref()?.poll_timeout()?, i)));
+            let (timer, index) = timers.min().unwrap_or((Time::MAX, 0));
+            if frame.min(timer) > until {
+                break;
+            }
+            assert!(timer >= self.now, "a timer in the past: node {index} at {timer:?}");
+            self.now = frame.min(timer);
+            if frame <= timer {
+                let ((_, _), (index, side, bytes)) = self.under_way.pop_first().unwrap();
+                let Some(node) = &mut self.nodes[index] else { continue };
+                if let Err(reason) = node.handle_frame(self.now, side, &bytes) {
+                    self.refused.push((index, reason));
+                }
+                self.drain(index);
+            } else {
+                self.with(index, |node, now| node.handle_timeout(now));
+                assert!(self.at(index).poll_timeout().is_none_or(|due| due > self.now), "what is due was done");
+            }
+        }
+        self.now = until;
+    }
+
+    /// Whether all living nodes know the links to be what they are, both ways; of what they cannot reach, nothing is asked.
+    pub(crate) fn agrees(&self) -> bool {
+        let count = self.nodes.len();
+        let alive = |index: usize| self.nodes[index % count].is_some();
+        let whole = |link: usize| {
+            let (east, west) = (self.broken[link % count][0], self.broken[(link + 1) % count][1]);
+            alive(link) && alive(link + 1) && !east && !west
+        };
+        (0..count).filter(|&index| alive(index)).all(|index| {
+            let topology = self.at(index).topology();
+            let reaches = |link: usize| {
+                let (east, west) = ((link + count - index) % count, (index + count - link - 1) % count);
+                (0..=east).all(|n| n == east || whole(index + n))
+                    || (0..=west).all(|n| n == west || whole(index + count - 1 - n))
+            };
+            (0..count).filter(|&link| reaches(link)).all(|link| {
+                let next = node((link + 1) % count);
+                topology.way(node(link), Ringlet::Zero).up == whole(link)
+                    && topology.way(next, Ringlet::One).up == whole(link)
+            })
+        })
+    }
+
+    /// Runs until all agree: how long that took.
+    ///
+    /// # Panics
+    /// If it takes longer than `most`.
+    pub(crate) fn settle(&mut self, most: Span) -> Span {
+        let begin = self.now;
+        let step = Span::from_micros(50);
+        while !self.agrees() {
+            assert!(self.now.since(begin) <= most, "not settled after {most:?}");
+            self.run_for(step);
+        }
+        self.now.since(begin)
+    }
+}
