@@ -28,6 +28,7 @@ fn scenario(duration: Span, nodes: usize) -> Scenario {
         nodes: (0..nodes).map(|n| Node { name: format!("n{n}"), cost: HostCost::default() }).collect(),
         links: Vec::new(),
         bonds: Vec::new(),
+        rings: Vec::new(),
         flows: Vec::new(),
         metrics: Metrics::default(),
     }

@@ -25,6 +25,8 @@ pub struct Results {
     pub links: Vec<LinkResult>,
     /// One for each bond and end: core's own counters by name.
     pub bonds: Vec<BondResult>,
+    /// One for each ring.
+    pub rings: Vec<RingResult>,
     /// Values over time, by name; all share `series_interval`.
     pub series: Vec<Series>,
     /// Distance of the points of `series`, in seconds; zero without series.
@@ -185,6 +187,130 @@ pub struct BondResult {
     pub counters: Vec<(String, u64)>,
     /// Most bytes held behind gaps at any time.
     pub held_max: u64,
+}
+
+/// What a ring did. Rates in bit/s, times in seconds since the run began; nodes and links are numbered from 1.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct RingResult {
+    /// The ring's name.
+    pub name: String,
+    /// The fairness algorithm with its settings.
+    pub algorithm: String,
+    /// The rate of the ring's fastest link, which shares refer to.
+    pub nominal: f64,
+    /// Time between control messages.
+    pub interval_s: f64,
+    /// One for each limiter between nodes that a flow's path joins, on each ringlet on which it may send; none where the
+    /// algorithm has none.
+    pub limits: Vec<LimitResult>,
+    /// One for each direction of each link that is there.
+    pub links: Vec<RingLinkResult>,
+    /// Control frames of the whole run.
+    pub control: ControlResult,
+    /// Packets dropped, by node or link and reason, in the whole run.
+    pub dropped: Vec<Dropped>,
+    /// Failures, and when nodes found them; at most the first thousand.
+    pub events: Vec<RingEvent>,
+    /// Of the failures of links and nodes that hit traffic, the longest time until packets between all nodes that the break
+    /// leaves connected had a way again at every node. `None`: no failure, or one that was never overcome.
+    pub restored_s: Option<f64>,
+}
+
+/// A limiter: how much a node may send to another on a ringlet. A limiter that limits nothing counts as `nominal`.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct LimitResult {
+    /// `FROM-TO` where the ringlet is the usual one, else `FROM-TO/RINGLET`.
+    pub name: String,
+    /// The node where it is.
+    pub from: u8,
+    /// The node that it is for.
+    pub to: u8,
+    /// 0 or 1.
+    pub ringlet: u8,
+    /// Its value at the end.
+    pub last: f64,
+    /// Over the measured time, weighted with time.
+    pub mean: f64,
+    /// Over the measured time.
+    pub min: f64,
+    /// Over the measured time.
+    pub max: f64,
+    /// Its mean over the second half of the measured time: the final mean.
+    pub settled: f64,
+    /// From when on it stays within 1 % of its final mean. `None`: it does not at the end.
+    pub converged_s: Option<f64>,
+    /// Peak to peak over the second half of the measured time, as a share of `nominal`.
+    pub oscillation: f64,
+    /// How often it changed in the whole run.
+    pub changes: u64,
+}
+
+/// One direction of a link of a ring, over the measured time.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct RingLinkResult {
+    /// `LINK` for ringlet 0, `LINK/1` for ringlet 1.
+    pub name: String,
+    /// From 1; link n joins nodes n and n + 1.
+    pub link: u8,
+    /// 0 or 1.
+    pub ringlet: u8,
+    /// Packets that began their transmission.
+    pub packets: u64,
+    /// Their bytes, overhead included.
+    pub bytes: u64,
+    /// Share of the time that it transmitted packets.
+    pub load: f64,
+    /// Share of the time that it transmitted control frames.
+    pub control_load: f64,
+    /// Control frames sent.
+    pub control: u64,
+    /// Most bytes in the transit queues before it.
+    pub transit_max: u64,
+    /// Most bytes that the node before it had given it and that were not transmitted, beyond one frame: zero where the
+    /// node keeps the link's rate.
+    pub ahead_max: u64,
+}
+
+/// Control frames: sent + copies = taken + lost + unheard + in flight.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct ControlResult {
+    /// Frames that nodes sent.
+    pub sent: u64,
+    /// Second copies that links made.
+    pub copies: u64,
+    /// Frames that reached a node.
+    pub taken: u64,
+    /// Of these, with a wrong bit.
+    pub corrupted: u64,
+    /// Frames that links lost by chance.
+    pub lost: u64,
+    /// Frames that came to nothing in a link that was cut or at a node that was dead.
+    pub unheard: u64,
+    /// Frames under way at the end.
+    pub in_flight: u64,
+    /// Messages that nodes refused, by reason.
+    pub refused: Vec<Refusals>,
+}
+
+/// Messages that nodes of a ring refused for one reason.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Refusals {
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub messages: u64,
+}
+
+/// Something that happened to a ring.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct RingEvent {
+    /// When.
+    pub at_s: f64,
+    /// The node that it happened to or that found it, or the link's number.
+    pub at: String,
+    /// `link cut`, `link mended`, `node failed`, `node back`: what happened; `link down`, `link up`, `topology`: what a node
+    /// found; `whole`: every node knows the ring as it is.
+    pub what: String,
 }
 
 /// One quantity over time.

@@ -45,6 +45,8 @@ const KINDS: [(&str, &str); 6] = [
 const TOP: &str = "duration = \"10s\"\n";
 const NODES: &str = "[[node]]\nname = [\"a\", \"b\"]\n";
 const WIRE: &str = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n";
+const RING: &str = "[[node]]\nname = \"n#\"\nfirst = 1\ncount = 8\n[[ring]]\nname = \"r\"\nnodes = [\"a\", \"b\"]\nrate = \"10Mbit\"\n";
+const Z: &str = "[[ring]]\nname = \"z\"\nnodes = [\"a\", \"b\", \"n1\"]\nrate = \"1Mbit\"\n";
 const SENDING: &str =
     "[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\n";
 const SWEPT: &str = "[[sweep]]\nparameter = \"duration\"\nvalues = [\"5s\", \"10s\"]\n";
@@ -62,6 +64,9 @@ fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
         ("`[[link]]`", "column") => (vec!["rate"], "series = \"walk.csv\"\n"),
         ("`[[link]]`", "simplex") => (vec!["reverse"], ""),
         ("`[[bond]]`", "channels") => (vec!["links"], ""),
+        ("`[[ring]]`", "count") => (vec!["nodes"], "nodes = \"n#\"\n"),
+        ("`[[ring]]`", "first") => (vec!["nodes"], "nodes = \"n#\"\ncount = 4\n"),
+        ("`[[flow]]`", "ringlet" | "class") => (vec![], "via = \"r\"\n"),
         ("`[[bond]]`", "policy" | "policy_back") => (vec!["mode"], "mode = \"flow\"\n"),
         ("`[[sweep]]`", "from") => (vec!["values"], "to = \"9ms\"\nsteps = 3\n"),
         ("`[[sweep]]`", "to") => (vec!["values"], "from = \"1ms\"\nsteps = 3\n"),
@@ -83,8 +88,9 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
         not.push(key);
         format!("{}{more}{line}\n", without(text, &not))
     };
-    let rest = [NODES, WIRE, SENDING].concat();
+    let rest = [NODES, WIRE, RING, SENDING].concat();
     let after = |section: &str| vec![format!("{TOP}{rest}{SWEPT}{}", own(section))];
+    let part = |name: &str, keys: &str| vec![format!("{TOP}{rest}{Z}[[ring.{name}]]\n{}", own(keys))];
     match heading {
         "The file" => match key {
             "node" => {
@@ -92,6 +98,7 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
             }
             "link" => vec![format!("{TOP}{line}\n{NODES}{SENDING}")],
             "flow" => vec![format!("{TOP}{line}\n{NODES}{WIRE}")],
+            "ring" => vec![format!("{TOP}{line}\n{NODES}{WIRE}{SENDING}")],
             _ => vec![format!("{}{rest}", own(TOP))],
         },
         "`[[node]]`" => after("[[node]]\nname = \"c\"\n"),
@@ -106,6 +113,10 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
             let (head, channel) = bond.split_once("[[bond.channels]]\n").expect("both parts");
             vec![format!("{TOP}{rest}{head}[[bond.channels]]\n{}", own(channel))]
         }
+        "`[[ring]]`" => after(Z),
+        "`links` of a ring" => part("links", "link = 1\n"),
+        "`node_outages` of a ring" => part("node_outages", "node = \"a\"\noutages = [\"2s+1s\"]\n"),
+        "`reservations` of a ring" => part("reservations", "from = \"n1\"\nto = \"b\"\nrate = \"1kbit\"\n"),
         "`[[flow]]`" => {
             let kind = |(kind, keys): &(&str, &str)| {
                 let flow = format!("[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nkind = \"{kind}\"\n{keys}");
@@ -123,7 +134,7 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
     }
 }
 
-const HEADINGS: [&str; 12] = [
+const HEADINGS: [&str; 16] = [
     "The file",
     "`[[node]]`",
     "`cost` of a node",
@@ -131,6 +142,10 @@ const HEADINGS: [&str; 12] = [
     "`card` of a link",
     "`[[bond]]`",
     "`channels` of a bond",
+    "`[[ring]]`",
+    "`links` of a ring",
+    "`node_outages` of a ring",
+    "`reservations` of a ring",
     "`[[flow]]`",
     "`[[sweep]]`",
     "`[metrics]`",

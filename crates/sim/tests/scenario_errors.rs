@@ -150,7 +150,7 @@ fn names_that_do_not_exist_are_told_with_what_is_spelt_alike() {
         "flow.f.to",
         &["did you mean `b`?"],
     );
-    refused(&flow("via = [\"wirr\"]"), "flow.f.via", &["no link or bond `wirr`", "did you mean `wire`?"]);
+    refused(&flow("via = [\"wirr\"]"), "flow.f.via", &["no link, bond or ring `wirr`", "did you mean `wire`?"]);
     refused(&tail("[metrics]\ncapture = \"wires\" # HERE"), "metrics.capture", &["did you mean `wire`?"]);
     let bond = "[[bond]]\nname = \"x\"\nends = [\"a\", \"b\"]\nlinks = [\"wier\"] # HERE";
     refused(&tail(bond), "bond.x.channels", &["no link `wier`", "did you mean `wire`?"]);
@@ -352,4 +352,73 @@ fn all_errors_come_at_once_in_the_order_of_the_text() {
     let lines: Vec<u32> = errors(&text).iter().map(|error| error.line).collect();
     assert_eq!(lines.len(), 5, "{:#?}", errors(&text));
     assert!(lines.windows(2).all(|pair| pair[0] < pair[1]), "{lines:?}");
+}
+
+/// Four nodes in a ring, and a flow through it; `ring` goes into the ring's table.
+fn ringed(ring: &str, flow: &str) -> String {
+    let rate = if ring.starts_with("rate") { "" } else { "rate = \"10Mbit\"\n" };
+    let nodes = if ring.contains("nodes = ") { "" } else { "nodes = \"n#\"\ncount = 4\n" };
+    format!(
+        "duration = \"10s\"\n[[node]]\nname = \"n#\"\nfirst = 1\ncount = 4\n[[node]]\nname = \"x\"\n[[ring]]\nname = \
+         \"r\"\n{nodes}{rate}{ring}\n[[flow]]\nname = \"f\"\nfrom = \"n1\"\nto = \"n3\"\n{CBR}{flow}\n"
+    )
+}
+
+fn ring(line: &str) -> String {
+    ringed(&format!("{line} # HERE"), "")
+}
+
+#[test]
+fn what_is_wrong_with_a_ring_is_told_where_it_stands() {
+    assert_eq!(errors(&ringed("", "")), []);
+    refused(&head("ring = 7"), "ring", &["[[ring]]"]);
+    refused(&ringed("rate = \"fast\" # HERE", ""), "ring.r.rate", &["bit, kbit"]);
+    refused(&ring("nodes = [\"n1\", \"n2\", \"m3\"]"), "ring.r.nodes", &["no node `m3`", "did you mean `n3`?"]);
+    refused(&ring("nodes = [\"n1\", \"n2\", \"n1\"]"), "ring.r.nodes", &["in a circle", "`n1`"]);
+    refused(&ring("nodes = \"n1\""), "ring.r.nodes", &["1 nodes", "2 to 255"]);
+    refused(&ring("nodes = [\"n1\", \"n2\", \"n3\"]\ncount = 3"), "ring.r.count", &["nodes = \"n#\""]);
+    refused(&ring("algorithm = \"dvsr:bits=9\""), "ring.r.algorithm", &["bits is `9`", "one of 8, 16"]);
+    refused(&ring("algorithm = \"srr\""), "ring.r.algorithm", &["`srr` is no fairness algorithm", "dvsr, rpr-am"]);
+    refused(&ring("protection = \"warp\""), "ring.r.protection", &["did you mean \"wrap\"?"]);
+    refused(&ring("topology = \"star\""), "ring.r.topology", &["\"ring\", \"line\""]);
+    refused(&ring("interval = \"0s\""), "ring.r.interval", &["above zero"]);
+    refused(&ring("delay = \"61s\""), "ring.r.delay", &["at most 60s"]);
+    refused(&ring("control_loss = 1.5"), "ring.r.control_loss", &["a share from 0 to 1"]);
+    refused(&ring("weights = { n2 = 0 }"), "ring.r.weights", &["0.001 to 1000"]);
+    refused(&ring("weights = { x = 2 }"), "ring.r.weights", &["`x` is no node of this ring"]);
+    refused(&ring("links = [{ link = 5 }]"), "ring.r.links.0.link", &["from 1 to 4"]);
+    refused(&ring("links = [{ link = 1, outages = [\"5s\"] }]"), "ring.r.links.0.outages", &["START+LENGTH"]);
+    refused(&ring("links = [{ rate = \"5Mbit\" }]"), "ring.r.links.0", &["`link` is missing", "from 1"]);
+    refused(
+        &ring("topology = \"line\"\nlinks = [{ link = 4, rate = \"5Mbit\" }]"),
+        "ring.r.links.0.link",
+        &["a line has no last link"],
+    );
+    refused(
+        &ring("node_outages = [{ node = \"n9\", outages = [\"1s+1s\"] }]"),
+        "ring.r.node_outages.0.node",
+        &["`n9`"],
+    );
+    refused(&ring("node_outages = [{ node = \"n2\" }]"), "ring.r.node_outages.0", &["`outages` is missing"]);
+    let same = "reservations = [{ from = \"n2\", to = \"n2\", rate = \"1Mbit\" }]";
+    refused(&ring(same), "ring.r.reservations.0.to", &["to itself"]);
+    let class = "reservations = [{ from = \"n2\", to = \"n1\", rate = \"1Mbit\", class = \"C\" }]";
+    refused(&ring(class), "ring.r.reservations.0.class", &["\"A\", \"B\""]);
+    let back = "topology = \"line\"\nreservations = [{ from = \"n2\", to = \"n1\", rate = \"1Mbit\", ringlet = 0 }]";
+    refused(&ring(back), "ring.r.reservations.0.ringlet", &["the other way round is missing"]);
+    refused(&ring("bufer = \"1kB\""), "ring.r.bufer", &["did you mean `buffer`?"]);
+}
+
+#[test]
+fn flows_through_rings_are_checked() {
+    refused(&ringed("", "class = \"D\" # HERE"), "flow.f.class", &["\"A\", \"B\", \"C\""]);
+    refused(&ringed("topology = \"line\"", "ringlet = 1 # HERE"), "flow.f.ringlet", &["`r` is a line"]);
+    refused(&flow("ringlet = 1"), "flow.f.ringlet", &["crosses no ring"]);
+    refused(&flow("class = \"A\""), "flow.f.class", &["crosses no ring"]);
+    let small = ringed("buffer = \"400B\"", "").replacen("[[flow]]", "[[flow]] # HERE", 1);
+    refused(&small, "flow.f", &["up to 500 B", "ring `r`", "400 B"]);
+    let expect = |metric: &str| format!("{}[[expect]]\nmetric = \"{metric}\" # HERE\nleast = 0", ringed("", ""));
+    refused(&expect("ring.s.oscillation"), "expect.0.metric", &["no ring `s`"]);
+    refused(&expect("ring.r.oscilation"), "expect.0.metric", &["`oscilation`", "oscillation", "limit.FROM-TO."]);
+    refused(&expect("ring.r.limit.*.oscillation"), "expect.0.metric", &["a function"]);
 }

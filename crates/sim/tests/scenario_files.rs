@@ -2,8 +2,9 @@
 
 use fairspan_core::link::{Capacity, DuringOutage, Loss, Queue};
 use fairspan_core::queue::{Buffer, Discipline, Limit};
+use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::scenario::model::{Framing, Hop, Scenario, Transport};
+use fairspan_sim::scenario::model::{Crossing, Framing, Hop, Scenario, Transport};
 use fairspan_sim::scenario::{File, Metric, ReadError, Unit};
 use fairspan_sim::traffic::{Config, Sizes};
 use std::fs;
@@ -111,7 +112,7 @@ fn the_dumbbell_is_the_one_that_other_simulators_were_given() {
     for flow in &scenario.flows {
         let link = |hop: &Hop| match hop {
             Hop::Link(link) => &scenario.links[*link as usize],
-            Hop::Bond(..) => panic!("no bond here"),
+            Hop::Bond(..) | Hop::Ring(..) => panic!("no bond and no ring here"),
         };
         let links: Vec<_> = flow.path.iter().map(link).collect();
         let rates: Vec<_> = links.iter().map(|link| link.profile.capacity.clone()).collect();
@@ -379,4 +380,44 @@ fn a_hundred_thousand_flows_are_read_in_time() {
     assert_eq!(scenario.flows[99_999].path.len(), 3);
     // Read twice here, unoptimised, on a machine that may do other things. A search for each flow would take hours.
     assert!(elapsed.as_secs() < 60, "{elapsed:?}");
+}
+
+const RINGED: &str = "duration = \"1s\"\n[[node]]\nname = \"n#\"\nfirst = 1\ncount = 4\nkind = \"router\"\n\
+    [[node]]\nname = [\"a\", \"b\"]\n[[link]]\nname = \"in\"\nfrom = \"a\"\nto = \"n2\"\nrate = \"9Mbit\"\n\
+    [[link]]\nname = \"out\"\nfrom = \"n4\"\nto = \"b\"\nrate = \"9Mbit\"\n\
+    [[ring]]\nname = \"r\"\nnodes = \"n#\"\ncount = 4\nrate = \"9Mbit\"\ndelay = \"2ms\"\n\
+    links = [{ link = 3, rate = \"5Mbit\", rate_back = \"4Mbit\", delay = \"1ms\" }]\nweights = { n2 = 1.5 }\n\
+    [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\n";
+
+#[test]
+fn a_path_leads_over_a_link_through_a_ring_and_over_a_link_again() {
+    for via in ["", "via = \"r\"\n", "via = [\"in\", \"r\", \"out\"]\nringlet = 1\nclass = \"B\"\nback_via = \"r\"\n"] {
+        let scenario = scenario(&format!("{RINGED}{via}"));
+        let flow = &scenario.flows[0];
+        let told = via.contains("ringlet");
+        let way = Crossing {
+            from: 1,
+            to: 3,
+            ringlet: told.then_some(Ringlet::One),
+            class: if told { Class::B } else { Class::C },
+        };
+        assert_eq!(flow.path, [Hop::Link(0), Hop::Ring(0, way), Hop::Link(2)], "{via}");
+        if told {
+            let way = Crossing { from: 3, to: 1, ringlet: None, class: Class::B };
+            assert_eq!(flow.back, [Hop::Link(3), Hop::Ring(0, way), Hop::Link(1)]);
+        }
+    }
+    let ring = &scenario(RINGED).rings[0];
+    assert_eq!(ring.interval, Span::from_millis(7), "the delays around");
+    assert_eq!(ring.links[2].rate, [Rate::from_mbit(5), Rate::from_mbit(4)]);
+    assert_eq!(ring.weights, [1000, 1500, 1000, 1000]);
+    assert!(!ring.discovery, "nothing fails");
+}
+
+#[test]
+fn the_way_back_through_a_ring_is_on_the_same_links() {
+    let text = RINGED.replace("kind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"", "kind = \"ftp\"\nringlet = 0");
+    let flow = &scenario(&text).flows[0];
+    let way = Crossing { from: 3, to: 1, ringlet: Some(Ringlet::One), class: Class::C };
+    assert_eq!(flow.back, [Hop::Link(3), Hop::Ring(0, way), Hop::Link(1)]);
 }

@@ -33,6 +33,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         nodes: vec![node("a"), node("b")],
         links: vec![link("there", 0, 1), link("back", 1, 0)],
         bonds: vec![],
+        rings: vec![],
         flows: vec![Flow {
             name: "f".into(),
             from: 0,

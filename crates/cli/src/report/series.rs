@@ -66,6 +66,7 @@ mod tests {
             goodput: 0.0,
             links: vec![],
             bonds: vec![],
+            rings: vec![],
             series: vec![series("link a queue", &[1.0, 2.0, 3.0]), series("link b queue", &[4.0, 5.0])],
             series_interval_s: 0.5,
         };

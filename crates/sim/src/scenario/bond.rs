@@ -110,7 +110,11 @@ impl Bonds {
     }
 }
 
-fn patterns<'a>(form: &mut Form<'a>, key: &'static str, errors: &mut Errors<'_>) -> Option<Vec<(Pattern<'a>, u32)>> {
+pub(super) fn patterns<'a>(
+    form: &mut Form<'a>,
+    key: &'static str,
+    errors: &mut Errors<'_>,
+) -> Option<Vec<(Pattern<'a>, u32)>> {
     let mut list = Vec::new();
     for (text, at) in form.texts(key, errors)? {
         match Pattern::parse(text) {

@@ -5,6 +5,7 @@ use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
 use super::model::{Metrics, Scenario};
+use super::ring::Rings;
 use super::store::Store;
 use super::topology::{self, Topology};
 use super::value::{Kind, Table};
@@ -58,6 +59,7 @@ pub(super) fn scenario(
     let mut nodes = take("node", errors);
     let mut links = take("link", errors);
     let mut bond_defaults = take("bond", errors);
+    let mut ring_defaults = take("ring", errors);
     let mut flow_defaults = take("flow", errors);
     let mut tcp = take("tcp", errors);
     if let Some(inner) = inner {
@@ -65,18 +67,19 @@ pub(super) fn scenario(
     }
     let topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
-    let places = (&topology, &bonds);
+    let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
+    let places = (&topology, &bonds, &rings);
     let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), before, errors);
-    let metrics = metrics(&mut form, &topology, flows.len(), duration, errors);
+    let metrics = metrics(&mut form, &topology, &rings, flows.len(), duration, errors);
     form.finish(None, errors);
-    for defaults in [nodes, links, bond_defaults, flow_defaults] {
+    for defaults in [nodes, links, bond_defaults, ring_defaults, flow_defaults] {
         defaults.finish(errors);
     }
     if errors.count() > before {
         return None;
     }
     let Topology { nodes, links, .. } = topology;
-    let bonds = bonds.list;
+    let (bonds, rings) = (bonds.list, rings.list);
     Some(Scenario {
         title: title.into(),
         duration,
@@ -87,12 +90,20 @@ pub(super) fn scenario(
         nodes,
         links,
         bonds,
+        rings,
         flows,
         metrics,
     })
 }
 
-fn metrics(root: &mut Form<'_>, topology: &Topology, flows: usize, duration: Span, errors: &mut Errors<'_>) -> Metrics {
+fn metrics(
+    root: &mut Form<'_>,
+    topology: &Topology,
+    rings: &Rings,
+    flows: usize,
+    duration: Span,
+    errors: &mut Errors<'_>,
+) -> Metrics {
     let Some(mut form) = root.table("metrics", errors) else { return Metrics::default() };
     let mut metrics = Metrics {
         delay: form.bool("delay", errors).unwrap_or(false),
@@ -102,8 +113,11 @@ fn metrics(root: &mut Form<'_>, topology: &Topology, flows: usize, duration: Spa
     let off = matches!(form.value("series").map(|value| &value.kind), Some(Kind::Text(text)) if text == "off");
     if !off && let Some(series) = form.some_span("series", errors) {
         let points = duration.as_nanos() / series.as_nanos();
-        // Each flow has up to five series, each link two.
-        let values = points.saturating_mul(5 * flows as u64 + 2 * topology.links.len() as u64);
+        // Each flow has up to five series, and four more of limiters on a ring; each link has two.
+        let (limited, ways) =
+            rings.list.iter().fold((0, 0), |(_, ways), ring| (4 * flows, ways + 2 * ring.links.len()));
+        let series_count = (5 * flows + limited + 2 * topology.links.len() + 2 * ways) as u64;
+        let values = points.saturating_mul(series_count);
         let problem =
             |what: &str, count: u64, most| Problem::TooMany { what: what.into(), count: count.to_string(), most };
         if points > MOST_POINTS {

@@ -426,6 +426,7 @@ fn metric(
                     first.bonds.iter().flat_map(|bond| [0, 1].map(|end| format!("{}/{end}", bond.name))).collect();
                 absent("bond's end", name, &mut names.iter().map(String::as_str))
             }
+            Refers::Ring(name) => absent("ring", name, &mut first.rings.iter().map(|ring| ring.name.as_str())),
             Refers::Percentiles if !first.metrics.delay => {
                 Some(Problem::Conflict("percentiles need `delay = true` in [metrics]".into()))
             }

@@ -5,12 +5,14 @@ use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form};
 use super::model::{Flow, Hop};
 use super::names::{EXPECTED, Names, Pattern};
-use super::route::{NoPath, Router, mirrored};
+use super::ring::{self, Rings};
+use super::route::{NoPath, Router, crossing, mirrored};
 use super::store::Store;
 use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
 use super::value::{Kind, Value};
 use fairspan_core::link::{Capacity, Queue};
+use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 
@@ -21,6 +23,9 @@ const MOST_DRIFT: f64 = 100_000.0;
 struct Group<'a> {
     via: Option<Vec<(Pattern<'a>, u32)>>,
     back_via: Option<Vec<(Pattern<'a>, u32)>>,
+    /// How its packets go through rings, and where that is told.
+    ringlet: Option<(Ringlet, u32)>,
+    class: Option<(Class, u32)>,
     sending: Sending,
     copies: Copies,
     first: usize,
@@ -33,7 +38,7 @@ struct Group<'a> {
 pub(super) fn read<'a>(
     root: &mut Form<'a>,
     [defaults, tcp]: [&mut Defaults<'a>; 2],
-    (topology, bonds): (&Topology, &Bonds),
+    places: (&Topology, &Bonds, &Rings),
     (store, seed, duration): (&Store, u64, Span),
     before: usize,
     errors: &mut Errors<'_>,
@@ -45,7 +50,7 @@ pub(super) fn read<'a>(
     for (number, mut form) in root.tables("flow", defaults, errors).into_iter().enumerate() {
         // A stream of random numbers for each table: one more flow does not change when the others start.
         let mut rng = Rng::new(seed ^ (number as u64 + 1).wrapping_mul(0xa076_1d64_78bd_642f));
-        let reading = Reading { topology, store, duration };
+        let reading = Reading { topology: places.0, store, duration };
         if let Some(group) = reading.group(&mut form, tcp, &mut rng, &mut flows, &mut names, errors) {
             groups.push(group);
         }
@@ -55,7 +60,7 @@ pub(super) fn read<'a>(
     if errors.count() > before {
         return flows;
     }
-    route(&mut flows, &groups, topology, bonds, errors);
+    route(&mut flows, &groups, places, errors);
     flows
 }
 
@@ -80,6 +85,9 @@ impl Reading<'_> {
         let name = topology::pattern("name", form, copies, errors);
         let (from, to) = (pattern(form, "from", copies, errors), pattern(form, "to", copies, errors));
         let (via, back_via) = (waypoints(form, "via", errors), waypoints(form, "back_via", errors));
+        let ringlet = ring::ringlet(form, errors).map(|ringlet| (ringlet, form.place("ringlet")));
+        let classes = [("A", Class::A), ("B", Class::B), ("C", Class::C)];
+        let class = form.choice("class", &classes, errors).map(|class| (class, form.place("class")));
         let start = form.span("start", errors).unwrap_or_default();
         let stop = form.span("stop", errors).unwrap_or(self.duration);
         let stagger = form.span("stagger", errors).unwrap_or_default();
@@ -135,6 +143,8 @@ impl Reading<'_> {
         Some(Group {
             via,
             back_via,
+            ringlet,
+            class,
             sending,
             copies,
             first,
@@ -176,9 +186,15 @@ pub(super) fn drift(form: &Form<'_>, value: &Value, least: f64, errors: &mut Err
     number
 }
 
-fn route(flows: &mut [Flow], groups: &[Group<'_>], topology: &Topology, bonds: &Bonds, errors: &mut Errors<'_>) {
+fn route(
+    flows: &mut [Flow],
+    groups: &[Group<'_>],
+    (topology, bonds, rings): (&Topology, &Bonds, &Rings),
+    errors: &mut Errors<'_>,
+) {
     let ends: Vec<[u32; 2]> = bonds.list.iter().map(|bond| bond.ends).collect();
-    let mut paths = Paths { topology, bonds, router: Router::new(topology, &ends), checked: Vec::new() };
+    let router = Router::new(topology, &ends, &rings.list);
+    let mut paths = Paths { topology, bonds, rings, router, checked: Vec::new() };
     // Flows that enter the network at one place come one after the other: they share a search.
     let mut order: Vec<(u32, u32, u32)> = Vec::with_capacity(flows.len());
     for (group, its) in groups.iter().enumerate() {
@@ -192,6 +208,9 @@ fn route(flows: &mut [Flow], groups: &[Group<'_>], topology: &Topology, bonds: &
         let index = group.copies.first + (number as usize - group.first) as u64;
         let Some(path) = paths.find(flow.from, flow.to, group.via.as_deref(), index, group, errors) else { return };
         flow.path = path;
+        if !paths.cross(&mut flow.path, group, errors) {
+            return;
+        }
         paths.fits(&flow.path, group, errors);
     }
     let mut back: Vec<(u32, u32, u32)> = Vec::new();
@@ -209,16 +228,29 @@ fn route(flows: &mut [Flow], groups: &[Group<'_>], topology: &Topology, bonds: &
     for (_, number, group) in back {
         let (flow, group) = (&mut flows[number as usize], &groups[group as usize]);
         let index = group.copies.first + (number as usize - group.first) as u64;
-        let Some(path) = paths.find(flow.to, flow.from, group.back_via.as_deref(), index, group, errors) else {
+        let Some(mut path) = paths.find(flow.to, flow.from, group.back_via.as_deref(), index, group, errors) else {
             return;
         };
+        for hop in &mut path {
+            if let Hop::Ring(_, way) = hop {
+                way.class = group.class.map_or(way.class, |class| class.0);
+            }
+        }
         flow.back = path;
     }
+}
+
+/// The places with the least length.
+fn nearest(lengths: impl Iterator<Item = Option<usize>>) -> Vec<usize> {
+    let lengths: Vec<Option<usize>> = lengths.collect();
+    let least = lengths.iter().flatten().min().copied();
+    (0..lengths.len()).filter(|&place| least.is_some() && lengths[place] == least).collect()
 }
 
 struct Paths<'a> {
     topology: &'a Topology,
     bonds: &'a Bonds,
+    rings: &'a Rings,
     router: Router<'a>,
     /// Links and table positions for which packets' sizes have been checked.
     checked: Vec<(u32, u32)>,
@@ -236,13 +268,21 @@ impl Paths<'_> {
         errors: &mut Errors<'_>,
     ) -> Option<Vec<Hop>> {
         let (mut path, mut here) = (Vec::with_capacity(4), from);
-        for (pattern, at) in via.unwrap_or_default() {
+        let via = via.unwrap_or_default();
+        for (number, (pattern, at)) in via.iter().enumerate() {
             let name = pattern.expand(index);
-            let directions = self.named(&name, *at, group, errors)?;
+            let directions = match self.ring(&name) {
+                Some(ring) => {
+                    // Out of a ring it goes where the rest of the way is shortest.
+                    let next = via.get(number + 1).map(|(pattern, _)| pattern.expand(index));
+                    self.crossings(ring, here, next.as_deref(), to)
+                }
+                None => self.named(&name, *at, group, errors)?,
+            };
             // Whichever of its ends is nearer.
             let mut best: Option<Vec<Hop>> = None;
             let mut wrong = NoPath::Apart;
-            for hop in directions.into_iter().flatten() {
+            for hop in directions {
                 let mut way = Vec::new();
                 match self.router.path(here, self.ends(hop)[0], &mut way) {
                     Ok(()) => {
@@ -262,17 +302,17 @@ impl Paths<'_> {
             path.extend(way);
         }
         if let Err(why) = self.router.path(here, to, &mut path) {
-            let at = via.and_then(|via| via.last()).map_or(group.at, |last| last.1);
+            let at = via.last().map_or(group.at, |last| last.1);
             self.unreachable(here, self.topology.nodes[to as usize].name.clone(), why, at, group, errors);
             return None;
         }
-        if via.is_some() {
+        if !via.is_empty() {
             let mut nodes: Vec<u32> = path.iter().map(|&hop| self.ends(hop)[1]).collect();
             nodes.push(from);
             nodes.sort_unstable();
             if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
                 let node = self.topology.nodes[pair[0] as usize].name.clone();
-                let at = via.and_then(|via| via.first()).map_or(group.at, |first| first.1);
+                let at = via.first().map_or(group.at, |first| first.1);
                 errors.add(at, format!("{}.via", group.path), Problem::Circle { node });
                 return None;
             }
@@ -281,18 +321,89 @@ impl Paths<'_> {
     }
 
     /// Both directions of a link or a bond.
-    fn named(&self, name: &str, at: u32, group: &Group<'_>, errors: &mut Errors<'_>) -> Option<[Option<Hop>; 2]> {
-        if let Some(bond) = self.bonds.names.find(name) {
-            return Some([Some(Hop::Bond(bond, 0)), Some(Hop::Bond(bond, 1))]);
+    fn named(&self, name: &str, at: u32, group: &Group<'_>, errors: &mut Errors<'_>) -> Option<Vec<Hop>> {
+        if let Some(directions) = self.directions(name) {
+            return Some(directions);
         }
-        if let Some(link) = self.topology.link_names.find(name) {
-            let partner = self.topology.partners[link as usize];
-            return Some([Some(Hop::Link(link)), (partner != topology::NONE).then_some(Hop::Link(partner))]);
-        }
-        let close = closest(name, self.bonds.names.all().chain(self.topology.link_names.all()));
-        let problem = Problem::NoSuch { what: "link or bond", found: name.into(), close };
+        let names = self.bonds.names.all().chain(self.rings.names.all()).chain(self.topology.link_names.all());
+        let problem = Problem::NoSuch { what: "link, bond or ring", found: name.into(), close: closest(name, names) };
         errors.add(at, format!("{}.via", group.path), problem);
         None
+    }
+
+    fn directions(&self, name: &str) -> Option<Vec<Hop>> {
+        if let Some(bond) = self.bonds.names.find(name) {
+            return Some(vec![Hop::Bond(bond, 0), Hop::Bond(bond, 1)]);
+        }
+        let link = self.topology.link_names.find(name)?;
+        let partner = self.topology.partners[link as usize];
+        let back = (partner != topology::NONE).then_some(Hop::Link(partner));
+        Some(std::iter::once(Hop::Link(link)).chain(back).collect())
+    }
+
+    /// The ring of that name, unless a bond has it.
+    fn ring(&self, name: &str) -> Option<u32> {
+        self.rings.names.find(name).filter(|_| self.bonds.names.find(name).is_none())
+    }
+
+    /// The ways through a ring from `here` to its nodes that are nearest to what `next` names, or else to `to`: from the
+    /// nearest node of the ring, or all of the nearest.
+    fn crossings(&mut self, ring: u32, here: u32, next: Option<&str>, to: u32) -> Vec<Hop> {
+        let nodes = self.rings.list[ring as usize].nodes.clone();
+        let goals = match next {
+            None => vec![to],
+            Some(next) => match self.ring(next) {
+                Some(next) => self.rings.list[next as usize].nodes.clone(),
+                None => self.directions(next).unwrap_or_default().iter().map(|&hop| self.ends(hop)[0]).collect(),
+            },
+        };
+        // A node of the ring is nearest to itself: most flows of a ring need no search.
+        let into = match nodes.iter().position(|&node| node == here) {
+            Some(place) => vec![place],
+            None => nearest(nodes.iter().map(|&node| self.length(here, node))),
+        };
+        let inside: Vec<usize> = (0..nodes.len()).filter(|&place| goals.contains(&nodes[place])).collect();
+        let out = if inside.is_empty() {
+            nearest(nodes.iter().map(|&node| goals.iter().filter_map(|&goal| self.length(node, goal)).min()))
+        } else {
+            inside
+        };
+        let pairs = into.iter().flat_map(|&from| out.iter().map(move |&to| (from, to)));
+        pairs.filter(|(from, to)| from != to).map(|(from, to)| Hop::Ring(ring, crossing(from, to))).collect()
+    }
+
+    /// Hops of the shortest path.
+    fn length(&mut self, from: u32, to: u32) -> Option<usize> {
+        let mut way = Vec::new();
+        self.router.path(from, to, &mut way).ok().map(|()| way.len())
+    }
+
+    /// Gives the ring hops of a path the flow's ringlet and class. Tells where there are none, or no such way round.
+    fn cross(&self, path: &mut [Hop], group: &Group<'_>, errors: &mut Errors<'_>) -> bool {
+        let mut crossed = false;
+        for hop in path {
+            let Hop::Ring(number, way) = hop else { continue };
+            crossed = true;
+            if let Some((ringlet, at)) = group.ringlet {
+                let ring = &self.rings.list[*number as usize];
+                let last = ring.links.last().is_none_or(|last| last.present);
+                if !last && (ringlet == Ringlet::Zero) == (way.to < way.from) {
+                    let text = format!("`{}` is a line, where the other way round is missing; leave it out", ring.name);
+                    errors.add(at, format!("{}.ringlet", group.path), Problem::Conflict(text));
+                    return false;
+                }
+                way.ringlet = Some(ringlet);
+            }
+            way.class = group.class.map_or(way.class, |class| class.0);
+        }
+        let told = [group.ringlet.map(|told| ("ringlet", told.1)), group.class.map(|told| ("class", told.1))];
+        if !crossed && let Some((key, at)) = told.into_iter().flatten().next() {
+            let text =
+                format!("the path crosses no ring, and `{key}` is about rings; leave it out, or name one in `via`");
+            errors.add(at, format!("{}.{key}", group.path), Problem::Conflict(text));
+            return false;
+        }
+        true
     }
 
     fn ends(&self, hop: Hop) -> [u32; 2] {
@@ -304,6 +415,10 @@ impl Paths<'_> {
             Hop::Bond(number, end) => {
                 let ends = self.bonds.list[number as usize].ends;
                 [ends[usize::from(end)], ends[1 - usize::from(end)]]
+            }
+            Hop::Ring(number, way) => {
+                let nodes = &self.rings.list[number as usize].nodes;
+                [nodes[usize::from(way.from)], nodes[usize::from(way.to)]]
             }
         }
     }
@@ -324,6 +439,9 @@ impl Paths<'_> {
     /// Checks that the flow's packets pass the links' queues and MTUs at all.
     fn fits(&mut self, path: &[Hop], group: &Group<'_>, errors: &mut Errors<'_>) {
         for hop in path {
+            if let Hop::Ring(number, _) = *hop {
+                self.fits_ring(number, group, errors);
+            }
             let Hop::Link(number) = *hop else { continue };
             let link = &self.topology.links[number as usize];
             let largest = group.sending.largest;
@@ -342,6 +460,18 @@ impl Paths<'_> {
                 let text = format!("packets of up to {largest} B do not pass link `{}` with its {small}", link.name);
                 errors.add(group.at, group.path.clone(), Problem::Conflict(text));
             }
+        }
+    }
+
+    /// Checks that the flow's packets pass a ring's queues at all.
+    fn fits_ring(&self, number: u32, group: &Group<'_>, errors: &mut Errors<'_>) {
+        let ring = &self.rings.list[number as usize];
+        let largest = group.sending.largest;
+        let room = ring.transit.as_u64().min(ring.station.as_u64());
+        if room < u64::from(largest) + u64::from(ring.overhead) {
+            let text =
+                format!("packets of up to {largest} B do not pass ring `{}` with a buffer of {room} B", ring.name);
+            errors.add(group.at, group.path.clone(), Problem::Conflict(text));
         }
     }
 }

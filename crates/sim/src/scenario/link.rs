@@ -11,7 +11,7 @@ use fairspan_core::queue::{self, Buffer, Discipline, Limit};
 use fairspan_core::units::{Bytes, Span};
 
 /// Longest delay of a link (see [`Profile::check`]).
-const LONGEST_DELAY: Span = Span::from_secs(60);
+pub(super) const LONGEST_DELAY: Span = Span::from_secs(60);
 
 /// One direction as read.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ pub(super) fn packets(form: &mut Form<'_>, key: &'static str, errors: &mut Error
     found
 }
 
-fn outages(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Vec<Outage> {
+pub(super) fn outages(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Vec<Outage> {
     let mut outages = Vec::new();
     for (text, at) in form.texts("outages", errors).unwrap_or_default() {
         match outage(text) {

@@ -3,7 +3,7 @@
 //! The grammar: `+ - * /` with a space on each side, parentheses, numbers, and `sum`, `mean`, `min`, `max`, `jain`,
 //! `count` over paths in which `*` stands for any letters of a name: `sum(flow.web*.goodput) / goodput`.
 
-use crate::results::{Distribution, FlowResult, LinkResult, Results};
+use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Results, RingLinkResult, RingResult};
 use std::fmt;
 
 /// Nesting at most.
@@ -91,6 +91,7 @@ enum Path {
     Flow(String, FlowField),
     Link(String, LinkField),
     Bond(String, String),
+    Ring(String, RingField),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,12 +203,95 @@ const LINK_FIELDS: [(&str, LinkField, Unit); 6] = [
     ("queue_max", LinkField::QueueMax, Unit::Bytes),
 ];
 
+#[derive(Clone, Debug, PartialEq)]
+enum RingField {
+    Whole(RingTotal),
+    /// Of limiters whose name is so.
+    Limit(String, LimitField),
+    /// Of ways whose name is so.
+    Way(String, WayField),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum RingTotal {
+    /// Until the last limiter has settled.
+    Converged,
+    /// Of the limiter with most.
+    Oscillation,
+    Restored,
+    Dropped,
+    ControlSent,
+    ControlTaken,
+    ControlLost,
+    ControlUnheard,
+    ControlCorrupted,
+    Refused,
+}
+
+const RING_TOTALS: [(&str, RingTotal, Unit); 10] = [
+    ("converged", RingTotal::Converged, Unit::Seconds),
+    ("oscillation", RingTotal::Oscillation, Unit::None),
+    ("restored", RingTotal::Restored, Unit::Seconds),
+    ("dropped", RingTotal::Dropped, Unit::Count),
+    ("control.sent", RingTotal::ControlSent, Unit::Count),
+    ("control.taken", RingTotal::ControlTaken, Unit::Count),
+    ("control.lost", RingTotal::ControlLost, Unit::Count),
+    ("control.unheard", RingTotal::ControlUnheard, Unit::Count),
+    ("control.corrupted", RingTotal::ControlCorrupted, Unit::Count),
+    ("control.refused", RingTotal::Refused, Unit::Count),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LimitField {
+    Last,
+    Mean,
+    Min,
+    Max,
+    Settled,
+    Converged,
+    Oscillation,
+    Changes,
+}
+
+const LIMIT_FIELDS: [(&str, LimitField, Unit); 8] = [
+    ("last", LimitField::Last, Unit::BitsPerSecond),
+    ("mean", LimitField::Mean, Unit::BitsPerSecond),
+    ("min", LimitField::Min, Unit::BitsPerSecond),
+    ("max", LimitField::Max, Unit::BitsPerSecond),
+    ("settled", LimitField::Settled, Unit::BitsPerSecond),
+    ("converged", LimitField::Converged, Unit::Seconds),
+    ("oscillation", LimitField::Oscillation, Unit::None),
+    ("changes", LimitField::Changes, Unit::Count),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum WayField {
+    Packets,
+    Bytes,
+    Load,
+    Control,
+    ControlLoad,
+    TransitMax,
+    AheadMax,
+}
+
+const WAY_FIELDS: [(&str, WayField, Unit); 7] = [
+    ("packets", WayField::Packets, Unit::Count),
+    ("bytes", WayField::Bytes, Unit::Bytes),
+    ("load", WayField::Load, Unit::None),
+    ("control", WayField::Control, Unit::Count),
+    ("control_load", WayField::ControlLoad, Unit::None),
+    ("transit_max", WayField::TransitMax, Unit::Bytes),
+    ("ahead_max", WayField::AheadMax, Unit::Bytes),
+];
+
 /// Names of a kind that a metric refers to, for checking before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refers<'a> {
     Flow(&'a str),
     Link(&'a str),
     Bond(&'a str),
+    Ring(&'a str),
     /// Needs `metrics.delay`.
     Percentiles,
     /// Needs `metrics.reordering`.
@@ -289,6 +373,7 @@ fn refers<'a>(node: &'a Node, found: &mut Vec<Refers<'a>>) {
         }
         Node::Path(Path::Link(name, _)) => found.push(Refers::Link(name)),
         Node::Path(Path::Bond(name, _)) => found.push(Refers::Bond(name)),
+        Node::Path(Path::Ring(name, _)) => found.push(Refers::Ring(name)),
         Node::Call(_, inner) => inner.iter().for_each(|node| refers(node, found)),
         Node::Binary(_, left, right) => {
             refers(left, found);
@@ -433,7 +518,8 @@ impl<'a> Parser<'a> {
         let parts = word.split_once('.').and_then(|(kind, rest)| Some((kind, rest.split_once('.')?)));
         let Some((kind, (name, field))) = parts else {
             let totals: Vec<&str> = TOTALS.iter().map(|total| total.0).collect();
-            let expected = format!("flow.NAME.…, link.NAME.…, bond.NAME/END.…, or one of {}", totals.join(", "));
+            let expected =
+                format!("flow.NAME.…, link.NAME.…, bond.NAME/END.…, ring.NAME.…, or one of {}", totals.join(", "));
             return Err(self.wrong(&format!("`{word}`"), expected));
         };
         let many = name.contains('*');
@@ -462,7 +548,13 @@ impl<'a> Parser<'a> {
                 let unit = if field == "held_max" { Unit::Bytes } else { Unit::Count };
                 (Path::Bond(owned, field.to_owned()), unit)
             }
-            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link or bond")),
+            "ring" => {
+                let many = many || field.contains('*');
+                let (field, unit) =
+                    ring_field(field).ok_or_else(|| self.wrong(&format!("`{field}`"), ring_fields()))?;
+                return Ok((Node::Path(Path::Ring(owned, field)), unit, many));
+            }
+            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link, bond or ring")),
         };
         Ok((Node::Path(path), unit, many))
     }
@@ -500,6 +592,34 @@ fn flow_field(text: &str) -> Option<(FlowField, Unit)> {
         let &(_, statistic) = STATISTICS.iter().find(|(name, _)| *name == rest)?;
         Some((field(statistic), if matches!(statistic, Statistic::Count) { Unit::Count } else { *unit }))
     })
+}
+
+fn ring_field(text: &str) -> Option<(RingField, Unit)> {
+    if let Some(&(_, total, unit)) = RING_TOTALS.iter().find(|(name, ..)| *name == text) {
+        return Some((RingField::Whole(total), unit));
+    }
+    let (kind, rest) = text.split_once('.')?;
+    let (name, field) = rest.split_once('.')?;
+    match kind {
+        "limit" => {
+            let &(_, field, unit) = LIMIT_FIELDS.iter().find(|(known, ..)| *known == field)?;
+            Some((RingField::Limit(name.to_owned(), field), unit))
+        }
+        "link" => {
+            let &(_, field, unit) = WAY_FIELDS.iter().find(|(known, ..)| *known == field)?;
+            Some((RingField::Way(name.to_owned(), field), unit))
+        }
+        _ => None,
+    }
+}
+
+/// What there is of a ring, for errors.
+fn ring_fields() -> String {
+    let totals: Vec<&str> = RING_TOTALS.iter().map(|field| field.0).collect();
+    let limits: Vec<&str> = LIMIT_FIELDS.iter().map(|field| field.0).collect();
+    let ways: Vec<&str> = WAY_FIELDS.iter().map(|field| field.0).collect();
+    let (totals, limits, ways) = (totals.join(", "), limits.join(", "), ways.join(", "));
+    format!("a ring's {totals}; limit.FROM-TO. and {limits}; or link.NUMBER. or link.NUMBER/1. and {ways}")
 }
 
 fn evaluate(node: &Node, results: &Results, values: &mut Vec<f64>) -> Result<(), MetricError> {
@@ -568,6 +688,23 @@ fn collect(path: &Path, results: &Results, values: &mut Vec<f64>) -> Result<(), 
                 values.extend(value.map(|value| value as f64));
             }
         }
+        Path::Ring(pattern, field) => {
+            for ring in results.rings.iter().filter(|ring| matches(pattern, &ring.name)) {
+                match field {
+                    RingField::Whole(total) => values.extend(ring_value(ring, *total)),
+                    RingField::Limit(name, field) => {
+                        hint = "; limiters are those between nodes that flows join, such as limit.1-5";
+                        let limits = ring.limits.iter().filter(|limit| matches(name, &limit.name));
+                        values.extend(limits.map(|limit| limit_value(limit, *field)));
+                    }
+                    RingField::Way(name, field) => {
+                        hint = "; a ring's links have numbers from 1, and /1 is ringlet 1";
+                        let ways = ring.links.iter().filter(|way| matches(name, &way.name));
+                        values.extend(ways.map(|way| way_value(way, *field)));
+                    }
+                }
+            }
+        }
     }
     if values.len() > before { Ok(()) } else { Err(MetricError::Absent { path: path.show(), hint }) }
 }
@@ -579,6 +716,12 @@ impl Path {
             Path::Flow(name, field) => format!("flow.{name}: {field:?}"),
             Path::Link(name, field) => format!("link.{name}: {field:?}"),
             Path::Bond(name, counter) => format!("bond.{name}.{counter}"),
+            Path::Ring(name, RingField::Whole(total)) => {
+                let field = RING_TOTALS.iter().find(|known| known.1 == *total).map_or("", |known| known.0);
+                format!("ring.{name}.{field}")
+            }
+            Path::Ring(name, RingField::Limit(pair, _)) => format!("ring.{name}.limit.{pair}"),
+            Path::Ring(name, RingField::Way(way, _)) => format!("ring.{name}.link.{way}"),
         }
     }
 }
@@ -651,5 +794,50 @@ fn link_value(link: &LinkResult, field: LinkField) -> f64 {
         LinkField::Dropped => link.dropped as f64,
         LinkField::QueueMean => link.queue_mean,
         LinkField::QueueMax => link.queue_max as f64,
+    }
+}
+
+/// `None` where a ring without limiters, or without failures, has no such value.
+fn ring_value(ring: &RingResult, total: RingTotal) -> Option<f64> {
+    let control = &ring.control;
+    Some(match total {
+        RingTotal::Converged => {
+            let times = ring.limits.iter().map(|limit| limit.converged_s.unwrap_or(f64::INFINITY));
+            return times.reduce(f64::max);
+        }
+        RingTotal::Oscillation => return ring.limits.iter().map(|limit| limit.oscillation).reduce(f64::max),
+        RingTotal::Restored => return ring.restored_s,
+        RingTotal::Dropped => ring.dropped.iter().map(|dropped| dropped.packets).sum::<u64>() as f64,
+        RingTotal::ControlSent => control.sent as f64,
+        RingTotal::ControlTaken => control.taken as f64,
+        RingTotal::ControlLost => control.lost as f64,
+        RingTotal::ControlUnheard => control.unheard as f64,
+        RingTotal::ControlCorrupted => control.corrupted as f64,
+        RingTotal::Refused => control.refused.iter().map(|refused| refused.messages).sum::<u64>() as f64,
+    })
+}
+
+fn limit_value(limit: &LimitResult, field: LimitField) -> f64 {
+    match field {
+        LimitField::Last => limit.last,
+        LimitField::Mean => limit.mean,
+        LimitField::Min => limit.min,
+        LimitField::Max => limit.max,
+        LimitField::Settled => limit.settled,
+        LimitField::Converged => limit.converged_s.unwrap_or(f64::INFINITY),
+        LimitField::Oscillation => limit.oscillation,
+        LimitField::Changes => limit.changes as f64,
+    }
+}
+
+fn way_value(way: &RingLinkResult, field: WayField) -> f64 {
+    match field {
+        WayField::Packets => way.packets as f64,
+        WayField::Bytes => way.bytes as f64,
+        WayField::Load => way.load,
+        WayField::Control => way.control as f64,
+        WayField::ControlLoad => way.control_load,
+        WayField::TransitMax => way.transit_max as f64,
+        WayField::AheadMax => way.ahead_max as f64,
     }
 }

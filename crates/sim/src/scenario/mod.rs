@@ -11,6 +11,7 @@ mod link;
 mod metric;
 pub mod model;
 mod names;
+mod ring;
 mod route;
 mod store;
 mod sweep;

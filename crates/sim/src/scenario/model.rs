@@ -3,10 +3,12 @@
 use crate::tcp;
 use crate::traffic;
 use fairspan_core::bond;
-use fairspan_core::link::Profile;
+use fairspan_core::link::{Outage, Profile};
 use fairspan_core::queue;
+use fairspan_core::ring::algorithm::Algorithm;
+use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::select::Settings;
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::{Bytes, Rate, Span, Time};
 
 /// One run: everything that its outcome depends on.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Bonds, numbered in this order.
     pub bonds: Vec<Bond>,
+    /// Rings, numbered in this order.
+    pub rings: Vec<Ring>,
     /// Flows, numbered in this order.
     pub flows: Vec<Flow>,
     /// What is measured beyond the summary.
@@ -134,6 +138,114 @@ impl Bond {
     }
 }
 
+/// A packet ring between nodes: core's own node at each of them, and the links between neighbours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ring {
+    /// For people.
+    pub name: String,
+    /// The scenario's node at each of its places; at place 0 is the ring's node 1. 2 to 255.
+    pub nodes: Vec<u32>,
+    /// The links, as many as nodes: at place 0 link 1, which joins nodes 1 and 2; the last joins the last node and node 1.
+    pub links: Vec<RingLink>,
+    /// How its links are shared.
+    pub algorithm: Algorithm,
+    /// Time between control messages.
+    pub interval: Span,
+    /// Room of each transit queue.
+    pub transit: Bytes,
+    /// Room of the station's queue to each egress.
+    pub station: Bytes,
+    /// What happens to packets where a link is down.
+    pub protection: Protection,
+    /// Whether nodes learn the topology from messages. If not, they know it from the beginning and it stays.
+    pub discovery: bool,
+    /// Whether nodes see at once that a link carries nothing: loss of light. If not, they find out by silence.
+    pub carrier: bool,
+    /// Bytes that the wire carries for each frame beyond the packet's own or the message's.
+    pub overhead: u32,
+    /// Each node's weight, in thousandths.
+    pub weights: Vec<u32>,
+    /// Rates set aside.
+    pub reservations: Vec<Reservation>,
+    /// When nodes fail: they lose their state, and begin anew when they come back.
+    pub node_outages: Vec<NodeOutage>,
+}
+
+/// A link of a ring, both ways.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RingLink {
+    /// Whether it is there at all: a line is a ring without its last link.
+    pub present: bool,
+    /// What it carries, by ringlet.
+    pub rate: [Rate; 2],
+    /// Propagation, each way.
+    pub delay: Span,
+    /// When it is cut, both ways; what is under way is lost.
+    pub outages: Vec<Outage>,
+    /// What becomes of control frames.
+    pub faults: Faults,
+}
+
+/// What becomes of control frames on a link: the probability of each, frame by frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// It is lost.
+    pub loss: f64,
+    /// It comes twice.
+    pub duplicate: f64,
+    /// One of its bits is another.
+    pub corrupt: f64,
+}
+
+/// What happens to packets where a link of a ring is down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// Their source sends them the other way round.
+    #[default]
+    Steer,
+    /// The node before the break turns them back.
+    Wrap,
+    /// They are lost.
+    None,
+}
+
+/// A rate that a ring sets aside on the way from one node to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Place of the node where the traffic enters.
+    pub from: u8,
+    /// Place of the node where it leaves.
+    pub to: u8,
+    /// The way round; `None`: the shorter.
+    pub ringlet: Option<Ringlet>,
+    /// Of class A nobody else uses what it leaves; of class B others do.
+    pub class: Class,
+    /// How much.
+    pub rate: Rate,
+}
+
+/// Times at which a node of a ring is dead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOutage {
+    /// Its place.
+    pub node: u8,
+    /// When.
+    pub outages: Vec<Outage>,
+}
+
+/// A flow's way through a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// Place of the node where it enters.
+    pub from: u8,
+    /// Place of the node where it leaves.
+    pub to: u8,
+    /// The way round; `None`: the shorter, or what is whole.
+    pub ringlet: Option<Ringlet>,
+    /// How its packets are served.
+    pub class: Class,
+}
+
 /// One hop of a flow's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
@@ -141,6 +253,8 @@ pub enum Hop {
     Link(u32),
     /// Through a bond, from its end 0 or 1.
     Bond(u32, u8),
+    /// Through a ring.
+    Ring(u32, Crossing),
 }
 
 /// Traffic from one node to another.

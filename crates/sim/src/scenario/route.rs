@@ -1,15 +1,17 @@
-//! Paths: the fewest hops, ties to bonds and then to the link of the lowest number; nodes that forward in between.
+//! Paths: the fewest hops, ties to bonds, then to rings, then to the link of the lowest number; nodes that forward in
+//! between. A ring is one hop from any of its nodes to any other.
 //!
 //! One breadth-first search over the forwarding nodes for each distinct place where flows enter them, so a hundred
 //! thousand hosts around a few routers cost a search for each router and not for each host.
 
-use super::model::Hop;
+use super::model::{Crossing, Hop, Ring};
 use super::topology::{NONE, Topology};
+use fairspan_core::ring::{Class, Ringlet};
 
 /// Steps over links that searching may take in all before the scenario is refused.
 const MOST_WORK: u64 = 4_000_000_000;
 
-/// An edge of the graph: a link, or a bond in one direction.
+/// An edge of the graph: a link, a bond in one direction, or a pair of a ring's nodes.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     from: u32,
@@ -48,11 +50,18 @@ pub(super) enum NoPath {
 
 impl<'a> Router<'a> {
     /// `bonds` has both ends of each.
-    pub(super) fn new(topology: &'a Topology, bonds: &[[u32; 2]]) -> Router<'a> {
+    pub(super) fn new(topology: &'a Topology, bonds: &[[u32; 2]], rings: &[Ring]) -> Router<'a> {
         let mut edges = Vec::with_capacity(topology.links.len() + 2 * bonds.len());
         for (number, &[a, b]) in bonds.iter().enumerate() {
             edges.push(Edge { from: a, to: b, hop: Hop::Bond(number as u32, 0) });
             edges.push(Edge { from: b, to: a, hop: Hop::Bond(number as u32, 1) });
+        }
+        for (number, ring) in rings.iter().enumerate() {
+            for (from, &a) in ring.nodes.iter().enumerate() {
+                for (to, &b) in ring.nodes.iter().enumerate().filter(|(to, _)| *to != from) {
+                    edges.push(Edge { from: a, to: b, hop: Hop::Ring(number as u32, crossing(from, to)) });
+                }
+            }
         }
         for (number, link) in topology.links.iter().enumerate() {
             edges.push(Edge { from: link.from, to: link.to, hop: Hop::Link(number as u32) });
@@ -219,10 +228,20 @@ fn sorted(nodes: usize, ends: impl Iterator<Item = u32> + Clone) -> (Vec<u32>, V
     (first, list)
 }
 
-/// The way back over the other directions of the same links and bonds; `None` where one has no other direction.
+/// From one place of a ring to another, the shorter way round, as best effort.
+pub(super) fn crossing(from: usize, to: usize) -> Crossing {
+    Crossing { from: from as u8, to: to as u8, ringlet: None, class: Class::default() }
+}
+
+/// The way back over the other directions of the same links, bonds and rings; `None` where one has no other direction.
 pub(super) fn mirrored(topology: &Topology, path: &[Hop]) -> Option<Vec<Hop>> {
     let back = path.iter().rev().map(|hop| match *hop {
         Hop::Bond(number, end) => Some(Hop::Bond(number, 1 - end)),
+        // On the same links, which is the other ringlet.
+        Hop::Ring(number, way) => {
+            let ringlet = way.ringlet.map(Ringlet::other);
+            Some(Hop::Ring(number, Crossing { from: way.to, to: way.from, ringlet, ..way }))
+        }
         Hop::Link(number) => Some(topology.partners[number as usize]).filter(|&partner| partner != NONE).map(Hop::Link),
     });
     back.collect()

@@ -192,6 +192,7 @@ fn singular(key: &str) -> &'static str {
         "node" => "node",
         "link" => "link",
         "bond" => "bond",
+        "ring" => "ring",
         "flow" => "flow",
         "channels" => "channel",
         _ => "element",

@@ -14,7 +14,7 @@ pub enum WorldError {
     Unknown {
         /// Who refers to it.
         what: String,
-        /// `node`, `link`, `bond`.
+        /// `node`, `link`, `bond`, `ring`.
         kind: &'static str,
         /// The number, from 0.
         number: u32,
@@ -50,7 +50,7 @@ pub enum WorldError {
         expected: String,
     },
     /// A path without a hop.
-    #[error("{what}: the path is empty; it needs at least one link or bond")]
+    #[error("{what}: the path is empty; it needs at least one link, bond or ring")]
     NoPath {
         /// The flow and the direction.
         what: String,
@@ -84,6 +84,14 @@ pub enum WorldError {
     Bond {
         /// The bond.
         bond: String,
+        /// What is wrong.
+        error: String,
+    },
+    /// A ring's settings.
+    #[error("ring `{ring}`: {error}")]
+    Ring {
+        /// The ring.
+        ring: String,
         /// What is wrong.
         error: String,
     },

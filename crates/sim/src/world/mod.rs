@@ -143,10 +143,14 @@ impl World {
             ("links", scenario.links.len()),
             ("flows", scenario.flows.len()),
             ("bonds", scenario.bonds.len()),
+            ("rings", scenario.rings.len()),
         ] {
             if count > MOST {
                 return Err(WorldError::TooMany { what, count, most: MOST });
             }
+        }
+        if let Some(ring) = scenario.rings.first() {
+            return Err(WorldError::Ring { ring: ring.name.clone(), error: "rings do not run yet".into() });
         }
         let mut routes = Routes::new(scenario)?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
@@ -358,6 +362,7 @@ impl World {
             flows,
             links,
             bonds: self.bond_results(),
+            rings: Vec::new(),
             series_interval_s: self.recorder.interval().as_secs_f64(),
             series: self.recorder.into_series(),
         })
@@ -586,6 +591,7 @@ impl World {
                 }
             }
             Step::Bond { bond, end } => self.enter_bond(bond, end, handle),
+            Step::Ring { .. } => self.discard(handle, ENDS),
             Step::Frame { bond, end, channel } => self.take_frame(bond, end, channel, handle),
         }
     }
@@ -801,7 +807,7 @@ fn check_instant(scenario: &Scenario, flow: &model::Flow) -> Result<(), WorldErr
             let profile = &scenario.links[*link as usize].profile;
             profile.delay > Span::ZERO || profile.capacity != Capacity::Unlimited
         }
-        model::Hop::Bond(..) => true,
+        model::Hop::Bond(..) | model::Hop::Ring(..) => true,
     });
     if takes_time { Ok(()) } else { Err(WorldError::Instant { flow: flow.name.clone() }) }
 }

@@ -3,7 +3,7 @@
 
 use super::WorldError;
 use super::processor::Work;
-use crate::scenario::model::{Card, Hop, Node, Scenario};
+use crate::scenario::model::{Card, Crossing, Hop, Node, Scenario};
 use std::collections::BTreeMap;
 
 /// What happens to a packet next.
@@ -18,6 +18,8 @@ pub(crate) enum Step {
     Bond { bond: u32, end: u8 },
     /// It is a frame of a bond's channel and has come to the bond's other end.
     Frame { bond: u32, end: u8, channel: u8 },
+    /// It enters a ring at one of its nodes, and comes out at another.
+    Ring { ring: u32, way: Crossing },
     /// It has come to its receiver.
     Deliver,
 }
@@ -27,6 +29,8 @@ pub(crate) struct Routes<'a> {
     scenario: &'a Scenario,
     /// For each link the interface of the node where it ends.
     interfaces: Vec<u32>,
+    /// For each ring the interface of each of its nodes.
+    ring_interfaces: Vec<Vec<u32>>,
     /// For each node the number of interfaces, its own sending among them.
     pub(crate) counts: Vec<usize>,
     pub(crate) steps: Vec<Step>,
@@ -36,7 +40,7 @@ pub(crate) struct Routes<'a> {
 }
 
 impl<'a> Routes<'a> {
-    /// Checks the numbers that links and bonds have for nodes.
+    /// Checks the numbers that links, bonds and rings have for nodes.
     pub(crate) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
         let mut counts = vec![1; scenario.nodes.len()];
         let mut interfaces = Vec::with_capacity(scenario.links.len());
@@ -53,8 +57,18 @@ impl<'a> Routes<'a> {
                 node(scenario, end, || format!("bond `{}`", bond.name))?;
             }
         }
+        let mut ring_interfaces = Vec::with_capacity(scenario.rings.len());
+        for ring in &scenario.rings {
+            let mut its = Vec::with_capacity(ring.nodes.len());
+            for &number in &ring.nodes {
+                node(scenario, number, || format!("ring `{}`", ring.name))?;
+                its.push(counts[number as usize] as u32);
+                counts[number as usize] += 1;
+            }
+            ring_interfaces.push(its);
+        }
         let (cards, places) = (Vec::new(), BTreeMap::new());
-        Ok(Routes { scenario, interfaces, counts, steps: Vec::new(), cards, places })
+        Ok(Routes { scenario, interfaces, ring_interfaces, counts, steps: Vec::new(), cards, places })
     }
 
     /// Compiles the path from node `from` over `hops` to node `to`, with `last` at its end; gives the first step's
@@ -91,12 +105,23 @@ impl<'a> Routes<'a> {
                     let far = model.ends[1 - usize::from(side)];
                     (near, far, Step::Bond { bond, end: side }, 0, Card::default())
                 }
+                Hop::Ring(ring, way) => {
+                    let model = known(&scenario.rings, ring, "ring", what)?;
+                    let place = |place: u8| {
+                        let (number, count) = (u32::from(place), model.nodes.len());
+                        let unknown = || WorldError::Unknown { what: what(), kind: "place of a ring", number, count };
+                        model.nodes.get(usize::from(place)).copied().ok_or_else(unknown)
+                    };
+                    let (near, far) = (place(way.from)?, place(way.to)?);
+                    let interface = self.ring_interfaces[ring as usize][usize::from(way.to)];
+                    (near, far, Step::Ring { ring, way }, interface, Card::default())
+                }
             };
             if start != at {
                 return Err(self.misplaced(what(), number, start, at));
             }
             // Into a bond a packet needs no sending: its frames do.
-            let work = Work { receive: interface > 0, send: matches!(step, Step::Link(_)) };
+            let work = Work { receive: interface > 0, send: !matches!(step, Step::Bond { .. }) };
             self.process(at, interface, work, [came, card]);
             self.steps.push(step);
             (at, interface, came) = (end, next, card);

@@ -43,6 +43,7 @@ impl Line {
                 nodes: (0..=links.len()).map(node).collect(),
                 links,
                 bonds: Vec::new(),
+                rings: Vec::new(),
                 flows: Vec::new(),
                 metrics: Metrics::default(),
             },
