@@ -1,9 +1,42 @@
-//! Distributed virtual-time scheduling in rings.
+//! Distributed virtual-time scheduling in rings: every link's fair rate from byte counts, in one message that circles.
+//!
+//! Source: rings paper, V; Table I and equations (8), (9) with the errata.
+//!
+//! | symbol | here |
+//! |---|---|
+//! | l_i | `arrivals`, by ingress: [`Meter`] |
+//! | T | the time since the last computation, about `interval` |
+//! | b | 1 while transit waits, else what the loads fill |
+//! | F^n | the node's rate in the message: [`fair_rate`] |
+//! | rho_ij | `limits`: [`Suballocator`] |
+//!
+//! At every message the node measures, puts in its own F, and sets the limiters of its flows at once.
+//!
+//! Departures, and why:
+//! - Counts are taken over windows that grow while a source is steady (see [`super::estimate`]): one T is too few packets.
+//! - The node's own load is what its flows would send if the multiplexer let them in, since it makes them wait while transit is
+//!   before them; else a queue would tell of little demand where there is most.
+//! - Capacity is C less `spare`: limited flows fill a link exactly, and what queued while they converged would stay for ever.
+//!   While more than a few packets of each ingress wait in transit, up to half a percent more is held back.
+//! - F is for an ingress of the least weight of the ring, as a share of the nominal rate: unlike links and weights need
+//!   no table. The heaviest ingress thus reaches all of a link too.
+//! - A message that comes within half an interval of the last computation is passed on with the rate as it is: whoever
+//!   sends many does not shorten the counts.
+//!
+//! Cost: per packet an array addition. Per interval see `benches/ring.rs`.
+//!
+//! Invariants: F >= C/N; a node's limits are set from messages that were not refused, and from its own F.
 
+use super::circulation::Circulation;
+use super::estimate::Meter;
+use super::fair_rate::{Load, fair_rate};
 use super::fairness::{Fairness, Refused, View};
+use super::message::Kind;
 use super::options::Share;
+use super::suballocation::Suballocator;
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};
+use alloc::vec::Vec;
 
 /// Size of a fair rate in control messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,60 +77,225 @@ impl Default for Config {
         Config {
             bits: Bits::default(),
             suballocation: Suballocation::default(),
-            window: 64,
+            window: 256,
             spare: Share::from_millionths(300),
         }
     }
 }
 
+/// Bits per second of a byte per nanosecond.
+const BITS: f64 = 8e9;
+/// Intervals in which a transit queue drains, if it is short.
+const DRAIN: u64 = 10;
+/// The most of a link that is held back for that: limiters stay within a percent of where they belong.
+const MOST_DRAIN: f64 = 0.005;
+
 /// DVSR for one ringlet at one node.
 #[derive(Clone, Debug)]
-pub struct Dvsr {}
+pub struct Dvsr {
+    node: NodeId,
+    ringlet: Ringlet,
+    suballocation: Suballocation,
+    bits: Bits,
+    /// 1 less the spare share.
+    given: f64,
+    circulation: Circulation,
+    /// At the multiplexer of the outgoing link, by ingress.
+    arrivals: Meter,
+    /// From the host, by egress.
+    offered: Meter,
+    /// By node; the lightest has 1.
+    weights: Vec<f64>,
+    loads: Vec<Load>,
+    suballocator: Suballocator,
+    /// By links downstream, in bytes per nanosecond.
+    shares: Vec<f64>,
+    demands: Vec<f64>,
+    limits: Vec<f64>,
+    draining: bool,
+    /// Whether the topology was looked at.
+    knows: bool,
+}
 
 impl Dvsr {
-    /// For `ringlet` at `node`.
+    /// For the data of `ringlet` at `node` of a ring of `nodes`; a message every `interval`.
     pub fn new(config: &Config, node: NodeId, ringlet: Ringlet, nodes: usize, interval: Span, now: Time) -> Dvsr {
-        let _ = (config, node, ringlet, nodes, interval, now);
-        Dvsr {}
+        let links = nodes.saturating_sub(1);
+        Dvsr {
+            node,
+            ringlet,
+            suballocation: config.suballocation,
+            bits: config.bits,
+            given: 1.0 - config.spare.as_f64(),
+            circulation: Circulation::new(Kind::Dvsr, config.bits, node, ringlet, nodes, interval, now),
+            arrivals: Meter::new(nodes, config.window, now),
+            offered: Meter::new(links, config.window, now),
+            weights: alloc::vec![1.0; nodes],
+            loads: Vec::with_capacity(nodes),
+            suballocator: Suballocator::new(nodes),
+            shares: alloc::vec![f64::INFINITY; links],
+            demands: alloc::vec![0.0; links],
+            limits: alloc::vec![f64::INFINITY; links],
+            draining: false,
+            knows: false,
+        }
+    }
+
+    /// The share of the nominal rate that the lightest ingress has on the link that leaves `node`, as last heard.
+    pub fn share(&self, node: NodeId) -> f64 {
+        self.circulation.share(node)
+    }
+
+    fn look(&mut self, now: Time, view: &View<'_>) {
+        self.knows = true;
+        self.circulation.handle_change(now, view.topology);
+        let weight = |index| view.topology.weight(NodeId::at(index)).max(1);
+        let lightest = (0..self.weights.len()).map(weight).min().unwrap_or(1);
+        for (index, relative) in self.weights.iter_mut().enumerate() {
+            *relative = f64::from(weight(index)) / f64::from(lightest);
+        }
+    }
+
+    /// Measures what came since the last time, if that is long enough ago.
+    fn measure(&mut self, now: Time, view: &View<'_>) {
+        if now.since(self.arrivals.measured_at()).times(2) < self.circulation.interval() {
+            return;
+        }
+        self.arrivals.measure(now);
+        let largest = match self.arrivals.largest(self.node.index()) {
+            0 => 1500,
+            bytes => bytes,
+        };
+        for (hops, demand) in self.demands.iter_mut().enumerate() {
+            let egress = view.topology.after(self.node, self.ringlet, hops + 1);
+            let station = view.station.get(egress.index()).copied().unwrap_or_default();
+            self.offered.set_total(hops, station.offered, largest);
+            *demand = if station.waiting > 2 * u64::from(largest) { f64::INFINITY } else { 0.0 };
+        }
+        self.offered.measure(now);
+        for (demand, estimate) in self.demands.iter_mut().zip(self.offered.estimates()) {
+            *demand = demand.max(estimate.rate);
+        }
+    }
+
+    /// Computes this node's F from what was measured last. // rings Table I
+    fn compute(&mut self, view: &View<'_>) {
+        let nominal = view.nominal.as_bits_per_sec() as f64 / BITS;
+        let quantum = 2.0 / f64::from(self.bits.whole()) * nominal;
+        let own: f64 = self.demands.iter().zip(&self.limits).map(|(demand, limit)| demand.min(*limit)).sum();
+        let line = view.capacity.as_bits_per_sec() as f64 / BITS;
+        let mut packets = 0;
+        self.loads.clear();
+        for (index, (estimate, weight)) in self.arrivals.estimates().iter().zip(&self.weights).enumerate() {
+            let rate = if index == self.node.index() { estimate.rate.max(own.min(line)) } else { estimate.rate };
+            if rate > 0.0 {
+                packets += u64::from(self.arrivals.largest(index));
+                let tolerance = estimate.tolerance + quantum * weight;
+                self.loads.push(Load { rate, tolerance, weight: *weight });
+            }
+        }
+        let most = view.transit_limit / 4;
+        self.draining = view.transit > (packets * if self.draining { 2 } else { 4 }).min(most);
+        let mut capacity = line * self.given;
+        if self.draining {
+            let excess = view.transit.saturating_sub(packets.min(most)) as f64;
+            let within = self.circulation.interval().times(DRAIN).as_nanos() as f64;
+            capacity -= (excess / within).min(line * MOST_DRAIN);
+        }
+        let rate = fair_rate(&mut self.loads, capacity, self.draining);
+        self.circulation.set_share(rate / nominal);
+    }
+
+    /// Sets the limits of the node's flows by the rates of all links as they are known.
+    fn limit_flows(&mut self, view: &View<'_>) {
+        let nominal = view.nominal.as_bits_per_sec() as f64 / BITS * self.weights[self.node.index()];
+        for (hops, share) in self.shares.iter_mut().enumerate() {
+            let at = view.topology.after(self.node, self.ringlet, hops);
+            let line = view.topology.way(at, self.ringlet).capacity.as_bits_per_sec() as f64 / BITS;
+            *share = (self.circulation.share(at) * nominal).min(line);
+        }
+        let (shares, demands, limits) = (&self.shares, &self.demands, &mut self.limits);
+        match self.suballocation {
+            Suballocation::MaxMin => self.suballocator.max_min(shares, demands, limits),
+            Suballocation::Equal => self.suballocator.equal(shares, demands, limits),
+        }
+    }
+
+    fn act(&mut self, now: Time, view: &View<'_>) {
+        if !self.knows {
+            self.look(now, view);
+        }
+        self.measure(now, view);
+        self.compute(view);
+        self.limit_flows(view);
     }
 }
 
 impl Fairness for Dvsr {
+    #[inline]
     fn on_arrival(&mut self, now: Time, ingress: NodeId, bytes: u32) {
-        let _ = (now, ingress, bytes);
-        todo!()
+        self.arrivals.count(now, ingress.index(), bytes);
     }
 
-    fn on_sent(&mut self, now: Time, ingress: NodeId, egress: NodeId, bytes: u32) {
-        let _ = (now, ingress, egress, bytes);
-        todo!()
-    }
+    #[inline]
+    fn on_sent(&mut self, _: Time, _: NodeId, _: NodeId, _: u32) {}
 
     fn handle_control(&mut self, now: Time, view: &View<'_>, message: &[u8]) -> Result<(), Refused> {
-        let _ = (now, view, message);
-        todo!()
+        if !self.knows {
+            self.look(now, view);
+        }
+        let goes_on = self.circulation.receive(now, view.topology, message)?;
+        let due = self.circulation.due().is_some_and(|due| due <= now);
+        self.act(now, view);
+        if goes_on {
+            self.circulation.pass_on();
+        } else if due {
+            self.circulation.originate(now);
+        }
+        Ok(())
     }
 
     fn handle_timeout(&mut self, now: Time, view: &View<'_>) {
-        let _ = (now, view);
-        todo!()
+        if !self.knows {
+            self.look(now, view);
+        }
+        let due = self.circulation.due().is_some_and(|due| due <= now);
+        if due || self.silent_at() <= now {
+            self.act(now, view);
+        }
+        if due {
+            self.circulation.originate(now);
+        }
     }
 
     fn handle_change(&mut self, now: Time, view: &View<'_>) {
-        let _ = (now, view);
-        todo!()
+        self.look(now, view);
+        self.act(now, view);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        todo!()
+        let silent = self.silent_at();
+        Some(self.circulation.due().map_or(silent, |due| due.min(silent)))
     }
 
     fn poll_control(&mut self) -> Option<&[u8]> {
-        todo!()
+        self.circulation.poll()
     }
 
     fn limit(&self, egress: NodeId) -> Option<Rate> {
-        let _ = egress;
-        todo!()
+        let nodes = self.weights.len();
+        let hops = match self.ringlet {
+            Ringlet::Zero => egress.index() + nodes - self.node.index(),
+            Ringlet::One => self.node.index() + nodes - egress.index(),
+        };
+        let limit = *self.limits.get((hops % nodes).checked_sub(1)?)?;
+        limit.is_finite().then(|| Rate::from_bits_per_sec((limit * BITS) as u64))
+    }
+}
+
+impl Dvsr {
+    /// When it acts though no message comes.
+    fn silent_at(&self) -> Time {
+        self.circulation.silent_at().max(self.arrivals.measured_at() + self.circulation.interval())
     }
 }

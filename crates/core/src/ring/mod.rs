@@ -8,6 +8,7 @@
 //! | `problem`, `rias`, `max_min`, `proportional`, `bottleneck` | reference allocations, and the separate test of one |
 //! | `fairness`, `algorithm`, `options` | what an algorithm sees and says; which there are, and their settings |
 //! | `dvsr`, `rpr`, `dba`, `explicit` | the algorithms |
+//! | `message`, `circulation`, `estimate`, `fair_rate`, `suballocation` | what DVSR and its rivals are made of |
 //! | `frame`, `control`, `checksum` | the wire |
 //! | `discovery`, `keepalive`, `reports`, `refusal`, `protection` | who is there, and what happens when a link fails |
 //! | `node` | a node: station queues with their limiters, transit, scheduling |
@@ -18,13 +19,17 @@
 pub mod algorithm;
 pub mod bottleneck;
 pub mod checksum;
+mod circulation;
 pub mod control;
 pub mod dba;
 pub mod discovery;
 pub mod dvsr;
+pub mod estimate;
 pub mod explicit;
+pub mod fair_rate;
 pub mod fairness;
 mod keepalive;
+pub mod message;
 pub mod node;
 pub mod options;
 pub mod problem;
@@ -32,6 +37,7 @@ pub mod protection;
 mod refusal;
 mod reports;
 pub mod rpr;
+pub mod suballocation;
 pub mod topology;
 
 use core::fmt;

@@ -1,0 +1,222 @@
+//! How control messages circle against the data: who makes them, who passes them on, which are refused.
+//!
+//! Source: rings paper, V-B3, and what it leaves out. For each ringlet one node makes a message every interval: on a
+//! whole ring the lowest-numbered one, on a broken one the node at the downstream end of its part. Each node takes the
+//! rates of the others from it, puts in its own, and passes it on. The originator takes it off when it has been round;
+//! the upstream end of a part takes it off there. A lost one is replaced by the next.
+//!
+//! On a whole ring the originator waits up to a quarter of an interval for its last message, if the last one came back
+//! within that time: so the rates that nodes behind it put in are not one round older than need be, and where the interval is
+//! the ring's delay, one message circles without end.
+//!
+//! Sequences: newer by serial number arithmetic. A node that restarts begins again at 1, which the others take for old;
+//! so an old one is taken when nothing newer came for an interval and a half, and when it follows an old one that was
+//! refused just before. Forged or replayed messages do harm for as long, and no longer.
+
+use super::dvsr::Bits;
+use super::fairness::Refused;
+use super::message::{self, Head, Kind};
+use super::topology::Topology;
+use super::{NodeId, Ringlet};
+use crate::units::{Span, Time};
+use alloc::vec::Vec;
+
+/// What was last taken from an originator.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    sequence: u32,
+    at: Time,
+    /// The sequence of the last that was refused as old since then.
+    refused: Option<u32>,
+}
+
+/// One node's part in the circulation of one ringlet's messages.
+#[derive(Clone, Debug)]
+pub(super) struct Circulation {
+    kind: Kind,
+    bits: Bits,
+    node: NodeId,
+    ringlet: Ringlet,
+    interval: Span,
+    /// The rates of all nodes, as last heard; its own as last put in.
+    codes: Vec<u16>,
+    taken: Vec<Option<Taken>>,
+    /// How many nodes downstream can be heard; all others on a whole ring, and then itself too.
+    hears: usize,
+    passes_on: bool,
+    /// Of the last message that this node made.
+    sequence: u32,
+    made_at: Time,
+    /// Of the last that came back.
+    returned: u32,
+    /// Whether the last but one came back soon enough for the last one to be waited for.
+    waits: bool,
+    /// When the next one is made; `None`: others make them.
+    originate_at: Option<Time>,
+    /// When a message was last taken or made.
+    heard_at: Time,
+    out: Vec<u8>,
+    pending: bool,
+}
+
+/// Whether `node` hears control messages from the next node of `ringlet`.
+fn hears(topology: &Topology, node: NodeId, ringlet: Ringlet) -> bool {
+    topology.way(node, ringlet).up && topology.way(topology.next(node, ringlet), ringlet.other()).up
+}
+
+impl Circulation {
+    /// For the messages about the data of `ringlet`, at `node` of a ring of `nodes`; a message every `interval`.
+    pub(super) fn new(
+        kind: Kind,
+        bits: Bits,
+        node: NodeId,
+        ringlet: Ringlet,
+        nodes: usize,
+        interval: Span,
+        now: Time,
+    ) -> Circulation {
+        Circulation {
+            kind,
+            bits,
+            node,
+            ringlet,
+            interval: interval.max(Span::from_micros(1)),
+            codes: alloc::vec![bits.whole(); nodes],
+            taken: alloc::vec![None; nodes],
+            hears: 0,
+            passes_on: false,
+            sequence: 0,
+            made_at: now,
+            returned: 0,
+            waits: false,
+            // The first timeout tells it of the topology.
+            originate_at: Some(now),
+            heard_at: now,
+            out: Vec::with_capacity(message::LONGEST),
+            pending: false,
+        }
+    }
+
+    /// Time between messages.
+    pub(super) fn interval(&self) -> Span {
+        self.interval
+    }
+
+    /// The share of the nominal rate that the link of `node` gives the lightest ingress, as last heard.
+    pub(super) fn share(&self, node: NodeId) -> f64 {
+        self.bits.decode(self.codes[node.index()])
+    }
+
+    /// Puts in this node's own.
+    pub(super) fn set_share(&mut self, share: f64) {
+        self.codes[self.node.index()] = self.bits.encode(share);
+    }
+
+    /// Looks at the topology: who can be heard, and whether this node makes the messages.
+    pub(super) fn handle_change(&mut self, now: Time, topology: &Topology) {
+        let (nodes, ringlet) = (topology.nodes(), self.ringlet);
+        let heard = |hops: &usize| hears(topology, topology.after(self.node, ringlet, *hops), ringlet);
+        self.hears = (0..nodes).take_while(heard).count();
+        self.passes_on = hears(topology, topology.next(self.node, ringlet.other()), ringlet);
+        let whole = self.hears == nodes;
+        let here = if whole { self.node == NodeId::at(0) } else { self.hears == 0 && self.passes_on };
+        self.originate_at = here.then(|| self.originate_at.unwrap_or(now));
+        self.waits &= whole && here;
+    }
+
+    /// A message came: its rates are taken. `true`: it goes on, with [`Circulation::pass_on`].
+    ///
+    /// # Errors
+    /// Why it is refused; nothing changes but what is remembered of refused sequences.
+    pub(super) fn receive(&mut self, now: Time, topology: &Topology, bytes: &[u8]) -> Result<bool, Refused> {
+        let (head, codes) = message::decode(self.kind, self.bits, self.codes.len(), bytes)?;
+        let own = head.originator == self.node;
+        let hops = if own { topology.nodes() } else { topology.distance(self.node, head.originator, self.ringlet) };
+        if hops > self.hears {
+            return Err(Refused::Sender);
+        }
+        if own {
+            let (back, made) = (head.sequence.wrapping_sub(self.returned), self.sequence.wrapping_sub(self.returned));
+            if back == 0 || back > made {
+                return Err(Refused::Stale);
+            }
+            self.returned = head.sequence;
+            self.waits = back == made && now.since(self.made_at) <= self.patience();
+        } else {
+            self.check_sequence(now, head)?;
+        }
+        let index = self.node.index();
+        for (n, code) in codes.iter().enumerate() {
+            if n != index {
+                self.codes[n] = code;
+            }
+        }
+        self.heard_at = now;
+        let goes_on = !own && self.passes_on;
+        if goes_on {
+            message::encode(head, &self.codes, &mut self.out);
+        }
+        Ok(goes_on)
+    }
+
+    fn check_sequence(&mut self, now: Time, head: Head) -> Result<(), Refused> {
+        let last = &mut self.taken[head.originator.index()];
+        if let Some(last) = last {
+            let newer = (head.sequence.wrapping_sub(last.sequence) as i32) > 0;
+            let silent = now.since(last.at) >= self.interval + Span::from_nanos(self.interval.as_nanos() / 2);
+            let follows = last.refused.is_some_and(|refused| head.sequence == refused.wrapping_add(1));
+            if !(newer || silent || follows && head.sequence != last.sequence) {
+                last.refused = Some(head.sequence);
+                return Err(Refused::Stale);
+            }
+        }
+        *last = Some(Taken { sequence: head.sequence, at: now, refused: None });
+        Ok(())
+    }
+
+    /// How long after a message the next one is made at latest.
+    fn patience(&self) -> Span {
+        self.interval + Span::from_nanos(self.interval.as_nanos() / 4)
+    }
+
+    /// When this node makes the next message, if it makes them: [`Circulation::originate`].
+    pub(super) fn due(&self) -> Option<Time> {
+        let due = self.originate_at?;
+        let waiting = self.waits && self.returned != self.sequence;
+        Some(if waiting { self.made_at + self.patience() } else { due })
+    }
+
+    /// Makes a message with all rates and this node's own, and has it sent.
+    pub(super) fn originate(&mut self, now: Time) {
+        // One that was lost is not waited for again and again.
+        self.waits &= self.returned == self.sequence;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.made_at = now;
+        self.heard_at = now;
+        self.originate_at = Some(now + self.interval);
+        let head = Head { kind: self.kind, bits: self.bits, originator: self.node, sequence: self.sequence };
+        message::encode(head, &self.codes, &mut self.out);
+        self.pending = true;
+    }
+
+    /// Sends the message that was received on, with this node's own rate as it is now.
+    pub(super) fn pass_on(&mut self) {
+        let (width, code) = (self.bits.width(), self.codes[self.node.index()]);
+        let at = self.out.len() - (self.codes.len() - self.node.index()) * width;
+        match self.bits {
+            Bits::Eight => self.out[at] = code as u8,
+            Bits::Sixteen => self.out[at..at + 2].copy_from_slice(&code.to_be_bytes()),
+        }
+        self.pending = true;
+    }
+
+    /// From when on the node acts without a message: after three intervals of silence.
+    pub(super) fn silent_at(&self) -> Time {
+        self.heard_at + self.interval.times(3)
+    }
+
+    /// What is to be sent.
+    pub(super) fn poll(&mut self) -> Option<&[u8]> {
+        core::mem::take(&mut self.pending).then_some(&self.out)
+    }
+}

@@ -1,0 +1,199 @@
+//! The rate at which each source sends, from byte counts: exact when it is steady, of one interval when it changes.
+//!
+//! Source: the counts l_i of the rings paper (V-B2), which are of one interval T. One T holds few packets (78 of 1 kB
+//! at 622 Mbit/s and 1 ms, 5 of 1.5 kB at 100 Mbit/s and 0.6 ms), so that such a count is off by up to a packet: by 1.3 and 20 %.
+//!
+//! Departures, and why:
+//! - Between its packets a steady source owes part of the next one: what its rate makes since the last arrival, at
+//!   most a packet, is added to the count. A constant rate is then measured without the error of the packet.
+//! - The count is taken over a window that grows while the source is steady: the newest interval agrees with the
+//!   window's rate within two packets, and so does all that came since the window last doubled. When one of them does
+//!   not, the window begins again with the newest interval. No low-pass filter: a change acts in the interval after it,
+//!   and nothing of the old rate is left in what is measured then.
+//!
+//! Cost: per packet an addition and two stores; per interval and source some twenty operations and one division.
+//!
+//! Invariant: over any window the estimate is off by at most the tolerance from the mean of that window.
+
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// How far, in packets, a steady source may be from a constant rate.
+const STEADY: f64 = 2.0;
+
+/// What a source was seen to send, counted by packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    bytes: u64,
+    last_at: u64,
+    largest: u32,
+}
+
+/// A window over a source's count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// The count with what is owed, at the last boundary.
+    count: f64,
+    /// The whole count there.
+    bytes: u64,
+    /// Where the window began.
+    from: Mark,
+    /// Where it will begin when it has reached its full length.
+    middle: Mark,
+    /// The rate when it last doubled, and where.
+    reference: f64,
+    doubled: Mark,
+    /// Its length in intervals; 0: nothing was ever sent.
+    intervals: u32,
+    /// The length at which it doubles next.
+    double_at: u32,
+    rate: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    count: f64,
+    at: u64,
+}
+
+/// A source's rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Bytes per nanosecond.
+    pub rate: f64,
+    /// How far the rate may be off: what a packet more or less in the window makes.
+    pub tolerance: f64,
+}
+
+/// Rates of several sources, measured at the same instants.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    counters: Vec<Counter>,
+    windows: Vec<Window>,
+    estimates: Vec<Estimate>,
+    measured_at: u64,
+    longest: u32,
+}
+
+impl Meter {
+    /// For `sources` sources, over windows of at most `longest` intervals; with 1, the last interval's counts as they are.
+    pub fn new(sources: usize, longest: u32, now: Time) -> Meter {
+        Meter {
+            counters: alloc::vec![Counter::default(); sources],
+            windows: alloc::vec![Window::default(); sources],
+            estimates: alloc::vec![Estimate::default(); sources],
+            measured_at: now.as_nanos(),
+            longest: longest.max(1),
+        }
+    }
+
+    /// `source` sent a packet.
+    #[inline]
+    pub fn count(&mut self, now: Time, source: usize, bytes: u32) {
+        if let Some(counter) = self.counters.get_mut(source) {
+            counter.bytes += u64::from(bytes);
+            counter.last_at = now.as_nanos();
+            counter.largest = counter.largest.max(bytes);
+        }
+    }
+
+    /// `source` has sent `bytes` in all, in packets of at most `largest`.
+    pub fn set_total(&mut self, source: usize, bytes: u64, largest: u32) {
+        if let Some(counter) = self.counters.get_mut(source) {
+            // When it sent them is not known: nothing is owed.
+            *counter = Counter { bytes, last_at: u64::MAX, largest };
+        }
+    }
+
+    /// The largest packet of `source`.
+    pub fn largest(&self, source: usize) -> u32 {
+        self.counters.get(source).map_or(0, |counter| counter.largest)
+    }
+
+    /// When it measured last.
+    pub fn measured_at(&self) -> Time {
+        Time::from_nanos(self.measured_at)
+    }
+
+    /// The rates that it measured last, by source.
+    pub fn estimates(&self) -> &[Estimate] {
+        &self.estimates
+    }
+
+    /// An interval ends. One without length is none.
+    pub fn measure(&mut self, now: Time) {
+        let now = now.as_nanos();
+        let length = now.saturating_sub(self.measured_at);
+        if length == 0 {
+            return;
+        }
+        let step = Step { now, before: self.measured_at, length: length as f64, longest: self.longest };
+        let counters = self.counters.iter().zip(&mut self.windows);
+        for ((counter, window), estimate) in counters.zip(&mut self.estimates) {
+            if window.intervals == 0 && counter.bytes == window.bytes {
+                continue;
+            }
+            *estimate = window.measure(&step, counter);
+        }
+        self.measured_at = now;
+    }
+}
+
+/// The interval that ends.
+struct Step {
+    now: u64,
+    before: u64,
+    length: f64,
+    longest: u32,
+}
+
+impl Window {
+    fn measure(&mut self, step: &Step, counter: &Counter) -> Estimate {
+        let largest = f64::from(counter.largest);
+        if step.longest == 1 {
+            let rate = (counter.bytes - self.bytes) as f64 / step.length;
+            (self.bytes, self.intervals) = (counter.bytes, 1);
+            return Estimate { rate, tolerance: 0.0 };
+        }
+        let since = step.now.saturating_sub(counter.last_at) as f64;
+        let owed = |rate: f64| (rate * since).min(largest);
+        let total = counter.bytes as f64;
+        let count = total + owed(self.rate);
+        let steady = STEADY * largest;
+        let in_interval = count - self.count - self.rate * step.length;
+        let since_doubled =
+            count - self.doubled.count - self.reference * (step.now.saturating_sub(self.doubled.at)) as f64;
+        let agrees = self.intervals > 0 && in_interval.abs() <= steady && since_doubled.abs() <= steady;
+        if agrees {
+            self.intervals += 1;
+            self.count = count;
+        } else {
+            let fresh = (counter.bytes - self.bytes) as f64 / step.length;
+            self.count = total + owed(fresh);
+            let from = Mark { count: (self.bytes as f64).max(self.from_before(fresh, step)), at: step.before };
+            (self.from, self.middle, self.intervals, self.double_at) = (from, from, 1, 1);
+        }
+        self.bytes = counter.bytes;
+        let here = Mark { count: self.count, at: step.now };
+        let age = step.now.saturating_sub(self.from.at).max(1) as f64;
+        self.rate = ((self.count - self.from.count) / age).max(0.0);
+        if self.intervals >= self.double_at {
+            (self.reference, self.doubled) = (self.rate, here);
+            self.double_at = self.intervals.saturating_mul(2);
+        }
+        if self.intervals == step.longest / 2 {
+            self.middle = here;
+        } else if self.intervals >= step.longest {
+            (self.from, self.middle) = (self.middle, here);
+            self.intervals = step.longest / 2;
+            self.double_at = step.longest;
+        }
+        Estimate { rate: self.rate, tolerance: largest / age }
+    }
+
+    /// The count at the last boundary; what was owed there counts only as far as the source went on.
+    fn from_before(&self, fresh: f64, step: &Step) -> f64 {
+        let owed = (self.count - self.bytes as f64).max(0.0);
+        self.bytes as f64 + if fresh * step.length > owed { owed } else { 0.0 }
+    }
+}
