@@ -282,6 +282,10 @@ impl Fairness for Agent {
     fn limit(&self, egress: NodeId) -> Option<Rate> {
         each!(self, agent => agent.limit(egress), None)
     }
+
+    fn fair(&self, node: NodeId) -> Option<f64> {
+        each!(self, agent => agent.fair(node), None)
+    }
 }
 
 #[cfg(test)]

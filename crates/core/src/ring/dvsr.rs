@@ -141,11 +141,6 @@ impl Dvsr {
         }
     }
 
-    /// The share of the nominal rate that the lightest ingress has on the link that leaves `node`, as last heard.
-    pub fn share(&self, node: NodeId) -> f64 {
-        self.circulation.share(node)
-    }
-
     fn look(&mut self, now: Time, view: &View<'_>) {
         self.knows = true;
         self.circulation.handle_change(now, view.topology);
@@ -290,6 +285,9 @@ impl Fairness for Dvsr {
         };
         let limit = *self.limits.get((hops % nodes).checked_sub(1)?)?;
         limit.is_finite().then(|| Rate::from_bits_per_sec((limit * BITS) as u64))
+    }
+    fn fair(&self, node: NodeId) -> Option<f64> {
+        (node.index() < self.weights.len()).then(|| self.circulation.share(node))
     }
 }
 
