@@ -1,5 +1,6 @@
 //! What a run gives.
 
+use crate::metrics::Steps;
 use fairspan_core::units::Span;
 
 /// The outcome of one run of one scenario with one seed.
@@ -243,6 +244,9 @@ pub struct LimitResult {
     pub oscillation: f64,
     /// How often it changed in the whole run.
     pub changes: u64,
+    /// Its value over the whole run, every change.
+    #[serde(skip)]
+    pub steps: Steps,
 }
 
 /// One direction of a link of a ring, over the measured time.

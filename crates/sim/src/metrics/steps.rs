@@ -12,6 +12,13 @@ pub struct Steps {
     steps: Vec<(Time, f64)>,
 }
 
+impl Default for Steps {
+    /// Zero from the beginning on.
+    fn default() -> Steps {
+        Steps::new(0.0)
+    }
+}
+
 impl Steps {
     /// `value` from the beginning on.
     pub fn new(value: f64) -> Steps {
