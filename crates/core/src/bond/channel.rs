@@ -2,9 +2,9 @@
 
 use super::config::{ChannelConfig, Config};
 use super::event::{ChannelStats, Link};
-use super::pacing::Pacer;
 use super::path::Path;
 use super::pmtu::Pmtu;
+use crate::link::pacing::Pacer;
 use crate::select::Policy;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::envelope;

@@ -39,7 +39,6 @@ mod flow;
 mod host;
 mod links;
 mod ordered;
-mod pacing;
 mod path;
 mod pmtu;
 mod queue;
@@ -58,6 +57,7 @@ pub use config::{Aqm, ChannelConfig, Config, ConfigError, Mode, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 
 use crate::flow::hash::FlowHash;
+use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
@@ -130,7 +130,7 @@ pub struct Bond<P> {
     /// Bytes that the queue may hold where all usable channels have a rate.
     queue_limit: Option<usize>,
     mtu: usize,
-    icmp: pacing::Pacer,
+    icmp: Pacer,
     sequence: Vec<u32>,
     /// The bond number of the next packet; numbers start at 1, so that 0 means none.
     next: u32,
@@ -147,7 +147,7 @@ pub struct Bond<P> {
     // From the channels.
     peer: Peer,
     /// What the peer may upset.
-    upsets: pacing::Pacer,
+    upsets: Pacer,
     /// The channels that bring data: those that a gap waits for.
     bringing: u64,
     equalizer: Equalizer<P>,
@@ -192,7 +192,7 @@ impl<P: Packet> Bond<P> {
             queue: HostQueue::new(config.aqm),
             queue_limit: None,
             mtu: 0,
-            icmp: pacing::Pacer::new(icmp_rate, crate::units::Bytes::new(9_000)),
+            icmp: Pacer::new(icmp_rate, crate::units::Bytes::new(9_000)),
             sequence: vec![0; config.buckets],
             next: 1,
             copies: VecDeque::new(),

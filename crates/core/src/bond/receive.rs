@@ -2,10 +2,10 @@
 
 use super::channel::{bit, each};
 use super::equalize::Arrival;
-use super::pacing::Pacer;
 use super::window::Verdict;
 use super::{Bond, Codepoint, Event, Mode, Reason};
 use crate::ip::{Header, ecn, mss};
+use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe, is_after};

@@ -3,6 +3,7 @@
 //! The live emulator and the simulator both run it.
 
 pub mod capacity;
+pub(crate) mod pacing;
 pub mod profile;
 pub mod schedule;
 

@@ -11,7 +11,8 @@
 //! | `message`, `circulation`, `estimate`, `fair_rate`, `suballocation` | what DVSR and its rivals are made of |
 //! | `frame`, `control`, `checksum` | the wire |
 //! | `discovery`, `keepalive`, `reports`, `refusal`, `protection` | who is there, and what happens when a link fails |
-//! | `node` | a node: station queues with their limiters, transit, scheduling |
+//! | `node` | a node: all of it together |
+//! | `station`, `limiter`, `multiplexer`, `meter` | its parts: queues to each egress, their limiters, transit and scheduling |
 //!
 //! Nodes are numbered from 1. Link `n` joins nodes `n` and `n + 1`, link `N` joins `N` and 1. Ringlet 0 runs `n -> n + 1`,
 //! ringlet 1 back; control messages of a ringlet travel on the other one, against its data.
@@ -28,8 +29,12 @@ pub mod estimate;
 pub mod explicit;
 pub mod fair_rate;
 pub mod fairness;
+pub mod frame;
 mod keepalive;
+mod limiter;
 pub mod message;
+mod meter;
+mod multiplexer;
 pub mod node;
 pub mod options;
 pub mod problem;
@@ -37,6 +42,7 @@ pub mod protection;
 mod refusal;
 mod reports;
 pub mod rpr;
+mod station;
 pub mod suballocation;
 pub mod topology;
 

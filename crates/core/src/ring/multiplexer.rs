@@ -1,0 +1,320 @@
+//! The outgoing link of one ringlet at a node: what goes next, transit or station, and when.
+//!
+//! | scheduling | order | transit |
+//! |---|---|---|
+//! | `Fifo` | one queue for all, of all classes, in the order of arrival; full, it drops at the tail | lossy |
+//! | `Admitted` | class A; then one queue, which released station packets enter while it is below the threshold | lossless |
+//! | `Single` | transit of all classes, strictly; then the station: class A, then the rest | lossless |
+//! | `Dual` | class A in transit, then the station's; then the secondary queue and the station in turn, until the queue is above the threshold; then the queue | lossless |
+//!
+//! Source: rings §II (single- and dual-queue mode), §V-A.1 (FIFO over transit and station); IEEE 802.17 clause 7.
+//!
+//! Departure from §V-A.1: the station enters the FIFO below a threshold only. The paper's FIFO drops transit as well as
+//! station packets when it is full; its own requirement is that transit be lossless.
+//!
+//! Cost: constant per packet. Invariants: the link is given a packet only when the one before has left (or is no further
+//! ahead than the burst); transit grows only by what comes in, so that with an outgoing link as fast as the incoming one
+//! it holds no more than the threshold and two packets, and control frames.
+
+use super::Class;
+use super::station::{Held, Reservation, Station};
+use crate::link::pacing::Pacer;
+use crate::units::{Bytes, Rate, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Control frames that may wait for a link: a report of every node, and some.
+const MOST_CONTROL: usize = 512;
+
+/// What goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheduling {
+    Fifo,
+    Admitted,
+    Single,
+    Dual,
+}
+
+#[derive(Debug)]
+struct Transit<P> {
+    packets: VecDeque<Held<P>>,
+    /// Bytes on the wire.
+    bytes: u64,
+}
+
+impl<P> Transit<P> {
+    const EMPTY: Transit<P> = Transit { packets: VecDeque::new(), bytes: 0 };
+
+    #[inline]
+    fn push(&mut self, held: Held<P>) {
+        self.bytes += u64::from(held.wire);
+        self.packets.push_back(held);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Held<P>> {
+        let held = self.packets.pop_front()?;
+        self.bytes -= u64::from(held.wire);
+        Some(held)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}
+
+/// Settings of a multiplexer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) scheduling: Scheduling,
+    pub(super) capacity: Rate,
+    pub(super) burst: Bytes,
+    pub(super) overhead: usize,
+    pub(super) transit_limit: Bytes,
+    pub(super) threshold: Bytes,
+    /// Whether the link takes frames from the start.
+    pub(super) carrier: bool,
+}
+
+/// The outgoing link of one ringlet.
+#[derive(Debug)]
+pub(super) struct Multiplexer<P> {
+    settings: Settings,
+    pub(super) station: Station<P>,
+    /// Class A in transit.
+    primary: Transit<P>,
+    /// Everything else that only waits for the link.
+    secondary: Transit<P>,
+    /// In `Dual`: whether the station is next.
+    station_next: bool,
+    pacer: Pacer,
+    carrier: bool,
+    blocked: bool,
+    control: VecDeque<Vec<u8>>,
+    /// The newest fairness message; empty: none.
+    fairness: Vec<u8>,
+    /// Buffers of control frames that were sent.
+    spare: Vec<Vec<u8>>,
+}
+
+impl<P> Multiplexer<P> {
+    pub(super) fn new(
+        settings: Settings,
+        nodes: usize,
+        station_limit: Bytes,
+        reservations: &[Reservation],
+    ) -> Multiplexer<P> {
+        Multiplexer {
+            settings,
+            station: Station::new(nodes, station_limit, settings.burst, reservations),
+            primary: Transit::EMPTY,
+            secondary: Transit::EMPTY,
+            station_next: false,
+            pacer: Pacer::new(settings.capacity, settings.burst),
+            carrier: settings.carrier,
+            blocked: false,
+            control: VecDeque::new(),
+            fairness: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Bytes of a packet on this link.
+    #[inline]
+    pub(super) fn wire(&self, size: Bytes) -> u32 {
+        u32::try_from(size.as_u64().saturating_add(self.settings.overhead as u64)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn capacity(&self) -> Rate {
+        self.settings.capacity
+    }
+
+    pub(super) fn set_capacity(&mut self, now: Time, rate: Rate) {
+        self.settings.capacity = rate;
+        self.pacer.rescale(now, rate, self.settings.burst);
+    }
+
+    pub(super) fn set_blocked(&mut self, blocked: bool) {
+        self.blocked = blocked;
+    }
+
+    pub(super) fn carrier(&self) -> bool {
+        self.carrier
+    }
+
+    /// Whether the link takes frames at all. Control frames of a link that does not are forgotten.
+    pub(super) fn set_carrier(&mut self, up: bool) {
+        self.carrier = up;
+        if !up {
+            self.spare.extend(self.control.drain(..));
+            self.fairness.clear();
+        }
+    }
+
+    /// Bytes in the queue that shared traffic passes.
+    #[inline]
+    pub(super) fn transit(&self) -> u64 {
+        self.secondary.bytes
+    }
+
+    pub(super) fn transit_limit(&self) -> u64 {
+        self.settings.transit_limit.as_u64()
+    }
+
+    /// Packets in all queues.
+    pub(super) fn packets(&self) -> usize {
+        self.station.packets() + self.station.urgent() + self.primary.packets.len() + self.secondary.packets.len()
+    }
+
+    /// A packet in transit: given back where its queue is full.
+    #[inline]
+    pub(super) fn transit_in(&mut self, held: Held<P>) -> Result<(), Held<P>> {
+        let urgent =
+            held.head.class == Class::A && matches!(self.settings.scheduling, Scheduling::Admitted | Scheduling::Dual);
+        let queue = if urgent { &mut self.primary } else { &mut self.secondary };
+        if queue.bytes + u64::from(held.wire) > self.settings.transit_limit.as_u64() {
+            return Err(held);
+        }
+        queue.push(held);
+        Ok(())
+    }
+
+    /// A packet from the station: given back where there is no room, else whether it was made class C. `arrived` is told of bytes that share fairly and come to
+    /// the multiplexer.
+    #[inline]
+    pub(super) fn station_in(&mut self, now: Time, held: Held<P>, arrived: impl FnMut(u32)) -> Result<bool, Held<P>> {
+        if self.settings.scheduling == Scheduling::Fifo {
+            return self.transit_in(held).map(|()| false);
+        }
+        let demoted = self.station.enqueue(now, held, arrived)?;
+        self.admit();
+        Ok(demoted)
+    }
+
+    /// Lets released packets of the station into the queue that it shares with transit.
+    pub(super) fn admit(&mut self) {
+        while self.settings.scheduling == Scheduling::Admitted
+            && self.secondary.bytes < self.settings.threshold.as_u64()
+            && let Some(held) = self.station.take()
+        {
+            self.secondary.push(held);
+        }
+    }
+
+    /// Releases what limiters let pass by now.
+    pub(super) fn release_due(&mut self, now: Time, arrived: impl FnMut(u32)) {
+        self.station.release_due(now, arrived);
+        self.admit();
+    }
+
+    fn has_data(&self) -> bool {
+        !self.primary.is_empty()
+            || !self.secondary.is_empty()
+            || self.station.has_urgent()
+            || self.station.has_released()
+    }
+
+    fn has_control(&self) -> bool {
+        !self.fairness.is_empty() || !self.control.is_empty()
+    }
+
+    /// Whether the link takes a frame now.
+    #[inline]
+    fn is_free(&self, now: Time) -> bool {
+        self.carrier && !self.blocked && self.pacer.ready_at() <= now
+    }
+
+    /// When there is something to do next: a limiter, or the link's end of a transmission with more to send. `up`: whether
+    /// data may go.
+    #[inline]
+    pub(super) fn poll_timeout(&self, up: bool) -> Option<Time> {
+        let sends = self.carrier && !self.blocked && (self.has_control() || up && self.has_data());
+        let link = sends.then(|| self.pacer.ready_at());
+        match (self.station.due(), link) {
+            (Some(due), Some(link)) => Some(due.min(link)),
+            (due, link) => due.or(link),
+        }
+    }
+
+    /// The packet whose transmission begins now.
+    #[inline]
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Option<Held<P>> {
+        if !self.is_free(now) {
+            return None;
+        }
+        let held = self.next()?;
+        self.pacer.on_sent(now, held.wire as usize);
+        self.admit();
+        Some(held)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Held<P>> {
+        match self.settings.scheduling {
+            Scheduling::Fifo => self.secondary.pop(),
+            Scheduling::Admitted => {
+                self.primary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.secondary.pop())
+            }
+            Scheduling::Single => {
+                self.secondary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.station.take())
+            }
+            Scheduling::Dual => self.primary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.in_turn()),
+        }
+    }
+
+    /// The secondary queue and the station.
+    fn in_turn(&mut self) -> Option<Held<P>> {
+        let full = self.secondary.bytes >= self.settings.threshold.as_u64();
+        if self.station_next
+            && !full
+            && let Some(held) = self.station.take()
+        {
+            self.station_next = false;
+            return Some(held);
+        }
+        let held = self.secondary.pop();
+        self.station_next = held.is_some();
+        held.or_else(|| self.station.take())
+    }
+
+    /// A control frame that waits for the link: whether there was room.
+    pub(super) fn push_control(&mut self, frame: &[u8]) -> bool {
+        if !self.carrier || self.control.len() >= MOST_CONTROL {
+            return !self.carrier;
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        self.control.push_back(buffer);
+        true
+    }
+
+    /// The place of a fairness message; what is in it was not sent yet, and a newer one takes its place.
+    pub(super) fn fairness(&mut self) -> Option<&mut Vec<u8>> {
+        self.fairness.clear();
+        self.carrier.then_some(&mut self.fairness)
+    }
+
+    /// Swaps the control frame that goes now with the content of `sent`: whether there is one.
+    pub(super) fn poll_control(&mut self, now: Time, sent: &mut Vec<u8>) -> bool {
+        if !self.has_control() || !self.is_free(now) {
+            return false;
+        }
+        if self.fairness.is_empty() {
+            let Some(frame) = self.control.pop_front() else { return false };
+            self.spare.push(core::mem::replace(sent, frame));
+        } else {
+            core::mem::swap(sent, &mut self.fairness);
+            self.fairness.clear();
+        }
+        self.pacer.on_sent(now, sent.len() + self.settings.overhead.saturating_sub(super::frame::HEAD));
+        true
+    }
+
+    /// Takes out what is in transit, in order, and the station's packets among it.
+    pub(super) fn drain_transit(&mut self) -> impl Iterator<Item = Held<P>> + use<P> {
+        self.primary.bytes = 0;
+        self.secondary.bytes = 0;
+        core::mem::take(&mut self.primary.packets).into_iter().chain(core::mem::take(&mut self.secondary.packets))
+    }
+}

@@ -1,0 +1,82 @@
+//! Counters of a node.
+
+/// Counts packets, and under a name every one that was dropped: plain numbers, growing.
+///
+/// `station` + `received` = `sent` + `delivered` + all drops + what the node holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Packets from the station.
+    pub station: u64,
+    /// Data frames from neighbours.
+    pub received: u64,
+    /// Data frames for neighbours, and their bytes on the wire.
+    pub sent: u64,
+    /// Bytes of them on the wire.
+    pub sent_bytes: u64,
+    /// Packets for the station.
+    pub delivered: u64,
+    /// Data frames that were turned round at a gap.
+    pub wrapped: u64,
+    /// Packets of the station whose way changed while they waited.
+    pub steered: u64,
+    /// Packets of class A carried as class C, for want of a reservation.
+    pub demoted: u64,
+    /// Control frames sent.
+    pub control_sent: u64,
+    /// Control frames received.
+    pub control_received: u64,
+    /// Control frames that were refused, for whatever reason.
+    pub control_refused: u64,
+    /// Control frames that a full queue had no room for.
+    pub control_overflow: u64,
+    /// Dropped: from the station for itself.
+    pub to_itself: u64,
+    /// Dropped: from the station for a node that does not exist.
+    pub unknown: u64,
+    /// Dropped: from the station for a node to which no way is whole.
+    pub unreachable: u64,
+    /// Dropped: from the station, with the queue to its egress full.
+    pub station_full: u64,
+    /// Dropped: in transit, with the transit queue full.
+    pub transit_full: u64,
+    /// Dropped: a head that is none.
+    pub malformed: u64,
+    /// Dropped: came over the link by which frames of its ringlet leave.
+    pub wrong_side: u64,
+    /// Dropped: from a neighbour that is not known to be the right one, or over a link that is down.
+    pub stranger: u64,
+    /// Dropped: from or for a node that does not exist, or both the same.
+    pub foreign: u64,
+    /// Dropped: came round to its ingress, unturned.
+    pub own: u64,
+    /// Dropped: crossed too many links.
+    pub expired: u64,
+    /// Dropped: the way on is cut, and it may not be turned round, or not again.
+    pub cut: u64,
+}
+
+impl Stats {
+    /// Every reason to drop a packet, by name.
+    pub fn drops(&self) -> [(&'static str, u64); 12] {
+        [
+            ("to_itself", self.to_itself),
+            ("unknown", self.unknown),
+            ("unreachable", self.unreachable),
+            ("station_full", self.station_full),
+            ("transit_full", self.transit_full),
+            ("malformed", self.malformed),
+            ("wrong_side", self.wrong_side),
+            ("stranger", self.stranger),
+            ("foreign", self.foreign),
+            ("own", self.own),
+            ("expired", self.expired),
+            ("cut", self.cut),
+        ]
+    }
+
+    /// All that was dropped.
+    pub fn dropped(&self) -> u64 {
+        self.drops().iter().map(|(_, count)| count).sum()
+    }
+}

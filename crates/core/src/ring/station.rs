@@ -1,0 +1,481 @@
+//! The station's queues for one ringlet: what its own packets wait in until they may enter the ring.
+//!
+//! What it is: virtual output queues, one for each egress, so that a packet that must wait holds up no packet for another
+//! egress. Each has a limiter at the rate that the fairness algorithm sets. A packet that its limiter has let pass is
+//! *released*: it has come to the multiplexer of the outgoing link, is counted there, and enters when the multiplexer takes
+//! it; among egresses with released packets surplus round robin decides by bytes. Limiters go by the clock alone and never
+//! wait for the multiplexer, so that demand is seen also where transit leaves no room.
+//!
+//! Packets with a reservation wait in queues of their own: class A until its bucket lets it pass (what comes faster than
+//! the reserved rate fills the queue and is dropped at its tail); class B passes by its bucket unshared, or else by the
+//! egress's limiter, shared, in turn with class C.
+//!
+//! Source: rings §II (rate controllers, Figure 3), IEEE 802.17 clause 7 (shapers); surplus round robin: Adiseshu,
+//! Parulkar and Varghese.
+//!
+//! Departure: when a limit changes, released packets that still wait beyond [`KEPT`] are taken back and wait for the limiter
+//! again, uncounted: else what was released in a time of congestion would enter above the limit later.
+//!
+//! Cost: constant per packet besides a heap of the queues that wait for a limiter; linear in nodes per change of limits.
+//! Invariants: charges of a queue are within its limit; a queue of which something waits for a limiter that is not zero is
+//! in the heap, once, no later than it may go; an egress is in the round if and only if something of it is released.
+
+use super::fairness::Station as Counts;
+use super::frame::Head;
+use super::limiter::Limiter;
+use super::{Class, NodeId};
+use crate::units::{Bytes, Rate, Time};
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Released packets of an egress that a change of its limit leaves released: what may stand between limiter and link at any
+/// time, since transmissions are not interrupted.
+const KEPT: usize = 2;
+/// Bytes that an egress may send in its turn.
+const QUANTUM: i64 = 1500;
+
+/// A packet and what is known of it.
+#[derive(Debug)]
+pub(super) struct Held<P> {
+    pub(super) head: Head,
+    /// Bytes on the wire.
+    pub(super) wire: u32,
+    /// Bytes of the limit that it takes: those of the wire, or of the memory if they are more.
+    pub(super) charge: u32,
+    pub(super) packet: P,
+}
+
+#[derive(Debug)]
+struct Queue<P> {
+    packets: VecDeque<Held<P>>,
+    /// Sum of charges.
+    charged: u64,
+    /// How many of the first ones are released, and how many were at any time.
+    released: usize,
+    counted: usize,
+}
+
+impl<P> Queue<P> {
+    const EMPTY: Queue<P> = Queue { packets: VecDeque::new(), charged: 0, released: 0, counted: 0 };
+
+    /// The first packet that is not released.
+    fn first(&mut self) -> Option<&mut Held<P>> {
+        self.packets.get_mut(self.released)
+    }
+
+    fn waits(&self) -> bool {
+        self.released < self.packets.len()
+    }
+
+    fn pop(&mut self) -> Option<Held<P>> {
+        let held = self.packets.pop_front()?;
+        self.charged -= u64::from(held.charge);
+        self.released = self.released.saturating_sub(1);
+        self.counted = self.counted.saturating_sub(1);
+        Some(held)
+    }
+}
+
+/// Queues of an egress for which the node has reserved something, with the numbers of their buckets.
+#[derive(Debug)]
+struct Reserved<P> {
+    a: Queue<P>,
+    a_bucket: Option<usize>,
+    b: Queue<P>,
+    b_bucket: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Egress<P> {
+    shared: Queue<P>,
+    reserved: Option<Box<Reserved<P>>>,
+    limiter: Limiter,
+    /// The limit that the algorithm set last; an idle limiter takes it when it is needed.
+    limit: Option<Rate>,
+    /// Surplus round robin: bytes that it may still send in this turn.
+    credit: i64,
+    in_round: bool,
+    /// By [`Service`]: whether the queue is in the heap.
+    listed: [bool; 3],
+    /// Whether class B passed the limiter last, so that class C is next.
+    b_last: bool,
+}
+
+/// The queue to which a packet belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Service {
+    A,
+    B,
+    Shared,
+}
+
+impl Service {
+    const ALL: [Service; 3] = [Service::A, Service::B, Service::Shared];
+}
+
+/// A reservation as the station's queues need it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reservation {
+    /// `None`: for every egress that has none of its own of this class.
+    pub(super) to: Option<NodeId>,
+    pub(super) class: Class,
+    pub(super) rate: Rate,
+}
+
+/// All of a ringlet.
+#[derive(Debug)]
+pub(super) struct Station<P> {
+    egress: Vec<Egress<P>>,
+    buckets: Vec<Limiter>,
+    counts: Vec<Counts>,
+    /// When the next packet of which queue may be released, at the earliest.
+    due: BinaryHeap<Reverse<(Time, u8, Service)>>,
+    /// Egresses with released packets of class B and C.
+    round: VecDeque<u8>,
+    /// Class A that its bucket let pass.
+    urgent: VecDeque<Held<P>>,
+    /// Room of each queue.
+    limit: u64,
+    packets: usize,
+}
+
+impl<P> Station<P> {
+    pub(super) fn new(nodes: usize, limit: Bytes, burst: Bytes, reservations: &[Reservation]) -> Station<P> {
+        let mut buckets: Vec<Limiter> = Vec::new();
+        let mut found: Vec<(Option<NodeId>, Class, usize)> = Vec::new();
+        for one in reservations {
+            let same = found.iter().find(|(to, class, _)| (*to, *class) == (one.to, one.class));
+            if let Some(&(.., bucket)) = same {
+                let sum = buckets[bucket].rate().unwrap_or_default().as_bits_per_sec() + one.rate.as_bits_per_sec();
+                buckets[bucket] = Limiter::new(Some(Rate::from_bits_per_sec(sum)), burst);
+            } else {
+                found.push((one.to, one.class, buckets.len()));
+                buckets.push(Limiter::new(Some(one.rate), burst));
+            }
+        }
+        let bucket = |to: NodeId, class: Class| {
+            let of = |wanted: Option<NodeId>| found.iter().find(|(to, c, _)| (*to, *c) == (wanted, class));
+            of(Some(to)).or_else(|| of(None)).map(|&(.., bucket)| bucket)
+        };
+        let egress = |index: usize| {
+            let (a_bucket, b_bucket) = (bucket(NodeId::at(index), Class::A), bucket(NodeId::at(index), Class::B));
+            let reserved = (a_bucket.is_some() || b_bucket.is_some())
+                .then(|| Box::new(Reserved { a: Queue::EMPTY, a_bucket, b: Queue::EMPTY, b_bucket }));
+            Egress {
+                shared: Queue::EMPTY,
+                reserved,
+                limiter: Limiter::new(None, burst),
+                limit: None,
+                credit: 0,
+                in_round: false,
+                listed: [false; 3],
+                b_last: false,
+            }
+        };
+        Station {
+            egress: (0..nodes).map(egress).collect(),
+            buckets,
+            counts: alloc::vec![Counts::default(); nodes],
+            due: BinaryHeap::with_capacity(nodes * Service::ALL.len()),
+            round: VecDeque::with_capacity(nodes),
+            urgent: VecDeque::new(),
+            limit: limit.as_u64(),
+            packets: 0,
+        }
+    }
+
+    /// Counters by egress, for the algorithm.
+    pub(super) fn counts(&self) -> &[Counts] {
+        &self.counts
+    }
+
+    /// Packets in all queues.
+    pub(super) fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether packets for `to` wait here.
+    pub(super) fn has(&self, to: NodeId) -> bool {
+        !self.egress[to.index()].is_empty() || self.urgent.iter().any(|held| held.head.path.egress == to)
+    }
+
+    /// The limit of an egress.
+    pub(super) fn limit(&self, to: NodeId) -> Option<Rate> {
+        self.egress[to.index()].limit
+    }
+
+    /// Takes a packet in, or gives it back where its queue is full: whether it was made class C. `arrived` is told of bytes that come to the multiplexer
+    /// and share fairly.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Time,
+        mut held: Held<P>,
+        mut arrived: impl FnMut(u32),
+    ) -> Result<bool, Held<P>> {
+        let at = held.head.path.egress.index();
+        self.counts[at].offered += u64::from(held.wire);
+        let egress = &mut self.egress[at];
+        let service = match (held.head.class, egress.reserved.as_deref()) {
+            (Class::A, Some(Reserved { a_bucket: Some(_), .. })) => Service::A,
+            (Class::B, Some(Reserved { b_bucket: Some(_), .. })) => Service::B,
+            _ => Service::Shared,
+        };
+        let demoted = held.head.class == Class::A && service != Service::A;
+        if demoted {
+            held.head.class = Class::C;
+        }
+        held.head.shares = service != Service::A;
+        let idle = !egress.waits();
+        if idle && egress.limit != egress.limiter.rate() {
+            egress.limiter.set(now, egress.limit);
+        }
+        let Some(queue) = egress.queue(service) else { return Err(held) };
+        if queue.charged + u64::from(held.charge) > self.limit {
+            // Were there room, its limiter would let it pass: it is demand at the multiplexer.
+            if service == Service::Shared && !queue.waits() && egress.limiter.ready_at() <= now {
+                egress.limiter.on_sent(now, held.wire);
+                arrived(held.wire);
+            }
+            return Err(held);
+        }
+        queue.charged += u64::from(held.charge);
+        self.counts[at].waiting += u64::from(held.wire);
+        queue.packets.push_back(held);
+        self.packets += 1;
+        if !*self.egress[at].listed(service) {
+            self.release(now, at, service, &mut arrived);
+        }
+        Ok(demoted)
+    }
+
+    /// Releases what is due.
+    pub(super) fn release_due(&mut self, now: Time, mut arrived: impl FnMut(u32)) {
+        while let Some(&Reverse((time, at, service))) = self.due.peek() {
+            if time > now {
+                break;
+            }
+            self.due.pop();
+            *self.egress[usize::from(at)].listed(service) = false;
+            self.release(now, usize::from(at), service, &mut arrived);
+        }
+    }
+
+    /// When the next packet may be released, at the earliest.
+    #[inline]
+    pub(super) fn due(&self) -> Option<Time> {
+        self.due.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// Releases what may be of one queue, and lists the rest.
+    fn release(&mut self, now: Time, at: usize, service: Service, arrived: &mut impl FnMut(u32)) {
+        let Station { egress, buckets, due, round, urgent, counts, packets, .. } = self;
+        let egress = &mut egress[at];
+        while let Some(time) = egress.ready_at(service, buckets) {
+            if time > now {
+                if time < Time::MAX && !core::mem::replace(egress.listed(service), true) {
+                    due.push(Reverse((time, at as u8, service)));
+                }
+                return;
+            }
+            if let (Service::A, Some(reserved)) = (service, egress.reserved.as_deref_mut()) {
+                let Some(held) = reserved.a.pop() else { return };
+                if let Some(bucket) = reserved.a_bucket {
+                    buckets[bucket].on_sent(now, held.wire);
+                }
+                counts[at].waiting -= u64::from(held.wire);
+                *packets -= 1;
+                urgent.push_back(held);
+                continue;
+            }
+            // Who passes the limiter: B and C in turn.
+            let mut service = service;
+            let mut shares = true;
+            if let Some(Reserved { b, b_bucket: Some(bucket), .. }) = egress.reserved.as_deref_mut() {
+                let bucket = &mut buckets[*bucket];
+                if service == Service::B && bucket.ready_at() <= now {
+                    let Some(held) = b.first() else { return };
+                    shares = false;
+                    held.head.shares = false;
+                    bucket.on_sent(now, held.wire);
+                } else if b.waits() && egress.shared.waits() {
+                    service = if egress.b_last { Service::Shared } else { Service::B };
+                }
+            }
+            let Some(queue) = egress.queue(service) else { return };
+            let Some(wire) = queue.first().map(|held| held.wire) else { return };
+            queue.released += 1;
+            let fresh = queue.released > queue.counted;
+            queue.counted = queue.counted.max(queue.released);
+            if shares {
+                egress.limiter.on_sent(now, wire);
+                egress.b_last = service == Service::B;
+                if fresh {
+                    arrived(wire);
+                }
+            }
+            if !egress.in_round {
+                egress.in_round = true;
+                round.push_back(at as u8);
+            }
+        }
+    }
+
+    /// Whether [`Station::take`] has something.
+    #[inline]
+    pub(super) fn has_released(&self) -> bool {
+        !self.round.is_empty()
+    }
+
+    /// Whether [`Station::take_urgent`] has something.
+    #[inline]
+    pub(super) fn has_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
+    /// Packets of class A whose time has come.
+    pub(super) fn urgent(&self) -> usize {
+        self.urgent.len()
+    }
+
+    /// Class A whose time has come.
+    pub(super) fn take_urgent(&mut self) -> Option<Held<P>> {
+        self.urgent.pop_front()
+    }
+
+    /// The released packet whose turn it is, of class B or C.
+    pub(super) fn take(&mut self) -> Option<Held<P>> {
+        loop {
+            let at = usize::from(*self.round.front()?);
+            let egress = &mut self.egress[at];
+            if egress.credit <= 0 {
+                egress.credit += QUANTUM;
+                if egress.credit <= 0 {
+                    self.round.rotate_left(1);
+                    continue;
+                }
+            }
+            let service = match egress.reserved.as_deref() {
+                Some(reserved) if reserved.b.released > 0 => Service::B,
+                _ => Service::Shared,
+            };
+            let held = egress.queue(service).and_then(Queue::pop)?;
+            egress.credit -= i64::from(held.wire);
+            if !egress.has_released() {
+                // What it did not use is lost; what it used too much is not.
+                egress.credit = egress.credit.min(0);
+                egress.in_round = false;
+                self.round.pop_front();
+            } else if egress.credit <= 0 {
+                self.round.rotate_left(1);
+            }
+            self.counts[at].waiting -= u64::from(held.wire);
+            self.packets -= 1;
+            return Some(held);
+        }
+    }
+
+    /// Asks for all limits again: whether any changed.
+    pub(super) fn set_limits(
+        &mut self,
+        now: Time,
+        limit: impl Fn(NodeId) -> Option<Rate>,
+        mut arrived: impl FnMut(u32),
+    ) -> bool {
+        let mut changed = false;
+        let mut relist = false;
+        for (at, egress) in self.egress.iter_mut().enumerate() {
+            let rate = limit(NodeId::at(at));
+            if rate == egress.limit {
+                continue;
+            }
+            changed = true;
+            egress.limit = rate;
+            if egress.is_empty() {
+                continue;
+            }
+            relist = true;
+            egress.limiter.set(now, rate);
+            egress.shared.released = egress.shared.released.min(KEPT);
+        }
+        if relist {
+            self.due.clear();
+            for at in 0..self.egress.len() {
+                for service in Service::ALL {
+                    *self.egress[at].listed(service) = false;
+                    self.release(now, at, service, &mut arrived);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Takes all packets for `to` out, in their order within each class.
+    pub(super) fn drain(&mut self, to: NodeId) -> impl Iterator<Item = Held<P>> + use<P> {
+        let at = to.index();
+        let mut all: Vec<Held<P>> = Vec::new();
+        let egress = &mut self.egress[at];
+        let urgent = core::mem::take(&mut self.urgent);
+        for held in urgent {
+            if held.head.path.egress == to { all.push(held) } else { self.urgent.push_back(held) }
+        }
+        for service in Service::ALL {
+            *egress.listed(service) = false;
+            let Some(queue) = egress.queue(service) else { continue };
+            while let Some(held) = queue.pop() {
+                self.counts[at].waiting -= u64::from(held.wire);
+                self.packets -= 1;
+                all.push(held);
+            }
+        }
+        if core::mem::take(&mut egress.in_round) {
+            self.round.retain(|&one| usize::from(one) != at);
+            egress.credit = egress.credit.min(0);
+        }
+        self.due.retain(|Reverse((_, one, _))| usize::from(*one) != at);
+        all.into_iter()
+    }
+}
+
+impl<P> Egress<P> {
+    fn queue(&mut self, service: Service) -> Option<&mut Queue<P>> {
+        match service {
+            Service::Shared => Some(&mut self.shared),
+            Service::A => self.reserved.as_deref_mut().map(|reserved| &mut reserved.a),
+            Service::B => self.reserved.as_deref_mut().map(|reserved| &mut reserved.b),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.shared.packets.is_empty()
+            && self.reserved.as_deref().is_none_or(|r| r.a.packets.is_empty() && r.b.packets.is_empty())
+    }
+
+    /// Whether something waits for a limiter or bucket.
+    fn waits(&self) -> bool {
+        self.shared.waits() || self.reserved.as_deref().is_some_and(|r| r.a.waits() || r.b.waits())
+    }
+
+    fn has_released(&self) -> bool {
+        self.shared.released > 0 || self.reserved.as_deref().is_some_and(|r| r.b.released > 0)
+    }
+
+    /// Whether this queue is in the heap.
+    fn listed(&mut self, service: Service) -> &mut bool {
+        &mut self.listed[service as usize]
+    }
+
+    /// When the next packet of this queue may be released; `None`: none waits.
+    fn ready_at(&self, service: Service, buckets: &[Limiter]) -> Option<Time> {
+        let bucket = |bucket: Option<usize>| bucket.map_or(Time::MAX, |at| buckets[at].ready_at());
+        match (service, self.reserved.as_deref()) {
+            (Service::Shared, _) => self.shared.waits().then(|| self.limiter.ready_at()),
+            (Service::A, Some(reserved)) => reserved.a.waits().then(|| bucket(reserved.a_bucket)),
+            (Service::B, Some(reserved)) => {
+                reserved.b.waits().then(|| bucket(reserved.b_bucket).min(self.limiter.ready_at()))
+            }
+            (_, None) => None,
+        }
+    }
+}
