@@ -381,3 +381,152 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Length { found: self.length }) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn node(n: u8) -> NodeId {
+        NodeId::new(n).unwrap()
+    }
+
+    fn keepalive() -> Keepalive {
+        Keepalive {
+            node: node(3),
+            nodes: 8,
+            east: true,
+            instance: 0xdead_beef,
+            number: 0x0102_0304,
+            heard: Some(Heard { node: node(4), instance: 7, number: 0xffff_ffff }),
+            settings: 0x1122_3344,
+            nominal: Rate::from_mbit(100),
+        }
+    }
+
+    fn report() -> Report {
+        Report {
+            node: node(3),
+            nodes: 8,
+            ttl: 5,
+            instance: 0xdead_beef,
+            sequence: 0x0102_0304_0506,
+            links: [
+                Link { up: true, heard: Some(9), capacity: Rate::from_mbit(100) },
+                Link { up: false, heard: None, capacity: Rate::from_mbit(42) },
+            ],
+            weight: 1500,
+            reservations: vec![
+                Reservation { to: Some(node(5)), class: Class::A, rate: Rate::from_mbit(10) },
+                Reservation { to: None, class: Class::B, rate: Rate::from_mbit(1) },
+            ],
+            announcement: b"fd00::3".to_vec(),
+        }
+    }
+
+    fn decode(frame: &[u8]) -> Result<Message, DecodeError> {
+        open(frame).and_then(|(kind, node, body)| Message::decode(kind, node, body))
+    }
+
+    #[test]
+    fn a_keepalive_is_these_bytes() {
+        let mut out = vec![];
+        keepalive().encode(&mut out);
+        let expected = [
+            0x14, 3, 0, 40, 0x59, 0x3c, 0xe4, 0xbc, // version and kind, node, length, checksum
+            8, 1, 4, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, // nodes, flags, heard node, instance, number
+            0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff, 0x11, 0x22, 0x33, 0x44, // heard instance, its number, settings
+            0, 0, 0, 0, 0x05, 0xf5, 0xe1, 0x00, // nominal
+        ];
+        assert_eq!(out, expected);
+        assert_eq!(decode(&out), Ok(Message::Keepalive(keepalive())));
+    }
+
+    #[test]
+    fn a_report_is_these_bytes() {
+        let mut out = vec![];
+        report().encode(&mut out);
+        let expected = [
+            0x13, 3, 0, 83, 0xb8, 0xa4, 0xd4, 0x47, 8, 5, 1, 2, 0xde, 0xad, 0xbe,
+            0xef, // nodes, ttl, flags, reservations, instance
+            0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 9, 0, 0, 0, 0, // sequence, instances heard
+            0, 0, 0, 0, 0x05, 0xf5, 0xe1, 0x00, 0, 0, 0, 0, 0x02, 0x80, 0xde, 0x80, // capacities
+            0, 0, 0x05, 0xdc, 0, 7, 0, 0, // weight, length of the announcement
+            5, 0, 0, 0, 0, 0, 0x00, 0x98, 0x96, 0x80, 0, 1, 0, 0, 0, 0, 0x00, 0x0f, 0x42, 0x40, // reservations
+            b'f', b'd', b'0', b'0', b':', b':', b'3',
+        ];
+        assert_eq!(out, expected);
+        out.extend([0; 20]);
+        assert_eq!(decode(&out), Ok(Message::Report(report())), "padding behind the length is ignored");
+    }
+
+    #[test]
+    fn every_single_bit_that_turns_is_found() {
+        for keep in [true, false] {
+            let mut out = vec![];
+            if keep {
+                keepalive().encode(&mut out)
+            } else {
+                report().encode(&mut out)
+            }
+            for bit in 0..out.len() * 8 {
+                out[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(&out).is_err(), "bit {bit}");
+                out[bit / 8] ^= 1 << (bit % 8);
+            }
+            for short in 0..out.len() {
+                assert!(decode(&out[..short]).is_err(), "{short} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_that_mean_nothing_are_refused_by_name() {
+        let refused = |at: usize, value: u8| {
+            let mut out = vec![];
+            report().encode(&mut out);
+            out[at] = value;
+            seal(&mut out);
+            match decode(&out) {
+                Err(DecodeError::Field { field, .. }) => field,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(refused(1, 0), "node");
+        assert_eq!(refused(1, 9), "the node");
+        assert_eq!(refused(8, 1), "the number of nodes");
+        assert_eq!(refused(9, 0), "the time to live");
+        assert_eq!(refused(10, 4), "flags");
+        assert_eq!(refused(11, 65), "the number of reservations");
+        assert_eq!(refused(52, 3), "the announcement's length");
+        assert_eq!(refused(55, 1), "a reserved field");
+        assert_eq!(refused(56, 9), "a reservation's egress");
+        assert_eq!(refused(57, 2), "a reservation's class");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_that_encodes_to_itself_or_an_error(
+            kind in 0u8..6, node in 0u8..12, mut body in proptest::collection::vec(0u8..9, 0..200), any in any::<Vec<u8>>(),
+        ) {
+            let _ = decode(&any);
+            let mut frame = vec![VERSION << 4 | kind, node, 0, 0, 0, 0, 0, 0];
+            if kind == 3 && body.len() > 50 {
+                body[2] &= 3;
+                body[3] &= 3;
+                body[46..48].fill(0);
+            }
+            frame.extend(body);
+            seal(&mut frame);
+            if let Ok(message) = decode(&frame) {
+                let mut again = vec![];
+                match &message {
+                    Message::Keepalive(message) => message.encode(&mut again),
+                    Message::Report(report) => report.encode(&mut again),
+                }
+                prop_assert_eq!(again, frame);
+            }
+        }
+    }
+}

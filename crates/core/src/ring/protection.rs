@@ -109,3 +109,110 @@ pub fn onward(protection: Protection, nodes: usize, up: [bool; 2], frame: Path) 
     }
     Fate::Send(Path { ringlet: other, wrapped: true, ttl: nodes.min(super::MOST_NODES) as u8, ..frame })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use std::vec::Vec;
+
+    /// The way of a frame through a ring: what ends it, and how many links it crossed. `up` says before each step which
+    /// links there are.
+    fn walk(
+        protection: Protection,
+        nodes: usize,
+        mut frame: Path,
+        mut up: impl FnMut(usize) -> Vec<bool>,
+    ) -> (Fate, usize) {
+        let mut at = frame.ingress.index();
+        let ways = |links: &[bool], at: usize| [links[at], links[(at + nodes - 1) % nodes]];
+        let mut next = onward(protection, nodes, ways(&up(0), at), frame);
+        for crossed in 0.. {
+            match next {
+                Fate::Send(sent) => frame = sent,
+                end => return (end, crossed),
+            }
+            at = match frame.ringlet {
+                Ringlet::Zero => (at + 1) % nodes,
+                Ringlet::One => (at + nodes - 1) % nodes,
+            };
+            next = fate(protection, NodeId::at(at), nodes, ways(&up(crossed + 1), at), frame);
+            if next == Fate::Deliver {
+                assert_eq!(at, frame.egress.index());
+            }
+        }
+        unreachable!("a frame ends")
+    }
+
+    fn entering(nodes: usize, from: usize, to: usize, ringlet: Ringlet) -> Path {
+        Path { ingress: NodeId::at(from), egress: NodeId::at(to), ringlet, wrapped: false, ttl: nodes as u8 }
+    }
+
+    #[test]
+    fn a_wrapping_ring_delivers_wherever_either_way_is_whole_and_a_steering_one_where_the_chosen_way_is() {
+        for nodes in 2..=8 {
+            for gaps in 0..1u32 << nodes {
+                let links: Vec<bool> = (0..nodes).map(|link| gaps >> link & 1 == 0).collect();
+                for (from, to) in (0..nodes * nodes).map(|pair| (pair / nodes, pair % nodes)).filter(|(a, b)| a != b) {
+                    let east = (to + nodes - from) % nodes;
+                    let eastward = (0..east).all(|n| links[(from + n) % nodes]);
+                    let westward = (0..nodes - east).all(|n| links[(to + n) % nodes]);
+                    for ringlet in Ringlet::BOTH {
+                        let frame = entering(nodes, from, to, ringlet);
+                        let chosen = if ringlet == Ringlet::Zero { eastward } else { westward };
+                        let (end, crossed) = walk(Protection::Steer, nodes, frame, |_| links.clone());
+                        assert_eq!(end == Fate::Deliver, chosen, "steer {frame:?} {links:?}: {end:?}");
+                        assert!(crossed < nodes);
+                        let (end, crossed) = walk(Protection::Wrap, nodes, frame, |_| links.clone());
+                        assert_eq!(end == Fate::Deliver, eastward || westward, "wrap {frame:?} {links:?}: {end:?}");
+                        assert!(crossed < 2 * nodes);
+                        if end != Fate::Deliver {
+                            assert_eq!(end, Fate::Strip(Stripped::Cut));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_frame_goes_on_for_ever_however_the_links_change_and_whatever_its_head_says() {
+        for seed in 0..20_000 {
+            let mut rng = Rng::new(seed);
+            let nodes = 2 + rng.below(254) as usize;
+            let mut links: Vec<bool> = (0..nodes).map(|_| rng.below(4) > 0).collect();
+            let any = |rng: &mut Rng| NodeId::at(rng.below(255) as usize);
+            let ringlet = Ringlet::BOTH[rng.below(2) as usize];
+            let wrapped = rng.below(4) == 0;
+            let (ingress, egress) = (any(&mut rng), any(&mut rng));
+            let frame = Path { ingress, egress, ringlet, wrapped, ttl: rng.below(256) as u8 };
+            let at = NodeId::at(rng.below(nodes as u64) as usize);
+            if let Fate::Send(Path { ttl, .. }) = fate(Protection::Wrap, at, nodes, [true; 2], frame) {
+                assert!(ttl < frame.ttl);
+            }
+            if ingress.index() < nodes && egress.index() < nodes {
+                let (_, crossed) = walk(Protection::Wrap, nodes, frame, |_| {
+                    let link = rng.below(nodes as u64) as usize;
+                    links[link] = !links[link];
+                    links.clone()
+                });
+                assert!(crossed <= 255 + nodes, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_whose_egress_died_ends_at_its_ingress_or_at_the_gap() {
+        let frame = entering(5, 0, 3, Ringlet::Zero);
+        let around = Path { ringlet: Ringlet::Zero, ttl: 2, ..frame };
+        assert_eq!(fate(Protection::Steer, NodeId::at(0), 5, [true; 2], around), Fate::Strip(Stripped::Own));
+        let turned = Path { wrapped: true, ringlet: Ringlet::One, ttl: 4, ..frame };
+        let on = Fate::Send(Path { ttl: 3, ..turned });
+        assert_eq!(fate(Protection::Wrap, NodeId::at(0), 5, [true; 2], turned), on);
+        assert_eq!(fate(Protection::Wrap, NodeId::at(4), 5, [true, false], turned), Fate::Strip(Stripped::Cut));
+        let foreign = Path { egress: NodeId::at(5), ..frame };
+        assert_eq!(fate(Protection::Wrap, NodeId::at(1), 5, [true; 2], foreign), Fate::Strip(Stripped::Foreign));
+        let last = Path { ttl: 1, ..frame };
+        assert_eq!(fate(Protection::Wrap, NodeId::at(1), 5, [true; 2], last), Fate::Strip(Stripped::Expired));
+    }
+}

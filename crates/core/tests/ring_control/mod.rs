@@ -1,4 +1,5 @@
-//! Discovery at every node of a ring over links with delays, faults and an enemy.
+//! Discovery at every node of a ring over links with delays, faults and an enemy, each node with a clock of its own.
+#![allow(dead_code)] // each test file uses its part
 
 use fairspan_core::ring::discovery::{Config, Discovery, Event, Refused};
 use fairspan_core::ring::{NodeId, Ringlet, Side};
@@ -24,6 +25,8 @@ pub(crate) struct Net {
     /// By the sending node's index and side: nothing passes.
     pub(crate) broken: Vec<[bool; 2]>,
     pub(crate) faults: Faults,
+    /// By node: what its clock shows at time 0, and how much faster it runs, in millionths.
+    pub(crate) clocks: Vec<(u64, u64)>,
     pub(crate) rng: Rng,
     pub(crate) events: Vec<(Time, usize, Event)>,
     pub(crate) refused: Vec<(usize, Refused)>,
@@ -51,12 +54,18 @@ impl Net {
 
     /// Links come up at time 0.
     pub(crate) fn of(configs: Vec<Config>, delay: Span, seed: u64) -> Net {
+        let clocks = vec![(0, 0); configs.len()];
+        Net::with_clocks(configs, clocks, delay, seed)
+    }
+
+    pub(crate) fn with_clocks(configs: Vec<Config>, clocks: Vec<(u64, u64)>, delay: Span, seed: u64) -> Net {
         let mut net = Net {
             now: Time::ZERO,
             broken: vec![[false; 2]; configs.len()],
             nodes: configs.iter().map(|_| None).collect(),
             delay,
             faults: Faults::default(),
+            clocks,
             rng: Rng::new(seed),
             events: vec![],
             refused: vec![],
@@ -71,12 +80,28 @@ impl Net {
         net
     }
 
+    /// What the node's clock shows now.
+    fn clock(&self, index: usize) -> Time {
+        let (begin, fast) = self.clocks[index];
+        let now = self.now.as_nanos();
+        Time::from_nanos(begin + now + (u128::from(now) * u128::from(fast) / 1_000_000) as u64)
+    }
+
+    /// The instant at which the node's clock shows `due`, or soon after.
+    fn instant(&self, index: usize, due: Time) -> Time {
+        let (begin, fast) = self.clocks[index];
+        let shown = u128::from(due.as_nanos().saturating_sub(begin));
+        let real = (shown * 1_000_000).div_ceil(1_000_000 + u128::from(fast)) as u64;
+        // Both roundings are below a nanosecond each.
+        Time::from_nanos(real + 2 * u64::from(fast > 0)).max(self.now)
+    }
+
     /// A process starts at this place, with its links up.
     pub(crate) fn start(&mut self, index: usize, config: Config) {
         let seed = self.rng.next_u64();
-        let mut discovery = Discovery::new(config, self.now, seed).unwrap();
+        let mut discovery = Discovery::new(config, self.clock(index), seed).unwrap();
         for side in Side::BOTH {
-            discovery.set_link(self.now, side, true);
+            discovery.set_link(self.clock(index), side, true);
         }
         self.nodes[index] = Some(discovery);
         self.drain(index);
@@ -87,7 +112,8 @@ impl Net {
     }
 
     pub(crate) fn with<T>(&mut self, index: usize, act: impl FnOnce(&mut Discovery, Time) -> T) -> T {
-        let result = act(self.nodes[index].as_mut().unwrap(), self.now);
+        let now = self.clock(index);
+        let result = act(self.nodes[index].as_mut().unwrap(), now);
         self.drain(index);
         result
     }
@@ -100,8 +126,8 @@ impl Net {
     }
 
     fn drain(&mut self, index: usize) {
-        let mut out = vec![];
-        while let Some(side) = self.nodes[index].as_mut().and_then(|node| node.poll_control(self.now, &mut out)) {
+        let (mut out, now) = (vec![], self.clock(index));
+        while let Some(side) = self.nodes[index].as_mut().and_then(|node| node.poll_control(now, &mut out)) {
             self.send(index, side, out.clone());
         }
         while let Some(event) = self.nodes[index].as_mut().and_then(Discovery::poll_event) {
@@ -154,24 +180,25 @@ impl Net {
     pub(crate) fn run_until(&mut self, until: Time) {
         loop {
             let frame = self.under_way.keys().next().map_or(Time::MAX, |(at, _)| *at);
-            let timers =
-                self.nodes.iter().enumerate().filter_map(|(i, node)| Some((node.as_ref()?.poll_timeout()?, i)));
-            let (timer, index) = timers.min().unwrap_or((Time::MAX, 0));
+            let due =
+                |(i, node): (usize, &Option<Discovery>)| Some((self.instant(i, node.as_ref()?.poll_timeout()?), i));
+            let (timer, index) = self.nodes.iter().enumerate().filter_map(due).min().unwrap_or((Time::MAX, 0));
             if frame.min(timer) > until {
                 break;
             }
-            assert!(timer >= self.now, "a timer in the past: node {index} at {timer:?}");
             self.now = frame.min(timer);
             if frame <= timer {
                 let ((_, _), (index, side, bytes)) = self.under_way.pop_first().unwrap();
+                let now = self.clock(index);
                 let Some(node) = &mut self.nodes[index] else { continue };
-                if let Err(reason) = node.handle_frame(self.now, side, &bytes) {
+                if let Err(reason) = node.handle_frame(now, side, &bytes) {
                     self.refused.push((index, reason));
                 }
                 self.drain(index);
             } else {
                 self.with(index, |node, now| node.handle_timeout(now));
-                assert!(self.at(index).poll_timeout().is_none_or(|due| due > self.now), "what is due was done");
+                let now = self.clock(index);
+                assert!(self.at(index).poll_timeout().is_none_or(|due| due > now), "what is due was done");
             }
         }
         self.now = until;
@@ -185,18 +212,20 @@ impl Net {
             let (east, west) = (self.broken[link % count][0], self.broken[(link + 1) % count][1]);
             alive(link) && alive(link + 1) && !east && !west
         };
+        let whole: Vec<bool> = (0..count).map(whole).collect();
         (0..count).filter(|&index| alive(index)).all(|index| {
             let topology = self.at(index).topology();
-            let reaches = |link: usize| {
-                let (east, west) = ((link + count - index) % count, (index + count - link - 1) % count);
-                (0..=east).all(|n| n == east || whole(index + n))
-                    || (0..=west).all(|n| n == west || whole(index + count - 1 - n))
-            };
-            (0..count).filter(|&link| reaches(link)).all(|link| {
+            let right = |link: usize| {
                 let next = node((link + 1) % count);
-                topology.way(node(link), Ringlet::Zero).up == whole(link)
-                    && topology.way(next, Ringlet::One).up == whole(link)
-            })
+                topology.way(node(link), Ringlet::Zero).up == whole[link]
+                    && topology.way(next, Ringlet::One).up == whole[link]
+            };
+            // As far as the first gap on either side, the gap itself too.
+            let mut eastward = (0..count).map(|n| (index + n) % count);
+            let mut westward = (1..=count).map(|n| (index + count - n) % count);
+            let east = eastward.find(|&link| !right(link) || !whole[link]);
+            let west = westward.find(|&link| !right(link) || !whole[link]);
+            east.is_none_or(right) && west.is_none_or(right)
         })
     }
 
