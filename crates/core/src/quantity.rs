@@ -66,6 +66,17 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
     scaled(text, UNITS, "B, kB, MB, GB", "2MB").map(Bytes::new)
 }
 
+/// A length of time so that [`parse_span`] reads the same one: in the largest unit that divides it.
+pub fn show_span(span: Span) -> String {
+    let ns = span.as_nanos();
+    let units = [("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    match units.iter().find(|(_, unit)| ns.is_multiple_of(*unit)) {
+        Some(_) if ns == 0 => "0ms".into(),
+        Some((name, unit)) => format!("{}{name}", ns / unit),
+        None => format!("{ns}ns"),
+    }
+}
+
 /// A rate for people: `100 Mbit/s`.
 pub fn show_rate(rate: Rate) -> String {
     let bits = rate.as_bits_per_sec() as f64;

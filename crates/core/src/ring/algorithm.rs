@@ -303,6 +303,8 @@ mod tests {
             "rpr-am:queue=single",
             "rpr-cm",
             "rpr-cm:queue=dual",
+            "rpr-am:destination_queues=off,lp_coef=1,age_coef=1,aging_interval=200us,queue_threshold=0.25",
+            "rpr-cm:ramp_down_coef=512,low_threshold=0.855,round_trip=1500us,access_timer=2ms,active_window=2",
             "dba",
             "explicit",
             "fifo",

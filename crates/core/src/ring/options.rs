@@ -2,7 +2,9 @@
 
 use super::algorithm::{Algorithm, AlgorithmError};
 use super::dvsr::{Bits, Suballocation};
-use super::rpr::Queue;
+use super::rpr::{LEAST_INTERVAL, LONGEST_INTERVAL, Queue};
+use crate::quantity;
+use crate::units::Span;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -59,6 +61,10 @@ pub enum Kind {
     Count(u32, u32),
     /// A share from the first to the second.
     Share(Share, Share),
+    /// A length of time from the first to the second, at most 4 s, or the word.
+    Span(Span, Span, Option<&'static str>),
+    /// `on` or `off`.
+    Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -81,7 +87,8 @@ impl fmt::Debug for OptionSpec {
     }
 }
 
-/// A setting that an option reads and writes, as a number: a count, millionths, or the place of a word.
+/// A setting that an option reads and writes, as a number: a count, millionths, nanoseconds (0: the word), or the place of
+/// a word.
 trait Field {
     fn value(&self) -> u32;
     /// Takes a value that the option's kind allows.
@@ -105,6 +112,36 @@ impl Field for Share {
 
     fn take(&mut self, value: u32) {
         self.0 = value;
+    }
+}
+
+impl Field for bool {
+    fn value(&self) -> u32 {
+        u32::from(*self)
+    }
+
+    fn take(&mut self, value: u32) {
+        *self = value != 0;
+    }
+}
+
+impl Field for Span {
+    fn value(&self) -> u32 {
+        u32::try_from(self.as_nanos()).unwrap_or(u32::MAX)
+    }
+
+    fn take(&mut self, value: u32) {
+        *self = Span::from_nanos(value.into());
+    }
+}
+
+impl Field for Option<Span> {
+    fn value(&self) -> u32 {
+        self.map_or(0, |span| span.value())
+    }
+
+    fn take(&mut self, value: u32) {
+        *self = (value != 0).then(|| Span::from_nanos(value.into()));
     }
 }
 
@@ -159,6 +196,32 @@ pub const OPTIONS: &[OptionSpec] = &[
         Algorithm::Dvsr(c) => c.spare),
     option!("queue", Kind::Choice(&["single", "dual"]), "transit queues: one, which goes before the station; or two, the second in turn with the station",
         Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.queue),
+    option!("destination_queues", Kind::Flag, "a limiter for each egress (802.17 leaves it to the station); off: one for all",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.destination_queues),
+    option!("lp_coef", Kind::Count(1, 512), "rates are low-pass filtered with 1/lp_coef for the last interval (802.17, 10.2.2); 1: not filtered",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.lp_coef),
+    option!("age_coef", Kind::Count(1, 16), "byte counts keep 1 - 1/age_coef from interval to interval (802.17, 10.2.2); 1: nothing",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.age_coef),
+    option!("ramp_up_coef", Kind::Count(2, 512), "each interval a rate that may grow makes up 1/ramp_up_coef of what it lacks of the capacity (802.17, 10.2.2)",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.ramp_up_coef),
+    option!("ramp_down_coef", Kind::Count(2, 512), "each interval beyond high_threshold the fair rate loses 1/ramp_down_coef (802.17, rampDnCoef)",
+        Algorithm::RprCm(c) => c.ramp_down_coef),
+    option!("aging_interval", Kind::Span(LEAST_INTERVAL, LONGEST_INTERVAL, Some("auto")), "time between computations; auto: 100 us from 622 Mbit/s on, else 400 us (802.17, agingInterval)",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.aging_interval),
+    option!("advertisement_interval", Kind::Span(LEAST_INTERVAL, LONGEST_INTERVAL, Some("auto")), "time between control messages; auto: the aging interval",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.advertisement_interval),
+    option!("queue_threshold", Kind::Share(share(0), Share::ONE), "a node is congested while more than this share of its transit queue is full (802.17, 10.2.2 stqLowThreshold)",
+        Algorithm::RprAm(c) => c.queue_threshold),
+    option!("low_threshold", Kind::Share(share(0), Share::ONE), "a node is congested while its link carries more than this share (the paper's; 802.17 has 0.855)",
+        Algorithm::RprCm(c) => c.low_threshold),
+    option!("high_threshold", Kind::Share(share(0), Share::ONE), "the fair rate of a congested node shrinks while its link carries more than this share (802.17, 10.2.2 rateHighThreshold)",
+        Algorithm::RprCm(c) => c.high_threshold),
+    option!("round_trip", Kind::Span(LEAST_INTERVAL, LONGEST_INTERVAL, Some("auto")), "least time between two changes of a congested node's fair rate (802.17, FRTT); auto: an advertisement interval for each node",
+        Algorithm::RprCm(c) => c.round_trip),
+    option!("access_timer", Kind::Span(LEAST_INTERVAL, LONGEST_INTERVAL, None), "a node is congested when transit has kept its station from sending for so long",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.access_timer),
+    option!("active_window", Kind::Count(1, 512), "aging intervals for which a node counts as active after a packet of it",
+        Algorithm::RprAm(c) | Algorithm::RprCm(c) => c.active_window),
 ];
 
 impl OptionSpec {
@@ -173,6 +236,9 @@ impl OptionSpec {
         Some(match self.kind {
             Kind::Count(..) => value.to_string(),
             Kind::Share(..) => Share(value).to_string(),
+            Kind::Span(.., Some(word)) if value == 0 => word.into(),
+            Kind::Span(..) => quantity::show_span(Span::from_nanos(value.into())),
+            Kind::Flag => (if value == 0 { "off" } else { "on" }).into(),
             Kind::Choice(words) => (*words.get(value as usize).unwrap_or(&"")).into(),
         })
     }
@@ -188,6 +254,11 @@ impl OptionSpec {
             Kind::Share(least, most) => {
                 Share::parse(text).filter(|share| (least..=most).contains(share)).map(Share::millionths)
             }
+            Kind::Span(.., Some(word)) if text == word => Some(0),
+            Kind::Span(least, most, _) => {
+                quantity::parse_span(text).ok().filter(|span| (least..=most).contains(span)).map(|span| span.value())
+            }
+            Kind::Flag => ["off", "on"].iter().position(|word| *word == text).map(|n| n as u32),
             Kind::Choice(words) => words.iter().position(|word| *word == text).map(|n| n as u32),
         };
         let known = algorithm.known();
@@ -204,6 +275,11 @@ impl OptionSpec {
         match self.kind {
             Kind::Count(least, most) => format!("write a number from {least} to {most}"),
             Kind::Share(least, most) => format!("write a share from {least} to {most}, such as {least}"),
+            Kind::Span(least, most, word) => {
+                let word = word.map(|word| format!(", or {word}")).unwrap_or_default();
+                format!("write a time from {} to {}{word}", quantity::show_span(least), quantity::show_span(most))
+            }
+            Kind::Flag => "write on or off".into(),
             Kind::Choice(words) => format!("write one of {}", words.join(", ")),
         }
     }

@@ -360,7 +360,7 @@ impl OptionSpec {
         let or = |word: Option<&str>| word.map(|word| format!(", or {word}")).unwrap_or_default();
         match self.kind {
             Kind::Span(least, most, word) => {
-                format!("write a time from {} to {}{}", show_span(least), show_span(most), or(word))
+                format!("write a time from {} to {}{}", quantity::show_span(least), quantity::show_span(most), or(word))
             }
             Kind::Count(least, most, word) => format!("write a number from {least} to {most}{}", or(word)),
             Kind::Bytes(least, most) => format!("write bytes from {least} to {most}"),
@@ -379,7 +379,7 @@ impl OptionSpec {
     /// `value` as it is written.
     pub fn show(&self, value: &Value) -> String {
         match (value, self.kind) {
-            (Value::Span(Some(span)), _) => show_span(*span),
+            (Value::Span(Some(span)), _) => quantity::show_span(*span),
             (Value::Count(Some(n)), _) => n.to_string(),
             (Value::Bytes(bytes), _) => bytes.as_u64().to_string(),
             (Value::Flag(flag), _) => if *flag { "on" } else { "off" }.into(),
@@ -391,16 +391,5 @@ impl OptionSpec {
             }
             _ => "none".into(),
         }
-    }
-}
-
-/// A length of time so that [`quantity::parse_span`] reads the same one: in the largest unit that divides it.
-fn show_span(span: Span) -> String {
-    let ns = span.as_nanos();
-    let units = [("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-    match units.iter().find(|(_, unit)| ns.is_multiple_of(*unit)) {
-        Some(_) if ns == 0 => "0ms".into(),
-        Some((name, unit)) => format!("{}{name}", ns / unit),
-        None => format!("{ns}ns"),
     }
 }
