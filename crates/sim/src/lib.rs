@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod multilink;
 pub mod packet;
 pub mod results;
+mod ring;
 pub mod scenario;
 pub mod tcp;
 pub mod traffic;

@@ -404,8 +404,6 @@ fn what_is_wrong_with_a_ring_is_told_where_it_stands() {
     refused(&ring(same), "ring.r.reservations.0.to", &["to itself"]);
     let class = "reservations = [{ from = \"n2\", to = \"n1\", rate = \"1Mbit\", class = \"C\" }]";
     refused(&ring(class), "ring.r.reservations.0.class", &["\"A\", \"B\""]);
-    let back = "topology = \"line\"\nreservations = [{ from = \"n2\", to = \"n1\", rate = \"1Mbit\", ringlet = 0 }]";
-    refused(&ring(back), "ring.r.reservations.0.ringlet", &["the other way round is missing"]);
     refused(&ring("bufer = \"1kB\""), "ring.r.bufer", &["did you mean `buffer`?"]);
 }
 

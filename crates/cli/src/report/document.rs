@@ -3,7 +3,7 @@
 //! Nothing in it depends on the machine: the same file with the same seeds gives the same bytes.
 
 use crate::simulation::{Batch, Expected, Finished};
-use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, Series};
+use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series};
 use fairspan_sim::scenario::File;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -50,6 +50,7 @@ struct Run<'a> {
     flows: &'a [FlowResult],
     links: &'a [LinkResult],
     bonds: Vec<Bond<'a>>,
+    rings: &'a [RingResult],
     series_interval_s: f64,
     series: &'a [Series],
 }
@@ -118,6 +119,7 @@ fn run(finished: &Finished) -> Run<'_> {
         flows: &results.flows,
         links: &results.links,
         bonds: results.bonds.iter().map(bond).collect(),
+        rings: &results.rings,
         series_interval_s: results.series_interval_s,
         series: &results.series,
     }

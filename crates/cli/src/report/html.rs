@@ -146,6 +146,7 @@ fn one(page: &mut Page, results: &Results) {
     page.table(&text::flows(results));
     page.table(&text::links(results));
     page.table(&text::bonds(results));
+    text::ring_tables(results).for_each(|rows| page.table(&rows));
     page.table(&text::drops(results));
     let conservation = &results.conservation;
     let dropped: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();

@@ -4,7 +4,7 @@ use super::document::hash;
 use super::short;
 use crate::simulation::{Batch, Expected, Finished};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use fairspan_sim::results::{FlowResult, LinkResult, Results};
+use fairspan_sim::results::{FlowResult, LimitResult, LinkResult, Results, RingEvent, RingLinkResult};
 use fairspan_sim::scenario::File;
 use std::fmt::Write as _;
 
@@ -173,6 +173,64 @@ pub(crate) fn bonds(results: &Results) -> Rows {
     Rows { head, rows, more }
 }
 
+/// The limiters of the rings.
+pub(crate) fn limits(results: &Results) -> Rows {
+    let all: Vec<(&str, &LimitResult)> =
+        results.rings.iter().flat_map(|ring| ring.limits.iter().map(|limit| (ring.name.as_str(), limit))).collect();
+    let shown = &all[..all.len().min(MOST_ROWS)];
+    let each = |value: fn(&LimitResult) -> f64| shown.iter().map(|(_, limit)| Some(value(limit))).collect::<Vec<_>>();
+    columns(
+        "limiter",
+        shown.iter().map(|(ring, limit)| format!("{ring} {}", limit.name)).collect(),
+        all.len() - shown.len(),
+        vec![
+            ("at the end", "bit/s", each(|limit| limit.last)),
+            ("mean", "bit/s", each(|limit| limit.mean)),
+            ("least", "bit/s", each(|limit| limit.min)),
+            ("most", "bit/s", each(|limit| limit.max)),
+            ("converged", "s", shown.iter().map(|(_, limit)| limit.converged_s).collect()),
+            ("swing %", "", each(|limit| 100.0 * limit.oscillation)),
+            ("changes", "", each(|limit| limit.changes as f64)),
+        ],
+    )
+}
+
+/// The ways of the rings that carried anything; of many, the busiest.
+pub(crate) fn ring_links(results: &Results) -> Rows {
+    let ways = results.rings.iter().flat_map(|ring| ring.links.iter().map(|way| (ring.name.as_str(), way)));
+    let used: Vec<(&str, &RingLinkResult)> = ways.filter(|(_, way)| way.packets + way.control > 0).collect();
+    let mut shown = used.clone();
+    if used.len() > MOST_ROWS {
+        shown.sort_by(|(_, a), (_, b)| b.load.total_cmp(&a.load));
+        shown.truncate(MOST_ROWS);
+    }
+    let each = |value: fn(&RingLinkResult) -> f64| shown.iter().map(|(_, way)| Some(value(way))).collect::<Vec<_>>();
+    columns(
+        "ring link",
+        shown.iter().map(|(ring, way)| format!("{ring} {}", way.name)).collect(),
+        used.len() - shown.len(),
+        vec![
+            ("packets", "", each(|way| way.packets as f64)),
+            ("load %", "", each(|way| 100.0 * way.load)),
+            ("control", "frames", each(|way| way.control as f64)),
+            ("load %", "", each(|way| 100.0 * way.control_load)),
+            ("most in transit", "bytes", each(|way| way.transit_max as f64)),
+        ],
+    )
+}
+
+/// What happened to the rings.
+pub(crate) fn ring_events(results: &Results) -> Rows {
+    let all = results.rings.iter().flat_map(|ring| ring.events.iter().map(|event| (ring.name.as_str(), event)));
+    let all: Vec<(&str, &RingEvent)> = all.collect();
+    let shown = &all[..all.len().min(MOST_ROWS)];
+    let row = |(ring, event): &(&str, &RingEvent)| {
+        vec![(*ring).to_owned(), format!("{:.6}", event.at_s), event.at.clone(), event.what.clone()]
+    };
+    let head = ["ring", "time\ns", "at", "what"].map(str::to_owned).to_vec();
+    Rows { head, rows: shown.iter().map(row).collect(), more: all.len() - shown.len() }
+}
+
 /// One line for each run.
 pub(crate) fn runs(file: &File, finished: &[Finished]) -> Rows {
     let shown = &finished[..finished.len().min(3 * MOST_ROWS)];
@@ -245,12 +303,20 @@ pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> Stri
     text
 }
 
+/// What there is to tell of the rings.
+pub(crate) fn ring_tables(results: &Results) -> impl Iterator<Item = Rows> {
+    [limits(results), ring_links(results), ring_events(results)].into_iter().filter(|rows| !rows.rows.is_empty())
+}
+
 /// One run: its tables, and the line that replays it.
 fn one(text: &mut String, results: &Results) {
     *text += &flows(results).text();
     *text += &links(results).text();
     if !results.bonds.is_empty() {
         *text += &bonds(results).text();
+    }
+    for rows in ring_tables(results) {
+        *text += &rows.text();
     }
     if !results.conservation.dropped.is_empty() {
         *text += &drops(results).text();

@@ -23,6 +23,10 @@ pub enum Purpose {
     Bond = 7,
     /// What the ends of a flow take for each packet, by flow.
     Outbox = 8,
+    /// Faults of control frames, and wander, by ring and way.
+    Ring = 9,
+    /// A ring's nodes, by ring.
+    RingNode = 10,
 }
 
 /// The seed of the stream of `purpose` for entity `index`.

@@ -2,6 +2,9 @@
 //!
 //! Every change is kept with its time, so nothing falls between two points of a series. Times are those of the run; a
 //! window holds its beginning and not its end.
+//!
+//! With a bound, what is long ago is thinned where changes are too many: of four neighbours the least and the greatest stay,
+//! at their times. Ranges stay exact; means and times then are as exact as the distance of what is left.
 
 use fairspan_core::units::Time;
 
@@ -10,6 +13,8 @@ use fairspan_core::units::Time;
 pub struct Steps {
     /// When it changed and to what, times ascending; the first entry is the value before any change.
     steps: Vec<(Time, f64)>,
+    /// Most that are kept.
+    most: usize,
 }
 
 impl Default for Steps {
@@ -22,7 +27,12 @@ impl Default for Steps {
 impl Steps {
     /// `value` from the beginning on.
     pub fn new(value: f64) -> Steps {
-        Steps { steps: vec![(Time::ZERO, value)] }
+        Steps::bounded(value, usize::MAX)
+    }
+
+    /// `value` from the beginning on; at most `most` changes, but not fewer than eight, are kept.
+    pub fn bounded(value: f64, most: usize) -> Steps {
+        Steps { steps: vec![(Time::ZERO, value)], most: most.max(8) }
     }
 
     /// The value is `value` from `now` on, not before the change before. Of several at one instant the last one counts.
@@ -30,8 +40,40 @@ impl Steps {
         if let Some(last) = self.steps.last_mut().filter(|last| last.0 >= now) {
             last.1 = value;
         } else if self.last() != value {
+            if self.steps.len() >= self.most {
+                self.thin();
+            }
             self.steps.push((now, value));
         }
+    }
+
+    /// Keeps half: of four neighbours the least and the greatest. The first entry stays, and the last.
+    #[cold]
+    fn thin(&mut self) {
+        let last = self.steps.len() - 1;
+        let (mut from, mut kept) = (1, 1);
+        while from < last {
+            let to = (from + 4).min(last);
+            let (mut least, mut greatest) = (from, from);
+            for at in from..to {
+                if self.steps[at].1 < self.steps[least].1 {
+                    least = at;
+                }
+                if self.steps[at].1 > self.steps[greatest].1 {
+                    greatest = at;
+                }
+            }
+            let (first, second) = (least.min(greatest), least.max(greatest));
+            self.steps[kept] = self.steps[first];
+            kept += 1;
+            if second != first {
+                self.steps[kept] = self.steps[second];
+                kept += 1;
+            }
+            from = to;
+        }
+        self.steps[kept] = self.steps[last];
+        self.steps.truncate(kept + 1);
     }
 
     /// The value now.
@@ -155,5 +197,23 @@ mod tests {
         assert_eq!((steps.last(), steps.at(ms(29)), steps.at(ms(30))), (9.0, 5.0, 9.0));
         steps.set(ms(30), 2.0);
         assert_eq!((steps.last(), steps.changes().len()), (2.0, 4));
+    }
+
+    #[test]
+    fn a_bound_thins_what_is_long_ago_and_keeps_every_peak() {
+        let (mut bounded, mut all) = (Steps::bounded(0.0, 64), Steps::new(0.0));
+        let mut value = 1_u64;
+        for at in 1..10_000 {
+            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let spike = if at == 37 || at == 5000 { 1e6 } else { 0.0 };
+            let held = spike * if at == 37 { 1.0 } else { -1.0 } + (value >> 40) as f64;
+            bounded.set(ms(at), held);
+            all.set(ms(at), held);
+            assert!(bounded.changes().len() <= 64);
+        }
+        assert_eq!(bounded.range(ms(0), ms(10_000)), all.range(ms(0), ms(10_000)));
+        assert_eq!(bounded.last(), all.last());
+        assert!(bounded.changes().windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert_eq!(bounded.changes()[0], (Time::ZERO, 0.0));
     }
 }

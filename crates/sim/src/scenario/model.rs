@@ -153,6 +153,8 @@ pub struct Ring {
     pub interval: Span,
     /// Room of each transit queue.
     pub transit: Bytes,
+    /// Bytes in the transit queue from which on no packet of the station goes before it, or enters it.
+    pub threshold: Bytes,
     /// Room of the station's queue to each egress.
     pub station: Bytes,
     /// What happens to packets where a link is down.
@@ -216,8 +218,6 @@ pub struct Reservation {
     pub from: u8,
     /// Place of the node where it leaves.
     pub to: u8,
-    /// The way round; `None`: the shorter.
-    pub ringlet: Option<Ringlet>,
     /// Of class A nobody else uses what it leaves; of class B others do.
     pub class: Class,
     /// How much.

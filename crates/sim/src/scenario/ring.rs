@@ -77,6 +77,8 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     let interval = form.some_span("interval", errors);
     let mut room = |key| form.bytes(key, 64..=1 << 40, errors).unwrap_or(BUFFER);
     let (transit, station) = (room("buffer"), room("station_buffer"));
+    let threshold = form.bytes("threshold", 1..=transit.as_u64(), errors);
+    let threshold = threshold.unwrap_or(Bytes::new(transit.as_u64() / 4));
     let protections = [("steer", Protection::Steer), ("wrap", Protection::Wrap), ("none", Protection::None)];
     let protection = form.choice("protection", &protections, errors).unwrap_or_default();
     let discovery = form.bool("discovery", errors);
@@ -91,7 +93,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     let known = nodes.as_deref().unwrap_or_default();
     let weights = weights(form, topology, known, errors);
     let node_outages = node_outages(form, topology, known, errors);
-    let reservations = reservations(form, topology, known, line, errors);
+    let reservations = reservations(form, topology, known, errors);
     let (Some(name), Some(nodes)) = (name, nodes) else { return None };
     if errors.count() > before {
         return None;
@@ -106,6 +108,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
         algorithm,
         interval: interval.unwrap_or(around),
         transit,
+        threshold,
         station,
         protection,
         discovery: discovery.unwrap_or(fails),
@@ -277,13 +280,7 @@ fn node_outages(form: &mut Form<'_>, topology: &Topology, nodes: &[u32], errors:
     list
 }
 
-fn reservations(
-    form: &mut Form<'_>,
-    topology: &Topology,
-    nodes: &[u32],
-    line: bool,
-    errors: &mut Errors<'_>,
-) -> Vec<Reservation> {
+fn reservations(form: &mut Form<'_>, topology: &Topology, nodes: &[u32], errors: &mut Errors<'_>) -> Vec<Reservation> {
     let mut list = Vec::new();
     for mut inner in form.tables("reservations", &Defaults::none(), errors) {
         let from = node_key(&mut inner, "from", topology, nodes, errors);
@@ -293,16 +290,11 @@ fn reservations(
         }
         let rate: Option<Rate> = inner.rate("rate", errors);
         let class = inner.choice("class", &[("A", Class::A), ("B", Class::B)], errors).unwrap_or(Class::A);
-        let ringlet = ringlet(&mut inner, errors);
         if let (Some(from), Some(to)) = (from, to) {
             if from == to {
                 inner.conflict("to", "the reservation goes from a node to itself; name two nodes", errors);
             }
-            let leaves = |ringlet| (ringlet == Ringlet::Zero) == (to < from);
-            if line && ringlet.is_some_and(leaves) {
-                inner.conflict("ringlet", "on a line the other way round is missing; leave it out", errors);
-            }
-            list.extend(rate.map(|rate| Reservation { from, to, ringlet, class, rate }));
+            list.extend(rate.map(|rate| Reservation { from, to, class, rate }));
         }
         inner.finish(None, errors);
     }

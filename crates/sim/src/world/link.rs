@@ -167,6 +167,12 @@ impl Measured {
         Measured { from: Time::ZERO + scenario.warm_up, until: Time::ZERO + scenario.duration }
     }
 
+    /// When it begins.
+    #[inline]
+    pub(crate) fn from(self) -> Time {
+        self.from
+    }
+
     /// Nanoseconds of a span that lie in it.
     #[inline]
     fn part(self, start: Time, end: Time) -> u64 {

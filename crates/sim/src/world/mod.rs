@@ -26,6 +26,7 @@ mod flow;
 mod link;
 mod outbox;
 mod processor;
+mod rings;
 mod route;
 
 pub use error::WorldError;
@@ -52,6 +53,7 @@ use flow::{Agent, Attached, Flow, Timer, Wander};
 use link::{Arrival, At, Cause, Link, Measured};
 use outbox::Outbox;
 use processor::{Processor, Turn};
+use rings::Circle;
 use route::{Routes, Step};
 use std::sync::Arc;
 
@@ -77,14 +79,21 @@ const BOND: u32 = 7;
 /// A packet leaves the sending end of a flow, or the receiving one.
 const LEAVES: u32 = 8;
 const ANSWERS: u32 = 9;
+/// The first frame under way on a way of a ring has arrived.
+const RING_WAY: u32 = 10;
+/// A timer of a ring's node has run out.
+const RING_NODE: u32 = 11;
+/// A link or node of a ring fails, or comes back.
+const RING_CHANGE: u32 = 12;
 /// Flows and links, of some 300 bytes each, that a core's own cache holds.
 const LARGE: usize = 4000;
-/// Places in the log beyond the links: nodes, sources and receivers, bonds.
+/// Places in the log beyond the links: nodes, sources and receivers, bonds, rings.
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
 const BONDS: u32 = 3 << 30;
+const RINGS: u32 = 5 << 29;
 
-const _: () = assert!(ANSWERS < Event::PLACES >> NUMBER_BITS, "a place has no room for the kinds");
+const _: () = assert!(RING_CHANGE < Event::PLACES >> NUMBER_BITS, "a place has no room for the kinds");
 
 const fn place(kind: u32, number: u32) -> u32 {
     (kind << NUMBER_BITS) | number
@@ -112,6 +121,7 @@ pub struct World {
     captured: Vec<Captured>,
     recorder: Recorder,
     bonds: Vec<Joined>,
+    rings: Vec<Circle>,
     measured: Measured,
     /// Flows and links do not fit into a core's own cache.
     large: bool,
@@ -138,19 +148,16 @@ impl World {
         if end >= Event::LAST {
             return Err(WorldError::TooLong { seconds: scenario.duration.as_secs_f64() });
         }
-        for (what, count) in [
-            ("nodes", scenario.nodes.len()),
-            ("links", scenario.links.len()),
-            ("flows", scenario.flows.len()),
-            ("bonds", scenario.bonds.len()),
-            ("rings", scenario.rings.len()),
+        for (what, count, most) in [
+            ("nodes", scenario.nodes.len(), MOST),
+            ("links", scenario.links.len(), MOST),
+            ("flows", scenario.flows.len(), MOST),
+            ("bonds", scenario.bonds.len(), MOST),
+            ("rings", scenario.rings.len(), rings::MOST_RINGS),
         ] {
-            if count > MOST {
-                return Err(WorldError::TooMany { what, count, most: MOST });
+            if count > most {
+                return Err(WorldError::TooMany { what, count, most });
             }
-        }
-        if let Some(ring) = scenario.rings.first() {
-            return Err(WorldError::Ring { ring: ring.name.clone(), error: "rings do not run yet".into() });
         }
         let mut routes = Routes::new(scenario)?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
@@ -158,6 +165,7 @@ impl World {
             flows.push(flow(scenario, number, &mut routes)?);
         }
         let bonds = bonds::join(scenario, &mut routes)?;
+        let rings = rings::close(scenario)?;
         let mut capture = vec![false; scenario.links.len()];
         for &link in &scenario.metrics.capture {
             let unknown = || WorldError::Unknown {
@@ -194,6 +202,7 @@ impl World {
             captured: Vec::new(),
             recorder: Recorder::new(scenario.metrics.series),
             bonds,
+            rings,
             measured: Measured::new(scenario),
             large: scenario.flows.len() + scenario.links.len() > LARGE,
             scenario: Arc::clone(&shared),
@@ -207,6 +216,7 @@ impl World {
             world.begin(number);
         }
         world.begin_bonds();
+        world.begin_rings();
         Ok(world)
     }
 
@@ -299,7 +309,8 @@ impl World {
             dropped: Vec::new(),
             in_flight: self.links.iter().map(Link::in_flight).sum::<u64>()
                 + self.processors.iter().flatten().map(|processor| processor.in_flight()).sum::<u64>()
-                + self.bonds.iter().map(|joined| joined.bond.in_flight()).sum::<u64>(),
+                + self.bonds.iter().map(|joined| joined.bond.in_flight()).sum::<u64>()
+                + self.rings.iter().map(|circle| circle.ring.in_flight()).sum::<u64>(),
         };
         let dropped = &mut conservation.dropped;
         let mut count = |place: &str, reason: &str, packets: u64| {
@@ -316,6 +327,9 @@ impl World {
             for (reason, packets) in joined.bond.dropped() {
                 count(&model.name, reason, packets);
             }
+        }
+        for dropped in self.rings.iter().flat_map(|circle| circle.ring.dropped(&self.scenario)) {
+            count(&dropped.place, &dropped.reason, dropped.packets);
         }
         for (processor, model) in self.processors.iter().zip(&self.scenario.nodes) {
             count(&model.name, "processor", processor.as_ref().map_or(0, |processor| processor.dropped));
@@ -350,6 +364,7 @@ impl World {
         let links = links.map(|(link, model)| link.result(&at, &model.name));
         let links = links.collect();
         let active = flows.iter().filter(|flow| flow.sent + flow.received > 0);
+        let rings = self.ring_results();
         let jain = metrics::jain(active.map(|flow| flow.goodput));
         Ok(Results {
             seed: self.scenario.seed,
@@ -362,7 +377,7 @@ impl World {
             flows,
             links,
             bonds: self.bond_results(),
-            rings: Vec::new(),
+            rings,
             series_interval_s: self.recorder.interval().as_secs_f64(),
             series: self.recorder.into_series(),
         })
@@ -388,6 +403,9 @@ impl World {
             MEASURE => self.on_measure(),
             SAMPLE => self.on_sample(),
             BOND => self.on_bond(number),
+            RING_WAY => self.on_ring_way(number, event),
+            RING_NODE => self.on_ring_node(number),
+            RING_CHANGE => self.on_ring_change(number),
             LEAVES => self.on_leaving(number, false),
             ANSWERS => self.on_leaving(number, true),
             kind => debug_assert!(false, "an event of kind {kind}"),
@@ -408,6 +426,11 @@ impl World {
         for model in &self.scenario.links {
             self.recorder.add(format!("link {} queue", model.name), "bytes", Kind::Level);
         }
+        for circle in &self.rings {
+            for (name, unit, level) in circle.ring.series() {
+                self.recorder.add(name, unit, if level { Kind::Level } else { Kind::Rate });
+            }
+        }
         self.arm_series();
     }
 
@@ -424,7 +447,8 @@ impl World {
             [Some(flow.meter.bytes() as f64 * 8.0), window.map(|window| window as f64)].into_iter().flatten()
         });
         let links = self.links.iter_mut().map(|link| link.waiting_bytes(now) as f64);
-        self.recorder.sample(flows.chain(links));
+        let rings = self.rings.iter().flat_map(|circle| circle.ring.sample());
+        self.recorder.sample(flows.chain(links).chain(rings));
         self.arm_series();
     }
 
@@ -591,7 +615,7 @@ impl World {
                 }
             }
             Step::Bond { bond, end } => self.enter_bond(bond, end, handle),
-            Step::Ring { .. } => self.discard(handle, ENDS),
+            Step::Ring { ring, way } => self.enter_ring(ring, way, handle),
             Step::Frame { bond, end, channel } => self.take_frame(bond, end, channel, handle),
         }
     }
