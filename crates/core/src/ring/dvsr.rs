@@ -88,7 +88,7 @@ const BITS: f64 = 8e9;
 /// Intervals in which a transit queue drains, if it is short.
 const DRAIN: u64 = 10;
 /// The most of a link that is held back for that: limiters stay within a percent of where they belong.
-const MOST_DRAIN: f64 = 0.005;
+const MOST_DRAIN: f64 = 0.003;
 
 /// DVSR for one ringlet at one node.
 #[derive(Clone, Debug)]
@@ -113,6 +113,8 @@ pub struct Dvsr {
     demands: Vec<f64>,
     limits: Vec<f64>,
     draining: bool,
+    /// The last two of its fair rates: what came since may have been held at either.
+    held: [f64; 2],
     /// Whether the topology was looked at.
     knows: bool,
 }
@@ -137,6 +139,7 @@ impl Dvsr {
             demands: alloc::vec![0.0; links],
             limits: alloc::vec![f64::INFINITY; links],
             draining: false,
+            held: [f64::INFINITY; 2],
             knows: false,
         }
     }
@@ -197,7 +200,14 @@ impl Dvsr {
             let within = self.circulation.interval().times(DRAIN).as_nanos() as f64;
             capacity -= (excess / within).min(line * MOST_DRAIN);
         }
-        let rate = fair_rate(&mut self.loads, capacity, self.draining);
+        let rate = fair_rate(&mut self.loads, capacity, self.draining, self.held[0].min(self.held[1]));
+        if (rate - self.held[0]).abs() > 0.0 {
+            let (was, own) = (self.held[0], self.node.index());
+            for (index, weight) in self.weights.iter().enumerate().filter(|(index, _)| *index != own) {
+                self.arrivals.expect(index, was * weight, rate * weight);
+            }
+        }
+        self.held = [rate, self.held[0]];
         self.circulation.set_share(rate / nominal);
     }
 

@@ -45,9 +45,13 @@ struct Window {
     doubled: Mark,
     /// Its length in intervals; 0: nothing was ever sent.
     intervals: u32,
-    /// The length at which it doubles next.
-    double_at: u32,
+    /// Its length there.
+    doubled_at: u32,
     rate: f64,
+    /// How far a count was off what a constant rate makes, while it was steady.
+    noise: f64,
+    /// Whether the rate is known to change.
+    doubtful: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,6 +124,17 @@ impl Meter {
         &self.estimates
     }
 
+    /// Whoever holds sources at a rate `was` holds them at `rate` from now on. A source that was held so will change by less
+    /// than shows at once: its window begins again.
+    pub fn expect(&mut self, source: usize, was: f64, rate: f64) {
+        let (Some(window), Some(estimate)) = (self.windows.get_mut(source), self.estimates.get_mut(source)) else {
+            return;
+        };
+        if estimate.rate + estimate.tolerance >= was && (rate - was).abs() > estimate.tolerance {
+            window.doubtful = true;
+        }
+    }
+
     /// An interval ends. One without length is none.
     pub fn measure(&mut self, now: Time) {
         let now = now.as_nanos();
@@ -147,6 +162,12 @@ struct Step {
     longest: u32,
 }
 
+impl Step {
+    fn since(&self, mark: Mark) -> f64 {
+        self.now.saturating_sub(mark.at) as f64
+    }
+}
+
 impl Window {
     fn measure(&mut self, step: &Step, counter: &Counter) -> Estimate {
         let largest = f64::from(counter.largest);
@@ -159,41 +180,50 @@ impl Window {
         let owed = |rate: f64| (rate * since).min(largest);
         let total = counter.bytes as f64;
         let count = total + owed(self.rate);
-        let steady = STEADY * largest;
-        let in_interval = count - self.count - self.rate * step.length;
-        let since_doubled =
-            count - self.doubled.count - self.reference * (step.now.saturating_sub(self.doubled.at)) as f64;
-        let agrees = self.intervals > 0 && in_interval.abs() <= steady && since_doubled.abs() <= steady;
-        if agrees {
-            self.intervals += 1;
-            self.count = count;
-        } else {
+        let in_interval = (count - self.count - self.rate * step.length).abs();
+        let since_doubled = count - self.doubled.count - self.reference * step.since(self.doubled);
+        let off = in_interval.max(since_doubled.abs());
+        let before = Mark { count: self.count, at: step.before };
+        self.count = count;
+        let here = Mark { count, at: step.now };
+        if self.intervals == 0 || self.doubtful || in_interval > STEADY * largest {
+            // Another rate: nothing before the newest interval counts.
             let fresh = (counter.bytes - self.bytes) as f64 / step.length;
             self.count = total + owed(fresh);
-            let from = Mark { count: (self.bytes as f64).max(self.from_before(fresh, step)), at: step.before };
-            (self.from, self.middle, self.intervals, self.double_at) = (from, from, 1, 1);
+            let owed_before = (before.count - self.bytes as f64).max(0.0);
+            let goes_on = fresh * step.length > owed_before;
+            let from = Mark { count: self.bytes as f64 + if goes_on { owed_before } else { 0.0 }, at: step.before };
+            let here = Mark { count: self.count, at: step.now };
+            (self.from, self.middle, self.intervals, self.doubtful) = (from, here, 1, false);
+            self.settle(here);
+        } else if off > STEADY * (self.noise + 0.25 * largest).min(largest) {
+            // It has moved since it doubled: what was before counts no more.
+            self.noise = (self.noise + 0.125 * largest).min(largest);
+            (self.from, self.middle) = (self.doubled, here);
+            self.intervals = (self.intervals - self.doubled_at + 1).max(1);
+            self.settle(here);
+        } else {
+            self.noise = (0.95 * self.noise).max(0.5 * off);
+            self.intervals += 1;
+            if self.intervals >= 2 * self.doubled_at || self.intervals >= step.longest {
+                // What was before the middle may have been another rate's end.
+                (self.from, self.middle) = (self.middle, here);
+                self.intervals = self.intervals.min(step.longest / 2).max(1);
+                self.settle(here);
+            }
         }
         self.bytes = counter.bytes;
-        let here = Mark { count: self.count, at: step.now };
-        let age = step.now.saturating_sub(self.from.at).max(1) as f64;
+        let age = step.since(self.from).max(1.0);
         self.rate = ((self.count - self.from.count) / age).max(0.0);
-        if self.intervals >= self.double_at {
-            (self.reference, self.doubled) = (self.rate, here);
-            self.double_at = self.intervals.saturating_mul(2);
-        }
-        if self.intervals == step.longest / 2 {
-            self.middle = here;
-        } else if self.intervals >= step.longest {
-            (self.from, self.middle) = (self.middle, here);
-            self.intervals = step.longest / 2;
-            self.double_at = step.longest;
-        }
-        Estimate { rate: self.rate, tolerance: largest / age }
+        // A rate that moves less than shows is behind by what it may move.
+        let packets = if self.intervals < 4 { 1.0 } else { STEADY };
+        Estimate { rate: self.rate, tolerance: packets * largest / age }
     }
 
-    /// The count at the last boundary; what was owed there counts only as far as the source went on.
-    fn from_before(&self, fresh: f64, step: &Step) -> f64 {
-        let owed = (self.count - self.bytes as f64).max(0.0);
-        self.bytes as f64 + if fresh * step.length > owed { owed } else { 0.0 }
+    /// From here on, the rate is held against what it is now.
+    fn settle(&mut self, here: Mark) {
+        let age = here.at.saturating_sub(self.from.at).max(1) as f64;
+        self.reference = ((here.count - self.from.count) / age).max(0.0);
+        (self.doubled, self.doubled_at) = (here, self.intervals);
     }
 }

@@ -19,6 +19,8 @@
 //! - A load is below F only by more than its tolerance. Loads that are limited to F are measured a little above or below
 //!   it; taken for demands of their own they would move F, which moves them. Within the tolerance they count as
 //!   limited, and F does not depend on them at all: 1/k is exact.
+//! - Of an idle share, an ingress gets what is its part among those that the link held back: they will all take it, and
+//!   all of it for each would overshoot. If none or one was held back, that is Table I.
 //!
 //! Cost: one pass over the loads for each different level among them; typically two or three.
 //!
@@ -36,8 +38,9 @@ pub struct Load {
 }
 
 /// The fair rate for an ingress of weight 1 on a link of `capacity`, over which the `loads` are sent (in any order, which
-/// changes). `waits`: packets wait for the link, which thus has no idle share.
-pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool) -> f64 {
+/// changes). `waits`: packets wait for the link, which thus has no idle share. `limit`: the rate at which this link
+/// held its ingresses when the loads were measured.
+pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool, limit: f64) -> f64 {
     let heavier = |a: Load, b: &Load| if b.rate * a.weight > a.rate * b.weight { *b } else { a };
     let Some(largest) = loads.first().map(|first| loads.iter().fold(*first, heavier)) else { return capacity };
     let top = (largest.rate + largest.tolerance) / largest.weight;
@@ -46,7 +49,15 @@ pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool) -> f64 {
     loop {
         let level = left / weights;
         if top < level {
-            return if waits { level } else { (largest.rate + left - sum(open, |load| load.rate)) / largest.weight };
+            if waits {
+                return level;
+            }
+            let (mut idle, mut held) = (left, 0.0);
+            for load in open.iter() {
+                idle -= load.rate;
+                held += if load.is_below(limit) { 0.0 } else { load.weight };
+            }
+            return (largest.rate + idle * largest.weight / held.max(largest.weight)) / largest.weight;
         }
         let mut kept = 0;
         for n in 0..open.len() {
@@ -96,7 +107,7 @@ mod tests {
     }
 
     fn fair(rates: &[f64], waits: bool) -> f64 {
-        fair_rate(&mut of(rates), 1.0, waits)
+        fair_rate(&mut of(rates), 1.0, waits, f64::INFINITY)
     }
 
     /// Table I as it is printed, for weights of 1.
@@ -136,19 +147,30 @@ mod tests {
         for load in &mut loads {
             load.tolerance = 0.005;
         }
-        assert_eq!(fair_rate(&mut loads, 1.0, false), 0.25);
+        assert_eq!(fair_rate(&mut loads, 1.0, false, f64::INFINITY), 0.25);
         let mut loads = [0.1, 0.448, 0.449].map(|rate| Load { rate, tolerance: 0.005, weight: 1.0 });
-        assert!((fair_rate(&mut loads, 1.0, false) - 0.45).abs() < 1e-12, "though the link is not quite full");
+        assert!(
+            (fair_rate(&mut loads, 1.0, false, f64::INFINITY) - 0.45).abs() < 1e-12,
+            "though the link is not quite full"
+        );
+    }
+
+    #[test]
+    fn those_that_the_link_held_back_share_what_becomes_idle() {
+        let rate = fair_rate(&mut of(&[0.25, 0.1, 0.25]), 1.0, false, 0.25);
+        assert!((rate - 0.45).abs() < 1e-12);
+        assert!((fair_rate(&mut of(&[0.25, 0.1, 0.2]), 1.0, false, 0.25) - 0.7).abs() < 1e-12, "one was held back");
+        assert!((fair_rate(&mut of(&[0.25, 0.1, 0.25]), 1.0, false, 0.3) - 0.65).abs() < 1e-12, "none was");
     }
 
     #[test]
     fn weights_divide_a_full_link_and_a_heavy_ingress_reaches_all_of_it() {
         let load = |rate, weight| Load { rate, tolerance: 0.0, weight };
-        let level = fair_rate(&mut [load(1.0, 1.0), load(1.0, 3.0)], 1.0, false);
+        let level = fair_rate(&mut [load(1.0, 1.0), load(1.0, 3.0)], 1.0, false, f64::INFINITY);
         assert_eq!((level, level * 3.0), (0.25, 0.75));
-        let level = fair_rate(&mut [load(0.1, 1.0), load(1.0, 3.0)], 1.0, false);
+        let level = fair_rate(&mut [load(0.1, 1.0), load(1.0, 3.0)], 1.0, false, f64::INFINITY);
         assert!((level * 3.0 - 0.9).abs() < 1e-12);
-        let level = fair_rate(&mut [load(0.5, 4.0)], 1.0, false);
+        let level = fair_rate(&mut [load(0.5, 4.0)], 1.0, false, f64::INFINITY);
         assert_eq!(level * 4.0, 1.0);
     }
 
