@@ -88,6 +88,8 @@ const BITS: f64 = 8e9;
 /// Intervals in which a transit queue drains, if it is short.
 const DRAIN: u64 = 10;
 /// The most of a link that is held back for that: limiters stay within a percent of where they belong.
+/// Loads of so many times a link's capacity are much too much.
+const OVERLOAD: f64 = 1.1;
 const MOST_DRAIN: f64 = 0.003;
 
 /// DVSR for one ringlet at one node.
@@ -182,13 +184,20 @@ impl Dvsr {
         let quantum = 2.0 / f64::from(self.bits.whole()) * nominal;
         let own: f64 = self.demands.iter().zip(&self.limits).map(|(demand, limit)| demand.min(*limit)).sum();
         let line = view.capacity.as_bits_per_sec() as f64 / BITS;
+        let (here, estimates) = (self.node.index(), self.arrivals.estimates());
+        let own = estimates[here].rate.max(own.min(line));
+        let sum = estimates.iter().map(|estimate| estimate.rate).sum::<f64>() - estimates[here].rate + own;
+        // Sources that change on a link with much too much to carry change because of that, or others on their way keep
+        // them from it: what they sent in this interval is not what they want.
+        let overloaded = sum > OVERLOAD * line;
         let mut packets = 0;
         self.loads.clear();
-        for (index, (estimate, weight)) in self.arrivals.estimates().iter().zip(&self.weights).enumerate() {
-            let rate = if index == self.node.index() { estimate.rate.max(own.min(line)) } else { estimate.rate };
-            if rate > 0.0 {
+        for (index, (estimate, weight)) in estimates.iter().zip(&self.weights).enumerate() {
+            let (rate, unsure) =
+                if index == here { (own, false) } else { (estimate.rate, overloaded && estimate.fresh) };
+            if rate > 0.0 || unsure {
                 packets += u64::from(self.arrivals.largest(index));
-                let tolerance = estimate.tolerance + quantum * weight;
+                let tolerance = if unsure { f64::INFINITY } else { estimate.tolerance + quantum * weight };
                 self.loads.push(Load { rate, tolerance, weight: *weight });
             }
         }

@@ -67,6 +67,8 @@ pub struct Estimate {
     pub rate: f64,
     /// How far the rate may be off: what a packet more or less in the window makes.
     pub tolerance: f64,
+    /// Whether it is of the newest interval alone, since that was unlike those before.
+    pub fresh: bool,
 }
 
 /// Rates of several sources, measured at the same instants.
@@ -174,7 +176,7 @@ impl Window {
         if step.longest == 1 {
             let rate = (counter.bytes - self.bytes) as f64 / step.length;
             (self.bytes, self.intervals) = (counter.bytes, 1);
-            return Estimate { rate, tolerance: 0.0 };
+            return Estimate { rate, tolerance: 0.0, fresh: false };
         }
         let since = step.now.saturating_sub(counter.last_at) as f64;
         let owed = |rate: f64| (rate * since).min(largest);
@@ -186,12 +188,13 @@ impl Window {
         let before = Mark { count: self.count, at: step.before };
         self.count = count;
         let here = Mark { count, at: step.now };
-        if self.intervals == 0 || self.doubtful || in_interval > STEADY * largest {
+        let fresh = self.intervals == 0 || in_interval > STEADY * largest;
+        if fresh || self.doubtful {
             // Another rate: nothing before the newest interval counts.
-            let fresh = (counter.bytes - self.bytes) as f64 / step.length;
-            self.count = total + owed(fresh);
+            let rate = (counter.bytes - self.bytes) as f64 / step.length;
+            self.count = total + owed(rate);
             let owed_before = (before.count - self.bytes as f64).max(0.0);
-            let goes_on = fresh * step.length > owed_before;
+            let goes_on = rate * step.length > owed_before;
             let from = Mark { count: self.bytes as f64 + if goes_on { owed_before } else { 0.0 }, at: step.before };
             let here = Mark { count: self.count, at: step.now };
             (self.from, self.middle, self.intervals, self.doubtful) = (from, here, 1, false);
@@ -217,7 +220,7 @@ impl Window {
         self.rate = ((self.count - self.from.count) / age).max(0.0);
         // A rate that moves less than shows is behind by what it may move.
         let packets = if self.intervals < 4 { 1.0 } else { STEADY };
-        Estimate { rate: self.rate, tolerance: packets * largest / age }
+        Estimate { rate: self.rate, tolerance: packets * largest / age, fresh }
     }
 
     /// From here on, the rate is held against what it is now.
