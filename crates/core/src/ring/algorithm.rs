@@ -8,6 +8,7 @@ use super::options::{OPTIONS, OptionSpec};
 use super::rpr::{self, Rpr};
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -199,7 +200,7 @@ impl fmt::Display for Algorithm {
 #[non_exhaustive]
 pub enum Agent {
     /// Distributed virtual-time scheduling.
-    Dvsr(Dvsr),
+    Dvsr(Box<Dvsr>),
     /// IEEE 802.17, either mode.
     Rpr(Rpr),
     /// Distributed bandwidth allocation.
@@ -222,7 +223,7 @@ impl Agent {
         now: Time,
     ) -> Agent {
         match algorithm {
-            Algorithm::Dvsr(config) => Agent::Dvsr(Dvsr::new(config, node, ringlet, nodes, interval, now)),
+            Algorithm::Dvsr(config) => Agent::Dvsr(Box::new(Dvsr::new(config, node, ringlet, nodes, interval, now))),
             Algorithm::RprAm(config) => {
                 Agent::Rpr(Rpr::new(rpr::Mode::Aggressive, config, node, ringlet, nodes, interval, now))
             }

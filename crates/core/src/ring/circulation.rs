@@ -14,11 +14,11 @@
 //! refused just before. Forged or replayed messages do harm for as long, and no longer.
 
 use super::dvsr::Bits;
-use super::fairness::Refused;
+use super::fairness::{Refused, View};
 use super::message::{self, Head, Kind};
 use super::topology::Topology;
 use super::{NodeId, Ringlet};
-use crate::units::{Span, Time};
+use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 
 /// What was last taken from an originator.
@@ -53,8 +53,10 @@ pub(super) struct Circulation {
     waits: bool,
     /// When the next one is made; `None`: others make them.
     originate_at: Option<Time>,
-    /// When a message was last taken or made.
-    heard_at: Time,
+    /// When the node acts without a message.
+    silent_at: Time,
+    /// Whether it was told of the topology.
+    looked: bool,
     out: Vec<u8>,
     pending: bool,
 }
@@ -91,7 +93,8 @@ impl Circulation {
             waits: false,
             // The first timeout tells it of the topology.
             originate_at: Some(now),
-            heard_at: now,
+            silent_at: now + interval.times(3),
+            looked: false,
             out: Vec::with_capacity(message::LONGEST),
             pending: false,
         }
@@ -114,6 +117,7 @@ impl Circulation {
 
     /// Looks at the topology: who can be heard, and whether this node makes the messages.
     pub(super) fn handle_change(&mut self, now: Time, topology: &Topology) {
+        self.looked = true;
         let (nodes, ringlet) = (topology.nodes(), self.ringlet);
         let heard = |hops: &usize| hears(topology, topology.after(self.node, ringlet, *hops), ringlet);
         self.hears = (0..nodes).take_while(heard).count();
@@ -124,12 +128,15 @@ impl Circulation {
         self.waits &= whole && here;
     }
 
-    /// A message came: its rates are taken. `true`: it goes on, with [`Circulation::pass_on`].
+    /// A message came: its rates are taken. `true`: it goes on, with [`Circulation::answer`].
     ///
     /// # Errors
     /// Why it is refused; nothing changes but what is remembered of refused sequences.
     pub(super) fn receive(&mut self, now: Time, topology: &Topology, bytes: &[u8]) -> Result<bool, Refused> {
         let (head, codes) = message::decode(self.kind, self.bits, self.codes.len(), bytes)?;
+        if !self.looked {
+            self.handle_change(now, topology);
+        }
         let own = head.originator == self.node;
         let hops = if own { topology.nodes() } else { topology.distance(self.node, head.originator, self.ringlet) };
         if hops > self.hears {
@@ -151,7 +158,7 @@ impl Circulation {
                 self.codes[n] = code;
             }
         }
-        self.heard_at = now;
+        self.silent_at = now + self.interval.times(3);
         let goes_on = !own && self.passes_on;
         if goes_on {
             message::encode(head, &self.codes, &mut self.out);
@@ -179,20 +186,20 @@ impl Circulation {
         self.interval + Span::from_nanos(self.interval.as_nanos() / 4)
     }
 
-    /// When this node makes the next message, if it makes them: [`Circulation::originate`].
-    pub(super) fn due(&self) -> Option<Time> {
+    /// When this node makes the next message, if it makes them.
+    fn due(&self) -> Option<Time> {
         let due = self.originate_at?;
         let waiting = self.waits && self.returned != self.sequence;
         Some(if waiting { self.made_at + self.patience() } else { due })
     }
 
     /// Makes a message with all rates and this node's own, and has it sent.
-    pub(super) fn originate(&mut self, now: Time) {
+    fn originate(&mut self, now: Time) {
         // One that was lost is not waited for again and again.
         self.waits &= self.returned == self.sequence;
         self.sequence = self.sequence.wrapping_add(1);
         self.made_at = now;
-        self.heard_at = now;
+        self.silent_at = now + self.interval.times(3);
         self.originate_at = Some(now + self.interval);
         let head = Head { kind: self.kind, bits: self.bits, originator: self.node, sequence: self.sequence };
         message::encode(head, &self.codes, &mut self.out);
@@ -200,7 +207,7 @@ impl Circulation {
     }
 
     /// Sends the message that was received on, with this node's own rate as it is now.
-    pub(super) fn pass_on(&mut self) {
+    fn pass_on(&mut self) {
         let (width, code) = (self.bits.width(), self.codes[self.node.index()]);
         let at = self.out.len() - (self.codes.len() - self.node.index()) * width;
         match self.bits {
@@ -210,9 +217,42 @@ impl Circulation {
         self.pending = true;
     }
 
-    /// From when on the node acts without a message: after three intervals of silence.
-    pub(super) fn silent_at(&self) -> Time {
-        self.heard_at + self.interval.times(3)
+    /// Sends what follows a message that was taken or a timeout: that message on, or a new one that is due.
+    pub(super) fn answer(&mut self, now: Time, goes_on: bool) {
+        if goes_on {
+            self.pass_on();
+        } else if self.due().is_some_and(|due| due <= now) {
+            self.originate(now);
+        }
+    }
+
+    /// Time has come. `true`: the node is to compute and act, then [`Circulation::answer`].
+    pub(super) fn handle_timeout(&mut self, now: Time, topology: &Topology) -> bool {
+        if !self.looked {
+            self.handle_change(now, topology);
+        }
+        let silent = self.silent_at <= now;
+        if silent {
+            self.silent_at = now + self.interval;
+        }
+        silent || self.due().is_some_and(|due| due <= now)
+    }
+
+    /// When there is something to do without a message. After three intervals of silence the node acts by itself, every interval.
+    pub(super) fn poll_timeout(&self) -> Time {
+        self.due().map_or(self.silent_at, |due| due.min(self.silent_at))
+    }
+
+    /// Limits each flow to the least rate on its path.
+    pub(super) fn limit_by_path(&self, view: &View<'_>, limits: &mut [Option<Rate>]) {
+        let nominal = view.nominal.as_bits_per_sec() as f64;
+        let mut least = f64::INFINITY;
+        for hops in 1..limits.len() {
+            let crossed = view.topology.after(self.node, self.ringlet, hops - 1);
+            least = least.min(self.share(crossed) * nominal);
+            let egress = view.topology.next(crossed, self.ringlet);
+            limits[egress.index()] = Some(Rate::from_bits_per_sec(least as u64));
+        }
     }
 
     /// What is to be sent.

@@ -117,8 +117,7 @@ pub struct Dvsr {
     draining: bool,
     /// The last two of its fair rates: what came since may have been held at either.
     held: [f64; 2],
-    /// Whether the topology was looked at.
-    knows: bool,
+    weighed: bool,
 }
 
 impl Dvsr {
@@ -142,13 +141,12 @@ impl Dvsr {
             limits: alloc::vec![f64::INFINITY; links],
             draining: false,
             held: [f64::INFINITY; 2],
-            knows: false,
+            weighed: false,
         }
     }
 
-    fn look(&mut self, now: Time, view: &View<'_>) {
-        self.knows = true;
-        self.circulation.handle_change(now, view.topology);
+    fn weigh(&mut self, view: &View<'_>) {
+        self.weighed = true;
         let weight = |index| view.topology.weight(NodeId::at(index)).max(1);
         let lightest = (0..self.weights.len()).map(weight).min().unwrap_or(1);
         for (index, relative) in self.weights.iter_mut().enumerate() {
@@ -236,8 +234,8 @@ impl Dvsr {
     }
 
     fn act(&mut self, now: Time, view: &View<'_>) {
-        if !self.knows {
-            self.look(now, view);
+        if !self.weighed {
+            self.weigh(view);
         }
         self.measure(now, view);
         self.compute(view);
@@ -255,41 +253,27 @@ impl Fairness for Dvsr {
     fn on_sent(&mut self, _: Time, _: NodeId, _: NodeId, _: u32) {}
 
     fn handle_control(&mut self, now: Time, view: &View<'_>, message: &[u8]) -> Result<(), Refused> {
-        if !self.knows {
-            self.look(now, view);
-        }
         let goes_on = self.circulation.receive(now, view.topology, message)?;
-        let due = self.circulation.due().is_some_and(|due| due <= now);
         self.act(now, view);
-        if goes_on {
-            self.circulation.pass_on();
-        } else if due {
-            self.circulation.originate(now);
-        }
+        self.circulation.answer(now, goes_on);
         Ok(())
     }
 
     fn handle_timeout(&mut self, now: Time, view: &View<'_>) {
-        if !self.knows {
-            self.look(now, view);
-        }
-        let due = self.circulation.due().is_some_and(|due| due <= now);
-        if due || self.silent_at() <= now {
+        if self.circulation.handle_timeout(now, view.topology) {
             self.act(now, view);
-        }
-        if due {
-            self.circulation.originate(now);
+            self.circulation.answer(now, false);
         }
     }
 
     fn handle_change(&mut self, now: Time, view: &View<'_>) {
-        self.look(now, view);
+        self.circulation.handle_change(now, view.topology);
+        self.weigh(view);
         self.act(now, view);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let silent = self.silent_at();
-        Some(self.circulation.due().map_or(silent, |due| due.min(silent)))
+        Some(self.circulation.poll_timeout())
     }
 
     fn poll_control(&mut self) -> Option<&[u8]> {
@@ -307,12 +291,5 @@ impl Fairness for Dvsr {
     }
     fn fair(&self, node: NodeId) -> Option<f64> {
         (node.index() < self.weights.len()).then(|| self.circulation.share(node))
-    }
-}
-
-impl Dvsr {
-    /// When it acts though no message comes.
-    fn silent_at(&self) -> Time {
-        self.circulation.silent_at().max(self.arrivals.measured_at() + self.circulation.interval())
     }
 }
