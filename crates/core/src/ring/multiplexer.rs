@@ -169,14 +169,19 @@ impl<P> Multiplexer<P> {
     /// A packet in transit: given back where its queue is full.
     #[inline]
     pub(super) fn transit_in(&mut self, held: Held<P>) -> Result<(), Held<P>> {
-        let urgent =
-            held.head.class == Class::A && matches!(self.settings.scheduling, Scheduling::Admitted | Scheduling::Dual);
-        let queue = if urgent { &mut self.primary } else { &mut self.secondary };
-        if queue.bytes + u64::from(held.wire) > self.settings.transit_limit.as_u64() {
+        let limit = self.transit_limit();
+        let queue = self.queue_of(&held);
+        if queue.bytes + u64::from(held.wire) > limit {
             return Err(held);
         }
         queue.push(held);
         Ok(())
+    }
+
+    #[inline]
+    fn queue_of(&mut self, held: &Held<P>) -> &mut Transit<P> {
+        let urgent = matches!(self.settings.scheduling, Scheduling::Admitted | Scheduling::Dual);
+        if urgent && held.head.class == Class::A { &mut self.primary } else { &mut self.secondary }
     }
 
     /// A packet from the station: given back where there is no room, else whether it was made class C. `arrived` is told of bytes that share fairly and come to
@@ -311,10 +316,147 @@ impl<P> Multiplexer<P> {
         true
     }
 
+    /// A packet that was drained stays after all.
+    pub(super) fn put_back(&mut self, held: Held<P>) {
+        self.queue_of(&held).push(held);
+    }
+
     /// Takes out what is in transit, in order, and the station's packets among it.
     pub(super) fn drain_transit(&mut self) -> impl Iterator<Item = Held<P>> + use<P> {
         self.primary.bytes = 0;
         self.secondary.bytes = 0;
         core::mem::take(&mut self.primary.packets).into_iter().chain(core::mem::take(&mut self.secondary.packets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::frame::Head;
+    use crate::ring::protection::Path;
+    use crate::ring::{NodeId, Ringlet};
+    use crate::units::Span;
+    use std::string::String;
+
+    /// A link of 8 Mbit/s: a byte takes a microsecond.
+    fn multiplexer(scheduling: Scheduling) -> Multiplexer<&'static str> {
+        let settings = Settings {
+            scheduling,
+            capacity: Rate::from_mbit(8),
+            burst: Bytes::ZERO,
+            overhead: 0,
+            transit_limit: Bytes::new(10_000),
+            threshold: Bytes::new(3_000),
+            carrier: true,
+        };
+        let a = Reservation { to: None, class: Class::A, rate: Rate::from_mbit(8_000) };
+        Multiplexer::new(settings, 8, Bytes::new(100_000), &[a])
+    }
+
+    fn held(packet: &'static str, ingress: u8, class: Class) -> Held<&'static str> {
+        let node = |n| NodeId::new(n).unwrap();
+        let path = Path { ingress: node(ingress), egress: node(5), ringlet: Ringlet::Zero, wrapped: false, ttl: 8 };
+        Held { head: Head { path, class, shares: class != Class::A }, wire: 1000, charge: 1000, packet }
+    }
+
+    /// Lets packets in at time 0: `t` in transit, `s` from the station; capitals are of class A. What leaves when.
+    fn order(scheduling: Scheduling, packets: &'static str) -> String {
+        let mut mux = multiplexer(scheduling);
+        for at in 0..packets.len() {
+            let packet = &packets[at..=at];
+            let class = if packet.chars().all(char::is_uppercase) { Class::A } else { Class::C };
+            if packet.eq_ignore_ascii_case("t") {
+                assert!(mux.transit_in(held(packet, 1, class)).is_ok());
+            } else {
+                assert!(mux.station_in(Time::ZERO, held(packet, 4, class), |_| {}).is_ok());
+            }
+        }
+        let mut left = String::new();
+        let mut now = Time::ZERO;
+        while let Some(due) = mux.poll_timeout(true) {
+            assert!(due <= now + Span::from_millis(1), "one after the other: a packet takes a millisecond");
+            now = now.max(due);
+            mux.release_due(now, |_| {});
+            if let Some(held) = mux.poll_transmit(now) {
+                left.push_str(held.packet);
+                assert!(mux.poll_transmit(now).is_none(), "the link is taken");
+            }
+        }
+        assert_eq!(mux.packets(), 0);
+        assert_eq!(now, Time::from_millis(packets.len() as u64 - 1), "the link was never idle");
+        left
+    }
+
+    #[test]
+    fn each_scheduling_has_its_order() {
+        assert_eq!(order(Scheduling::Fifo, "stTsSt"), "stTsSt", "in the order of arrival");
+        assert_eq!(order(Scheduling::Single, "sSsTtt"), "TttSss", "transit strictly first, then class A");
+        assert_eq!(order(Scheduling::Dual, "ssstttS"), "Stststs", "in turn");
+        assert_eq!(
+            order(Scheduling::Dual, "sstTttt"),
+            "Tttstst",
+            "above the threshold of 3000 bytes transit goes first"
+        );
+        assert_eq!(order(Scheduling::Admitted, "stssT"), "Tstss", "class A first, else in the order of arrival");
+        assert_eq!(order(Scheduling::Admitted, "ttttsts"), "tttttss", "the station enters below the threshold only");
+    }
+
+    #[test]
+    fn transit_and_station_have_rooms_of_their_own_but_with_fifo() {
+        for scheduling in [Scheduling::Fifo, Scheduling::Admitted, Scheduling::Single, Scheduling::Dual] {
+            let mut mux = multiplexer(scheduling);
+            let entered =
+                (0..20).filter(|_| mux.station_in(Time::ZERO, held("s", 4, Class::C), |_| {}).is_ok()).count();
+            let passed = (0..20).filter(|_| mux.transit_in(held("t", 1, Class::C)).is_ok()).count();
+            let expected = match scheduling {
+                Scheduling::Fifo => (10, 0),
+                Scheduling::Admitted => (20, 7),
+                _ => (20, 10),
+            };
+            assert_eq!((entered, passed), expected, "{scheduling:?}");
+        }
+    }
+
+    #[test]
+    fn control_frames_go_before_data_take_their_time_and_only_the_newest_fairness_message_counts() {
+        let mut mux = multiplexer(Scheduling::Admitted);
+        let mut sent = Vec::new();
+        assert!(mux.transit_in(held("t", 1, Class::A)).is_ok());
+        assert!(mux.poll_transmit(Time::ZERO).is_some());
+        assert!(mux.transit_in(held("t", 1, Class::A)).is_ok());
+        assert!(mux.push_control(&[7; 100]));
+        for message in [1u8, 2] {
+            mux.fairness().unwrap().extend_from_slice(&[message; 50]);
+        }
+        let at = Time::from_millis(1);
+        assert!(!mux.poll_control(Time::from_nanos(999_999), &mut sent), "a transmission is not interrupted");
+        assert_eq!(mux.poll_timeout(true), Some(at));
+        assert!(mux.poll_control(at, &mut sent));
+        assert_eq!(sent, [2; 50]);
+        assert!(!mux.poll_control(at, &mut sent));
+        let at = at + Span::from_micros(50);
+        assert!(mux.poll_control(at, &mut sent));
+        assert_eq!(sent, [7; 100]);
+        assert!(mux.poll_transmit(at).is_none());
+        assert!(mux.poll_transmit(at + Span::from_micros(100)).is_some());
+    }
+
+    #[test]
+    fn a_blocked_link_takes_nothing_and_one_without_carrier_forgets_its_control_frames() {
+        let mut mux = multiplexer(Scheduling::Dual);
+        let mut sent = Vec::new();
+        assert!(mux.transit_in(held("t", 1, Class::C)).is_ok());
+        assert!(mux.push_control(&[1]));
+        mux.set_blocked(true);
+        assert_eq!(mux.poll_timeout(true), None);
+        assert!(!mux.poll_control(Time::ZERO, &mut sent) && mux.poll_transmit(Time::ZERO).is_none());
+        mux.set_blocked(false);
+        mux.set_carrier(false);
+        assert_eq!(mux.poll_timeout(true), None);
+        assert!(mux.fairness().is_none() && mux.push_control(&[2]), "there is nobody to send it to");
+        mux.set_carrier(true);
+        assert!(!mux.poll_control(Time::ZERO, &mut sent), "it would be old");
+        assert!((0..MOST_CONTROL).all(|_| mux.push_control(&[3])) && !mux.push_control(&[3]), "bounded");
+        assert!(mux.poll_transmit(Time::ZERO).is_some());
     }
 }

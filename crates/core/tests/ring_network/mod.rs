@@ -93,7 +93,7 @@ pub(crate) struct Network {
     pub(crate) cut: Vec<bool>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) events: Vec<(Time, NodeId, Event)>,
-    /// Data frames that were on a link when it was cut, or for a killed node.
+    /// Data frames that were on a link when it was cut, or went to a node that was killed, or with it.
     pub(crate) lost: u64,
     pub(crate) control_bytes: u64,
     /// Drops one control frame in so many.
@@ -169,8 +169,9 @@ impl Network {
 
     /// A process ends: nobody is told.
     pub(crate) fn kill(&mut self, n: usize) {
-        let held = self.nodes[n - 1].take().map_or(0, |node| node.held());
-        self.lost += held as u64;
+        // What it had dropped is not counted by it any more.
+        let gone = self.nodes[n - 1].take().map_or(0, |node| node.held() as u64 + node.stats().dropped());
+        self.lost += gone;
         self.timeouts[n - 1] = None;
     }
 
@@ -325,7 +326,7 @@ impl Network {
             while let Some(delivery) = node.poll_deliver() {
                 idle = false;
                 let Load { flow, number, size } = delivery.packet;
-                let account = &mut accounts[flow as usize];
+                let Some(account) = accounts.get_mut(flow as usize) else { continue };
                 account.delivered += 1;
                 account.bytes += u64::from(size);
                 account.disordered += u64::from(number < account.next);

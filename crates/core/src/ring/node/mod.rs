@@ -23,7 +23,9 @@
 //! Cost: constant per packet, besides a heap of the queues that wait for a limiter. Invariant: every packet is delivered,
 //! dropped under a name, or held.
 
+mod change;
 mod config;
+mod control;
 mod stats;
 
 pub use super::frame::HEAD;
@@ -31,13 +33,13 @@ pub use config::{Config, ConfigError};
 pub use stats::Stats;
 
 use super::algorithm::Agent;
-use super::control::{self, Kind};
+use super::control as wire;
 use super::discovery::{self, Discovery};
-use super::fairness::{Fairness, Refused, View};
+use super::fairness::{Fairness, Refused};
 use super::frame::Head;
 use super::meter::Meter;
 use super::multiplexer::{Multiplexer, Settings};
-use super::protection::{Fate, Path, Stripped, fate, onward};
+use super::protection::{Fate, Path, Stripped, fate};
 use super::station::{Held, Reservation};
 use super::topology::{Topology, Way};
 use super::{Class, NodeId, Ringlet, Side};
@@ -191,12 +193,8 @@ impl<P: Packet> Node<P> {
                 settings.node = config.node;
                 settings.nodes = config.nodes;
                 settings.nominal = config.nominal;
-                settings.settings = control::digest(&alloc::format!(
-                    "{} {:?} {:?}",
-                    config.algorithm,
-                    config.protection,
-                    config.interval
-                ));
+                settings.settings =
+                    wire::digest(&alloc::format!("{} {:?} {:?}", config.algorithm, config.protection, config.interval));
                 settings.capacity = config.capacity;
                 settings.weight = config.weight;
                 settings.reservations.clone_from(&config.reservations);
@@ -215,7 +213,7 @@ impl<P: Packet> Node<P> {
                 threshold: config.station_threshold,
                 carrier: config.discovery.is_none(),
             };
-            let own = |one: &control::Reservation| Reservation { to: one.to, class: one.class, rate: one.rate };
+            let own = |one: &wire::Reservation| Reservation { to: one.to, class: one.class, rate: one.rate };
             let reservations: Vec<Reservation> = config.reservations.iter().map(own).collect();
             let (algorithm, interval) = (&config.algorithm, config.interval);
             Exit {
@@ -342,44 +340,6 @@ impl<P: Packet> Node<P> {
         *count += 1;
     }
 
-    /// A control frame came from the neighbour at `side`.
-    pub fn handle_control(&mut self, now: Time, side: Side, frame: &[u8]) {
-        self.stats.control_received += 1;
-        match control::open(frame) {
-            Err(error) => self.refuse(Event::Control { side, reason: discovery::Refused::Malformed(error) }),
-            Ok((Kind::Fairness, from, body)) => {
-                // It travels against the data: from the node to which the ringlet leads.
-                let ringlet = side.ringlet();
-                let neighbour = self.topology().next(self.config.node, ringlet);
-                let result = match body.split_first() {
-                    Some((&of, _)) if usize::from(of) != ringlet.index() || from != neighbour => Err(Refused::Sender),
-                    Some(_) if !self.exits[ringlet.index()].up => Err(Refused::Sender),
-                    Some((_, message)) => {
-                        self.consult(now, ringlet, |agent, view| agent.handle_control(now, view, message))
-                    }
-                    None => Err(Refused::Malformed),
-                };
-                if let Err(reason) = result {
-                    self.refuse(Event::Refused { side, reason });
-                }
-            }
-            Ok(_) => {
-                if let Some(discovery) = self.known.discovery() {
-                    let refused = discovery.handle_frame(now, side, frame).is_err();
-                    self.stats.control_refused += u64::from(refused);
-                    self.on_discovery(now);
-                } else {
-                    self.stats.control_refused += 1;
-                }
-            }
-        }
-    }
-
-    fn refuse(&mut self, event: Event) {
-        self.stats.control_refused += 1;
-        self.tell(event);
-    }
-
     fn tell(&mut self, event: Event) {
         if self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
@@ -473,166 +433,6 @@ impl<P: Packet> Node<P> {
         }
     }
 
-    /// Lets a ringlet's agent look and act; then takes its limits and its messages.
-    fn consult<R>(&mut self, now: Time, ringlet: Ringlet, act: impl FnOnce(&mut Agent, &View<'_>) -> R) -> R {
-        let Node { config, known, exits, limits_version, .. } = self;
-        let (exit, back) = split(exits, ringlet);
-        let shared = exit.mux.capacity().as_bits_per_sec();
-        let shared = shared.saturating_sub(exit.reserved.as_bits_per_sec());
-        let shared = shared.saturating_sub(exit.committed.rate(now).as_bits_per_sec());
-        let Exit { mux, agent, .. } = exit;
-        let view = View {
-            topology: known.topology(),
-            node: config.node,
-            ringlet,
-            capacity: Rate::from_bits_per_sec(shared),
-            nominal: config.nominal,
-            transit: mux.transit(),
-            transit_limit: mux.transit_limit(),
-            station: mux.station.counts(),
-        };
-        let result = act(agent, &view);
-        let mut arrived = 0u32;
-        let limits = |to| agent.limit(to);
-        if mux.station.set_limits(now, limits, |bytes| arrived = arrived.saturating_add(bytes)) {
-            *limits_version += 1;
-        }
-        if arrived > 0 {
-            agent.on_arrival(now, config.node, arrived);
-        }
-        mux.admit();
-        while let Some(message) = agent.poll_control() {
-            if back.up
-                && let Some(frame) = back.mux.fairness()
-            {
-                control::begin(frame, Kind::Fairness, config.node);
-                frame.push(ringlet as u8);
-                frame.extend_from_slice(message);
-                control::seal(frame);
-            }
-        }
-        result
-    }
-
-    /// Takes what discovery tells.
-    fn on_discovery(&mut self, now: Time) {
-        let mut changed = false;
-        while let Some(event) = self.known.discovery().and_then(Discovery::poll_event) {
-            match event {
-                discovery::Event::Link { side, up } => {
-                    changed = true;
-                    self.tell(Event::Link { side, up });
-                }
-                discovery::Event::Topology => changed = true,
-                discovery::Event::Refused { side, reason } => self.tell(Event::Control { side, reason }),
-            }
-        }
-        if changed {
-            self.on_topology(now);
-        }
-    }
-
-    /// The ring is another one now: ways, routes, reservations, agents, and the packets whose way is gone.
-    fn on_topology(&mut self, now: Time) {
-        let Config { node, nodes, .. } = self.config;
-        for side in Side::BOTH {
-            let ringlet = side.ringlet();
-            let topology = self.known.topology();
-            let up_from = |from| topology.way(from, ringlet).up;
-            let reach = (0..nodes).take_while(|&hops| up_from(topology.after(node, ringlet, hops))).count();
-            let reserved = match &self.known {
-                Known::Told(topology) => self.config.reserved(topology, ringlet, Class::A),
-                Known::Discovered(discovery) => discovery.reserved(node, ringlet).a,
-            };
-            let exit = &mut self.exits[ringlet.index()];
-            exit.up = reach > 0 && exit.mux.carrier();
-            exit.reach = if exit.up { reach } else { 0 };
-            let capacity = exit.mux.capacity();
-            let overbooked = reserved > capacity && exit.reserved != reserved;
-            exit.reserved = reserved;
-            if overbooked {
-                self.tell(Event::Overbooked { side, reserved, capacity });
-            }
-        }
-        for at in 0..nodes {
-            let to = NodeId::at(at);
-            let hops = |ringlet| self.known.topology().distance(node, to, ringlet);
-            let mut ways = Ringlet::BOTH;
-            ways.sort_by_key(|&ringlet| hops(ringlet));
-            self.routes[at] = ways.into_iter().find(|&ringlet| self.is_whole(to, ringlet));
-        }
-        self.tell(Event::Topology);
-        self.reroute(now);
-        for ringlet in Ringlet::BOTH {
-            self.consult(now, ringlet, |agent, view| agent.handle_change(now, view));
-        }
-    }
-
-    /// Whether all links to `to` on `ringlet` are up.
-    fn is_whole(&self, to: NodeId, ringlet: Ringlet) -> bool {
-        let hops = self.known.topology().distance(self.config.node, to, ringlet);
-        hops > 0 && hops <= self.exits[ringlet.index()].reach
-    }
-
-    /// Gives packets that wait for a way that is gone another one.
-    fn reroute(&mut self, now: Time) {
-        let Config { node, nodes, protection, .. } = self.config;
-        for ringlet in Ringlet::BOTH {
-            if !self.exits[ringlet.index()].up {
-                for held in self.exits[ringlet.index()].mux.drain_transit() {
-                    let Held { head, packet, .. } = held;
-                    if head.path.ingress == node && !head.path.wrapped {
-                        self.resend(now, head, packet);
-                        continue;
-                    }
-                    match onward(protection, nodes, self.ups(), head.path) {
-                        Fate::Send(path) => self.forward(now, Head { path, ..head }, packet),
-                        Fate::Strip(reason) => self.strip(reason),
-                        Fate::Deliver => {}
-                    }
-                }
-            }
-            for to in (0..nodes).map(NodeId::at) {
-                let waits = self.exits[ringlet.index()].mux.station.has(to);
-                if waits && !self.is_whole(to, ringlet) {
-                    for Held { head, packet, .. } in self.exits[ringlet.index()].mux.station.drain(to) {
-                        self.resend(now, head, packet);
-                    }
-                }
-            }
-        }
-    }
-
-    /// An own packet whose way is gone.
-    fn resend(&mut self, now: Time, head: Head, packet: P) {
-        let to = head.path.egress;
-        match self.routes[to.index()] {
-            Some(ringlet) => {
-                self.stats.steered += 1;
-                self.send(now, to, ringlet, head.class, packet);
-            }
-            None => self.stats.unreachable += 1,
-        }
-    }
-
-    /// A control frame to be sent now, before all data.
-    pub fn poll_control(&mut self, now: Time) -> Option<(Side, &[u8])> {
-        if let Known::Discovered(discovery) = &mut self.known {
-            while let Some(side) = discovery.poll_control(now, &mut self.sent) {
-                if !self.exits[side.index()].mux.push_control(&self.sent) {
-                    self.stats.control_overflow += 1;
-                }
-            }
-        }
-        for side in Side::BOTH {
-            if self.exits[side.index()].mux.poll_control(now, &mut self.sent) {
-                self.stats.control_sent += 1;
-                return Some((side, &self.sent));
-            }
-        }
-        None
-    }
-
     /// A data frame whose transmission begins now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<P>> {
         for side in Side::BOTH {
@@ -696,7 +496,7 @@ impl<P: Packet> Node<P> {
                 self.on_discovery(now);
             }
             Known::Told(_) => {
-                let most = announcement.len().min(control::MOST_ANNOUNCED);
+                let most = announcement.len().min(wire::MOST_ANNOUNCED);
                 self.config.announcement.clear();
                 self.config.announcement.extend_from_slice(&announcement[..most]);
             }
@@ -737,13 +537,5 @@ impl<P: Packet> Node<P> {
     /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-}
-
-/// The exit of `ringlet`, and the one by which its control messages leave.
-fn split<P>([zero, one]: &mut [Exit<P>; 2], ringlet: Ringlet) -> (&mut Exit<P>, &mut Exit<P>) {
-    match ringlet {
-        Ringlet::Zero => (zero, one),
-        Ringlet::One => (one, zero),
     }
 }

@@ -36,7 +36,7 @@ pub struct Stats {
     pub unknown: u64,
     /// Dropped: from the station for a node to which no way is whole.
     pub unreachable: u64,
-    /// Dropped: from the station, with the queue to its egress full.
+    /// Dropped: from the station, with the queue to its egress full; with `fifo`, with the link's queue full.
     pub station_full: u64,
     /// Dropped: in transit, with the transit queue full.
     pub transit_full: u64,
