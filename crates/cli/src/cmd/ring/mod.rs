@@ -2,6 +2,7 @@
 
 mod check;
 mod problem;
+mod rias;
 
 use crate::exit::Outcome;
 use clap::Subcommand;
@@ -15,11 +16,13 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Rias(rias::Args),
     Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.command {
+        Command::Rias(args) => rias::run(args),
         Command::Check(args) => check::run(args),
     }
 }

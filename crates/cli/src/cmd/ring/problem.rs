@@ -32,6 +32,8 @@ pub(super) struct Document {
     pub(super) buffer_bytes: Option<u64>,
     pub(super) packet_bytes: Option<u64>,
     pub(super) interval_us: Option<f64>,
+    /// Of the rates.
+    pub(super) unit: Option<String>,
 }
 
 fn one() -> f64 {
@@ -58,6 +60,9 @@ pub(super) struct FlowEntry {
     /// Only for simulations, as all below.
     pub(super) start_ms: Option<f64>,
     pub(super) stop_ms: Option<f64>,
+    pub(super) class: Option<String>,
+    #[serde(rename = "kind")]
+    _kind: Option<String>,
 }
 
 /// A link's capacity in each direction: one number, or those of ringlets 0 and 1.
@@ -172,6 +177,9 @@ impl Document {
             at_least_0(&format!("flows[{index}].start_ms"), flow.start_ms)?;
             if flow.stop_ms.is_some_and(|stop| stop <= flow.start_ms.unwrap_or(0.0)) {
                 return Err(format!("flows[{index}].stop_ms: write a time after the flow's start"));
+            }
+            if let Some(class) = flow.class.as_deref().filter(|class| !["A", "B", "C"].contains(class)) {
+                return Err(format!("flows[{index}].class \"{class}\": write \"A\", \"B\" or \"C\""));
             }
         }
         Ok(())
