@@ -106,7 +106,7 @@ pub struct Report {
 }
 
 /// One of a node's two links, as the node sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// Whether it may carry packets, as far as the node can tell.
     pub up: bool,
@@ -117,7 +117,7 @@ pub struct Link {
 }
 
 /// A rate that a node reserves for its own traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reservation {
     /// The egress. `None`: any; then it counts on every link.
     pub to: Option<NodeId>,

@@ -267,10 +267,11 @@ impl Discovery {
         if report.node == self.config.node {
             return self.take_own(now, &report);
         }
+        let node = report.node;
         match self.reports.take(now, side, report)? {
             Taken::Known => self.stats.known += 1,
             Taken::Renewed => {}
-            Taken::Changed => self.compute(now),
+            Taken::Changed => self.compute(now, Some(node)),
         }
         Ok(())
     }
@@ -287,12 +288,10 @@ impl Discovery {
         if ahead == 0 && (report.sequence < self.sequence || own.is_some_and(|own| same(own, report))) {
             return Ok(());
         }
-        // Go beyond what was said in this node's name.
-        if ahead < AHEAD && report.sequence < MOST - 1 {
+        // Go beyond what was said in this node's name; what is too far ahead nobody took who knows this node.
+        if ahead < AHEAD {
             self.sequence = report.sequence;
-            self.tell(now);
-        } else {
-            self.begin_anew(now);
+            if self.sequence < MOST - 1 { self.tell(now) } else { self.begin_anew(now) }
         }
         Err(Refused::Forged)
     }
@@ -361,7 +360,7 @@ impl Discovery {
             self.refresh = Time::MAX;
             let age = Span::from_nanos(refresh.as_nanos() / 2).times(HALVES);
             if self.reports.forget(now, age, self.config.node) {
-                self.compute(now);
+                self.compute(now, None);
             }
         }
         self.finish(now);
@@ -496,12 +495,12 @@ impl Discovery {
         };
         self.reports.set_own(now, report);
         self.unsent = true;
-        self.compute(now);
+        self.compute(now, Some(self.config.node));
     }
 
-    fn compute(&mut self, now: Time) {
+    fn compute(&mut self, now: Time, one: Option<NodeId>) {
         let Config { nominal, assume, refresh, .. } = self.config;
-        if self.reports.compute(nominal, assume, &mut self.topology, &mut self.reserved) {
+        if self.reports.compute(one, nominal, assume, &mut self.topology, &mut self.reserved) {
             self.repeats = REPEATS;
             if let Some(refresh) = refresh {
                 self.refresh = self.refresh.min(now + soon(refresh));

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | a report goes out both ways round; who takes it sends it on as it travels, who has it does not | N to 2 N frames for all |
 //! | of one instance a larger sequence number is taken, less than 2^32 ahead | a forged one cannot use up the numbers |
+//! | of two that differ under one number every node takes the same | it reaches the node itself, which outdoes it |
 //! | another instance is taken if a neighbour hears it, or hears the old one no more | a second node with a taken number is refused, a restarted one is not |
+//! | who is told something older than it knows tells what it knows | what was forged or lost at one node is mended by the next |
 //! | what was not told again for three and a half times as long as it is told is forgotten | |
 //! | a link is up if both ends say so and mean one another, or one does and nothing is known of the other | all compute the same |
 //! | who hears a neighbour anew tells it all reports | rings that join are one at once |
@@ -16,16 +18,17 @@
 //! Departures: a link is up or down both ways, as 802.17's spans. Reservations go with the route: a rate is reserved on the
 //! links that its packets cross, so that it moves when they are steered.
 //!
-//! Cost: constant for a report that changes nothing; else linear in nodes, plus the hops of all reservations. Memory: one
+//! Cost: constant for a report, where nobody reserves anything; else linear in nodes and the hops of all reservations. Memory: one
 //! report a node. Invariant: equal reports at two nodes give equal topologies.
 
-use super::control::{Link, Report};
+use super::control::{Link, Report, Reservation};
 use super::discovery::{Refused, Reserved};
 use super::topology::{Route, Topology, UNIT_WEIGHT, Way};
 use super::{Class, NodeId, Ringlet, Side};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// How far ahead of the one that is known a sequence number may be.
 pub(super) const AHEAD: u64 = 1 << 32;
@@ -40,6 +43,8 @@ pub(super) struct Reports {
     entries: Vec<Option<Box<Entry>>>,
     /// Of which nodes the report is to be sent over the links east and west, a bit each.
     pending: [[u64; 4]; 2],
+    /// Whether anybody ever reserved anything.
+    reserving: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +66,7 @@ pub(super) enum Taken {
 
 impl Reports {
     pub(super) fn new(nodes: usize) -> Reports {
-        Reports { entries: (0..nodes).map(|_| None).collect(), pending: [[0; 4]; 2] }
+        Reports { entries: (0..nodes).map(|_| None).collect(), pending: [[0; 4]; 2], reserving: false }
     }
 
     pub(super) fn of(&self, node: NodeId) -> Option<&Report> {
@@ -72,6 +77,7 @@ impl Reports {
     pub(super) fn set_own(&mut self, now: Time, report: Report) {
         let at = report.node.index();
         self.unmark(at);
+        self.reserving |= !report.reservations.is_empty();
         self.entries[at] = Some(Box::new(Entry { report, told: now }));
     }
 
@@ -108,22 +114,25 @@ impl Reports {
         match self.of(report.node) {
             None => {}
             Some(known) if known.instance == report.instance => {
-                let late = 1..LATE;
-                if known.sequence == report.sequence && same(known, &report)
-                    || late.contains(&known.sequence.wrapping_sub(report.sequence))
-                {
-                    return Ok(Taken::Known);
-                }
-                if !(1..AHEAD).contains(&report.sequence.wrapping_sub(known.sequence)) {
-                    return Err(Refused::Stale);
-                }
-                if same(known, &report) {
-                    taken = Taken::Renewed;
+                let order = report.sequence.cmp(&known.sequence).then_with(|| said(&report).cmp(&said(known)));
+                let (ahead, behind) =
+                    (report.sequence.saturating_sub(known.sequence), known.sequence.saturating_sub(report.sequence));
+                match order {
+                    Ordering::Equal => return Ok(Taken::Known),
+                    Ordering::Less if (1..LATE).contains(&behind) => return Ok(Taken::Known),
+                    Ordering::Less => {
+                        self.answer(side, at);
+                        return Err(Refused::Stale);
+                    }
+                    Ordering::Greater if ahead >= AHEAD => return Err(Refused::Stale),
+                    Ordering::Greater if same(known, &report) => taken = Taken::Renewed,
+                    Ordering::Greater => {}
                 }
             }
             Some(known) => {
                 let heard = |instance| self.is_heard(report.node, instance);
                 if heard(known.instance) && !heard(report.instance) {
+                    self.answer(side, at);
                     return Err(Refused::Taken { node: report.node });
                 }
             }
@@ -133,6 +142,7 @@ impl Reports {
         if report.ttl > 0 {
             self.mark(side.other(), at);
         }
+        self.reserving |= !report.reservations.is_empty();
         self.entries[at] = Some(Box::new(Entry { report, told: now }));
         Ok(taken)
     }
@@ -150,11 +160,15 @@ impl Reports {
     /// Everything is to be sent over the link at `side`, but what its neighbour told itself.
     pub(super) fn tell_all(&mut self, side: Side, neighbour: NodeId) {
         let nodes = self.entries.len();
-        for at in (0..nodes).filter(|&at| at != neighbour.index()) {
-            if let Some(entry) = &mut self.entries[at] {
-                entry.report.ttl = nodes as u8;
-                self.mark(side, at);
-            }
+        (0..nodes).filter(|&at| at != neighbour.index()).for_each(|at| self.answer(side, at));
+    }
+
+    /// Who is at `side` is told what is known of the node at this index, if anything is.
+    fn answer(&mut self, side: Side, at: usize) {
+        let nodes = self.entries.len();
+        if let Some(entry) = &mut self.entries[at] {
+            entry.report.ttl = nodes as u8;
+            self.mark(side, at);
         }
     }
 
@@ -180,9 +194,11 @@ impl Reports {
         any
     }
 
-    /// Brings `topology` and `reserved` to what the reports say: whether anything changed.
+    /// Brings `topology` and `reserved` to what the reports say, of which that of `one` is another now (`None`: several
+    /// are): whether anything changed.
     pub(super) fn compute(
         &self,
+        one: Option<NodeId>,
         nominal: Rate,
         assume: bool,
         topology: &mut Topology,
@@ -191,7 +207,9 @@ impl Reports {
         let nodes = self.entries.len();
         let of = |at: usize| self.of(NodeId::at(at % nodes));
         let mut changed = false;
-        for at in 0..nodes {
+        // A report tells of the links on both sides of its node: those that begin there and one before.
+        let links = one.map_or(0..nodes, |node| node.index() + nodes - 1..node.index() + nodes + 1);
+        for at in links.map(|link| link % nodes) {
             let (node, next) = (NodeId::at(at), NodeId::at((at + 1) % nodes));
             let (near, far) = (of(at), of(at + 1));
             let up = agree(near, far, assume);
@@ -200,6 +218,9 @@ impl Reports {
             changed |= topology.set_way(node, Ringlet::Zero, Way { up, capacity: capacity(near, Side::East) });
             changed |= topology.set_way(next, Ringlet::One, Way { up, capacity: capacity(far, Side::West) });
             changed |= topology.set_weight(node, near.map_or(UNIT_WEIGHT, |report| report.weight));
+        }
+        if !self.reserving {
+            return changed;
         }
         let mut sums = [alloc::vec![Reserved::default(); nodes], alloc::vec![Reserved::default(); nodes]];
         for report in (0..nodes).filter_map(of) {
@@ -240,12 +261,14 @@ fn agree(near: Option<&Report>, far: Option<&Report>, assume: bool) -> bool {
     }
 }
 
-/// Whether two reports say the same, whenever they were made.
+/// What a report says, whenever it was made.
+fn said(report: &Report) -> (&[Link; 2], u32, &[Reservation], &[u8]) {
+    (&report.links, report.weight, &report.reservations, &report.announcement)
+}
+
+/// Whether two reports of one instance say the same, whenever they were made.
 pub(super) fn same(one: &Report, other: &Report) -> bool {
-    let Report { node, nodes, ttl: _, instance, sequence: _, links, weight, reservations, announcement } = one;
-    (*node, *nodes, *instance, *links, *weight) == (other.node, other.nodes, other.instance, other.links, other.weight)
-        && *reservations == other.reservations
-        && *announcement == other.announcement
+    said(one) == said(other)
 }
 
 impl Reserved {

@@ -33,6 +33,8 @@ pub(crate) struct Net {
     pub(crate) frames: u64,
     /// The latest frames, for an enemy to choose from.
     pub(crate) seen: Vec<Vec<u8>>,
+    /// When each node has something to do.
+    due: Vec<Time>,
     under_way: BTreeMap<(Time, u64), (usize, Side, Vec<u8>)>,
     order: u64,
 }
@@ -61,6 +63,7 @@ impl Net {
     pub(crate) fn with_clocks(configs: Vec<Config>, clocks: Vec<(u64, u64)>, delay: Span, seed: u64) -> Net {
         let mut net = Net {
             now: Time::ZERO,
+            due: vec![Time::MAX; configs.len()],
             broken: vec![[false; 2]; configs.len()],
             nodes: configs.iter().map(|_| None).collect(),
             delay,
@@ -93,7 +96,7 @@ impl Net {
         let shown = u128::from(due.as_nanos().saturating_sub(begin));
         let real = (shown * 1_000_000).div_ceil(1_000_000 + u128::from(fast)) as u64;
         // Both roundings are below a nanosecond each.
-        Time::from_nanos(real + 2 * u64::from(fast > 0)).max(self.now)
+        Time::from_nanos(real + 2 * u64::from(fast > 0))
     }
 
     /// A process starts at this place, with its links up.
@@ -133,6 +136,8 @@ impl Net {
         while let Some(event) = self.nodes[index].as_mut().and_then(Discovery::poll_event) {
             self.events.push((self.now, index, event));
         }
+        let due = self.nodes[index].as_ref().and_then(Discovery::poll_timeout);
+        self.due[index] = due.map_or(Time::MAX, |due| self.instant(index, due));
     }
 
     /// The node at `index` sends this by `side`.
@@ -180,9 +185,13 @@ impl Net {
     pub(crate) fn run_until(&mut self, until: Time) {
         loop {
             let frame = self.under_way.keys().next().map_or(Time::MAX, |(at, _)| *at);
-            let due =
-                |(i, node): (usize, &Option<Discovery>)| Some((self.instant(i, node.as_ref()?.poll_timeout()?), i));
-            let (timer, index) = self.nodes.iter().enumerate().filter_map(due).min().unwrap_or((Time::MAX, 0));
+            let (mut timer, mut index) = (Time::MAX, 0);
+            for (at, due) in self.due.iter().enumerate() {
+                if *due < timer && self.nodes[at].is_some() {
+                    (timer, index) = (*due, at);
+                }
+            }
+            timer = timer.max(self.now);
             if frame.min(timer) > until {
                 break;
             }
