@@ -13,6 +13,7 @@
 //! so an old one is taken when nothing newer came for an interval and a half, and when it follows an old one that was
 //! refused just before. Forged or replayed messages do harm for as long, and no longer.
 
+use super::control;
 use super::dvsr::Bits;
 use super::fairness::{Refused, View};
 use super::message::{self, Head, Kind};
@@ -103,6 +104,12 @@ impl Circulation {
     /// Time between messages.
     pub(super) fn interval(&self) -> Span {
         self.interval
+    }
+
+    /// Bytes of a control frame that carries a message.
+    pub(super) fn frame_length(&self) -> usize {
+        // What the frame says first, and of which ringlet it is.
+        control::HEAD_LEN + 1 + message::length(self.bits, self.codes.len())
     }
 
     /// The share of the nominal rate that the link of `node` gives the lightest ingress, as last heard.

@@ -16,7 +16,8 @@
 //! - Counts are taken over windows that grow while a source is steady (see [`super::estimate`]): one T is too few packets.
 //! - The node's own load is what its flows would send if the multiplexer let them in, since it makes them wait while transit is
 //!   before them; else a queue would tell of little demand where there is most.
-//! - Capacity is C less `spare`: limited flows fill a link exactly, and what queued while they converged would stay for ever.
+//! - Capacity is C less what the other ringlet's control messages take of it, less `spare`: limited flows fill a link exactly, and
+//!   what queued while they converged would stay for ever.
 //!   While more than a few packets of each ingress wait in transit, up to half a percent more is held back.
 //! - F is for an ingress of the least weight of the ring, as a share of the nominal rate: unlike links and weights need
 //!   no table. The heaviest ingress thus reaches all of a link too.
@@ -201,7 +202,8 @@ impl Dvsr {
         }
         let most = view.transit_limit / 4;
         self.draining = view.transit > (packets * if self.draining { 2 } else { 4 }).min(most);
-        let mut capacity = line * self.given;
+        let control = self.circulation.frame_length() as f64 / self.circulation.interval().as_nanos() as f64;
+        let mut capacity = (line * self.given - control).max(line / 2.0);
         if self.draining {
             let excess = view.transit.saturating_sub(packets.min(most)) as f64;
             let within = self.circulation.interval().times(DRAIN).as_nanos() as f64;

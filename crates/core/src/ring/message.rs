@@ -26,6 +26,11 @@ const HEAD: usize = 8;
 /// Length of the longest message.
 pub const LONGEST: usize = HEAD + 2 * MOST_NODES;
 
+/// Length of a message for `nodes` nodes.
+pub const fn length(bits: Bits, nodes: usize) -> usize {
+    HEAD + bits.width() * nodes
+}
+
 /// Whose rates a message carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
