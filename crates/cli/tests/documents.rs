@@ -329,6 +329,12 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
         &["figure", "striping", "--all"],
         &["claims", "striping.no-such-claim"],
         &["claims", "--kept", missing],
+        &["ring"],
+        &["ring", "rias", missing],
+        &["ring", "rias", "Cargo.toml"],
+        &["ring", "check", missing, "--rates", "-"],
+        &["ring", "check", "-", "--rates", "-"],
+        &["ring", "check", missing],
         &["emulate", "--a", "x:y"],
         &["emulate", "--a", "x:y", "--b", "x:z", "--rate", "fast"],
     ] {
@@ -342,7 +348,7 @@ fn bad_usage_and_bad_input_end_with_the_documented_status_and_say_what_would_be_
     }
     for command in [
         "demo", "up", "status", "check", "keygen", "pubkey", "emulate", "bench", "replay", "select", "sim", "figure",
-        "claims",
+        "claims", "ring",
     ] {
         let output = fairspan(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command} --help");

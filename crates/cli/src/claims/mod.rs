@@ -8,6 +8,7 @@ mod bench;
 mod brr;
 mod finding;
 mod kept;
+mod rings;
 mod striping;
 mod table;
 
@@ -39,6 +40,8 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "striping.skew-buffer", run: striping::skew::buffer },
     Runner { id: "striping.credits", run: striping::figures::credits },
     Runner { id: "striping.quantum-from-delay", run: striping::fragments::quantum_from_delay },
+    Runner { id: "rings.rias-examples", run: rings::reference::examples },
+    Runner { id: "rings.proposition-1", run: rings::reference::proposition_1 },
     Runner { id: "brr.threshold", run: brr::threshold },
     Runner { id: "brr.modes-throughput", run: brr::modes_throughput },
     Runner { id: "brr.load", run: brr::load },

@@ -1,0 +1,3 @@
+//! The rings paper's claims.
+
+pub(super) mod reference;
