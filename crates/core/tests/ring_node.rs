@@ -163,6 +163,33 @@ fn class_a_beyond_its_rate_is_held_and_dropped_at_the_ingress() {
 }
 
 #[test]
+fn what_a_blocked_link_makes_wait_is_bounded_and_a_link_reserved_in_full_still_carries_control() {
+    let mut ring = Network::new(4, MBIT(100), Span::from_micros(100), |config| {
+        config.reservations = match config.node.number() {
+            1 => [Class::A, Class::B].map(|class| Reservation { to: Some(node(2)), class, rate: MBIT(50) }).to_vec(),
+            _ => vec![Reservation { to: None, class: Class::A, rate: MBIT(100) }],
+        };
+        config.station_limit = Bytes::new(20_000);
+    });
+    for class in [Class::A, Class::B, Class::C] {
+        let (from, to, by, size, rate) = (node(1), node(2), None, 1000, MBIT(70));
+        ring.source(Source { from, to, by, class, size, rate, start: Time::ZERO, end: Time::MAX });
+    }
+    ring.run(Span::from_millis(100));
+    ring.with(1, |node, now| node.set_blocked(now, Side::East, true));
+    ring.run(Span::from_millis(500));
+    // Three queues of 20 packets, and 64 in the transit queue.
+    assert!((60..=124).contains(&ring.at(1).held()), "{}", ring.at(1).held());
+    assert_eq!(ring.received(Span::from_millis(10)), [0.0; 3]);
+    ring.with(1, |node, now| node.set_blocked(now, Side::East, false));
+    ring.run(Span::from_millis(100));
+    let rates = ring.received(Span::from_millis(500));
+    assert!((rates[0] - 50.0).abs() < 0.2 && rates[1] > 40.0 && rates[2] < 10.0, "{rates:?}");
+    assert_eq!(ring.transit_drops(), 0);
+    ring.assert_conserved();
+}
+
+#[test]
 fn links_that_fail_unseen_are_found_and_packets_go_round_the_other_way() {
     for protection in [Protection::Steer, Protection::Wrap] {
         let mut ring = Network::new(8, MBIT(100), Span::from_micros(100), |config| {

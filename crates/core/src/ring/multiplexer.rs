@@ -163,7 +163,7 @@ impl<P> Multiplexer<P> {
 
     /// Packets in all queues.
     pub(super) fn packets(&self) -> usize {
-        self.station.packets() + self.station.urgent() + self.primary.packets.len() + self.secondary.packets.len()
+        self.station.packets() + self.primary.packets.len() + self.secondary.packets.len()
     }
 
     /// A packet in transit: given back where its queue is full.

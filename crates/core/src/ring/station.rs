@@ -134,8 +134,8 @@ pub(super) struct Station<P> {
     due: BinaryHeap<Reverse<(Time, u8, Service)>>,
     /// Egresses with released packets of class B and C.
     round: VecDeque<u8>,
-    /// Class A that its bucket let pass.
-    urgent: VecDeque<Held<P>>,
+    /// Egresses with released packets of class A, once for each.
+    urgent: VecDeque<u8>,
     /// Room of each queue.
     limit: u64,
     packets: usize,
@@ -198,7 +198,7 @@ impl<P> Station<P> {
 
     /// Whether packets for `to` wait here.
     pub(super) fn has(&self, to: NodeId) -> bool {
-        !self.egress[to.index()].is_empty() || self.urgent.iter().any(|held| held.head.path.egress == to)
+        !self.egress[to.index()].is_empty()
     }
 
     /// The limit of an egress.
@@ -270,7 +270,7 @@ impl<P> Station<P> {
 
     /// Releases what may be of one queue, and lists the rest.
     fn release(&mut self, now: Time, at: usize, service: Service, arrived: &mut impl FnMut(u32)) {
-        let Station { egress, buckets, due, round, urgent, counts, packets, .. } = self;
+        let Station { egress, buckets, due, round, urgent, .. } = self;
         let egress = &mut egress[at];
         while let Some(time) = egress.ready_at(service, buckets) {
             if time > now {
@@ -280,13 +280,10 @@ impl<P> Station<P> {
                 return;
             }
             if let (Service::A, Some(reserved)) = (service, egress.reserved.as_deref_mut()) {
-                let Some(held) = reserved.a.pop() else { return };
-                if let Some(bucket) = reserved.a_bucket {
-                    buckets[bucket].on_sent(now, held.wire);
-                }
-                counts[at].waiting -= u64::from(held.wire);
-                *packets -= 1;
-                urgent.push_back(held);
+                let (Some(held), Some(bucket)) = (reserved.a.first(), reserved.a_bucket) else { return };
+                buckets[bucket].on_sent(now, held.wire);
+                reserved.a.released += 1;
+                urgent.push_back(at as u8);
                 continue;
             }
             // Who passes the limiter: B and C in turn.
@@ -334,14 +331,13 @@ impl<P> Station<P> {
         !self.urgent.is_empty()
     }
 
-    /// Packets of class A whose time has come.
-    pub(super) fn urgent(&self) -> usize {
-        self.urgent.len()
-    }
-
     /// Class A whose time has come.
     pub(super) fn take_urgent(&mut self) -> Option<Held<P>> {
-        self.urgent.pop_front()
+        let at = usize::from(self.urgent.pop_front()?);
+        let held = self.egress[at].queue(Service::A).and_then(Queue::pop)?;
+        self.counts[at].waiting -= u64::from(held.wire);
+        self.packets -= 1;
+        Some(held)
     }
 
     /// The released packet whose turn it is, of class B or C.
@@ -416,10 +412,7 @@ impl<P> Station<P> {
         let at = to.index();
         let mut all: Vec<Held<P>> = Vec::new();
         let egress = &mut self.egress[at];
-        let urgent = core::mem::take(&mut self.urgent);
-        for held in urgent {
-            if held.head.path.egress == to { all.push(held) } else { self.urgent.push_back(held) }
-        }
+        self.urgent.retain(|&one| usize::from(one) != at);
         for service in Service::ALL {
             *egress.listed(service) = false;
             let Some(queue) = egress.queue(service) else { continue };

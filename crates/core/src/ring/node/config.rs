@@ -44,8 +44,8 @@ pub struct Config {
     /// Bytes in the transit queue from which on no packet of the station goes before it, or enters it. Default: 64 kB. What
     /// is between this and `transit_limit` is for what is under way while other nodes do not know yet.
     pub station_threshold: Bytes,
-    /// Room of the station's queue to each egress; a packet counts the memory that it takes, if that is more than its bytes
-    /// on the wire. Default: 256 kB.
+    /// Room of the station's queue to each egress, on each ringlet; a packet counts the memory that it takes, if that is more
+    /// than its bytes on the wire. Classes with a reservation have queues of their own. Default: 256 kB.
     pub station_limit: Bytes,
     /// Time between control messages. Default: 1 ms.
     pub interval: Span,

@@ -32,7 +32,7 @@ impl<P: Packet> Node<P> {
                 }
             }
             Ok(_) => {
-                if let Some(discovery) = self.known.discovery() {
+                if let Some(discovery) = self.known.discovered() {
                     let refused = discovery.handle_frame(now, side, frame).is_err();
                     self.stats.control_refused += u64::from(refused);
                     self.on_discovery(now);
@@ -115,7 +115,7 @@ impl<P: Packet> Node<P> {
     /// Takes what discovery tells.
     pub(super) fn on_discovery(&mut self, now: Time) {
         let mut changed = false;
-        while let Some(event) = self.known.discovery().and_then(Discovery::poll_event) {
+        while let Some(event) = self.known.discovered().and_then(Discovery::poll_event) {
             match event {
                 discovery::Event::Link { side, up } => {
                     changed = true;

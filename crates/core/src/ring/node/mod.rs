@@ -131,7 +131,7 @@ impl Known {
         }
     }
 
-    fn discovery(&mut self) -> Option<&mut Discovery> {
+    fn discovered(&mut self) -> Option<&mut Discovery> {
         match self {
             Known::Told(_) => None,
             Known::Discovered(discovery) => Some(discovery),
@@ -193,8 +193,12 @@ impl<P: Packet> Node<P> {
                 settings.node = config.node;
                 settings.nodes = config.nodes;
                 settings.nominal = config.nominal;
-                settings.settings =
-                    wire::digest(&alloc::format!("{} {:?} {:?}", config.algorithm, config.protection, config.interval));
+                settings.settings = wire::digest(&alloc::format!(
+                    "{} {:?} {}",
+                    config.algorithm,
+                    config.protection,
+                    config.interval.as_nanos()
+                ));
                 settings.capacity = config.capacity;
                 settings.weight = config.weight;
                 settings.reservations.clone_from(&config.reservations);
@@ -532,6 +536,19 @@ impl<P: Packet> Node<P> {
     /// Grows whenever a limit may have changed: while it stays the same, so do all of [`Node::limit`].
     pub fn limits_version(&self) -> u64 {
         self.limits_version
+    }
+
+    /// Discovery, where the node has it: who is heard, and what was refused.
+    pub fn discovery(&self) -> Option<&Discovery> {
+        match &self.known {
+            Known::Discovered(discovery) => Some(discovery),
+            Known::Told(_) => None,
+        }
+    }
+
+    /// Whether data frames leave by this link.
+    pub fn is_up(&self, side: Side) -> bool {
+        self.exits[side.index()].up
     }
 
     /// Counters.
