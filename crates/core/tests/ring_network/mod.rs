@@ -102,7 +102,9 @@ pub(crate) struct Network {
     timeouts: Vec<Option<Time>>,
     wires: BTreeMap<(Time, u64), (usize, NodeId, Side, Content)>,
     /// When packets were offered, by flow.
-    offered: Vec<Vec<Time>>,
+    pub(crate) offered: Vec<Vec<Time>>,
+    /// How often they were delivered.
+    pub(crate) copies: Vec<Vec<u8>>,
     order: u64,
     control_frames: u64,
 }
@@ -146,6 +148,7 @@ impl Network {
             timeouts: vec![None; nodes],
             wires: BTreeMap::new(),
             offered: vec![],
+            copies: vec![],
             order: 0,
             control_frames: 0,
         };
@@ -185,6 +188,7 @@ impl Network {
         self.sources.push((source, source.start));
         self.accounts.push(Account::default());
         self.offered.push(vec![]);
+        self.copies.push(vec![]);
         self.sources.len() - 1
     }
 
@@ -280,6 +284,7 @@ impl Network {
         if let Some(node) = &mut self.nodes[source.from.index()] {
             account.sent += 1;
             self.offered[at].push(now);
+            self.copies[at].push(0);
             match source.by {
                 None => node.handle_station(now, source.to, source.class, packet),
                 Some(ringlet) => node.handle_station_by(now, source.to, ringlet, source.class, packet),
@@ -291,7 +296,7 @@ impl Network {
     /// Drains a node's polls, in their order.
     pub(crate) fn drive(&mut self, n: usize) {
         let now = self.now;
-        let Network { nodes, configs, delay, wires, accounts, offered, events, .. } = self;
+        let Network { nodes, configs, delay, wires, accounts, offered, copies, events, .. } = self;
         let count = nodes.len();
         let Some(node) = nodes[n - 1].as_mut() else { return };
         let from = configs[n - 1].node;
@@ -328,6 +333,7 @@ impl Network {
                 let Load { flow, number, size } = delivery.packet;
                 let Some(account) = accounts.get_mut(flow as usize) else { continue };
                 account.delivered += 1;
+                copies[flow as usize][number as usize] += 1;
                 account.bytes += u64::from(size);
                 account.disordered += u64::from(number < account.next);
                 account.next = account.next.max(number + 1);
