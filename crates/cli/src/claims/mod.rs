@@ -42,6 +42,7 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "striping.quantum-from-delay", run: striping::fragments::quantum_from_delay },
     Runner { id: "rings.rias-examples", run: rings::reference::examples },
     Runner { id: "rings.proposition-1", run: rings::reference::proposition_1 },
+    Runner { id: "rings.fairness-bound", run: rings::bound::fairness },
     Runner { id: "brr.threshold", run: brr::threshold },
     Runner { id: "brr.modes-throughput", run: brr::modes_throughput },
     Runner { id: "brr.load", run: brr::load },

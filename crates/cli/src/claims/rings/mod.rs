@@ -1,3 +1,4 @@
 //! The rings paper's claims.
 
+pub(super) mod bound;
 pub(super) mod reference;
