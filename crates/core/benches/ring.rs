@@ -119,7 +119,7 @@ impl At {
     }
 }
 
-#[divan::bench(args = ["fifo", "dvsr", "dba", "explicit"])]
+#[divan::bench(args = ["fifo", "dvsr", "dba", "explicit", "rpr-am", "rpr-cm"])]
 fn node_transit(bencher: Bencher<'_, '_>, algorithm: &str) {
     At::new(algorithm, |_| {}).bench(bencher, |at| at.data(false));
 }

@@ -83,7 +83,7 @@ impl Triangle {
 
 #[test]
 fn packets_and_control_messages_allocate_nothing() {
-    for algorithm in ["fifo", "dvsr", "dvsr:bits=8,suballocation=equal", "dba", "explicit"] {
+    for algorithm in ["fifo", "dvsr", "dvsr:bits=8,suballocation=equal", "dba", "explicit", "rpr-am", "rpr-cm"] {
         let mut ring = Triangle::new(|config| {
             config.algorithm = algorithm.parse().unwrap();
             let reserve = |class, mbit| Reservation { to: None, class, rate: Rate::from_mbit(mbit) };

@@ -14,7 +14,8 @@ use ring_network::{Network, Source, node};
 
 const MBIT: fn(u64) -> Rate = Rate::from_mbit;
 /// Algorithms under which transit must be lossless.
-const LOSSLESS: [&str; 2] = ["dvsr", "dvsr:bits=8,suballocation=equal"];
+const LOSSLESS: [&str; 7] =
+    ["dvsr", "dvsr:bits=8,suballocation=equal", "dba", "explicit", "rpr-am", "rpr-am:queue=single", "rpr-cm"];
 
 fn with(algorithm: &str) -> impl Fn(&mut Config) {
     move |config| config.algorithm = algorithm.parse().unwrap()
@@ -348,10 +349,10 @@ proptest! {
     /// Whatever happens to links, capacities, sockets and nodes.
     #[test]
     fn every_packet_is_accounted_for_at_every_instant(
-        scene in scene(2000), which in 0..5usize, wrap: bool,
+        scene in scene(2000), which in 0..7usize, wrap: bool,
         steps in proptest::collection::vec((0u8..8, 1usize..9, any::<bool>(), 1u64..300, 1u64..5_000), 1..25),
     ) {
-        let algorithm = ["fifo", "dvsr", "dvsr", "dvsr:bits=8", "fifo"][which];
+        let algorithm = ["fifo", "dvsr", "dvsr", "dvsr:bits=8", "fifo", "rpr-am", "rpr-cm"][which];
         let mut ring = Network::new(scene.nodes, MBIT(100), Span::from_micros(50), |config| {
             with(algorithm)(config);
             config.protection = if wrap { Protection::Wrap } else { Protection::Steer };
@@ -372,7 +373,7 @@ proptest! {
                 3 if ring.nodes[at - 1].is_some() => ring.with(at, |node, now| node.set_capacity(now, side, MBIT(rate))),
                 4 if ring.nodes[at - 1].is_some() => ring.with(at, |node, now| node.set_blocked(now, side, rate % 2 == 0)),
                 5 => ring.kill(at),
-                6 => if ring.nodes[at - 1].is_none() { ring.start(at) },
+                6 if ring.nodes[at - 1].is_none() => ring.start(at),
                 _ => {}
             }
             ring.run(Span::from_micros(us));

@@ -2,7 +2,7 @@
 //!
 //! Nodes and links count from 1 as everywhere. A frame arrives when its last bit has crossed: transmission, then delay.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses some of it")]
 
 use fairspan_core::packet::Packet;
 use fairspan_core::ring::node::{Config, Event, HEAD, Node};
