@@ -34,7 +34,7 @@ pub struct View<'a> {
 pub struct Station {
     /// Bytes that came from the host so far, dropped ones included.
     pub offered: u64,
-    /// Bytes that wait for their limiter.
+    /// Bytes that wait, for their limiter or, released by it, for the multiplexer.
     pub waiting: u64,
 }
 
@@ -65,7 +65,8 @@ impl fmt::Display for Refused {
 
 /// A fairness algorithm, for one ringlet at one node. Times never go back.
 pub trait Fairness {
-    /// A packet that shares fairly came to the multiplexer of the outgoing link, from the station or in transit.
+    /// A packet that shares fairly came to the multiplexer of the outgoing link: in transit, or from the station when its
+    /// limiter let it pass, whether or not there was room.
     fn on_arrival(&mut self, now: Time, ingress: NodeId, bytes: u32);
 
     /// A packet that shares fairly was given to the outgoing link.
