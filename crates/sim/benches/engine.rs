@@ -5,11 +5,14 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use fairspan_core::link::{Profile, Queue};
+use fairspan_core::ring::Class;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::engine::calendar::Calendar;
 use fairspan_sim::engine::event::Event;
-use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::scenario::model::{
+    Card, Crossing, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Ring, Scenario, Transport,
+};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
 
@@ -64,6 +67,19 @@ fn flow(scenario: &mut Scenario, from: u32, to: u32, links: std::ops::Range<u32>
     });
 }
 
+/// Ten nodes in a ring, of which four offer a whole link each to a fifth.
+fn ring() -> Scenario {
+    let mut scenario = scenario(Span::from_millis(500), 10);
+    let (rate, delay) = (Rate::from_mbit(622), Span::from_micros(100));
+    scenario.rings.push(Ring::new("r", (0..10).collect(), rate, delay));
+    for from in 0..4 {
+        flow(&mut scenario, from, 4, 0..0, 622_000_000, 1000);
+        let way = Crossing { from: from as u8, to: 4, ringlet: None, class: Class::C };
+        scenario.flows[from as usize].path = vec![Hop::Ring(0, way)];
+    }
+    scenario
+}
+
 /// Four saturated links in a row, a source into each, all to the end.
 fn cbr_line() -> Scenario {
     let mut scenario = scenario(Span::from_secs(1), 5);
@@ -114,6 +130,19 @@ fn run(bencher: Bencher<'_, '_>, scenario: &Scenario) {
 #[divan::bench(sample_count = 15, sample_size = 1)]
 fn line_of_622_mbit(bencher: Bencher<'_, '_>) {
     run(bencher, &cbr_line());
+}
+
+#[divan::bench(args = ["fifo", "dvsr", "rpr-am"], sample_count = 9, sample_size = 1)]
+fn ring_hops(bencher: Bencher<'_, '_>, algorithm: &str) {
+    let mut scenario = ring();
+    scenario.rings[0].algorithm = algorithm.parse().unwrap_or_else(|error| panic!("{error}"));
+    let world = World::new(&scenario).unwrap_or_else(|error| panic!("{error}"));
+    let results = world.finish().unwrap_or_else(|error| panic!("{error}"));
+    let hops: u64 = results.rings[0].links.iter().map(|way| way.packets).sum();
+    bencher
+        .counter(ItemsCount::new(hops))
+        .with_inputs(|| World::new(&scenario).unwrap_or_else(|error| panic!("{error}")))
+        .bench_values(World::finish);
 }
 
 #[divan::bench(sample_count = 15, sample_size = 1)]

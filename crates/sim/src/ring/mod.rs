@@ -489,9 +489,9 @@ impl Ring {
         {
             let Change { what, fails, outage, .. } = *next;
             if fails {
-                next.at = next.at + outage.length;
+                next.at += outage.length;
             } else if let Some(every) = outage.every {
-                next.at = next.at + (every - outage.length);
+                next.at += every - outage.length;
             } else {
                 next.at = Time::MAX;
             }

@@ -203,7 +203,7 @@ impl Way {
         let total = self.rest + u64::from(bytes) * 8_000_000_000;
         let span = Span::from_nanos(total / self.rate);
         self.rest = total % self.rate;
-        self.free = self.free + span;
+        self.free += span;
         span
     }
 
@@ -211,7 +211,7 @@ impl Way {
     fn fly(&mut self, span: Span, load: Load, order: &mut u64) -> Option<Event> {
         let mut time = self.free + self.delay;
         if let Some(wander) = &mut self.wander {
-            time = time + wander.next(span);
+            time += wander.next(span);
         }
         self.last = self.last.max(time).min(Event::LAST);
         *order += 1;

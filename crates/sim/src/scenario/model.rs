@@ -6,6 +6,7 @@ use fairspan_core::bond;
 use fairspan_core::link::{Outage, Profile};
 use fairspan_core::queue;
 use fairspan_core::ring::algorithm::Algorithm;
+use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::select::Settings;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
@@ -171,6 +172,37 @@ pub struct Ring {
     pub reservations: Vec<Reservation>,
     /// When nodes fail: they lose their state, and begin anew when they come back.
     pub node_outages: Vec<NodeOutage>,
+}
+
+impl Ring {
+    /// A whole ring between `nodes` with equal links and weights, and everything else as `[[ring]]` has it by default.
+    pub fn new(name: &str, nodes: Vec<u32>, rate: Rate, delay: Span) -> Ring {
+        let link = RingLink { present: true, rate: [rate; 2], delay, outages: Vec::new(), faults: Faults::default() };
+        let count = nodes.len();
+        let around = delay.times(count as u64);
+        Ring {
+            name: name.to_owned(),
+            nodes,
+            links: vec![link; count],
+            algorithm: Algorithm::default(),
+            interval: if around > Span::ZERO { around } else { Ring::SHORTEST.times(count as u64) },
+            transit: Ring::BUFFER,
+            threshold: Bytes::new(Ring::BUFFER.as_u64() / 4),
+            station: Ring::BUFFER,
+            protection: Protection::default(),
+            discovery: false,
+            carrier: false,
+            overhead: 0,
+            weights: vec![UNIT_WEIGHT; count],
+            reservations: Vec::new(),
+            node_outages: Vec::new(),
+        }
+    }
+
+    /// Room of a queue (rings §VII).
+    pub const BUFFER: Bytes = Bytes::new(200_000);
+    /// What stands for the propagation of a link where nothing has a delay, when control messages are timed.
+    pub const SHORTEST: Span = Span::from_micros(100);
 }
 
 /// A link of a ring, both ways.

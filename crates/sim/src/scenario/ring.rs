@@ -15,10 +15,6 @@ use fairspan_core::units::{Bytes, Rate, Span};
 
 /// Most rings.
 const MOST: u64 = 10_000;
-/// Room of a queue unless told (rings §VII).
-const BUFFER: Bytes = Bytes::new(200_000);
-/// What stands for the propagation of a link where nothing has a delay, when control messages are timed.
-const SHORTEST: Span = Span::from_micros(100);
 
 /// Rings with their names.
 #[derive(Debug, Default)]
@@ -75,7 +71,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     let faults = faults(form, Faults::default(), errors);
     let algorithm = algorithm(form, errors);
     let interval = form.some_span("interval", errors);
-    let mut room = |key| form.bytes(key, 64..=1 << 40, errors).unwrap_or(BUFFER);
+    let mut room = |key| form.bytes(key, 64..=1 << 40, errors).unwrap_or(Ring::BUFFER);
     let (transit, station) = (room("buffer"), room("station_buffer"));
     let threshold = form.bytes("threshold", 1..=transit.as_u64(), errors);
     let threshold = threshold.unwrap_or(Bytes::new(transit.as_u64() / 4));
@@ -99,7 +95,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
         return None;
     }
     let around = links.iter().fold(Span::ZERO, |sum, link| sum + link.delay);
-    let around = if around > Span::ZERO { around } else { SHORTEST.times(links.len() as u64) };
+    let around = if around > Span::ZERO { around } else { Ring::SHORTEST.times(links.len() as u64) };
     let fails = !node_outages.is_empty() || links.iter().any(|link| !link.outages.is_empty());
     Some(Ring {
         name: name.expand(0),
