@@ -113,6 +113,10 @@ struct Station {
     transit_max: [u64; 2],
     /// Its outputs are being taken: by whoever took the first.
     busy: bool,
+    /// It was given something since its outputs were last asked for.
+    fresh: bool,
+    /// When it wants its timeout handled.
+    wanted: Option<Time>,
 }
 
 /// Something that will fail or come back.
@@ -179,6 +183,8 @@ impl Ring {
             failed: 0,
             transit_max: [0; 2],
             busy: false,
+            fresh: true,
+            wanted: None,
         };
         let mut ring = Ring {
             nominal,
@@ -267,6 +273,7 @@ impl Ring {
         station.lives += 1;
         station.explained = [0; REASONS];
         station.node = Some(node);
+        station.fresh = true;
         self.limits.forget(place);
         Ok(())
     }
@@ -285,12 +292,15 @@ impl Ring {
         }
     }
 
-    /// A packet enters at the node of a place.
-    pub(crate) fn handle_station(&mut self, now: Time, way: Crossing, handle: Handle, size: u32) {
+    /// A packet enters at the node of a place: whether there may be something to poll. One that is dropped at once changes
+    /// nothing else.
+    #[must_use]
+    pub(crate) fn handle_station(&mut self, now: Time, way: Crossing, handle: Handle, size: u32) -> bool {
         self.inside += 1;
         let place = usize::from(way.from);
         let ticket = Ticket::new(handle, size, &self.ledger);
-        if let Some(node) = &mut self.stations[place].node {
+        let station = &mut self.stations[place];
+        if let Some(node) = &mut station.node {
             let to = NodeId::at(way.to.into());
             match way.ringlet {
                 None => node.handle_station(now, to, way.class, ticket),
@@ -299,7 +309,24 @@ impl Ring {
         } else {
             drop(ticket);
         }
-        self.settle(place);
+        station.fresh = true;
+        if self.ledger.is_empty() {
+            return true;
+        }
+        let fresh = std::mem::take(&mut station.fresh);
+        self.explain(place);
+        let itself = matches!(self.outputs.back(), Some(Output::Dropped(dropped)) if *dropped == handle);
+        self.stations[place].fresh = fresh && !itself;
+        !itself
+    }
+
+    /// The next packet that was dropped, where one was dropped at once.
+    pub(crate) fn poll_dropped(&mut self) -> Option<Handle> {
+        let at = self.outputs.iter().position(|output| matches!(output, Output::Dropped(_)))?;
+        match self.outputs.remove(at) {
+            Some(Output::Dropped(handle)) => Some(handle),
+            _ => None,
+        }
     }
 
     /// An event of a way has come: what has arrived, and where.
@@ -318,6 +345,7 @@ impl Ring {
         let place = self.neighbour(number as usize / 2, ringlet.way_out());
         let side = ringlet.way_out().other();
         let station = &mut self.stations[place];
+        station.fresh = true;
         Some(match load {
             Load::Data(head, ticket) => {
                 let handle = ticket.handle();
@@ -352,20 +380,17 @@ impl Ring {
         })
     }
 
-    /// The time that [`Ring::poll_timeout`] gave for a place has come.
-    pub(crate) fn handle_timeout(&mut self, now: Time, place: usize) {
-        if let Some(node) = &mut self.stations[place].node
-            && node.poll_timeout().is_some_and(|at| at <= now)
-        {
+    /// A timer of a place has run out: whether there may be something to poll. If not, it came before [`Ring::wanted`].
+    #[must_use]
+    pub(crate) fn handle_timeout(&mut self, now: Time, place: usize) -> bool {
+        let station = &mut self.stations[place];
+        let due = station.wanted.is_some_and(|at| at <= now);
+        if let Some(node) = station.node.as_mut().filter(|_| due) {
             node.handle_timeout(now);
+            station.fresh = true;
             self.settle(place);
         }
-    }
-
-    /// When the node of a place wants [`Ring::handle_timeout`].
-    #[inline]
-    pub(crate) fn poll_timeout(&self, place: usize) -> Option<Time> {
-        self.stations[place].node.as_ref().and_then(Node::poll_timeout)
+        self.stations[place].fresh
     }
 
     /// Takes the right to poll a place; false when someone has it, who will take what there is.
@@ -374,12 +399,20 @@ impl Ring {
         !std::mem::replace(&mut self.stations[place].busy, true)
     }
 
+    /// When the node of a place wants [`Ring::handle_timeout`].
+    #[inline]
+    pub(crate) fn wanted(&self, place: usize) -> Option<Time> {
+        self.stations[place].wanted
+    }
+
     /// Nothing is left to poll at a place.
     #[inline]
     pub(crate) fn end_polling(&mut self, now: Time, place: usize) {
         let station = &mut self.stations[place];
         station.busy = false;
+        station.wanted = None;
         let Some(node) = &station.node else { return };
+        station.wanted = node.poll_timeout();
         for limit in self.limits.changed(place, node.limits_version()) {
             let way = &self.ways[way_of(place, limit.ringlet)];
             limit.set(now, effect(node.limit(limit.ringlet, NodeId::at(limit.to.into())), way.rate()));
@@ -392,7 +425,10 @@ impl Ring {
             return Some(output);
         }
         let now = at.now;
-        self.transmit(at, place);
+        if std::mem::take(&mut self.stations[place].fresh) {
+            self.transmit(at, place);
+            self.hear(now, place);
+        }
         if let Some(node) = &mut self.stations[place].node
             && let Some(delivery) = node.poll_deliver()
             && let Some(handle) = delivery.packet.redeem()
@@ -401,7 +437,6 @@ impl Ring {
             return Some(Output::Deliver(handle));
         }
         self.settle(place);
-        self.hear(now, place);
         self.outputs.pop_front()
     }
 
@@ -552,6 +587,7 @@ impl Ring {
         if fails && before == 0 {
             // Its packets are gone with it.
             station.node = None;
+            station.wanted = None;
             self.settle(place);
             self.failures.tell(now, || NodeId::at(place).to_string(), "node failed");
         } else if !fails && before == 1 {
@@ -575,6 +611,7 @@ impl Ring {
                 node.set_link(now, side, light);
             }
         }
+        self.stations[place].fresh = true;
         self.settle(place);
     }
 
@@ -678,7 +715,7 @@ impl Ring {
 
     /// Values of its series now.
     pub(crate) fn sample(&self) -> impl Iterator<Item = f64> + '_ {
-        let limits = self.limits.list.iter().map(|limit| if limit.value().is_nan() { 0.0 } else { limit.value() });
+        let limits = self.limits.list.iter().map(Limit::value);
         limits.chain(self.present().map(|way| self.ways[way].carried as f64 * 8.0))
     }
 
@@ -809,7 +846,8 @@ fn limits(scenario: &Scenario, number: usize, whole: &Topology, window: Window) 
     let limit = |(from, to, ringlet, usual): (u8, u8, Ringlet, bool)| {
         let pair = format!("{}-{}", u16::from(from) + 1, u16::from(to) + 1);
         let name = if usual { pair } else { format!("{pair}/{}", ringlet.index()) };
-        Limit::new(name, [from, to], ringlet, window, count)
+        let link = whole.way(NodeId::at(from.into()), ringlet).capacity;
+        Limit::new(name, [from, to], ringlet, effect(None, link), window, count)
     };
     pairs.into_iter().map(limit).collect()
 }

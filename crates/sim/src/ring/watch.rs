@@ -84,11 +84,18 @@ impl Part {
 
 impl Limit {
     /// The limiter for packets from one place to another, `value` at time zero, one of `count`.
-    pub(crate) fn new(name: String, [from, to]: [u8; 2], ringlet: Ringlet, window: Window, count: usize) -> Limit {
+    pub(crate) fn new(
+        name: String,
+        [from, to]: [u8; 2],
+        ringlet: Ringlet,
+        value: f64,
+        window: Window,
+        count: usize,
+    ) -> Limit {
         let most = (CHANGES / count.max(1)).clamp(LEAST_CHANGES, MOST_CHANGES);
         let parts = [Part::new(window.from), Part::new(window.half)];
-        let steps = Steps::bounded(f64::NAN, most);
-        Limit { name, from, to, ringlet, value: f64::NAN, since: Time::ZERO, changes: 0, steps, parts }
+        let steps = Steps::bounded(value, most);
+        Limit { name, from, to, ringlet, value, since: Time::ZERO, changes: 0, steps, parts }
     }
 
     /// The rate is `value` from now on.
@@ -97,20 +104,18 @@ impl Limit {
             return;
         }
         self.close(now);
-        self.changes += u64::from(!self.value.is_nan());
+        self.changes += 1;
         self.value = value;
         self.steps.set(now, value);
     }
 
     fn close(&mut self, now: Time) {
-        if !self.value.is_nan() {
-            let (since, value) = (self.since, self.value);
-            self.parts.iter_mut().for_each(|part| part.add(since, now, value));
-        }
+        let (since, value) = (self.since, self.value);
+        self.parts.iter_mut().for_each(|part| part.add(since, now, value));
         self.since = now;
     }
 
-    /// The rate now; not a number while there was none yet.
+    /// The rate now.
     pub(crate) fn value(&self) -> f64 {
         self.value
     }
@@ -244,7 +249,7 @@ mod tests {
     use super::*;
 
     fn limit(window: Window) -> Limit {
-        Limit::new("1-2".into(), [0, 1], Ringlet::Zero, window, 1)
+        Limit::new("1-2".into(), [0, 1], Ringlet::Zero, 622.0, window, 1)
     }
 
     #[test]
@@ -255,7 +260,7 @@ mod tests {
             limit.set(Time::from_millis(at), value);
         }
         let result = limit.result(window, 1000.0);
-        assert_eq!((result.last, result.changes), (301.0, 5));
+        assert_eq!((result.last, result.changes), (301.0, 6));
         assert_eq!((result.min, result.max), (300.0, 700.0));
         let mean = (700.0 * 100.0 + 500.0 * 150.0 + 302.0 * 50.0 + 300.0 * 50.0 + 301.0 * 50.0) / 400.0;
         assert!((result.mean - mean).abs() < 1e-9, "{}", result.mean);

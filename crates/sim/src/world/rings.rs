@@ -61,8 +61,12 @@ impl World {
         let packet = &self.pool[handle];
         let (flow, size) = (packet.flow << 1 | u32::from(packet.reverse), packet.size);
         self.log.record(What::Entered, self.now, RINGS | number << WAY_BITS, flow, packet.number);
-        self.rings[number as usize].ring.handle_station(self.now, way, handle, size);
-        self.drain_ring(number, usize::from(way.from));
+        if self.rings[number as usize].ring.handle_station(self.now, way, handle, size) {
+            return self.drain_ring(number, usize::from(way.from));
+        }
+        while let Some(handle) = self.rings[number as usize].ring.poll_dropped() {
+            self.discard(handle, RINGS | number << WAY_BITS);
+        }
     }
 
     /// What is first under way has arrived.
@@ -89,8 +93,12 @@ impl World {
         let (ring, node) = (number >> NODE_BITS, (number & ((1 << NODE_BITS) - 1)) as usize);
         let circle = &mut self.rings[ring as usize];
         if circle.timers[node].fire(self.now) {
-            circle.ring.handle_timeout(self.now, node);
-            self.drain_ring(ring, node);
+            if circle.ring.handle_timeout(self.now, node) {
+                self.drain_ring(ring, node);
+            } else {
+                // The node wants it later than it did when this event was put in.
+                self.time_ring(ring, node);
+            }
         }
     }
 
@@ -130,10 +138,17 @@ impl World {
         }
         let circle = &mut self.rings[number as usize];
         circle.ring.end_polling(now, node);
-        if let Some(at) = circle.ring.poll_timeout(node)
-            && circle.timers[node].set(at.max(now))
+        self.time_ring(number, node);
+    }
+
+    /// Sets the timer of a node.
+    #[inline]
+    fn time_ring(&mut self, number: u32, node: usize) {
+        let circle = &mut self.rings[number as usize];
+        if let Some(at) = circle.ring.wanted(node)
+            && circle.timers[node].set(at.max(self.now))
         {
-            self.schedule(at.max(now), place(RING_NODE, number << NODE_BITS | node as u32));
+            self.schedule(at.max(self.now), place(RING_NODE, number << NODE_BITS | node as u32));
         }
     }
 

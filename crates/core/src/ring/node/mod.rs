@@ -471,12 +471,17 @@ impl<P: Packet> Node<P> {
 
     /// When there is something to do next without input.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let of = |exit: &Exit<P>| [exit.mux.poll_timeout(exit.up), exit.agent.poll_timeout()];
-        let discovery = match &self.known {
+        // Asked after every packet.
+        let mut first = match &self.known {
             Known::Told(_) => None,
             Known::Discovered(discovery) => discovery.poll_timeout(),
-        };
-        self.exits.iter().flat_map(of).chain([discovery]).flatten().min()
+        }
+        .unwrap_or(Time::MAX);
+        for exit in &self.exits {
+            first = first.min(exit.mux.poll_timeout(exit.up).unwrap_or(Time::MAX));
+            first = first.min(exit.agent.poll_timeout().unwrap_or(Time::MAX));
+        }
+        Some(first).filter(|first| *first < Time::MAX)
     }
 
     /// The ring as this node knows it.
