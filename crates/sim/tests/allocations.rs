@@ -85,3 +85,17 @@ fn a_thousand_flows_allocate_nothing() {
                  rate = \"100kbit\"\nsize = \"1000B\"\nspread = \"100ms\"\n";
     check("a thousand flows", &format!("{nodes}{links}{flows}"));
 }
+
+#[test]
+fn the_packets_of_a_ring_allocate_nothing() {
+    let nodes = "[[node]]\nname = \"n#\"\nfirst = 1\ncount = 6\n";
+    for algorithm in ["fifo", "dvsr", "rpr-am"] {
+        let ring = format!(
+            "[[ring]]\nname = \"r\"\nnodes = \"n#\"\ncount = 6\nrate = \"20Mbit\"\ndelay = \"0.5ms\"\nbuffer = \"20kB\"\n\
+             station_buffer = \"20kB\"\nalgorithm = \"{algorithm}\"\n"
+        );
+        let flow = "[[flow]]\nname = \"f#\"\nfirst = 1\ncount = 3\nfrom = \"n#\"\nto = \"n4\"\nkind = \"constant\"\nrate = \
+                    \"12Mbit\"\nsize = \"500B\"\n";
+        check(algorithm, &format!("{nodes}{ring}{flow}"));
+    }
+}

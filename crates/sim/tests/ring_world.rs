@@ -108,31 +108,32 @@ fn a_ring_gives_the_same_run_for_the_same_seed_and_another_for_another() {
 fn packets_and_control_frames_are_conserved_at_any_instant_of_any_failure() {
     let failures = "links = [{ link = 2, outages = [\"20ms+15ms/45ms\"] }, { link = 7, outages = [\"27ms+30ms\", \"40ms+5ms\"] \
                     }]\nnode_outages = [{ node = \"n3\", outages = [\"60ms+30ms\"] }, { node = \"n4\", outages = [\"70ms+30ms\"] }]";
-    for algorithm in ["fifo", "dvsr"] {
-        for protection in ["steer", "wrap", "none"] {
-            for carrier in [false, true] {
-                let ring = format!(
-                    "algorithm = \"{algorithm}\"\nprotection = \"{protection}\"\ncarrier = {carrier}\ncontrol_loss = \
+    let mut cases =
+        vec![("rpr-am", "steer", false), ("rpr-cm", "wrap", false), ("dba", "steer", true), ("explicit", "wrap", true)];
+    for protection in ["steer", "wrap", "none"] {
+        cases.extend([("fifo", protection, true), ("dvsr", protection, false), ("dvsr", protection, true)]);
+    }
+    for (algorithm, protection, carrier) in cases {
+        let ring = format!(
+            "algorithm = \"{algorithm}\"\nprotection = \"{protection}\"\ncarrier = {carrier}\ncontrol_loss = \
                      \"1%\"\ncontrol_duplicate = \"1%\"\n{failures}"
-                );
-                let flows = parking_lot() + &flow("back", 9, 2, "622Mbit");
-                let mut world = World::new(&scenario(&text("110ms", &ring, &flows))).expect("a valid scenario");
-                for step in 1..550_u64 {
-                    world.advance(Time::from_nanos(step * 200_003));
-                    world.check_conservation().unwrap_or_else(|error| panic!("{ring}: {error}"));
-                }
-                let results = world.finish().unwrap_or_else(|error| panic!("{ring}: {error}"));
-                let control = &results.rings[0].control;
-                assert_eq!(
-                    control.sent + control.copies,
-                    control.taken + control.lost + control.unheard + control.in_flight,
-                    "{ring}: {control:?}"
-                );
-                let reasons: Vec<&str> = results.rings[0].dropped.iter().map(|drop| drop.reason.as_str()).collect();
-                for reason in ["link cut", "node failed"] {
-                    assert!(reasons.contains(&reason), "{ring}: {reasons:?}");
-                }
-            }
+        );
+        let flows = parking_lot() + &flow("back", 9, 2, "622Mbit");
+        let mut world = World::new(&scenario(&text("110ms", &ring, &flows))).expect("a valid scenario");
+        for step in 1..550_u64 {
+            world.advance(Time::from_nanos(step * 200_003));
+            world.check_conservation().unwrap_or_else(|error| panic!("{ring}: {error}"));
+        }
+        let results = world.finish().unwrap_or_else(|error| panic!("{ring}: {error}"));
+        let control = &results.rings[0].control;
+        assert_eq!(
+            control.sent + control.copies,
+            control.taken + control.lost + control.unheard + control.in_flight,
+            "{ring}: {control:?}"
+        );
+        let reasons: Vec<&str> = results.rings[0].dropped.iter().map(|drop| drop.reason.as_str()).collect();
+        for reason in ["link cut", "node failed"] {
+            assert!(reasons.contains(&reason), "{ring}: {reasons:?}");
         }
     }
 }

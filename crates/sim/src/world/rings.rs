@@ -61,11 +61,9 @@ impl World {
         let packet = &self.pool[handle];
         let (flow, size) = (packet.flow << 1 | u32::from(packet.reverse), packet.size);
         self.log.record(What::Entered, self.now, RINGS | number << WAY_BITS, flow, packet.number);
-        if self.rings[number as usize].ring.handle_station(self.now, way, handle, size) {
-            return self.drain_ring(number, usize::from(way.from));
-        }
-        while let Some(handle) = self.rings[number as usize].ring.poll_dropped() {
-            self.discard(handle, RINGS | number << WAY_BITS);
+        match self.rings[number as usize].ring.handle_station(self.now, way, handle, size) {
+            Ok(()) => self.drain_ring(number, usize::from(way.from)),
+            Err(handle) => self.discard(handle, RINGS | number << WAY_BITS),
         }
     }
 
