@@ -90,6 +90,33 @@ fn a_station_behind_transit_that_fills_its_link_gets_its_share() {
 }
 
 #[test]
+fn a_station_that_keeps_few_packets_waiting_gets_its_share_too() {
+    for (algorithm, window) in [("dvsr", 4), ("dvsr", 20), ("rpr-am", 10)] {
+        let mut ring = Network::new(10, MBIT(100), Span::from_micros(100), with(algorithm));
+        let first = ring.flow(1, 5, MBIT(150));
+        ring.run(Span::from_millis(100));
+        let (from, to, by, class, size, rate) = (node(4), node(5), None, Class::C, 1000, MBIT(1));
+        // Not by the clock: whenever one has left.
+        let late = ring.source(Source { from, to, by, class, size, rate, start: Time::MAX, end: Time::MAX });
+        let keep = |ring: &mut Network, ms: u64| {
+            let before = [first, late].map(|flow| ring.accounts[flow].bytes);
+            for _ in 0..ms * 20 {
+                for _ in ring.at(4).backlog(Ringlet::Zero, to).as_u64() / 1000..window {
+                    ring.offer(late);
+                }
+                ring.run(Span::from_micros(50));
+            }
+            [(first, before[0]), (late, before[1])]
+                .map(|(flow, before)| (ring.accounts[flow].bytes - before) as f64 * 8.0 / (ms as f64 * 1000.0))
+        };
+        keep(&mut ring, 200);
+        let rates = keep(&mut ring, 300);
+        assert!(rates.iter().all(|rate| (rate - 50.0).abs() < 1.5), "{algorithm}, {window} packets: {rates:?}");
+        ring.assert_conserved();
+    }
+}
+
+#[test]
 fn a_link_that_gets_slower_is_followed_and_one_that_is_blocked_is_waited_for() {
     let mut ring = Network::new(6, MBIT(100), Span::from_micros(100), |_| {});
     let flows = [ring.flow(1, 3, MBIT(80)), ring.flow(2, 3, MBIT(80))];

@@ -17,7 +17,8 @@
 //! it holds no more than the threshold and two packets, and control frames.
 
 use super::Class;
-use super::station::{Held, Reservation, Station};
+use super::control::Reservation;
+use super::station::{Held, Station};
 use crate::link::pacing::Pacer;
 use crate::units::{Bytes, Rate, Time};
 use alloc::collections::VecDeque;

@@ -20,6 +20,7 @@
 //! Invariants: charges of a queue are within its limit; a queue of which something waits for a limiter that is not zero is
 //! in the heap, once, no later than it may go; an egress is in the round if and only if something of it is released.
 
+use super::control::Reservation;
 use super::fairness::Station as Counts;
 use super::frame::Head;
 use super::limiter::Limiter;
@@ -113,15 +114,6 @@ enum Service {
 
 impl Service {
     const ALL: [Service; 3] = [Service::A, Service::B, Service::Shared];
-}
-
-/// A reservation as the station's queues need it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reservation {
-    /// `None`: for every egress that has none of its own of this class.
-    pub(super) to: Option<NodeId>,
-    pub(super) class: Class,
-    pub(super) rate: Rate,
 }
 
 /// All of a ringlet.

@@ -274,7 +274,8 @@ impl Network {
         self.drive(to.index() + 1);
     }
 
-    fn offer(&mut self, at: usize) {
+    /// A packet of a source now, whatever its rate.
+    pub(crate) fn offer(&mut self, at: usize) {
         let (source, time) = &mut self.sources[at];
         *time += source.rate.transmit_time(Bytes::new(u64::from(source.size)));
         let source = *source;

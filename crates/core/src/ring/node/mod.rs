@@ -40,7 +40,7 @@ use super::frame::Head;
 use super::meter::Meter;
 use super::multiplexer::{Multiplexer, Settings};
 use super::protection::{Fate, Path, Stripped, fate};
-use super::station::{Held, Reservation};
+use super::station::Held;
 use super::topology::{Topology, Way};
 use super::{Class, NodeId, Ringlet, Side};
 use crate::packet::Packet;
@@ -217,11 +217,9 @@ impl<P: Packet> Node<P> {
                 threshold: config.station_threshold,
                 carrier: config.discovery.is_none(),
             };
-            let own = |one: &wire::Reservation| Reservation { to: one.to, class: one.class, rate: one.rate };
-            let reservations: Vec<Reservation> = config.reservations.iter().map(own).collect();
             let (algorithm, interval) = (&config.algorithm, config.interval);
             Exit {
-                mux: Multiplexer::new(settings, config.nodes, config.station_limit, &reservations),
+                mux: Multiplexer::new(settings, config.nodes, config.station_limit, &config.reservations),
                 agent: Agent::new(algorithm, config.node, side.ringlet(), config.nodes, interval, now),
                 committed: Meter::new(interval.times(METER_INTERVALS), now),
                 reserved: Rate::default(),
