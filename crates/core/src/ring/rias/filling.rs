@@ -232,7 +232,7 @@ impl Filling {
     }
 
     fn way(&self, ingress: usize, hop: usize) -> usize {
-        (ingress + hop) % self.ways.len()
+        wrapped(ingress + hop, self.ways.len())
     }
 
     /// Sums up, for each tight pair, the flows that end before the next one.
@@ -267,7 +267,7 @@ impl Filling {
         }
         let count = self.ways.len();
         for (from, ingress) in self.ingresses.iter().enumerate() {
-            let column = |pair: &Tight| self.ways[(from + pair.hop) % count].column.unwrap_or_default();
+            let column = |pair: &Tight| self.ways[wrapped(from + pair.hop, count)].column.unwrap_or_default();
             let mut last = ingress.tight.len();
             let mut next: Option<&Tight> = None;
             let (mut holds, mut ceilings, mut demands) = (0.0, 0.0, 0.0);
@@ -280,7 +280,7 @@ impl Filling {
                         Held::Demand => demands += flow.demand,
                     }
                 }
-                let row = self.ways[(from + hop) % count].column;
+                let row = self.ways[wrapped(from + hop, count)].column;
                 let here = last.checked_sub(1).map(|place| &ingress.tight[place]);
                 if let Some(pair) = here.filter(|pair| pair.hop == hop) {
                     if let Some(row) = row {
@@ -336,7 +336,7 @@ impl Filling {
         for (from, ingress) in self.ingresses.iter_mut().enumerate() {
             let (mut beyond, mut beyond_slope) = (0.0, 0.0);
             for pair in ingress.tight.iter_mut().rev() {
-                let (way, weight) = (&self.ways[(from + pair.hop) % count], ingress.weights[pair.hop]);
+                let (way, weight) = (&self.ways[wrapped(from + pair.hop, count)], ingress.weights[pair.hop]);
                 let (share, slope) = (weight * way.level, weight * way.slope);
                 let holds = pair.holds as f64;
                 pair.level = (share - beyond - pair.demands - pair.ceilings * ceiling) / holds;
@@ -364,7 +364,7 @@ impl Filling {
                     (sum, slope) = (sum + flow.rate, slope + flow.slope);
                 }
                 ingress.aggregates[hop] = (sum, slope);
-                let carried = &mut self.ways[(from + hop) % count].carried;
+                let carried = &mut self.ways[wrapped(from + hop, count)].carried;
                 *carried = (carried.0 + sum, carried.1 + slope);
             }
         }
@@ -487,7 +487,7 @@ impl Filling {
                 let count = self.ways.len();
                 let mut highest: Option<(f64, usize, usize)> = None;
                 for (from, ingress) in self.ingresses.iter().enumerate() {
-                    let hop = (way + count - from) % count;
+                    let hop = wrapped(way + count - from, count);
                     if let Some(&(sum, _)) = ingress.aggregates.get(hop) {
                         let level = sum / ingress.weights[hop];
                         if highest.is_none_or(|(highest, ..)| level > highest) {
@@ -552,6 +552,11 @@ impl Filling {
         }
         Left::Way(place)
     }
+}
+
+/// A place less than twice around the ring; a division would cost more than all else.
+fn wrapped(place: usize, count: usize) -> usize {
+    if place < count { place } else { place - count }
 }
 
 /// The node at this place in the direction of the data.
