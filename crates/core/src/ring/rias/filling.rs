@@ -40,7 +40,7 @@ struct Tight {
     /// k
     hop: usize,
     /// Of the flows that end before the next tight pair: those that it holds, the others' ceilings, their demands.
-    holds: usize,
+    holds: f64,
     ceilings: f64,
     demands: f64,
     /// The rate of the flows that it holds.
@@ -54,10 +54,33 @@ struct Ingress {
     flows: Range<usize>,
     /// By hop, as far as its flows go.
     weights: Vec<f64>,
-    /// Aggregates by hop, and how they move.
-    aggregates: Vec<(f64, f64)>,
+    /// By hop, how many of its flows go no farther: the others belong to the pair.
+    short: Vec<usize>,
+    /// By flow of its own, what that one and those that go farther sum up to.
+    sums: Vec<Sums>,
     /// By hop. Their levels fall.
     tight: Vec<Tight>,
+}
+
+/// Of several flows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// How many tight pairs hold.
+    holds: f64,
+    /// Of the others.
+    ceilings: f64,
+    demands: f64,
+    /// Of all.
+    rate: f64,
+    slope: f64,
+}
+
+impl Ingress {
+    /// Rate and slope of the pair at `hop`.
+    fn aggregate(&self, hop: usize) -> (f64, f64) {
+        let sums = self.sums[self.short[hop]];
+        (sums.rate, sums.slope)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -160,8 +183,11 @@ impl Filling {
             ingress.flows.end = place + 1;
             while ingress.weights.len() < flow.hops {
                 ingress.weights.push(blurred(weights[flow.ingress] / heaviest));
-                ingress.aggregates.push((0.0, 0.0));
+                ingress.short.push(place - ingress.flows.start);
             }
+        }
+        for ingress in &mut ingresses {
+            ingress.sums = vec![Sums::default(); ingress.flows.len() + 1];
         }
         let way = |capacity: f64| Way {
             capacity: blurred(capacity / unit),
@@ -235,23 +261,25 @@ impl Filling {
         wrapped(ingress + hop, self.ways.len())
     }
 
-    /// Sums up, for each tight pair, the flows that end before the next one.
+    /// Sums up what holds which flows, and, for each tight pair, those that end before the next one.
     fn group(&mut self) {
         for ingress in &mut self.ingresses {
-            let mut next = 0;
-            for pair in &mut ingress.tight {
-                (pair.holds, pair.ceilings, pair.demands) = (0, 0.0, 0.0);
-            }
-            for flow in &self.flows[ingress.flows.clone()] {
-                while ingress.tight.get(next).is_some_and(|pair| pair.hop < flow.hops) {
-                    next += 1;
-                }
-                let Some(pair) = next.checked_sub(1).map(|last| &mut ingress.tight[last]) else { continue };
+            let mut sums = Sums::default();
+            for (place, flow) in self.flows[ingress.flows.clone()].iter().enumerate().rev() {
                 match flow.held {
-                    Held::Pair => pair.holds += 1,
-                    Held::Ceiling => pair.ceilings += flow.ceiling,
-                    Held::Demand => pair.demands += flow.demand,
+                    Held::Pair => sums.holds += 1.0,
+                    Held::Ceiling => sums.ceilings += flow.ceiling,
+                    Held::Demand => sums.demands += flow.demand,
                 }
+                ingress.sums[place] = sums;
+            }
+            let mut farther = Sums::default();
+            for pair in ingress.tight.iter_mut().rev() {
+                let sums = ingress.sums[ingress.short[pair.hop]];
+                pair.holds = sums.holds - farther.holds;
+                pair.ceilings = sums.ceilings - farther.ceilings;
+                pair.demands = sums.demands - farther.demands;
+                farther = sums;
             }
         }
     }
@@ -268,32 +296,23 @@ impl Filling {
         let count = self.ways.len();
         for (from, ingress) in self.ingresses.iter().enumerate() {
             let column = |pair: &Tight| self.ways[wrapped(from + pair.hop, count)].column.unwrap_or_default();
-            let mut last = ingress.tight.len();
-            let mut next: Option<&Tight> = None;
-            let (mut holds, mut ceilings, mut demands) = (0.0, 0.0, 0.0);
-            let mut flows = self.flows[ingress.flows.clone()].iter().rev().peekable();
-            for hop in (0..ingress.weights.len()).rev() {
-                while let Some(flow) = flows.next_if(|flow| flow.hops == hop + 1) {
-                    match flow.held {
-                        Held::Pair => holds += 1.0,
-                        Held::Ceiling => ceilings += flow.ceiling,
-                        Held::Demand => demands += flow.demand,
-                    }
-                }
-                let row = self.ways[wrapped(from + hop, count)].column;
-                let here = last.checked_sub(1).map(|place| &ingress.tight[place]);
-                if let Some(pair) = here.filter(|pair| pair.hop == hop) {
-                    if let Some(row) = row {
-                        *equations.cell(row, row) += ingress.weights[hop];
-                    }
-                    (holds, ceilings, demands) = (0.0, 0.0, 0.0);
-                    (next, last) = (Some(pair), last - 1);
+            for (row, &way) in self.full.iter().enumerate() {
+                let hop = wrapped(way + count - from, count);
+                let Some(&weight) = ingress.weights.get(hop) else { continue };
+                let place = ingress.tight.partition_point(|pair| pair.hop < hop);
+                let next = ingress.tight.get(place);
+                if next.is_some_and(|pair| pair.hop == hop) {
+                    *equations.cell(row, row) += weight;
                     continue;
                 }
-                let Some(row) = row else { continue };
+                // Flows that end before the next tight pair, and all that the next one stands for.
+                let sums = ingress.sums[ingress.short[hop]];
+                let farther = next.map_or(Sums::default(), |pair| ingress.sums[ingress.short[pair.hop]]);
+                let holds = sums.holds - farther.holds;
                 let mut of_next = 1.0;
-                if let Some(pair) = here.filter(|_| holds > 0.0) {
-                    let part = holds / pair.holds as f64;
+                if let Some(last) = place.checked_sub(1).filter(|_| holds > 0.0) {
+                    let pair = &ingress.tight[last];
+                    let part = holds / pair.holds;
                     *equations.cell(row, column(pair)) += part * ingress.weights[pair.hop];
                     *equations.cell(row, size) -= part * pair.ceilings;
                     *equations.right(row) += part * pair.demands;
@@ -302,8 +321,8 @@ impl Filling {
                 if let Some(pair) = next {
                     *equations.cell(row, column(pair)) += of_next * ingress.weights[pair.hop];
                 }
-                *equations.cell(row, size) += ceilings;
-                *equations.right(row) -= demands;
+                *equations.cell(row, size) += sums.ceilings - farther.ceilings;
+                *equations.right(row) -= sums.demands - farther.demands;
             }
         }
         let mut now: Vec<f64> = self.full.iter().map(|&way| self.ways[way].level).collect();
@@ -338,7 +357,7 @@ impl Filling {
             for pair in ingress.tight.iter_mut().rev() {
                 let (way, weight) = (&self.ways[wrapped(from + pair.hop, count)], ingress.weights[pair.hop]);
                 let (share, slope) = (weight * way.level, weight * way.slope);
-                let holds = pair.holds as f64;
+                let holds = pair.holds;
                 pair.level = (share - beyond - pair.demands - pair.ceilings * ceiling) / holds;
                 pair.slope = (slope - beyond_slope - pair.ceilings * rise) / holds;
                 (beyond, beyond_slope) = (share, slope);
@@ -357,15 +376,15 @@ impl Filling {
                     }
                 };
             }
-            let mut flows = self.flows[ingress.flows.clone()].iter().rev().peekable();
-            let (mut sum, mut slope) = (0.0, 0.0);
-            for hop in (0..ingress.weights.len()).rev() {
-                while let Some(flow) = flows.next_if(|flow| flow.hops == hop + 1) {
-                    (sum, slope) = (sum + flow.rate, slope + flow.slope);
-                }
-                ingress.aggregates[hop] = (sum, slope);
+            let (mut rate, mut slope) = (0.0, 0.0);
+            for (place, flow) in self.flows[ingress.flows.clone()].iter().enumerate().rev() {
+                (rate, slope) = (rate + flow.rate, slope + flow.slope);
+                (ingress.sums[place].rate, ingress.sums[place].slope) = (rate, slope);
+            }
+            for hop in 0..ingress.weights.len() {
+                let (rate, slope) = ingress.aggregate(hop);
                 let carried = &mut self.ways[wrapped(from + hop, count)].carried;
-                *carried = (carried.0 + sum, carried.1 + slope);
+                *carried = (carried.0 + rate, carried.1 + slope);
             }
         }
     }
@@ -390,7 +409,7 @@ impl Filling {
             }
             Left::Pair(from, hop) => {
                 let ingress = &self.ingresses[from];
-                ingress.weights[hop] * self.ways[self.way(from, hop)].slope - ingress.aggregates[hop].1
+                ingress.weights[hop] * self.ways[self.way(from, hop)].slope - ingress.aggregate(hop).1
             }
             Left::Way(way) => -self.ways[way].carried.1,
         }
@@ -434,14 +453,11 @@ impl Filling {
                 let room = pair[0].level - pair[1].level;
                 offer(room, pair[0].slope, pair[1].slope, Event::Merge(from, place + 1));
             }
-            let mut tight = ingress.tight.iter().peekable();
-            for (hop, &(sum, slope)) in ingress.aggregates.iter().enumerate() {
-                if tight.next_if(|pair| pair.hop == hop).is_some() {
-                    continue;
-                }
-                let way = &self.ways[self.way(from, hop)];
-                if way.column.is_some() {
-                    let weight = ingress.weights[hop];
+            for &way in &self.full {
+                let hop = wrapped(way + self.ways.len() - from, self.ways.len());
+                let Some(weight) = ingress.weights.get(hop) else { continue };
+                if ingress.tight.binary_search_by_key(&hop, |pair| pair.hop).is_err() {
+                    let ((sum, slope), way) = (ingress.aggregate(hop), &self.ways[way]);
                     offer(weight * way.level - sum, weight * way.slope, slope, Event::Tighten(from, hop));
                 }
             }
@@ -463,7 +479,7 @@ impl Filling {
         }
         for ingress in &mut self.ingresses {
             ingress.tight.iter_mut().for_each(|pair| pair.level += step * pair.slope);
-            ingress.aggregates.iter_mut().for_each(|aggregate| aggregate.0 += step * aggregate.1);
+            ingress.sums.iter_mut().for_each(|sums| sums.rate += step * sums.slope);
         }
     }
 
@@ -476,7 +492,7 @@ impl Filling {
                 let (from, hops) = (flow.ingress, flow.hops);
                 let tight = &self.ingresses[from].tight;
                 let last = tight.partition_point(|pair| pair.hop < hops);
-                if former == Held::Pair && tight[last - 1].holds == 1 {
+                if former == Held::Pair && tight[last - 1].holds < 1.5 {
                     return self.loosen(from, last - 1);
                 }
                 Left::Flow(place, former)
@@ -488,8 +504,8 @@ impl Filling {
                 let mut highest: Option<(f64, usize, usize)> = None;
                 for (from, ingress) in self.ingresses.iter().enumerate() {
                     let hop = wrapped(way + count - from, count);
-                    if let Some(&(sum, _)) = ingress.aggregates.get(hop) {
-                        let level = sum / ingress.weights[hop];
+                    if let Some(weight) = ingress.weights.get(hop) {
+                        let level = ingress.aggregate(hop).0 / weight;
                         if highest.is_none_or(|(highest, ..)| level > highest) {
                             highest = Some((level, from, hop));
                         }
@@ -514,7 +530,7 @@ impl Filling {
         let next = ingress.tight.get(place);
         let (end, level) = next.map_or((usize::MAX, f64::NEG_INFINITY), |pair| (pair.hop, pair.level));
         let begin = place.checked_sub(1).map_or(0, |last| ingress.tight[last].hop);
-        let new = Tight { hop, holds: 0, ceilings: 0.0, demands: 0.0, level: 0.0, slope: 0.0 };
+        let new = Tight { hop, holds: 0.0, ceilings: 0.0, demands: 0.0, level: 0.0, slope: 0.0 };
         ingress.tight.insert(place, new);
         let flows = || ingress.flows.clone().zip(&self.flows[ingress.flows.clone()]);
         let before = flows().any(|(_, flow)| flow.held == Held::Pair && flow.hops > begin && flow.hops <= hop);
