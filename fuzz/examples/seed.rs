@@ -4,9 +4,12 @@ use fairspan_core::bond::{ChannelConfig, Config, Link};
 use fairspan_core::causal::ChannelSet;
 use fairspan_core::lacp::{self, Pdu};
 use fairspan_core::record::Recorder;
+use fairspan_core::ring::algorithm::ALGORITHMS;
+use fairspan_core::ring::control::{Keepalive, Link as RingLink, Report, Reservation};
+use fairspan_core::ring::{Class, NodeId};
 use fairspan_core::rng::Rng;
 use fairspan_core::select::POLICIES;
-use fairspan_core::units::{Bytes, ChannelId, Span, Time};
+use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Echo, Envelope, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
@@ -155,6 +158,58 @@ fn main() {
         write("lacp", name, &data);
     }
     selections();
+    rings();
+}
+
+/// Keepalives of both neighbours, reports, messages of fairness and packets, for each algorithm and protection.
+fn rings() {
+    let bodies = |instance: u32, number: u32| {
+        let mut all = vec![];
+        for (neighbour, east) in [(2, false), (8, true)] {
+            let mut frame = vec![];
+            let (node, nominal) = (NodeId::new(neighbour).expect("a number"), Rate::from_mbit(100));
+            Keepalive { node, nodes: 8, east, instance, number, heard: None, settings: 0, nominal }.encode(&mut frame);
+            all.push((usize::from(neighbour == 8), 2, neighbour, frame[8..].to_vec()));
+            let mut frame = vec![];
+            let link = RingLink { up: true, heard: Some(instance), capacity: nominal };
+            let report = Report {
+                node,
+                nodes: 8,
+                ttl: 7,
+                instance,
+                sequence: u64::from(number),
+                links: [link, link],
+                weight: 1000,
+                reservations: vec![Reservation { to: NodeId::new(3), class: Class::A, rate: Rate::from_mbit(5) }],
+                announcement: vec![1, 2, 3],
+            };
+            report.encode(&mut frame);
+            all.push((usize::from(neighbour == 8), 1, neighbour, frame[8..].to_vec()));
+        }
+        // Against the data: ringlet 0's comes from the east.
+        all.push((0, 0, 2, [&[0, 0x12, 1, 8, 8, 0, 0, 0, number as u8], [0x40; 16].as_slice()].concat()));
+        all
+    };
+    for (_, kind, node, body) in bodies(7, 1) {
+        write("ring_control", &format!("kind-{kind}-node-{node}"), &[&[node], body.as_slice()].concat());
+    }
+    write("ring_control", "head", &[0x11, 0x0c, 5, 3, 6, 0]);
+    for algorithm in 0..ALGORITHMS.len() as u8 {
+        for choice in 0..4 {
+            let mut data = vec![algorithm, choice];
+            for number in 1..6 {
+                for (side, kind, node, body) in bodies(7, number) {
+                    data.extend([kind << 1 | side as u8, node, body.len() as u8]);
+                    data.extend(body);
+                }
+                data.extend([96 << 1, 116 << 1, 116 << 1 | 1, 100 << 1]);
+                data.extend([90 << 1, 3, 80 << 1 | 1, 6, 75 << 1, 0x14, 99 << 1]);
+                data.extend([50 << 1 | 1, 0x11, 0x0c, 5, 8, 4, 0, 60 << 1 | 1, 0x11, 0x0c, 5, 8, 1, 0, 98 << 1]);
+            }
+            data.extend([113 << 1, 100 << 1, 113 << 1 | 1, 100 << 1, 112 << 1, 125 << 1, 40, 111 << 1]);
+            write("ring_node", &format!("algorithm-{algorithm}-{choice}"), &data);
+        }
+    }
 }
 
 /// Frames of several kinds, a change of links and a pause, for each policy.

@@ -4,8 +4,10 @@
 //! corpora on any; `cargo run --release --example random -- SECONDS` mutates the corpora without a fuzzer.
 
 mod model;
+mod ring;
 
 pub use model::{bond, bond_hostile};
+pub use ring::{ring_control, ring_node};
 
 use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
 use fairspan_core::lacp::{Event, Lacp, Lacpdu, Pdu, PortInfo, PortLink, State};
@@ -23,7 +25,7 @@ use std::collections::BTreeSet;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 11] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -33,6 +35,8 @@ pub const TARGETS: [Target; 9] = [
     ("scenario", scenario),
     ("lacp", lacp),
     ("select", select),
+    ("ring_control", ring_control),
+    ("ring_node", ring_node),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.

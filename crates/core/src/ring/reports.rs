@@ -137,7 +137,7 @@ impl Reports {
                 }
             }
         }
-        report.ttl = report.ttl.saturating_sub(1);
+        report.ttl = report.ttl.min(self.entries.len() as u8).saturating_sub(1);
         self.unmark(at);
         if report.ttl > 0 {
             self.mark(side.other(), at);
