@@ -1,6 +1,7 @@
 //! The clock that feeds the core: CLOCK_MONOTONIC from the daemon's start, so steps of the wall clock do not matter.
 
 use fairspan_core::units::Time;
+use rustix::event::Timespec;
 use std::time::Instant;
 
 /// Nanoseconds since the daemon began; never goes back.
@@ -17,4 +18,10 @@ impl Clock {
     pub fn now(&self) -> Time {
         Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
+}
+
+/// How long to wait at `now` for `next`, in the kernel's form.
+pub(crate) fn until(now: Time, next: Time) -> Timespec {
+    let wait = next.since(now).as_nanos();
+    Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
 }

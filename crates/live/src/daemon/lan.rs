@@ -13,13 +13,13 @@ use crate::channel::ethernet::Mac;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Bytes of the length before a datagram.
-pub(super) const LENGTH: usize = 2;
+pub(crate) const LENGTH: usize = 2;
 
 /// Interface-local multicast.
 const PREFIX: [u8; 2] = [0xff, 0x01];
 
 /// A station as an address for the sessions.
-pub(super) fn address_of(mac: Mac) -> SocketAddr {
+pub(crate) fn address_of(mac: Mac) -> SocketAddr {
     let mut bytes = [0; 16];
     bytes[..2].copy_from_slice(&PREFIX);
     bytes[2..8].copy_from_slice(&mac.0);
@@ -27,24 +27,24 @@ pub(super) fn address_of(mac: Mac) -> SocketAddr {
 }
 
 /// The station that an address of the sessions stands for; `None` for a UDP peer's.
-pub(super) fn mac_of(address: SocketAddr) -> Option<Mac> {
+pub(crate) fn mac_of(address: SocketAddr) -> Option<Mac> {
     let IpAddr::V6(ip) = address.ip() else { return None };
     let [p0, p1, a, b, c, d, e, f, rest @ ..] = ip.octets();
     (address.port() == 0 && [p0, p1] == PREFIX && rest == [0; 8]).then_some(Mac([a, b, c, d, e, f]))
 }
 
 /// The address as people write it.
-pub(super) fn show(address: SocketAddr) -> String {
+pub(crate) fn show(address: SocketAddr) -> String {
     mac_of(address).map_or_else(|| address.to_string(), |mac| mac.to_string())
 }
 
 /// The length that stands before a datagram of `len` bytes; `None` when it is too long for any frame.
-pub(super) fn length(len: usize) -> Option<[u8; LENGTH]> {
+pub(crate) fn length(len: usize) -> Option<[u8; LENGTH]> {
     Some(u16::try_from(len).ok()?.to_be_bytes())
 }
 
 /// The datagram in a sealed frame, without padding; `None` when the length points behind the frame.
-pub(super) fn datagram(frame: &[u8]) -> Option<&[u8]> {
+pub(crate) fn datagram(frame: &[u8]) -> Option<&[u8]> {
     let (length, rest) = frame.split_first_chunk::<LENGTH>()?;
     rest.get(..u16::from_be_bytes(*length).into())
 }

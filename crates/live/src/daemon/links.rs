@@ -1,14 +1,13 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
 use super::port::Kind;
-use super::{Daemon, TOKEN_PORTS, lan};
+use super::ports::{self, Change};
+use super::{Daemon, lan};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
-use crate::netlink::{LinkChange, Netlink, NetlinkError};
 use crate::tun::TunError;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
-use rustix::event::epoll::{self, EventData, EventFlags};
 
 /// The headers that a refused payload lacks.
 const UDP_HEADER: usize = 8;
@@ -16,17 +15,6 @@ const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 
 impl Daemon {
-    /// Begins to wait for the port's socket, which is new.
-    pub(super) fn watch_port(&mut self, number: usize) {
-        let port = &mut self.ports[number];
-        port.wants_write = false;
-        let data = EventData::new_u64(TOKEN_PORTS + number as u64);
-        let Some(fd) = port.fd() else { return };
-        if let Err(error) = epoll::add(&self.epoll, fd, data, EventFlags::IN) {
-            tracing::error!(port = number, %error, "cannot wait for a socket");
-        }
-    }
-
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
     pub(super) fn flush_peer(&mut self, now: Time, peer: usize) {
         let waiting: u64 = self.peers[peer]
@@ -57,7 +45,7 @@ impl Daemon {
             .iter()
             .any(|peer| peer.channels().any(|(_, channel)| channel.blocked && channel.carrier.port() == number));
         if !still {
-            self.want_write(number, false);
+            self.ports.want_write(number, false);
         }
     }
 
@@ -73,7 +61,7 @@ impl Daemon {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
-                self.want_write(number, true);
+                self.ports.want_write(number, true);
             }
             Sent::Congested => {
                 self.peers[peer].set_blocked(now, id, true);
@@ -98,24 +86,10 @@ impl Daemon {
         }
     }
 
-    fn want_write(&mut self, number: usize, wants: bool) {
-        let port = &mut self.ports[number];
-        if port.wants_write == wants {
-            return;
-        }
-        port.wants_write = wants;
-        let flags = if wants { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        let data = EventData::new_u64(TOKEN_PORTS + number as u64);
-        let Some(fd) = port.fd().filter(|_| !port.absent) else { return };
-        if let Err(error) = epoll::modify(&self.epoll, fd, data, flags) {
-            tracing::error!(port = number, %error, "cannot wait for a socket");
-        }
-    }
-
     /// A socket failed: its interface may be gone.
     pub(super) fn port_down(&mut self, now: Time, number: usize) {
         self.look_at_port(now, number);
-        if self.ports[number].absent || !self.ports[number].is_running() {
+        if !self.ports.is_usable(number) {
             self.set_links_down(now, number);
         }
     }
@@ -130,32 +104,12 @@ impl Daemon {
     /// Follows what happens to the host's interfaces.
     ///
     /// # Errors
-    /// The TUN interface was deleted. Reading it tells that too, but nothing reads while the bonds have no room.
+    /// The TUN interface was deleted.
     pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
-        loop {
-            let (name, running, mtu) = match self.monitor.poll() {
-                Ok(Some(LinkChange::Changed(interface))) => {
-                    (interface.name, interface.up && interface.running, Some(interface.mtu as usize))
-                }
-                Ok(Some(LinkChange::Removed { index, name })) => {
-                    if index == self.tun.index() {
-                        return Err(TunError::Gone { name: self.tun.name().to_owned() });
-                    }
-                    (name, false, None)
-                }
-                Ok(Some(LinkChange::Missed)) => {
-                    let interface = Netlink::open().and_then(|mut netlink| netlink.interface(self.tun.name()));
-                    if matches!(interface, Err(NetlinkError::NoInterface { .. })) {
-                        return Err(TunError::Gone { name: self.tun.name().to_owned() });
-                    }
-                    self.look_at_all(now);
-                    continue;
-                }
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    tracing::warn!(%error, "changes of interfaces are not followed");
-                    return Ok(());
-                }
+        while let Some(change) = ports::next_change(&mut self.monitor, &self.tun)? {
+            let Change::Device { name, running, mtu } = change else {
+                self.look_at_all(now);
+                continue;
             };
             for number in 0..self.ports.len() {
                 if !self.ports[number].is_on(&name) {
@@ -172,13 +126,14 @@ impl Daemon {
                 }
             }
         }
+        Ok(())
     }
 
     /// News of interfaces were lost: looks at each.
     fn look_at_all(&mut self, now: Time) {
         for number in 0..self.ports.len() {
             self.look_at_port(now, number);
-            if self.ports[number].absent || !self.ports[number].is_running() {
+            if !self.ports.is_usable(number) {
                 self.set_links_down(now, number);
             } else {
                 self.revive_all(now, number);
@@ -220,8 +175,7 @@ impl Daemon {
     /// a message to the peer leaves, else once the sessions say so.
     fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
-        let port = &self.ports[channel.carrier.port()];
-        if channel.connected || port.absent || !port.is_running() {
+        if channel.connected || !self.ports.is_usable(channel.carrier.port()) {
             return;
         }
         let lost = channel.lost;
@@ -243,36 +197,11 @@ impl Daemon {
     }
 
     fn look_at_port(&mut self, now: Time, number: usize) {
-        let port = &mut self.ports[number];
-        let was_absent = port.absent;
-        let looked = port.look();
-        if port.absent && !was_absent {
-            tracing::warn!(device = port.device(), "interface is gone");
-            // A vanished interface makes its socket readable for ever: it is not waited for until it is back.
-            if let Some(fd) = port.fd() {
-                let _ = epoll::delete(&self.epoll, fd);
+        if self.ports.look(number) {
+            if let Some(mtu) = self.ports[number].device_mtu() {
+                self.set_device_mtu(now, number, mtu);
             }
-            port.wants_write = false;
-        }
-        match looked {
-            Ok(new) => {
-                port.complaint = None;
-                if new {
-                    tracing::info!(device = port.device(), "interface is there");
-                    let mtu = port.device_mtu();
-                    self.watch_port(number);
-                    if let Some(mtu) = mtu {
-                        self.set_device_mtu(now, number, mtu);
-                    }
-                    self.revive_all(now, number);
-                }
-            }
-            Err(error) => {
-                if port.complaint.as_ref() != Some(&error) {
-                    tracing::warn!(device = port.device(), error, "the socket cannot be opened; tried every second");
-                    port.complaint = Some(error);
-                }
-            }
+            self.revive_all(now, number);
         }
     }
 }

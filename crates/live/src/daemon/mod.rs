@@ -11,30 +11,34 @@
 //! | `links` | sockets that fill up, fail, vanish and come back |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `peer` | one bond and what carries its channels |
-//! | `port`, `outbox` | sockets, and what waits to leave |
+//! | `port`, `ports`, `outbox` | a socket, all of them, and what waits to leave |
 //! | `recording` | the file of a recorded run |
 //! | `network` | addresses, routes and rules |
 //! | `hello` | what the ends tell each other about a channel |
 //! | `report` | log, status, metrics |
 
+mod carrier;
 mod hello;
-mod lan;
+pub(crate) mod lan;
 mod links;
-mod network;
-mod outbox;
+pub(crate) mod network;
+pub(crate) mod outbox;
 mod peer;
-mod port;
+pub(crate) mod port;
+pub(crate) mod ports;
 mod recording;
-mod report;
+pub(crate) mod report;
 mod sessions;
+
+pub(crate) use carrier::Carrier;
 
 pub use hello::{Hello, HelloError, NAME_LIMIT};
 pub use port::PortError;
 
 use crate::allowed::{Allowed, destination, source};
-use crate::channel::ethernet::{self, Mac, Outgoing};
-use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch, Sent};
-use crate::clock::Clock;
+use crate::channel::ethernet::Mac;
+use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch};
+use crate::clock::{Clock, until};
 use crate::config::{Channel, ChannelKind, Config};
 use crate::control::{Control, ControlError};
 use crate::metrics;
@@ -43,15 +47,17 @@ use crate::offload;
 use crate::pool::PacketBuf;
 use crate::secure::{self, OVERHEAD, PathId, PeerConfig, Received, Sessions, SocketId};
 use crate::tun::{self, Tun, TunError};
-use fairspan_core::bond::{Codepoint, Event, Head, Link, Transmit};
+use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
 use fairspan_core::units::{ChannelId, Span, Time};
-use peer::{Carrier, Joining, PeerState};
+use outbox::Frame;
+use peer::{Joining, PeerState};
 use port::{Kind, Port};
+use ports::{Ports, TOKEN_PORTS};
 use recording::Recording;
 use rustix::event::{Timespec, epoll};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -149,7 +155,6 @@ const TOKEN_STOP: u64 = 0;
 const TOKEN_TUN: u64 = 1;
 const TOKEN_MONITOR: u64 = 2;
 const TOKEN_CONTROL: u64 = 3;
-const TOKEN_PORTS: u64 = 16;
 
 /// A running daemon. Dropping it undoes all that it did to the host's network.
 pub struct Daemon {
@@ -160,9 +165,8 @@ pub struct Daemon {
     tun_watched: bool,
     monitor: Monitor,
     control: Option<Control>,
-    epoll: OwnedFd,
     sessions: Option<Sessions>,
-    ports: Vec<Port>,
+    ports: Ports,
     peers: Vec<PeerState>,
     allowed: Allowed,
     /// Whose path: by [`PathId::index`].
@@ -227,9 +231,8 @@ impl Daemon {
             tun_watched: true,
             monitor,
             control: Some(control),
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             sessions,
-            ports: Vec::new(),
+            ports: Ports::new()?,
             peers: Vec::new(),
             allowed: Allowed::default(),
             paths: Vec::new(),
@@ -251,22 +254,23 @@ impl Daemon {
             daemon.open_peer(now, number)?;
         }
         daemon.mtu = daemon.fitting_mtu();
-        daemon.network = Some(network::configure(&daemon.config, daemon.tun.name(), daemon.mtu)?);
+        let peers = &daemon.config.peers;
+        let nets = peers.iter().flat_map(|peer| &peer.allowed_ips);
+        let links = peers.iter().flat_map(|peer| &peer.channels).filter_map(|channel| channel.device.as_deref());
+        daemon.network =
+            Some(network::configure(&daemon.config.interface, nets, links, daemon.tun.name(), daemon.mtu)?);
         if let Some(address) = daemon.config.interface.metrics {
             let shared = metrics::Shared::default();
             metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
             daemon.shared = Some(shared);
         }
         for number in 0..daemon.ports.len() {
-            daemon.watch_port(number);
+            daemon.ports.watch_port(number);
         }
-        let epoll = &daemon.epoll;
-        let watch =
-            |fd: BorrowedFd<'_>, token| epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN);
-        watch(daemon.tun.as_fd(), TOKEN_TUN)?;
-        watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
+        daemon.ports.watch(daemon.tun.as_fd(), TOKEN_TUN)?;
+        daemon.ports.watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
         if let Some(control) = &daemon.control {
-            watch(control.as_fd(), TOKEN_CONTROL)?;
+            daemon.ports.watch(control.as_fd(), TOKEN_CONTROL)?;
         }
         daemon.publish();
         Ok(daemon)
@@ -287,13 +291,13 @@ impl Daemon {
     /// # Errors
     /// What leaves the daemon without its purpose: the TUN interface deleted by someone else.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
-        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(TOKEN_STOP), epoll::EventFlags::IN)?;
+        self.ports.watch(stop, TOKEN_STOP)?;
         let mut events = Vec::with_capacity(64);
         self.drain(self.clock.now())?;
         loop {
             let timeout = self.timeout();
             events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            match epoll::wait(&self.ports.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -430,8 +434,7 @@ impl Daemon {
         for peer in &self.peers {
             next = next.min(peer.bond.poll_timeout().map_or(Time::MAX, |(due, _)| due));
         }
-        let wait = next.since(now).as_nanos();
-        Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
+        until(now, next)
     }
 
     fn handle_timeouts(&mut self, now: Time) {
@@ -579,33 +582,11 @@ impl Daemon {
         }
     }
 
-    /// Sends what the sessions themselves have to say; false when a link is down. An answer leaves from the address
-    /// that was asked.
+    /// Sends what the sessions themselves have to say; false when a link is down.
     fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) -> bool {
-        let mut all = true;
-        while let Some(message) = self.sessions.as_mut().and_then(Sessions::poll_transmit) {
-            let asked = asked.filter(|datagram| datagram.source == message.destination);
-            let Some(port) = self.ports.get_mut(message.socket.0 as usize) else { continue };
-            let down = match (&mut port.kind, lan::mac_of(message.destination)) {
-                _ if port.absent => true,
-                (Kind::Udp(socket), None) => {
-                    let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
-                    let destination = Destination { address: message.destination, source, tos: 0 };
-                    socket.send_one(destination, &message.payload) == Sent::Down
-                }
-                (Kind::Ethernet(socket), Some(peer)) => lan::length(message.payload.len()).is_some_and(|length| {
-                    let packet = message.payload.as_slice();
-                    let frame = Outgoing { peer, codepoint: Codepoint::Envelope, head: &length, packet };
-                    matches!(socket.send(&[frame]), ethernet::Sent::Down(_))
-                }),
-                _ => continue,
-            };
-            if down {
-                self.counters.send_down += 1;
-                all = false;
-            }
-        }
-        all
+        let failed = self.sessions.as_mut().map_or(0, |sessions| self.ports.send_messages(sessions, asked));
+        self.counters.send_down += failed;
+        failed == 0
     }
 
     /// Drains everything that the bonds and sessions have to say, until they say nothing more.
@@ -625,7 +606,7 @@ impl Daemon {
         let wanted = self.wants_host();
         if wanted != self.tun_watched {
             let flags = if wanted { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
-            epoll::modify(&self.epoll, self.tun.as_fd(), epoll::EventData::new_u64(TOKEN_TUN), flags)?;
+            epoll::modify(&self.ports.epoll, self.tun.as_fd(), epoll::EventData::new_u64(TOKEN_TUN), flags)?;
             self.tun_watched = wanted;
         }
         Ok(())
@@ -655,28 +636,21 @@ impl Daemon {
         let head = frame.head.as_slice();
         let len = OVERHEAD + head.len() + body.len();
         let taken = match (channel.carrier, &mut self.sessions) {
-            (Carrier::Sealed { path, remote, .. }, Some(sessions)) if lan::mac_of(remote).is_some() => {
-                let mut sealed = PacketBuf::with_len(lan::LENGTH + len);
-                let (before, out) = sealed.as_mut_slice().split_at_mut(lan::LENGTH);
-                let length = sessions.seal(now, path, flags, head, body, out).ok().and_then(lan::length);
-                if let Some(length) = length {
-                    before.copy_from_slice(&length);
-                    (frame.codepoint, frame.head, frame.packet) = (Codepoint::Envelope, Head::EMPTY, Some(sealed));
-                    channel.outbox.push_frame(frame)
-                } else {
-                    false
-                }
-            }
             (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
                 let destination = Destination { address: remote, source: channel.local, tos: frame.tos };
-                channel.outbox.push_datagram(&mut self.pool, destination, len, |out| {
+                channel.outbox.push_sealed(&mut self.pool, destination, len, |out| {
                     sessions.seal(now, path, flags, head, body, out).ok()
                 })
             }
             (Carrier::Sealed { .. }, None) => false,
             (Carrier::Plain { .. }, _) => {
                 // Nothing here carries the flag of a partial checksum.
-                frame.packet.as_mut().is_none_or(offload::complete_checksum) && channel.outbox.push_frame(frame)
+                frame.packet.as_mut().is_none_or(offload::complete_checksum)
+                    && channel.outbox.push_frame(Frame {
+                        codepoint: frame.codepoint,
+                        head: frame.head,
+                        packet: frame.packet,
+                    })
             }
         };
         if !taken {

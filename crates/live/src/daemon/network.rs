@@ -1,18 +1,24 @@
 //! The interface's place in the host's network: addresses, MTU, routes, rules; all undone when the guard is dropped.
 
-use crate::config::{Config, Table};
+use crate::config::{Interface, Table};
 use crate::netlink::{Capture, Guard, NetlinkError, Route, TABLE_MAIN};
 use ipnet::IpNet;
 
 /// Priority of the first rule of a captured default route; as wg-quick(8) leaves room below the main table's 32766.
 const RULE_PRIORITY: u32 = 32_700;
 
-/// Gives the interface its MTU, addresses and routes and switches it on.
+/// Gives the interface its MTU, addresses and routes and switches it on. `nets` are reached through it, by way of the
+/// `links` where those are named.
 ///
 /// # Errors
 /// What the kernel refuses; what was done by then is undone.
-pub(super) fn configure(config: &Config, device: &str, mtu: usize) -> Result<Guard, NetlinkError> {
-    let interface = &config.interface;
+pub(crate) fn configure<'a>(
+    interface: &Interface,
+    nets: impl Iterator<Item = &'a IpNet>,
+    links: impl Iterator<Item = &'a str>,
+    device: &str,
+    mtu: usize,
+) -> Result<Guard, NetlinkError> {
     let mut guard = Guard::new()?;
     // No router solicitations from the tunnel: its addresses are configured. A kernel without IPv6 has none to disable.
     if let Err(error) = guard.netlink().disable_link_local(device) {
@@ -24,7 +30,6 @@ pub(super) fn configure(config: &Config, device: &str, mtu: usize) -> Result<Gua
     }
     guard.set_up(device, true)?;
 
-    let nets = config.peers.iter().flat_map(|peer| &peer.allowed_ips);
     match interface.table {
         Table::Off => {}
         Table::Number(table) => add_routes(&mut guard, device, table, nets)?,
@@ -37,8 +42,7 @@ pub(super) fn configure(config: &Config, device: &str, mtu: usize) -> Result<Gua
                 add_routes(&mut guard, device, capture.table, defaults)?;
                 guard.capture(&capture)?;
                 // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
-                let devices = config.peers.iter().flat_map(|peer| &peer.channels).filter_map(|c| c.device.as_deref());
-                for link in devices {
+                for link in links {
                     guard.loosen_reverse_path(link);
                 }
             }

@@ -1,14 +1,15 @@
 //! What waits to leave on one channel: sealed datagrams, in batches that each leave by one call, or frames.
 
+use super::lan;
 use super::port::{Kind, Port};
 use crate::channel::ethernet::{self, Codepoint, Mac, Outgoing};
 use crate::channel::udp::{Batch, Destination, Sent};
 use crate::pool::PacketBuf;
-use fairspan_core::bond::Transmit;
+use fairspan_core::bond::Head;
 use std::collections::VecDeque;
 
 /// Empty batches, 64 kB each, for all channels of a daemon; as many as ever waited at once.
-pub(super) type Pool = Vec<Batch>;
+pub(crate) type Pool = Vec<Batch>;
 
 /// Most batches, and most frames, that wait on one channel. The bond stops when told that the channel is blocked; what
 /// it sends all the same, and more than this holds, is dropped.
@@ -17,16 +18,24 @@ const FRAMES: usize = 1024;
 /// Frames given to the kernel at once.
 const FRAMES_AT_ONCE: usize = 64;
 
+/// A frame that waits: `head`, then the packet's bytes.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) codepoint: Codepoint,
+    pub(crate) head: Head,
+    pub(crate) packet: Option<PacketBuf>,
+}
+
 /// What waits on one channel. A channel uses one of the two.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     batches: VecDeque<Batch>,
-    frames: VecDeque<Transmit<PacketBuf>>,
+    frames: VecDeque<Frame>,
 }
 
 impl Outbox {
     /// Adds a datagram of `len` bytes that `fill` writes. False when it refuses, or too much waits.
-    pub(super) fn push_datagram(
+    pub(crate) fn push_datagram(
         &mut self,
         pool: &mut Pool,
         destination: Destination,
@@ -49,8 +58,27 @@ impl Outbox {
         }
     }
 
+    /// Adds what a session seals into `len` bytes: a datagram, or a frame where `destination` is a station. False when it
+    /// refuses, or too much waits.
+    pub(crate) fn push_sealed(
+        &mut self,
+        pool: &mut Pool,
+        destination: Destination,
+        len: usize,
+        seal: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        if lan::mac_of(destination.address).is_none() {
+            return self.push_datagram(pool, destination, len, seal);
+        }
+        let mut sealed = PacketBuf::with_len(lan::LENGTH + len);
+        let (before, out) = sealed.as_mut_slice().split_at_mut(lan::LENGTH);
+        let Some(length) = seal(out).and_then(lan::length) else { return false };
+        before.copy_from_slice(&length);
+        self.push_frame(Frame { codepoint: Codepoint::Envelope, head: Head::EMPTY, packet: Some(sealed) })
+    }
+
     /// Adds a frame. False when too much waits.
-    pub(super) fn push_frame(&mut self, frame: Transmit<PacketBuf>) -> bool {
+    pub(crate) fn push_frame(&mut self, frame: Frame) -> bool {
         if self.frames.len() >= FRAMES {
             return false;
         }
@@ -58,14 +86,14 @@ impl Outbox {
         true
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.frames.is_empty()
     }
 
     /// Sends what waits, as far as the socket takes it. [`Sent::Done`] when nothing waits any more; the worst of the
     /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`; to everybody, as long
     /// as that station is not known, only what makes us known to it.
-    pub(super) fn flush(&mut self, pool: &mut Pool, port: &mut Port, peer: Mac) -> Sent {
+    pub(crate) fn flush(&mut self, pool: &mut Pool, port: &mut Port, peer: Mac) -> Sent {
         let sent = match &mut port.kind {
             _ if port.absent => Sent::Down,
             Kind::Udp(socket) => {

@@ -2,15 +2,15 @@
 
 use super::outbox::Outbox;
 use super::recording::Recording;
-use super::{DaemonError, Hello, lan};
+use super::{Carrier, DaemonError, Hello};
 use crate::config;
 use crate::pool::PacketBuf;
-use crate::secure::{Endpoint, Entropy, OVERHEAD, OsEntropy, PathId, PeerId};
+use crate::secure::{Endpoint, Entropy, OsEntropy, PathId, PeerId};
 use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::Recorder;
 use fairspan_core::select::Settings;
 use fairspan_core::units::{ChannelId, Rate, Time};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// A peer and its bond.
 pub(super) struct PeerState {
@@ -46,64 +46,6 @@ pub(super) struct ChannelState {
     pub(super) outbox: Outbox,
     /// The bond was told that nothing more leaves for now.
     pub(super) blocked: bool,
-}
-
-/// What carries a channel.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Carrier {
-    /// What a session sealed: datagrams, or frames where the remote is a station ([`lan`]).
-    Sealed {
-        /// The sessions that seal.
-        path: PathId,
-        /// Our socket: its index among the ports.
-        port: usize,
-        /// Where the peer is.
-        remote: SocketAddr,
-    },
-    /// Frames in the clear.
-    Plain {
-        /// Our socket: its index among the ports.
-        port: usize,
-    },
-}
-
-impl Carrier {
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_none() => "udp",
-            Carrier::Sealed { .. } | Carrier::Plain { .. } => "ethernet",
-        }
-    }
-
-    pub(super) fn port(&self) -> usize {
-        match self {
-            Carrier::Sealed { port, .. } | Carrier::Plain { port } => *port,
-        }
-    }
-
-    pub(super) fn path(&self) -> Option<PathId> {
-        match self {
-            Carrier::Sealed { path, .. } => Some(*path),
-            Carrier::Plain { .. } => None,
-        }
-    }
-
-    /// Where the peer is, as the sessions know it.
-    pub(super) fn remote(&self) -> Option<SocketAddr> {
-        match self {
-            Carrier::Sealed { remote, .. } => Some(*remote),
-            Carrier::Plain { .. } => None,
-        }
-    }
-
-    /// What is added to each packet of the bond, from the outer IP header on.
-    fn overhead(&self) -> usize {
-        match self {
-            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_some() => lan::LENGTH + OVERHEAD,
-            Carrier::Sealed { remote, .. } => outer_header(remote.ip()) + OVERHEAD,
-            Carrier::Plain { .. } => 0,
-        }
-    }
 }
 
 /// What the peer or the configuration says of a channel that joins.
@@ -353,16 +295,6 @@ fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     OsEntropy::new().fill(&mut bytes);
     u64::from_ne_bytes(bytes)
-}
-
-/// Bytes of the outer IP and UDP headers.
-fn outer_header(remote: IpAddr) -> usize {
-    let v4 = match remote {
-        IpAddr::V4(_) => true,
-        // An IPv4 peer behind a socket that takes both families.
-        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
-    };
-    if v4 { 20 + 8 } else { 40 + 8 }
 }
 
 fn bond_config(peer: &config::Peer) -> Config {

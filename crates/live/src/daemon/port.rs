@@ -63,7 +63,7 @@ pub enum PortError {
 
 impl PortError {
     /// Whether a privilege is missing.
-    pub(super) fn is_permission(&self) -> bool {
+    pub(crate) fn is_permission(&self) -> bool {
         match self {
             PortError::Listen { source, .. } | PortError::Channel { source, .. } => {
                 matches!(source.errno, libc::EPERM | libc::EACCES)
@@ -85,24 +85,24 @@ impl PortError {
 
 /// One socket.
 #[derive(Debug)]
-pub(super) struct Port {
-    pub(super) kind: Kind,
+pub(crate) struct Port {
+    pub(crate) kind: Kind,
     device: Option<String>,
     /// The peers that an Ethernet channel's socket serves.
-    pub(super) lan: Option<Lan>,
+    pub(crate) lan: Option<Lan>,
     /// The channels that the socket was opened for; none for one that listens.
-    pub(super) owners: Vec<(usize, ChannelId)>,
+    pub(crate) owners: Vec<(usize, ChannelId)>,
     /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
-    pub(super) absent: bool,
+    pub(crate) absent: bool,
     /// Waiting for the socket to become writable.
-    pub(super) wants_write: bool,
+    pub(crate) wants_write: bool,
     /// What was told last about a socket that cannot be opened, so that it is told once.
-    pub(super) complaint: Option<String>,
+    pub(crate) complaint: Option<String>,
 }
 
 /// What a socket speaks.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Datagrams.
     Udp(UdpSocket),
     /// Frames of one pair of EtherTypes.
@@ -113,16 +113,16 @@ pub(super) enum Kind {
 
 /// The stations on one device that speak with one pair of EtherTypes.
 #[derive(Debug)]
-pub(super) struct Lan {
+pub(crate) struct Lan {
     ethertype: u16,
     /// Only sealed frames count.
-    pub(super) secure: bool,
-    pub(super) stations: Vec<Station>,
+    pub(crate) secure: bool,
+    pub(crate) stations: Vec<Station>,
 }
 
 /// A peer on a LAN whose frames are not sealed: it is known by its address alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Station {
+pub(crate) struct Station {
     /// Its address; `None` until its first envelope tells.
     mac: Option<Mac>,
     owner: (usize, ChannelId),
@@ -130,7 +130,7 @@ pub(super) struct Station {
 
 impl Port {
     /// The sockets on which peers may begin: one for each address family that the kernel has.
-    pub(super) fn listen(port: u16, mark: u32) -> Result<Vec<Port>, PortError> {
+    pub(crate) fn listen(port: u16, mark: u32) -> Result<Vec<Port>, PortError> {
         let mut ports = Vec::new();
         for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
             let mut config = UdpConfig::new(SocketAddr::new(address, port));
@@ -148,7 +148,7 @@ impl Port {
 
     /// The socket of a configured channel. An Ethernet channel's may serve others on its LAN too: look with
     /// [`Port::serves`] first. An interface or address that is still missing is no error: the port is absent then.
-    pub(super) fn open(channel: &Channel, mark: u32) -> Result<Port, PortError> {
+    pub(crate) fn open(channel: &Channel, mark: u32) -> Result<Port, PortError> {
         let (kind, complaint) = match open(channel, mark) {
             Ok(kind) => (kind, None),
             Err(error) if error.may_pass() => {
@@ -174,7 +174,7 @@ impl Port {
     }
 
     /// Whether an Ethernet channel can share this socket.
-    pub(super) fn serves(&self, channel: &Channel) -> bool {
+    pub(crate) fn serves(&self, channel: &Channel) -> bool {
         match (&self.lan, &channel.kind) {
             (Some(lan), ChannelKind::Ethernet { ethertype, .. }) => {
                 self.device == channel.device && lan.ethertype == *ethertype
@@ -184,7 +184,7 @@ impl Port {
     }
 
     /// Gives the socket to a channel.
-    pub(super) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), PortError> {
+    pub(crate) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), PortError> {
         if let (Some(lan), ChannelKind::Ethernet { peer_mac, secure, .. }) = (&mut self.lan, &channel.kind) {
             let device = || channel.device.clone().unwrap_or_default();
             if lan.secure != *secure {
@@ -203,30 +203,30 @@ impl Port {
     }
 
     /// Where a channel's unsealed frames go: to everybody until its peer's address is known.
-    pub(super) fn station(&self, owner: (usize, ChannelId)) -> Mac {
+    pub(crate) fn station(&self, owner: (usize, ChannelId)) -> Mac {
         let stations = self.lan.iter().flat_map(|lan| &lan.stations);
         stations.filter(|s| s.owner == owner).find_map(|s| s.mac).unwrap_or(Mac::BROADCAST)
     }
 
     /// The MTU of the interface that the socket is bound to, as it is now.
-    pub(super) fn device_mtu(&self) -> Option<usize> {
+    pub(crate) fn device_mtu(&self) -> Option<usize> {
         let device = self.device.as_deref()?;
         Some(Netlink::open().ok()?.interface(device).ok()?.mtu as usize)
     }
 
     /// Whether the interface that the socket is bound to is switched on and has carrier.
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         let Some(device) = self.device.as_deref() else { return true };
         Netlink::open().and_then(|mut n| n.interface(device)).is_ok_and(|i| i.up && i.running)
     }
 
     /// Whether the interface `name` is the one that the socket is bound to.
-    pub(super) fn is_on(&self, name: &str) -> bool {
+    pub(crate) fn is_on(&self, name: &str) -> bool {
         self.device.as_deref() == Some(name)
     }
 
     /// The interface's name, for people.
-    pub(super) fn device(&self) -> &str {
+    pub(crate) fn device(&self) -> &str {
         self.device.as_deref().unwrap_or("any")
     }
 
@@ -234,7 +234,7 @@ impl Port {
     ///
     /// # Errors
     /// What a person should read. The port is absent then.
-    pub(super) fn look(&mut self) -> Result<bool, String> {
+    pub(crate) fn look(&mut self) -> Result<bool, String> {
         let looked = match &mut self.kind {
             Kind::Udp(socket) => match socket.check() {
                 Ok(presence) => Ok((presence == udp::Presence::Absent, presence == udp::Presence::Reopened)),
@@ -257,7 +257,7 @@ impl Port {
     }
 
     /// The socket, for poll; `None` while there is none.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             Kind::Udp(socket) => Some(socket.as_fd()),
             Kind::Ethernet(socket) => Some(socket.as_fd()),
@@ -266,7 +266,7 @@ impl Port {
     }
 
     /// The counters, by name.
-    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         match &self.kind {
             Kind::Udp(socket) => socket.stats().each().collect(),
             Kind::Missing(..) => Vec::new(),
@@ -294,7 +294,7 @@ impl Port {
 
 /// Whose a frame from `source` is, and whether its address was just learnt. An envelope from a stranger is taken for
 /// the first of the peer whose address is not known.
-pub(super) fn owner_of(
+pub(crate) fn owner_of(
     stations: &mut [Station],
     source: Mac,
     codepoint: Codepoint,

@@ -1,12 +1,15 @@
 //! What the daemon tells: events to the log, status to the control socket and the metrics.
 
-use super::peer::{Carrier, ChannelState, PeerState};
-use super::{Daemon, lan};
+use super::peer::{ChannelState, PeerState};
+use super::port::Port;
+use super::ports::Ports;
+use super::{Carrier, Daemon, lan};
 use crate::channel::ethernet::Mac;
 use crate::control::Request;
 use crate::quantity::show_rate;
-use crate::secure;
+use crate::secure::{self, Sessions};
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
+use crate::tun::Tun;
 use fairspan_core::bond::{self, Mode, Reason};
 use fairspan_core::units::ChannelId;
 use std::sync::PoisonError;
@@ -23,19 +26,7 @@ impl Daemon {
         counters.insert("send_refused".into(), self.counters.send_refused);
         counters.insert("send_down".into(), self.counters.send_down);
         counters.insert("mtu_refused".into(), self.counters.mtu_refused);
-        self.tun.stats().each().for_each(|(name, n)| {
-            counters.insert(format!("tun_{name}"), n);
-        });
-        if let Some(sessions) = &self.sessions {
-            sessions.stats().each().for_each(|(name, n)| {
-                counters.insert(format!("secure_{name}"), n);
-            });
-        }
-        for port in &self.ports {
-            port.counters()
-                .into_iter()
-                .for_each(|(name, n)| *counters.entry(format!("socket_{name}")).or_default() += n);
-        }
+        count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.ports);
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             interface: self.tun.name().into(),
@@ -126,6 +117,16 @@ impl Daemon {
     }
 }
 
+/// Adds the counters of a daemon's parts, each under its part's name.
+pub(crate) fn count_parts(counters: &mut Counters, tun: &Tun, sessions: Option<&Sessions>, ports: &Ports) {
+    counters.extend(tun.stats().each().map(|(name, n)| (format!("tun_{name}"), n)));
+    counters
+        .extend(sessions.into_iter().flat_map(|s| s.stats().each()).map(|(name, n)| (format!("secure_{name}"), n)));
+    for (name, n) in ports.iter().flat_map(Port::counters) {
+        *counters.entry(format!("socket_{name}")).or_default() += n;
+    }
+}
+
 /// A line in the log for a change in a bond.
 pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
     let name = |id| peer.channel_name(id).to_owned();
@@ -161,7 +162,7 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
 }
 
 /// A line in the log for a change in the sessions that concerns no channel of ours.
-pub(super) fn log_rejected(address: &str, reason: secure::RejectReason) {
+pub(crate) fn log_rejected(address: &str, reason: secure::RejectReason) {
     tracing::warn!(address, %reason, "refused");
 }
 

@@ -1,7 +1,7 @@
 //! What the session layer tells: channels that connect, are lost, move; peers that are refused.
 
-use super::peer::{Carrier, Joining};
-use super::{Daemon, Hello, lan, note_path, report};
+use super::peer::Joining;
+use super::{Carrier, Daemon, Hello, lan, note_path, report};
 use crate::secure::{Endpoint, Event, PathId, PeerId};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};

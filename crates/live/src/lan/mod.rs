@@ -23,7 +23,7 @@ mod port;
 mod report;
 mod tap;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, until};
 use crate::config::{Bond, Config};
 use crate::control::Control;
 use crate::daemon::DaemonError;
@@ -228,8 +228,7 @@ impl LanDaemon {
             next = next.min(now + SHORT_WAIT);
         }
         next = next.min(self.bond.poll_timeout().unwrap_or(Time::MAX));
-        let wait = next.since(now).as_nanos();
-        Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
+        until(now, next)
     }
 
     /// Gives the interface its address, MTU and IP addresses and switches it on.
