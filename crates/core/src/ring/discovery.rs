@@ -143,6 +143,13 @@ pub struct Stats {
     pub refused: [u64; REASONS.len()],
 }
 
+impl Stats {
+    /// Every counter by name but those of refused frames, whose names are [`REASONS`].
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [("sent", self.sent), ("taken", self.taken), ("known", self.known), ("failures", self.failures)].into_iter()
+    }
+}
+
 /// Reports in a row that a node may make without a pause, while the ring changes.
 const BURST: u64 = 8;
 /// Time between reports when more are due.

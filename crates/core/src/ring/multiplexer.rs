@@ -126,6 +126,11 @@ impl<P> Multiplexer<P> {
         u32::try_from(size.as_u64().saturating_add(self.settings.overhead as u64)).unwrap_or(u32::MAX)
     }
 
+    /// What is added to each packet from now on; what waits keeps what was added to it.
+    pub(super) fn set_overhead(&mut self, overhead: usize) {
+        self.settings.overhead = overhead;
+    }
+
     pub(super) fn capacity(&self) -> Rate {
         self.settings.capacity
     }

@@ -410,6 +410,11 @@ impl<P: Packet> Node<P> {
         }
     }
 
+    /// A link adds this much to each packet from now on, head and encapsulation. Of what waits, the accounts keep the old one.
+    pub fn set_overhead(&mut self, side: Side, overhead: usize) {
+        self.exits[side.index()].mux.set_overhead(overhead);
+    }
+
     /// The socket of a link takes nothing for now.
     pub fn set_blocked(&mut self, now: Time, side: Side, blocked: bool) {
         let _ = now;

@@ -75,6 +75,25 @@ impl Stats {
         ]
     }
 
+    /// Every counter by name.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let others = [
+            ("station", self.station),
+            ("received", self.received),
+            ("sent", self.sent),
+            ("sent_bytes", self.sent_bytes),
+            ("delivered", self.delivered),
+            ("wrapped", self.wrapped),
+            ("steered", self.steered),
+            ("demoted", self.demoted),
+            ("control_sent", self.control_sent),
+            ("control_received", self.control_received),
+            ("control_refused", self.control_refused),
+            ("control_overflow", self.control_overflow),
+        ];
+        others.into_iter().chain(self.drops())
+    }
+
     /// All that was dropped.
     pub fn dropped(&self) -> u64 {
         self.drops().iter().map(|(_, count)| count).sum()
