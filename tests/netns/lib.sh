@@ -4,7 +4,7 @@
 # is wrong. It is run from the top directory after `cargo build --release`.
 set -eu
 
-fairspan=$(pwd)/target/release/fairspan
+fairspan=${FAIRSPAN_PROGRAM:-$(pwd)/target/release/fairspan}
 work=$(mktemp -d)
 hosts=
 pids=
@@ -65,9 +65,9 @@ eventually() {
         sleep 0.2
     done
 }
-# Every key and counter that the daemon on HOST tells of stands in docs/status.md.
+# Every key and counter that the daemon on HOST (of INTERFACE, or fs0) tells of stands in docs/status.md.
 documented() {
-    on "$1" "$fairspan" status fs0 --json >"$work/status.json" || wrong "no status on $1"
+    on "$1" "$fairspan" status "${2:-fs0}" --json >"$work/status.json" || wrong "no status on $1"
     keys=$(grep -o '"[a-z0-9_]*":' "$work/status.json" | tr -d '":' | sort -u)
     [ "$(echo "$keys" | wc -l)" -gt 50 ] || wrong "few keys: $keys"
     for key in $keys; do

@@ -43,7 +43,11 @@ enum Command {
 fn main() -> ExitCode {
     let args = Args::parse();
     // What runs long and serves others, or cleans up after itself, is not to be ended by a reader that goes away.
-    if !matches!(args.command, Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Bench(_)) {
+    let runs_long = match &args.command {
+        Command::Ring(args) => args.is_daemon(),
+        command => matches!(command, Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Bench(_)),
+    };
+    if !runs_long {
         fairspan_live::default_sigpipe();
     }
     fairspan_live::unblock_signals();

@@ -5,6 +5,7 @@ mod child;
 
 use fairspan_core::bond;
 use fairspan_core::lan;
+use fairspan_core::ring;
 use fairspan_core::select::POLICIES;
 use fairspan_core::select::options::OPTIONS;
 use fairspan_live::config::{Config, ConfigError};
@@ -207,6 +208,68 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
 }
 
 #[test]
+fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_its_true_default() {
+    let folder = key_folder();
+    let document = document("settings.md");
+    let settings =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<Settings>();
+    let udp = settings(&[("kind", "\"udp\""), ("public_key", KEY), ("endpoint", "\"203.0.113.1:51900\"")]);
+    let called = settings(&[("kind", "\"udp\""), ("public_key", KEY)]);
+    let plain = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\"")]);
+    let sealed = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\""), ("public_key", KEY)]);
+    let base: [(&str, Settings); 5] = [
+        ("[interface]", settings(&[("name", "\"ring0\""), ("private_key", KEY), ("listen_port", "51900")])),
+        ("[ring]", settings(&[("node", "1"), ("nodes", "8"), ("rate", "\"100Mbit\"")])),
+        ("[ring.east]", udp.clone()),
+        ("[[ring.station]]", settings(&[("node", "2"), ("networks", "[\"10.7.0.0/16\"]")])),
+        ("[[ring.reservation]]", settings(&[("class", "\"A\""), ("rate", "\"1Mbit\"")])),
+    ];
+    let headings =
+        ["", "## `[ring]`", "## `[ring.east]`, `[ring.west]`", "## `[[ring.station]]`", "## `[[ring.reservation]]`"];
+    for place in 1..base.len() {
+        let rows = rows(&document, headings[place]);
+        let mut unknown = base.clone();
+        unknown[place].1.insert("no_such_setting".into(), "1".into());
+        let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
+        let known = problem.split_once("expected one of").expect("a list").1.split(" (in ").next().unwrap_or_default();
+        let sections = ["east", "west", "station", "reservation"];
+        let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|key| !sections.contains(key)).collect();
+        let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
+        known.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, known, "docs/settings.md against the program, {}", headings[place]);
+        for [key, example, default] in &rows {
+            let key = code_span(key).expect("a setting's name");
+            let with = |value: Option<&str>| {
+                let mut sections = base.clone();
+                if place == 2 {
+                    sections[2].1 = match key {
+                        "peer_mac" | "ethertype" => plain.clone(),
+                        "secure" if value == Some("true") => sealed.clone(),
+                        "secure" => plain.clone(),
+                        "endpoint" => called.clone(),
+                        _ => udp.clone(),
+                    };
+                }
+                sections[place].1.remove(key);
+                sections[place].1.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+                parse(folder.path(), &sections).map(|config| format!("{config:?}"))
+            };
+            let example = with(code_span(example)).unwrap_or_else(|e| panic!("{} {key}: {e}", headings[place]));
+            match default.as_str() {
+                "required" => drop(with(None).expect_err(&format!("{} {key} is said to be required", headings[place]))),
+                "none" => assert_ne!(with(None).expect("not required"), example, "{key}: the example is the default"),
+                _ => {
+                    let without = with(None).expect("not required");
+                    assert_ne!(without, example, "{key}: the example is the default");
+                    assert_eq!(with(code_span(default)), Ok(without), "{key}: the default");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_example_is_a_configuration_that_is_accepted() {
     let folder = key_folder();
     let mut examples = 0;
@@ -260,6 +323,21 @@ fn every_counter_of_an_ethernet_bond_is_documented() {
     let (bond, link) = (lan::Stats::default(), lan::LinkStats::default());
     let counters = bond.each().chain(link.each());
     let missing: Vec<_> = counters.map(|(name, _)| name).filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "not in docs/status.md: {missing:?}");
+}
+
+#[test]
+fn every_counter_of_a_ring_s_node_is_documented() {
+    let document = document("status.md");
+    let (_, tables) = document.split_once("\n## Counters of a ring's node").expect("tables of counters");
+    let names = documented_names(tables.split("\n## ").next().unwrap_or_default());
+    let node = ring::node::Stats::default();
+    let discovery = ring::discovery::Stats::default();
+    let prefixed = |prefix: &str, name: &str| format!("{prefix}{name}");
+    let counters = node.each().map(|(name, _)| name.to_owned());
+    let counters = counters.chain(discovery.each().map(|(name, _)| prefixed("discovery_", name)));
+    let counters = counters.chain(ring::discovery::REASONS.iter().map(|name| prefixed("refused_", name)));
+    let missing: Vec<_> = counters.filter(|name| !names.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "not in docs/status.md: {missing:?}");
 }
 

@@ -6,8 +6,10 @@
 
 mod bond;
 mod policy;
+mod ring;
 
 pub use bond::{Bond, BondLink};
+pub use ring::{BondOf, Ring, RingSide, RingStation};
 
 use self::policy::RawPolicy;
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
@@ -31,10 +33,12 @@ use toml::Spanned;
 pub struct Config {
     /// The virtual interface and the daemon.
     pub interface: Interface,
-    /// The peers, in the order of the file. None where there is a bond of Ethernet links.
+    /// The peers, in the order of the file. None where there is a bond of Ethernet links, or a ring.
     pub peers: Vec<Peer>,
     /// A bond of Ethernet links, instead of peers.
     pub bond: Option<Bond>,
+    /// A node of a ring, instead of peers.
+    pub ring: Option<Ring>,
     /// What works and is hardly meant: where, and what would be better.
     pub notices: Vec<ConfigError>,
 }
@@ -209,6 +213,7 @@ struct RawConfig {
     #[serde(default)]
     peer: Vec<Spanned<RawPeer>>,
     bond: Option<Spanned<bond::RawBond>>,
+    ring: Option<Spanned<ring::RawRing>>,
 }
 
 #[derive(Deserialize)]
@@ -267,6 +272,16 @@ struct RawChannel {
     overhead: Option<Spanned<u16>>,
     peer_mac: Option<Spanned<String>>,
     ethertype: Option<Spanned<u16>>,
+    secure: Option<bool>,
+}
+
+/// What says how a channel is carried, wherever it stands.
+struct RawKind<'a> {
+    kind: &'a Spanned<String>,
+    endpoint: Option<&'a Spanned<String>>,
+    source: Option<&'a Spanned<String>>,
+    peer_mac: Option<&'a Spanned<String>>,
+    ethertype: Option<&'a Spanned<u16>>,
     secure: Option<bool>,
 }
 
@@ -344,6 +359,19 @@ impl Reader<'_> {
     fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {
         let interface_span = raw.interface.span();
         let interface = self.interface(raw.interface.into_inner())?;
+        if let Some(ring) = raw.ring {
+            let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
+            if let Some(span) = other {
+                let problem = "a file has a [ring], a [bond] of Ethernet links or [[peer]]s: give each its own file";
+                return Err(self.error(span, "ring", problem));
+            }
+            if let Some(record) = &interface.record {
+                let problem = format!("`{}`: only a bond with a [[peer]] is recorded: leave it out", record.display());
+                return Err(self.error(interface_span, "interface.record", problem));
+            }
+            let ring = self.ring(&interface, ring)?;
+            return Ok(Config { interface, peers: Vec::new(), bond: None, ring: Some(ring), notices: Vec::new() });
+        }
         if let Some(bond) = raw.bond {
             if let Some(peer) = raw.peer.first() {
                 let problem = "a file has a [bond] of Ethernet links or [[peer]]s: give each its own file";
@@ -359,10 +387,10 @@ impl Reader<'_> {
                 return Err(self.error(interface_span, &format!("interface.{setting}"), problem));
             }
             let bond = self.bond(&interface, bond)?;
-            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond), notices: Vec::new() });
+            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond), ring: None, notices: Vec::new() });
         }
         if raw.peer.is_empty() {
-            let problem = "there is none: add a [[peer]], or a [bond] of Ethernet links";
+            let problem = "there is none: add a [[peer]], a [bond] of Ethernet links, or a [ring]";
             return Err(self.error(interface_span, "peer", problem));
         }
         if raw.peer.len() > 1
@@ -393,7 +421,7 @@ impl Reader<'_> {
             peers.push(peer);
             self.stations(span, &peers)?;
         }
-        Ok(Config { interface, peers, bond: None, notices })
+        Ok(Config { interface, peers, bond: None, ring: None, notices })
     }
 
     /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
@@ -485,18 +513,7 @@ impl Reader<'_> {
     ) -> Result<(Peer, Option<ConfigError>), ConfigError> {
         let span = raw.span();
         let raw = raw.into_inner();
-        let mut allowed_ips = Vec::new();
-        for text in &raw.allowed_ips {
-            let net: IpNet = match text.get_ref().parse::<IpAddr>() {
-                Ok(address) => address.into(),
-                Err(_) => self.parsed(text, "peer.allowed_ips", "10.77.0.2/32")?,
-            };
-            if net.addr() != net.network() {
-                let problem = format!("`{net}` has bits behind its prefix: write `{}`", net.trunc());
-                return Err(self.error(text.span(), "peer.allowed_ips", problem));
-            }
-            allowed_ips.push(net);
-        }
+        let allowed_ips = self.networks(&raw.allowed_ips, "peer.allowed_ips")?;
         let mut channels = Vec::new();
         for (n, raw) in raw.channel.into_iter().enumerate() {
             channels.push(self.channel(n, raw)?);
@@ -618,57 +635,19 @@ impl Reader<'_> {
         let span = raw.span();
         let raw = raw.into_inner();
         let device = raw.device.as_ref().map(|d| self.device_name(d, "peer.channel.device")).transpose()?;
-        let misplaced = |field: Option<Range<usize>>, name: &str, kind: &str| match field {
-            Some(span) => {
-                Err(self.error(span, &format!("peer.channel.{name}"), format!("belongs to kind = \"{kind}\" only")))
-            }
-            None => Ok(()),
-        };
-        let kind = match raw.kind.get_ref().as_str() {
-            "udp" => {
-                misplaced(raw.peer_mac.as_ref().map(Spanned::span), "peer_mac", "ethernet")?;
-                misplaced(raw.ethertype.as_ref().map(Spanned::span), "ethertype", "ethernet")?;
-                if raw.secure == Some(false) {
-                    let problem = "a udp channel is always encrypted: leave it out";
-                    return Err(self.error(span, "peer.channel.secure", problem));
-                }
-                let Some(endpoint) = raw.endpoint.as_ref() else {
-                    let problem = "missing: say where the peer listens, such as \"203.0.113.1:51900\"; the side that \
-                                   listens has no [[peer.channel]]";
-                    return Err(self.error(span, "peer.channel.endpoint", problem));
-                };
-                let source: Option<IpAddr> =
-                    raw.source.as_ref().map(|s| self.parsed(s, "peer.channel.source", "192.0.2.1")).transpose()?;
-                let endpoint_addr: SocketAddr = self.parsed(endpoint, "peer.channel.endpoint", "203.0.113.1:51900")?;
-                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
-                    let problem = "is not of the family of `endpoint`";
-                    return Err(self.error(span, "peer.channel.source", problem));
-                }
-                ChannelKind::Udp { endpoint: endpoint_addr, source }
-            }
-            "ethernet" => {
-                misplaced(raw.endpoint.as_ref().map(Spanned::span), "endpoint", "udp")?;
-                misplaced(raw.source.as_ref().map(Spanned::span), "source", "udp")?;
-                if device.is_none() {
-                    return Err(self.error(
-                        span,
-                        "peer.channel.device",
-                        "missing: an ethernet channel names its device",
-                    ));
-                }
-                let ethertype = raw.ethertype.as_ref().map_or(0x88B5, |e| *e.get_ref());
-                if ethertype < 0x0600 || ethertype == 0xFFFF {
-                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
-                    return Err(self.error(span, "peer.channel.ethertype", problem));
-                }
-                let peer_mac = raw.peer_mac.as_ref().map(|m| self.mac(m)).transpose()?;
-                ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) }
-            }
-            other => {
-                let problem = format!("`{other}` is none of udp, ethernet");
-                return Err(self.error(raw.kind.span(), "peer.channel.kind", problem));
-            }
-        };
+        let kind = self.kind(
+            "peer.channel",
+            span,
+            device.is_some(),
+            &RawKind {
+                kind: &raw.kind,
+                endpoint: raw.endpoint.as_ref(),
+                source: raw.source.as_ref(),
+                peer_mac: raw.peer_mac.as_ref(),
+                ethertype: raw.ethertype.as_ref(),
+                secure: raw.secure,
+            },
+        )?;
         Ok(Channel {
             name: raw.name.unwrap_or_else(|| format!("channel{number}")),
             device,
@@ -680,6 +659,78 @@ impl Reader<'_> {
             overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
             kind,
         })
+    }
+
+    /// What carries a channel; `place` is where its settings stand.
+    fn kind(
+        &self,
+        place: &str,
+        span: Range<usize>,
+        has_device: bool,
+        raw: &RawKind<'_>,
+    ) -> Result<ChannelKind, ConfigError> {
+        let setting = |name: &str| format!("{place}.{name}");
+        let misplaced = |field: Option<Range<usize>>, name: &str, kind: &str| match field {
+            Some(span) => Err(self.error(span, &setting(name), format!("belongs to kind = \"{kind}\" only"))),
+            None => Ok(()),
+        };
+        match raw.kind.get_ref().as_str() {
+            "udp" => {
+                misplaced(raw.peer_mac.map(Spanned::span), "peer_mac", "ethernet")?;
+                misplaced(raw.ethertype.map(Spanned::span), "ethertype", "ethernet")?;
+                if raw.secure == Some(false) {
+                    let problem = "a udp channel is always encrypted: leave it out";
+                    return Err(self.error(span, &setting("secure"), problem));
+                }
+                let Some(endpoint) = raw.endpoint else {
+                    let problem = "missing: say where the peer listens, such as \"203.0.113.1:51900\"; the side that \
+                                   listens has no [[peer.channel]]";
+                    return Err(self.error(span, &setting("endpoint"), problem));
+                };
+                let source: Option<IpAddr> =
+                    raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
+                let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
+                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
+                    let problem = "is not of the family of `endpoint`";
+                    return Err(self.error(span, &setting("source"), problem));
+                }
+                Ok(ChannelKind::Udp { endpoint: endpoint_addr, source })
+            }
+            "ethernet" => {
+                misplaced(raw.endpoint.map(Spanned::span), "endpoint", "udp")?;
+                misplaced(raw.source.map(Spanned::span), "source", "udp")?;
+                if !has_device {
+                    return Err(self.error(span, &setting("device"), "missing: an ethernet channel names its device"));
+                }
+                let ethertype = raw.ethertype.map_or(0x88B5, |e| *e.get_ref());
+                if ethertype < 0x0600 || ethertype == 0xFFFF {
+                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
+                    return Err(self.error(span, &setting("ethertype"), problem));
+                }
+                let peer_mac = raw.peer_mac.map(|m| self.mac(m, &setting("peer_mac"))).transpose()?;
+                Ok(ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) })
+            }
+            other => {
+                let problem = format!("`{other}` is none of udp, ethernet");
+                return Err(self.error(raw.kind.span(), &setting("kind"), problem));
+            }
+        }
+    }
+
+    /// Networks, or single addresses.
+    fn networks(&self, texts: &[Spanned<String>], setting: &str) -> Result<Vec<IpNet>, ConfigError> {
+        let network = |text: &Spanned<String>| {
+            let net: IpNet = match text.get_ref().parse::<IpAddr>() {
+                Ok(address) => address.into(),
+                Err(_) => self.parsed(text, setting, "10.77.0.2/32")?,
+            };
+            if net.addr() != net.network() {
+                let problem = format!("`{net}` has bits behind its prefix: write `{}`", net.trunc());
+                return Err(self.error(text.span(), setting, problem));
+            }
+            Ok(net)
+        };
+        texts.iter().map(network).collect()
     }
 
     fn positive_rate(&self, value: Option<&Spanned<String>>, setting: &str) -> Result<Option<Rate>, ConfigError> {
@@ -725,7 +776,7 @@ impl Reader<'_> {
         }
     }
 
-    fn mac(&self, value: &Spanned<String>) -> Result<[u8; 6], ConfigError> {
+    fn mac(&self, value: &Spanned<String>, setting: &str) -> Result<[u8; 6], ConfigError> {
         let mut mac = [0; 6];
         let mut parts = value.get_ref().split(':');
         let mut good = true;
@@ -739,7 +790,7 @@ impl Reader<'_> {
             Ok(mac)
         } else {
             let problem = format!("`{}` is no unicast address such as `02:00:5e:10:00:01`", value.get_ref());
-            Err(self.error(value.span(), "peer.channel.peer_mac", problem))
+            Err(self.error(value.span(), setting, problem))
         }
     }
 }

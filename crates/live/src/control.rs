@@ -3,6 +3,7 @@
 //! One request a connection: a line of JSON such as `{"command":"status"}`, answered by one line of JSON. Nothing here
 //! ever blocks the daemon: connections are few ([`CONNECTIONS`]), short ([`REQUEST_LIMIT`]) and non-blocking.
 
+use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -120,6 +121,13 @@ impl Control {
     /// Whether a client is connected, so that [`serve`](Control::serve) is to be called again soon.
     pub fn is_busy(&self) -> bool {
         !self.connections.is_empty()
+    }
+
+    /// As [`serve`](Control::serve), with a daemon's status.
+    pub fn serve_status(&mut self, status: impl Fn() -> Status) {
+        self.serve(|request| match request {
+            Request::Status => serde_json::to_string(&status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")),
+        });
     }
 
     /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request.

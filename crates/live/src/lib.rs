@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod netlink;
 pub mod offload;
 pub mod pool;
+pub mod ring;
 pub mod secure;
 pub mod status;
 mod sys;

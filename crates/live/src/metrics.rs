@@ -4,7 +4,7 @@
 //! as `fairspan_events_total`, `fairspan_peer_events_total` or `fairspan_channel_events_total` with its name as the label
 //! `event`, so that a counter that is added is never forgotten here.
 
-use crate::status::{Counters, LinkStatus, Status};
+use crate::status::{Counters, LinkStatus, RingStatus, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -38,6 +38,11 @@ pub fn serve(address: SocketAddr, shared: Shared) -> io::Result<SocketAddr> {
         }
     })?;
     Ok(bound)
+}
+
+/// Gives the metrics their newest status.
+pub(crate) fn publish(shared: &Shared, status: Status) {
+    *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
 }
 
 fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
@@ -137,6 +142,9 @@ impl Collector for StatusCollector {
                 put_gauge(m, &[("interface", interface), ("peer", &peer.name), ("mode", &peer.mode), ("how", how)], 1.0)
             })
         })?;
+        if let Some(ring) = &status.ring {
+            encode_ring(&mut encoder, interface, ring)?;
+        }
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
             put_counters(m, &[("interface", interface)], &status.counters)
         })?;
@@ -156,6 +164,55 @@ impl Collector for StatusCollector {
             Ok(())
         })
     }
+}
+
+/// A node of a ring: its links, its limiters, and the fair rates that it knows.
+fn encode_ring(encoder: &mut DescriptorEncoder<'_>, interface: &str, ring: &RingStatus) -> fmt::Result {
+    let link_labels = |link| [("interface", interface), ("side", link)];
+    gauge(encoder, "fairspan_ring_whole", "1 while all links of the ring are up", |m| {
+        put_gauge(m, &[("interface", interface)], f64::from(u8::from(ring.whole)))
+    })?;
+    gauge(encoder, "fairspan_ring_link_up", "1 while the node's link carries packets", |m| {
+        ring.links.iter().try_for_each(|link| {
+            put_gauge(m, &link_labels(link.side.as_str()), f64::from(u8::from(link.state == "up")))
+        })
+    })?;
+    gauge(encoder, "fairspan_ring_link_rate_bits", "What the node's link carries, in bit/s", |m| {
+        ring.links.iter().try_for_each(|link| put_gauge(m, &link_labels(link.side.as_str()), link.rate_mbit * 1e6))
+    })?;
+    let labels = |ringlet: u8, node: u8| [ringlet.to_string(), node.to_string()];
+    gauge(encoder, "fairspan_ring_fair_rate_bits", "The fair rate of a node's outgoing link, in bit/s", |m| {
+        ring.ringlets.iter().try_for_each(|ringlet| {
+            ringlet.fair.iter().try_for_each(|fair| {
+                let [number, node] = labels(ringlet.ringlet, fair.node);
+                put_gauge(m, &[("interface", interface), ("ringlet", &number), ("node", &node)], fair.rate_mbit * 1e6)
+            })
+        })
+    })?;
+    gauge(encoder, "fairspan_ring_limit_bits", "The rate at which packets to a node may enter, in bit/s", |m| {
+        ring.ringlets.iter().try_for_each(|ringlet| {
+            ringlet.limits.iter().try_for_each(|limit| {
+                let [number, to] = labels(ringlet.ringlet, limit.to);
+                let labels = [("interface", interface), ("ringlet", number.as_str()), ("to", to.as_str())];
+                limit.rate_mbit.map_or(Ok(()), |rate| put_gauge(m, &labels, rate * 1e6))
+            })
+        })
+    })?;
+    gauge(encoder, "fairspan_ring_backlog_bytes", "What waits for the limiter towards a node", |m| {
+        ring.ringlets.iter().try_for_each(|ringlet| {
+            ringlet.limits.iter().try_for_each(|limit| {
+                let [number, to] = labels(ringlet.ringlet, limit.to);
+                let labels = [("interface", interface), ("ringlet", number.as_str()), ("to", to.as_str())];
+                put_gauge(m, &labels, limit.backlog_bytes as f64)
+            })
+        })
+    })?;
+    counter(encoder, "fairspan_ring_events", "Events of a ring's node, by name", |m| {
+        put_counters(m, &[("interface", interface)], &ring.counters)
+    })?;
+    counter(encoder, "fairspan_ring_link_events", "Events of a ring node's link, by name", |m| {
+        ring.links.iter().try_for_each(|link| put_counters(m, &link_labels(link.side.as_str()), &link.counters))
+    })
 }
 
 fn gauge(
@@ -191,7 +248,7 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{ChannelStatus, PeerStatus};
+    use crate::status::{ChannelStatus, PeerStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
 
     fn get(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -200,6 +257,51 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    fn ring_status(counters: impl Fn(&str, u64) -> Counters) -> Status {
+        let link = RingLinkStatus {
+            side: "east".into(),
+            neighbour: 3,
+            kind: "udp".into(),
+            state: "up".into(),
+            remote: None,
+            rate_mbit: 100.0,
+            overhead: 78,
+            mtu: 1436,
+            counters: counters("control_sent", 6),
+        };
+        let limit = |to, rate_mbit, backlog_bytes| RingLimitStatus { to, rate_mbit, backlog_bytes };
+        let ringlet = RingletStatus {
+            ringlet: 0,
+            fair: vec![RingFairStatus { node: 3, share: 0.5, byte: 128, rate_mbit: 50.0 }],
+            limits: vec![limit(4, Some(25.0), 0), limit(5, None, 9000)],
+        };
+        let ring = RingStatus {
+            node: 2,
+            nodes: 8,
+            nominal_mbit: 100.0,
+            algorithm: "dvsr".into(),
+            interval_ms: 1.0,
+            protection: "steer".into(),
+            weight: 1.0,
+            whole: false,
+            counters: counters("transit_full", 4),
+            links: vec![link],
+            stations: Vec::new(),
+            ringlets: vec![ringlet],
+        };
+        Status {
+            version: "0".into(),
+            interface: "ring0".into(),
+            uptime_s: 1.5,
+            mtu: 1400,
+            listen_port: None,
+            counters: Counters::new(),
+            peers: Vec::new(),
+            bond: None,
+            ring: Some(ring),
+        }
     }
 
     #[test]
@@ -212,6 +314,7 @@ mod tests {
             mtu: 1400,
             listen_port: None,
             bond: None,
+            ring: None,
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),
@@ -253,6 +356,21 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        *shared.lock().unwrap() = Some(ring_status(counters));
+        let text = get(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        for line in [
+            "fairspan_ring_whole{interface=\"ring0\"} 0.0",
+            "fairspan_ring_link_up{interface=\"ring0\",side=\"east\"} 1.0",
+            "fairspan_ring_link_rate_bits{interface=\"ring0\",side=\"east\"} 100000000.0",
+            "fairspan_ring_fair_rate_bits{interface=\"ring0\",ringlet=\"0\",node=\"3\"} 50000000.0",
+            "fairspan_ring_limit_bits{interface=\"ring0\",ringlet=\"0\",to=\"4\"} 25000000.0",
+            "fairspan_ring_backlog_bytes{interface=\"ring0\",ringlet=\"0\",to=\"5\"} 9000.0",
+            "fairspan_ring_events_total{interface=\"ring0\",event=\"transit_full\"} 4",
+            "fairspan_ring_link_events_total{interface=\"ring0\",side=\"east\",event=\"control_sent\"} 6",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("to=\"5\"} 25"), "no limit, no gauge");
         assert!(get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(get(address, "BREW /pot HTCPCP/1.0\r\n\r\n").starts_with("HTTP/1.1 405"));
     }

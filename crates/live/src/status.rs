@@ -26,6 +26,126 @@ pub struct Status {
     /// The bond of Ethernet links, where there is one instead of peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondStatus>,
+    /// The node of a ring, where the daemon is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingStatus>,
+}
+
+/// A node of a ring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingStatus {
+    /// This node's number.
+    pub node: u8,
+    /// How many the ring has.
+    pub nodes: usize,
+    /// The rate that shares refer to, in Mbit/s.
+    pub nominal_mbit: f64,
+    /// How links are shared, with what is not the default.
+    pub algorithm: String,
+    /// Time between control messages in ms.
+    pub interval_ms: f64,
+    /// `steer` or `wrap`.
+    pub protection: String,
+    /// This node's weight.
+    pub weight: f64,
+    /// True while all links of the ring are up both ways.
+    pub whole: bool,
+    /// The node's counters, drops by reason among them.
+    pub counters: Counters,
+    /// This node's links: east, then west; a line's end has one.
+    pub links: Vec<RingLinkStatus>,
+    /// All nodes of the ring as this one knows them, by number.
+    pub stations: Vec<RingStationStatus>,
+    /// Both ringlets: 0 runs east, 1 west.
+    pub ringlets: Vec<RingletStatus>,
+}
+
+/// One of a ring node's links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingLinkStatus {
+    /// `east` or `west`.
+    pub side: String,
+    /// The node at the other end.
+    pub neighbour: u8,
+    /// `udp` or `ethernet`.
+    pub kind: String,
+    /// `up`, `down` (the neighbour is connected, and says nothing or has just come back), `connecting` or `failed`.
+    pub state: String,
+    /// The neighbour's address, if known.
+    pub remote: Option<String>,
+    /// What we may send, in Mbit/s at the link layer.
+    pub rate_mbit: f64,
+    /// What the link carries for each packet beyond its own bytes.
+    pub overhead: usize,
+    /// The largest packet that fits.
+    pub mtu: usize,
+    /// The link's counters.
+    pub counters: Counters,
+}
+
+/// A node of the ring, as another one knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingStationStatus {
+    /// Its number.
+    pub number: u8,
+    /// Whether its way out to the east is up, and to the west.
+    pub east_up: bool,
+    /// See above.
+    pub west_up: bool,
+    /// What the way out to the east carries, in Mbit/s, and to the west.
+    pub east_mbit: f64,
+    /// See above.
+    pub west_mbit: f64,
+    /// Its weight.
+    pub weight: f64,
+    /// Whether anything from here gets there.
+    pub reachable: bool,
+    /// What lies behind it.
+    pub networks: Vec<RingNetworkStatus>,
+}
+
+/// A network behind a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingNetworkStatus {
+    /// The prefix.
+    pub network: String,
+    /// The node told of it; else it is configured here.
+    pub learnt: bool,
+}
+
+/// A ringlet as seen from the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingletStatus {
+    /// 0 or 1.
+    pub ringlet: u8,
+    /// The fair rates of the nodes' outgoing links, where the algorithm has them.
+    pub fair: Vec<RingFairStatus>,
+    /// To which nodes packets go by this ringlet, and how fast.
+    pub limits: Vec<RingLimitStatus>,
+}
+
+/// A node's fair rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingFairStatus {
+    /// The node.
+    pub node: u8,
+    /// As a share of the ring's rate.
+    pub share: f64,
+    /// The share as a control byte: of 255.
+    pub byte: u8,
+    /// In Mbit/s.
+    pub rate_mbit: f64,
+}
+
+/// A limiter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingLimitStatus {
+    /// For packets to this node.
+    pub to: u8,
+    /// In Mbit/s; null where there is no limit.
+    pub rate_mbit: Option<f64>,
+    /// What waits for the limiter.
+    pub backlog_bytes: u64,
 }
 
 /// A bond of Ethernet links.

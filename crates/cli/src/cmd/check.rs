@@ -34,7 +34,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match checked {
         Ok(config) => {
             config.notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
-            if let (false, Some(bond)) = (args.json, &config.bond) {
+            if let (false, Some(ring)) = (args.json, &config.ring) {
+                println!(
+                    "{}: good: interface {}, node {} of a ring of {}, {}",
+                    args.config.display(),
+                    config.interface.name,
+                    ring.node,
+                    ring.nodes,
+                    ring.algorithm,
+                );
+            } else if let (false, Some(bond)) = (args.json, &config.bond) {
                 println!(
                     "{}: good: interface {}, a bond of {} Ethernet link{}, {}",
                     args.config.display(),

@@ -22,15 +22,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    run_for(args, "fairspan up", |_| true)
+}
+
+/// As [`run`], of the daemons that are `meant`, which `command` starts.
+pub(crate) fn run_for(args: &Args, command: &str, meant: fn(&Status) -> bool) -> anyhow::Result<Outcome> {
     let one = args.socket.clone().or_else(|| args.name.as_deref().map(control::default_path));
     if let Some(path) = one {
         let answer = control::ask(&path, &Request::Status).map_err(|e| match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                anyhow::anyhow!("no daemon answers at {}: is `fairspan up` running?", path.display())
+                anyhow::anyhow!("no daemon answers at {}: is `{command}` running?", path.display())
             }
             _ => anyhow::Error::from(e).context(path.display().to_string()),
         })?;
         let status: Status = serde_json::from_str(&answer).context("the daemon's answer is of another version")?;
+        if !meant(&status) {
+            bail!("{} is none of what `{command}` starts; ask `fairspan status`", status.interface);
+        }
         if args.json {
             println!("{}", serde_json::to_string(&status)?);
         } else {
@@ -45,10 +53,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             all.push(serde_json::from_str::<Status>(&answer).context("the daemon's answer is of another version")?);
         }
     }
+    all.retain(meant);
     if args.json {
         println!("{}", serde_json::to_string(&all)?);
     } else if all.is_empty() {
-        bail!("no daemon is running; `fairspan up FILE` starts one");
+        bail!("no daemon is running; `{command} FILE` starts one");
     }
     if !args.json {
         all.iter().for_each(show);
@@ -103,6 +112,9 @@ fn show(status: &Status) {
     if let Some(bond) = &status.bond {
         show_bond(bond);
     }
+    if let Some(ring) = &status.ring {
+        super::ring::status::show(ring);
+    }
     show_counters("\n  daemon", &status.counters);
 }
 
@@ -153,7 +165,7 @@ fn row(channel: &ChannelStatus) -> Vec<String> {
 }
 
 /// The counters that are not zero, on as few lines as they need.
-fn show_counters(title: &str, counters: &Counters) {
+pub(super) fn show_counters(title: &str, counters: &Counters) {
     let shown: Vec<String> = counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     if !shown.is_empty() {
         println!("{title}: {}", shown.join(", "));

@@ -5,6 +5,7 @@ use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::daemon::{Daemon, DaemonError};
 use fairspan_live::lan::LanDaemon;
+use fairspan_live::ring::RingDaemon;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -24,16 +25,35 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log)
-        .map_err(|e| BadInput(format!("--log `{}`: {e}; write for example `debug`", args.log)))?;
+    start_log(&args.log)?;
+    let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+    serve(config)
+}
+
+/// As [`run`], for a node of a ring and nothing else.
+pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
+    start_log(&args.log)?;
+    let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+    if config.ring.is_none() {
+        let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
+        return Err(BadInput(problem).into());
+    }
+    serve(config)
+}
+
+fn start_log(log: &str) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(log)
+        .map_err(|e| BadInput(format!("--log `{log}`: {e}; write for example `debug`")))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
+    Ok(())
+}
 
-    let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+fn serve(config: Config) -> anyhow::Result<Outcome> {
     config.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     // From here on a signal is a wish to end cleanly.
     let (stop, stopper) = UnixStream::pair().context("signals")?;
@@ -42,21 +62,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, stopper.try_clone()?).context("signals")?;
     }
-
-    let failed = |error: DaemonError| match error.is_permission() {
+    let (stop, failed) = (stop.as_fd(), |error: DaemonError| match error.is_permission() {
         true => NoPrivilege(error.to_string()).into(),
         false => anyhow::Error::from(error),
-    };
-    if config.bond.is_some() {
+    });
+    let ready = |interface: &str, mtu| tracing::info!(interface, mtu, "ready");
+    let interface = config.interface.name.clone();
+    if config.ring.is_some() {
+        let mut daemon = RingDaemon::start(config).map_err(failed)?;
+        ready(daemon.interface(), daemon.mtu());
+        daemon.run(stop)?;
+    } else if config.bond.is_some() {
         let mut daemon = LanDaemon::start(config).map_err(failed)?;
-        tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
-        daemon.run(stop.as_fd())?;
-        tracing::info!(interface = daemon.interface(), "stopping");
+        ready(daemon.interface(), daemon.mtu());
+        daemon.run(stop)?;
     } else {
         let mut daemon = Daemon::start(config).map_err(failed)?;
-        tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
-        daemon.run(stop.as_fd())?;
-        tracing::info!(interface = daemon.interface(), "stopping");
+        ready(daemon.interface(), daemon.mtu());
+        daemon.run(stop)?;
     }
+    tracing::info!(interface, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

@@ -1,6 +1,5 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
-use super::port::Kind;
 use super::ports::{self, Change};
 use super::{Daemon, lan};
 use crate::channel::ethernet::Mac;
@@ -8,11 +7,6 @@ use crate::channel::udp::Sent;
 use crate::tun::TunError;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
-
-/// The headers that a refused payload lacks.
-const UDP_HEADER: usize = 8;
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
 
 impl Daemon {
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
@@ -69,12 +63,7 @@ impl Daemon {
             }
             Sent::TooBig { size } => {
                 self.peers[peer].set_blocked(now, id, false);
-                let headers = match &self.ports[number].kind {
-                    Kind::Udp(socket) if socket.local_addr().is_ipv4() => UDP_HEADER + IPV4_HEADER,
-                    Kind::Udp(_) => UDP_HEADER + IPV6_HEADER,
-                    Kind::Ethernet(_) | Kind::Missing(..) => 0,
-                };
-                let largest = (size + headers).saturating_sub(1);
+                let largest = (size + self.ports[number].outer_headers()).saturating_sub(1);
                 let mtu = self.ports[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }

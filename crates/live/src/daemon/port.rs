@@ -9,6 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
 
+const UDP_HEADER: usize = 8;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+
 /// Why a socket cannot be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -262,6 +266,15 @@ impl Port {
             Kind::Udp(socket) => Some(socket.as_fd()),
             Kind::Ethernet(socket) => Some(socket.as_fd()),
             Kind::Missing(..) => None,
+        }
+    }
+
+    /// Bytes of the headers before what is given to the socket, from the outer IP header on.
+    pub(crate) fn outer_headers(&self) -> usize {
+        match &self.kind {
+            Kind::Udp(socket) if socket.local_addr().is_ipv4() => UDP_HEADER + IPV4_HEADER,
+            Kind::Udp(_) => UDP_HEADER + IPV6_HEADER,
+            Kind::Ethernet(_) | Kind::Missing(..) => 0,
         }
     }
 

@@ -177,7 +177,11 @@ pub(crate) fn next_change(monitor: &mut Monitor, tun: &Tun) -> Result<Option<Cha
         Ok(Some(LinkChange::Removed { name, .. })) => Ok(Some(Change::Device { name, running: false, mtu: None })),
         Ok(Some(LinkChange::Missed)) => {
             let interface = Netlink::open().and_then(|mut netlink| netlink.interface(tun.name()));
-            if matches!(interface, Err(NetlinkError::NoInterface { .. })) { Err(gone()) } else { Ok(Some(Change::Unknown)) }
+            if matches!(interface, Err(NetlinkError::NoInterface { .. })) {
+                Err(gone())
+            } else {
+                Ok(Some(Change::Unknown))
+            }
         }
         Ok(None) => Ok(None),
         Err(error) => {

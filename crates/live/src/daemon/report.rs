@@ -5,14 +5,13 @@ use super::port::Port;
 use super::ports::Ports;
 use super::{Carrier, Daemon, lan};
 use crate::channel::ethernet::Mac;
-use crate::control::Request;
+use crate::metrics;
 use crate::quantity::show_rate;
 use crate::secure::{self, Sessions};
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
 use crate::tun::Tun;
 use fairspan_core::bond::{self, Mode, Reason};
 use fairspan_core::units::ChannelId;
-use std::sync::PoisonError;
 
 impl Daemon {
     /// Everything there is to tell, now.
@@ -36,6 +35,7 @@ impl Daemon {
             counters,
             peers: self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect(),
             bond: None,
+            ring: None,
         }
     }
 
@@ -101,18 +101,14 @@ impl Daemon {
 
     pub(super) fn serve_control(&mut self) {
         let mut control = self.control.take().expect("only taken here");
-        control.serve(|request| match request {
-            Request::Status => {
-                serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
-            }
-        });
+        control.serve_status(|| self.status());
         self.control = Some(control);
     }
 
     /// Gives the metrics their newest status.
     pub(super) fn publish(&self) {
         if let Some(shared) = &self.shared {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.status());
+            metrics::publish(shared, self.status());
         }
     }
 }
@@ -120,8 +116,7 @@ impl Daemon {
 /// Adds the counters of a daemon's parts, each under its part's name.
 pub(crate) fn count_parts(counters: &mut Counters, tun: &Tun, sessions: Option<&Sessions>, ports: &Ports) {
     counters.extend(tun.stats().each().map(|(name, n)| (format!("tun_{name}"), n)));
-    counters
-        .extend(sessions.into_iter().flat_map(|s| s.stats().each()).map(|(name, n)| (format!("secure_{name}"), n)));
+    counters.extend(sessions.into_iter().flat_map(|s| s.stats().each()).map(|(name, n)| (format!("secure_{name}"), n)));
     for (name, n) in ports.iter().flat_map(Port::counters) {
         *counters.entry(format!("socket_{name}")).or_default() += n;
     }

@@ -1,11 +1,10 @@
 //! What the daemon of an Ethernet bond tells: events to the log, status to the control socket and the metrics.
 
 use super::LanDaemon;
-use crate::control::Request;
+use crate::metrics;
 use crate::status::{BondStatus, Counters, LinkStatus, Status};
 use fairspan_core::lan::Event;
 use fairspan_core::units::ChannelId;
-use std::sync::PoisonError;
 
 impl LanDaemon {
     /// Everything there is to tell, now.
@@ -25,6 +24,7 @@ impl LanDaemon {
             counters,
             peers: Vec::new(),
             bond: Some(self.bond_status()),
+            ring: None,
         }
     }
 
@@ -74,18 +74,14 @@ impl LanDaemon {
 
     pub(super) fn serve_control(&mut self) {
         let Some(mut control) = self.control.take() else { return };
-        control.serve(|request| match request {
-            Request::Status => {
-                serde_json::to_string(&self.status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
-            }
-        });
+        control.serve_status(|| self.status());
         self.control = Some(control);
     }
 
     /// Gives the metrics their newest status.
     pub(super) fn publish(&self) {
         if let Some(shared) = &self.shared {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.status());
+            metrics::publish(shared, self.status());
         }
     }
 

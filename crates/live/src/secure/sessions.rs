@@ -196,6 +196,11 @@ impl Sessions {
         Ok(PeerId(number))
     }
 
+    /// The peer with this key, where there is one.
+    pub fn peer(&self, key: PublicKey) -> Option<PeerId> {
+        self.by_key.get(&key).map(|number| PeerId(*number))
+    }
+
     /// Forgets a peer, its paths and their keys. No event follows.
     pub fn remove_peer(&mut self, peer: PeerId) {
         if let Some(removed) = self.peers.get_mut(peer.index()).and_then(Option::take) {

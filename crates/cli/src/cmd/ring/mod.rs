@@ -3,7 +3,9 @@
 mod check;
 mod problem;
 mod rias;
+pub(crate) mod status;
 
+use super::{status as daemons, up};
 use crate::exit::Outcome;
 use clap::Subcommand;
 
@@ -18,11 +20,24 @@ pub(crate) struct Args {
 enum Command {
     Rias(rias::Args),
     Check(check::Args),
+    /// Bring up a node of a ring and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error
+    Up(up::Args),
+    /// Show running nodes of rings: neighbours, the whole ring, fair rates and limits, addresses, and what was dropped and why
+    Status(daemons::Args),
+}
+
+impl Args {
+    /// Whether it runs until it is told to stop, and cleans up after itself.
+    pub(crate) fn is_daemon(&self) -> bool {
+        matches!(self.command, Command::Up(_))
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.command {
         Command::Rias(args) => rias::run(args),
         Command::Check(args) => check::run(args),
+        Command::Up(args) => up::run_ring(args),
+        Command::Status(args) => status::run(args),
     }
 }

@@ -1,0 +1,636 @@
+//! `[ring]`: a node of a packet ring, its two neighbours, and what lies behind the other nodes.
+
+use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader};
+use crate::control;
+use crate::quantity::{parse_bytes, parse_span};
+use crate::secure::{PresharedKey, PublicKey};
+use fairspan_core::ring::algorithm::Algorithm;
+use fairspan_core::ring::control::{MOST_RESERVATIONS, Reservation};
+use fairspan_core::ring::protection::Protection;
+use fairspan_core::ring::topology::UNIT_WEIGHT;
+use fairspan_core::ring::{Class, MOST_NODES, NodeId, Side};
+use fairspan_core::units::{Bytes, Rate, Span};
+use ipnet::IpNet;
+use serde::Deserialize;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// What a bond of UDP channels adds to a packet: Ethernet, IPv4 and UDP, the seal, and the longest envelope.
+const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + 12;
+/// What a link's sender may be ahead of its rate, at least, and in time.
+const BURST: Bytes = Bytes::new(4 * 1514);
+const BURST_TIME: Span = Span::from_micros(100);
+
+/// `[ring]`: this node and its ring.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ring {
+    /// `node`: this node's number, from 1.
+    pub node: NodeId,
+    /// `nodes`: how many the ring has; the same at all.
+    pub nodes: usize,
+    /// `rate`: that of the ring's fastest link, to which shares refer; the same at all nodes.
+    pub rate: Rate,
+    /// `algorithm`: how links are shared; the same at all nodes; default `dvsr`.
+    pub algorithm: Algorithm,
+    /// `interval`: time between control messages; default 1 ms.
+    pub interval: Span,
+    /// `protection`: what happens to packets at a break; default `steer`.
+    pub protection: Protection,
+    /// `weight`: this node's share of each link against those of the others, in thousandths; default 1.
+    pub weight: u32,
+    /// `[[ring.reservation]]`: what is kept for this node's own packets of class A, or is theirs first of class B.
+    pub reservations: Vec<Reservation>,
+    /// `transit_buffer`: room of each transit queue; default 256 kB.
+    pub transit_buffer: Bytes,
+    /// `station_buffer`: room of this node's queue to each other node, on each ringlet; default 256 kB.
+    pub station_buffer: Bytes,
+    /// `keepalive`: time between signs of life to neighbours; default 5 ms.
+    pub keepalive: Span,
+    /// `silence`: a neighbour that is silent for so long has failed; default 25 ms.
+    pub silence: Span,
+    /// `hold_off`: a link that fails is in use for so long yet; default 0.
+    pub hold_off: Span,
+    /// `restore_after`: a link that failed is used again when it has been well for so long; default 100 ms.
+    pub restore_after: Span,
+    /// `burst`: how far sending may be ahead of a link's rate; default 6056 B, or 100 us of the rate.
+    pub burst: Bytes,
+    /// `networks`: what lies behind this node beside the interface's own addresses; announced.
+    pub networks: Vec<IpNet>,
+    /// `learn`: what other nodes announce is routed to them; default true.
+    pub learn: bool,
+    /// `[ring.east]` and `[ring.west]`, by [`Side::index`]. A line's end has one only.
+    pub sides: [Option<RingSide>; 2],
+    /// `[[ring.station]]`.
+    pub stations: Vec<RingStation>,
+}
+
+/// `[ring.east]`, `[ring.west]`: the link to a neighbour.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RingSide {
+    /// `public_key`: who the neighbour is; needed where the link is encrypted.
+    pub public_key: Option<PublicKey>,
+    /// `preshared_key` or `preshared_key_file`; default none.
+    pub preshared_key: Option<PresharedKey>,
+    /// What carries it; `None`: the neighbour calls, on `interface.listen_port`.
+    pub channel: Option<Channel>,
+    /// `rate`: what we may send, with all that is added to a packet; default: the ring's.
+    pub rate: Rate,
+    /// `capacity = "bond:…"`: the bond that the link runs over; default: none, and `rate` is the capacity.
+    pub bond: Option<BondOf>,
+    /// `overhead`: bytes that the link adds to each IP packet; default 14 (Ethernet), over a bond 84.
+    pub overhead: u16,
+    /// `mtu`: of the link, IP header included; default: the device's, else 1500.
+    pub mtu: Option<u16>,
+}
+
+/// The bond of another daemon on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BondOf {
+    /// The daemon's control socket.
+    pub socket: PathBuf,
+    /// Which of its peers; `None` where it has one.
+    pub peer: Option<String>,
+}
+
+/// `[[ring.station]]`: what lies behind another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingStation {
+    /// `node`: which.
+    pub node: NodeId,
+    /// `networks`: prefixes that are routed to it, and that it may send from.
+    pub networks: Vec<IpNet>,
+}
+
+impl Ring {
+    /// The neighbour at a side.
+    pub fn neighbour(&self, side: Side) -> NodeId {
+        let n = self.node.index();
+        NodeId::at(match side {
+            Side::East => (n + 1) % self.nodes,
+            Side::West => (n + self.nodes - 1) % self.nodes,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRing {
+    node: Spanned<u8>,
+    nodes: Spanned<usize>,
+    rate: Spanned<String>,
+    algorithm: Option<Spanned<String>>,
+    interval: Option<Spanned<String>>,
+    protection: Option<Spanned<String>>,
+    weight: Option<Spanned<toml::Value>>,
+    keepalive: Option<Spanned<String>>,
+    silence: Option<Spanned<String>>,
+    hold_off: Option<Spanned<String>>,
+    restore_after: Option<Spanned<String>>,
+    transit_buffer: Option<Spanned<String>>,
+    station_buffer: Option<Spanned<String>>,
+    burst: Option<Spanned<String>>,
+    #[serde(default)]
+    networks: Vec<Spanned<String>>,
+    learn: Option<bool>,
+    east: Option<Spanned<RawSide>>,
+    west: Option<Spanned<RawSide>>,
+    #[serde(default, rename = "station")]
+    stations: Vec<Spanned<RawStation>>,
+    #[serde(default, rename = "reservation")]
+    reservations: Vec<Spanned<RawReservation>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSide {
+    kind: Spanned<String>,
+    public_key: Option<Spanned<String>>,
+    preshared_key: Option<Spanned<String>>,
+    preshared_key_file: Option<Spanned<String>>,
+    device: Option<Spanned<String>>,
+    endpoint: Option<Spanned<String>>,
+    source: Option<Spanned<String>>,
+    rate: Option<Spanned<String>>,
+    capacity: Option<Spanned<String>>,
+    overhead: Option<Spanned<u16>>,
+    mtu: Option<Spanned<u16>>,
+    peer_mac: Option<Spanned<String>>,
+    ethertype: Option<Spanned<u16>>,
+    secure: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStation {
+    node: Spanned<u8>,
+    networks: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReservation {
+    class: Spanned<String>,
+    rate: Spanned<String>,
+    to: Option<Spanned<u8>>,
+}
+
+impl Reader<'_> {
+    pub(super) fn ring(&self, interface: &Interface, raw: Spanned<RawRing>) -> Result<Ring, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let nodes = *raw.nodes.get_ref();
+        if !(2..=MOST_NODES).contains(&nodes) {
+            let problem = format!("{nodes}: a ring has 2 to {MOST_NODES} nodes");
+            return Err(self.error(raw.nodes.span(), "ring.nodes", problem));
+        }
+        let node = self.ring_node(&raw.node, nodes, "ring.node")?;
+        let rate = self.required_rate(&raw.rate, "ring.rate")?;
+        let algorithm = match &raw.algorithm {
+            Some(text) => self.parsed(text, "ring.algorithm", "dvsr")?,
+            None => Algorithm::default(),
+        };
+        let protection = match &raw.protection {
+            None => Protection::default(),
+            Some(text) => match text.get_ref().as_str() {
+                "steer" => Protection::Steer,
+                "wrap" => Protection::Wrap,
+                other => {
+                    let problem = format!("`{other}` is none of steer, wrap");
+                    return Err(self.error(text.span(), "ring.protection", problem));
+                }
+            },
+        };
+        let time = |value: Option<&Spanned<String>>, name: &str, least: &str, most: &str, default: u64| {
+            let setting = format!("ring.{name}");
+            let (time, bound) =
+                (self.quantity(value, &setting, parse_span)?, |text| parse_span(text).unwrap_or_default());
+            match (time, value) {
+                (Some(time), Some(v)) if !(bound(least)..=bound(most)).contains(&time) => {
+                    Err(self.error(v.span(), &setting, format!("is from {least} to {most}")))
+                }
+                (time, _) => Ok(time.unwrap_or(Span::from_millis(default))),
+            }
+        };
+        // Messages more often would do nothing but keep the node awake; with more seldom ones shares follow no load.
+        let interval = time(raw.interval.as_ref(), "interval", "100us", "1s", 1)?;
+        let keepalive = time(raw.keepalive.as_ref(), "keepalive", "1ms", "1s", 5)?;
+        let silence = time(raw.silence.as_ref(), "silence", "3ms", "10s", 25)?;
+        let hold_off = time(raw.hold_off.as_ref(), "hold_off", "0ms", "10s", 0)?;
+        let restore_after = time(raw.restore_after.as_ref(), "restore_after", "0ms", "600s", 100)?;
+        if silence < keepalive.times(3) {
+            let problem = "is less than three times `keepalive`: one lost sign of life would be a failure";
+            return Err(self.error(raw.silence.or(raw.keepalive).map_or(span, |v| v.span()), "ring.silence", problem));
+        }
+        let buffer = |value: Option<&Spanned<String>>, setting: &str, default: Bytes| {
+            let bytes = self.quantity(value, setting, parse_bytes)?.unwrap_or(default);
+            match value {
+                // Several of the largest packets, or nothing would ever be sent; more delays everything for seconds.
+                Some(v) if !(6_000..=256_000_000).contains(&bytes.as_u64()) => {
+                    Err(self.error(v.span(), setting, "is from 6kB to 256MB"))
+                }
+                _ => Ok(bytes),
+            }
+        };
+        let transit_buffer = buffer(raw.transit_buffer.as_ref(), "ring.transit_buffer", Bytes::new(256_000))?;
+        let station_buffer = buffer(raw.station_buffer.as_ref(), "ring.station_buffer", Bytes::new(256_000))?;
+        let burst = match &raw.burst {
+            Some(v) => {
+                let bytes = self.quantity(Some(v), "ring.burst", parse_bytes)?.unwrap_or(BURST);
+                if bytes.as_u64() > transit_buffer.as_u64() / 2 {
+                    let problem = "is more than half of `transit_buffer`: transit would be lost; lower it";
+                    return Err(self.error(v.span(), "ring.burst", problem));
+                }
+                bytes
+            }
+            None => Bytes::new(BURST.as_u64().max(rate.bytes_in(BURST_TIME).as_u64())),
+        };
+        let networks = self.networks(&raw.networks, "ring.networks")?;
+        let mut sides = [None, None];
+        for (side, raw) in [(Side::East, raw.east), (Side::West, raw.west)] {
+            if let Some(raw) = raw {
+                sides[side.index()] = Some(self.side(interface, rate, side, raw)?);
+            }
+        }
+        if sides.iter().all(Option::is_none) {
+            let problem = "there is no neighbour: add [ring.east], [ring.west] or both";
+            return Err(self.error(span, "ring", problem));
+        }
+        if let [Some(east), Some(west)] = &sides
+            && (east.public_key.is_some() && east.public_key == west.public_key) != (nodes == 2)
+            && east.public_key.is_some()
+            && west.public_key.is_some()
+        {
+            let problem = match nodes {
+                2 => "in a ring of two nodes both neighbours are the same node: give both the same key",
+                _ => "both neighbours have the same key, and are two nodes: each has a key of its own",
+            };
+            return Err(self.error(span, "ring.west.public_key", problem));
+        }
+        let reservations = self.reservations(node, nodes, rate, raw.reservations)?;
+        let mut stations: Vec<RingStation> = Vec::new();
+        for raw in raw.stations {
+            let span = raw.span();
+            let raw = raw.into_inner();
+            let number = self.ring_node(&raw.node, nodes, "ring.station.node")?;
+            if number == node {
+                let problem = "is this node: write what lies behind it in `ring.networks`";
+                return Err(self.error(raw.node.span(), "ring.station.node", problem));
+            }
+            let networks = self.networks(&raw.networks, "ring.station.networks")?;
+            for net in &networks {
+                if let Some(other) = stations.iter().find(|s| s.networks.contains(net)) {
+                    let problem = format!("{net} is behind node {} already: give it to one", other.node);
+                    return Err(self.error(span, "ring.station.networks", problem));
+                }
+            }
+            stations.push(RingStation { node: number, networks });
+        }
+        Ok(Ring {
+            node,
+            nodes,
+            rate,
+            algorithm,
+            interval,
+            protection,
+            weight: raw.weight.as_ref().map_or(Ok(UNIT_WEIGHT), |w| self.ring_weight(w))?,
+            reservations,
+            keepalive,
+            silence,
+            hold_off,
+            restore_after,
+            transit_buffer,
+            station_buffer,
+            burst,
+            networks,
+            learn: raw.learn.unwrap_or(true),
+            sides,
+            stations,
+        })
+    }
+
+    fn reservations(
+        &self,
+        node: NodeId,
+        nodes: usize,
+        ring: Rate,
+        raw: Vec<Spanned<RawReservation>>,
+    ) -> Result<Vec<Reservation>, ConfigError> {
+        if let Some(first_too_many) = raw.get(MOST_RESERVATIONS) {
+            let problem = format!("a node makes at most {MOST_RESERVATIONS} reservations");
+            return Err(self.error(first_too_many.span(), "ring.reservation", problem));
+        }
+        let mut reservations = Vec::new();
+        let mut sum = 0u64;
+        for raw in raw {
+            let span = raw.span();
+            let raw = raw.into_inner();
+            let class = match raw.class.get_ref().as_str() {
+                "A" => Class::A,
+                "B" => Class::B,
+                other => {
+                    let problem = format!("`{other}` is none of A, B; class C reserves nothing");
+                    return Err(self.error(raw.class.span(), "ring.reservation.class", problem));
+                }
+            };
+            let rate = self.required_rate(&raw.rate, "ring.reservation.rate")?;
+            sum = sum.saturating_add(rate.as_bits_per_sec());
+            if sum > ring.as_bits_per_sec() {
+                let problem = "all reservations together are more than the ring's rate: lower one";
+                return Err(self.error(raw.rate.span(), "ring.reservation.rate", problem));
+            }
+            let to = raw.to.as_ref().map(|to| self.ring_node(to, nodes, "ring.reservation.to")).transpose()?;
+            if to == Some(node) {
+                return Err(self.error(
+                    span,
+                    "ring.reservation.to",
+                    "is this node: name another, or leave it out for all",
+                ));
+            }
+            reservations.push(Reservation { to, class, rate });
+        }
+        Ok(reservations)
+    }
+
+    fn ring_node(&self, value: &Spanned<u8>, nodes: usize, setting: &str) -> Result<NodeId, ConfigError> {
+        NodeId::new(*value.get_ref()).filter(|node| node.index() < nodes).ok_or_else(|| {
+            let problem = format!("{}: the nodes are numbered from 1 to {nodes}", value.get_ref());
+            self.error(value.span(), setting, problem)
+        })
+    }
+
+    /// A weight in thousandths.
+    fn ring_weight(&self, value: &Spanned<toml::Value>) -> Result<u32, ConfigError> {
+        let weight = match value.get_ref() {
+            toml::Value::Integer(n) => *n as f64,
+            toml::Value::Float(n) => *n,
+            _ => f64::NAN,
+        };
+        let thousandths = (weight * f64::from(UNIT_WEIGHT)).round();
+        if (1.0..=f64::from(1000 * UNIT_WEIGHT)).contains(&thousandths) {
+            return Ok(thousandths as u32);
+        }
+        let problem = format!("`{}` is no number from 0.001 to 1000", value.get_ref());
+        Err(self.error(value.span(), "ring.weight", problem))
+    }
+
+    fn required_rate(&self, value: &Spanned<String>, setting: &str) -> Result<Rate, ConfigError> {
+        match self.positive_rate(Some(value), setting)? {
+            Some(rate) => Ok(rate),
+            None => Err(self.error(value.span(), setting, "is a rate, such as `100Mbit`")),
+        }
+    }
+
+    fn side(
+        &self,
+        interface: &Interface,
+        ring: Rate,
+        side: Side,
+        raw: Spanned<RawSide>,
+    ) -> Result<RingSide, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let place = match side {
+            Side::East => "ring.east",
+            Side::West => "ring.west",
+        };
+        let setting = |name: &str| format!("{place}.{name}");
+        let device = raw.device.as_ref().map(|d| self.device_name(d, &setting("device"))).transpose()?;
+        if device.as_ref() == Some(&interface.name) {
+            let problem = format!("`{}` is the ring's own interface: name the device of the link", interface.name);
+            return Err(self.error(span, &setting("device"), problem));
+        }
+        let bond = raw.capacity.as_ref().map(|text| self.bond_of(text, &setting("capacity"))).transpose()?;
+        let rate = match &raw.rate {
+            Some(rate) => self.required_rate(rate, &setting("rate"))?,
+            None => ring,
+        };
+        if rate > ring {
+            let problem =
+                "is above the ring's rate, to which all shares refer: write the fastest link's in `ring.rate`";
+            return Err(self.error(raw.rate.map_or(span, |r| r.span()), &setting("rate"), problem));
+        }
+        let mtu = self.mtu(raw.mtu.as_ref(), &setting("mtu"))?;
+        let default = if bond.is_some() { BOND_OVERHEAD } else { ETHERNET_OVERHEAD };
+        let overhead = raw.overhead.as_ref().map_or(default, |o| *o.get_ref());
+        let listens = raw.kind.get_ref() == "udp" && raw.endpoint.is_none();
+        let channel = if listens {
+            for (given, name) in
+                [(raw.device.as_ref().map(Spanned::span), "device"), (raw.source.as_ref().map(Spanned::span), "source")]
+            {
+                if let Some(span) = given {
+                    let problem = "goes with `endpoint`: without one the neighbour calls, on interface.listen_port";
+                    return Err(self.error(span, &setting(name), problem));
+                }
+            }
+            if interface.listen_port.is_none() {
+                let problem = "missing, and interface.listen_port is not set: neither end could begin; set one of them";
+                return Err(self.error(span, &setting("endpoint"), problem));
+            }
+            None
+        } else {
+            let kind = self.kind(
+                place,
+                span.clone(),
+                device.is_some(),
+                &RawKind {
+                    kind: &raw.kind,
+                    endpoint: raw.endpoint.as_ref(),
+                    source: raw.source.as_ref(),
+                    peer_mac: raw.peer_mac.as_ref(),
+                    ethertype: raw.ethertype.as_ref(),
+                    secure: raw.secure,
+                },
+            )?;
+            Some(Channel {
+                name: place.trim_start_matches("ring.").to_owned(),
+                device,
+                rate: Some(rate),
+                peer_rate: None,
+                priority: 0,
+                weight: 1,
+                mtu,
+                overhead,
+                kind,
+            })
+        };
+        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, &setting("public_key"))?;
+        let plain = channel.as_ref().is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
+        if plain && public_key.is_some() {
+            let problem = "nothing is encrypted on this link: leave it out, or write `secure = true`";
+            return Err(self.error(span, &setting("public_key"), problem));
+        }
+        if !plain && public_key.is_none() {
+            let problem = "missing: the link is encrypted, and the neighbour is known by its key";
+            return Err(self.error(span, &setting("public_key"), problem));
+        }
+        if !plain && interface.private_key.is_none() {
+            let problem = "missing: encrypted links need a key; `fairspan keygen` makes one";
+            return Err(self.error(span, "interface.private_key", problem));
+        }
+        let preshared_key =
+            self.key(raw.preshared_key.as_ref(), raw.preshared_key_file.as_ref(), &setting("preshared_key"))?;
+        Ok(RingSide { public_key, preshared_key, channel, rate, bond, overhead, mtu })
+    }
+
+    /// `bond:NAME`, `bond:NAME/PEER` or `bond:/PATH`.
+    fn bond_of(&self, text: &Spanned<String>, setting: &str) -> Result<BondOf, ConfigError> {
+        let bond = text.get_ref().strip_prefix("bond:").and_then(|bond| {
+            if bond.starts_with('/') {
+                return Some(BondOf { socket: bond.into(), peer: None });
+            }
+            let (name, peer) = bond.split_once('/').map_or((bond, None), |(name, peer)| (name, Some(peer.to_owned())));
+            let good = !name.is_empty() && peer.as_ref().is_none_or(|peer| !peer.is_empty());
+            good.then(|| BondOf { socket: control::default_path(name), peer })
+        });
+        bond.ok_or_else(|| {
+            let problem = format!(
+                "`{}` is no bond: write `bond:NAME` with the name of its interface, `bond:NAME/PEER` where it has several \
+                 peers, or `bond:/PATH` of its control socket; a fixed capacity is `rate`",
+                text.get_ref()
+            );
+            self.error(text.span(), setting, problem)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+    use std::path::Path;
+
+    const KEYS: [&str; 2] =
+        ["YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=", "TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0="];
+
+    /// Seven lines of `[interface]` and `[ring]`; then its neighbours.
+    fn file(ring: &str, sides: &str) -> String {
+        format!(
+            "[interface]\nname = \"ring0\"\nprivate_key = \"{}\"\n[ring]\nnode = 1\nnodes = 4\nrate = \"100Mbit\"\n{ring}\n{sides}",
+            KEYS[0]
+        )
+    }
+
+    fn east(more: &str) -> String {
+        format!("[ring.east]\nkind = \"udp\"\npublic_key = \"{}\"\n{more}", KEYS[1])
+    }
+
+    const CALLED: &str = "endpoint = \"192.0.2.1:51900\"";
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse(Path::new("x.toml"), text)
+    }
+
+    #[test]
+    fn what_is_left_out_has_the_defaults() {
+        let ring = parse(&file("", &east(CALLED))).unwrap().ring.expect("a ring");
+        assert_eq!((ring.node.number(), ring.nodes, ring.weight, ring.learn), (1, 4, UNIT_WEIGHT, true));
+        assert_eq!((ring.algorithm.to_string().as_str(), ring.protection), ("dvsr", Protection::Steer));
+        assert_eq!((ring.interval, ring.silence), (Span::from_millis(1), Span::from_millis(25)));
+        assert_eq!(ring.burst, Bytes::new(6056));
+        let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
+        assert_eq!((east.rate, east.overhead, &east.bond), (Rate::from_mbit(100), 14, &None));
+        assert_eq!((ring.neighbour(Side::East).number(), ring.neighbour(Side::West).number()), (2, 4));
+    }
+
+    #[test]
+    fn a_fast_ring_may_burst_longer_and_a_bond_adds_what_it_adds() {
+        let side = east(&format!("{CALLED}\ncapacity = \"bond:fs0/hub\""));
+        let text = file("", &side).replace("100Mbit", "1Gbit");
+        let ring = parse(&text).unwrap().ring.expect("a ring");
+        assert_eq!(ring.burst, Bytes::new(12_500));
+        let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
+        let bond = BondOf { socket: "/run/fairspan/fs0.sock".into(), peer: Some("hub".into()) };
+        assert_eq!((east.overhead, &east.bond), (84, &Some(bond)));
+        let path = side.replace("bond:fs0/hub", "bond:/tmp/x.sock");
+        let ring = parse(&file("", &path)).unwrap().ring.expect("a ring");
+        let bond = ring.sides[0].as_ref().and_then(|side| side.bond.clone());
+        assert_eq!(bond, Some(BondOf { socket: "/tmp/x.sock".into(), peer: None }));
+    }
+
+    #[test]
+    fn in_a_ring_of_two_both_links_lead_to_one_neighbour() {
+        let west =
+            |key: &str| format!("{}\n[ring.west]\nkind = \"udp\"\npublic_key = \"{key}\"\n{CALLED}\n", east(CALLED));
+        let two = |text: String| text.replace("nodes = 4", "nodes = 2");
+        assert!(parse(&two(file("", &west(KEYS[1])))).is_ok());
+        assert!(parse(&file("", &west(KEYS[0]))).is_ok());
+        let error = parse(&two(file("", &west(KEYS[0])))).unwrap_err();
+        assert_eq!((error.setting.as_str(), error.problem.contains("the same key")), ("ring.west.public_key", true));
+        let error = parse(&file("", &west(KEYS[1]))).unwrap_err();
+        assert_eq!((error.setting.as_str(), error.problem.contains("key of its own")), ("ring.west.public_key", true));
+    }
+
+    /// Each row: settings of `[ring]`, of its neighbours, the line and setting that the error names, and a word of advice.
+    #[test]
+    fn each_error_names_line_setting_and_what_would_be_right() {
+        let good = east(CALLED);
+        let lan = |more: &str| format!("[ring.east]\nkind = \"ethernet\"\ndevice = \"eth1\"\n{more}");
+        let and = |more: &str| format!("{good}\n{more}");
+        let station = |text: &str| and(&format!("[[ring.station]]\n{text}"));
+        let reserve = |text: &str| and(&format!("[[ring.reservation]]\n{text}"));
+        let rows = [
+            ("algorithm = \"tdm\"", good.clone(), 8, "ring.algorithm", "known are"),
+            ("interval = \"10us\"", good.clone(), 8, "ring.interval", "from 100us to 1s"),
+            ("protection = \"hope\"", good.clone(), 8, "ring.protection", "steer, wrap"),
+            ("weight = 0", good.clone(), 8, "ring.weight", "0.001 to 1000"),
+            ("weight = \"heavy\"", good.clone(), 8, "ring.weight", "0.001 to 1000"),
+            ("silence = \"10ms\"", good.clone(), 8, "ring.silence", "three times"),
+            ("transit_buffer = \"1kB\"", good.clone(), 8, "ring.transit_buffer", "from 6kB"),
+            ("burst = \"200kB\"", good.clone(), 8, "ring.burst", "half of `transit_buffer`"),
+            ("networks = [\"10.0.0.1/8\"]", good.clone(), 8, "ring.networks", "10.0.0.0/8"),
+            ("", String::new(), 4, "ring", "[ring.east]"),
+            ("", east(""), 9, "ring.east.endpoint", "listen_port"),
+            ("", east("device = \"eth1\""), 12, "ring.east.device", "goes with `endpoint`"),
+            ("", east(&format!("{CALLED}\nrate = \"1Gbit\"")), 13, "ring.east.rate", "`ring.rate`"),
+            ("", east(&format!("{CALLED}\ncapacity = \"1Gbit\"")), 13, "ring.east.capacity", "bond:NAME"),
+            ("", east(&format!("{CALLED}\ncapacity = \"bond:\"")), 13, "ring.east.capacity", "bond:NAME"),
+            ("", east(&format!("{CALLED}\ndevice = \"ring0\"")), 9, "ring.east.device", "own interface"),
+            ("", east(&format!("{CALLED}\npeer_mac = \"02:00:00:00:00:01\"")), 13, "ring.east.peer_mac", "ethernet"),
+            ("", format!("[ring.east]\nkind = \"udp\"\n{CALLED}"), 9, "ring.east.public_key", "known by its key"),
+            ("", lan(&format!("public_key = \"{}\"", KEYS[1])), 9, "ring.east.public_key", "secure = true"),
+            ("", lan("secure = true"), 9, "ring.east.public_key", "missing"),
+            ("", lan("ethertype = 5"), 9, "ring.east.ethertype", "0x0600"),
+            ("", "[ring.east]\nkind = \"ethernet\"".into(), 9, "ring.east.device", "names its device"),
+            ("", station("node = 5\nnetworks = []"), 14, "ring.station.node", "from 1 to 4"),
+            ("", station("node = 1\nnetworks = []"), 14, "ring.station.node", "ring.networks"),
+            ("", reserve("class = \"C\"\nrate = \"1Mbit\""), 14, "ring.reservation.class", "A, B"),
+            (
+                "",
+                reserve("class = \"A\"\nrate = \"101Mbit\""),
+                15,
+                "ring.reservation.rate",
+                "more than the ring's rate",
+            ),
+            ("", reserve("class = \"A\"\nrate = \"1Mbit\"\nto = 1"), 13, "ring.reservation.to", "this node"),
+            ("", and("[[peer]]\nallowed_ips = []"), 13, "ring", "its own file"),
+        ];
+        for (ring, sides, line, setting, advice) in rows {
+            let text = file(ring, &sides);
+            let error = parse(&text).expect_err(&text);
+            assert_eq!((error.line, error.setting.as_str()), (line, setting), "{text}\n{error}");
+            assert!(error.problem.contains(advice), "{text}\n{error}");
+        }
+        for (old, new, setting) in [
+            ("nodes = 4", "nodes = 1", "ring.nodes"),
+            ("nodes = 4", "nodes = 256", "ring.nodes"),
+            ("node = 1", "node = 5", "ring.node"),
+            ("node = 1", "node = 0", "ring.node"),
+            ("100Mbit", "0", "ring.rate"),
+        ] {
+            let error = parse(&file("", &good).replacen(old, new, 1)).expect_err(new);
+            assert_eq!(error.setting, setting, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_network_behind_two_nodes_is_refused() {
+        let station = |node: u8| format!("[[ring.station]]\nnode = {node}\nnetworks = [\"10.9.0.0/16\"]\n");
+        let error = parse(&file("", &format!("{}\n{}{}", east(CALLED), station(2), station(3)))).unwrap_err();
+        assert_eq!(error.setting, "ring.station.networks");
+        assert!(error.problem.contains("behind node 2 already"), "{error}");
+    }
+}

@@ -1,0 +1,214 @@
+//! What the daemon tells: events to the log, status to the control socket and the metrics.
+
+use super::neighbour::{Neighbour, name};
+use super::{RingDaemon, lan};
+use crate::channel::ethernet::Mac;
+use crate::config::Ring;
+use crate::daemon::{Carrier, report};
+use crate::metrics;
+use crate::quantity::show_rate;
+use crate::status::{
+    Counters, RingFairStatus, RingLimitStatus, RingLinkStatus, RingNetworkStatus, RingStationStatus, RingStatus,
+    RingletStatus, Status,
+};
+use fairspan_core::ring::discovery::REASONS;
+use fairspan_core::ring::node::Event;
+use fairspan_core::ring::protection::Protection;
+use fairspan_core::ring::topology::UNIT_WEIGHT;
+use fairspan_core::ring::{NodeId, Ringlet, Side};
+use fairspan_core::units::Rate;
+
+impl RingDaemon {
+    /// Everything there is to tell, now.
+    pub fn status(&self) -> Status {
+        let mut counters = Counters::new();
+        counters.insert("host_no_node".into(), self.counters.host_no_node);
+        counters.insert("unknown_station".into(), self.counters.stranger);
+        counters.insert("plain_frame".into(), self.counters.plain_frame);
+        counters.insert("malformed_frame".into(), self.counters.malformed_frame);
+        counters.insert("spoofed_source".into(), self.counters.spoofed);
+        counters.insert("wrong_link".into(), self.counters.wrong_link);
+        counters.insert("odd_announcement".into(), self.counters.odd_announcement);
+        counters.insert("send_down".into(), self.counters.send_down);
+        counters.insert("mtu_refused".into(), self.counters.mtu_refused);
+        report::count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.ports);
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface: self.tun.name().into(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            mtu: self.mtu,
+            listen_port: self.config.interface.listen_port,
+            counters,
+            peers: Vec::new(),
+            bond: None,
+            ring: Some(self.ring_status()),
+        }
+    }
+
+    fn ring_status(&self) -> RingStatus {
+        let ring = &self.settings;
+        let stations: Vec<_> = (0..ring.nodes).map(|node| self.station_status(NodeId::at(node))).collect();
+        RingStatus {
+            node: ring.node.number(),
+            nodes: ring.nodes,
+            nominal_mbit: mbit(ring.rate),
+            algorithm: ring.algorithm.to_string(),
+            interval_ms: ring.interval.as_secs_f64() * 1e3,
+            protection: match ring.protection {
+                Protection::Steer => "steer",
+                Protection::Wrap => "wrap",
+            }
+            .into(),
+            weight: weight(ring.weight),
+            whole: stations.iter().all(|station| station.east_up && station.west_up),
+            counters: self.node_counters(),
+            links: self.neighbours.iter().flatten().map(|neighbour| self.link_status(neighbour)).collect(),
+            stations,
+            ringlets: Ringlet::BOTH.map(|ringlet| self.ringlet_status(ringlet)).into(),
+        }
+    }
+
+    fn node_counters(&self) -> Counters {
+        let mut counters: Counters = self.node.stats().each().map(|(name, n)| (name.to_owned(), n)).collect();
+        if let Some(discovery) = self.node.discovery().map(|discovery| discovery.stats()) {
+            counters.extend(discovery.each().map(|(name, n)| (format!("discovery_{name}"), n)));
+            counters.extend(REASONS.iter().zip(discovery.refused).map(|(name, n)| (format!("refused_{name}"), n)));
+        }
+        counters
+    }
+
+    fn link_status(&self, neighbour: &Neighbour) -> RingLinkStatus {
+        let side = neighbour.side;
+        let state = match neighbour {
+            _ if self.node.is_up(side) => "up",
+            n if n.failed || n.starved => "failed",
+            n if n.connected => "down",
+            _ => "connecting",
+        };
+        let remote = neighbour.carrier.and_then(|carrier| match carrier {
+            Carrier::Sealed { remote, .. } if lan::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } => Some(lan::show(remote)),
+            Carrier::Plain { port } => {
+                let mac = self.ports.get(port)?.station(neighbour.owner());
+                (mac != Mac::BROADCAST).then(|| mac.to_string())
+            }
+        });
+        RingLinkStatus {
+            side: neighbour.name().into(),
+            neighbour: neighbour.node.number(),
+            kind: neighbour.carrier.map_or("udp", |carrier| carrier.kind()).into(),
+            state: state.into(),
+            remote,
+            rate_mbit: mbit(neighbour.capacity),
+            overhead: neighbour.overhead(),
+            mtu: neighbour.packet_mtu(),
+            counters: neighbour.counters.each().map(|(name, n)| (name.to_owned(), n)).collect(),
+        }
+    }
+
+    fn station_status(&self, node: NodeId) -> RingStationStatus {
+        let topology = self.node.topology();
+        let [east, west] = Side::BOTH.map(|side| topology.way(node, side.ringlet()));
+        let own = self.settings.node;
+        RingStationStatus {
+            number: node.number(),
+            east_up: east.up,
+            west_up: west.up,
+            east_mbit: mbit(east.capacity),
+            west_mbit: mbit(west.capacity),
+            weight: weight(topology.weight(node)),
+            reachable: node == own || topology.route(own, node).is_some(),
+            networks: self
+                .stations
+                .networks(node)
+                .map(|(net, learnt)| RingNetworkStatus { network: net.to_string(), learnt })
+                .collect(),
+        }
+    }
+
+    fn ringlet_status(&self, ringlet: Ringlet) -> RingletStatus {
+        let own = self.settings.node;
+        let nodes = || (0..self.settings.nodes).map(NodeId::at);
+        let topology = self.node.topology();
+        let fair = |node: NodeId| {
+            let share = self.node.fair(ringlet, node)?;
+            Some(RingFairStatus {
+                node: node.number(),
+                share,
+                byte: (share * 255.0).round() as u8,
+                rate_mbit: share * mbit(self.settings.rate),
+            })
+        };
+        let limit = |to: NodeId| {
+            let backlog_bytes = self.node.backlog(ringlet, to).as_u64();
+            let used = topology.route(own, to).is_some_and(|route| route.ringlet == ringlet);
+            (to != own && (used || backlog_bytes > 0)).then(|| RingLimitStatus {
+                to: to.number(),
+                rate_mbit: self.node.limit(ringlet, to).map(mbit),
+                backlog_bytes,
+            })
+        };
+        RingletStatus {
+            ringlet: ringlet.index() as u8,
+            fair: nodes().filter_map(fair).collect(),
+            limits: nodes().filter_map(limit).collect(),
+        }
+    }
+
+    pub(super) fn serve_control(&mut self) {
+        let Some(mut control) = self.control.take() else { return };
+        control.serve_status(|| self.status());
+        self.control = Some(control);
+    }
+
+    /// Gives the metrics their newest status.
+    pub(super) fn publish(&self) {
+        if let Some(shared) = &self.shared {
+            metrics::publish(shared, self.status());
+        }
+    }
+}
+
+fn mbit(rate: Rate) -> f64 {
+    rate.as_bits_per_sec() as f64 / 1e6
+}
+
+fn weight(thousandths: u32) -> f64 {
+    f64::from(thousandths) / f64::from(UNIT_WEIGHT)
+}
+
+/// A line in the log for a change in the ring.
+pub(super) fn log_event(ring: &Ring, event: &Event) {
+    let link = |side: &Side| (name(*side), ring.neighbour(*side).number());
+    match event {
+        Event::Link { side, up: true } => {
+            let (link, node) = link(side);
+            tracing::info!(link, node, "link up");
+        }
+        Event::Link { side, up: false } => {
+            let (link, node) = link(side);
+            tracing::warn!(link, node, "link down");
+        }
+        Event::Topology => tracing::debug!("the ring has changed"),
+        Event::Refused { side, reason } => {
+            let (link, node) = link(side);
+            tracing::debug!(link, node, %reason, "a message about fair rates is refused");
+        }
+        Event::Control { side, reason } => {
+            let (link, node) = link(side);
+            tracing::warn!(link, node, %reason, "control frames are refused");
+        }
+        Event::Overbooked { side, reserved, capacity } => {
+            let (link, node) = link(side);
+            let (reserved, capacity) = (show_rate(*reserved), show_rate(*capacity));
+            tracing::warn!(
+                link,
+                node,
+                reserved,
+                capacity,
+                "more is reserved than the link carries: nothing is left to share"
+            );
+        }
+        other => tracing::info!(event = ?other, "ring"),
+    }
+}

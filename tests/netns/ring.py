@@ -1,0 +1,168 @@
+"""What tests/netns/ring.sh measures with: paced UDP flows, gaps, and what should come of them.
+
+Rates are Mbit/s on the ring's links, with all that is added to a packet, unless said otherwise.
+"""
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+PAYLOAD = int(os.environ.get("RING_PAYLOAD", 1372))
+# Ethernet 14, IPv4 and UDP 28, the seal 30, the ring's head 6.
+OVERHEAD = int(os.environ.get("RING_OVERHEAD", 78))
+WIRE = PAYLOAD + 28 + OVERHEAD
+UDP_SEGMENT, UDP_GRO = 103, 104
+SEGMENTS = 4
+PORT = 5201
+
+
+def send(address, rate, seconds, port=PORT):
+    """A constant rate in groups of four packets."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_UDP, UDP_SEGMENT, PAYLOAD)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 21)
+    s.connect((address, port))
+    data = bytes(PAYLOAD * SEGMENTS)
+    step = SEGMENTS * WIRE * 8 / (rate * 1e6)
+    begin = time.monotonic()
+    due, end = begin, begin + seconds
+    while due < end:
+        now = time.monotonic()
+        if now < due:
+            time.sleep(due - now)
+        elif now - due > 0.1:
+            due = now
+        try:
+            s.send(data)
+        except (BlockingIOError, OSError):
+            pass
+        due += step
+
+
+def receive(delay, seconds, port=PORT):
+    """The rate that arrives in a window, on the wire."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    s.setsockopt(socket.SOL_UDP, UDP_GRO, 1)
+    s.bind(("", port))
+    s.settimeout(0.05)
+    begin = time.monotonic() + delay
+    end, total = begin + seconds, 0
+    while (now := time.monotonic()) < end:
+        try:
+            n = len(s.recv(65536))
+        except TimeoutError:
+            continue
+        if now >= begin:
+            total += n
+    print(f"{total / PAYLOAD * WIRE * 8 / seconds / 1e6:.3f}")
+
+
+def ticks(address, seconds, port=PORT + 1):
+    """A small packet each millisecond, numbered."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    begin = time.monotonic()
+    n = 0
+    while (now := time.monotonic()) < begin + seconds:
+        due = begin + n / 1000
+        if now < due:
+            time.sleep(due - now)
+        try:
+            s.sendto(struct.pack("!Qd", n, time.monotonic()), (address, port))
+        except OSError:
+            pass
+        n += 1
+
+
+def gap(seconds, port=PORT + 1):
+    """The longest time, in ms, of sending from which nothing arrived; and how many packets were lost."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("", port))
+    s.settimeout(0.05)
+    end, arrived = time.monotonic() + seconds, []
+    while time.monotonic() < end:
+        try:
+            arrived.append(struct.unpack("!Qd", s.recv(64)))
+        except TimeoutError:
+            continue
+    arrived.sort()
+    if len(arrived) < 100:
+        sys.exit(f"only {len(arrived)} packets arrived")
+    # By the sender's clock: what the sender itself was late does not count, what the ring lost does.
+    holes = [later[1] - sooner[1] for sooner, later in zip(arrived, arrived[1:]) if later[0] > sooner[0] + 1]
+    worst = max(holes, default=0.0)
+    lost = arrived[-1][0] - arrived[0][0] + 1 - len({n for n, _ in arrived})
+    print(f"{worst * 1e3:.1f} {lost}")
+
+
+def rias(work, program, nodes, capacity, flows):
+    """The reference rates, by the program's own command."""
+    problem = {"nodes": nodes, "capacity": capacity, "topology": "ring",
+               "flows": [{"from": a, "to": b, "demand": d} for a, b, d in flows]}
+    path = f"{work}/problem.json"
+    with open(path, "w") as f:
+        json.dump(problem, f)
+    answer = subprocess.run([program, "ring", "rias", path, "--json"], capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)["rates"]
+
+
+def check(work, program, nodes, capacity, within, *flows):
+    """Compares what arrived, FROM:TO:OFFERED:ARRIVED each, with the reference."""
+    parsed = [flow.split(":") for flow in flows]
+    offered = [(int(a), int(b), min(float(d), float(capacity))) for a, b, d, _ in parsed]
+    expected = rias(work, program, int(nodes), float(capacity), offered)
+    worst = 0.0
+    for (a, b, d, arrived), rate in zip(parsed, expected):
+        error = float(arrived) / rate - 1
+        worst = max(worst, abs(error))
+        print(f"  ({a},{b}) offered {d}: {float(arrived):.2f} Mbit/s, RIAS {rate:.2f}, {error:+.2%}")
+    sys.exit(0 if worst <= float(within) else 1)
+
+
+def fair(status, ringlet, node):
+    """The fair rate of a node as a control byte."""
+    ring = json.load(open(status))["ring"]
+    for entry in ring["ringlets"][int(ringlet)]["fair"]:
+        if entry["node"] == int(node):
+            print(entry["byte"])
+            return
+    sys.exit(f"no fair rate of node {node}")
+
+
+def counter(status, name):
+    print(json.load(open(status))["ring"]["counters"][name])
+
+
+def capacity(status, side):
+    print(next(link["rate_mbit"] for link in json.load(open(status))["ring"]["links"] if link["side"] == side))
+
+
+def goodput(report):
+    print(f"{json.load(open(report))['end']['sum_received']['bits_per_second'] / 1e6:.1f}")
+
+
+def near(found, expected, within):
+    sys.exit(0 if abs(float(found) / float(expected) - 1) <= float(within) else 1)
+
+
+def whole(status):
+    ring = json.load(open(status))["ring"]
+    known = all(station["networks"] for station in ring["stations"])
+    sys.exit(0 if ring["whole"] and known else 1)
+
+
+if __name__ == "__main__":
+    command, args = sys.argv[1], sys.argv[2:]
+    if command == "send":
+        send(args[0], float(args[1]), float(args[2]), *map(int, args[3:]))
+    elif command == "receive":
+        receive(float(args[0]), float(args[1]), *map(int, args[2:]))
+    elif command == "ticks":
+        ticks(args[0], float(args[1]))
+    elif command == "gap":
+        gap(float(args[0]))
+    else:
+        globals()[command](*args)

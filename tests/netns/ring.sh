@@ -1,0 +1,340 @@
+#!/bin/sh
+# Nodes of rings (`fairspan ring up`): the testbed of the rings paper's section VIII with the figures that it gave, a link and
+# a node that fail, and a ring over a bond.
+#
+#   n1 east -- a1 wire b1 -- west n2 east -- a2 wire b2 -- west n3 ... n8 east -- a8 wire b8 -- west n1
+#
+# The eight nodes' links are emulated, 100 Mbit/s each; every hop is an encrypted UDP channel, T is 0.6 ms, fair rates have one
+# byte, as in the paper. Then three nodes, the first two joined by a bond of two links:
+#
+#   p1 dsl, lte -- wire -- dsl, lte p2 east -- west p3 east -- west p1
+#
+#   tests/netns/ring.sh            rates over 2 s
+#   tests/netns/ring.sh long       over 10 s; the Parallel Parking Lot and TCP flows too
+#   tests/netns/ring.sh gigabit    four nodes, links of 1 Gbit/s without an emulator: what this machine's processors carry
+FAIRSPAN_HOST_SECONDS=1200
+. tests/netns/lib.sh
+command -v python3 >/dev/null || skip 'no python3'
+program=$(pwd)/tests/netns/ring.py
+mode=${1:-quick}
+seconds=2
+[ "$mode" = quick ] || seconds=10
+
+pair() {
+    ip link add "$2" netns "fs-$$-$1" type veth peer name "$4" netns "fs-$$-$3"
+    ip -n "fs-$$-$1" link set "$2" up
+    ip -n "fs-$$-$3" link set "$4" up
+}
+member() { # host: with keys
+    host "$1"
+    "$fairspan" keygen >"$work/$1.key"
+    "$fairspan" pubkey <"$work/$1.key" >"$work/$1.pub"
+}
+# Node NUMBER of a ring of NODES at hosts called PREFIX and the number: it listens for its west neighbour and calls the east one.
+# Further lines are settings of [ring], [ring.east] and [ring.west].
+configure() { # prefix, number, nodes, ring, east, west
+    next=$(($2 % $3 + 1))
+    before=$((($2 + $3 - 2) % $3 + 1))
+    cat >"$work/$1$2.toml" <<END
+[interface]
+name = "ring0"
+address = ["10.8.0.$2/24", "fd00:8::$2/64"]
+private_key_file = "$work/$1$2.key"
+listen_port = 51901
+
+[ring]
+node = $2
+nodes = $3
+$4
+
+[ring.east]
+kind = "udp"
+public_key = "$(cat "$work/$1$next.pub")"
+$5
+
+[ring.west]
+kind = "udp"
+public_key = "$(cat "$work/$1$before.pub")"
+$6
+END
+    "$fairspan" check "$work/$1$2.toml" >"$work/checked" || wrong "$(cat "$work/checked")"
+}
+started() { # log, host, command ...: its process is the number in $work/LOG.pid
+    log=$1 where=$2
+    shift 2
+    # shellcheck disable=SC2016 # expanded inside
+    on "$where" sh -c 'echo $$ >"$0" && exec "$@"' "$work/$log.pid" "$@" >>"$work/$log.log" 2>&1 &
+    pids="$pids $!"
+}
+# Whatever else runs here is not to hold a node up.
+start() { started "$1" "$1" nice -n -20 "$fairspan" ring up "$work/$1.toml"; }
+status() { on "$1" "$fairspan" ring status ring0 --json >"$work/$1.json"; }
+is_whole() { status "$1" && python3 "$program" whole "$work/$1.json"; }
+whole() {
+    for node in "$@"; do
+        eventually is_whole "$node" || wrong "the ring is not whole: $(on "$node" "$fairspan" ring status ring0 2>&1)"
+    done
+}
+
+# Flows FROM:TO:RATE at once: what arrives is RIAS within 2 %, nothing is lost in transit, and the nodes named as NODE:BYTE
+# tell these fair rates for their links of ringlet 0, within 1.
+flows() { # name, bytes, flow ...
+    name=$1 bytes=$2
+    shift 2
+    echo "$name"
+    port=5210 running=
+    for flow in "$@"; do
+        from=${flow%%:*}
+        rest=${flow#*:}
+        on "n${rest%%:*}" nice -n -20 python3 "$program" receive 1.5 "$seconds" $port >"$work/arrived$port" &
+        running="$running $!"
+        on "n$from" nice -n -20 python3 "$program" send "10.8.0.${rest%%:*}" "${rest#*:}" "$((seconds + 2))" $port &
+        running="$running $!"
+        port=$((port + 1))
+    done
+    sleep "$seconds"
+    for expected in $bytes; do
+        node=${expected%%:*}
+        status "n$node" || wrong "no status of node $node"
+        byte=$(python3 "$program" fair "$work/n$node.json" 0 "$node")
+        echo "  node $node tells $(printf '0x%02X' "$byte")"
+        difference=$((byte - ${expected#*:}))
+        [ ${difference#-} -le 1 ] || wrong "$name: node $node tells $byte, not ${expected#*:}"
+    done
+    for pid in $running; do wait "$pid" || wrong "$name: a program failed"; done
+    port=5210 arrived=
+    for flow in "$@"; do
+        arrived="$arrived $flow:$(cat "$work/arrived$port")"
+        port=$((port + 1))
+    done
+    # shellcheck disable=SC2086 # several
+    python3 "$program" check "$work" "$fairspan" "$nodes" "$capacity" 0.02 $arrived || wrong "$name: not RIAS"
+    lossless
+}
+lossless() {
+    n=0
+    while [ $n -lt "$nodes" ]; do
+        n=$((n + 1))
+        status "n$n" || wrong "no status of node $n"
+        lost=$(python3 "$program" counter "$work/n$n.json" transit_full)
+        [ "$lost" = 0 ] || wrong "$lost packets in transit lost at node $n"
+    done
+}
+
+# The longest gap in a packet a millisecond from node 1 to node 4, while something fails.
+failure() { # name, command ...
+    name=$1
+    shift
+    on n4 nice -n -20 python3 "$program" gap 3.5 >"$work/gap" &
+    waited=$!
+    on n1 nice -n -20 python3 "$program" ticks 10.8.0.4 3 &
+    ticking=$!
+    sleep 1.5
+    "$@"
+    wait $waited || wrong "$name: nothing arrives"
+    wait $ticking || wrong "$name: nothing is sent"
+    read -r gap lost <"$work/gap"
+    echo "$name: a gap of $gap ms, $lost packets lost"
+    [ "${gap%.*}" -lt 50 ] || wrong "$name: the ring was broken for $gap ms"
+}
+kill_node() { kill -KILL "$(cat "$work/$1.pid")"; }
+pull() { ip -n "fs-$$-wire" link set "$1" down; }
+plug() { ip -n "fs-$$-wire" link set "$1" up; }
+
+# TCP flows FROM:TO for some seconds: what they carry together, and each.
+tcp() { # name, flow ...
+    name=$1
+    shift
+    echo "$name"
+    running= port=5301
+    for flow in "$@"; do
+        to=${flow#*:}
+        on "n$to" timeout 60 iperf3 -s -1 -p $port >/dev/null 2>&1 &
+        running="$running $!"
+        port=$((port + 1))
+    done
+    sleep 1
+    port=5301
+    for flow in "$@"; do
+        on "n${flow%%:*}" timeout 60 iperf3 -c "10.8.0.${flow#*:}" -p $port -t "$seconds" -O 2 --json \
+            >"$work/tcp$port" &
+        running="$running $!"
+        port=$((port + 1))
+    done
+    for pid in $running; do wait "$pid" || wrong "$name: a program failed"; done
+    port=5301
+    for flow in "$@"; do
+        echo "  ($flow) $(python3 "$program" goodput "$work/tcp$port") Mbit/s of payload"
+        port=$((port + 1))
+    done
+    lossless
+}
+
+testbed() {
+    nodes=8 capacity=100
+    host wire
+    n=0
+    while [ $n -lt $nodes ]; do
+        n=$((n + 1))
+        member "n$n"
+    done
+    n=0
+    while [ $n -lt $nodes ]; do
+        n=$((n + 1))
+        next=$((n % nodes + 1))
+        pair "n$n" east wire "a$n"
+        pair wire "b$n" "n$next" west
+        ip -n "fs-$$-n$n" address add "10.70.$n.1/30" dev east
+        ip -n "fs-$$-n$next" address add "10.70.$n.2/30" dev west
+        # 0.6 ms all around.
+        cat >>"$work/links.toml" <<END
+[[link]]
+name = "link$n"
+a = "a$n"
+b = "b$n"
+both = { rate = "100Mbit", delay = "75us" }
+END
+        settings='rate = "100Mbit"
+algorithm = "dvsr:bits=8"
+interval = "600us"'
+        configure n $n $nodes "$settings" "device = \"east\"
+endpoint = \"10.70.$n.2:51901\"" ''
+    done
+    started wire wire "$fairspan" emulate --config "$work/links.toml"
+    n=0
+    while [ $n -lt $nodes ]; do
+        n=$((n + 1))
+        start "n$n"
+    done
+    whole n1 n5
+    on n1 ping -q -i 0.05 -c 10 -W 2 10.8.0.5 >"$work/ping.log" || wrong 'node 5 does not answer over IPv4'
+    on n1 ping -q -i 0.05 -c 10 -W 2 fd00:8::4 >"$work/ping6.log" || wrong 'node 4 does not answer over IPv6'
+    documented n1 ring0
+
+    flows 'two flows' '2:127' 1:3:58 2:3:58
+    flows 'three flows' '3:85' 1:4:58 2:4:58 3:4:97
+    flows 'unbalanced' '2:148' 1:3:100 2:3:42
+    if [ "$mode" = long ]; then
+        flows 'Parallel Parking Lot' '4:64' 1:5:100 2:5:100 3:5:100 4:5:100 1:2:100
+        command -v iperf3 >/dev/null && tcp 'TCP, four to one' 1:5 2:5 3:5 4:5
+    fi
+    failure 'a cut link' pull a2
+    plug a2
+    whole n1
+    failure 'a killed node' kill_node n3
+    start n3
+    whole n1
+}
+
+# The bond beneath the link from p1 to p2 carries 30 and 20 Mbit/s, then 30 alone, then both again; the ring follows.
+over_a_bond() {
+    [ -d "/proc/$(cat "$work/wire.pid" 2>/dev/null)" ] || host wire
+    for n in 1 2 3; do member "p$n"; done
+    for link in dsl lte; do
+        pair p1 $link wire "p-$link"
+        pair wire "q-$link" p2 $link
+    done
+    for n in 1 2; do
+        ip -n "fs-$$-p$n" address add "10.71.1.$n/24" dev dsl
+        ip -n "fs-$$-p$n" address add "10.71.2.$n/24" dev lte
+    done
+    cat >"$work/bonded.toml" <<END
+[[link]]
+a = "p-dsl"
+b = "q-dsl"
+both = { rate = "30Mbit", delay = "2ms" }
+[[link]]
+a = "p-lte"
+b = "q-lte"
+both = { rate = "20Mbit", delay = "5ms" }
+END
+    started bonded wire "$fairspan" emulate --config "$work/bonded.toml"
+    cable p2 east 10.72.2.1/30 p3 west 10.72.2.2/30
+    cable p3 east 10.72.3.1/30 p1 west 10.72.3.2/30
+    for n in 1 2; do
+        cat >"$work/bond$n.toml" <<END
+[interface]
+name = "fs0"
+address = ["10.77.0.$n/24"]
+private_key_file = "$work/p$n.key"
+listen_port = 51900
+[[peer]]
+public_key = "$(cat "$work/p$((3 - n)).pub")"
+allowed_ips = ["10.77.0.$((3 - n))/32"]
+END
+    done
+    cat >>"$work/bond1.toml" <<END
+[[peer.channel]]
+kind = "udp"
+device = "dsl"
+endpoint = "10.71.1.2:51900"
+rate = "30Mbit"
+peer_rate = "30Mbit"
+[[peer.channel]]
+kind = "udp"
+device = "lte"
+endpoint = "10.71.2.2:51900"
+rate = "20Mbit"
+peer_rate = "20Mbit"
+END
+    for n in 1 2; do started "bond$n" "p$n" "$fairspan" up "$work/bond$n.toml"; done
+    eventually on p1 ping -q -c 1 -W 1 10.77.0.2 || wrong 'the bond does not come up'
+    # Longer silence: the bond itself takes a second to notice a channel that fails.
+    settings='rate = "100Mbit"
+silence = "3s"'
+    configure p 1 3 "$settings" 'device = "fs0"
+endpoint = "10.77.0.2:51901"
+capacity = "bond:fs0"' ''
+    configure p 2 3 "$settings" 'device = "east"
+endpoint = "10.72.2.2:51901"' 'capacity = "bond:fs0"'
+    configure p 3 3 "$settings" 'device = "east"
+endpoint = "10.72.3.2:51901"' ''
+    for n in 1 2 3; do start "p$n"; done
+    whole p1 p2
+    echo 'a ring over a bond'
+    bonded 49.5
+    ip -n "fs-$$-wire" link set p-lte down
+    eventually carries 29.7 || wrong "the link's capacity does not follow a channel that fails"
+    bonded 29.7
+    ip -n "fs-$$-wire" link set p-lte up
+    eventually carries 49.5 || wrong "the link's capacity does not follow a channel that comes back"
+    bonded 49.5
+}
+carries() { status p1 && [ "$(python3 "$program" capacity "$work/p1.json" east)" = "$1" ]; }
+# What is offered beyond the capacity waits at the ingress, not in the bond: what arrives is the capacity within 3 %.
+bonded() { # capacity in Mbit/s
+    carries "$1" || wrong "the link to p2 is not said to carry $1 Mbit/s: $(grep -o '"rate_mbit":[0-9.]*' "$work/p1.json")"
+    on p2 env RING_OVERHEAD=148 RING_PAYLOAD=1200 nice -n -20 python3 "$program" receive 1.5 "$seconds" 5210 >"$work/arrived" &
+    receiving=$!
+    on p1 env RING_OVERHEAD=148 RING_PAYLOAD=1200 nice -n -20 python3 "$program" send 10.8.0.2 100 "$((seconds + 2))" 5210 &
+    sending=$!
+    wait $receiving && wait $sending || wrong 'a program failed'
+    echo "  $1 Mbit/s: $(cat "$work/arrived") arrive"
+    python3 "$program" near "$(cat "$work/arrived")" "$1" 0.03 || wrong "$(cat "$work/arrived") Mbit/s arrive of $1"
+}
+
+gigabit() {
+    nodes=4 capacity=1000
+    for n in 1 2 3 4; do member "n$n"; done
+    for n in 1 2 3 4; do
+        next=$((n % 4 + 1))
+        cable "n$n" east "10.70.$n.1/30" "n$next" west "10.70.$n.2/30"
+        configure n $n 4 'rate = "1Gbit"' "device = \"east\"
+endpoint = \"10.70.$n.2:51901\"" ''
+    done
+    for n in 1 2 3 4; do start "n$n"; done
+    whole n1 n3
+    command -v iperf3 >/dev/null || skip 'no iperf3'
+    tcp 'TCP, neighbours' 1:2
+    tcp 'TCP, over one node' 1:3
+    tcp 'TCP, two to one' 1:3 2:3
+}
+
+case $mode in
+    gigabit) gigabit ;;
+    quick | long)
+        testbed
+        over_a_bond
+        ;;
+    *) wrong "no such mode: $mode" ;;
+esac
