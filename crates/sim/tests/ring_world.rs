@@ -1,5 +1,6 @@
 //! Rings in worlds: shares, conservation under failures, determinism, what results say.
 
+use fairspan_core::rng::Rng;
 use fairspan_core::units::Time;
 use fairspan_sim::results::{LimitResult, Results, RingLinkResult, RingResult};
 use fairspan_sim::scenario::File;
@@ -241,4 +242,91 @@ fn series_have_limiters_and_links() {
     assert_eq!(limiter.len(), 10);
     assert!((limiter[9] / 155.5e6 - 1.0).abs() < 0.02, "{limiter:?}");
     assert!(series("ring r link 4 throughput")[9] > 600e6);
+}
+
+/// A ring that nobody thought of: size, links, weights, flows of all kinds, failures and faults drawn from the seed.
+fn drawn(seed: u64) -> String {
+    let mut rng = Rng::new(seed);
+    let nodes = if seed % 4 == 0 { 2 } else { 2 + rng.below(12) };
+    let mut one_of = |list: &[&str]| list[rng.below(list.len() as u64) as usize].to_owned();
+    let algorithm =
+        one_of(&["fifo", "dvsr", "dvsr:bits=8", "rpr-am", "rpr-am:queue=dual", "rpr-cm", "dba", "explicit"]);
+    let (protection, topology) = (one_of(&["steer", "wrap", "none"]), one_of(&["ring", "ring", "line"]));
+    let (carrier, discovery) = (one_of(&["true", "false"]), one_of(&["true", "false"]));
+    let links: Vec<String> = (1..nodes)
+        .map(|link| {
+            let (rate, delay) = (1 + rng.below(50), rng.below(2000));
+            let outage = match rng.below(3) {
+                0 => format!(", outages = [\"{}ms+{}ms/{}ms\"]", rng.below(60), 1 + rng.below(30), 40 + rng.below(60)),
+                _ => String::new(),
+            };
+            format!(
+                "{{ link = {link}, rate = \"{rate}Mbit\", delay = \"{delay}us\", control_loss = 0.0{}{outage} }}",
+                rng.below(10)
+            )
+        })
+        .collect();
+    let dead = match rng.below(2) {
+        0 => format!(
+            "node_outages = [{{ node = \"n{}\", outages = [\"{}ms+20ms\"] }}]\n",
+            1 + rng.below(nodes),
+            rng.below(60)
+        ),
+        _ => String::new(),
+    };
+    let mut text = format!(
+        "seed = {}\nduration = \"100ms\"\n[[node]]\nname = \"n#\"\nfirst = 1\ncount = {nodes}\n[[ring]]\nname = \"r\"\nnodes = \
+         \"n#\"\ncount = {nodes}\nrate = \"20Mbit\"\ndelay = \"0.1ms\"\nbuffer = \"{}kB\"\nstation_buffer = \"{}kB\"\nalgorithm = \
+         \"{algorithm}\"\nprotection = \"{protection}\"\ntopology = \"{topology}\"\ncarrier = {carrier}\ndiscovery = {discovery}\noverhead = \
+         \"{}B\"\ncontrol_duplicate = \"2%\"\ncontrol_corrupt = \"2%\"\nweights = {{ n1 = 2.5 }}\n{dead}links = [{}]\n",
+        seed + 1,
+        4 + rng.below(100),
+        4 + rng.below(100),
+        rng.below(60),
+        links.join(", ")
+    );
+    for number in 0..1 + rng.below(8) {
+        let from = 1 + rng.below(nodes);
+        let to = 1 + (from + rng.below(nodes - 1)) % nodes;
+        let kind = match rng.below(4) {
+            0 => "kind = \"ftp\"".to_owned(),
+            1 => format!(
+                "kind = \"poisson\"\nrate = \"{}Mbit\"\nsize = {{ uniform = [\"64B\", \"1500B\"] }}",
+                1 + rng.below(30)
+            ),
+            _ => format!(
+                "kind = \"constant\"\nrate = \"{}Mbit\"\nsize = \"{}B\"",
+                1 + rng.below(30),
+                64 + rng.below(1400)
+            ),
+        };
+        let class = ["A", "B", "C", "C"][rng.below(4) as usize];
+        text += &format!(
+            "[[flow]]\nname = \"f{number}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\n{kind}\nclass = \"{class}\"\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn rings_drawn_at_random_run_alike_twice_and_lose_count_of_nothing() {
+    let first = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = first.map_or(0..40, |first: u64| first..first + 1);
+    for seed in seeds {
+        let text = drawn(seed);
+        println!("SEED={seed} draws\n{text}");
+        let results = run(&text);
+        let ring = &results.rings[0];
+        let control = &ring.control;
+        let ends = control.taken + control.lost + control.unheard + control.in_flight;
+        assert_eq!(control.sent + control.copies, ends, "SEED={seed}: {control:?}");
+        // A node paces what it sends: no link has a frame waiting, but where a new node does not know what the one before it
+        // had begun to send.
+        let ahead = ring.links.iter().map(|way| way.ahead_max).max();
+        let most = if text.contains("node_outages") { 3200 } else { 16 };
+        assert!(ahead.is_some_and(|ahead| ahead <= most), "SEED={seed}: {ahead:?}");
+        if seed % 8 == 0 {
+            assert!(results == run(&text), "SEED={seed}: the second run differs");
+        }
+    }
 }

@@ -311,7 +311,9 @@ pub(crate) fn ring_tables(results: &Results) -> impl Iterator<Item = Rows> {
 /// One run: its tables, and the line that replays it.
 fn one(text: &mut String, results: &Results) {
     *text += &flows(results).text();
-    *text += &links(results).text();
+    if !results.links.is_empty() {
+        *text += &links(results).text();
+    }
     if !results.bonds.is_empty() {
         *text += &bonds(results).text();
     }

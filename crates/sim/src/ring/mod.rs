@@ -232,7 +232,8 @@ impl Ring {
         }
         if !self.ledger.is_empty() {
             self.explain(place);
-            if let Some(Output::Dropped(_)) = self.outputs.pop_back_if(|output| output.is_drop_of(handle)) {
+            if self.outputs.back().is_some_and(|output| output.is_drop_of(handle)) {
+                self.outputs.pop_back();
                 return Err(handle);
             }
         }

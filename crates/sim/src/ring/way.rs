@@ -162,7 +162,8 @@ impl Way {
         buffers: &mut Vec<Vec<u8>>,
         order: &mut u64,
     ) -> (Fate, Option<Event>) {
-        let span = self.transmit(now, frame.len() as u32 + self.overhead);
+        // A packet's head is part of the overhead; a control frame has none.
+        let span = self.transmit(now, frame.len() as u32 + self.overhead.saturating_sub(HEAD as u32));
         if counts {
             self.meter.control += 1;
             self.meter.control_busy += span.as_nanos();

@@ -164,7 +164,8 @@ pub struct Ring {
     pub discovery: bool,
     /// Whether nodes see at once that a link carries nothing: loss of light. If not, they find out by silence.
     pub carrier: bool,
-    /// Bytes that the wire carries for each frame beyond the packet's own or the message's.
+    /// Bytes that the wire carries for each frame beyond the packet's own, the ring's head of 6 bytes among them; control
+    /// frames are without that head. At zero rates on the wire are those of packets.
     pub overhead: u32,
     /// Each node's weight, in thousandths.
     pub weights: Vec<u32>,
