@@ -8,7 +8,7 @@
 //! | `R_ij` | `rates[flow]` |
 //! | `F_n` | `Way::carried` |
 //! | `IA(i)`, on link n | `Way::aggregates[i].rate` |
-//! | `B_n(i, j)` | [`obstacle`] finds nothing |
+//! | `B_n(i, j)` | `obstacle` finds nothing |
 //!
 //! A link n is a bottleneck of a flow that crosses it when it is full, no other ingress has a larger aggregate there,
 //! and no flow of the same ingress that crosses it too has a larger rate.

@@ -66,7 +66,7 @@ pub const REASONS: [&str; 12] = [
 ];
 
 impl Refused {
-    /// The reason's place in [`REASONS`] and [`Stats::refused`].
+    /// The reason's place in [`REASONS`] and [`Stats::refused`](super::discovery::Stats::refused).
     pub const fn index(self) -> usize {
         match self {
             Refused::Malformed(_) => 0,

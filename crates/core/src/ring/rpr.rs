@@ -12,7 +12,7 @@
 //! | forward_rate, lpFwRate | [`Rpr::forward_rate`] |
 //! | aging_interval | [`Config::aging`] |
 //! | local_fair_rate\[n] | `fair` |
-//! | allowed_rate\[i]\[j] | [`allowed`] |
+//! | allowed_rate\[i]\[j] | `allowed` |
 //! | STQ_depth, STQ size | [`View::transit`], [`View::transit_limit`] |
 //! | unreserved_rate, C | [`View::capacity`] |
 //! | active stations | `seen` within the window |

@@ -10,9 +10,9 @@
 //!                                                                     fairness agent -----------+--------+
 //! ```
 //!
-//! Source: rings §II, Figure 3. The parts: [`station`](super::station) queues and limiters, [`multiplexer`](super::multiplexer)
+//! Source: rings §II, Figure 3. The parts: `station` queues and limiters, `multiplexer`
 //! transit queues and scheduling, [`protection`](super::protection) what becomes of a frame,
-//! [`discovery`](super::discovery) who is there, [`algorithm`](super::algorithm) the limits.
+//! [`discovery`] who is there, [`algorithm`](super::algorithm) the limits.
 //!
 //! All rates and byte counts are those of the wire: a packet and its link's `overhead`.
 //!
