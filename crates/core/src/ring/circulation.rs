@@ -9,7 +9,7 @@
 //! within that time: so the rates that nodes behind it put in are not one round older than need be, and where the interval is
 //! the ring's delay, one message circles without end.
 //!
-//! Sequences: newer by serial number arithmetic. A node that restarts begins again at 1, which the others take for old;
+//! Messages of a node that should not make any are refused. Sequences: newer by serial number arithmetic, by 64 at most. A node that restarts begins again at 1, which the others take for old;
 //! so an old one is taken when nothing newer came for an interval and a half, and when it follows an old one that was
 //! refused just before. Forged or replayed messages do harm for as long, and no longer.
 
@@ -21,6 +21,9 @@ use super::topology::Topology;
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
+
+/// How far ahead of the last that was taken a sequence may be.
+const AHEAD: u32 = 64;
 
 /// What was last taken from an originator.
 #[derive(Clone, Copy, Debug)]
@@ -145,8 +148,12 @@ impl Circulation {
             self.handle_change(now, topology);
         }
         let own = head.originator == self.node;
-        let hops = if own { topology.nodes() } else { topology.distance(self.node, head.originator, self.ringlet) };
-        if hops > self.hears {
+        let makes_them = if self.hears == topology.nodes() {
+            head.originator == NodeId::at(0)
+        } else {
+            !own && topology.distance(self.node, head.originator, self.ringlet) == self.hears
+        };
+        if !makes_them {
             return Err(Refused::Sender);
         }
         if own {
@@ -176,7 +183,7 @@ impl Circulation {
     fn check_sequence(&mut self, now: Time, head: Head) -> Result<(), Refused> {
         let last = &mut self.taken[head.originator.index()];
         if let Some(last) = last {
-            let newer = (head.sequence.wrapping_sub(last.sequence) as i32) > 0;
+            let newer = (1..=AHEAD).contains(&head.sequence.wrapping_sub(last.sequence));
             let silent = now.since(last.at) >= self.interval + Span::from_nanos(self.interval.as_nanos() / 2);
             let follows = last.refused.is_some_and(|refused| head.sequence == refused.wrapping_add(1));
             if !(newer || silent || follows && head.sequence != last.sequence) {
