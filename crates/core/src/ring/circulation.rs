@@ -120,6 +120,11 @@ impl Circulation {
         self.bits.decode(self.codes[node.index()])
     }
 
+    /// That as it stands in messages.
+    pub(super) fn code(&self, node: NodeId) -> u16 {
+        self.codes[node.index()]
+    }
+
     /// Puts in this node's own.
     pub(super) fn set_share(&mut self, share: f64) {
         self.codes[self.node.index()] = self.bits.encode(share);
@@ -167,15 +172,16 @@ impl Circulation {
             self.check_sequence(now, head)?;
         }
         let index = self.node.index();
-        for (n, code) in codes.iter().enumerate() {
-            if n != index {
-                self.codes[n] = code;
-            }
+        let kept = self.codes[index];
+        for (known, code) in self.codes.iter_mut().zip(codes.iter()) {
+            *known = code;
         }
+        self.codes[index] = kept;
         self.silent_at = now + self.interval.times(3);
         let goes_on = !own && self.passes_on;
         if goes_on {
-            message::encode(head, &self.codes, &mut self.out);
+            self.out.clear();
+            self.out.extend_from_slice(bytes);
         }
         Ok(goes_on)
     }
@@ -255,6 +261,12 @@ impl Circulation {
     /// When there is something to do without a message. After three intervals of silence the node acts by itself, every interval.
     pub(super) fn poll_timeout(&self) -> Time {
         self.due().map_or(self.silent_at, |due| due.min(self.silent_at))
+    }
+
+    /// The node's own load for a rival: what it sent, and its fair rate if the multiplexer or a limiter keeps packets waiting.
+    pub(super) fn own_load(&self, view: &View<'_>, sent: f64, fair: f64) -> f64 {
+        let backlog = view.station.iter().any(|station| station.waiting > 3000);
+        if backlog { sent.max(fair) } else { sent }
     }
 
     /// Limits each flow to the least rate on its path.

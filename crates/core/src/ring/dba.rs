@@ -53,7 +53,10 @@ impl Dba {
     /// The node's fair rate after this interval, as a share of the nominal rate.
     fn share(&mut self, view: &View<'_>) -> f64 {
         let line = view.capacity.as_bits_per_sec() as f64 / 8e9;
-        let arrivals = self.arrivals.estimates().iter().map(|estimate| estimate.rate).sum::<f64>() / line.max(1e-12);
+        let sent = self.arrivals.estimates()[view.node.index()].rate;
+        let own = self.circulation.own_load(view, sent, self.fair * line);
+        let sum = self.arrivals.estimates().iter().map(|estimate| estimate.rate).sum::<f64>() - sent + own;
+        let arrivals = sum / line.max(1e-12);
         let flows = (arrivals / self.fair).max(LEAST_FLOWS);
         let least = 1.0 / view.topology.nodes() as f64;
         self.fair = (self.fair + (1.0 - arrivals) / flows).clamp(least, 1.0);

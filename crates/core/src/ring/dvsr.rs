@@ -18,7 +18,7 @@
 //!   before them; else a queue would tell of little demand where there is most.
 //! - Capacity is C less what the other ringlet's control messages take of it, less `spare`: limited flows fill a link exactly, and
 //!   what queued while they converged would stay for ever.
-//!   While more than a few packets of each ingress wait in transit, up to half a percent more is held back.
+//!   While more than a few packets of each ingress wait in transit, up to 0.3 % more is held back.
 //! - F is for an ingress of the least weight of the ring, as a share of the nominal rate: unlike links and weights need
 //!   no table. The heaviest ingress thus reaches all of a link too.
 //! - A message that comes within half an interval of the last computation is passed on with the rate as it is: whoever
@@ -79,7 +79,7 @@ impl Default for Config {
             bits: Bits::default(),
             suballocation: Suballocation::default(),
             window: 256,
-            spare: Share::from_millionths(300),
+            spare: Share::from_millionths(100),
         }
     }
 }
@@ -165,9 +165,10 @@ impl Dvsr {
             0 => 1500,
             bytes => bytes,
         };
+        let (mut egress, nodes) = (self.node.index(), self.weights.len());
         for (hops, demand) in self.demands.iter_mut().enumerate() {
-            let egress = view.topology.after(self.node, self.ringlet, hops + 1);
-            let station = view.station.get(egress.index()).copied().unwrap_or_default();
+            egress = onward(egress, nodes, self.ringlet);
+            let station = view.station.get(egress).copied().unwrap_or_default();
             self.offered.set_total(hops, station.offered, largest);
             *demand = if station.waiting > 2 * u64::from(largest) { f64::INFINITY } else { 0.0 };
         }
@@ -223,10 +224,12 @@ impl Dvsr {
     /// Sets the limits of the node's flows by the rates of all links as they are known.
     fn limit_flows(&mut self, view: &View<'_>) {
         let nominal = view.nominal.as_bits_per_sec() as f64 / BITS * self.weights[self.node.index()];
-        for (hops, share) in self.shares.iter_mut().enumerate() {
-            let at = view.topology.after(self.node, self.ringlet, hops);
-            let line = view.topology.way(at, self.ringlet).capacity.as_bits_per_sec() as f64 / BITS;
-            *share = (self.circulation.share(at) * nominal).min(line);
+        let scale = nominal / f64::from(self.bits.whole());
+        let mut at = self.node.index();
+        for share in &mut self.shares {
+            let line = view.topology.way(NodeId::at(at), self.ringlet).capacity.as_bits_per_sec() as f64 * (1.0 / BITS);
+            *share = (f64::from(self.circulation.code(NodeId::at(at))) * scale).min(line);
+            at = onward(at, self.weights.len(), self.ringlet);
         }
         let (shares, demands, limits) = (&self.shares, &self.demands, &mut self.limits);
         match self.suballocation {
@@ -242,6 +245,15 @@ impl Dvsr {
         self.measure(now, view);
         self.compute(view);
         self.limit_flows(view);
+    }
+}
+
+/// The index of the node behind that of `index`.
+fn onward(index: usize, nodes: usize, ringlet: Ringlet) -> usize {
+    match ringlet {
+        Ringlet::Zero if index + 1 < nodes => index + 1,
+        Ringlet::Zero => 0,
+        Ringlet::One => index.checked_sub(1).unwrap_or(nodes - 1),
     }
 }
 

@@ -41,9 +41,16 @@ impl Explicit {
     /// The node's fair rate after this interval, as a share of the nominal rate.
     fn share(&mut self, view: &View<'_>) -> f64 {
         let line = view.capacity.as_bits_per_sec() as f64 / 8e9;
-        let active = self.arrivals.estimates().iter().filter(|estimate| estimate.rate > 0.0);
+        let nominal = view.nominal.as_bits_per_sec() as f64 / 8e9;
         self.loads.clear();
-        self.loads.extend(active.map(|estimate| Load { rate: estimate.rate, tolerance: 0.0, weight: 1.0 }));
+        for (index, estimate) in self.arrivals.estimates().iter().enumerate() {
+            let here = index == view.node.index();
+            let fair = self.circulation.share(view.node) * nominal;
+            let rate = if here { self.circulation.own_load(view, estimate.rate, fair) } else { estimate.rate };
+            if rate > 0.0 {
+                self.loads.push(Load { rate, tolerance: 0.0, weight: 1.0 });
+            }
+        }
         let rate = fair_rate(&mut self.loads, line, false, f64::INFINITY);
         rate * 8e9 / view.nominal.as_bits_per_sec().max(1) as f64
     }

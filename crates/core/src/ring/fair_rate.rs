@@ -19,8 +19,8 @@
 //! - A load is below F only by more than its tolerance. Loads that are limited to F are measured a little above or below
 //!   it; taken for demands of their own they would move F, which moves them. Within the tolerance they count as
 //!   limited, and F does not depend on them at all: 1/k is exact.
-//! - Of an idle share, an ingress gets what is its part among those that the link held back: they will all take it, and
-//!   all of it for each would overshoot. If none or one was held back, that is Table I.
+//! - An idle share is for those that the link held back, together: they will all take it, and all of it for each
+//!   would overshoot. If none or one was held back, that is Table I.
 //!
 //! Cost: one pass over the loads for each different level among them; typically two or three.
 //!
@@ -52,12 +52,19 @@ pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool, limit: f64) -> 
             if waits {
                 return level;
             }
-            let (mut idle, mut held) = (left, 0.0);
+            // What those that are not held leave, for those that are: the largest load at least.
+            let (mut idle, mut held) = (left - largest.rate, largest.weight);
+            let mut seen = false;
             for load in open.iter() {
-                idle -= load.rate;
-                held += if load.is_below(limit) { 0.0 } else { load.weight };
+                let is_largest = !seen && *load == largest;
+                seen |= is_largest;
+                if !is_largest {
+                    let with = !load.is_below(limit);
+                    idle -= if with { 0.0 } else { load.rate };
+                    held += if with { load.weight } else { 0.0 };
+                }
             }
-            return (largest.rate + idle * largest.weight / held.max(largest.weight)) / largest.weight;
+            return ((idle + largest.rate) / held).max(largest.rate / largest.weight);
         }
         let mut kept = 0;
         for n in 0..open.len() {

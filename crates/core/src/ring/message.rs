@@ -59,10 +59,15 @@ impl Bits {
         }
     }
 
-    /// The code of `share`, rounded down so that shares never sum to more than the whole; at least 1.
+    /// The code of `share`, rounded down so that shares sum to no more than the whole; at least 1. One byte is so coarse
+    /// that what lies within a quarter of the next code takes that.
     pub fn encode(self, share: f64) -> u16 {
-        // The smallest part of a code is added, since 1/3 of 255 is 85 but for the last bit of the division.
-        let code = share * f64::from(self.whole()) + 1e-6;
+        // The smallest part of a code is added, since 1/3 of 65,535 is 21,845 but for the last bit of the division.
+        let up = match self {
+            Bits::Eight => 0.25,
+            Bits::Sixteen => 1e-6,
+        };
+        let code = share * f64::from(self.whole()) + up;
         (code.clamp(1.0, f64::from(self.whole())) as u16).max(1)
     }
 
@@ -109,8 +114,11 @@ pub struct Codes<'a> {
 impl Codes<'_> {
     /// By node.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        let width = self.bits.width();
-        self.bytes.chunks_exact(width).map(|code| code.iter().fold(0, |sum, byte| sum << 8 | u16::from(*byte)))
+        let wide = self.bits == Bits::Sixteen;
+        self.bytes.chunks_exact(self.bits.width()).map(move |code| match (wide, code) {
+            (true, [high, low]) => u16::from_be_bytes([*high, *low]),
+            _ => u16::from(code[0]),
+        })
     }
 }
 
@@ -188,7 +196,9 @@ mod tests {
     fn codes_round_down_and_are_never_zero() {
         assert_eq!(Bits::Eight.encode(0.5), 0x7F);
         assert_eq!(Bits::Eight.encode(1.0 / 3.0), 0x55);
-        assert_eq!(Bits::Eight.encode(0.58), 0x93);
+        assert_eq!(Bits::Eight.encode(0.58), 0x94);
+        assert_eq!(Bits::Sixteen.encode(1.0 / 3.0), 21_845);
+        assert_eq!(Bits::Sixteen.encode(0.58), 38_010);
         for bits in [Bits::Eight, Bits::Sixteen] {
             for share in [0.0, -1.0, f64::NAN, 1e-12] {
                 assert_eq!(bits.encode(share), 1, "{share}");

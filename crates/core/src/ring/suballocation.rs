@@ -26,8 +26,12 @@ pub struct Suballocator {
     /// The flows with traffic that are not settled yet.
     open: Vec<usize>,
     rates: Vec<f64>,
-    /// The rates of the flows of a link, in order.
-    sorted: Vec<f64>,
+    /// The rates of the flows of a link, in order, each with the sum up to it.
+    sorted: Vec<(f64, f64)>,
+    /// The flows of a link that have what they want.
+    satisfied: Vec<usize>,
+    /// By link, from the furthest on, what one flow more could have there.
+    newcomers: Vec<f64>,
 }
 
 impl Suballocator {
@@ -38,6 +42,8 @@ impl Suballocator {
         sub.open.reserve(nodes);
         sub.rates.reserve(nodes);
         sub.sorted.reserve(nodes);
+        sub.satisfied.reserve(nodes);
+        sub.newcomers.reserve(nodes);
         sub
     }
 
@@ -96,25 +102,36 @@ impl Suballocator {
     /// From the rates to the limits: what each flow could have.
     fn limit(&mut self, shares: &[f64], demands: &[f64], limits: &mut [f64]) {
         let rates = &self.rates;
-        for (limit, (rate, demand)) in limits.iter_mut().zip(rates.iter().zip(demands)) {
-            *limit = if *demand > 0.0 && rate < demand { *rate } else { f64::INFINITY };
-        }
         self.sorted.clear();
+        self.satisfied.clear();
+        self.newcomers.clear();
         for link in (0..shares.len()).rev() {
-            if demands[link] > 0.0 {
-                let at = self.sorted.partition_point(|rate| *rate < rates[link]);
-                self.sorted.insert(at, rates[link]);
-            }
-            let share = shares[link];
-            let newcomer = level(&self.sorted, share);
-            for flow in link..shares.len() {
-                let (rate, demand) = (rates[flow], demands[flow]);
-                if demand == 0.0 {
-                    limits[flow] = limits[flow].min(newcomer);
-                } else if rate >= demand {
-                    // Itself is among the sorted: what it has comes back to the link.
-                    limits[flow] = limits[flow].min(level(&self.sorted, share + rate).max(rate));
+            let (rate, demand) = (rates[link], demands[link]);
+            if demand > 0.0 {
+                let at = self.sorted.partition_point(|other| other.0 < rate);
+                self.sorted.insert(at, (rate, 0.0));
+                let mut sum = at.checked_sub(1).map_or(0.0, |before| self.sorted[before].1);
+                for other in &mut self.sorted[at..] {
+                    sum += other.0;
+                    other.1 = sum;
                 }
+                limits[link] = if rate < demand { rate } else { f64::INFINITY };
+                if rate >= demand {
+                    self.satisfied.push(link);
+                }
+            }
+            for flow in &self.satisfied {
+                // Itself is among the sorted: what it has comes back to the link.
+                let could = level(&self.sorted, shares[link] + rates[*flow]).max(rates[*flow]);
+                limits[*flow] = limits[*flow].min(could);
+            }
+            self.newcomers.push(level(&self.sorted, shares[link]));
+        }
+        let mut least = f64::INFINITY;
+        for (link, newcomer) in self.newcomers.iter().rev().enumerate() {
+            least = least.min(*newcomer);
+            if demands[link] == 0.0 {
+                limits[link] = least;
             }
         }
     }
@@ -138,18 +155,23 @@ impl Suballocator {
     }
 }
 
-/// The level at which `capacity` is used up by one more flow that wants all, beside those of these rates, which give way
-/// down to it.
-fn level(sorted: &[f64], capacity: f64) -> f64 {
-    let mut left = capacity;
-    for (n, rate) in sorted.iter().enumerate() {
-        let level = left / (sorted.len() - n + 1) as f64;
-        if level <= *rate {
-            return level.max(0.0);
+/// The level at which `capacity` is used up by one more flow that wants all, beside those of these rates (in order, each
+/// with the sum up to it), which give way down to it.
+fn level(sorted: &[(f64, f64)], capacity: f64) -> f64 {
+    let part = |granted: usize| {
+        let sum = granted.checked_sub(1).map_or(0.0, |last| sorted[last].1);
+        (capacity - sum) / (sorted.len() - granted + 1) as f64
+    };
+    let (mut low, mut high) = (0, sorted.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        if part(middle) <= sorted[middle].0 {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
-        left -= rate;
     }
-    left.max(0.0)
+    part(low).max(0.0)
 }
 
 #[cfg(test)]
