@@ -20,7 +20,9 @@ fn reference(setup: &Setup) -> Vec<f64> {
     let nodes = setup.topology.nodes();
     let mut problem = Problem::ring(nodes as u64, C).unwrap();
     for node in (0..nodes).map(NodeId::at) {
-        let capacity = setup.topology.way(node, setup.ringlet).capacity.as_bits_per_sec() as f64;
+        // Net of the control frames about the other ringlet, which share the link.
+        let control = (17 + 2 * nodes) as f64 * 8e9 / setup.interval.as_nanos() as f64;
+        let capacity = setup.topology.way(node, setup.ringlet).capacity.as_bits_per_sec() as f64 - control;
         let link = match setup.ringlet {
             Ringlet::Zero => u64::from(node.number()),
             Ringlet::One => u64::from(setup.topology.next(node, Ringlet::One).number()),
@@ -56,7 +58,7 @@ fn holds_to_rias(name: &str, setup: Setup, rounds: u64, settled: u64) {
             assert!(at <= latest, "{name} ({from},{to}): settled at {at:?}, not by {latest:?}");
         } else {
             assert!(
-                limits.mean() >= right,
+                limits.mean() >= 0.999 * right,
                 "{name} ({from},{to}): limit {} throttles {}",
                 limits.mean() / C,
                 right / C
@@ -222,11 +224,11 @@ fn worst_of(setup: Setup, rounds: u64) -> f64 {
 fn random_rings_come_to_their_rias_rates() {
     for seed in 0..24 {
         let worst = worst_of(random(seed, 16), 150);
-        assert!(worst < 0.005, "seed {seed}: {worst} of the capacity off");
+        assert!(worst < 0.002, "seed {seed}: {worst} of the capacity off");
     }
     for seed in 100..103 {
         let worst = worst_of(random(seed, 64), 100);
-        assert!(worst < 0.02, "seed {seed}: {worst} of the capacity off");
+        assert!(worst < 0.005, "seed {seed}: {worst} of the capacity off");
     }
 }
 

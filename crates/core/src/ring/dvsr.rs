@@ -116,8 +116,9 @@ pub struct Dvsr {
     demands: Vec<f64>,
     limits: Vec<f64>,
     draining: bool,
-    /// The last two of its fair rates: what came since may have been held at either.
-    held: [f64; 2],
+    /// The last of its fair rates: a rate takes up to an interval to get to a source, and its packets as long to get here, so what
+    /// is measured may have been held at any of these.
+    held: [f64; 3],
     weighed: bool,
 }
 
@@ -141,7 +142,7 @@ impl Dvsr {
             demands: alloc::vec![0.0; links],
             limits: alloc::vec![f64::INFINITY; links],
             draining: false,
-            held: [f64::INFINITY; 2],
+            held: [f64::INFINITY; 3],
             weighed: false,
         }
     }
@@ -210,14 +211,15 @@ impl Dvsr {
             let within = self.circulation.interval().times(DRAIN).as_nanos() as f64;
             capacity -= (excess / within).min(line * MOST_DRAIN);
         }
-        let rate = fair_rate(&mut self.loads, capacity, self.draining, self.held[0].min(self.held[1]));
+        let rate =
+            fair_rate(&mut self.loads, capacity, self.draining, self.held.into_iter().fold(f64::INFINITY, f64::min));
         if (rate - self.held[0]).abs() > 0.0 {
             let (was, own) = (self.held[0], self.node.index());
             for (index, weight) in self.weights.iter().enumerate().filter(|(index, _)| *index != own) {
                 self.arrivals.expect(index, was * weight, rate * weight);
             }
         }
-        self.held = [rate, self.held[0]];
+        self.held = [rate, self.held[0], self.held[1]];
         self.circulation.set_share(rate / nominal);
     }
 

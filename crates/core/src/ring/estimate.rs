@@ -182,6 +182,8 @@ impl Window {
         let owed = |rate: f64| (rate * since).min(largest);
         let total = counter.bytes as f64;
         let count = total + owed(self.rate);
+        // Where nothing is owed, a steady source is off by a packet.
+        let floor = if counter.last_at == u64::MAX { largest } else { 0.25 * largest };
         let in_interval = (count - self.count - self.rate * step.length).abs();
         let since_doubled = count - self.doubled.count - self.reference * step.since(self.doubled);
         let off = in_interval.max(since_doubled.abs());
@@ -199,7 +201,7 @@ impl Window {
             let here = Mark { count: self.count, at: step.now };
             (self.from, self.middle, self.intervals, self.doubtful) = (from, here, 1, false);
             self.settle(here);
-        } else if off > STEADY * (self.noise + 0.25 * largest).min(largest) {
+        } else if off > STEADY * (self.noise + floor).min(largest) {
             // It has moved since it doubled: what was before counts no more.
             self.noise = (self.noise + 0.125 * largest).min(largest);
             (self.from, self.middle) = (self.doubled, here);

@@ -19,6 +19,7 @@
 //! - A load is below F only by more than its tolerance. Loads that are limited to F are measured a little above or below
 //!   it; taken for demands of their own they would move F, which moves them. Within the tolerance they count as
 //!   limited, and F does not depend on them at all: 1/k is exact.
+//! - So do loads that reach the rate at which the link held its ingresses of late: they follow it up, and are on their way.
 //! - An idle share is for those that the link held back, together: they will all take it, and all of it for each
 //!   would overshoot. If none or one was held back, that is Table I.
 //!
@@ -68,7 +69,7 @@ pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool, limit: f64) -> 
         }
         let mut kept = 0;
         for n in 0..open.len() {
-            if !open[n].is_below(level) {
+            if !open[n].is_below(level.min(limit)) {
                 open.swap(kept, n);
                 kept += 1;
             }

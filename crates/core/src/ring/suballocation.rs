@@ -264,9 +264,9 @@ mod tests {
             for (ours, slow) in sub.rates.iter().zip(by_filling(&shares, demands)) {
                 prop_assert!((ours - slow).abs() < 2e-3, "{:?} {slow}", sub.rates);
             }
-            for link in 0..shares.len() {
+            for (link, share) in shares.iter().enumerate() {
                 let used: f64 = sub.rates[link..].iter().sum();
-                prop_assert!(used <= shares[link] + 1e-9);
+                prop_assert!(used <= share + 1e-9);
             }
             for flow in 0..shares.len() {
                 let mut wanting = demands.to_vec();
