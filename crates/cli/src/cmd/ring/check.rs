@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 /// Are these rates RIAS fair? Every flow must be at its demand, or have a bottleneck link
 ///
+/// Prints one JSON document: {"fair": true or false, "flow": the first one without a bottleneck, from 0, or null, "reason"}.
+///
 /// A link is a flow's bottleneck when it is full, no other node has more there for its weight, and no other flow of the
 /// same node has more there.
 #[derive(clap::Args)]
@@ -21,9 +23,9 @@ pub(crate) struct Args {
     /// How far off each rate may be, as a share of a link's capacity
     #[arg(long, value_name = "SHARE", default_value_t = bottleneck::TOLERANCE, value_parser = tolerance)]
     tolerance: f64,
-    /// Print one JSON document: {"fair", "flow", "reason"}; flows are counted from 0
-    #[arg(long)]
-    json: bool,
+    /// The answer is JSON with or without it, as that of other commands is with it
+    #[arg(long = "json", hide = true)]
+    _json: bool,
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -50,10 +52,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Ok(()) => (None, "every flow is at its demand or has a bottleneck link".to_owned()),
         Err(unfair) => (unfair.flow(), unfair.to_string()),
     };
-    if args.json {
-        println!("{}", serde_json::json!({ "fair": verdict.is_ok(), "flow": flow, "reason": reason }));
-    } else {
-        println!("{}: {reason}", if verdict.is_ok() { "fair" } else { "not fair" });
-    }
+    println!("{}", serde_json::json!({ "fair": verdict.is_ok(), "flow": flow, "reason": reason }));
     Ok(if verdict.is_ok() { Outcome::Done } else { Outcome::Negative })
 }
