@@ -198,11 +198,21 @@ impl Calendar {
             self.base = first.nanos();
         }
         let mut list = self.near.take();
+        // What came later and is earlier than the wheel's base cannot lie in the wheel: it stays.
+        let mut early = Vec::new();
         for event in list.drain(..) {
-            self.file(event);
+            if event.nanos() < self.base {
+                early.push(event);
+            } else {
+                self.file(event);
+            }
         }
         self.near.give_back(list);
-        self.refill();
+        if early.is_empty() {
+            return self.refill();
+        }
+        (self.edge, self.limit) = (self.base, MANY.max(2 * early.len()));
+        early.into_iter().for_each(|event| self.near.push(event));
     }
 }
 
@@ -438,6 +448,25 @@ mod tests {
             assert_eq!(calendar.pop(u64::MAX), Some(event), "seed {seed}");
         }
         assert!(calendar.is_empty());
+    }
+
+    #[test]
+    fn many_events_before_any_is_taken_out_come_in_order_whatever_their_order_of_insertion() {
+        // Thousands of sources that begin at times drawn from a short while.
+        for (seed, range) in [(1, 8_000_000), (2, 100_000), (3, 50)] {
+            let (mut calendar, mut model, mut rng) = (Calendar::new(), BTreeSet::new(), Rng::new(seed));
+            for order in 0..5000 {
+                // Ever earlier, with much to and fro.
+                let nanos = (5000 - order) * range / 5000 + rng.below(range);
+                let event = Event::new(Time::from_nanos(nanos), order, (order % 1000) as u32);
+                calendar.push(event);
+                model.insert(event);
+            }
+            while let Some(event) = model.pop_first() {
+                assert_eq!(calendar.pop(u64::MAX), Some(event), "seed {seed}");
+            }
+            assert!(calendar.is_empty());
+        }
     }
 
     #[test]
