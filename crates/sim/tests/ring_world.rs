@@ -247,7 +247,7 @@ fn series_have_limiters_and_links() {
 /// A ring that nobody thought of: size, links, weights, flows of all kinds, failures and faults drawn from the seed.
 fn drawn(seed: u64) -> String {
     let mut rng = Rng::new(seed);
-    let nodes = if seed % 4 == 0 { 2 } else { 2 + rng.below(12) };
+    let nodes = if seed.is_multiple_of(4) { 2 } else { 2 + rng.below(12) };
     let mut one_of = |list: &[&str]| list[rng.below(list.len() as u64) as usize].to_owned();
     let algorithm =
         one_of(&["fifo", "dvsr", "dvsr:bits=8", "rpr-am", "rpr-am:queue=dual", "rpr-cm", "dba", "explicit"]);
@@ -325,8 +325,53 @@ fn rings_drawn_at_random_run_alike_twice_and_lose_count_of_nothing() {
         let ahead = ring.links.iter().map(|way| way.ahead_max).max();
         let most = if text.contains("node_outages") { 3200 } else { 16 };
         assert!(ahead.is_some_and(|ahead| ahead <= most), "SEED={seed}: {ahead:?}");
-        if seed % 8 == 0 {
+        if seed.is_multiple_of(8) {
             assert!(results == run(&text), "SEED={seed}: the second run differs");
         }
     }
+}
+
+#[test]
+fn weights_and_reservations_of_the_scenario_reach_the_nodes() {
+    let weighted = run(&format!("warm_up = \"100ms\"\n{}", text("300ms", "weights = { n4 = 2 }", &parking_lot())));
+    near(&shares(&weighted), &[0.2, 0.2, 0.2, 0.4], 0.005);
+    let reserved = "reservations = [{ from = \"n1\", to = \"n5\", class = \"A\", rate = \"100Mbit\" }]";
+    for (class, most_lost) in [("A", 0), ("C", u64::MAX)] {
+        let urgent = format!("{}class = \"{class}\"\n", flow("urgent", 1, 5, "90Mbit"));
+        let results = run(&format!("warm_up = \"100ms\"\n{}", text("300ms", reserved, &(parking_lot() + &urgent))));
+        let flow = &results.flows[4];
+        if class == "A" {
+            assert!((flow.throughput / 90e6 - 1.0).abs() < 0.01 && flow.dropped <= most_lost, "{flow:?}");
+            // Four links of 0.1 ms, and a packet before it at each.
+            assert!(flow.delay.max < 0.0006, "{:?}", flow.delay);
+        } else {
+            assert!(
+                flow.dropped > 0 && flow.delay.mean > 0.002,
+                "as best effort it shares the queue of its station: {flow:?}"
+            );
+        }
+        let rest: f64 = results.flows.iter().map(|flow| flow.throughput).sum::<f64>() / 622e6;
+        assert!(
+            rest < if class == "A" { 1.0 } else { 522.0 / 622.0 + 0.01 },
+            "what class A leaves nobody uses: {rest}"
+        );
+    }
+}
+
+#[test]
+fn sixty_four_nodes_that_all_send_to_all_are_a_scenario_like_any_other() {
+    let flows: String = (1..=64_u32)
+        .flat_map(|from| (1..=64_u32).filter(move |to| from != *to).map(move |to| (from, to)))
+        .map(|(from, to)| {
+            format!(
+                "[[flow]]\nname = \"f{from}-{to}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \
+                 \"1000B\"\nspread = \"8ms\"\n"
+            )
+        })
+        .collect();
+    let ring = "[[ring]]\nname = \"r\"\nnodes = \"n#\"\ncount = 64\nrate = \"1Gbit\"\ndelay = \"10us\"\n";
+    let results = run(&format!("duration = \"30ms\"\n[[node]]\nname = \"n#\"\nfirst = 1\ncount = 64\n{ring}{flows}"));
+    assert_eq!(results.rings[0].limits.len(), 64 * 63);
+    assert!(results.conservation.dropped.is_empty(), "half of a Gbit/s at most is asked of each link");
+    assert!(results.flows.iter().all(|flow| flow.received > 0));
 }

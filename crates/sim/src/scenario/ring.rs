@@ -96,7 +96,9 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     }
     let around = links.iter().fold(Span::ZERO, |sum, link| sum + link.delay);
     let around = if around > Span::ZERO { around } else { Ring::SHORTEST.times(links.len() as u64) };
-    let fails = !node_outages.is_empty() || links.iter().any(|link| !link.outages.is_empty());
+    // Only from one another do nodes know what others reserve.
+    let told =
+        !node_outages.is_empty() || !reservations.is_empty() || links.iter().any(|link| !link.outages.is_empty());
     Some(Ring {
         name: name.expand(0),
         nodes,
@@ -107,7 +109,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
         threshold,
         station,
         protection,
-        discovery: discovery.unwrap_or(fails),
+        discovery: discovery.unwrap_or(told),
         carrier,
         overhead,
         weights,
