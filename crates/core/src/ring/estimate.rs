@@ -8,7 +8,8 @@
 //!   most a packet, is added to the count. A constant rate is then measured without the error of the packet.
 //! - The count is taken over a window that grows while the source is steady: the newest interval agrees with the
 //!   window's rate within two packets, and so does all that came since the window last doubled. When one of them does
-//!   not, the window begins again with the newest interval. No low-pass filter: a change acts in the interval after it,
+//!   not, the window begins again with the newest interval. A source whose packets wander about their places is given so
+//!   much room, up to three packets, as it was seen to need. No low-pass filter: a change acts in the interval after it,
 //!   and nothing of the old rate is left in what is measured then.
 //!
 //! Cost: per packet an addition and two stores; per interval and source some twenty operations and one division.
@@ -201,14 +202,14 @@ impl Window {
             let here = Mark { count: self.count, at: step.now };
             (self.from, self.middle, self.intervals, self.doubtful) = (from, here, 1, false);
             self.settle(here);
-        } else if off > STEADY * (self.noise + floor).min(largest) {
+        } else if off > STEADY * (self.noise + floor).min(1.5 * largest) {
             // It has moved since it doubled: what was before counts no more.
-            self.noise = (self.noise + 0.125 * largest).min(largest);
+            self.noise = (self.noise + 0.125 * largest).min(1.25 * largest);
             (self.from, self.middle) = (self.doubled, here);
             self.intervals = (self.intervals - self.doubled_at + 1).max(1);
             self.settle(here);
         } else {
-            self.noise = (0.95 * self.noise).max(0.5 * off);
+            self.noise = (0.998 * self.noise).max(0.5 * off);
             self.intervals += 1;
             if self.intervals >= 2 * self.doubled_at || self.intervals >= step.longest {
                 // What was before the middle may have been another rate's end.
