@@ -3,6 +3,7 @@
 mod check;
 mod problem;
 mod rias;
+mod simulate;
 pub(crate) mod status;
 
 use super::{status as daemons, up};
@@ -20,6 +21,7 @@ pub(crate) struct Args {
 enum Command {
     Rias(rias::Args),
     Check(check::Args),
+    Simulate(simulate::Args),
     /// Bring up a node of a ring and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error
     Up(up::Args),
     /// Show running nodes of rings: neighbours, the whole ring, fair rates and limits, addresses, and what was dropped and why
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Command::Rias(args) => rias::run(args),
         Command::Check(args) => check::run(args),
         Command::Up(args) => up::run_ring(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Status(args) => status::run(args),
     }
 }

@@ -60,9 +60,9 @@ pub(super) struct FlowEntry {
     /// Only for simulations, as all below.
     pub(super) start_ms: Option<f64>,
     pub(super) stop_ms: Option<f64>,
+    pub(super) packet_bytes: Option<u64>,
     pub(super) class: Option<String>,
-    #[serde(rename = "kind")]
-    _kind: Option<String>,
+    pub(super) kind: Option<String>,
 }
 
 /// A link's capacity in each direction: one number, or those of ringlets 0 and 1.
