@@ -1,4 +1,7 @@
 //! The rings paper's claims.
 
 pub(super) mod bound;
+mod cycle;
+mod oscillation;
 pub(super) mod reference;
+pub(super) mod rpr;
