@@ -14,6 +14,9 @@
 //! The paper's K and L name the same moment but for one interval, the one before and the one after the rate passes R.
 //! Its r_max is the rate that fills the link: with the queue behind it the rate goes further.
 //!
+//! Departure: what control messages take of the links may be counted. Where little is left for the queue to grow by, as in
+//! Figure 9(a) with 5 Mbit/s downstream, that is what the period hangs on.
+//!
 //! Conservative mode, one flow of N that does not bring all it may: it grows until the low-pass filtered load of its link
 //! reaches the threshold, then begins at C/n_a again. The filter remembers the cycle before, so cycles are computed until
 //! they repeat.
@@ -73,6 +76,8 @@ pub(crate) struct Aggressive {
     pub(crate) delay: f64,
     /// B_t, bytes.
     pub(crate) threshold: f64,
+    /// What control messages take of each link, bit/s; the paper's model knows none.
+    pub(crate) control: f64,
 }
 
 impl Aggressive {
@@ -83,16 +88,16 @@ impl Aggressive {
 
     /// One cycle.
     pub(crate) fn cycle(&self) -> Cycle {
-        let fair = self.fair();
+        let left = self.fair() - self.control;
         let mut rates = vec![self.downstream];
         let (mut queue, mut fills, mut full) = (0.0, None, None);
         loop {
             let rate = grown(rates[rates.len() - 1], self.capacity, self.ramp);
             let k = rates.len();
             rates.push(rate);
-            if rate > fair {
+            if rate > left {
                 fills.get_or_insert(k);
-                queue += self.aging * (rate - fair) / 8.0;
+                queue += self.aging * (rate.min(self.capacity - self.control) - left) / 8.0;
                 if queue >= self.threshold {
                     full.get_or_insert(k);
                 }
@@ -157,8 +162,15 @@ impl Conservative {
 mod tests {
     use super::*;
 
-    const FIGURE_9A: Aggressive =
-        Aggressive { capacity: 622e6, downstream: 5e6, ramp: 64.0, aging: 1e-4, delay: 1e-4, threshold: 25_000.0 };
+    const FIGURE_9A: Aggressive = Aggressive {
+        capacity: 622e6,
+        downstream: 5e6,
+        ramp: 64.0,
+        aging: 1e-4,
+        delay: 1e-4,
+        threshold: 25_000.0,
+        control: 0.0,
+    };
 
     #[test]
     fn a_cycle_of_the_aggressive_mode_goes_from_the_downstream_rate_to_past_the_spare_capacity() {
