@@ -286,3 +286,146 @@ impl Circulation {
         core::mem::take(&mut self.pending).then_some(&self.out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::topology::Way;
+
+    const T: Span = Span::from_millis(1);
+
+    fn at(node: u8) -> Circulation {
+        let mut circulation =
+            Circulation::new(Kind::Dvsr, Bits::Sixteen, node_of(node), Ringlet::Zero, 4, T, Time::ZERO);
+        circulation.handle_change(Time::ZERO, &ring());
+        circulation
+    }
+
+    fn node_of(n: u8) -> NodeId {
+        NodeId::new(n).unwrap()
+    }
+
+    fn ring() -> Topology {
+        Topology::ring(4, Rate::from_mbit(100))
+    }
+
+    /// A ring without link `n`.
+    fn without(n: u8) -> Topology {
+        let mut topology = ring();
+        let next = topology.next(node_of(n), Ringlet::Zero);
+        for (from, ringlet) in [(node_of(n), Ringlet::Zero), (next, Ringlet::One)] {
+            let way = topology.way(from, ringlet);
+            topology.set_way(from, ringlet, Way { up: false, ..way });
+        }
+        topology
+    }
+
+    fn from(originator: u8, sequence: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        let head = Head { kind: Kind::Dvsr, bits: Bits::Sixteen, originator: node_of(originator), sequence };
+        message::encode(head, &[100, 200, 300, 400], &mut out);
+        out
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    #[test]
+    fn the_first_node_of_a_ring_makes_the_messages_and_at_a_cut_the_node_before_it() {
+        let makers = |topology: &Topology| {
+            let makes = |n: &u8| {
+                let mut circulation = at(*n);
+                circulation.handle_change(Time::ZERO, topology);
+                circulation.due().is_some()
+            };
+            (1..=4).filter(makes).collect::<Vec<u8>>()
+        };
+        assert_eq!(makers(&ring()), [1]);
+        assert_eq!(makers(&without(2)), [2], "data of ringlet 0 ends at node 2, and goes 3, 4, 1, 2");
+        assert_eq!(makers(&without(4)), [4]);
+        let mut two = without(2);
+        let other = without(4);
+        for node in [node_of(4), node_of(1)] {
+            let ringlet = if node == node_of(4) { Ringlet::Zero } else { Ringlet::One };
+            two.set_way(node, ringlet, other.way(node, ringlet));
+        }
+        assert_eq!(makers(&two), [2, 4], "each part has one");
+    }
+
+    #[test]
+    fn a_message_goes_on_with_the_nodes_own_rate_and_ends_at_its_maker_or_at_a_cut() {
+        let mut three = at(3);
+        three.set_share(0.5);
+        assert_eq!(three.receive(ms(1), &ring(), &from(1, 1)), Ok(true));
+        three.answer(ms(1), true);
+        let passed = three.poll().unwrap().to_vec();
+        let (head, codes) = message::decode(Kind::Dvsr, Bits::Sixteen, 4, &passed).unwrap();
+        assert_eq!((head.originator, head.sequence), (node_of(1), 1));
+        assert_eq!(codes.iter().collect::<Vec<_>>(), [100, 200, 0x7FFF, 400]);
+        assert_eq!(three.poll(), None);
+
+        let mut one = at(1);
+        assert!(one.handle_timeout(ms(1), &ring()));
+        one.answer(ms(1), false);
+        let made = one.poll().unwrap().to_vec();
+        assert_eq!(one.receive(ms(2), &ring(), &made), Ok(false), "it has been round");
+        assert_eq!(one.receive(ms(2), &ring(), &made), Err(Refused::Stale), "and comes once");
+        let mut end = at(3);
+        end.handle_change(ms(0), &without(2));
+        assert_eq!(end.receive(ms(1), &without(2), &from(2, 1)), Ok(false), "nobody is behind node 3");
+    }
+
+    #[test]
+    fn doubled_late_and_foreign_messages_are_refused_and_change_nothing() {
+        let mut three = at(3);
+        three.receive(ms(1), &ring(), &from(1, 10)).unwrap();
+        let known = three.codes.clone();
+        for (message, reason) in [
+            (from(1, 10), Refused::Stale),
+            (from(1, 8), Refused::Stale),
+            (from(2, 11), Refused::Sender),
+            (from(3, 1), Refused::Sender),
+            (from(4, 11), Refused::Sender),
+            (from(1, 11)[..9].to_vec(), Refused::Malformed),
+            (Vec::new(), Refused::Malformed),
+        ] {
+            assert_eq!(three.receive(ms(2), &ring(), &message), Err(reason), "{message:?}");
+            assert_eq!(three.codes, known);
+        }
+        assert_eq!(three.receive(ms(2), &ring(), &from(1, 11)), Ok(true));
+    }
+
+    #[test]
+    fn a_maker_that_restarts_is_heard_again_within_two_rounds() {
+        // Its first message comes at any time after the last one of its former life.
+        for after in [100, 400, 900, 1400, 1600, 5000] {
+            let mut three = at(3);
+            three.receive(ms(100), &ring(), &from(1, 1_000_000)).unwrap();
+            let first = ms(100) + Span::from_micros(after);
+            let mut heard = None;
+            for round in 0..4 {
+                let now = first + T.times(round);
+                if three.receive(now, &ring(), &from(1, 1 + round as u32)).is_ok() {
+                    heard = heard.or(Some(now));
+                }
+            }
+            let heard = heard.expect("it is heard");
+            assert!(heard.since(first) <= T.times(2), "{after} us: heard at {heard:?}");
+        }
+    }
+
+    #[test]
+    fn who_hears_nothing_acts_by_himself_every_interval() {
+        let mut three = at(3);
+        let mut acts = Vec::new();
+        for _ in 0..3 {
+            let due = three.poll_timeout();
+            assert!(three.handle_timeout(due, &ring()));
+            three.answer(due, false);
+            acts.push(due);
+        }
+        assert_eq!(acts, [ms(3), ms(4), ms(5)]);
+        assert_eq!(three.poll(), None, "and makes no messages");
+    }
+}

@@ -233,3 +233,80 @@ impl Window {
         (self.doubled, self.doubled_at) = (here, self.intervals);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// Packets of 1000 bytes at a constant distance, measured every millisecond: the estimates, in packets a millisecond.
+    fn constant(distances: &[(u64, u64)], longest: u32) -> Vec<Estimate> {
+        let mut meter = Meter::new(1, longest, Time::ZERO);
+        let (mut next, mut estimates) = (0, Vec::new());
+        let mut now = 0;
+        for (distance, intervals) in distances {
+            for _ in 0..*intervals {
+                now += 1_000_000;
+                while next < now {
+                    meter.count(Time::from_nanos(next), 0, 1000);
+                    next += distance;
+                }
+                meter.measure(Time::from_nanos(now));
+                let Estimate { rate, tolerance, fresh } = meter.estimates()[0];
+                estimates.push(Estimate { rate: rate * 1e3, tolerance: tolerance * 1e3, fresh });
+            }
+        }
+        estimates
+    }
+
+    #[test]
+    fn a_constant_rate_is_exact_though_intervals_hold_no_whole_number_of_packets() {
+        // 4.7 packets an interval: counts would be 4 and 5.
+        let estimates = constant(&[(212_766, 40)], 64);
+        let right = 1e6 / 212_766.0;
+        for (n, estimate) in estimates.iter().enumerate().skip(3) {
+            assert!((estimate.rate - right).abs() < 0.02 * right, "interval {n}: {estimate:?}");
+            assert!((estimate.rate - right).abs() <= estimate.tolerance);
+        }
+        assert!((estimates[39].rate - right).abs() < 0.002 * right, "{:?}", estimates[39]);
+        assert!(estimates[39].tolerance < 0.13);
+    }
+
+    #[test]
+    fn a_change_acts_in_its_own_interval_and_nothing_of_the_old_rate_is_left_in_the_next() {
+        let estimates = constant(&[(12_861, 100), (51_444, 20)], 256);
+        let (before, after) = (1e6 / 12_861.0, 1e6 / 51_444.0);
+        assert!((estimates[99].rate - before).abs() < 0.001 * before);
+        assert!(estimates[100].fresh && (estimates[100].rate - after).abs() <= 1.1, "{:?}", estimates[100]);
+        assert!((estimates[101].rate - after).abs() <= 0.55, "{:?}", estimates[101]);
+        let silent = constant(&[(12_861, 50), (u64::MAX / 2, 6)], 256);
+        assert!(silent[51].rate < 0.01 && silent[55].rate == 0.0, "{:?}", &silent[49..]);
+    }
+
+    #[test]
+    fn a_small_change_is_found_by_what_it_sums_to() {
+        // One packet in two hundred, far below what an interval shows.
+        let estimates = constant(&[(12_861, 200), (12_925, 200)], 256);
+        let after = 1e6 / 12_925.0;
+        assert!((estimates[399].rate - after).abs() < 0.0005 * after, "{:?}", estimates[399]);
+    }
+
+    #[test]
+    fn with_a_window_of_one_interval_the_counts_are_what_they_are() {
+        let rates: Vec<f64> = constant(&[(212_766, 5)], 1).iter().map(|estimate| estimate.rate).collect();
+        assert_eq!(rates.iter().map(|rate| *rate as u64).collect::<Vec<_>>(), vec![5, 5, 5, 4, 5]);
+    }
+
+    #[test]
+    fn unknown_sources_and_intervals_without_length_change_nothing() {
+        let mut meter = Meter::new(2, 8, Time::ZERO);
+        meter.count(Time::ZERO, 7, 1000);
+        meter.measure(Time::ZERO);
+        assert_eq!(meter.estimates(), [Estimate::default(); 2]);
+        meter.count(Time::ZERO, 1, u32::MAX);
+        meter.measure(Time::from_nanos(1));
+        assert!(meter.estimates()[1].rate.is_finite());
+        meter.measure(Time::MAX);
+        assert!(meter.estimates()[1].rate.is_finite() && meter.estimates()[1].rate >= 0.0);
+    }
+}
