@@ -173,9 +173,7 @@ impl Circulation {
         }
         let index = self.node.index();
         let kept = self.codes[index];
-        for (known, code) in self.codes.iter_mut().zip(codes.iter()) {
-            *known = code;
-        }
+        codes.copy_to(&mut self.codes);
         self.codes[index] = kept;
         self.silent_at = now + self.interval.times(3);
         let goes_on = !own && self.passes_on;

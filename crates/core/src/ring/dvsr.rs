@@ -213,7 +213,8 @@ impl Dvsr {
         }
         let rate =
             fair_rate(&mut self.loads, capacity, self.draining, self.held.into_iter().fold(f64::INFINITY, f64::min));
-        if (rate - self.held[0]).abs() > 0.0 {
+        // What messages do not show changes nothing.
+        if (rate - self.held[0]).abs() > quantum {
             let (was, own) = (self.held[0], self.node.index());
             for (index, weight) in self.weights.iter().enumerate().filter(|(index, _)| *index != own) {
                 self.arrivals.expect(index, was * weight, rate * weight);

@@ -219,11 +219,11 @@ impl Window {
             }
         }
         self.bytes = counter.bytes;
-        let age = step.since(self.from).max(1.0);
-        self.rate = ((self.count - self.from.count) / age).max(0.0);
+        let per_age = 1.0 / step.since(self.from).max(1.0);
+        self.rate = ((self.count - self.from.count) * per_age).max(0.0);
         // A rate that moves less than shows is behind by what it may move.
         let packets = if self.intervals < 4 { 1.0 } else { STEADY };
-        Estimate { rate: self.rate, tolerance: packets * largest / age, fresh }
+        Estimate { rate: self.rate, tolerance: packets * largest * per_age, fresh }
     }
 
     /// From here on, the rate is held against what it is now.

@@ -120,6 +120,26 @@ impl Codes<'_> {
             _ => u16::from(code[0]),
         })
     }
+
+    /// Writes them over `known`, by node.
+    pub fn copy_to(&self, known: &mut [u16]) {
+        match self.bits {
+            Bits::Eight => known.iter_mut().zip(self.bytes).for_each(|(known, code)| *known = u16::from(*code)),
+            Bits::Sixteen => {
+                for (known, code) in known.iter_mut().zip(self.bytes.as_chunks::<2>().0) {
+                    *known = u16::from_be_bytes(*code);
+                }
+            }
+        }
+    }
+
+    fn has_zero(&self) -> bool {
+        // Without leaving early: so that many are compared at once.
+        match self.bits {
+            Bits::Eight => self.bytes.iter().fold(false, |zero, code| zero | (*code == 0)),
+            Bits::Sixteen => self.bytes.as_chunks::<2>().0.iter().fold(false, |zero, code| zero | (*code == [0, 0])),
+        }
+    }
 }
 
 /// Takes a message of this kind and size apart, for a ring of `nodes` nodes.
@@ -140,7 +160,7 @@ pub fn decode(kind: Kind, bits: Bits, nodes: usize, message: &[u8]) -> Result<(H
     }
     let originator = NodeId::new(originator).filter(|node| node.index() < nodes).ok_or(Refused::Sender)?;
     let codes = Codes { bytes, bits };
-    if codes.iter().any(|code| code == 0) {
+    if codes.has_zero() {
         return Err(Refused::Malformed);
     }
     Ok((Head { kind, bits, originator, sequence: u32::from_be_bytes(sequence) }, codes))

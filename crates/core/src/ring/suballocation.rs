@@ -125,7 +125,8 @@ impl Suballocator {
                 let could = level(&self.sorted, shares[link] + rates[*flow]).max(rates[*flow]);
                 limits[*flow] = limits[*flow].min(could);
             }
-            self.newcomers.push(level(&self.sorted, shares[link]));
+            let alone = self.sorted.is_empty();
+            self.newcomers.push(if alone { shares[link] } else { level(&self.sorted, shares[link]) });
         }
         let mut least = f64::INFINITY;
         for (link, newcomer) in self.newcomers.iter().rev().enumerate() {
