@@ -1,8 +1,9 @@
 //! What DVSR costs: a packet's accounting, and one interval with all that belongs to it (message in, measurement, fair rate,
 //! limits, message out) in a ring of 64 nodes.
 //!
-//! `idle`: nobody sends. `all`: every ingress sends at a rate of its own over the link, and the node to one, four or 32 egresses; all
-//! sources are steady. `changing`: every ingress sends another amount in each interval.
+//! `idle`: nobody sends. `half`: as many ingresses as cross a link at most where packets take the shorter way. `all`: every
+//! ingress does, at a rate of its own. The node sends to one egress, or `egresses`; all sources are steady. `changing`: every
+//! ingress sends another amount in each interval.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -102,6 +103,11 @@ fn measure(bencher: Bencher, algorithm: &str, sources: usize, egresses: usize, c
 #[divan::bench(args = ["dvsr", "dba"], sample_count = 2000, sample_size = 1)]
 fn interval_idle(bencher: Bencher, algorithm: &str) {
     measure(bencher, algorithm, 0, 0, false);
+}
+
+#[divan::bench(args = ["dvsr", "dba"], sample_count = 2000, sample_size = 1)]
+fn interval_half(bencher: Bencher, algorithm: &str) {
+    measure(bencher, algorithm, NODES / 2, 1, false);
 }
 
 #[divan::bench(args = ["dvsr", "dba"], sample_count = 2000, sample_size = 1)]

@@ -9,8 +9,8 @@
 //! within that time: so the rates that nodes behind it put in are not one round older than need be, and where the interval is
 //! the ring's delay, one message circles without end.
 //!
-//! Messages of a node that should not make any are refused. Sequences: newer by serial number arithmetic, by 64 at most. A node that restarts begins again at 1, which the others take for old;
-//! so an old one is taken when nothing newer came for an interval and a half, and when it follows an old one that was
+//! Messages of a node that should not make any are refused. Sequences: newer by serial number arithmetic, by 64 at most. A
+//! node that restarts begins again at 1, which the others take for old; so an old one is taken when nothing newer came for an interval and a half, and when it follows an old one that was
 //! refused just before. Forged or replayed messages do harm for as long, and no longer.
 
 use super::control;
@@ -63,6 +63,17 @@ pub(super) struct Circulation {
     looked: bool,
     out: Vec<u8>,
     pending: bool,
+}
+
+impl Ringlet {
+    /// The index of the node behind that of `index`, of `nodes`.
+    pub(super) fn onward(self, index: usize, nodes: usize) -> usize {
+        match self {
+            Ringlet::Zero if index + 1 < nodes => index + 1,
+            Ringlet::Zero => 0,
+            Ringlet::One => index.checked_sub(1).unwrap_or(nodes - 1),
+        }
+    }
 }
 
 /// Whether `node` hears control messages from the next node of `ringlet`.
@@ -269,13 +280,12 @@ impl Circulation {
 
     /// Limits each flow to the least rate on its path.
     pub(super) fn limit_by_path(&self, view: &View<'_>, limits: &mut [Option<Rate>]) {
-        let nominal = view.nominal.as_bits_per_sec() as f64;
-        let mut least = f64::INFINITY;
-        for hops in 1..limits.len() {
-            let crossed = view.topology.after(self.node, self.ringlet, hops - 1);
-            least = least.min(self.share(crossed) * nominal);
-            let egress = view.topology.next(crossed, self.ringlet);
-            limits[egress.index()] = Some(Rate::from_bits_per_sec(least as u64));
+        let scale = view.nominal.as_bits_per_sec() as f64 / f64::from(self.bits.whole());
+        let (mut least, mut at) = (u16::MAX, self.node.index());
+        for _ in 1..limits.len() {
+            least = least.min(self.codes[at]);
+            at = self.ringlet.onward(at, limits.len());
+            limits[at] = Some(Rate::from_bits_per_sec((f64::from(least) * scale) as u64));
         }
     }
 

@@ -55,7 +55,7 @@ impl Dba {
         let line = view.capacity.as_bits_per_sec() as f64 / 8e9;
         let sent = self.arrivals.estimates()[view.node.index()].rate;
         let own = self.circulation.own_load(view, sent, self.fair * line);
-        let sum = self.arrivals.estimates().iter().map(|estimate| estimate.rate).sum::<f64>() - sent + own;
+        let sum = self.arrivals.total() - sent + own;
         let arrivals = sum / line.max(1e-12);
         let flows = (arrivals / self.fair).max(LEAST_FLOWS);
         let least = 1.0 / view.topology.nodes() as f64;

@@ -168,7 +168,7 @@ impl Dvsr {
         };
         let (mut egress, nodes) = (self.node.index(), self.weights.len());
         for (hops, demand) in self.demands.iter_mut().enumerate() {
-            egress = onward(egress, nodes, self.ringlet);
+            egress = self.ringlet.onward(egress, nodes);
             let station = view.station.get(egress).copied().unwrap_or_default();
             self.offered.set_total(hops, station.offered, largest);
             *demand = if station.waiting > 2 * u64::from(largest) { f64::INFINITY } else { 0.0 };
@@ -187,7 +187,7 @@ impl Dvsr {
         let line = view.capacity.as_bits_per_sec() as f64 / BITS;
         let (here, estimates) = (self.node.index(), self.arrivals.estimates());
         let own = estimates[here].rate.max(own.min(line));
-        let sum = estimates.iter().map(|estimate| estimate.rate).sum::<f64>() - estimates[here].rate + own;
+        let sum = self.arrivals.total() - estimates[here].rate + own;
         // Sources that change on a link with much too much to carry change because of that, or others on their way keep
         // them from it: what they sent in this interval is not what they want.
         let overloaded = sum > OVERLOAD * line;
@@ -232,7 +232,7 @@ impl Dvsr {
         for share in &mut self.shares {
             let line = view.topology.way(NodeId::at(at), self.ringlet).capacity.as_bits_per_sec() as f64 * (1.0 / BITS);
             *share = (f64::from(self.circulation.code(NodeId::at(at))) * scale).min(line);
-            at = onward(at, self.weights.len(), self.ringlet);
+            at = self.ringlet.onward(at, self.weights.len());
         }
         let (shares, demands, limits) = (&self.shares, &self.demands, &mut self.limits);
         match self.suballocation {
@@ -248,15 +248,6 @@ impl Dvsr {
         self.measure(now, view);
         self.compute(view);
         self.limit_flows(view);
-    }
-}
-
-/// The index of the node behind that of `index`.
-fn onward(index: usize, nodes: usize, ringlet: Ringlet) -> usize {
-    match ringlet {
-        Ringlet::Zero if index + 1 < nodes => index + 1,
-        Ringlet::Zero => 0,
-        Ringlet::One => index.checked_sub(1).unwrap_or(nodes - 1),
     }
 }
 

@@ -6,15 +6,16 @@
 //! Departures, and why:
 //! - Between its packets a steady source owes part of the next one: what its rate makes since the last arrival, at
 //!   most a packet, is added to the count. A constant rate is then measured without the error of the packet.
-//! - The count is taken over a window that grows while the source is steady: the newest interval agrees with the
-//!   window's rate within two packets, and so does all that came since the window last doubled. When one of them does
-//!   not, the window begins again with the newest interval. A source whose packets wander about their places is given so
-//!   much room, up to three packets, as it was seen to need. No low-pass filter: a change acts in the interval after it,
-//!   and nothing of the old rate is left in what is measured then.
+//! - The count is taken over a window that grows while the source is steady. An interval that is off by more than two
+//!   packets is another rate: the window begins again with it, and nothing of the old rate is left. What sums to more than
+//!   the source's own noise since the window last doubled is a small change: what was before that counts no more. At each
+//!   doubling the older half is left out, since it may hold the end of another rate. There is no low-pass filter.
+//!   A source whose packets wander about their places is given so much room, up to three packets, as it was seen to need.
+//! - Whoever knows that a source is about to change by less than shows says so ([`Meter::expect`]).
 //!
 //! Cost: per packet an addition and two stores; per interval and source some twenty operations and one division.
 //!
-//! Invariant: over any window the estimate is off by at most the tolerance from the mean of that window.
+//! Invariant: the estimate of a constant rate is off by at most the tolerance.
 
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -78,6 +79,7 @@ pub struct Meter {
     counters: Vec<Counter>,
     windows: Vec<Window>,
     estimates: Vec<Estimate>,
+    total: f64,
     measured_at: u64,
     longest: u32,
 }
@@ -89,6 +91,7 @@ impl Meter {
             counters: alloc::vec![Counter::default(); sources],
             windows: alloc::vec![Window::default(); sources],
             estimates: alloc::vec![Estimate::default(); sources],
+            total: 0.0,
             measured_at: now.as_nanos(),
             longest: longest.max(1),
         }
@@ -138,6 +141,11 @@ impl Meter {
         }
     }
 
+    /// Their sum.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
     /// An interval ends. One without length is none.
     pub fn measure(&mut self, now: Time) {
         let now = now.as_nanos();
@@ -146,12 +154,14 @@ impl Meter {
             return;
         }
         let step = Step { now, before: self.measured_at, length: length as f64, longest: self.longest };
+        self.total = 0.0;
         let counters = self.counters.iter().zip(&mut self.windows);
         for ((counter, window), estimate) in counters.zip(&mut self.estimates) {
             if window.intervals == 0 && counter.bytes == window.bytes {
                 continue;
             }
             *estimate = window.measure(&step, counter);
+            self.total += estimate.rate;
         }
         self.measured_at = now;
     }

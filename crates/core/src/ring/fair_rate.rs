@@ -42,16 +42,25 @@ pub struct Load {
 /// changes). `waits`: packets wait for the link, which thus has no idle share. `limit`: the rate at which this link
 /// held its ingresses when the loads were measured.
 pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool, limit: f64) -> f64 {
-    let heavier = |a: Load, b: &Load| if b.rate * a.weight > a.rate * b.weight { *b } else { a };
-    let Some(largest) = loads.first().map(|first| loads.iter().fold(*first, heavier)) else { return capacity };
+    let Some(mut largest) = loads.first().copied() else { return capacity };
+    let (mut weights, mut total) = (0.0, 0.0);
+    for load in loads.iter() {
+        (weights, total) = (weights + load.weight, total + load.rate);
+        if load.rate * largest.weight > largest.rate * load.weight {
+            largest = *load;
+        }
+    }
     let top = (largest.rate + largest.tolerance) / largest.weight;
-    let (mut left, mut weights) = (capacity, loads.iter().map(|load| load.weight).sum::<f64>());
+    let mut left = capacity;
     let mut open = loads;
     loop {
         let level = left / weights;
         if top < level {
             if waits {
                 return level;
+            }
+            if top < limit {
+                return (largest.rate + left - total) / largest.weight;
             }
             // What those that are not held leave, for those that are: the largest load at least.
             let (mut idle, mut held) = (left - largest.rate, largest.weight);
@@ -90,7 +99,7 @@ pub fn fair_rate(loads: &mut [Load], capacity: f64, waits: bool, limit: f64) -> 
             }
             return left / weights;
         }
-        (left, weights, open) = (after.0, after.1, rest);
+        (total, left, weights, open) = (total - (left - after.0), after.0, after.1, rest);
     }
 }
 
