@@ -455,12 +455,39 @@ fn the_policies_and_their_options_are_documented_as_they_are() {
         let takes = expected.trim_start_matches("write ");
         options += &format!("| `{}` | {of} | {takes} | `{default}` | {} |\n", option.name, option.help);
     }
-    let path = root().join("docs/select.md");
-    let mut text = document("select.md");
-    for (marks, table) in [
-        (["<!-- policies:", "<!-- end of policies -->"], names),
-        (["<!-- options", "<!-- end of options -->"], options),
-    ] {
+    generated("select.md", &[(["<!-- policies:", "<!-- end of policies -->"], names), (OPTION_MARKS, options)]);
+}
+
+#[test]
+fn fairness_algorithms_and_their_options_are_documented_as_they_are() {
+    let mut names = String::from("| algorithm | is |\n|---|---|\n");
+    for spec in ring::algorithm::ALGORITHMS {
+        names += &format!("| `{}` | {} |\n", spec.name, spec.help);
+    }
+    let mut options = String::from("| option | of | takes | default | does |\n|---|---|---|---|---|\n");
+    for option in ring::options::OPTIONS {
+        let shown = |spec: &ring::algorithm::AlgorithmSpec| Some((spec.name, option.show(&spec.plain())?));
+        let owners: Vec<(&str, String)> = ring::algorithm::ALGORITHMS.iter().filter_map(shown).collect();
+        let of: Vec<String> = owners.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let default = match owners.split_first() {
+            Some(((_, first), others)) if others.iter().all(|(_, default)| default == first) => format!("`{first}`"),
+            _ => owners.iter().map(|(name, default)| format!("`{default}` ({name})")).collect::<Vec<_>>().join(", "),
+        };
+        let expected = option.expected();
+        let takes = expected.trim_start_matches("write ");
+        options += &format!("| `{}` | {} | {takes} | {default} | {} |\n", option.name, of.join(", "), option.help);
+    }
+    generated("rings.md", &[(["<!-- algorithms:", "<!-- end of algorithms -->"], names), (OPTION_MARKS, options)]);
+}
+
+/// Around a table of options.
+const OPTION_MARKS: [&str; 2] = ["<!-- options", "<!-- end of options -->"];
+
+/// Holds the parts of a document between marks to what the program's tables say; with UPDATE_DOCS, writes them.
+fn generated(name: &str, parts: &[([&str; 2], String)]) {
+    let path = root().join("docs").join(name);
+    let mut text = document(name);
+    for (marks, table) in parts {
         let (before, rest) = text.split_once(marks[0]).expect("a mark");
         let (mark, rest) = rest
             .split_once("-->\n")
@@ -473,7 +500,7 @@ fn the_policies_and_their_options_are_documented_as_they_are() {
         fs::write(&path, &text).expect("written");
     }
     let now = fs::read_to_string(&path).expect("a document");
-    assert!(now == text, "docs/select.md is not what the tables of policies say; UPDATE_DOCS=1 renews it");
+    assert!(now == text, "docs/{name} is not what the program's tables say; UPDATE_DOCS=1 renews it");
 }
 
 /// The Markdown documents of the project.
