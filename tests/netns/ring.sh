@@ -9,16 +9,17 @@
 #
 #   p1 dsl, lte -- wire -- dsl, lte p2 east -- west p3 east -- west p1
 #
-#   tests/netns/ring.sh            rates over 2 s
-#   tests/netns/ring.sh long       over 10 s; the Parallel Parking Lot and TCP flows too
+#   tests/netns/ring.sh            rates over 2 s, within 5 %
+#   tests/netns/ring.sh long       over 10 s, within 2 %; the Parallel Parking Lot and TCP flows too
 #   tests/netns/ring.sh gigabit    four nodes, links of 1 Gbit/s without an emulator: what this machine's processors carry
 FAIRSPAN_HOST_SECONDS=1200
 . tests/netns/lib.sh
 command -v python3 >/dev/null || skip 'no python3'
 program=$(pwd)/tests/netns/ring.py
 mode=${1:-quick}
-seconds=2
-[ "$mode" = quick ] || seconds=10
+# Two seconds beside whatever else a machine does: a pause of 20 ms is a hundredth.
+seconds=2 within=0.05
+[ "$mode" = quick ] || seconds=10 within=0.02
 
 pair() {
     ip link add "$2" netns "fs-$$-$1" type veth peer name "$4" netns "fs-$$-$3"
@@ -76,7 +77,7 @@ whole() {
     done
 }
 
-# Flows FROM:TO:RATE at once: what arrives is RIAS within 2 %, nothing is lost in transit, and the nodes named as NODE:BYTE
+# Flows FROM:TO:RATE at once: what arrives is RIAS, nothing is lost in transit, and the nodes named as NODE:BYTE
 # tell these fair rates for their links of ringlet 0, within 1.
 flows() { # name, bytes, flow ...
     name=$1 bytes=$2
@@ -108,7 +109,7 @@ flows() { # name, bytes, flow ...
         port=$((port + 1))
     done
     # shellcheck disable=SC2086 # several
-    python3 "$program" check "$work" "$fairspan" "$nodes" "$capacity" 0.02 $arrived || wrong "$name: not RIAS"
+    python3 "$program" check "$work" "$fairspan" "$nodes" "$capacity" $within $arrived || wrong "$name: not RIAS"
     lossless
 }
 lossless() {
@@ -196,7 +197,8 @@ both = { rate = "100Mbit", delay = "75us" }
 END
         settings='rate = "100Mbit"
 algorithm = "dvsr:bits=8"
-interval = "600us"'
+interval = "600us"
+burst = "18kB"'
         configure n $n $nodes "$settings" "device = \"east\"
 endpoint = \"10.70.$n.2:51901\"" ''
     done

@@ -712,7 +712,7 @@ impl Reader<'_> {
             }
             other => {
                 let problem = format!("`{other}` is none of udp, ethernet");
-                return Err(self.error(raw.kind.span(), &setting("kind"), problem));
+                Err(self.error(raw.kind.span(), &setting("kind"), problem))
             }
         }
     }

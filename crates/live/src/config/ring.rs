@@ -19,7 +19,7 @@ use toml::Spanned;
 const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + 12;
 /// What a link's sender may be ahead of its rate, at least, and in time.
 const BURST: Bytes = Bytes::new(4 * 1514);
-const BURST_TIME: Span = Span::from_micros(100);
+const BURST_TIME: Span = Span::from_micros(250);
 
 /// `[ring]`: this node and its ring.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct Ring {
     pub hold_off: Span,
     /// `restore_after`: a link that failed is used again when it has been well for so long; default 100 ms.
     pub restore_after: Span,
-    /// `burst`: how far sending may be ahead of a link's rate; default 6056 B, or 100 us of the rate.
+    /// `burst`: how far sending may be ahead of a link's rate; default 6056 B, or 250 us of the rate.
     pub burst: Bytes,
     /// `networks`: what lies behind this node beside the interface's own addresses; announced.
     pub networks: Vec<IpNet>,
@@ -541,7 +541,7 @@ mod tests {
         let side = east(&format!("{CALLED}\ncapacity = \"bond:fs0/hub\""));
         let text = file("", &side).replace("100Mbit", "1Gbit");
         let ring = parse(&text).unwrap().ring.expect("a ring");
-        assert_eq!(ring.burst, Bytes::new(12_500));
+        assert_eq!(ring.burst, Bytes::new(31_250));
         let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
         let bond = BondOf { socket: "/run/fairspan/fs0.sock".into(), peer: Some("hub".into()) };
         assert_eq!((east.overhead, &east.bond), (84, &Some(bond)));

@@ -103,6 +103,8 @@ pub struct RingDaemon {
     to_host: Vec<PacketBuf>,
     /// Sealed frames on their way from a receive ring to the sessions, with who sent them.
     frames: Vec<(Mac, PacketBuf)>,
+    /// Control frames that came with data which the node is to count before it computes.
+    controls: Vec<(Side, PacketBuf)>,
     /// For sealing control frames.
     scratch: Vec<u8>,
     /// A queue was full, and no poll tells when there is room: try again soon.
@@ -197,6 +199,7 @@ impl RingDaemon {
             pool: outbox::Pool::new(),
             to_host: Vec::with_capacity(1024),
             frames: Vec::with_capacity(FRAME_BURST),
+            controls: Vec::with_capacity(64),
             scratch: Vec::with_capacity(2048),
             congested: false,
             dirty: true,
@@ -249,8 +252,9 @@ impl RingDaemon {
                 Err(errno) => return Err(errno.into()),
             }
             let now = self.clock.now();
-            self.handle_timeouts(now);
-            // Links before the host: what is in transit is not to wait for what may still be held back.
+            // First all that came, then the timers and the control frames, at which the node computes: what waited here while
+            // the process did not run belongs to the time before, which would else look idle. Links before the host: what is in
+            // transit is not to wait for what may still be held back.
             for event in events.iter().filter(|event| event.data.u64() >= TOKEN_PORTS) {
                 let number = (event.data.u64() - TOKEN_PORTS) as usize;
                 let flags = event.flags;
@@ -275,6 +279,8 @@ impl RingDaemon {
                     _ => {}
                 }
             }
+            self.handle_timeouts(now);
+            self.handle_controls(now);
             if self.control.as_ref().is_some_and(Control::is_busy) {
                 self.serve_control();
             }
@@ -468,7 +474,7 @@ impl RingDaemon {
         self.dirty = true;
         if frame.as_slice().first() != Some(&DATA) {
             neighbour.counters.control_received += 1;
-            self.node.handle_control(now, side, frame.as_slice());
+            self.controls.push((side, frame));
             return;
         }
         let Some(head) = frame.as_slice().first_chunk::<HEAD>().copied() else {
@@ -479,6 +485,13 @@ impl RingDaemon {
         neighbour.counters.data_received += 1;
         neighbour.counters.data_received_bytes += frame.len() as u64;
         self.node.handle_data(now, side, head, frame);
+    }
+
+    /// Hands the node the control frames that came since.
+    fn handle_controls(&mut self, now: Time) {
+        for (side, frame) in self.controls.drain(..) {
+            self.node.handle_control(now, side, frame.as_slice());
+        }
     }
 
     /// Sends what the sessions themselves have to say; false when a link is down.
