@@ -1,6 +1,7 @@
 """What tests/netns/ring.sh measures with: paced UDP flows, gaps, and what should come of them.
 
-Rates are Mbit/s on the ring's links, with all that is added to a packet, unless said otherwise.
+Rates are Mbit/s on the ring's links, with all that is added to a packet, unless said otherwise. Flows are of single packets
+at equal distances: groups would be bursts to the meters, whose interval holds five packets.
 """
 import json
 import os
@@ -15,7 +16,7 @@ PAYLOAD = int(os.environ.get("RING_PAYLOAD", 1372))
 OVERHEAD = int(os.environ.get("RING_OVERHEAD", 78))
 WIRE = PAYLOAD + 28 + OVERHEAD
 UDP_SEGMENT, UDP_GRO = 103, 104
-SEGMENTS = 4
+SEGMENTS = 1
 PORT = 5201
 
 
@@ -138,6 +139,10 @@ def counter(status, name):
 
 def capacity(status, side):
     print(next(link["rate_mbit"] for link in json.load(open(status))["ring"]["links"] if link["side"] == side))
+
+
+def part(percent, of):
+    print(float(percent) * float(of) / 100)
 
 
 def goodput(report):

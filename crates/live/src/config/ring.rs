@@ -75,7 +75,7 @@ pub struct RingSide {
     pub preshared_key: Option<PresharedKey>,
     /// What carries it; `None`: the neighbour calls, on `interface.listen_port`.
     pub channel: Option<Channel>,
-    /// `rate`: what we may send, with all that is added to a packet; default: the ring's.
+    /// `rate`: what we may send, with all that is added to a packet; default: the ring's; at most a tenth above it.
     pub rate: Rate,
     /// `capacity = "bond:…"`: the bond that the link runs over; default: none, and `rate` is the capacity.
     pub bond: Option<BondOf>,
@@ -408,9 +408,9 @@ impl Reader<'_> {
             Some(rate) => self.required_rate(rate, &setting("rate"))?,
             None => ring,
         };
-        if rate > ring {
-            let problem =
-                "is above the ring's rate, to which all shares refer: write the fastest link's in `ring.rate`";
+        if rate.as_bits_per_sec() > ring.as_bits_per_sec().saturating_mul(11) / 10 {
+            let problem = "is above the ring's rate, to which all shares refer, by more than the tenth that control messages may \
+                           take: write what the fastest link carries in `ring.rate`";
             return Err(self.error(raw.rate.map_or(span, |r| r.span()), &setting("rate"), problem));
         }
         let mtu = self.mtu(raw.mtu.as_ref(), &setting("mtu"))?;
@@ -522,6 +522,14 @@ mod tests {
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
         Config::parse(Path::new("x.toml"), text)
+    }
+
+    #[test]
+    fn a_link_may_carry_control_messages_beside_what_shares_refer_to() {
+        let side = |rate: &str| parse(&file("", &east(&format!("{CALLED}\nrate = \"{rate}\""))));
+        let ring = side("102Mbit").unwrap().ring.expect("a ring");
+        assert_eq!(ring.sides[0].as_ref().map(|side| side.rate), Some(Rate::from_mbit(102)));
+        assert_eq!(side("111Mbit").unwrap_err().setting, "ring.east.rate");
     }
 
     #[test]
