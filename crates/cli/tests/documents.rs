@@ -173,7 +173,7 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
         let mut unknown = base.clone();
         unknown[place].1.insert("no_such_setting".into(), "1".into());
         let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
-        let known = problem.split_once("expected one of").expect("a list").1.split(" (in ").next().unwrap_or_default();
+        let known = problem.split_once("expected ").expect("a list").1.split(" (in ").next().unwrap_or_default();
         let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|&key| key != "link").collect();
         let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
         known.sort_unstable();
@@ -221,7 +221,7 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
         ("[interface]", settings(&[("name", "\"ring0\""), ("private_key", KEY), ("listen_port", "51900")])),
         ("[ring]", settings(&[("node", "1"), ("nodes", "8"), ("rate", "\"100Mbit\"")])),
         ("[ring.east]", udp.clone()),
-        ("[[ring.station]]", settings(&[("node", "2"), ("networks", "[\"10.7.0.0/16\"]")])),
+        ("[[ring.station]]", settings(&[("node", "4"), ("networks", "[\"10.7.0.0/16\"]")])),
         ("[[ring.reservation]]", settings(&[("class", "\"A\""), ("rate", "\"1Mbit\"")])),
     ];
     let headings =
@@ -231,7 +231,7 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
         let mut unknown = base.clone();
         unknown[place].1.insert("no_such_setting".into(), "1".into());
         let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
-        let known = problem.split_once("expected one of").expect("a list").1.split(" (in ").next().unwrap_or_default();
+        let known = problem.split_once("expected ").expect("a list").1.split(" (in ").next().unwrap_or_default();
         let sections = ["east", "west", "station", "reservation"];
         let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|key| !sections.contains(key)).collect();
         let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
