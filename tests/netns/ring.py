@@ -123,14 +123,19 @@ def check(work, program, nodes, capacity, within, *flows):
     sys.exit(0 if worst <= float(within) else 1)
 
 
-def fair(status, ringlet, node):
-    """The fair rate of a node as a control byte."""
-    ring = json.load(open(status))["ring"]
-    for entry in ring["ringlets"][int(ringlet)]["fair"]:
-        if entry["node"] == int(node):
-            print(entry["byte"])
-            return
-    sys.exit(f"no fair rate of node {node}")
+def fair(ringlet, node, seconds=0.8):
+    """The median of a node's fair rate as a control byte, and how many of the samples are within 1 of it, in per cent."""
+    end, found = time.monotonic() + seconds, []
+    while time.monotonic() < end:
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect("/run/fairspan/ring0.sock")
+            s.sendall(b'{"command":"status"}\n')
+            answer = b"".join(iter(lambda: s.recv(65536), b""))
+        entries = json.loads(answer)["ring"]["ringlets"][ringlet]["fair"]
+        found.append(next(entry["byte"] for entry in entries if entry["node"] == node))
+        time.sleep(0.005)
+    median = sorted(found)[len(found) // 2]
+    print(median, round(100 * sum(abs(byte - median) <= 1 for byte in found) / len(found)))
 
 
 def counter(status, name):
@@ -142,7 +147,7 @@ def capacity(status, side):
 
 
 def part(percent, of):
-    print(float(percent) * float(of) / 100)
+    print(f"{float(percent) * float(of) / 100:.2f}")
 
 
 def goodput(report):
@@ -169,5 +174,7 @@ if __name__ == "__main__":
         ticks(args[0], float(args[1]))
     elif command == "gap":
         gap(float(args[0]))
+    elif command == "fair":
+        fair(int(args[0]), int(args[1]))
     else:
         globals()[command](*args)
