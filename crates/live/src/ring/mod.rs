@@ -345,6 +345,8 @@ impl RingDaemon {
         if self.housekeeping <= now {
             self.housekeeping = now + HOUSEKEEPING;
             self.retry_links(now);
+            // What a node told is forgotten some time after it is gone: no change of the topology.
+            self.learn(now);
             self.publish();
         }
     }
