@@ -70,10 +70,13 @@ fn near(found: f64, wanted: f64, share: f64, what: &str) {
     assert!((found - wanted).abs() <= share * wanted.abs(), "{what}: {found}, wanted {wanted} within {share}");
 }
 
+/// A pattern's name; from, to and demand (0: none) of its flows.
+type Pattern = (&'static str, &'static [(u64, u64, f64)]);
+
 /// What the paper's figures have, and what is fair there by `ring rias`.
 #[test]
 fn dvsr_gives_every_flow_of_the_papers_patterns_its_fair_rate_and_stands_still() {
-    let patterns: [(&str, &[(u64, u64, f64)]); 8] = [
+    let patterns: [Pattern; 8] = [
         ("parking lot", &[(1, 5, 0.0), (2, 5, 0.0), (3, 5, 0.0), (4, 5, 0.0)]),
         ("parallel parking lot", &[(1, 2, 0.0), (1, 5, 0.0), (2, 5, 0.0), (3, 5, 0.0), (4, 5, 0.0)]),
         ("two exits", &[(1, 5, 0.0), (2, 5, 0.0), (3, 5, 0.0), (4, 5, 0.0), (4, 6, 0.0)]),

@@ -16,8 +16,11 @@ fn line(nodes: u64, ends: &[(u64, u64)]) -> anyhow::Result<Problem> {
     Ok(problem)
 }
 
-/// The scenarios of section III and IV: the claim's key, nodes, flows.
-const EXAMPLES: [(&str, u64, &[(u64, u64)]); 5] = [
+/// A scenario: the claim's key, nodes, flows.
+type Example = (&'static str, u64, &'static [(u64, u64)]);
+
+/// The scenarios of section III and IV.
+const EXAMPLES: [Example; 5] = [
     ("parking_lot", 5, &[(1, 5), (2, 5), (3, 5), (4, 5)]),
     ("parallel_parking_lot_12_15_25_35_45", 5, &[(1, 2), (1, 5), (2, 5), (3, 5), (4, 5)]),
     ("two_exit_15_25_35_45_46", 6, &[(1, 5), (2, 5), (3, 5), (4, 5), (4, 6)]),
