@@ -88,9 +88,9 @@ impl Default for Config {
 const BITS: f64 = 8e9;
 /// Intervals in which a transit queue drains, if it is short.
 const DRAIN: u64 = 10;
-/// The most of a link that is held back for that: limiters stay within a percent of where they belong.
 /// Loads of so many times a link's capacity are much too much.
 const OVERLOAD: f64 = 1.1;
+/// The most of a link that is held back for that: limiters stay within a percent of where they belong.
 const MOST_DRAIN: f64 = 0.003;
 
 /// DVSR for one ringlet at one node.
@@ -196,8 +196,9 @@ impl Dvsr {
         for (index, (estimate, weight)) in estimates.iter().zip(&self.weights).enumerate() {
             let (rate, unsure) =
                 if index == here { (own, false) } else { (estimate.rate, overloaded && estimate.fresh) };
-            if rate > 0.0 || unsure {
-                packets += u64::from(self.arrivals.largest(index));
+            // Where an interval has less than a packet of a source, one without is no sign that it stopped.
+            if rate > 0.0 || unsure || index != here && estimate.tolerance > 0.0 {
+                packets += if rate > 0.0 || unsure { u64::from(self.arrivals.largest(index)) } else { 0 };
                 let tolerance = if unsure { f64::INFINITY } else { estimate.tolerance + quantum * weight };
                 self.loads.push(Load { rate, tolerance, weight: *weight });
             }
