@@ -102,6 +102,32 @@ fn a_link_that_fails_one_way_is_down_both_ways() {
 }
 
 #[test]
+fn what_a_node_tells_of_its_station_alone_is_told_to_the_others_when_it_changes_and_when_it_is_forgotten() {
+    let mut net = Net::new(8, MS, 5);
+    net.settle(Span::from_secs(1));
+    net.run_for(Span::from_secs(5));
+    let told = |net: &Net, from: usize| -> Vec<usize> {
+        let of = net.events[from..].iter().filter(|(_, _, event)| *event == Event::Announcement);
+        let mut of: Vec<usize> = of.map(|(_, at, _)| *at).collect();
+        of.sort_unstable();
+        of
+    };
+    let before = net.events.len();
+    net.with(4, |node, now| node.announce(now, b"another"));
+    net.run_for(Span::from_millis(50));
+    assert_eq!(told(&net, before), [0, 1, 2, 3, 5, 6, 7]);
+    assert!(net.events[before..].iter().all(|(_, _, event)| *event == Event::Announcement), "nothing else changed");
+    let before = net.events.len();
+    net.with(4, |node, now| node.announce(now, b"another"));
+    net.run_for(Span::from_secs(5));
+    assert_eq!(told(&net, before), [0usize; 0], "it is the same");
+    net.nodes[4] = None;
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.at(0).announced(node(4)), None);
+    assert_eq!(told(&net, before), [0, 1, 2, 3, 5, 6, 7]);
+}
+
+#[test]
 fn a_killed_node_is_gone_and_a_new_process_in_its_place_is_back_after_the_wait_to_restore() {
     for pause in [Span::ZERO, Span::from_millis(5), Span::from_millis(40), Span::from_secs(5)] {
         let mut net = Net::new(8, MS, 5);

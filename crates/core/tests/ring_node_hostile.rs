@@ -82,6 +82,12 @@ fn shares_are_right_again_two_ring_times_after_forged_messages_end_and_four_afte
                 }
             }
         }
+        for node in 1..=NODES {
+            let (stats, discovery) = (ring.at(node).stats(), ring.at(node).discovery());
+            let discovery = discovery.map_or(0, |discovery| discovery.stats().refused.iter().sum());
+            let by_reason = discovery + stats.fairness_refused.iter().sum::<u64>();
+            assert!(by_reason == stats.control_refused || !discovers, "every refused frame has its reason: {stats:?}");
+        }
         let refused: u64 = (1..=NODES).map(|n| ring.at(n).stats().control_refused).sum();
         assert!((harm >= 5 || !counts) && refused > 500, "the enemy must be one: {harm}, {refused} refused");
         let ring_times = worst.as_secs_f64() / DELAY.times(NODES as u64).as_secs_f64();

@@ -109,6 +109,8 @@ pub enum Event {
     },
     /// The topology, weights, capacities or reservations changed.
     Topology,
+    /// What another node tells of its station is something else now, or nothing any more.
+    Announcement,
     /// Control frames are refused. Told when the reason changes, and at most once a second while it does not.
     Refused {
         /// Over which link they come.
@@ -275,10 +277,16 @@ impl Discovery {
             return self.take_own(now, &report);
         }
         let node = report.node;
+        let tells_the_same = self.reports.of(node).is_some_and(|known| known.announcement == report.announcement);
         match self.reports.take(now, side, report)? {
             Taken::Known => self.stats.known += 1,
             Taken::Renewed => {}
-            Taken::Changed => self.compute(now, Some(node)),
+            Taken::Changed => {
+                self.compute(now, Some(node));
+                if !tells_the_same {
+                    self.push_once(Event::Announcement);
+                }
+            }
         }
         Ok(())
     }
@@ -368,6 +376,7 @@ impl Discovery {
             let age = Span::from_nanos(refresh.as_nanos() / 2).times(HALVES);
             if self.reports.forget(now, age, self.config.node) {
                 self.compute(now, None);
+                self.push_once(Event::Announcement);
             }
         }
         self.finish(now);
@@ -512,9 +521,13 @@ impl Discovery {
             if let Some(refresh) = refresh {
                 self.refresh = self.refresh.min(now + soon(refresh));
             }
-            if self.events.back() != Some(&Event::Topology) {
-                self.events.push_back(Event::Topology);
-            }
+            self.push_once(Event::Topology);
+        }
+    }
+
+    fn push_once(&mut self, event: Event) {
+        if self.events.back() != Some(&event) {
+            self.events.push_back(event);
         }
     }
 

@@ -52,6 +52,21 @@ pub enum Refused {
     Sender,
 }
 
+/// Names of the reasons to refuse a fairness message, as counters, by [`Refused::index`].
+pub const REASONS: [&str; 4] = ["fairness_malformed", "fairness_nodes", "fairness_stale", "fairness_sender"];
+
+impl Refused {
+    /// The reason's place in [`REASONS`].
+    pub const fn index(self) -> usize {
+        match self {
+            Refused::Malformed => 0,
+            Refused::Nodes => 1,
+            Refused::Stale => 2,
+            Refused::Sender => 3,
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,8 +1,10 @@
 //! `[ring]`: a node of a packet ring, its two neighbours, and what lies behind the other nodes.
 
+mod fit;
+
 use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader};
 use crate::control;
-use crate::quantity::{parse_bytes, parse_span};
+use crate::quantity::{parse_bytes, parse_rate, parse_span};
 use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::control::{MOST_RESERVATIONS, Reservation};
@@ -119,8 +121,8 @@ impl Ring {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRing {
-    node: Spanned<u8>,
-    nodes: Spanned<usize>,
+    node: Spanned<i64>,
+    nodes: Spanned<i64>,
     rate: Spanned<String>,
     algorithm: Option<Spanned<String>>,
     interval: Option<Spanned<String>>,
@@ -166,7 +168,7 @@ struct RawSide {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawStation {
-    node: Spanned<u8>,
+    node: Spanned<i64>,
     networks: Vec<Spanned<String>>,
 }
 
@@ -175,18 +177,18 @@ struct RawStation {
 struct RawReservation {
     class: Spanned<String>,
     rate: Spanned<String>,
-    to: Option<Spanned<u8>>,
+    to: Option<Spanned<i64>>,
 }
 
 impl Reader<'_> {
     pub(super) fn ring(&self, interface: &Interface, raw: Spanned<RawRing>) -> Result<Ring, ConfigError> {
         let span = raw.span();
         let raw = raw.into_inner();
-        let nodes = *raw.nodes.get_ref();
-        if !(2..=MOST_NODES).contains(&nodes) {
-            let problem = format!("{nodes}: a ring has 2 to {MOST_NODES} nodes");
-            return Err(self.error(raw.nodes.span(), "ring.nodes", problem));
-        }
+        let nodes = usize::try_from(*raw.nodes.get_ref()).ok().filter(|nodes| (2..=MOST_NODES).contains(nodes));
+        let nodes = nodes.ok_or_else(|| {
+            let problem = format!("{}: a ring has 2 to {MOST_NODES} nodes", raw.nodes.get_ref());
+            self.error(raw.nodes.span(), "ring.nodes", problem)
+        })?;
         let node = self.ring_node(&raw.node, nodes, "ring.node")?;
         let rate = self.required_rate(&raw.rate, "ring.rate")?;
         let algorithm = match &raw.algorithm {
@@ -246,12 +248,14 @@ impl Reader<'_> {
                 }
                 bytes
             }
-            None => Bytes::new(BURST.as_u64().max(rate.bytes_in(BURST_TIME).as_u64())),
+            None => fit::usual_burst(rate, transit_buffer),
         };
         let networks = self.networks(&raw.networks, "ring.networks")?;
+        let mut places = fit::Places::default();
         let mut sides = [None, None];
         for (side, raw) in [(Side::East, raw.east), (Side::West, raw.west)] {
             if let Some(raw) = raw {
+                places.sides[side.index()] = raw.span();
                 sides[side.index()] = Some(self.side(interface, rate, side, raw)?);
             }
         }
@@ -270,7 +274,8 @@ impl Reader<'_> {
             };
             return Err(self.error(span, "ring.west.public_key", problem));
         }
-        let reservations = self.reservations(node, nodes, rate, raw.reservations)?;
+        places.reservations = raw.reservations.iter().map(|raw| raw.get_ref().rate.span()).collect();
+        let reservations = self.reservations(node, nodes, raw.reservations)?;
         let mut stations: Vec<RingStation> = Vec::new();
         for raw in raw.stations {
             let span = raw.span();
@@ -284,12 +289,13 @@ impl Reader<'_> {
             for net in &networks {
                 if let Some(other) = stations.iter().find(|s| s.networks.contains(net)) {
                     let problem = format!("{net} is behind node {} already: give it to one", other.node);
-                    return Err(self.error(span, "ring.station.networks", problem));
+                    return Err(self.error(span.clone(), "ring.station.networks", problem));
                 }
             }
+            places.stations.push(span);
             stations.push(RingStation { node: number, networks });
         }
-        Ok(Ring {
+        let ring = Ring {
             node,
             nodes,
             rate,
@@ -309,14 +315,15 @@ impl Reader<'_> {
             learn: raw.learn.unwrap_or(true),
             sides,
             stations,
-        })
+        };
+        self.fits(interface, &ring, &places)?;
+        Ok(ring)
     }
 
     fn reservations(
         &self,
         node: NodeId,
         nodes: usize,
-        ring: Rate,
         raw: Vec<Spanned<RawReservation>>,
     ) -> Result<Vec<Reservation>, ConfigError> {
         if let Some(first_too_many) = raw.get(MOST_RESERVATIONS) {
@@ -324,7 +331,6 @@ impl Reader<'_> {
             return Err(self.error(first_too_many.span(), "ring.reservation", problem));
         }
         let mut reservations = Vec::new();
-        let mut sum = 0u64;
         for raw in raw {
             let span = raw.span();
             let raw = raw.into_inner();
@@ -337,11 +343,6 @@ impl Reader<'_> {
                 }
             };
             let rate = self.required_rate(&raw.rate, "ring.reservation.rate")?;
-            sum = sum.saturating_add(rate.as_bits_per_sec());
-            if sum > ring.as_bits_per_sec() {
-                let problem = "all reservations together are more than the ring's rate: lower one";
-                return Err(self.error(raw.rate.span(), "ring.reservation.rate", problem));
-            }
             let to = raw.to.as_ref().map(|to| self.ring_node(to, nodes, "ring.reservation.to")).transpose()?;
             if to == Some(node) {
                 return Err(self.error(
@@ -355,8 +356,9 @@ impl Reader<'_> {
         Ok(reservations)
     }
 
-    fn ring_node(&self, value: &Spanned<u8>, nodes: usize, setting: &str) -> Result<NodeId, ConfigError> {
-        NodeId::new(*value.get_ref()).filter(|node| node.index() < nodes).ok_or_else(|| {
+    fn ring_node(&self, value: &Spanned<i64>, nodes: usize, setting: &str) -> Result<NodeId, ConfigError> {
+        let number = u8::try_from(*value.get_ref()).ok();
+        number.and_then(NodeId::new).filter(|node| node.index() < nodes).ok_or_else(|| {
             let problem = format!("{}: the nodes are numbered from 1 to {nodes}", value.get_ref());
             self.error(value.span(), setting, problem)
         })
@@ -378,9 +380,9 @@ impl Reader<'_> {
     }
 
     fn required_rate(&self, value: &Spanned<String>, setting: &str) -> Result<Rate, ConfigError> {
-        match self.positive_rate(Some(value), setting)? {
-            Some(rate) => Ok(rate),
-            None => Err(self.error(value.span(), setting, "is a rate, such as `100Mbit`")),
+        match self.quantity(Some(value), setting, parse_rate)? {
+            Some(rate) if rate.as_bits_per_sec() >= 1_000 => Ok(rate),
+            _ => Err(self.error(value.span(), setting, "must be at least 1kbit, such as `100Mbit`")),
         }
     }
 
@@ -503,24 +505,24 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    const KEYS: [&str; 2] =
+    pub(super) const KEYS: [&str; 2] =
         ["YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=", "TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0="];
 
     /// Seven lines of `[interface]` and `[ring]`; then its neighbours.
-    fn file(ring: &str, sides: &str) -> String {
+    pub(super) fn file(ring: &str, sides: &str) -> String {
         format!(
             "[interface]\nname = \"ring0\"\nprivate_key = \"{}\"\n[ring]\nnode = 1\nnodes = 4\nrate = \"100Mbit\"\n{ring}\n{sides}",
             KEYS[0]
         )
     }
 
-    fn east(more: &str) -> String {
+    pub(super) fn east(more: &str) -> String {
         format!("[ring.east]\nkind = \"udp\"\npublic_key = \"{}\"\n{more}", KEYS[1])
     }
 
-    const CALLED: &str = "endpoint = \"192.0.2.1:51900\"";
+    pub(super) const CALLED: &str = "endpoint = \"192.0.2.1:51900\"";
 
-    fn parse(text: &str) -> Result<Config, ConfigError> {
+    pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         Config::parse(Path::new("x.toml"), text)
     }
 
@@ -565,7 +567,7 @@ mod tests {
             |key: &str| format!("{}\n[ring.west]\nkind = \"udp\"\npublic_key = \"{key}\"\n{CALLED}\n", east(CALLED));
         let two = |text: String| text.replace("nodes = 4", "nodes = 2");
         assert!(parse(&two(file("", &west(KEYS[1])))).is_ok());
-        assert!(parse(&file("", &west(KEYS[0]))).is_ok());
+        assert!(parse(&file("", &west(KEYS[0]).replacen("192.0.2.1", "192.0.2.2", 1))).is_ok());
         let error = parse(&two(file("", &west(KEYS[0])))).unwrap_err();
         assert_eq!((error.setting.as_str(), error.problem.contains("the same key")), ("ring.west.public_key", true));
         let error = parse(&file("", &west(KEYS[1]))).unwrap_err();
@@ -611,7 +613,7 @@ mod tests {
                 reserve("class = \"A\"\nrate = \"101Mbit\""),
                 15,
                 "ring.reservation.rate",
-                "more than the ring's rate",
+                "more than this node's faster link",
             ),
             ("", reserve("class = \"A\"\nrate = \"1Mbit\"\nto = 1"), 13, "ring.reservation.to", "this node"),
             ("", and("[[peer]]\nallowed_ips = []"), 13, "ring", "its own file"),
@@ -627,6 +629,9 @@ mod tests {
             ("nodes = 4", "nodes = 256", "ring.nodes"),
             ("node = 1", "node = 5", "ring.node"),
             ("node = 1", "node = 0", "ring.node"),
+            ("node = 1", "node = -1", "ring.node"),
+            ("node = 1", "node = 257", "ring.node"),
+            ("nodes = 4", "nodes = -4", "ring.nodes"),
             ("100Mbit", "0", "ring.rate"),
         ] {
             let error = parse(&file("", &good).replacen(old, new, 1)).expect_err(new);

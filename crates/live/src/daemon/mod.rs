@@ -689,7 +689,12 @@ impl Daemon {
         match self.tun.set_mtu(mtu as u32) {
             Ok(()) => {
                 tracing::info!(interface = self.tun.name(), mtu, "interface MTU");
-                self.mtu = mtu;
+                let before = std::mem::replace(&mut self.mtu, mtu);
+                if let Some(guard) = &mut self.network {
+                    let (interface, mtus) = (&self.config.interface, [before, mtu]);
+                    let nets = self.config.peers.iter().flat_map(|peer| &peer.allowed_ips);
+                    network::follow_mtu(guard.netlink(), interface, nets, self.tun.name(), mtus);
+                }
             }
             Err(error) => {
                 self.counters.mtu_refused += 1;

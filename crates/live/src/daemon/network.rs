@@ -1,11 +1,13 @@
 //! The interface's place in the host's network: addresses, MTU, routes, rules; all undone when the guard is dropped.
 
 use crate::config::{Interface, Table};
-use crate::netlink::{Capture, Guard, NetlinkError, Route, TABLE_MAIN};
+use crate::netlink::{Capture, Guard, Netlink, NetlinkError, Route, TABLE_MAIN};
 use ipnet::IpNet;
 
 /// Priority of the first rule of a captured default route; as wg-quick(8) leaves room below the main table's 32766.
 const RULE_PRIORITY: u32 = 32_700;
+/// The least MTU with which the kernel does IPv6.
+pub(crate) const IPV6_MTU: usize = 1280;
 
 /// Gives the interface its MTU, addresses and routes and switches it on. `nets` are reached through it, by way of the
 /// `links` where those are named.
@@ -30,35 +32,64 @@ pub(crate) fn configure<'a>(
     }
     guard.set_up(device, true)?;
 
-    match interface.table {
-        Table::Off => {}
-        Table::Number(table) => add_routes(&mut guard, device, table, nets)?,
-        Table::Auto => {
-            let (defaults, others): (Vec<&IpNet>, Vec<&IpNet>) = nets.partition(|net| net.prefix_len() == 0);
-            let connected = |net: &&IpNet| interface.addresses.iter().any(|a| a.trunc() == **net);
-            add_routes(&mut guard, device, TABLE_MAIN, others.into_iter().filter(|net| !connected(net)))?;
-            if !defaults.is_empty() {
-                let capture = Capture { fwmark: interface.fwmark, table: interface.fwmark, priority: RULE_PRIORITY };
-                add_routes(&mut guard, device, capture.table, defaults)?;
-                guard.capture(&capture)?;
-                // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
-                for link in links {
-                    guard.loosen_reverse_path(link);
-                }
-            }
+    let mut captures = false;
+    for route in nets.filter_map(|net| route(interface, device, net)) {
+        guard.add_route(&route)?;
+        captures |= route.table == interface.fwmark && route.destination.prefix_len() == 0;
+    }
+    if captures && interface.table == Table::Auto {
+        guard.capture(&Capture { fwmark: interface.fwmark, table: interface.fwmark, priority: RULE_PRIORITY })?;
+        // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
+        for link in links {
+            guard.loosen_reverse_path(link);
         }
     }
     Ok(guard)
 }
 
-fn add_routes<'a>(
-    guard: &mut Guard,
+/// The kernel ends IPv6 on an interface whose MTU falls below 1280, addresses and routes with it, and restores nothing when
+/// the MTU rises again: this says so, and restores them. Whether it did.
+pub(crate) fn follow_mtu<'a>(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    nets: impl Iterator<Item = &'a IpNet>,
     device: &str,
-    table: u32,
-    nets: impl IntoIterator<Item = &'a IpNet>,
-) -> Result<(), NetlinkError> {
-    for net in nets {
-        guard.add_route(&Route { destination: *net, device: device.to_owned(), gateway: None, table, metric: None })?;
+    [before, now]: [usize; 2],
+) -> bool {
+    let is_v6 = |net: &&IpNet| net.addr().is_ipv6();
+    let mut addresses = interface.addresses.iter().filter(is_v6).peekable();
+    if addresses.peek().is_none() || (before < IPV6_MTU) == (now < IPV6_MTU) {
+        return false;
     }
-    Ok(())
+    if now < IPV6_MTU {
+        tracing::warn!(
+            interface = device,
+            mtu = now,
+            "IPv6 needs an MTU of {IPV6_MTU}: none until the links leave that"
+        );
+        return false;
+    }
+    for address in addresses {
+        if let Err(error) = netlink.add_address(device, *address) {
+            tracing::warn!(interface = device, %address, %error, "the IPv6 address is not restored");
+        }
+    }
+    for route in nets.filter(is_v6).filter_map(|net| route(interface, device, net)) {
+        if let Err(error) = netlink.add_route(&route) {
+            tracing::warn!(interface = device, network = %route.destination, %error, "the IPv6 route is not restored");
+        }
+    }
+    true
+}
+
+/// The route to a network, where the kernel is to have one that it has not by the interface's address.
+fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
+    let table = match interface.table {
+        Table::Off => return None,
+        Table::Number(table) => table,
+        Table::Auto if net.prefix_len() == 0 => interface.fwmark,
+        Table::Auto if interface.addresses.iter().any(|address| address.trunc() == *net) => return None,
+        Table::Auto => TABLE_MAIN,
+    };
+    Some(Route { destination: *net, device: device.to_owned(), gateway: None, table, metric: None })
 }

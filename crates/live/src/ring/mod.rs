@@ -132,6 +132,8 @@ struct Counters {
     malformed_frame: u64,
     /// Packets from an address that does not lie behind the node where they entered.
     spoofed: u64,
+    /// Packets from the ring that are no IP packets.
+    not_ip: u64,
     /// Sessions of a neighbour's other link, or of a number that is no link of ours.
     wrong_link: u64,
     /// Announcements that were not understood.
@@ -211,6 +213,14 @@ impl RingDaemon {
             settings,
         };
         daemon.mtu = daemon.fitting_mtu();
+        if daemon.mtu < network::IPV6_MTU && daemon.config.interface.addresses.iter().any(|net| net.addr().is_ipv6()) {
+            let (mtu, least) = (daemon.mtu, network::IPV6_MTU);
+            let problem = format!(
+                "the interface would have an MTU of {mtu}, and its IPv6 address needs {least}: raise that of the links \
+                 and `interface.mtu`, or leave IPv6 out of `interface.address`"
+            );
+            return Err(setting("ring", problem));
+        }
         daemon.announce(now);
         daemon.network = Some(daemon.configure()?);
         if let Some(address) = daemon.config.interface.metrics {
@@ -541,9 +551,10 @@ impl RingDaemon {
     /// Gives the node's packets to the host: only from addresses behind the node where they entered the ring.
     fn deliver(&mut self) -> Result<(), DaemonError> {
         while let Some(delivery) = self.node.poll_deliver() {
-            match source(&delivery.packet).and_then(|from| self.stations.node_of(from)) {
-                Some(node) if node == delivery.from => self.to_host.push(delivery.packet),
-                _ => self.counters.spoofed += 1,
+            match source(&delivery.packet).map(|from| self.stations.node_of(from)) {
+                Some(Some(node)) if node == delivery.from => self.to_host.push(delivery.packet),
+                Some(_) => self.counters.spoofed += 1,
+                None => self.counters.not_ip += 1,
             }
         }
         if !self.to_host.is_empty() {
@@ -554,7 +565,7 @@ impl RingDaemon {
 
     fn handle_event(&mut self, now: Time, event: node::Event) {
         report::log_event(&self.settings, &event);
-        if matches!(event, node::Event::Topology) {
+        if matches!(event, node::Event::Topology | node::Event::Announcement) {
             self.learn(now);
         }
     }
@@ -614,12 +625,24 @@ impl RingDaemon {
         match self.tun.set_mtu(mtu as u32) {
             Ok(()) => {
                 tracing::info!(interface = self.tun.name(), mtu, "interface MTU");
-                self.mtu = mtu;
+                let before = std::mem::replace(&mut self.mtu, mtu);
+                self.follow_mtu(before);
             }
             Err(error) => {
                 self.counters.mtu_refused += 1;
                 tracing::warn!(interface = self.tun.name(), mtu, %error, "the kernel refuses this MTU");
             }
+        }
+    }
+
+    /// Gives the kernel its IPv6 back when the MTU allows it again.
+    fn follow_mtu(&mut self, before: usize) {
+        let Some(guard) = &mut self.network else { return };
+        let networks = self.settings.stations.iter().flat_map(|station| &station.networks);
+        let (interface, device, mtus) = (&self.config.interface, self.tun.name(), [before, self.mtu]);
+        if network::follow_mtu(guard.netlink(), interface, networks, device, mtus) {
+            self.routes.forget_v6();
+            self.routes.follow(guard.netlink(), device, self.stations.elsewhere());
         }
     }
 }

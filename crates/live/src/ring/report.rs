@@ -27,6 +27,7 @@ impl RingDaemon {
         counters.insert("plain_frame".into(), self.counters.plain_frame);
         counters.insert("malformed_frame".into(), self.counters.malformed_frame);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
+        counters.insert("ring_not_ip".into(), self.counters.not_ip);
         counters.insert("wrong_link".into(), self.counters.wrong_link);
         counters.insert("odd_announcement".into(), self.counters.odd_announcement);
         counters.insert("send_down".into(), self.counters.send_down);
@@ -190,6 +191,7 @@ pub(super) fn log_event(ring: &Ring, event: &Event) {
             tracing::warn!(link, node, "link down");
         }
         Event::Topology => tracing::debug!("the ring has changed"),
+        Event::Announcement => tracing::debug!("a node tells something else of its networks"),
         Event::Refused { side, reason } => {
             let (link, node) = link(side);
             tracing::debug!(link, node, %reason, "a message about fair rates is refused");

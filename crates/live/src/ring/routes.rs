@@ -29,6 +29,11 @@ impl Routes {
         Routes { table, connected: interface.addresses.iter().map(IpNet::trunc).collect(), set: BTreeSet::new() }
     }
 
+    /// The kernel has dropped its IPv6 routes: what is wanted of them is to be set anew.
+    pub(super) fn forget_v6(&mut self) {
+        self.set.retain(|net| net.addr().is_ipv4());
+    }
+
     /// Makes the kernel's routes those for the `networks` that are learnt (the flag): what was configured has its own.
     pub(super) fn follow(
         &mut self,

@@ -14,7 +14,10 @@ impl<P: Packet> Node<P> {
     pub fn handle_control(&mut self, now: Time, side: Side, frame: &[u8]) {
         self.stats.control_received += 1;
         match control::open(frame) {
-            Err(error) => self.refuse(Event::Control { side, reason: discovery::Refused::Malformed(error) }),
+            // Discovery counts it among its own, by reason, and tells of it seldom enough.
+            Err(error) if self.known.discovered().is_none() => {
+                self.refuse(Event::Control { side, reason: discovery::Refused::Malformed(error) });
+            }
             Ok((Kind::Fairness, from, body)) => {
                 // It travels against the data: from the node to which the ringlet leads.
                 let ringlet = side.ringlet();
@@ -28,10 +31,11 @@ impl<P: Packet> Node<P> {
                     None => Err(Refused::Malformed),
                 };
                 if let Err(reason) = result {
+                    self.stats.fairness_refused[reason.index()] += 1;
                     self.refuse(Event::Refused { side, reason });
                 }
             }
-            Ok(_) => {
+            _ => {
                 if let Some(discovery) = self.known.discovered() {
                     let refused = discovery.handle_frame(now, side, frame).is_err();
                     self.stats.control_refused += u64::from(refused);
@@ -122,6 +126,7 @@ impl<P: Packet> Node<P> {
                     self.tell(Event::Link { side, up });
                 }
                 discovery::Event::Topology => changed = true,
+                discovery::Event::Announcement => self.tell(Event::Announcement),
                 discovery::Event::Refused { side, reason } => self.tell(Event::Control { side, reason }),
             }
         }

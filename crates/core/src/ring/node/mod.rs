@@ -89,6 +89,8 @@ pub enum Event {
     },
     /// The ring as this node knows it has changed: routes may be others.
     Topology,
+    /// What another node tells of its station is something else now, or nothing any more: [`Node::announced`].
+    Announcement,
     /// A neighbour sent a fairness message that was refused.
     Refused {
         /// Over which link it came.

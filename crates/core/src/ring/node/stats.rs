@@ -1,5 +1,7 @@
 //! Counters of a node.
 
+use crate::ring::fairness;
+
 /// Counts packets, and under a name every one that was dropped: plain numbers, growing.
 ///
 /// `station` + `received` = `sent` + `delivered` + all drops + what the node holds.
@@ -28,6 +30,8 @@ pub struct Stats {
     pub control_received: u64,
     /// Control frames that were refused, for whatever reason.
     pub control_refused: u64,
+    /// Of these, messages about fair rates, by [`fairness::Refused::index`].
+    pub fairness_refused: [u64; fairness::REASONS.len()],
     /// Control frames that a full queue had no room for.
     pub control_overflow: u64,
     /// Dropped: from the station for itself.
@@ -91,7 +95,8 @@ impl Stats {
             ("control_refused", self.control_refused),
             ("control_overflow", self.control_overflow),
         ];
-        others.into_iter().chain(self.drops())
+        let fairness = fairness::REASONS.into_iter().zip(self.fairness_refused);
+        others.into_iter().chain(fairness).chain(self.drops())
     }
 
     /// All that was dropped.
