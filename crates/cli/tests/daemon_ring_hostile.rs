@@ -109,6 +109,20 @@ fn what_a_forger_sends_with_the_neighbours_own_address_is_counted_by_reason_and_
 }
 
 #[test]
+fn a_neighbour_that_comes_back_with_another_address_is_taken() {
+    let Some((lab, all)) = three() else { return };
+    lab.ip("n1", &["link", "set", "east", "down"]);
+    all[1].wait("the link fails", |d| d.status()["ring"]["links"][1]["state"] != "up");
+    lab.ip("n1", &["link", "set", "east", "address", "02:00:00:00:00:77"]);
+    lab.ip("n1", &["link", "set", "east", "up"]);
+    for daemon in &all {
+        daemon.wait("a whole ring", is_whole);
+    }
+    assert_eq!(all[1].status()["ring"]["links"][1]["remote"], "02:00:00:00:00:77");
+    all.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
 fn a_link_that_leaves_less_is_told_to_all_and_ipv6_comes_back_with_its_mtu() {
     let Some((lab, all)) = three() else { return };
     let mtu_everywhere = |mtu: u64| {

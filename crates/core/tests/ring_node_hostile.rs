@@ -83,8 +83,9 @@ fn shares_are_right_again_two_ring_times_after_forged_messages_end_and_four_afte
             }
         }
         for node in 1..=NODES {
-            let (stats, discovery) = (ring.at(node).stats(), ring.at(node).discovery());
-            let discovery = discovery.map_or(0, |discovery| discovery.stats().refused.iter().sum());
+            let at = ring.at(node);
+            let discovery = at.discovery().map_or(0, |discovery| discovery.stats().refused.iter().sum());
+            let stats = at.stats();
             let by_reason = discovery + stats.fairness_refused.iter().sum::<u64>();
             assert!(by_reason == stats.control_refused || !discovers, "every refused frame has its reason: {stats:?}");
         }

@@ -206,6 +206,12 @@ impl Port {
         Ok(())
     }
 
+    /// An address that was learnt is to be learnt again: another interface may answer in its place.
+    pub(crate) fn forget_station(&mut self, owner: (usize, ChannelId)) {
+        let stations = self.lan.iter_mut().flat_map(|lan| &mut lan.stations);
+        stations.filter(|station| station.owner == owner).for_each(|station| station.mac = None);
+    }
+
     /// Where a channel's unsealed frames go: to everybody until its peer's address is known.
     pub(crate) fn station(&self, owner: (usize, ChannelId)) -> Mac {
         let stations = self.lan.iter().flat_map(|lan| &lan.stations);

@@ -283,6 +283,18 @@ impl RingDaemon {
         self.tell_link(now, side);
     }
 
+    /// A neighbour in the clear that fell silent may come back with another address, unless its own is configured.
+    pub(super) fn forget_address(&mut self, side: Side) {
+        let channel = self.settings.sides[side.index()].as_ref().and_then(|side| side.channel.as_ref());
+        let learnt =
+            channel.is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { peer_mac: None, secure: false, .. }));
+        if let Some(neighbour) = self.neighbours[side.index()].as_ref().filter(|_| learnt)
+            && let Some(port) = neighbour.carrier.and_then(|carrier| self.ports.get_mut(carrier.port()))
+        {
+            port.forget_station(neighbour.owner());
+        }
+    }
+
     fn look_at_port(&mut self, now: Time, number: usize) {
         if self.ports.look(number) {
             if let Some(mtu) = self.ports[number].device_mtu() {

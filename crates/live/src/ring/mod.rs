@@ -565,6 +565,9 @@ impl RingDaemon {
 
     fn handle_event(&mut self, now: Time, event: node::Event) {
         report::log_event(&self.settings, &event);
+        if let node::Event::Link { side, up: false } = event {
+            self.forget_address(side);
+        }
         if matches!(event, node::Event::Topology | node::Event::Announcement) {
             self.learn(now);
         }

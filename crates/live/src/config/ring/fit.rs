@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_default_burst_never_fills_the_transit_buffer() {
         let burst = |mbit, buffer| usual_burst(Rate::from_mbit(mbit), Bytes::new(buffer)).as_u64();
-        assert_eq!((burst(100, 256_000), burst(1_000, 256_000)), (6_056, 12_500));
+        assert_eq!((burst(100, 256_000), burst(1_000, 256_000)), (6_056, 31_250));
         assert_eq!((burst(100_000, 256_000), burst(100, 6_000)), (128_000, 3_000));
     }
 }
