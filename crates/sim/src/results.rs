@@ -238,7 +238,7 @@ pub struct LimitResult {
     pub max: f64,
     /// Its mean over the second half of the measured time: the final mean.
     pub settled: f64,
-    /// From when on it stays within 1 % of its final mean. `None`: it does not at the end.
+    /// Since the last start or stop of a flow, until it stays within 1 % of its final mean. `None`: it does not at the end.
     pub converged_s: Option<f64>,
     /// Peak to peak over the second half of the measured time, as a share of `nominal`.
     pub oscillation: f64,

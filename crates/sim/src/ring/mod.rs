@@ -165,7 +165,9 @@ impl Ring {
                 ways.push(way);
             }
         }
-        let window = Window::new(scenario.warm_up, scenario.duration);
+        let end = Time::ZERO + scenario.duration;
+        let turns = scenario.flows.iter().flat_map(|flow| [flow.start, flow.stop]).filter(|at| *at < end);
+        let window = Window::new(turns.max().unwrap_or_default(), scenario.warm_up, scenario.duration);
         let limits = Limits::new(limits(scenario, number, &truth, window), count);
         let station = || Station {
             node: None,
