@@ -5,3 +5,4 @@ mod cycle;
 mod oscillation;
 pub(super) mod reference;
 pub(super) mod rpr;
+pub(super) mod simulated;
