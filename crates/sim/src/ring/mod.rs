@@ -1,4 +1,4 @@
-//! A ring in the world: core's [`Node`](fairspan_core::ring::node::Node), unchanged, at each of its nodes, and the ways
+//! A ring in the world: core's [`Node`], unchanged, at each of its nodes, and the ways
 //! between them.
 //!
 //! A packet that enters becomes a [`Ticket`] with its length; the node puts its head in front and decides when it is sent.
