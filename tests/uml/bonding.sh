@@ -5,8 +5,8 @@
 #
 # frames.py makes frames of many kinds, whole, cut and changed. linux.uml (Debian's user-mode-linux: the kernel as a
 # process) sends them through bonds of all modes and hash policies over TAP interfaces, and through bonds whose links fail and
-# come back (bonding.py). The same frames and failures then go through the selectors (crates/core/tests/select_linux.rs).
-# FILE, if given, keeps the run; crates/core/tests/select/linux-6.1.json is that of seed 1 and 240 frames.
+# come back (bonding.py). The same frames and failures then go through the selectors (crates/core/tests/suite/select_linux.rs).
+# FILE, if given, keeps the run; crates/core/tests/suite/select/linux-6.1.json is that of seed 1 and 240 frames.
 # Exits 77 where it cannot run. Takes about two minutes, most of it balance-tlb's rounds of ten seconds.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -41,4 +41,4 @@ LD_PRELOAD="$work/xstate.so" timeout -k 5 580 linux.uml mem=160M rootfstype=host
 cat "$work/log"
 grep -q '"results"' "$work/run.json" || { tail -n 20 "$work/console"; exit 1; }
 if [ -n "$file" ]; then cp "$work/run.json" "$file"; fi
-FAIRSPAN_LINUX_RUN="$work/run.json" cargo test --quiet -p fairspan-core --test select_linux -- --ignored --nocapture
+FAIRSPAN_LINUX_RUN="$work/run.json" cargo test --quiet -p fairspan-core --test suite select_linux -- --ignored --nocapture

@@ -1,13 +1,11 @@
 //! DVSR with packets: the paper's scenarios and others, against RIAS.
 
-mod ring_packets;
-
+use crate::ring_packets::{Flow, Net, OC12, Setup};
 use fairspan_core::ring::fairness::Fairness;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::{NodeId, Ringlet, rias};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
-use ring_packets::{Flow, Net, OC12, Setup};
 
 const C: f64 = OC12 as f64;
 

@@ -1,8 +1,6 @@
 //! The bond in mode `flow`: a policy chooses each packet's channel.
 
-mod bond_network;
-
-use bond_network::{Net, Wire, check_once, check_ordered, config, identity, packet};
+use crate::bond_network::{Net, Wire, check_once, check_ordered, config, identity, packet};
 use fairspan_core::bond::{Bond, Codepoint, Config, ConfigError, Event, Link, Mode, Reason};
 use fairspan_core::select::POLICIES;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};

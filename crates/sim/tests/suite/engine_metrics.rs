@@ -1,8 +1,6 @@
 //! What the world hands to the meters: warm-up, series, captures.
 
-mod common;
-
-use common::{Line, constant};
+use crate::common::{Line, constant};
 use fairspan_core::units::{Span, Time};
 use fairspan_sim::wire;
 use fairspan_sim::world::World;

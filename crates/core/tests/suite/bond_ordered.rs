@@ -1,8 +1,6 @@
 //! The bond in modes `ordered` and `backup`, against a slow obvious model of what it owes.
 
-mod bond_network;
-
-use bond_network::{Net, Wire, check_ordered, config, identity, packet};
+use crate::bond_network::{Net, Wire, check_ordered, config, identity, packet};
 use fairspan_core::bond::{Config, Event, Link, Mode, Scheduler};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use proptest::prelude::*;

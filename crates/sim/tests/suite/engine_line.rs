@@ -1,8 +1,6 @@
 //! Packets on lines of links: arrivals computed by hand, shares of overloaded links, the same run twice.
 
-mod common;
-
-use common::{Line, constant};
+use crate::common::{Line, constant};
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::world::World;
 
@@ -101,9 +99,9 @@ fn slices_of_any_length_give_the_same_run() {
 #[test]
 fn a_flow_more_changes_nothing_for_flows_that_do_not_meet_it() {
     let mut line = Line::new(&[(10_000_000, 1), (10_000_000, 3)]);
-    line.flow(0, 1, common::poisson(8_000_000, 700), Time::ZERO, Time::MAX);
+    line.flow(0, 1, crate::common::poisson(8_000_000, 700), Time::ZERO, Time::MAX);
     let alone = line.run(3);
-    line.flow(1, 2, common::poisson(8_000_000, 700), Time::ZERO, Time::MAX);
+    line.flow(1, 2, crate::common::poisson(8_000_000, 700), Time::ZERO, Time::MAX);
     let both = line.run(3);
     assert_eq!(alone.flows[0], both.flows[0]);
     assert_eq!(both.flows.len(), 2);

@@ -158,7 +158,7 @@ fn check_run(path: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn every_frame_of_the_recorded_run_takes_the_link_that_linux_gave_it() {
-    let (checked, wrong) = check_run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/select/linux-6.1.json"));
+    let (checked, wrong) = check_run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/select/linux-6.1.json"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(checked > 5_000, "{checked} frames");
 }

@@ -1,8 +1,7 @@
 //! Nodes of a ring as a whole: no packet is lost without a name, transit loses nothing, flows keep their order, classes get
 //! what they reserved, and a cut link costs no more than what was under way.
 
-mod ring_network;
-
+use crate::ring_network::{Network, Source, node};
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::discovery;
 use fairspan_core::ring::node::{Config, Event};
@@ -10,7 +9,6 @@ use fairspan_core::ring::protection::Protection;
 use fairspan_core::ring::{Class, Ringlet, Side};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
-use ring_network::{Network, Source, node};
 
 const MBIT: fn(u64) -> Rate = Rate::from_mbit;
 /// Algorithms under which transit must be lossless.
@@ -427,7 +425,7 @@ proptest! {
             if tidy {
                 head = [0x11, head[1] & 0x1F, head[2], head[3] % 6, head[4] % 6, 0];
             }
-            let packet = ring_network::Load { flow: u32::MAX, number: 0, size: 100 };
+            let packet = crate::ring_network::Load { flow: u32::MAX, number: 0, size: 100 };
             ring.with(2, |node, now| node.handle_data(now, side(east), head, packet));
             forged += 1;
         }

@@ -1,8 +1,6 @@
 //! Hostile input: no bytes from a channel make the bond panic, grow without bound, or deliver what is not a packet.
 
-mod bond_network;
-
-use bond_network::{Net, Wire, check_ordered, config, packet};
+use crate::bond_network::{Net, Wire, check_ordered, config, packet};
 use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::ip::Header;
 use fairspan_core::units::{ChannelId, Span, Time};

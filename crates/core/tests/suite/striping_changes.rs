@@ -1,12 +1,10 @@
 //! The channel set and the quanta change while data flows; either end restarts; either end's state is corrupted.
 
-mod striping;
-
+use crate::striping::{World, config, ms};
 use fairspan_core::causal::ChannelSet;
 use fairspan_core::stripe::Endpoint;
 use fairspan_core::units::{Bytes, ChannelId, Span};
 use proptest::prelude::*;
-use striping::{World, config, ms};
 
 fn set(pairs: &[(u8, u64)]) -> ChannelSet {
     let pairs: Vec<_> = pairs.iter().map(|&(c, q)| (ChannelId(c), Bytes::new(q))).collect();

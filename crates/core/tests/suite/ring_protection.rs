@@ -1,13 +1,11 @@
 //! Links and nodes fail under traffic: how long packets are lost, and what never happens.
 
-mod ring_network;
-
+use crate::ring_network::{Network, Source, node};
 use fairspan_core::ring::Class;
 use fairspan_core::ring::discovery;
 use fairspan_core::ring::node::Config;
 use fairspan_core::ring::protection::Protection;
 use fairspan_core::units::{Rate, Span, Time};
-use ring_network::{Network, Source, node};
 
 const MS: Span = Span::from_millis(1);
 /// Silence until a neighbour has failed.

@@ -1,12 +1,10 @@
 //! Nodes of a ring allocate nothing for a packet, once their queues have been as long as they get.
 
-mod ring_network;
-
+use crate::ring_network::{Load, config, node};
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::node::{Config, HEAD, Node};
 use fairspan_core::ring::{Class, Side};
 use fairspan_core::units::{Rate, Span, Time};
-use ring_network::{Load, config, node};
 
 /// Three nodes whose links have no delay.
 struct Triangle {

@@ -1,11 +1,9 @@
 //! Buffers, credits and bandwidths: claims striping.credits, striping.skew-buffer, striping.rated-vs-actual.
 
-mod striping;
-
+use crate::striping::{World, config, ms};
 use fairspan_core::stripe::quanta;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
 use proptest::prelude::*;
-use striping::{World, config, ms};
 
 const MAX: u64 = 1500;
 

@@ -1,14 +1,12 @@
 //! The stripe with GRR and RR (striping Table I has both with logical reception), and markers elsewhere in a round.
 
-mod striping;
-
+use crate::striping::{World, config, ms, set_of};
 use fairspan_core::causal::{Causal, ChannelSet, Grr, Rr, SetError, Srr, Unit};
 use fairspan_core::rng::Rng;
 use fairspan_core::stripe::MarkerPlace;
 use fairspan_core::units::{Bytes, ChannelId, Span};
 use fairspan_core::wire::marker::{Control, DecodeError, Plan};
 use proptest::prelude::*;
-use striping::{World, config, ms, set_of};
 
 fn quanta() -> impl Strategy<Value = Vec<u64>> {
     proptest::collection::vec(1500u64..20_000, 2..8)

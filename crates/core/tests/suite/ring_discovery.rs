@@ -1,13 +1,11 @@
 //! Rings find out who is there, and what failed.
 
-mod ring_control;
-
+use crate::ring_control::{Net, config, node};
 use fairspan_core::ring::control::{self, Reservation};
 use fairspan_core::ring::discovery::{Config, Event, Refused, Reserved};
 use fairspan_core::ring::topology::Route;
 use fairspan_core::ring::{Class, Ringlet, Side};
 use fairspan_core::units::{Rate, Span, Time};
-use ring_control::{Net, config, node};
 
 const MS: Span = Span::from_millis(1);
 /// Silence until a neighbour has failed; see the defaults of `Config`.

@@ -1,10 +1,8 @@
 //! Logical reception without loss and with it: claims striping.fifo, striping.marker-recovery, striping.80-percent-loss.
 
-mod striping;
-
+use crate::striping::{World, ms, set_of};
 use fairspan_core::units::Span;
 use proptest::prelude::*;
-use striping::{World, ms, set_of};
 
 fn quanta() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
@@ -99,7 +97,7 @@ proptest! {
 /// By how many packets a delivery falls behind the highest number so far, in the mean of 20,000 packets of which 80, 60
 /// and 70 % are lost on three channels, as are the markers.
 fn mean_displacement_at_eighty_percent(marker_rounds: u32, interval: Span) -> u64 {
-    let (mut config, receiver) = striping::config();
+    let (mut config, receiver) = crate::striping::config();
     // The source is slower than the sender, which would mark each of its many idle moments.
     (config.marker_rounds, config.marker_interval, config.idle_gap) = (marker_rounds, interval, interval);
     let mut world = World::with((config, receiver), &set_of(&[3000, 1500, 6000]), &[ms(5), ms(20), ms(1)], 80);

@@ -1,8 +1,6 @@
 //! Links and hosts against theory: queues, framing, loss, jitter, outages, processors.
 
-mod common;
-
-use common::{Line, constant, poisson};
+use crate::common::{Line, constant, poisson};
 use fairspan_core::link::{DuringOutage, Loss, Outage, Queue};
 use fairspan_core::queue;
 use fairspan_core::units::{Bytes, Rate, Span, Time};

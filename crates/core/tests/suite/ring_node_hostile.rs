@@ -1,7 +1,6 @@
 //! A whole ring under attack by its control frames: every one that is refused is counted, and the shares are back soon after.
 
-mod ring_network;
-
+use crate::ring_network::{Network, node};
 use fairspan_core::ring::control::{Kind, begin, seal};
 use fairspan_core::ring::discovery;
 use fairspan_core::ring::dvsr::Bits;
@@ -9,7 +8,6 @@ use fairspan_core::ring::message::{self, Head};
 use fairspan_core::ring::{Ringlet, Side};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span};
-use ring_network::{Network, node};
 
 const NODES: usize = 8;
 const DELAY: Span = Span::from_micros(100);

@@ -1,8 +1,6 @@
 //! The bond in modes `stripe`, `duplicate` and `plain`, and what it does to packets in every mode.
 
-mod bond_network;
-
-use bond_network::{Net, Wire, check_once, check_ordered, config, packet};
+use crate::bond_network::{Net, Wire, check_once, check_ordered, config, packet};
 use fairspan_core::bond::{
     Bond, ChannelConfig, ChannelReport, Codepoint, Config, ConfigError, Event, Link, Mode, Scheduler,
 };

@@ -1,8 +1,6 @@
 //! Core's bond in the world: what the gateway does, on simulated links.
 
-mod common;
-
-use common::{Line, constant};
+use crate::common::{Line, constant};
 use fairspan_core::bond::{ChannelConfig, Config, Mode, Scheduler};
 use fairspan_core::link::{DuringOutage, Loss, Outage, Profile, Queue};
 use fairspan_core::record;

@@ -1,14 +1,12 @@
 //! Control frames lost, doubled, late, corrupted, forged and played again: counted, refused, and outlived.
 
-mod ring_control;
-
+use crate::ring_control::{Faults, Net, config, node};
 use fairspan_core::ring::control::{Heard, Keepalive, Kind, Link, Message, Report, begin, open, seal};
 use fairspan_core::ring::discovery::{Discovery, Event, REASONS, Refused};
 use fairspan_core::ring::{Ringlet, Side};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
 use proptest::prelude::*;
-use ring_control::{Faults, Net, config, node};
 
 const MS: Span = Span::from_millis(1);
 

@@ -1,8 +1,6 @@
 //! A recorded run replays byte for byte.
 
-mod bond_network;
-
-use bond_network::{Net, Wire, config, packet};
+use crate::bond_network::{Net, Wire, config, packet};
 use fairspan_core::bond::{Aqm, ChannelReport, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::{Output, Recorder, ReplayError, replay};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};

@@ -1,13 +1,11 @@
 //! Whatever a peer sends: no panic, no endless loop, bounded memory; and with an honest peer back, it works again.
 
-mod striping;
-
+use crate::striping::{World, config, ms, set_of};
 use fairspan_core::causal::ChannelSet;
 use fairspan_core::stripe::Endpoint;
 use fairspan_core::units::{Bytes, ChannelId, Span, Time};
 use fairspan_core::wire::marker::{Ack, Control, Grant, Marker, Plan};
 use proptest::prelude::*;
-use striping::{World, config, ms, set_of};
 
 /// Few epochs, generations and channels, so that messages often hit.
 fn control() -> impl Strategy<Value = Control> {

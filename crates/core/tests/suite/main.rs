@@ -1,0 +1,33 @@
+//! The core's tests from outside, one file an idea, in one program: it is linked once.
+
+mod bond_flow;
+mod bond_hostile;
+mod bond_modes;
+mod bond_network;
+mod bond_ordered;
+mod bond_record;
+mod lan_bond;
+mod link_schedule;
+mod queue_disciplines;
+mod ring_allocations;
+mod ring_control;
+mod ring_discovery;
+mod ring_dvsr;
+mod ring_hostile;
+mod ring_network;
+mod ring_node;
+mod ring_node_hostile;
+mod ring_packets;
+mod ring_protection;
+mod select_allocations;
+mod select_hostile;
+mod select_linux;
+mod striping;
+mod striping_appendix;
+mod striping_causal;
+mod striping_changes;
+mod striping_disciplines;
+mod striping_flow;
+mod striping_fragment;
+mod striping_hostile;
+mod striping_reception;
