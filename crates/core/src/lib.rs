@@ -24,6 +24,7 @@ pub mod record;
 pub mod ring;
 pub mod rng;
 pub mod select;
+pub mod set;
 pub mod stripe;
 pub mod units;
 pub mod wire;

@@ -17,8 +17,8 @@
 
 use super::pdu::State;
 use super::port::{Port, PortLink};
-use crate::select::LinkSet;
 use crate::select::ieee8023ad::AdSelect;
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Rate, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::vec::Vec;

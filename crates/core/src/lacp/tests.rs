@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::rng::Rng;
-use crate::select::LinkSet;
 use crate::select::ieee8023ad::{AdSelect, Config, LacpRate};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Rate, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::vec::Vec;

@@ -10,8 +10,8 @@ use super::frame;
 use crate::flow::hash::FlowHash;
 use crate::ip;
 use crate::lacp::Lacp;
-use crate::select::LinkSet;
 use crate::select::flush::{self, BUCKETS, Flush, Place};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
 

@@ -49,7 +49,8 @@ pub use stats::{LinkStats, Stats};
 use crate::lacp::{self, Lacp, PortLink};
 use crate::packet::Packet;
 use crate::select::active_backup::FailOverMac;
-use crate::select::{Frame, Layer, LinkSet, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
+use crate::select::{Frame, Layer, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::boxed::Box;
@@ -324,7 +325,7 @@ impl<P: Packet> Lan<P> {
         let len = frame.size();
         let view = Frame { bytes: frame.bytes(), len: len.as_u64() as usize, layer: Layer::Ethernet };
         let links = self.selector.select(now, &view, &self.links);
-        let links = LinkSet::from_bits(links.bits() & self.links.usable().bits());
+        let links = links & self.links.usable();
         if links.is_empty() {
             self.stats.host_no_link += 1;
             return;

@@ -12,8 +12,8 @@
 //!
 //! Cost: O(links) a probe interval. Invariant: a link without carrier for longer than `downdelay` is not usable.
 
-use crate::select::LinkSet;
 use crate::select::supervision::{Config, Supervisor};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ impl Monitor {
     pub(super) fn usable(&self) -> LinkSet {
         let reaching = self.links.iter().enumerate().filter(|(_, watch)| watch.reaches);
         let reaching = reaching.fold(LinkSet::EMPTY, |set, (n, _)| set.with(ChannelId(n as u8)));
-        LinkSet::from_bits(self.supervisor.usable().bits() & reaching.bits())
+        self.supervisor.usable() & reaching
     }
 
     pub(super) fn set_carrier(&mut self, now: Time, link: ChannelId, carrier: bool) {
@@ -80,7 +80,7 @@ impl Monitor {
     }
 
     fn observe(&mut self, now: Time) {
-        let members = LinkSet::from_bits(u64::MAX.checked_shr(64 - self.links.len() as u32).unwrap_or(0));
+        let members = LinkSet::below(self.links.len());
         self.supervisor.observe(now, members, self.carrier);
     }
 

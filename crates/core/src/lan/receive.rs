@@ -19,7 +19,8 @@
 //! anything.
 
 use super::frame::{Arp, Neighbour};
-use crate::select::{LinkSet, Links};
+use crate::select::Links;
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::mac::Mac;
 use alloc::vec::Vec;
@@ -64,7 +65,7 @@ pub(super) struct Balancer {
 impl Balancer {
     /// Other links are usable now, or another one is the current one. `macs`: our address on each link.
     pub(super) fn on_links(&mut self, now: Time, links: &Links, macs: Vec<Mac>) {
-        let joined = LinkSet::from_bits(links.usable().bits() & !self.usable.bits());
+        let joined = links.usable() - self.usable;
         self.usable = links.usable();
         let before = core::mem::replace(&mut self.macs, macs);
         let mut changed = false;

@@ -13,7 +13,8 @@
 //! Cost: O(1) a packet, O(links) a change. Invariant: while a link is usable, one is chosen.
 
 use super::options::LinkRef;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 
 /// When the primary link is used again after it came back.

@@ -10,7 +10,8 @@
 use super::active_backup::PrimaryReselect;
 use super::options::LinkRef;
 use super::tlb::Balance;
-use super::{Frame, Layer, LinkSet, Links, Select};
+use super::{Frame, Layer, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 
 /// The settings of `balance-alb`.

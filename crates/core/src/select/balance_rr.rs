@@ -17,9 +17,10 @@
 //! IGMP put n packets on each link.
 
 use super::active_backup::Current;
-use super::{Frame, Layer, LinkSet, Links, Select};
+use super::{Frame, Layer, Links, Select};
 use crate::rng::Rng;
-use crate::units::{ChannelId, Time};
+use crate::set::LinkSet;
+use crate::units::Time;
 
 /// The settings of `balance-rr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +81,9 @@ impl Select for BalanceRr {
         let turn = self.turn();
         let members = links.members();
         let Some(n) = turn.checked_rem(members.len() as u32) else { return LinkSet::EMPTY };
-        let Some(ChannelId(at)) = members.nth(n as usize) else { return LinkSet::EMPTY };
+        let Some(at) = members.nth(n as usize) else { return LinkSet::EMPTY };
         // The next usable one from there on, round the end.
-        let from = LinkSet::from_bits(usable.bits() & (u64::MAX << (at & 63)));
+        let from = usable - LinkSet::below(at.index());
         LinkSet::of(from.first().or_else(|| usable.first()))
     }
 
@@ -106,6 +107,7 @@ mod tests {
     use super::*;
     use crate::ip::testing;
     use crate::select::LinkState;
+    use crate::units::ChannelId;
     use alloc::vec::Vec;
 
     fn state(usable: bool) -> LinkState {

@@ -1,6 +1,7 @@
 //! `broadcast`: every packet on every link.
 
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::Time;
 
 /// The selector.

@@ -21,7 +21,8 @@
 use super::adaptive::Adaptive;
 use super::flows::Flows;
 use super::idle::{LongestIdle, Weights};
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{Span, Time};
 
 /// The settings of `brr`.

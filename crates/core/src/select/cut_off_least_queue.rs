@@ -18,7 +18,8 @@
 use super::least_queue::LeastQueue;
 use super::options::LinkRef;
 use super::speeds::Speeds;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
 
 /// The settings of `cut_off_least_queue`.

@@ -29,7 +29,8 @@
 //! not smaller than those before them arrive in order; allocations of busy links differ by at most one packet's time.
 
 use super::speeds::Speeds;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
 

@@ -20,8 +20,9 @@ use super::adaptive;
 use super::brr::Stats;
 use super::flows::Flows;
 use super::idle::Weights;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
 use crate::rng::Rng;
+use crate::set::LinkSet;
 use crate::units::{Bytes, Span, Time};
 
 /// The settings of `flowlet`.

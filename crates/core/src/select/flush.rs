@@ -23,7 +23,7 @@
 //! goes down, if that brings nothing later than [`Config::wait`] after; held bytes are at most the bound; no more than
 //! `UNDER_WAY` markers of a link are under way.
 
-use super::LinkSet;
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -242,12 +242,12 @@ impl<T> Flush<T> {
     /// [`Flush::on_left`], put those packets, of all such links,
     /// through [`Flush::place`] again, and only then what [`Flush::poll_again`] gives.
     pub fn on_links(&mut self, now: Time, usable: LinkSet) {
-        while self.links.len() < ChannelId::LIMIT && usable.bits() >> self.links.len() != 0 {
+        while self.links.len() < usable.end() {
             self.links.push(Link::new());
         }
-        let went = self.usable.bits() & !usable.bits();
+        let went = self.usable - usable;
         self.usable = usable;
-        for link in LinkSet::from_bits(went).iter() {
+        for link in went {
             let state = &mut self.links[link.index()];
             state.down_since = now;
             (state.want, state.resend) = (None, FIRST_ANSWER);
@@ -257,7 +257,7 @@ impl<T> Flush<T> {
         while let Some(step) = self.moves.get(usize::from(next)) {
             let (at, link) = (next, self.flows[usize::from(step.flow)].link);
             next = step.newer;
-            if link != NO_LINK && went & LinkSet::only(ChannelId(link)).bits() != 0 {
+            if link != NO_LINK && went.contains(ChannelId(link)) {
                 let mut packet = self.end(at);
                 while let Some((item, after)) = self.take_held(packet) {
                     self.again.push_back(item);
@@ -401,7 +401,7 @@ impl<T> Flush<T> {
     pub fn poll_timeout(&self, open: LinkSet) -> Option<Time> {
         let oldest = self.moves.get(usize::from(self.oldest)).filter(|_| !self.usable.is_empty());
         let held = oldest.map(|step| step.since + self.config.wait);
-        let open = LinkSet::from_bits(self.usable.bits() & open.bits());
+        let open = self.usable & open;
         let markers = open.iter().filter_map(|link| self.links.get(link.index())?.next_marker());
         held.into_iter().chain(markers).min()
     }
@@ -551,7 +551,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let delay = (0..links).map(|_| MS + rng.below(skew * MS)).collect();
             let mut flush = Flush::new(Config { wait }, 50_000, 7);
-            let usable = LinkSet::from_bits((1 << links) - 1);
+            let usable = LinkSet::below(links);
             flush.on_links(Time::ZERO, usable);
             Net {
                 rng,
@@ -659,10 +659,10 @@ mod tests {
 
         fn set_usable(&mut self, usable: LinkSet) {
             let now = self.time();
-            let went = self.usable.bits() & !usable.bits();
+            let went = self.usable - usable;
             self.usable = usable;
             self.flush.on_links(now, usable);
-            for link in LinkSet::from_bits(went).iter() {
+            for link in went {
                 // What a dead link still brings, it brings within the wait.
                 let latest = self.now + self.flush.config.wait.as_nanos() - 2 * MS;
                 self.flights.retain(|(at, _), (on, _)| *on != link.index() || *at <= latest);

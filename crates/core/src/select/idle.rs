@@ -12,8 +12,9 @@
 //! Cost: O(links) for each new burst, one store for each packet. Invariant: of several usable links one always has no more than
 //! its share, so that there is a choice.
 
-use super::{LinkSet, Links};
+use super::Links;
 use crate::rng::Rng;
+use crate::set::LinkSet;
 use crate::units::ChannelId;
 
 /// No weight is more, so that products of all 64 and a random number do not overflow: 144 Pbit/s.
@@ -120,8 +121,9 @@ impl LongestIdle {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChannelId, LinkSet, Links, LongestIdle, Rng, Weights};
+    use super::{ChannelId, Links, LongestIdle, Rng, Weights};
     use crate::select::LinkState;
+    use crate::set::LinkSet;
     use crate::units::Rate;
     use alloc::vec::Vec;
     use proptest::prelude::*;

@@ -18,7 +18,8 @@
 //! Cost: the hash; O(n²) when links change. Invariant: the link is usable, and in the aggregator in use.
 
 use super::xor::HashPolicy;
-use super::{Frame, LinkSet, LinkState, Links, Select, hash};
+use super::{Frame, LinkState, Links, Select, hash};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Rate, Time};
 use crate::wire::mac::Mac;
 
@@ -150,7 +151,7 @@ impl Select for Ieee8023ad {
     #[inline]
     fn select(&mut self, _now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet {
         let carries = match self.distributing {
-            Some(distributing) => LinkSet::from_bits(distributing.bits() & links.usable().bits()),
+            Some(distributing) => distributing & links.usable(),
             None => {
                 if self.seen != links.usable() {
                     self.choose(links);

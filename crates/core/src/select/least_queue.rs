@@ -20,7 +20,8 @@
 //! [`LinkState::backlog`]: super::LinkState::backlog
 
 use super::speeds::Speeds;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
 
 /// The selector.

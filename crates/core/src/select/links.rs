@@ -1,99 +1,8 @@
 //! The links as selectors see them.
 
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
-
-/// A set of links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LinkSet(u64);
-
-impl LinkSet {
-    /// No link.
-    pub const EMPTY: LinkSet = LinkSet(0);
-
-    /// The one link.
-    #[inline]
-    pub const fn only(link: ChannelId) -> LinkSet {
-        LinkSet(1 << (link.0 & 63))
-    }
-
-    /// That link alone, or none.
-    #[inline]
-    pub fn of(link: Option<ChannelId>) -> LinkSet {
-        link.map_or(LinkSet::EMPTY, LinkSet::only)
-    }
-
-    /// The set whose bit `n` stands for link `n`.
-    #[inline]
-    pub const fn from_bits(bits: u64) -> LinkSet {
-        LinkSet(bits)
-    }
-
-    /// Bit `n` stands for link `n`.
-    #[inline]
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-
-    /// Whether `link` is in it.
-    #[inline]
-    pub const fn contains(self, link: ChannelId) -> bool {
-        self.0 & LinkSet::only(link).0 != 0
-    }
-
-    /// How many there are.
-    #[inline]
-    pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    /// Whether there is none.
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The link of the lowest number.
-    #[inline]
-    pub fn first(self) -> Option<ChannelId> {
-        (self.0 != 0).then(|| ChannelId(self.0.trailing_zeros() as u8))
-    }
-
-    /// The `n`-th link in the order of their numbers, from 0.
-    #[inline]
-    pub fn nth(self, n: usize) -> Option<ChannelId> {
-        let mut bits = self.0;
-        for _ in 0..n.min(64) {
-            bits &= bits.wrapping_sub(1);
-        }
-        LinkSet(bits).first()
-    }
-
-    /// Its links, lowest number first.
-    #[inline]
-    pub fn iter(self) -> impl Iterator<Item = ChannelId> + Clone {
-        let mut bits = self.0;
-        core::iter::from_fn(move || {
-            let n = bits.trailing_zeros();
-            bits &= bits.checked_sub(1)?;
-            Some(ChannelId(n as u8))
-        })
-    }
-
-    /// With `link` in it.
-    #[inline]
-    #[must_use]
-    pub const fn with(self, link: ChannelId) -> LinkSet {
-        LinkSet(self.0 | LinkSet::only(link).0)
-    }
-
-    /// With `link` not in it.
-    #[inline]
-    #[must_use]
-    pub const fn without(self, link: ChannelId) -> LinkSet {
-        LinkSet(self.0 & !LinkSet::only(link).0)
-    }
-}
 
 /// What is known of one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,14 +133,5 @@ mod tests {
         assert_eq!((links.usable().nth(1), links.usable().nth(3)), (Some(ChannelId(2)), None));
         links.set(ChannelId(0), LinkState { member: false, ..LinkState::default() });
         assert_eq!(links.usable().first(), Some(ChannelId(2)));
-    }
-
-    #[test]
-    fn link_63_is_a_link_like_others() {
-        let set = LinkSet::EMPTY.with(ChannelId(63)).with(ChannelId(0));
-        assert_eq!(
-            (set.len(), set.iter().last(), set.without(ChannelId(0)).first()),
-            (2, Some(ChannelId(63)), Some(ChannelId(63)))
-        );
     }
 }

@@ -44,9 +44,10 @@ mod links;
 mod policy;
 mod speeds;
 
-pub use links::{LinkSet, LinkState, Links};
+pub use links::{LinkState, Links};
 pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};
 
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 
 /// What a frame's bytes begin with.

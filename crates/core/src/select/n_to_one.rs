@@ -31,7 +31,8 @@
 
 use super::options::LinkRef;
 use super::speeds::Speeds;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::vec::Vec;
 

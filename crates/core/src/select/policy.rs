@@ -2,9 +2,10 @@
 
 use super::options::{self, OptionSpec, Value};
 use super::{
-    Frame, LinkSet, Links, Select, active_backup, alb, balance_rr, broadcast, brr, cut_off_least_queue,
-    fastest_transmit, flowlet, flush, ieee8023ad, least_queue, n_to_one, potent, supervision, tlb, traffic_meter, xor,
+    Frame, Links, Select, active_backup, alb, balance_rr, broadcast, brr, cut_off_least_queue, fastest_transmit,
+    flowlet, flush, ieee8023ad, least_queue, n_to_one, potent, supervision, tlb, traffic_meter, xor,
 };
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 use alloc::boxed::Box;
 use alloc::format;

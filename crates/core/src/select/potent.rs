@@ -23,7 +23,8 @@ use super::brr::Stats;
 use super::fading::Fading;
 use super::flows::{Entry, Flows};
 use super::idle::{LongestIdle, Weights};
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 
 /// How often one heavy flow may move.

@@ -4,7 +4,8 @@
 //! compared with each other. A rate of zero is a rate that is not known. Kept from one change of the links to the next, so
 //! that a packet costs no look at rates. Cost: O(n log n) a change, no allocation after construction.
 
-use super::{LinkSet, Links};
+use super::Links;
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Rate};
 use alloc::vec::Vec;
 

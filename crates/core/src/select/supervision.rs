@@ -16,7 +16,7 @@
 //!
 //! Invariants: a link is used only as long as it is well, or for `downdelay`; while a link is well, some link is used.
 
-use super::LinkSet;
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
 
@@ -82,9 +82,9 @@ impl Supervisor {
     /// At `now` the bond's links are `members`, of which `well` are well. Returns the links that are used. To be called
     /// when something has changed, and at [`Supervisor::poll_timeout`].
     pub fn observe(&mut self, now: Time, members: LinkSet, well: LinkSet) -> LinkSet {
-        let well = LinkSet::from_bits(well.bits() & members.bits());
-        self.usable = LinkSet::from_bits(self.usable.bits() & members.bits());
-        self.since.resize(self.since.len().max(64 - members.bits().leading_zeros() as usize), None);
+        let well = well & members;
+        self.usable &= members;
+        self.since.resize(self.since.len().max(members.end()), None);
         for (n, since) in self.since.iter_mut().enumerate() {
             let link = ChannelId(n as u8);
             let (is_well, is_used) = (well.contains(link), self.usable.contains(link));

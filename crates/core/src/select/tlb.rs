@@ -21,7 +21,8 @@
 use super::active_backup::{Current, PrimaryReselect};
 use super::options::LinkRef;
 use super::xor::HashPolicy;
-use super::{Frame, Layer, LinkSet, LinkState, Links, Select, hash};
+use super::{Frame, Layer, LinkState, Links, Select, hash};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 
 /// The settings of `balance-tlb`.
@@ -132,7 +133,7 @@ impl Balance {
                 self.clear(link, true);
             }
         }
-        if usable.bits() & !before.bits() != 0 {
+        if !(usable - before).is_empty() {
             self.weigh(now);
         }
     }

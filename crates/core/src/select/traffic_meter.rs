@@ -29,7 +29,8 @@
 //! over speed differ between links by at most one packet.
 
 use super::speeds::Speeds;
-use super::{Frame, LinkSet, Links, Select};
+use super::{Frame, Links, Select};
+use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
 

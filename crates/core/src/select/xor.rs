@@ -6,7 +6,8 @@
 //!
 //! Cost: O(1) but for dissected tunnels; no state.
 
-use super::{Frame, LinkSet, Links, Select, hash};
+use super::{Frame, Links, Select, hash};
+use crate::set::LinkSet;
 use crate::units::Time;
 
 /// Which headers choose the link.

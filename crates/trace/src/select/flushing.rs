@@ -9,8 +9,9 @@
 //! links lose nothing and keep their order, so no packet arrives out of order.
 
 use super::{LinkList, Report, Run, Traffic};
+use fairspan_core::select::Select;
 use fairspan_core::select::flush::{BUCKETS, Config, Flush, Place};
-use fairspan_core::select::{LinkSet, Select};
+use fairspan_core::set::LinkSet;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

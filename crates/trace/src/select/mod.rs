@@ -27,7 +27,8 @@ pub mod wires;
 pub use links::{LinkList, LinkSpec, LinksError};
 pub use traffic::{Gathered, Packet, Traffic};
 
-use fairspan_core::select::{LinkSet, Links, PolicyError, Select, Selector, Settings, flush};
+use fairspan_core::select::{Links, PolicyError, Select, Selector, Settings, flush};
+use fairspan_core::set::LinkSet;
 use fairspan_core::units::{Bytes, Span, Time};
 use wires::Wires;
 

@@ -7,7 +7,8 @@
 //! Cost: each packet enters and leaves one queue. Invariant: arrivals over one link are in the order of sending.
 
 use super::links::LinkList;
-use fairspan_core::select::{LinkSet, Links};
+use fairspan_core::select::Links;
+use fairspan_core::set::LinkSet;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
 //! What `--json` prints.
 
 use super::{About, Answered};
-use fairspan_core::select::{LinkSet, Policy};
+use fairspan_core::select::Policy;
+use fairspan_core::set::LinkSet;
 use fairspan_trace::select::Report;
 use serde::{Serialize, Serializer};
 use std::io::{BufWriter, Write};

@@ -4,7 +4,7 @@ use super::{About, Answered};
 use crate::report::short;
 use crate::report::text::{Rows, quantity};
 use fairspan_core::quantity::show_rate;
-use fairspan_core::select::LinkSet;
+use fairspan_core::set::LinkSet;
 use fairspan_core::units::Span;
 use fairspan_trace::select::{LinkReport, Report};
 use std::io::{BufWriter, Write};

@@ -31,7 +31,8 @@ mod dissect;
 mod plain;
 
 use super::xor::HashPolicy;
-use super::{Frame, Layer, LinkSet};
+use super::{Frame, Layer};
+use crate::set::LinkSet;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
