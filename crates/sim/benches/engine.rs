@@ -10,7 +10,7 @@ use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::engine::calendar::Calendar;
 use fairspan_sim::engine::event::Event;
-use fairspan_sim::scenario::model::{
+use fairspan_sim::model::{
     Card, Crossing, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Ring, Scenario, Transport,
 };
 use fairspan_sim::traffic::{Config, Sizes};

@@ -4,13 +4,16 @@
 //! here. [`scenario`] reads a scenario, [`world`] runs it, [`results`] is what comes out.
 
 mod bond;
+pub mod endpoint;
 pub mod engine;
 pub mod metrics;
+pub mod model;
 pub mod multilink;
 pub mod packet;
 pub mod results;
 mod ring;
 pub mod scenario;
+pub mod steps;
 pub mod tcp;
 pub mod traffic;
 pub mod wire;

@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use crate::metrics::Steps;
+use crate::steps::Steps;
 use fairspan_core::units::Span;
 
 /// The outcome of one run of one scenario with one seed.

@@ -19,9 +19,9 @@ mod frame;
 
 use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};
+use crate::model;
 use crate::packet::{Body, Packet};
 use crate::results::BondResult;
-use crate::scenario::model;
 use crate::wire;
 use fairspan_core::bond::{Codepoint, ConfigError, Event, Head, Link};
 use fairspan_core::packet::Packet as _;

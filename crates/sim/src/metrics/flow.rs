@@ -2,11 +2,11 @@
 //!
 //! Only packets from the flow's sender to its receiver count. Without details a packet costs a few additions.
 
+use super::Metrics;
 use super::jitter::Jitter;
 use super::reordering::Reordering;
 use super::spread::Spread;
 use crate::results::FlowResult;
-use crate::scenario::model::Metrics;
 use crate::tcp::segment::Segment;
 use fairspan_core::units::{Span, Time};
 

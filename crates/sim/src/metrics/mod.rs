@@ -23,12 +23,25 @@ pub mod occupancy;
 pub mod reordering;
 pub mod series;
 pub mod spread;
-pub mod steps;
 
 pub use flow::FlowMeter;
 pub use occupancy::Occupancy;
 pub use series::Recorder;
-pub use steps::Steps;
+
+use fairspan_core::units::Span;
+
+/// What is measured beyond the summary (throughput, goodput, drops, Jain's index, delay's mean and extremes).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics {
+    /// Distributions of one-way delay and jitter.
+    pub delay: bool,
+    /// RFC 4737, RFC 5236 and the burst round robin paper's count.
+    pub reordering: bool,
+    /// Throughput, windows, queues and buffers over time, a point every so often. Zero: none.
+    pub series: Span,
+    /// Links whose packets are recorded.
+    pub capture: Vec<u32>,
+}
 
 /// Jain's fairness index over rates: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same). 1 where
 /// there is nothing to share.

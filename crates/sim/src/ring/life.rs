@@ -5,7 +5,7 @@
 
 use super::way::Load;
 use super::{Output, REASONS, Ring, way_of};
-use crate::scenario::model;
+use crate::model;
 use fairspan_core::link::Outage;
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::node::{self, Node};

@@ -3,8 +3,8 @@
 use super::life::changes;
 use super::watch::{Limit, Window, effect};
 use super::{CUT, FAILED, Ring, UNTOLD, link_of};
+use crate::model::{Hop, Scenario};
 use crate::results::{ControlResult, Dropped, Refusals, RingLinkResult, RingResult};
-use crate::scenario::model::{Hop, Scenario};
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::node::Stats;
 use fairspan_core::ring::topology::Topology;

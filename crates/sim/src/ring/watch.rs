@@ -4,8 +4,8 @@
 //! Means and ranges of limiters are added up as they go, exactly. Only the time from which a limiter stays near its final
 //! mean needs its past, of which a bounded number of changes is kept.
 
-use crate::metrics::steps::Steps;
 use crate::results::{LimitResult, RingEvent};
+use crate::steps::Steps;
 use fairspan_core::ring::{NodeId, Ringlet};
 use fairspan_core::units::{Rate, Span, Time};
 

@@ -9,7 +9,7 @@
 
 use super::ticket::Ticket;
 use crate::engine::event::Event;
-use crate::scenario::model::Faults;
+use crate::model::Faults;
 use fairspan_core::ring::node::HEAD;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};

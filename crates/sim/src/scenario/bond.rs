@@ -2,10 +2,10 @@
 
 use super::error::Problem;
 use super::form::{Defaults, Errors, Form};
-use super::model::{Bond, Framing};
 use super::names::{EXPECTED, Names, Pattern};
 use super::topology::{self, Copies, NONE, Topology};
 use super::value::Kind;
+use crate::model::{Bond, Framing};
 use fairspan_core::bond::{Aqm, ChannelConfig, Config, MarkerPlace, Mode, Scheduler};
 use fairspan_core::link::Capacity;
 use fairspan_core::select::Settings;

@@ -4,11 +4,11 @@ use super::bond::Bonds;
 use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
-use super::model::{Metrics, Scenario};
 use super::ring::Rings;
 use super::store::Store;
 use super::topology::{self, Topology};
 use super::value::{Kind, Table};
+use crate::model::{Metrics, Scenario};
 use fairspan_core::units::Span;
 
 /// Keys of the file that are not about one run.

@@ -5,10 +5,10 @@ use super::error::{Problem, ReadError};
 use super::expect::{Expectation, Tolerance};
 use super::form::{Defaults, Errors, Form, as_fraction, as_number};
 use super::metric::{Metric, Refers, Unit, matches};
-use super::model::Scenario;
 use super::store::Store;
 use super::sweep::{self, Sweep};
 use super::value::{Kind, OUTSIDE, Table, Value};
+use crate::model::Scenario;
 use fairspan_core::quantity::{parse_bytes, parse_rate, parse_span};
 use std::sync::{Mutex, PoisonError};
 

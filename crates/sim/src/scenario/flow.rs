@@ -3,7 +3,6 @@
 use super::bond::Bonds;
 use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form};
-use super::model::{Flow, Hop};
 use super::names::{EXPECTED, Names, Pattern};
 use super::ring::{self, Rings};
 use super::route::{NoPath, Router, crossing, mirrored};
@@ -11,6 +10,7 @@ use super::store::Store;
 use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
 use super::value::{Kind, Value};
+use crate::model::{Flow, Hop};
 use fairspan_core::link::{Capacity, Queue};
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;

@@ -2,9 +2,9 @@
 
 use super::error::Problem;
 use super::form::{Errors, Form};
-use super::model::{Card, Framing};
 use super::store::Store;
 use super::value::{Kind, Value};
+use crate::model::{Card, Framing};
 use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Queue, Series, Trace};
 use fairspan_core::quantity::{parse_bytes, parse_span, split};
 use fairspan_core::queue::{self, Buffer, Discipline, Limit};

@@ -9,7 +9,6 @@ mod flow;
 mod form;
 mod link;
 mod metric;
-pub mod model;
 mod names;
 mod ring;
 mod route;

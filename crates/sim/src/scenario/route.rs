@@ -4,8 +4,8 @@
 //! One breadth-first search over the forwarding nodes for each distinct place where flows enter them, so a hundred
 //! thousand hosts around a few routers cost a search for each router and not for each host.
 
-use super::model::{Crossing, Hop, Ring};
 use super::topology::{NONE, Topology};
+use crate::model::{Crossing, Hop, Ring};
 use fairspan_core::ring::{Class, Ringlet};
 
 /// Steps over links that searching may take in all before the scenario is refused.

@@ -3,10 +3,10 @@
 use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form};
 use super::link::{self, Direction};
-use super::model::{HostCost, Link, Node};
 use super::names::{EXPECTED, Names, Pattern};
 use super::store::Store;
 use super::value::Kind;
+use crate::model::{HostCost, Link, Node};
 
 /// Most nodes, most links and most flows.
 pub(super) const MOST: u64 = 1_000_000;

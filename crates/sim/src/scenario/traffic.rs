@@ -2,9 +2,9 @@
 
 use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form, as_number};
-use super::model::Transport;
 use super::store::Store;
 use super::value::{Kind, Value};
+use crate::model::Transport;
 use crate::tcp;
 use crate::traffic::{Config, Sizes};
 use fairspan_core::units::{Bytes, Span};

@@ -12,6 +12,7 @@ pub mod source;
 pub use sizes::Sampler;
 pub use source::Source;
 
+use crate::tcp;
 use fairspan_core::units::{Bytes, Rate, Span};
 use std::sync::Arc;
 
@@ -98,6 +99,18 @@ pub enum Sizes {
     Mixture(Vec<(u32, f64)>),
     /// Uniformly from the first to the second.
     Uniform(u32, u32),
+}
+
+/// How a flow's data is carried.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// Datagrams with this many bytes of headers (28: IPv4 and UDP), which count in the size on the link.
+    Datagram {
+        /// Header bytes.
+        header: u32,
+    },
+    /// A TCP connection (several in turn or in parallel where the traffic wants them) from `from` to `to`.
+    Tcp(Box<tcp::Config>),
 }
 
 /// Why a traffic cannot be made.

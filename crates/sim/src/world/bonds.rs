@@ -8,9 +8,9 @@ use super::{BOND, BONDS, World, WorldError, place};
 use crate::bond::{Bond, Output};
 use crate::engine::log::What;
 use crate::engine::pool::Handle;
+use crate::model::{Hop, Scenario};
 use crate::packet::{Body, Packet};
 use crate::results::BondResult;
-use crate::scenario::model::{Hop, Scenario};
 use crate::world::flow::Timer;
 use fairspan_core::units::Time;
 

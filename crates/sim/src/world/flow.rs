@@ -1,7 +1,7 @@
 //! A flow in the world: what sends, where its paths begin, its one timer and its meters.
 
-use super::endpoint::Endpoint;
 use super::outbox::Outbox;
+use crate::endpoint::Endpoint;
 use crate::metrics::FlowMeter;
 use crate::traffic::Source;
 use crate::traffic::source::Metronome;

@@ -11,8 +11,8 @@
 use crate::engine::event::Event;
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
+use crate::model;
 use crate::results::LinkResult;
-use crate::scenario::model;
 use crate::traffic::Config;
 use crate::world::WorldError;
 use fairspan_core::link::{DropReason, Passage, Schedule};

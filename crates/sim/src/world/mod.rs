@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use fairspan_sim::results::Results;
-//! use fairspan_sim::scenario::model::Scenario;
+//! use fairspan_sim::model::Scenario;
 //! use fairspan_sim::world::{World, WorldError};
 //!
 //! fn run(scenario: &Scenario) -> Result<Results, WorldError> {
@@ -20,7 +20,6 @@
 //! ```
 
 mod bonds;
-pub mod endpoint;
 mod error;
 mod flow;
 mod link;
@@ -31,6 +30,7 @@ mod route;
 
 pub use error::WorldError;
 
+use crate::endpoint::Outgoing;
 use crate::engine::calendar::Calendar;
 use crate::engine::event::Event;
 use crate::engine::log::{Log, What};
@@ -38,15 +38,14 @@ use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};
 use crate::metrics::series::Kind;
 use crate::metrics::{self, FlowMeter, Recorder};
+use crate::model::{self, Scenario, Transport};
 use crate::packet::{Body, Packet};
 use crate::results::{Captured, Conservation, Dropped, FlowResult, Results};
-use crate::scenario::model::{self, Scenario, Transport};
 use crate::traffic::application;
 use crate::traffic::clock::Drift;
 use crate::traffic::{self, Source};
 use crate::wire;
 use bonds::Joined;
-use endpoint::Outgoing;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
 use flow::{Agent, Attached, Flow, Timer, Wander};

@@ -6,7 +6,7 @@
 //!
 //! Each packet leaves up to `most` after the transport gave it out, drawn uniformly, never before the one before it.
 
-use super::endpoint::Outgoing;
+use crate::endpoint::Outgoing;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;

@@ -12,7 +12,7 @@
 
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
-use crate::scenario::model::{Card, HostCost};
+use crate::model::{Card, HostCost};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;

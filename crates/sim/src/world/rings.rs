@@ -7,9 +7,9 @@ use super::{RING_CHANGE, RING_NODE, RING_WAY, RINGS, World, WorldError, place};
 use crate::engine::event::Event;
 use crate::engine::log::What;
 use crate::engine::pool::Handle;
+use crate::model::{Crossing, Scenario};
 use crate::results::RingResult;
 use crate::ring::{At, Brought, Output, Ring};
-use crate::scenario::model::{Crossing, Scenario};
 
 /// Places for the ways of one ring among all: twice the most nodes, in bits.
 const WAY_BITS: u32 = 9;
@@ -29,7 +29,7 @@ pub(crate) struct Circle {
 
 /// All rings of a scenario.
 pub(super) fn close(scenario: &Scenario) -> Result<Vec<Circle>, WorldError> {
-    let ring = |(number, model): (usize, &crate::scenario::model::Ring)| {
+    let ring = |(number, model): (usize, &crate::model::Ring)| {
         let wrong = |error: String| WorldError::Ring { ring: model.name.clone(), error };
         let ring = Ring::new(scenario, number).map_err(wrong)?;
         let timers = vec![Timer::IDLE; ring.nodes()];

@@ -3,7 +3,7 @@
 
 use super::WorldError;
 use super::processor::Work;
-use crate::scenario::model::{Card, Crossing, Hop, Node, Scenario};
+use crate::model::{Card, Crossing, Hop, Node, Scenario};
 use std::collections::BTreeMap;
 
 /// What happens to a packet next.

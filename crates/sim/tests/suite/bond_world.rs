@@ -5,8 +5,8 @@ use fairspan_core::bond::{ChannelConfig, Config, Mode, Scheduler};
 use fairspan_core::link::{DuringOutage, Loss, Outage, Profile, Queue};
 use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
+use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 

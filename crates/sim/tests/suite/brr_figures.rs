@@ -1,8 +1,8 @@
 //! The scenarios of the burst round robin paper: one set of hosts for all figures, and the quick ones run.
 
+use fairspan_sim::model::Scenario;
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
-use fairspan_sim::scenario::model::Scenario;
 use fairspan_sim::world::World;
 use std::fs;
 use std::path::Path;

@@ -4,8 +4,8 @@ use crate::common::{Line, constant, poisson};
 use fairspan_core::link::{DuringOutage, Loss, Outage, Queue};
 use fairspan_core::queue;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_sim::model::{Card, Framing, HostCost};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{Card, Framing, HostCost};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::{World, WorldError};
 
@@ -278,12 +278,12 @@ fn a_card_costs_the_hosts_at_both_its_ends_and_a_node_without_cost_nothing() {
 fn scenarios_that_cannot_run_are_refused_by_name() {
     let mut line = Line::new(&[(1_000_000, 1), (1_000_000, 1)]);
     line.flow(0, 2, constant(8_000, 1000), Time::ZERO, Time::MAX);
-    let refuse = |change: &dyn Fn(&mut fairspan_sim::scenario::model::Scenario)| {
+    let refuse = |change: &dyn Fn(&mut fairspan_sim::model::Scenario)| {
         let mut scenario = line.scenario.clone();
         change(&mut scenario);
         World::new(&scenario).expect_err("must be refused")
     };
-    use fairspan_sim::scenario::model::Hop;
+    use fairspan_sim::model::Hop;
     assert!(matches!(refuse(&|s| s.links[0].to = 7), WorldError::Unknown { kind: "node", number: 7, .. }));
     assert!(matches!(refuse(&|s| s.flows[0].path[0] = Hop::Link(9)), WorldError::Unknown { kind: "link", .. }));
     assert!(matches!(refuse(&|s| s.metrics.capture = vec![5]), WorldError::Unknown { kind: "link", number: 5, .. }));

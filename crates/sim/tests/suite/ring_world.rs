@@ -2,9 +2,9 @@
 
 use fairspan_core::rng::Rng;
 use fairspan_core::units::Time;
+use fairspan_sim::model::Scenario;
 use fairspan_sim::results::{LimitResult, Results, RingLinkResult, RingResult};
 use fairspan_sim::scenario::File;
-use fairspan_sim::scenario::model::Scenario;
 use fairspan_sim::world::World;
 
 /// Ten nodes with 0.1 ms between neighbours; `ring` goes into the ring's table.

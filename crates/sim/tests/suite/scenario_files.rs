@@ -4,7 +4,7 @@ use fairspan_core::link::{Capacity, DuringOutage, Loss, Queue};
 use fairspan_core::queue::{Buffer, Discipline, Limit};
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::scenario::model::{Crossing, Framing, Hop, Scenario, Transport};
+use fairspan_sim::model::{Crossing, Framing, Hop, Scenario, Transport};
 use fairspan_sim::scenario::{File, Metric, ReadError, Unit};
 use fairspan_sim::traffic::{Config, Sizes};
 use std::fs;

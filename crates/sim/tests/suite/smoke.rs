@@ -1,8 +1,8 @@
 //! Each smoke scenario, run twice: the same bytes both times, what it expects, and no flow that does nothing.
 
+use fairspan_sim::model::Scenario;
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
-use fairspan_sim::scenario::model::Scenario;
 use fairspan_sim::world::World;
 use std::fs;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use fairspan_core::link::{Loss, Profile};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::results::{Captured, Results};
 use fairspan_sim::scenario::Metric;
-use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::tcp;
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;

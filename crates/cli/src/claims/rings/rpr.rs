@@ -9,7 +9,7 @@ use fairspan_core::ring::NodeId;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::rias;
 use fairspan_core::units::Time;
-use fairspan_sim::metrics::Steps;
+use fairspan_sim::steps::Steps;
 use serde_json::json;
 
 /// The link's rate, bit/s.

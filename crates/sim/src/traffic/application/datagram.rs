@@ -5,10 +5,10 @@
 //! next begins after the pause; an answer that comes later is ignored.
 
 use super::Transfers;
+use crate::endpoint::{Endpoint, Handled, Outgoing};
 use crate::packet::{Body, Packet};
 use crate::results;
 use crate::traffic::{ConfigError, Sampler, Sizes};
-use crate::world::endpoint::{Endpoint, Handled, Outgoing};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;

@@ -3,8 +3,7 @@
 //! The flow's sender asks. An exchange's duration is from the write of the request to the last byte of the answer; its
 //! bytes are those of both. Since an answer is read before the next request is written, byte counts tell messages apart.
 
-use super::tcp::Pairs;
-use super::{Application, End, Pair, Transfers};
+use super::{Application, End, Pair, Pairs, Transfers};
 use crate::traffic::{ConfigError, Sampler, Sizes};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};

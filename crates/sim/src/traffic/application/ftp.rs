@@ -4,8 +4,7 @@
 //! connection can send by the larger of its window and 64 kB, which it can never use up between two calls, and are topped
 //! up whenever something was sent.
 
-use super::tcp::Pairs;
-use super::{Application, End, Pair, Transfers};
+use super::{Application, End, Pair, Pairs, Transfers};
 use crate::traffic::{ConfigError, Sampler, Sizes};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, Time};

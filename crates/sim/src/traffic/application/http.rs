@@ -6,8 +6,7 @@
 //! fetch's duration is from the opening of its connection to the end of its stream at the client. A connection that fails,
 //! or a stream that ends short, is a failed fetch; its place goes on as after any other.
 
-use super::tcp::Pairs;
-use super::{Application, End, Pair, Transfers};
+use super::{Application, End, Pair, Pairs, Transfers};
 use crate::traffic::pareto::exponential;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, Span, Time};

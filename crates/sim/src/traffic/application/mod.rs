@@ -9,16 +9,18 @@
 //!
 //! Those over TCP drive [`Pair`]s: both ends of one connection with what the application wants of each. They never look
 //! at segments. [`TcpEndpoint`](tcp::TcpEndpoint) owns the pairs and gives them to the world as one
-//! [`Endpoint`](crate::world::endpoint::Endpoint).
+//! [`Endpoint`](crate::endpoint::Endpoint).
 
 pub mod datagram;
 pub mod exchange;
 pub mod ftp;
 pub mod http;
 pub mod pair;
+pub mod pairs;
 pub mod tcp;
 
 pub use pair::{End, Pair};
+pub use pairs::{Application, Pairs};
 
 use crate::metrics::spread::Spread;
 use crate::results;
@@ -69,39 +71,4 @@ impl Transfers {
             duration: self.duration.summary(1e9),
         }
     }
-}
-
-/// An application that works with connections.
-pub trait Application: std::fmt::Debug + Send {
-    /// The flow begins.
-    fn start(&mut self, now: Time, pairs: &mut tcp::Pairs);
-
-    /// Nothing new is to be begun. What has no end of its own is cut off.
-    fn stop(&mut self, now: Time, pairs: &mut tcp::Pairs);
-
-    /// An end of a connection got bytes, or sent some, or changed its state. What it wrote is already on its way.
-    fn serve(&mut self, now: Time, pair: &mut Pair);
-
-    /// A connection is over, in order or not.
-    fn over(&mut self, now: Time, pair: &Pair) {
-        let _ = (now, pair);
-    }
-
-    /// The instant of `poll_timeout` has come.
-    fn handle_timeout(&mut self, now: Time, pairs: &mut tcp::Pairs) {
-        let _ = (now, pairs);
-    }
-
-    /// When a pause ends.
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    /// Its transfers, if it has any that end.
-    fn transfers(&self) -> Option<&Transfers> {
-        None
-    }
-
-    /// The measurement begins.
-    fn begin(&mut self) {}
 }

@@ -14,20 +14,17 @@ use super::datagram::Datagrams;
 use super::exchange::Exchange;
 use super::ftp::Ftp;
 use super::http::Http;
-use super::{Application, End, Pair};
+use super::pair::End;
+use super::pairs::{Application, Pairs};
+use crate::endpoint::{Endpoint, Handled, Outgoing};
 use crate::packet::{Body, Packet};
 use crate::results::{TcpResult, Transfers};
-use crate::scenario::model::Transport;
-use crate::tcp::Config as TcpConfig;
-use crate::tcp::Connection;
+use crate::tcp::{self, Connection};
+
 use crate::tcp::config::Nagle;
-use crate::traffic::{Config, ConfigError};
-use crate::world::endpoint::{Endpoint, Handled, Outgoing};
+use crate::traffic::{Config, ConfigError, Transport};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::Time;
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, VecDeque};
 
 /// The endpoint of a flow with this traffic; `None` where a [`Source`](crate::traffic::Source) sends and nothing answers.
 ///
@@ -72,216 +69,6 @@ pub fn endpoint(
     Ok(Some(Box::new(TcpEndpoint::new(settings, application, rng))))
 }
 
-/// The connections of a flow.
-#[derive(Debug)]
-pub struct Pairs {
-    settings: TcpConfig,
-    /// Initial sequence numbers come from here.
-    rng: Rng,
-    /// Number of the first of `slots`.
-    first: u32,
-    slots: VecDeque<Slot>,
-    /// Numbers of connections to be polled, in the order in which something happened to them.
-    touched: VecDeque<u32>,
-    timers: Timers,
-    /// What connections that are over counted.
-    gone: Counters,
-    /// What was counted in the warm-up.
-    before: Counters,
-    /// The sender's window in bytes and smoothed round trip when the last connection was over.
-    last: (u64, f64),
-}
-
-#[derive(Debug)]
-struct Slot {
-    pair: Option<Box<Pair>>,
-    touched: bool,
-    due: Time,
-    /// When the entry comes that the timers have for it, at `due` or before; others are stale.
-    queued: Time,
-}
-
-/// When which connection's timer runs out: of many connections, the next one is found without asking all.
-#[derive(Debug, Default)]
-struct Timers {
-    heap: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Numbers of those that have run out; empty but for a moment.
-    expired: Vec<u32>,
-}
-
-impl Timers {
-    /// A connection's timer was set.
-    #[inline]
-    fn set(&mut self, number: u32, slot: &mut Slot) {
-        if slot.due < slot.queued {
-            slot.queued = slot.due;
-            self.heap.push(Reverse((slot.due, number)));
-        }
-    }
-
-    /// Brings the first entry up to date.
-    #[inline]
-    fn settle(&mut self, first: u32, slots: &mut VecDeque<Slot>) {
-        while let Some(mut entry) = self.heap.peek_mut() {
-            let (time, number) = entry.0;
-            let slot = slots.get_mut(number.wrapping_sub(first) as usize).filter(|slot| slot.queued == time);
-            match slot {
-                Some(slot) if slot.due == time => return,
-                Some(slot) => {
-                    slot.queued = slot.due;
-                    if slot.due < Time::MAX {
-                        *entry = Reverse((slot.due, number));
-                        continue;
-                    }
-                }
-                None => {}
-            }
-            PeekMut::pop(entry);
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    retransmitted: u64,
-    timeouts: u64,
-    recoveries: u64,
-}
-
-impl Counters {
-    fn add(&mut self, pair: &Pair) {
-        for end in End::BOTH {
-            let stats = pair.end(end).stats();
-            self.retransmitted += stats.retransmitted;
-            self.timeouts += stats.timeouts;
-            self.recoveries += stats.recoveries;
-        }
-    }
-}
-
-impl Pairs {
-    /// None yet.
-    pub fn new(settings: TcpConfig, rng: Rng) -> Pairs {
-        Pairs {
-            settings,
-            rng,
-            first: 0,
-            slots: VecDeque::new(),
-            touched: VecDeque::new(),
-            timers: Timers::default(),
-            gone: Counters::default(),
-            before: Counters::default(),
-            last: (0, 0.0),
-        }
-    }
-
-    /// Opens the next connection, from `opener`; the other end waits for it.
-    pub fn open(&mut self, now: Time, opener: End) -> &mut Pair {
-        let number = self.first.wrapping_add(self.slots.len() as u32);
-        let mut ends = [(); 2].map(|()| Connection::new(&self.settings, now, self.rng.next_u64() as u32));
-        ends[1 - opener as usize].listen(now);
-        ends[opener as usize].open(now);
-        self.slots.push_back(Slot { pair: None, touched: true, due: Time::MAX, queued: Time::MAX });
-        self.touched.push_back(number);
-        let slot = self.slots.len() - 1;
-        self.slots[slot].pair.insert(Box::new(Pair::new(number, now, ends)))
-    }
-
-    /// The connection with this number, unless it is over. It is polled after this.
-    pub fn get(&mut self, number: u32) -> Option<&mut Pair> {
-        let slot = self.slots.get_mut(number.wrapping_sub(self.first) as usize)?;
-        let pair = slot.pair.as_mut()?;
-        if !std::mem::replace(&mut slot.touched, true) {
-            self.touched.push_back(number);
-        }
-        Some(pair)
-    }
-
-    /// Resets all connections from `end`.
-    pub fn abort_all(&mut self, now: Time, end: End) {
-        for offset in 0..self.slots.len() as u32 {
-            if let Some(pair) = self.get(self.first.wrapping_add(offset)) {
-                pair.end_mut(end).abort(now);
-            }
-        }
-    }
-
-    fn open_pairs(&self) -> impl Iterator<Item = &Pair> {
-        self.slots.iter().filter_map(|slot| slot.pair.as_deref())
-    }
-
-    fn counters(&self) -> Counters {
-        let mut sum = self.gone;
-        self.open_pairs().for_each(|pair| sum.add(pair));
-        sum
-    }
-
-    /// The next segment of the first of the touched connections that has one.
-    fn poll_transmit(&mut self, now: Time, application: &mut dyn Application) -> Option<Outgoing> {
-        while let Some(&number) = self.touched.front() {
-            let Some(slot) = self.slots.get_mut(number.wrapping_sub(self.first) as usize) else {
-                self.touched.pop_front();
-                continue;
-            };
-            let Some(pair) = slot.pair.as_mut() else {
-                self.touched.pop_front();
-                continue;
-            };
-            loop {
-                for end in End::BOTH {
-                    let connection = pair.end_mut(end);
-                    if let Some(segment) = connection.poll_transmit(now) {
-                        return Some(Outgoing {
-                            reverse: end == End::Receiver,
-                            connection: number,
-                            size: connection.header_length(&segment) + segment.length,
-                            body: Body::Segment(segment),
-                        });
-                    }
-                }
-                application.serve(now, pair);
-                End::BOTH.into_iter().for_each(|end| pair.flush(now, end));
-                if !pair.take_moved() {
-                    break;
-                }
-            }
-            slot.touched = false;
-            slot.due = pair.poll_timeout();
-            self.touched.pop_front();
-            if pair.is_over() {
-                self.gone.add(pair);
-                let sender = pair.end(End::Sender);
-                self.last = (sender.window(), sender.smoothed_rtt().as_secs_f64());
-                application.over(now, pair);
-                slot.pair = None;
-                slot.due = Time::MAX;
-                while self.slots.front().is_some_and(|slot| slot.pair.is_none()) {
-                    self.slots.pop_front();
-                    self.first = self.first.wrapping_add(1);
-                }
-            } else {
-                self.timers.set(number, slot);
-            }
-        }
-        self.timers.settle(self.first, &mut self.slots);
-        None
-    }
-
-    /// The numbers of the connections whose timers have run out, in their order.
-    fn expired(&mut self, now: Time) -> Vec<u32> {
-        let mut expired = std::mem::take(&mut self.timers.expired);
-        loop {
-            self.timers.settle(self.first, &mut self.slots);
-            let Some(&Reverse((_, number))) = self.timers.heap.peek().filter(|entry| entry.0.0 <= now) else { break };
-            self.timers.heap.pop();
-            self.slots[number.wrapping_sub(self.first) as usize].queued = Time::MAX;
-            expired.push(number);
-        }
-        expired.sort_unstable_by_key(|number| number.wrapping_sub(self.first));
-        expired
-    }
-}
-
 /// An application over TCP.
 #[derive(Debug)]
 pub struct TcpEndpoint {
@@ -292,7 +79,7 @@ pub struct TcpEndpoint {
 
 impl TcpEndpoint {
     /// `application` over connections with these settings at both ends.
-    pub fn new(settings: TcpConfig, application: Box<dyn Application>, rng: Rng) -> TcpEndpoint {
+    pub fn new(settings: tcp::Config, application: Box<dyn Application>, rng: Rng) -> TcpEndpoint {
         TcpEndpoint { application, pairs: Pairs::new(settings, rng), delivered: 0 }
     }
 
@@ -334,7 +121,7 @@ impl Endpoint for TcpEndpoint {
                 End::BOTH.into_iter().for_each(|end| pair.end_mut(end).handle_timeout(now));
             }
         }
-        self.pairs.timers.expired = expired;
+        self.pairs.give_back(expired);
         if self.application.poll_timeout().is_some_and(|due| due <= now) {
             self.application.handle_timeout(now, &mut self.pairs);
         }
@@ -345,7 +132,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = self.pairs.timers.heap.peek().map_or(Time::MAX, |entry| entry.0.0);
+        let due = self.pairs.poll_timeout();
         let due = self.application.poll_timeout().map_or(due, |pause| pause.min(due));
         (due < Time::MAX).then_some(due)
     }

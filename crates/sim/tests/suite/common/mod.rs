@@ -4,8 +4,8 @@
 
 use fairspan_core::link::{Profile, Queue};
 use fairspan_core::units::{Rate, Span, Time};
+use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::results::Results;
-use fairspan_sim::scenario::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
 

@@ -9,8 +9,8 @@
 
 use super::setup::Setup;
 use fairspan_core::units::Time;
-use fairspan_sim::metrics::Steps;
 use fairspan_sim::results::{LimitResult, Results, RingResult};
+use fairspan_sim::steps::Steps;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,8 @@
 //! The scenario as the world takes it: names resolved to numbers, quantities as types, checked.
 
-use crate::tcp;
+pub use crate::metrics::Metrics;
+pub use crate::traffic::Transport;
+
 use crate::traffic;
 use fairspan_core::bond;
 use fairspan_core::link::{Outage, Profile};
@@ -313,29 +315,4 @@ pub struct Flow {
     pub transport: Transport,
     /// Drift of this source's clock in parts per million; `None` draws it (see [`Scenario::drift_ppm`]).
     pub drift_ppm: Option<f64>,
-}
-
-/// How a flow's data is carried.
-#[derive(Clone, Debug)]
-pub enum Transport {
-    /// Datagrams with this many bytes of headers (28: IPv4 and UDP), which count in the size on the link.
-    Datagram {
-        /// Header bytes.
-        header: u32,
-    },
-    /// A TCP connection (several in turn or in parallel where the traffic wants them) from `from` to `to`.
-    Tcp(Box<tcp::Config>),
-}
-
-/// What is measured beyond the summary (throughput, goodput, drops, Jain's index, delay's mean and extremes).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Metrics {
-    /// Distributions of one-way delay and jitter.
-    pub delay: bool,
-    /// RFC 4737, RFC 5236 and the burst round robin paper's count.
-    pub reordering: bool,
-    /// Throughput, windows, queues and buffers over time, a point every so often. Zero: none.
-    pub series: Span,
-    /// Links whose packets are recorded.
-    pub capture: Vec<u32>,
 }
