@@ -219,7 +219,7 @@ fn the_same_seed_gives_the_same_line_and_files_tell_the_rest() {
     assert_eq!(first, second);
     let page = fs::read_to_string(out.join("report.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("1-3"), "limiters and rates over time");
-    for name in ["summary.json", "series.arrow"] {
+    for name in ["summary.json", "series.csv"] {
         assert!(out.join(name).is_file(), "{name}");
     }
     // The scenario is one that `sim` runs to the same end.

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]
     json: bool,
-    /// Write summary.json, report.html and the series (Arrow) into this folder
+    /// Write summary.json, report.html and the series (CSV) into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write what crosses this link to FILE-LINK.pcapng, in --out's folder or here; several times: several links

@@ -13,6 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Bring an interface up and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error.
 #[derive(clap::Args)]
@@ -42,14 +45,13 @@ pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 fn start_log(log: &str) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(log)
-        .map_err(|e| BadInput(format!("--log `{log}`: {e}; write for example `debug`")))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter: Targets =
+        log.parse().map_err(|e| BadInput(format!("--log `{log}`: {e}; write for example `debug`")))?;
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! What runs give, for people and programs: tables, plots, files.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod chart;
 mod document;
 pub(crate) mod html;
@@ -24,7 +26,8 @@ pub(crate) fn folder(path: &Path) -> Result<()> {
     Ok(std::fs::create_dir_all(path).map_err(|error| BadInput(format!("--out {}: {error}", path.display())))?)
 }
 
-/// Writes everything into `folder`: summary.json, report.html, and an Arrow file for the series of each run.
+/// Writes everything into `folder`: summary.json, report.html, and a CSV file for the series of each run, with an
+/// Arrow file beside it if the program was built with that feature.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -36,8 +39,10 @@ pub(crate) fn write(folder: &Path, file: &File, batch: &Batch, expected: &[Expec
     put("summary.json", serde_json::to_string(&Document::new(file, batch, expected))? + "\n")?;
     put("report.html", html::report(file, batch, expected))?;
     for run in batch.finished.iter().filter(|run| !run.results.series.is_empty()) {
-        let name = if batch.planned > 1 { format!("series-{}.arrow", run.number) } else { "series.arrow".to_owned() };
-        series::write(&folder.join(name), file.title(), &run.results)?;
+        let name = if batch.planned > 1 { format!("series-{}", run.number) } else { "series".to_owned() };
+        series::write(&folder.join(format!("{name}.csv")), &run.results)?;
+        #[cfg(feature = "arrow")]
+        arrow::write(&folder.join(format!("{name}.arrow")), file.title(), &run.results)?;
     }
     Ok(())
 }

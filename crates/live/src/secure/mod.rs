@@ -54,6 +54,7 @@ mod entropy;
 pub mod keys;
 mod noise;
 mod path;
+mod primitives;
 mod replay;
 mod session;
 mod sessions;

@@ -10,9 +10,10 @@
 
 use super::entropy::Entropy;
 use super::keys::{KEY_LEN, PresharedKey, PrivateKey, PublicKey};
+use super::primitives::{Blake2s, ChaChaPoly, X25519};
 use super::wire::{HANDSHAKE_MAX, VERSION};
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::resolvers::CryptoResolver;
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::{Zeroize, Zeroizing};
@@ -68,14 +69,15 @@ impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
         Some(Box::new(Ephemeral { key: OneKey(self.0.0), used: false }))
     }
+    // What `PATTERN` names, and nothing else.
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::new()) as _)
     }
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        DefaultResolver.resolve_hash(choice)
+        (*choice == HashChoice::Blake2s).then(|| Box::new(Blake2s(Default::default())) as _)
     }
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
+        (*choice == CipherChoice::ChaChaPoly).then(|| Box::new(ChaChaPoly::new()) as _)
     }
 }
 
@@ -213,6 +215,36 @@ mod tests {
         assert_eq!(ours.from_initiator, theirs.from_initiator);
         assert_eq!(ours.to_initiator, theirs.to_initiator);
         assert_ne!(ours.to_initiator, ours.from_initiator);
+    }
+
+    #[test]
+    fn messages_and_keys_are_those_of_snows_own_primitives() {
+        let (mut entropy, a, b) = pair();
+        let psk = PresharedKey::from_bytes([7; 32]);
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        let mut initiator =
+            Initiator::start(&mut entropy, &a, &b.public_key(), Some(&psk), 9, b"to b", &mut one).unwrap();
+        let responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
+        responder.answer(Some(&psk), b"to a", &mut two).unwrap();
+        let (_, keys) = initiator.finish(&two).unwrap();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(
+            hex(&one),
+            concat!(
+                "fcac8c5ffdc16846d493c0e0ab48d6fe9f065640257358be2e879c64144c2707105ea2769d695dc6e910a84c7e7260a4",
+                "32b73a0ff9fc614d6d223826f0c545e35192466174e1e274faaf942bf39b1235dd784546805cc6bd6d61acfbe2c651fa",
+                "de065a2e",
+            )
+        );
+        assert_eq!(
+            hex(&two),
+            concat!(
+                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc23312aeac196b6bf469cfadfa3",
+                "fc3c26ec",
+            )
+        );
+        assert_eq!(hex(&*keys.from_initiator), "01180aab1958c43b2190ab1697244eae7772a7fd9da7c78b8fa7cfcde2464e92");
+        assert_eq!(hex(&*keys.to_initiator), "69eeeab8c1c47ce3c2b512c978d548eca4e795f749f743489204d2ef7186ca0b");
     }
 
     #[test]
