@@ -12,11 +12,13 @@ extern crate std;
 
 pub mod bond;
 pub mod causal;
+pub mod congestion;
 pub mod flow;
 pub mod ip;
 pub mod lacp;
 pub mod lan;
 pub mod link;
+pub mod loss;
 pub mod packet;
 pub mod quantity;
 pub mod queue;

@@ -13,7 +13,8 @@
 //!   (28 November 2001), so 960 of them are payload. Its two ends are connected from the start (`syn_` was false) and
 //!   use no options. ns-2 rounds its smoothed round trip down to eighths of a tick; ours keeps nanoseconds.
 
-use super::congestion::{Algorithm, Basis, InitialWindow, SlowStart};
+use fairspan_core::congestion::Algorithm;
+use fairspan_core::congestion::window::{Basis, InitialWindow, SlowStart};
 use fairspan_core::units::{Bytes, Span};
 use thiserror::Error;
 
@@ -149,7 +150,16 @@ macro_rules! choice {
     };
 }
 
-named!(Algorithm, "\"reno\" or \"cubic\"" { Reno = "reno", Cubic = "cubic", });
+impl Value for Algorithm {
+    const EXPECTED: &'static str = Algorithm::EXPECTED;
+    fn parse(text: &str) -> Option<Algorithm> {
+        Algorithm::by_name(text)
+    }
+    fn text(&self) -> String {
+        self.name().into()
+    }
+}
+
 named!(SlowStart, "\"standard\", \"hystart\" or \"hystart-plus-plus\"" {
     Standard = "standard",
     HyStart = "hystart",

@@ -20,6 +20,7 @@ use super::receiver::{Arrival, Receiver};
 use super::recovery::{Acknowledgment, stamp};
 use super::segment::{Flags, Options, Segment};
 use super::sender::{Outgoing, Sender};
+use fairspan_core::congestion::Law;
 use fairspan_core::units::{Span, Time};
 
 /// The states of RFC 9293, section 3.3.2.
@@ -786,7 +787,7 @@ impl Connection {
 
     /// The slow start threshold in bytes; `u64::MAX` before there is any.
     pub fn threshold(&self) -> u64 {
-        self.sender.control.threshold()
+        self.sender.law.threshold().as_u64()
     }
 
     /// Bytes in flight, as loss recovery estimates them.

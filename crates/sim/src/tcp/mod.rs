@@ -5,7 +5,6 @@
 //! content: positions in the stream stand for it.
 
 pub mod config;
-pub mod congestion;
 mod connection;
 mod position;
 pub mod rack;

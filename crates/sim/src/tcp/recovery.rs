@@ -18,11 +18,11 @@
 //! Cost: O(1) amortised an ACK, but for a timeout, which walks what is outstanding.
 
 use super::config::{FullAck, LossDetection, PartialAck, RttSampling};
-use super::congestion::{Ack, Congested};
 use super::rack::{Outcome, Progress, Sent as Transmission, Verdict};
 use super::scoreboard::{EVER, LOST, RETRANSMITTED, SACKED};
 use super::sender::Sender;
-use fairspan_core::units::{Span, Time};
+use fairspan_core::congestion::{Acked, Congested, Law};
+use fairspan_core::units::{Bytes, Span, Time};
 
 /// What the sender is doing about loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,8 +234,8 @@ impl Sender {
                     self.board.lose(0);
                     self.forced = true;
                 }
-                let window = self.control.window().saturating_sub(newly);
-                self.control.set_window(if newly >= self.mss { window + self.mss } else { window });
+                let window = self.law.window().as_u64().saturating_sub(newly);
+                self.move_window(if newly >= self.mss { window + self.mss } else { window });
                 restart = self.partial_ack == PartialAck::SlowButSteady || !self.partial_seen;
                 self.partial_seen = true;
             }
@@ -254,28 +254,47 @@ impl Sender {
         if acknowledged == 0 {
             return;
         }
-        // In slow start a window half used counts as what limits, so that delayed ACKs do not stop growth (as in Linux).
-        let limited = self.limited || (self.control.in_slow_start() && 2 * flight >= self.control.window());
-        self.control.on_ack(&Ack {
+        self.law.on_acked(&Acked {
             now,
-            acknowledged,
-            in_flight: flight,
+            bytes: Bytes::new(acknowledged),
+            in_flight: Bytes::new(flight),
             rtt,
             smoothed_rtt: self.rtt.smoothed(),
-            una: self.una,
+            up_to: self.una,
             next: self.next,
-            limited,
+            limited: self.limited,
+            recovering: false,
+            delivery: None,
         });
     }
 
+    /// What the law is told of a sign of congestion, with `in_flight` bytes under way; `begins`: a new episode.
+    fn congested(&self, now: Time, in_flight: u64, begins: bool) -> Congested {
+        Congested {
+            now,
+            bytes: Bytes::new(self.board.waiting()),
+            in_flight: Bytes::new(in_flight),
+            limit: Bytes::new(self.limit()),
+            begins,
+        }
+    }
+
+    fn slow_start_threshold(&self) -> u64 {
+        self.law.threshold().as_u64()
+    }
+
+    fn move_window(&mut self, bytes: u64) {
+        self.law.on_recovery(Bytes::new(bytes));
+    }
+
     fn leave_recovery(&mut self, _now: Time) {
-        let threshold = self.control.threshold();
+        let threshold = self.slow_start_threshold();
         let window = match (self.loss, self.full_ack) {
             // RFC 6582, 3.2, step 3, full acknowledgments, (1)
             (LossDetection::NewReno, FullAck::Flight) => threshold.min(self.flight().max(self.mss) + self.mss),
             _ => threshold,
         };
-        self.control.on_recovery_exit(window);
+        self.move_window(window);
         self.phase = Phase::Open;
         self.forced = false;
         self.undo_stamp = None;
@@ -302,7 +321,7 @@ impl Sender {
             }
             // RFC 5681, 3.2, step 4
             Phase::Recovery if !self.is_scoreboard_used() => {
-                self.control.set_window(self.control.window() + self.mss);
+                self.move_window(self.law.window().as_u64() + self.mss);
             }
             Phase::Loss if self.frto != Frto::Off => self.give_up_frto(),
             _ => {}
@@ -340,7 +359,7 @@ impl Sender {
             let outcome = self.tail.on_ack(self.una, ack.duplicate.map(|(_, right)| right), bare);
             // RFC 8985, 7.4.2: a loss that the probe repaired is a sign of congestion like any other.
             if outcome == Outcome::Repaired && self.phase == Phase::Open {
-                self.control.on_loss(&Congested { now, in_flight: self.flight().max(newly), limit: self.limit() });
+                self.law.on_lost(&self.congested(now, self.flight().max(newly), true));
             }
         }
     }
@@ -375,8 +394,7 @@ impl Sender {
             // RFC 5681 §4.3: the loss of a retransmission is another indication of congestion.
             self.reduced_at = now;
             self.undo_stamp = None;
-            let in_flight = self.control.window();
-            self.control.on_loss(&Congested { now, in_flight, limit: self.limit() });
+            self.law.on_lost(&self.congested(now, self.law.window().as_u64(), true));
         }
     }
 
@@ -388,7 +406,7 @@ impl Sender {
     fn enter_recovery(&mut self, now: Time) {
         self.stats.recoveries += 1;
         let flight = if self.duplicates > 0 { self.flight_before } else { self.flight() };
-        let congested = Congested { now, in_flight: flight, limit: self.limit() };
+        let congested = self.congested(now, flight, true);
         self.recover = self.next;
         self.rescued_to = 0;
         self.partial_seen = false;
@@ -401,13 +419,13 @@ impl Sender {
         self.reduced_at = now;
         self.retransmit_at = now + self.rtt.timeout();
         if self.loss == LossDetection::Tahoe {
-            self.control.on_timeout(&congested, true);
+            self.law.on_timeout(&congested);
             self.phase = Phase::Loss;
             self.duplicates = 0;
             self.board.lose_all(false);
             return;
         }
-        self.control.on_loss(&congested);
+        self.law.on_lost(&congested);
         self.phase = Phase::Recovery;
         if self.is_scoreboard_used() {
             self.board.begin_recovery();
@@ -419,16 +437,16 @@ impl Sender {
         } else {
             self.board.lose(0);
             // RFC 5681, 3.2, step 3: the segments that left the network.
-            self.control.set_window(self.control.threshold() + u64::from(self.threshold) * self.mss);
+            self.move_window(self.slow_start_threshold() + u64::from(self.threshold) * self.mss);
         }
     }
 
     /// RFC 6937 §3. While ACKs advance and nothing more is lost, the slow start reduction bound; else the conservative
     /// one, which sends no more than arrives.
     fn reduce_rate(&mut self, delivered: u64, advanced: bool) {
+        let (pipe, threshold) = (self.board.in_flight(), self.slow_start_threshold());
         let reduction = &mut self.reduction;
         reduction.delivered += delivered;
-        let (pipe, threshold) = (self.board.in_flight(), self.control.threshold());
         let quota = if pipe > threshold {
             let share = u128::from(reduction.delivered) * u128::from(threshold);
             (share.div_ceil(u128::from(reduction.flight)) as u64).saturating_sub(reduction.sent)
@@ -439,7 +457,7 @@ impl Sender {
             }
             (threshold - pipe).min(bound)
         };
-        self.control.set_window(pipe + quota);
+        self.move_window(pipe + quota);
     }
 
     /// RFC 6298 (5.4) to (5.7).
@@ -464,8 +482,8 @@ impl Sender {
         let reduce = first && (self.phase != Phase::Recovery || self.reduce_again);
         // By the window (ns-2) as by what is under way: without what duplicate ACKs added.
         let inflated = self.phase == Phase::Recovery;
-        let limit = if inflated { self.limit().min(self.control.threshold()) } else { self.limit() };
-        self.control.on_timeout(&Congested { now, in_flight, limit }, reduce);
+        let limit = if inflated { self.limit().min(self.slow_start_threshold()) } else { self.limit() };
+        self.law.on_timeout(&Congested { limit: Bytes::new(limit), ..self.congested(now, in_flight, reduce) });
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
@@ -505,7 +523,7 @@ impl Sender {
     fn flight_at_timeout(&self) -> u64 {
         match self.phase {
             Phase::Open => self.flight(),
-            Phase::Recovery => self.flight().min(self.control.threshold()),
+            Phase::Recovery => self.flight().min(self.slow_start_threshold()),
             // What was sent since the timeout before.
             Phase::Loss => self.board.in_flight(),
         }
@@ -526,7 +544,7 @@ impl Sender {
             Frto::Resent if self.unsent() > 0 && self.una + self.limit() > self.next => {
                 // Step 2b: two new segments.
                 self.frto = Frto::Probing;
-                self.control.set_window(self.board.in_flight() + 2 * self.mss);
+                self.move_window(self.board.in_flight() + 2 * self.mss);
                 true
             }
             Frto::Probing => {
@@ -545,7 +563,7 @@ impl Sender {
     fn give_up_frto(&mut self) {
         let window = if self.frto == Frto::Probing { 3 * self.mss } else { self.mss };
         self.frto = Frto::Off;
-        self.control.set_window(window);
+        self.move_window(window);
         self.board.lose_all(self.keep_sacked);
     }
 
@@ -568,7 +586,7 @@ impl Sender {
 
     fn undo(&mut self, _now: Time) {
         self.stats.spurious += 1;
-        self.control.undo();
+        self.law.on_undo();
         self.board.unlose();
         self.phase = Phase::Open;
         self.frto = Frto::Off;

@@ -16,12 +16,13 @@
 //! out after the last byte whatever the windows say. Cost: O(1) a segment.
 
 use super::config::{Config, LossDetection, Nagle, PartialAck, RttSampling, UNLIMITED};
-use super::congestion::{self, Congestion, Counting};
 use super::connection::Stats;
 use super::rack::{ProbeTimer, Rack, TailProbe};
 use super::recovery::{Frto, Phase, Reduction};
 use super::rtt::Rtt;
 use super::scoreboard::{self, Scoreboard};
+use fairspan_core::congestion::window::{Counting, initial_window};
+use fairspan_core::congestion::{self, AnyLaw, Law};
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;
 
@@ -78,7 +79,7 @@ pub(super) struct Sender {
     window_from: u64,
     window_by: u64,
 
-    pub(super) control: Congestion,
+    pub(super) law: AnyLaw,
     pub(super) board: Scoreboard,
     pub(super) rtt: Rtt,
     pub(super) phase: Phase,
@@ -163,7 +164,7 @@ impl Sender {
             window_maximum: 0,
             window_from: 0,
             window_by: 0,
-            control: Congestion::new(&settings(config, config.mss)),
+            law: AnyLaw::new(&law(config, config.mss)),
             board: Scoreboard::default(),
             rtt: Rtt::new(config),
             phase: Phase::Open,
@@ -206,15 +207,15 @@ impl Sender {
         if !sack && matches!(self.loss, LossDetection::Sack | LossDetection::Rack) {
             self.loss = LossDetection::NewReno;
         }
-        let mut settings = settings(config, mss as u32);
+        let mut law = law(config, mss as u32);
         if self.syn_lost {
             // RFC 5681 §3.1: one segment after a lost SYN; RFC 6298 (5.7).
-            settings.initial_window = mss;
+            law.window.initial_window = mss;
             if self.rtt.smoothed() == Span::ZERO {
                 self.rtt.set_timeout(config.rto_initial_after_syn_loss);
             }
         }
-        self.control = Congestion::new(&settings);
+        self.law = AnyLaw::new(&law);
         if config.window_limit > 0 {
             self.window_limit = mss * u64::from(config.window_limit);
         }
@@ -348,7 +349,7 @@ impl Sender {
     /// What congestion control leaves for bytes in flight.
     #[inline]
     pub(super) fn congestion_window(&self) -> u64 {
-        let window = self.control.window();
+        let window = self.law.window().as_u64();
         if self.phase == Phase::Recovery {
             return window;
         }
@@ -649,7 +650,7 @@ impl Sender {
     fn restart_after_idle(&mut self, now: Time) {
         let idle = now.since(self.last_sent);
         if self.restart_after_idle && idle > self.rtt.timeout() {
-            self.control.on_idle(idle);
+            self.law.on_idle(idle);
         }
     }
 
@@ -676,23 +677,23 @@ impl Sender {
 }
 
 /// What congestion control is told of the settings.
-fn settings(config: &Config, mss: u32) -> congestion::Settings {
-    let mut settings = congestion::Settings::new(config.congestion, mss);
-    settings.initial_window = congestion::initial_window(config.initial_window, mss);
-    settings.initial_threshold =
+fn law(config: &Config, mss: u32) -> congestion::Config {
+    let mut law = congestion::Config::new(config.congestion, mss);
+    law.window.initial_window = initial_window(config.initial_window, mss);
+    law.window.initial_threshold =
         if config.initial_threshold == UNLIMITED { u64::MAX } else { config.initial_threshold.as_u64() };
-    settings.counting = match config.byte_counting_limit {
+    law.window.counting = match config.byte_counting_limit {
         0 => Counting::Acks,
         1000.. => Counting::Bytes { limit: u32::MAX },
         limit => Counting::Bytes { limit },
     };
-    settings.basis = config.reduction_basis;
-    settings.slow_start = config.slow_start;
-    settings.grow_only_when_limited = config.window_validation;
-    settings.cubic.c = config.cubic_c;
-    settings.cubic.beta = config.cubic_beta;
-    settings.cubic.fast_convergence = config.cubic_fast_convergence;
-    settings.cubic.reno_friendly = config.cubic_reno_friendly;
-    settings.cubic.linux = config.cubic_linux;
-    settings
+    law.window.basis = config.reduction_basis;
+    law.window.slow_start = config.slow_start;
+    law.window.grow_only_when_limited = config.window_validation;
+    law.cubic.c = config.cubic_c;
+    law.cubic.beta = config.cubic_beta;
+    law.cubic.fast_convergence = config.cubic_fast_convergence;
+    law.cubic.reno_friendly = config.cubic_reno_friendly;
+    law.cubic.linux = config.cubic_linux;
+    law
 }

@@ -1,10 +1,10 @@
-//! CUBIC's law: the window is a cubic function of the time since the last congestion event.
+//! CUBIC's curve: the window is a cubic function of the time since the last congestion event.
 //!
 //! Source: RFC 9438, section 4 (numbers beside the lines).
 //!
 //! | RFC 9438 | here |
 //! |---|---|
-//! | C, beta_cubic | [`Settings::c`], [`Settings::beta`] |
+//! | C, beta_cubic | [`Config::c`], [`Config::beta`] |
 //! | W_max | `w_max`, in segments |
 //! | K | `k`, in seconds |
 //! | cwnd_prior, cwnd_epoch | `prior`, `epoch_window`, in segments |
@@ -12,18 +12,19 @@
 //! | W_est, alpha_cubic | `estimate`, `alpha` |
 //!
 //! Departures: growth counts what an ACK acknowledges, where 4.4 counts ACKs, so that delayed ACKs do not slow it. With
-//! [`Settings::linux`] the window grows at least 5 % a round trip while no loss has told where the limit
+//! [`Config::linux`] the window grows at least 5 % a round trip while no loss has told where the limit
 //! is, and W_est keeps its alpha, as Linux does. Cost: a few multiplications an ACK, a cube root an epoch. Invariant: an
 //! ACK of b bytes never grows the window by more than b/2 (target at most 1.5 cwnd) beyond what the Reno-friendly
 //! region asks for.
 
-use super::{Ack, Law};
-use fairspan_core::units::{Span, Time};
+use super::law::Acked;
+use super::window::Curve;
+use crate::units::{Span, Time};
 
 /// CUBIC's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct Config {
     /// C, in segments/s^3. Default 0.4 (RFC 9438, 5.1).
     pub c: f64,
     /// beta_cubic: what a congestion event leaves. Default 0.7 (RFC 9438, 4.6).
@@ -36,17 +37,17 @@ pub struct Settings {
     pub linux: bool,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { c: 0.4, beta: 0.7, fast_convergence: true, reno_friendly: true, linux: false }
+impl Default for Config {
+    fn default() -> Config {
+        Config { c: 0.4, beta: 0.7, fast_convergence: true, reno_friendly: true, linux: false }
     }
 }
 
 /// CUBIC's state.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    pub(super) segment: f64,
-    settings: Settings,
+    segment: f64,
+    config: Config,
     w_max: f64,
     k: f64,
     prior: f64,
@@ -61,10 +62,10 @@ pub struct Cubic {
 
 impl Cubic {
     /// For segments of `segment` bytes.
-    pub fn new(segment: f64, settings: Settings) -> Cubic {
+    pub fn new(segment: u32, config: Config) -> Cubic {
         Cubic {
-            segment,
-            settings,
+            segment: f64::from(segment.max(1)),
+            config,
             w_max: 0.0,
             k: 0.0,
             prior: 0.0,
@@ -76,16 +77,6 @@ impl Cubic {
         }
     }
 
-    /// W_max, in segments.
-    pub fn w_max(&self) -> f64 {
-        self.w_max
-    }
-
-    /// K, in seconds.
-    pub fn k(&self) -> f64 {
-        self.k
-    }
-
     fn begin(&mut self, now: Time, window: f64) {
         self.epoch = Some(now);
         if self.flat || self.w_max <= window {
@@ -94,11 +85,11 @@ impl Cubic {
             self.w_max = window;
         } else {
             // Equation 2.
-            self.k = libm::cbrt((self.w_max - window) / self.settings.c);
+            self.k = libm::cbrt((self.w_max - window) / self.config.c);
         }
         self.flat = false;
         self.estimate = window;
-        let beta = self.settings.beta;
+        let beta = self.config.beta;
         // 4.3: alpha_cubic, figure 2's equation.
         self.alpha = 3.0 * (1.0 - beta) / (1.0 + beta);
     }
@@ -106,44 +97,44 @@ impl Cubic {
     /// Equation 1: the window `seconds` into the epoch, in segments.
     fn cubic(&self, seconds: f64) -> f64 {
         let x = seconds - self.k;
-        self.settings.c * x * x * x + self.w_max
+        self.config.c * x * x * x + self.w_max
     }
 }
 
-impl Law for Cubic {
-    fn grow(&mut self, window: f64, ack: &Ack, bytes: u64) -> f64 {
+impl Curve for Cubic {
+    fn grow(&mut self, window: f64, acked: &Acked, bytes: u64) -> f64 {
         let cwnd = window / self.segment;
-        let acked = bytes as f64 / self.segment;
+        let segments = bytes as f64 / self.segment;
         let epoch = match self.epoch {
             Some(epoch) => epoch,
             None => {
-                self.begin(ack.now, cwnd);
-                ack.now
+                self.begin(acked.now, cwnd);
+                acked.now
             }
         };
-        let t = ack.now.since(epoch).as_secs_f64();
-        let least = if self.settings.linux && self.fresh { acked / 20.0 } else { 0.0 };
+        let t = acked.now.since(epoch).as_secs_f64();
+        let least = if self.config.linux && self.fresh { segments / 20.0 } else { 0.0 };
         // 4.3, equation 4.
-        if self.settings.reno_friendly {
-            if !self.settings.linux && self.estimate >= self.prior {
+        if self.config.reno_friendly {
+            if !self.config.linux && self.estimate >= self.prior {
                 self.alpha = 1.0;
             }
-            self.estimate += self.alpha * acked / cwnd;
+            self.estimate += self.alpha * segments / cwnd;
             if self.cubic(t) < self.estimate && self.estimate > cwnd {
                 return self.estimate.max(cwnd + least) * self.segment;
             }
         }
         // 4.2: the target a round trip ahead, between the window and half as much again; 4.4 and 4.5: approached.
-        let target = self.cubic(t + ack.smoothed_rtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
-        let step = ((target - cwnd) / cwnd * acked).max(least);
+        let target = self.cubic(t + acked.smoothed_rtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
+        let step = ((target - cwnd) / cwnd * segments).max(least);
         window + step * self.segment
     }
 
     fn reduce(&mut self, window: f64, basis: f64) -> f64 {
         let cwnd = window / self.segment;
         // 4.7.
-        self.w_max = if self.settings.fast_convergence && cwnd < self.w_max {
-            cwnd * (1.0 + self.settings.beta) / 2.0
+        self.w_max = if self.config.fast_convergence && cwnd < self.w_max {
+            cwnd * (1.0 + self.config.beta) / 2.0
         } else {
             cwnd
         };
@@ -152,7 +143,7 @@ impl Law for Cubic {
         self.flat = false;
         self.fresh = false;
         // 4.6.
-        basis * self.settings.beta
+        basis * self.config.beta
     }
 
     fn on_timeout(&mut self) {
@@ -181,21 +172,12 @@ mod tests {
 
     const SEGMENT: f64 = 1000.0;
 
-    fn ack(ms: u64, acknowledged: u64, rtt_ms: u64) -> Ack {
-        Ack {
-            now: Time::from_millis(ms),
-            acknowledged,
-            in_flight: 0,
-            rtt: None,
-            smoothed_rtt: Span::from_millis(rtt_ms),
-            una: 0,
-            next: 0,
-            limited: true,
-        }
+    fn acked(ms: u64, bytes: u64, rtt_ms: u64) -> Acked {
+        Acked { smoothed_rtt: Span::from_millis(rtt_ms), ..Acked::new(ms, bytes) }
     }
 
     fn cubic() -> Cubic {
-        Cubic::new(SEGMENT, Settings { reno_friendly: false, ..Settings::default() })
+        Cubic::new(SEGMENT as u32, Config { reno_friendly: false, ..Config::default() })
     }
 
     // 4.2, equation 2, and 4.6: W_max = 100, cwnd_epoch = 70: K = cbrt(30/0.4) = 4.21716 s.
@@ -204,9 +186,9 @@ mod tests {
         let mut law = cubic();
         let left = law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
         assert_eq!(left, 70.0 * SEGMENT);
-        law.grow(left, &ack(0, 1000, 100), 1000);
-        assert!((law.k() - 4.217_163_326_508_746).abs() < 1e-12, "{}", law.k());
-        assert_eq!(law.w_max(), 100.0);
+        law.grow(left, &acked(0, 1000, 100), 1000);
+        assert!((law.k - 4.217_163_326_508_746).abs() < 1e-12, "{}", law.k);
+        assert_eq!(law.w_max, 100.0);
     }
 
     // 4.4: target = W_cubic(0 + 0.1 s) = 0.4 (0.1 - 4.21716)^3 + 100 = 72.0835; one segment acknowledged of 70 adds a
@@ -215,7 +197,7 @@ mod tests {
     fn an_ack_goes_its_share_of_the_way_to_the_target() {
         let mut law = cubic();
         law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
-        let grown = law.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        let grown = law.grow(70.0 * SEGMENT, &acked(0, 1000, 100), 1000);
         let target = 100.0 + 0.4 * (0.1_f64 - 4.217_163_326_508_746).powi(3);
         assert!((grown / SEGMENT - (70.0 + (target - 70.0) / 70.0)).abs() < 1e-9, "{grown}");
     }
@@ -225,8 +207,8 @@ mod tests {
     fn a_target_far_ahead_is_cut_to_one_and_a_half_windows() {
         let mut law = cubic();
         law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
-        law.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
-        let grown = law.grow(70.0 * SEGMENT, &ack(60_000, 1000, 100), 1000);
+        law.grow(70.0 * SEGMENT, &acked(0, 1000, 100), 1000);
+        let grown = law.grow(70.0 * SEGMENT, &acked(60_000, 1000, 100), 1000);
         assert!((grown / SEGMENT - 70.5).abs() < 1e-9, "{grown}");
     }
 
@@ -236,13 +218,13 @@ mod tests {
         let mut law = cubic();
         law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
         law.reduce(80.0 * SEGMENT, 80.0 * SEGMENT);
-        assert_eq!(law.w_max(), 68.0);
+        assert_eq!(law.w_max, 68.0);
         law.reduce(90.0 * SEGMENT, 90.0 * SEGMENT);
-        assert_eq!(law.w_max(), 90.0);
-        let mut law = Cubic::new(SEGMENT, Settings { fast_convergence: false, ..Settings::default() });
+        assert_eq!(law.w_max, 90.0);
+        let mut law = Cubic::new(SEGMENT as u32, Config { fast_convergence: false, ..Config::default() });
         law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
         law.reduce(80.0 * SEGMENT, 80.0 * SEGMENT);
-        assert_eq!(law.w_max(), 80.0);
+        assert_eq!(law.w_max, 80.0);
     }
 
     // 4.8: after a timeout K = 0 and W_max is the window where congestion avoidance begins.
@@ -251,8 +233,8 @@ mod tests {
         let mut law = cubic();
         law.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
         law.on_timeout();
-        law.grow(70.0 * SEGMENT, &ack(5_000, 1000, 100), 1000);
-        assert_eq!((law.k(), law.w_max()), (0.0, 70.0));
+        law.grow(70.0 * SEGMENT, &acked(5_000, 1000, 100), 1000);
+        assert_eq!((law.k, law.w_max), (0.0, 70.0));
     }
 
     // 4.10: the same where slow start ended by itself.
@@ -260,24 +242,24 @@ mod tests {
     fn after_slow_start_without_a_loss_the_curve_starts_flat() {
         let mut law = cubic();
         law.on_slow_start_exit(50.0 * SEGMENT);
-        law.grow(50.0 * SEGMENT, &ack(0, 1000, 100), 1000);
-        assert_eq!((law.k(), law.w_max()), (0.0, 50.0));
+        law.grow(50.0 * SEGMENT, &acked(0, 1000, 100), 1000);
+        assert_eq!((law.k, law.w_max), (0.0, 50.0));
     }
 
     // 4.3: alpha = 3 (1 - 0.7)/(1 + 0.7) = 9/17 a window, until W_est has reached cwnd_prior; then 1.
     #[test]
     fn the_reno_friendly_window_grows_by_alpha_and_then_by_one() {
-        let mut law = Cubic::new(SEGMENT, Settings::default());
+        let mut law = Cubic::new(SEGMENT as u32, Config::default());
         let mut window = law.reduce(10.0 * SEGMENT, 10.0 * SEGMENT);
         assert_eq!(window, 7.0 * SEGMENT);
         // So short a round trip that the cubic part stands still.
-        window = law.grow(window, &ack(0, 7000, 0), 7000);
+        window = law.grow(window, &acked(0, 7000, 0), 7000);
         assert!((window / SEGMENT - (7.0 + 9.0 / 17.0)).abs() < 1e-9, "{window}");
         while window < 10.0 * SEGMENT {
-            window = law.grow(window, &ack(0, window as u64, 0), window as u64);
+            window = law.grow(window, &acked(0, window as u64, 0), window as u64);
         }
         let before = window;
-        window = law.grow(window, &ack(0, window as u64, 0), window as u64);
+        window = law.grow(window, &acked(0, window as u64, 0), window as u64);
         assert!((window - before - SEGMENT).abs() < 2.0, "{before} {window}");
     }
 
@@ -287,20 +269,20 @@ mod tests {
         let mut busy = cubic();
         busy.reduce(100.0 * SEGMENT, 100.0 * SEGMENT);
         let mut idle = busy.clone();
-        busy.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
-        idle.grow(70.0 * SEGMENT, &ack(0, 1000, 100), 1000);
+        busy.grow(70.0 * SEGMENT, &acked(0, 1000, 100), 1000);
+        idle.grow(70.0 * SEGMENT, &acked(0, 1000, 100), 1000);
         idle.on_idle(Span::from_secs(30));
-        let one = busy.grow(70.0 * SEGMENT, &ack(1_000, 1000, 100), 1000);
-        let other = idle.grow(70.0 * SEGMENT, &ack(31_000, 1000, 100), 1000);
+        let one = busy.grow(70.0 * SEGMENT, &acked(1_000, 1000, 100), 1000);
+        let other = idle.grow(70.0 * SEGMENT, &acked(31_000, 1000, 100), 1000);
         assert_eq!(one, other);
     }
 
     // Linux: 5 % a round trip while no loss has told the limit.
     #[test]
     fn linux_grows_by_a_twentieth_before_the_first_loss() {
-        let mut law = Cubic::new(SEGMENT, Settings { linux: true, ..Settings::default() });
+        let mut law = Cubic::new(SEGMENT as u32, Config { linux: true, ..Config::default() });
         law.on_slow_start_exit(100.0 * SEGMENT);
-        let grown = law.grow(100.0 * SEGMENT, &ack(0, 100_000, 10), 100_000);
+        let grown = law.grow(100.0 * SEGMENT, &acked(0, 100_000, 10), 100_000);
         assert!((grown / SEGMENT - 105.0).abs() < 1e-9, "{grown}");
     }
 
@@ -314,7 +296,7 @@ mod tests {
             while at < seconds * 1000 {
                 let bytes = window as u64 / 20;
                 for _ in 0..20 {
-                    window = law.grow(window, &ack(at, bytes, rtt_ms), bytes);
+                    window = law.grow(window, &acked(at, bytes, rtt_ms), bytes);
                 }
                 at += rtt_ms;
             }

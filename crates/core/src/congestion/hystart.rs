@@ -17,8 +17,8 @@
 //!
 //! Cost: a few comparisons an ACK. Invariant: neither moves the window; they tell when slow start is over.
 
-use super::Ack;
-use fairspan_core::units::{Span, Time};
+use super::law::Acked;
+use crate::units::{Span, Time};
 
 /// RFC 9406, 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH; Linux has the same bounds.
 const RISE_BOUNDS: (Span, Span) = (Span::from_millis(4), Span::from_millis(16));
@@ -67,9 +67,9 @@ impl HyStartPlusPlus {
     }
 
     /// Takes an ACK in slow start; true when slow start is over.
-    pub fn on_ack(&mut self, ack: &Ack) -> bool {
+    pub fn on_ack(&mut self, acked: &Acked) -> bool {
         // The samples of an ACK belong to the round that it ends.
-        if let Some(rtt) = ack.rtt {
+        if let Some(rtt) = acked.rtt {
             self.current = self.current.min(rtt);
             self.samples += 1;
         }
@@ -86,7 +86,7 @@ impl HyStartPlusPlus {
                 Some(_) => {}
             }
         }
-        if ack.una >= self.round_end {
+        if acked.up_to >= self.round_end {
             // RFC 9406, 4.2: a round ends when the byte that was the next to send at its start is acknowledged.
             if self.round_end > 0 {
                 if let Some((_, rounds)) = &mut self.conservative {
@@ -97,7 +97,7 @@ impl HyStartPlusPlus {
             }
             self.current = Span::MAX;
             self.samples = 0;
-            self.round_end = ack.next.max(ack.una + 1);
+            self.round_end = acked.next.max(acked.up_to + 1);
         }
         over
     }
@@ -150,30 +150,30 @@ impl HyStart {
     }
 
     /// Takes an ACK; true when slow start is over.
-    pub fn on_ack(&mut self, ack: &Ack, slow_start: bool, window: u64) -> bool {
-        let Some(rtt) = ack.rtt else { return false };
+    pub fn on_ack(&mut self, acked: &Acked, slow_start: bool, window: u64) -> bool {
+        let Some(rtt) = acked.rtt else { return false };
         self.least = self.least.min(rtt);
         if self.found || !slow_start {
             return false;
         }
         // Rounds begin below the low window too: one that began in their middle would have two rounds' smallest.
-        if !self.in_round || ack.una > self.round_end {
+        if !self.in_round || acked.up_to > self.round_end {
             self.in_round = true;
-            self.round_start = ack.now;
-            self.last_ack = ack.now;
-            self.round_end = ack.next;
+            self.round_start = acked.now;
+            self.last_ack = acked.now;
+            self.round_end = acked.next;
             self.current = Span::MAX;
             self.samples = 0;
         }
         if window < LOW_WINDOW * self.segment {
             return false;
         }
-        if ack.now.since(self.last_ack) <= TRAIN_GAP {
-            self.last_ack = ack.now;
+        if acked.now.since(self.last_ack) <= TRAIN_GAP {
+            self.last_ack = acked.now;
             // Linux allows for a burst of four largest offload units at twice the window a round trip, at most 1 ms.
-            let slack = (u128::from(ack.smoothed_rtt.as_nanos()) * 4 * 65_536 / (2 * u128::from(window.max(1))))
+            let slack = (u128::from(acked.smoothed_rtt.as_nanos()) * 4 * 65_536 / (2 * u128::from(window.max(1))))
                 .min(1_000_000) as u64;
-            if ack.now.since(self.round_start).as_nanos() > self.least.as_nanos().saturating_add(slack) / 2 {
+            if acked.now.since(self.round_start).as_nanos() > self.least.as_nanos().saturating_add(slack) / 2 {
                 self.found = true;
             }
         }
@@ -190,6 +190,7 @@ impl HyStart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
 
     /// Rounds of `acks` ACKs, a millisecond apart, each measuring `rtt` ms.
     struct Rounds {
@@ -203,20 +204,18 @@ mod tests {
             Rounds { now: 0, una: 0, window }
         }
 
-        fn round(&mut self, acks: u64, rtt: u64, gap: u64, mut take: impl FnMut(&Ack) -> bool) -> bool {
+        fn round(&mut self, acks: u64, rtt: u64, gap: u64, mut take: impl FnMut(&Acked) -> bool) -> bool {
             let mut over = false;
             for _ in 0..acks {
                 self.now += gap;
                 self.una += self.window / acks;
-                over |= take(&Ack {
-                    now: Time::from_millis(self.now),
-                    acknowledged: self.window / acks,
-                    in_flight: self.window,
+                over |= take(&Acked {
+                    in_flight: Bytes::new(self.window),
                     rtt: Some(Span::from_millis(rtt)),
                     smoothed_rtt: Span::from_millis(rtt),
-                    una: self.una,
+                    up_to: self.una,
                     next: self.una + self.window,
-                    limited: true,
+                    ..Acked::new(self.now, self.window / acks)
                 });
             }
             self.now += rtt;
@@ -311,17 +310,15 @@ mod tests {
         let mut exit = HyStart::new(1000);
         let over = (1..40).find(|&n: &u64| {
             let rtt = Span::from_millis(if n <= 10 { 80 } else { 120 });
-            let ack = Ack {
-                now: Time::from_millis(80 + 3 * n),
-                acknowledged: 1000,
-                in_flight: 10_000,
+            let acked = Acked {
+                in_flight: Bytes::new(10_000),
                 rtt: Some(rtt),
                 smoothed_rtt: rtt,
-                una: 1000 * n,
+                up_to: 1000 * n,
                 next: 10_000 + 2000 * n,
-                limited: true,
+                ..Acked::new(80 + 3 * n, 1000)
             };
-            exit.on_ack(&ack, true, 10_000 + 1000 * n)
+            exit.on_ack(&acked, true, 10_000 + 1000 * n)
         });
         // The first round ends with what was sent by its first ACK, 12 segments; the second one has eight samples by the 20th.
         assert_eq!(over, Some(21));

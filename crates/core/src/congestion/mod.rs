@@ -1,0 +1,161 @@
+//! Congestion control: how much may be under way, and how fast it may go.
+//!
+//! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
+//! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
+//! [`cubic`] are its curves, [`hystart`] its early ends of slow start.
+//!
+//! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name.
+
+pub mod cubic;
+pub mod hystart;
+pub mod law;
+pub mod reno;
+pub mod window;
+
+pub use law::{Acked, Congested, Law, Sent};
+
+use crate::units::{Bytes, Rate, Span};
+use cubic::Cubic;
+use reno::Reno;
+use window::Windowed;
+
+/// Which law, and its constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The law.
+    pub algorithm: Algorithm,
+    /// What all laws of a window have.
+    pub window: window::Config,
+    /// CUBIC's constants.
+    pub cubic: cubic::Config,
+}
+
+impl Config {
+    /// `algorithm` with RFC 3465's byte counting (L = 2) and RFC 6928's initial window, for packets of `segment` bytes.
+    pub fn new(algorithm: Algorithm, segment: u32) -> Config {
+        Config { algorithm, window: window::Config::new(segment), cubic: cubic::Config::default() }
+    }
+}
+
+/// Names as a message offers them: `"a", "b" or "c"`.
+macro_rules! offer {
+    ($last:literal) => { concat!("\"", $last, "\"") };
+    ($first:literal, $last:literal) => { concat!("\"", $first, "\" or \"", $last, "\"") };
+    ($first:literal, $($rest:literal),+) => { concat!("\"", $first, "\", ", offer!($($rest),+)) };
+}
+
+/// Declares the laws once: name, state and how it begins.
+macro_rules! laws {
+    ($($(#[doc = $doc:literal])* $law:ident = $name:literal: $state:ty = $begin:expr;)*) => {
+        /// The laws by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Algorithm {
+            $($(#[doc = $doc])* $law,)*
+        }
+
+        impl Algorithm {
+            /// All of them.
+            pub const ALL: &'static [Algorithm] = &[$(Algorithm::$law,)*];
+            /// What may be written for one, as a message says it.
+            pub const EXPECTED: &'static str = offer!($($name),*);
+
+            /// Its name in settings, reports and recordings.
+            pub const fn name(self) -> &'static str {
+                match self { $(Algorithm::$law => $name,)* }
+            }
+
+            /// The law of this name.
+            pub fn by_name(name: &str) -> Option<Algorithm> {
+                match name { $($name => Some(Algorithm::$law),)* _ => None }
+            }
+        }
+
+        /// The state of whichever law a [`Config`] names.
+        #[derive(Clone, Debug)]
+        pub enum AnyLaw {
+            $($(#[doc = $doc])* $law($state),)*
+        }
+
+        impl AnyLaw {
+            /// A fresh sender's.
+            pub fn new(config: &Config) -> AnyLaw {
+                match config.algorithm {
+                    $(Algorithm::$law => {
+                        let begin: fn(&Config) -> $state = $begin;
+                        AnyLaw::$law(begin(config))
+                    })*
+                }
+            }
+        }
+
+        impl Law for AnyLaw {
+            #[inline]
+            fn on_sent(&mut self, sent: &Sent) {
+                match self { $(AnyLaw::$law(law) => law.on_sent(sent),)* }
+            }
+            #[inline]
+            fn on_acked(&mut self, acked: &Acked) {
+                match self { $(AnyLaw::$law(law) => law.on_acked(acked),)* }
+            }
+            fn on_lost(&mut self, lost: &Congested) {
+                match self { $(AnyLaw::$law(law) => law.on_lost(lost),)* }
+            }
+            fn on_ecn(&mut self, marked: &Congested) {
+                match self { $(AnyLaw::$law(law) => law.on_ecn(marked),)* }
+            }
+            fn on_timeout(&mut self, timeout: &Congested) {
+                match self { $(AnyLaw::$law(law) => law.on_timeout(timeout),)* }
+            }
+            fn on_idle(&mut self, idle: Span) {
+                match self { $(AnyLaw::$law(law) => law.on_idle(idle),)* }
+            }
+            #[inline]
+            fn on_recovery(&mut self, window: Bytes) {
+                match self { $(AnyLaw::$law(law) => law.on_recovery(window),)* }
+            }
+            fn on_undo(&mut self) {
+                match self { $(AnyLaw::$law(law) => law.on_undo(),)* }
+            }
+            #[inline]
+            fn window(&self) -> Bytes {
+                match self { $(AnyLaw::$law(law) => law.window(),)* }
+            }
+            #[inline]
+            fn threshold(&self) -> Bytes {
+                match self { $(AnyLaw::$law(law) => law.threshold(),)* }
+            }
+            #[inline]
+            fn pacing_rate(&self) -> Option<Rate> {
+                match self { $(AnyLaw::$law(law) => law.pacing_rate(),)* }
+            }
+        }
+    };
+}
+
+laws! {
+    /// RFC 5681: one segment a round trip, half at a loss. Reno, NewReno and SACK differ in recovery, not in this.
+    Reno = "reno": Windowed<Reno> =
+        |config| Windowed::new(&config.window, Reno::new(config.window.segment, config.window.counting));
+    /// RFC 9438.
+    Cubic = "cubic": Windowed<Cubic> =
+        |config| Windowed::new(&config.window, Cubic::new(config.window.segment, config.cubic));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_law_is_found_by_its_name_and_a_message_offers_all() {
+        for &law in Algorithm::ALL {
+            assert_eq!(Algorithm::by_name(law.name()), Some(law));
+            assert!(Algorithm::EXPECTED.contains(law.name()));
+        }
+        assert_eq!(Algorithm::by_name("vegas"), None);
+        assert_eq!(Algorithm::EXPECTED, "\"reno\" or \"cubic\"");
+        let names: Vec<&str> = Algorithm::ALL.iter().map(|law| law.name()).collect();
+        assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"", "{names:?}");
+    }
+}

@@ -1,0 +1,369 @@
+//! What laws of a window have in common: slow start, the threshold, and taking back.
+//!
+//! What it is: the congestion window and the slow-start threshold, in bytes, and the rules that move them. Slow start is
+//! the same for all (RFC 5681, 3.1; RFC 3465; left early by [`hystart`](super::hystart)); what follows is a [`Curve`] of growth
+//! and of reduction: [`reno`](super::reno) (RFC 5681) or [`cubic`](super::cubic) (RFC 9438). Where the sender's recovery moves the
+//! window by itself (inflation by duplicate ACKs, proportional rate reduction), it is followed.
+//!
+//! | RFC | here |
+//! |---|---|
+//! | cwnd, ssthresh | [`Law::window`], [`Law::threshold`] |
+//! | FlightSize | `in_flight` of the events |
+//! | SMSS | [`Config::segment`] |
+//! | RW, LW, IW | restart, loss and initial window |
+//! | L (RFC 3465) | [`Counting::Bytes`] |
+//!
+//! The pacing rate is Linux's (`tcp_update_pacing_rate`): twice the window a smoothed round trip while the window is below half
+//! the threshold, 1.2 windows from there on, so that the window and not the pacer limits a sender in the long run.
+//!
+//! Departures: the window is a 64-bit float of bytes, so that a fraction of a byte is not lost between ACKs; only the
+//! four operations that IEEE 754 rounds exactly, and `libm`'s cube root, touch it, so that every platform gives the same.
+//! A mark of congestion reduces as a loss does (RFC 3168, 6.1.2), and is never taken back. Linux's pacing rate counts what is
+//! under way where that is more than the window; ours counts the window.
+//! Cost: a few float operations an ACK. Invariants: the window is never below one segment, the threshold never below two.
+
+use super::hystart::{HyStart, HyStartPlusPlus};
+use super::law::{Acked, Congested, Law, Sent};
+use crate::units::{Bytes, Rate, Span, Time};
+
+/// The constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// SMSS in bytes: what a full packet counts for.
+    pub segment: u32,
+    /// Initial window in bytes; [`initial_window`] tells what the RFCs allow.
+    pub initial_window: u64,
+    /// Slow-start threshold at the start, in bytes. RFC 5681 wants it arbitrarily high: `u64::MAX`.
+    pub initial_threshold: u64,
+    /// What an ACK counts for.
+    pub counting: Counting,
+    /// What is reduced at a loss.
+    pub basis: Basis,
+    /// When slow start ends before a loss.
+    pub slow_start: SlowStart,
+    /// Whether the window grows only while it is what limits the sender (RFC 9438, 5.8; Linux). RFC 5681 and ns-2 let it
+    /// grow with every ACK.
+    pub grow_only_when_limited: bool,
+}
+
+impl Config {
+    /// RFC 5681 with RFC 3465's byte counting (L = 2) and RFC 6928's initial window, for segments of `segment` bytes.
+    pub fn new(segment: u32) -> Config {
+        Config {
+            segment,
+            initial_window: initial_window(InitialWindow::Rfc6928, segment),
+            initial_threshold: u64::MAX,
+            counting: Counting::Bytes { limit: 2 },
+            basis: Basis::InFlight,
+            slow_start: SlowStart::Standard,
+            grow_only_when_limited: false,
+        }
+    }
+}
+
+/// What an ACK counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Each ACK of new data counts one segment, whatever it acknowledges: ns-2, and TCPs before RFC 3465.
+    Acks,
+    /// The bytes it acknowledges (RFC 3465), in slow start at most `limit` segments (L; 1 after a timeout, until slow
+    /// start is over). RFC 5681 allows 1, RFC 3465 up to 2, Linux has no limit (`u32::MAX`).
+    Bytes {
+        /// L, in segments.
+        limit: u32,
+    },
+}
+
+/// What is reduced at a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The bytes under way: RFC 5681, equation 4.
+    InFlight,
+    /// The window, as far as the peer's window lets it be used, and the threshold in whole segments: ns-2.
+    Window,
+}
+
+/// When slow start ends before a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowStart {
+    /// It does not: RFC 5681.
+    Standard,
+    /// HyStart as in Linux: delay and ACK trains.
+    HyStart,
+    /// HyStart++, RFC 9406.
+    HyStartPlusPlus,
+}
+
+/// Initial windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialWindow {
+    /// RFC 2581: as many segments as given, 1 or 2.
+    Segments(u32),
+    /// RFC 3390 and RFC 5681, 3.1: 2 to 4 segments by their size.
+    Rfc3390,
+    /// RFC 6928: 10 segments, at most max(2 segments, 14,600 bytes).
+    Rfc6928,
+}
+
+/// The initial window in bytes for segments of `segment` bytes.
+pub fn initial_window(which: InitialWindow, segment: u32) -> u64 {
+    let segment = u64::from(segment);
+    match which {
+        InitialWindow::Segments(count) => segment * u64::from(count.max(1)),
+        // RFC 5681, 3.1: by the size of the segment.
+        InitialWindow::Rfc3390 => match segment {
+            0..=1095 => 4 * segment,
+            1096..=2190 => 3 * segment,
+            _ => 2 * segment,
+        },
+        // RFC 6928, 2: min (10*MSS, max (2*MSS, 14600)).
+        InitialWindow::Rfc6928 => (10 * segment).min((2 * segment).max(14_600)),
+    }
+}
+
+/// A curve of growth and reduction. Times and windows in; the curve keeps what is its own.
+pub trait Curve {
+    /// What the window is after `acked` in congestion avoidance; `bytes` of it count.
+    fn grow(&mut self, window: f64, acked: &Acked, bytes: u64) -> f64;
+    /// The threshold after a congestion event, before the bound of two segments, from `basis` bytes; `window` is what the
+    /// window was.
+    fn reduce(&mut self, window: f64, basis: f64) -> f64;
+    /// A timeout began the loss window; [`Curve::reduce`] has been called for it.
+    fn on_timeout(&mut self);
+    /// Slow start ended without a loss, at `window`.
+    fn on_slow_start_exit(&mut self, window: f64);
+    /// The sender had nothing to send, or could not, for `idle`: that time does not count.
+    fn on_idle(&mut self, idle: Span);
+}
+
+#[derive(Clone, Debug)]
+enum Exit {
+    Standard,
+    HyStart(HyStart),
+    PlusPlus(HyStartPlusPlus),
+}
+
+/// What the last reduction changed, so that it can be taken back.
+#[derive(Clone, Debug)]
+struct Saved<C> {
+    window: f64,
+    threshold: u64,
+    curve: C,
+}
+
+/// A law of a window that follows the curve `C` beyond slow start.
+#[derive(Clone, Debug)]
+pub struct Windowed<C> {
+    segment: f64,
+    window: f64,
+    threshold: u64,
+    counting: Counting,
+    basis: Basis,
+    grow_only_when_limited: bool,
+    initial_window: u64,
+    /// Slow start that follows a timeout: L is one segment there (RFC 3465, 2.3).
+    after_timeout: bool,
+    curve: C,
+    exit: Exit,
+    saved: Option<Saved<C>>,
+    /// Since when the window has not been what limits.
+    unlimited_since: Option<Time>,
+    smoothed_rtt: Span,
+}
+
+/// Linux's `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent.
+const PACING: (u64, u64) = (200, 120);
+
+impl<C: Curve + Clone> Windowed<C> {
+    /// A fresh sender's.
+    pub fn new(config: &Config, curve: C) -> Windowed<C> {
+        let segment = f64::from(config.segment.max(1));
+        Windowed {
+            segment,
+            window: (config.initial_window as f64).max(segment),
+            threshold: config.initial_threshold.max(2 * u64::from(config.segment)),
+            counting: config.counting,
+            basis: config.basis,
+            grow_only_when_limited: config.grow_only_when_limited,
+            initial_window: config.initial_window,
+            after_timeout: false,
+            curve,
+            exit: match config.slow_start {
+                SlowStart::Standard => Exit::Standard,
+                SlowStart::HyStart => Exit::HyStart(HyStart::new(config.segment)),
+                SlowStart::HyStartPlusPlus => Exit::PlusPlus(HyStartPlusPlus::new(config.segment)),
+            },
+            saved: None,
+            unlimited_since: None,
+            smoothed_rtt: Span::ZERO,
+        }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window < self.threshold as f64
+    }
+
+    /// RFC 5681, 3.1, equation 2, with RFC 3465's limit; gives how many bytes are left for congestion avoidance.
+    fn slow_start(&mut self, bytes: u64) -> u64 {
+        let mut increase = match self.counting {
+            Counting::Acks => self.segment,
+            Counting::Bytes { limit } => {
+                let limit = if self.after_timeout && limit != u32::MAX { 1 } else { limit };
+                (bytes as f64).min(f64::from(limit) * self.segment)
+            }
+        };
+        if let Exit::PlusPlus(exit) = &self.exit {
+            increase = exit.increase(bytes, increase);
+        }
+        let room = self.threshold as f64 - self.window;
+        self.window += increase;
+        match self.counting {
+            // What goes past the threshold is congestion avoidance's.
+            Counting::Bytes { limit: u32::MAX } if increase > room => {
+                self.window = self.threshold as f64;
+                (increase - room) as u64
+            }
+            _ => 0,
+        }
+    }
+
+    fn watch_delay(&mut self, acked: &Acked) {
+        let slow_start = self.window < self.threshold as f64;
+        let leave = match &mut self.exit {
+            Exit::Standard => false,
+            Exit::HyStart(exit) => exit.on_ack(acked, slow_start, self.window as u64),
+            // RFC 9406, 4.3: only in the initial slow start, which no loss has set a threshold for.
+            Exit::PlusPlus(exit) => slow_start && self.threshold == u64::MAX && exit.on_ack(acked),
+        };
+        if leave {
+            self.threshold = (self.window as u64).max(2 * self.segment as u64);
+            self.curve.on_slow_start_exit(self.window);
+        }
+    }
+
+    fn save(&mut self) {
+        self.saved = Some(Saved { window: self.window, threshold: self.threshold, curve: self.curve.clone() });
+    }
+
+    fn reduce(&mut self, event: &Congested) {
+        let basis = match self.basis {
+            Basis::InFlight => event.in_flight.as_u64() as f64,
+            Basis::Window => self.window.min(event.limit.as_u64() as f64),
+        };
+        let mut threshold = self.curve.reduce(self.window, basis);
+        if self.basis == Basis::Window {
+            threshold = libm::floor(threshold / self.segment) * self.segment;
+        }
+        // RFC 5681, equation 4: at least two segments.
+        self.threshold = threshold.max(2.0 * self.segment) as u64;
+        self.after_timeout = false;
+        self.unlimited_since = None;
+    }
+}
+
+impl<C: Curve + Clone> Law for Windowed<C> {
+    #[inline]
+    fn on_sent(&mut self, _: &Sent) {}
+
+    #[inline]
+    fn on_acked(&mut self, acked: &Acked) {
+        self.smoothed_rtt = acked.smoothed_rtt;
+        if acked.recovering || acked.bytes == Bytes::ZERO {
+            return;
+        }
+        // In slow start a window half used counts as what limits, so that delayed ACKs do not stop growth (as in Linux).
+        let limited = acked.limited || (self.in_slow_start() && 2 * acked.in_flight.as_u64() >= self.window as u64);
+        self.watch_delay(acked);
+        if self.grow_only_when_limited {
+            if !limited {
+                // RFC 9438, 5.8: time without the window as the limit does not count.
+                self.unlimited_since.get_or_insert(acked.now);
+                return;
+            }
+            if let Some(since) = self.unlimited_since.take() {
+                self.curve.on_idle(acked.now.since(since));
+            }
+        }
+        let mut bytes = acked.bytes.as_u64();
+        if self.in_slow_start() {
+            bytes = self.slow_start(bytes);
+            if bytes == 0 {
+                return;
+            }
+        }
+        self.window = self.curve.grow(self.window, acked, bytes).max(self.segment);
+    }
+
+    fn on_lost(&mut self, lost: &Congested) {
+        if lost.begins {
+            self.save();
+            self.reduce(lost);
+            self.window = self.threshold as f64;
+        }
+    }
+
+    fn on_ecn(&mut self, marked: &Congested) {
+        if marked.begins {
+            self.saved = None;
+            self.reduce(marked);
+            self.window = self.threshold as f64;
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Congested) {
+        if timeout.begins {
+            self.save();
+            self.reduce(timeout);
+        }
+        // RFC 5681, 3.1, LW: one segment.
+        self.window = self.segment;
+        self.after_timeout = true;
+        self.curve.on_timeout();
+        if let Exit::HyStart(exit) = &mut self.exit {
+            exit.reset();
+        }
+    }
+
+    fn on_idle(&mut self, idle: Span) {
+        // RFC 5681, 4.1: RW = min(IW, cwnd).
+        self.window = self.window.min(self.initial_window as f64).max(self.segment);
+        self.curve.on_idle(idle);
+        self.unlimited_since = None;
+    }
+
+    #[inline]
+    fn on_recovery(&mut self, window: Bytes) {
+        self.window = (window.as_u64() as f64).max(self.segment);
+    }
+
+    fn on_undo(&mut self) {
+        // RFC 9438, 4.9; RFC 4015.
+        if let Some(saved) = self.saved.take() {
+            self.window = self.window.max(saved.window);
+            self.threshold = self.threshold.max(saved.threshold);
+            self.curve = saved.curve;
+            self.after_timeout = false;
+        }
+    }
+
+    #[inline]
+    fn window(&self) -> Bytes {
+        Bytes::new(self.window as u64)
+    }
+
+    #[inline]
+    fn threshold(&self) -> Bytes {
+        Bytes::new(self.threshold)
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        if self.smoothed_rtt == Span::ZERO {
+            return None;
+        }
+        let percent = if (self.window as u64) < self.threshold / 2 { PACING.0 } else { PACING.1 };
+        let bits = u128::from(self.window as u64) * 8 * u128::from(percent) * 10_000_000;
+        let rate = bits / u128::from(self.smoothed_rtt.as_nanos());
+        Some(Rate::from_bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX)))
+    }
+}
