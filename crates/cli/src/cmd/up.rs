@@ -3,9 +3,10 @@
 use crate::exit::{BadInput, NoPrivilege, Outcome};
 use anyhow::Context;
 use fairspan_live::config::Config;
-use fairspan_live::daemon::{Daemon, DaemonError};
-use fairspan_live::lan::LanDaemon;
-use fairspan_live::ring::RingDaemon;
+use fairspan_live::roles::lan::LanDaemon;
+use fairspan_live::roles::peers::Daemon;
+use fairspan_live::roles::ring::RingDaemon;
+use fairspan_live::shell::DaemonError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;

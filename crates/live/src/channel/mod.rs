@@ -1,5 +1,4 @@
 //! The channels that carry a bond.
 
 pub mod ethernet;
-pub mod memory;
 pub mod udp;

@@ -16,7 +16,7 @@ const IPV6_HEADER: usize = 40;
 /// Why a socket cannot be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum PortError {
+pub enum SocketError {
     /// The port on which peers may begin.
     #[error("listen_port {port}: {source}")]
     Listen {
@@ -65,23 +65,23 @@ pub enum PortError {
     },
 }
 
-impl PortError {
+impl SocketError {
     /// Whether a privilege is missing.
     pub(crate) fn is_permission(&self) -> bool {
         match self {
-            PortError::Listen { source, .. } | PortError::Channel { source, .. } => {
+            SocketError::Listen { source, .. } | SocketError::Channel { source, .. } => {
                 matches!(source.errno, libc::EPERM | libc::EACCES)
             }
-            PortError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
-            PortError::Station { .. } | PortError::Mixed { .. } => false,
+            SocketError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
+            SocketError::Station { .. } | SocketError::Mixed { .. } => false,
         }
     }
 
     /// Whether time may heal it: an interface or an address that is not there yet.
     fn may_pass(&self) -> bool {
         match self {
-            PortError::Channel { source, .. } => matches!(source.errno, libc::ENODEV | libc::EADDRNOTAVAIL),
-            PortError::Ethernet { source, .. } => matches!(source, EthernetError::NoDevice { .. }),
+            SocketError::Channel { source, .. } => matches!(source.errno, libc::ENODEV | libc::EADDRNOTAVAIL),
+            SocketError::Ethernet { source, .. } => matches!(source, EthernetError::NoDevice { .. }),
             _ => false,
         }
     }
@@ -89,11 +89,11 @@ impl PortError {
 
 /// One socket.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct Socket {
     pub(crate) kind: Kind,
     device: Option<String>,
     /// The peers that an Ethernet channel's socket serves.
-    pub(crate) lan: Option<Lan>,
+    pub(crate) segment: Option<Segment>,
     /// The channels that the socket was opened for; none for one that listens.
     pub(crate) owners: Vec<(usize, ChannelId)>,
     /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
@@ -117,7 +117,7 @@ pub(crate) enum Kind {
 
 /// The stations on one device that speak with one pair of EtherTypes.
 #[derive(Debug)]
-pub(crate) struct Lan {
+pub(crate) struct Segment {
     ethertype: u16,
     /// Only sealed frames count.
     pub(crate) secure: bool,
@@ -132,27 +132,27 @@ pub(crate) struct Station {
     owner: (usize, ChannelId),
 }
 
-impl Port {
+impl Socket {
     /// The sockets on which peers may begin: one for each address family that the kernel has.
-    pub(crate) fn listen(port: u16, mark: u32) -> Result<Vec<Port>, PortError> {
-        let mut ports = Vec::new();
+    pub(crate) fn listen(port: u16, mark: u32) -> Result<Vec<Socket>, SocketError> {
+        let mut sockets = Vec::new();
         for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
             let mut config = UdpConfig::new(SocketAddr::new(address, port));
             config.mark = Some(mark);
             match UdpSocket::open(config) {
-                Ok(socket) => ports.push(Port::new(Kind::Udp(socket), None, None)),
+                Ok(socket) => sockets.push(Socket::new(Kind::Udp(socket), None, None)),
                 Err(error) if address.is_ipv6() && matches!(error.errno, libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
                     tracing::info!("no IPv6 here: listening on IPv4 only");
                 }
-                Err(source) => return Err(PortError::Listen { port, source }),
+                Err(source) => return Err(SocketError::Listen { port, source }),
             }
         }
-        Ok(ports)
+        Ok(sockets)
     }
 
     /// The socket of a configured channel. An Ethernet channel's may serve others on its LAN too: look with
-    /// [`Port::serves`] first. An interface or address that is still missing is no error: the port is absent then.
-    pub(crate) fn open(channel: &Channel, mark: u32) -> Result<Port, PortError> {
+    /// [`Socket::serves`] first. An interface or address that is still missing is no error: the socket is absent then.
+    pub(crate) fn open(channel: &Channel, mark: u32) -> Result<Socket, SocketError> {
         let (kind, complaint) = match open(channel, mark) {
             Ok(kind) => (kind, None),
             Err(error) if error.may_pass() => {
@@ -161,45 +161,45 @@ impl Port {
             }
             Err(error) => return Err(error),
         };
-        let lan = match &channel.kind {
+        let segment = match &channel.kind {
             ChannelKind::Udp { .. } => None,
             ChannelKind::Ethernet { ethertype, secure, .. } => {
-                Some(Lan { ethertype: *ethertype, secure: *secure, stations: Vec::new() })
+                Some(Segment { ethertype: *ethertype, secure: *secure, stations: Vec::new() })
             }
         };
-        let mut port = Port::new(kind, channel.device.clone(), lan);
-        port.absent = complaint.is_some();
-        port.complaint = complaint;
-        Ok(port)
+        let mut socket = Socket::new(kind, channel.device.clone(), segment);
+        socket.absent = complaint.is_some();
+        socket.complaint = complaint;
+        Ok(socket)
     }
 
-    fn new(kind: Kind, device: Option<String>, lan: Option<Lan>) -> Port {
-        Port { kind, device, lan, owners: Vec::new(), absent: false, wants_write: false, complaint: None }
+    fn new(kind: Kind, device: Option<String>, segment: Option<Segment>) -> Socket {
+        Socket { kind, device, segment, owners: Vec::new(), absent: false, wants_write: false, complaint: None }
     }
 
     /// Whether an Ethernet channel can share this socket.
     pub(crate) fn serves(&self, channel: &Channel) -> bool {
-        match (&self.lan, &channel.kind) {
-            (Some(lan), ChannelKind::Ethernet { ethertype, .. }) => {
-                self.device == channel.device && lan.ethertype == *ethertype
+        match (&self.segment, &channel.kind) {
+            (Some(segment), ChannelKind::Ethernet { ethertype, .. }) => {
+                self.device == channel.device && segment.ethertype == *ethertype
             }
             _ => false,
         }
     }
 
     /// Gives the socket to a channel.
-    pub(crate) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), PortError> {
-        if let (Some(lan), ChannelKind::Ethernet { peer_mac, secure, .. }) = (&mut self.lan, &channel.kind) {
+    pub(crate) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), SocketError> {
+        if let (Some(segment), ChannelKind::Ethernet { peer_mac, secure, .. }) = (&mut self.segment, &channel.kind) {
             let device = || channel.device.clone().unwrap_or_default();
-            if lan.secure != *secure {
-                return Err(PortError::Mixed { channel: channel.name.clone(), device: device() });
+            if segment.secure != *secure {
+                return Err(SocketError::Mixed { channel: channel.name.clone(), device: device() });
             }
             if !secure {
                 let mac = peer_mac.map(Mac);
-                if lan.stations.iter().any(|station| station.mac == mac) {
-                    return Err(PortError::Station { channel: channel.name.clone(), device: device() });
+                if segment.stations.iter().any(|station| station.mac == mac) {
+                    return Err(SocketError::Station { channel: channel.name.clone(), device: device() });
                 }
-                lan.stations.push(Station { mac, owner });
+                segment.stations.push(Station { mac, owner });
             }
         }
         self.owners.push(owner);
@@ -208,13 +208,13 @@ impl Port {
 
     /// An address that was learnt is to be learnt again: another interface may answer in its place.
     pub(crate) fn forget_station(&mut self, owner: (usize, ChannelId)) {
-        let stations = self.lan.iter_mut().flat_map(|lan| &mut lan.stations);
+        let stations = self.segment.iter_mut().flat_map(|segment| &mut segment.stations);
         stations.filter(|station| station.owner == owner).for_each(|station| station.mac = None);
     }
 
     /// Where a channel's unsealed frames go: to everybody until its peer's address is known.
     pub(crate) fn station(&self, owner: (usize, ChannelId)) -> Mac {
-        let stations = self.lan.iter().flat_map(|lan| &lan.stations);
+        let stations = self.segment.iter().flat_map(|segment| &segment.stations);
         stations.filter(|s| s.owner == owner).find_map(|s| s.mac).unwrap_or(Mac::BROADCAST)
     }
 
@@ -243,7 +243,7 @@ impl Port {
     /// Looks whether the interface is there; true when the socket is a new one.
     ///
     /// # Errors
-    /// What a person should read. The port is absent then.
+    /// What a person should read. The socket is absent then.
     pub(crate) fn look(&mut self) -> Result<bool, String> {
         let looked = match &mut self.kind {
             Kind::Udp(socket) => match socket.check() {
@@ -327,7 +327,7 @@ pub(crate) fn owner_of(
 }
 
 /// Opens the socket of a configured channel.
-fn open(channel: &Channel, mark: u32) -> Result<Kind, PortError> {
+fn open(channel: &Channel, mark: u32) -> Result<Kind, SocketError> {
     let name = || channel.name.clone();
     match &channel.kind {
         ChannelKind::Udp { endpoint, source } => {
@@ -335,14 +335,14 @@ fn open(channel: &Channel, mark: u32) -> Result<Kind, PortError> {
             let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));
             config.device.clone_from(&channel.device);
             config.mark = Some(mark);
-            let socket = UdpSocket::open(config).map_err(|source| PortError::Channel { channel: name(), source })?;
+            let socket = UdpSocket::open(config).map_err(|source| SocketError::Channel { channel: name(), source })?;
             Ok(Kind::Udp(socket))
         }
         ChannelKind::Ethernet { ethertype, .. } => {
             let mut config = EthernetConfig::new(channel.device.clone().unwrap_or_default());
             (config.data, config.envelope) = (*ethertype, ethertype + 1);
             let socket =
-                EthernetSocket::open(config).map_err(|source| PortError::Ethernet { channel: name(), source })?;
+                EthernetSocket::open(config).map_err(|source| SocketError::Ethernet { channel: name(), source })?;
             Ok(Kind::Ethernet(socket))
         }
     }

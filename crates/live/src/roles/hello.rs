@@ -17,7 +17,7 @@ use fairspan_core::units::Rate;
 use thiserror::Error;
 
 /// Longest name of a channel in bytes.
-pub const NAME_LIMIT: usize = 64;
+pub(super) const NAME_LIMIT: usize = 64;
 
 /// The modes by their number in tag 6.
 const MODES: [Mode; 6] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
@@ -26,7 +26,7 @@ const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Gr
 
 /// One channel, as its initiator describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Hello {
+pub(super) struct Hello {
     /// Its name.
     pub name: Option<String>,
     /// What the other end may send on it.
@@ -47,7 +47,7 @@ pub struct Hello {
 
 /// Why a hello is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum HelloError {
+pub(super) enum HelloError {
     /// A field ends behind the hello's end.
     #[error("field {tag} is cut short")]
     Truncated {
@@ -64,7 +64,7 @@ pub enum HelloError {
 
 impl Hello {
     /// The bytes for the handshake; at most 107 with a name that keeps to [`NAME_LIMIT`].
-    pub fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
             out.push(tag);
@@ -104,7 +104,7 @@ impl Hello {
     ///
     /// # Errors
     /// Names the field that is cut short or impossible.
-    pub fn decode(mut bytes: &[u8]) -> Result<Hello, HelloError> {
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Hello, HelloError> {
         let mut hello = Hello::default();
         while let Some((&tag, rest)) = bytes.split_first() {
             let (&length, rest) = rest.split_first().ok_or(HelloError::Truncated { tag })?;

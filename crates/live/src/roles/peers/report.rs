@@ -1,13 +1,13 @@
 //! What the daemon tells: events to the log, status to the control socket and the metrics.
 
+use super::Daemon;
 use super::peer::{ChannelState, PeerState};
-use super::port::Port;
-use super::ports::Ports;
-use super::{Carrier, Daemon, lan};
 use crate::channel::ethernet::Mac;
 use crate::metrics;
 use crate::quantity::show_rate;
 use crate::secure::{self, Sessions};
+use crate::sockets::socket::Socket;
+use crate::sockets::{Carrier, Sockets, sealed_frame};
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
 use crate::tun::Tun;
 use fairspan_core::bond::{self, Mode, Reason};
@@ -25,7 +25,7 @@ impl Daemon {
         counters.insert("send_refused".into(), self.counters.send_refused);
         counters.insert("send_down".into(), self.counters.send_down);
         counters.insert("mtu_refused".into(), self.counters.mtu_refused);
-        count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.ports);
+        count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.sockets);
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             interface: self.tun.name().into(),
@@ -90,10 +90,10 @@ impl Daemon {
     /// Where the peer is on a channel, for people; `None` while a station is not known.
     fn remote(&self, peer: usize, id: ChannelId, channel: &ChannelState) -> Option<String> {
         match channel.carrier {
-            Carrier::Sealed { remote, .. } if lan::mac_of(remote) == Some(Mac::BROADCAST) => None,
-            Carrier::Sealed { remote, .. } => Some(lan::show(remote)),
-            Carrier::Plain { port } => {
-                let mac = self.ports.get(port)?.station((peer, id));
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
+            Carrier::Plain { socket } => {
+                let mac = self.sockets.get(socket)?.station((peer, id));
                 (mac != Mac::BROADCAST).then(|| mac.to_string())
             }
         }
@@ -114,10 +114,10 @@ impl Daemon {
 }
 
 /// Adds the counters of a daemon's parts, each under its part's name.
-pub(crate) fn count_parts(counters: &mut Counters, tun: &Tun, sessions: Option<&Sessions>, ports: &Ports) {
+pub(crate) fn count_parts(counters: &mut Counters, tun: &Tun, sessions: Option<&Sessions>, sockets: &Sockets) {
     counters.extend(tun.stats().each().map(|(name, n)| (format!("tun_{name}"), n)));
     counters.extend(sessions.into_iter().flat_map(|s| s.stats().each()).map(|(name, n)| (format!("secure_{name}"), n)));
-    for (name, n) in ports.iter().flat_map(Port::counters) {
+    for (name, n) in sockets.iter().flat_map(Socket::counters) {
         *counters.entry(format!("socket_{name}")).or_default() += n;
     }
 }

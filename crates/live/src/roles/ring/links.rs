@@ -6,10 +6,12 @@ use super::{RingDaemon, setting};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::config::{ChannelKind, Ring, RingSide};
-use crate::daemon::ports::{self, Change};
-use crate::daemon::{Carrier, DaemonError, Hello, lan, report};
 use crate::quantity::show_rate;
+use crate::roles::hello::Hello;
+use crate::roles::peers::report;
 use crate::secure::{Endpoint, Event, PathId, PeerConfig, PeerId, Sessions, SocketId};
+use crate::shell::DaemonError;
+use crate::sockets::{self, Carrier, Change, sealed_frame};
 use crate::tun::TunError;
 use fairspan_core::ring::Side;
 use fairspan_core::units::{ChannelId, Time};
@@ -20,7 +22,7 @@ pub(super) fn call(
     neighbour: &mut Neighbour,
     config: &RingSide,
     ring: &Ring,
-    port: Option<usize>,
+    socket: Option<usize>,
     sessions: &mut Sessions,
     paths: &mut Vec<Option<Side>>,
 ) -> Result<(), DaemonError> {
@@ -39,16 +41,16 @@ pub(super) fn call(
         None => sessions.add_peer(peer).map_err(|e| setting(&place, e))?,
     };
     neighbour.peer = Some(id);
-    let (Some(channel), Some(port)) = (&config.channel, port) else { return Ok(()) };
+    let (Some(channel), Some(socket)) = (&config.channel, socket) else { return Ok(()) };
     let remote = match &channel.kind {
         ChannelKind::Udp { endpoint, .. } => *endpoint,
-        ChannelKind::Ethernet { peer_mac, .. } => lan::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)),
+        ChannelKind::Ethernet { peer_mac, .. } => sealed_frame::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)),
     };
     let path = sessions
-        .connect(now, id, neighbour.channel, SocketId(port as u32), remote, hello.encode())
+        .connect(now, id, neighbour.channel, SocketId(socket as u32), remote, hello.encode())
         .map_err(|e| setting(&place, e))?;
     note_path(paths, path, neighbour.side);
-    neighbour.carrier = Some(Carrier::Sealed { path, port, remote });
+    neighbour.carrier = Some(Carrier::Sealed { path, socket, remote });
     Ok(())
 }
 
@@ -80,11 +82,11 @@ impl RingDaemon {
                 }
                 Event::Roamed { path, to, .. } => {
                     if let Some(side) = self.path_owner(path) {
-                        tracing::info!(link = name(side), to = lan::show(to.address), "neighbour moved");
+                        tracing::info!(link = name(side), to = sealed_frame::show(to.address), "neighbour moved");
                         self.carry(now, side, path, to);
                     }
                 }
-                Event::Rejected { address, reason } => report::log_rejected(&lan::show(address), reason),
+                Event::Rejected { address, reason } => report::log_rejected(&sealed_frame::show(address), reason),
             }
         }
     }
@@ -99,7 +101,7 @@ impl RingDaemon {
             self.counters.wrong_link += 1;
             tracing::warn!(
                 channel = channel.0,
-                from = lan::show(endpoint.address),
+                from = sealed_frame::show(endpoint.address),
                 "a neighbour opens a link that is not between it and this node: compare `node`, `nodes`, east and west at both"
             );
             return;
@@ -110,7 +112,7 @@ impl RingDaemon {
         tracing::info!(
             link = neighbour.name(),
             node = neighbour.node.number(),
-            remote = lan::show(endpoint.address),
+            remote = sealed_frame::show(endpoint.address),
             rate = show_rate(neighbour.capacity),
             "neighbour connected"
         );
@@ -121,8 +123,8 @@ impl RingDaemon {
     /// The neighbour is reached in this way from now on.
     fn carry(&mut self, now: Time, side: Side, path: PathId, to: Endpoint) {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
-        let (before, overhead) = (neighbour.carrier.map(|carrier| carrier.port()), neighbour.overhead());
-        neighbour.carrier = Some(Carrier::Sealed { path, port: to.socket.0 as usize, remote: to.address });
+        let (before, overhead) = (neighbour.carrier.map(|carrier| carrier.socket()), neighbour.overhead());
+        neighbour.carrier = Some(Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address });
         neighbour.local = None;
         // What waited for the old socket is tried on the new one.
         self.congested |= neighbour.blocked && before != Some(to.socket.0 as usize);
@@ -155,11 +157,11 @@ impl RingDaemon {
     pub(super) fn flush(&mut self, now: Time, side: Side) {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         let Some(carrier) = neighbour.carrier else { return };
-        let number = carrier.port();
-        let blocked = match neighbour.flush(&mut self.pool, &mut self.ports[number]) {
+        let number = carrier.socket();
+        let blocked = match neighbour.flush(&mut self.pool, &mut self.sockets[number]) {
             Sent::Done => false,
             Sent::Blocked => {
-                self.ports.want_write(number, true);
+                self.sockets.want_write(number, true);
                 true
             }
             Sent::Congested => {
@@ -167,8 +169,8 @@ impl RingDaemon {
                 true
             }
             Sent::TooBig { size } => {
-                let largest = (size + self.ports[number].outer_headers()).saturating_sub(1);
-                let mtu = self.ports[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
+                let largest = (size + self.sockets[number].outer_headers()).saturating_sub(1);
+                let mtu = self.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.set_mtu(now, side, mtu);
                 false
             }
@@ -188,14 +190,14 @@ impl RingDaemon {
     }
 
     /// Sends what waits for a socket that can be written again.
-    pub(super) fn flush_port(&mut self, now: Time, number: usize) {
+    pub(super) fn flush_socket(&mut self, now: Time, number: usize) {
         for side in self.sides_of(number) {
             if self.neighbours[side.index()].as_ref().is_some_and(|n| n.blocked) {
                 self.flush(now, side);
             }
         }
         if !self.sides_of(number).any(|side| self.neighbours[side.index()].as_ref().is_some_and(|n| n.blocked)) {
-            self.ports.want_write(number, false);
+            self.sockets.want_write(number, false);
         }
     }
 
@@ -204,15 +206,15 @@ impl RingDaemon {
         let carried = Side::BOTH.map(|side| {
             let neighbour = self.neighbours[side.index()].as_ref();
             let carrier = neighbour.and_then(|neighbour| neighbour.carrier);
-            carrier.is_some_and(|carrier| carrier.port() == number).then_some(side)
+            carrier.is_some_and(|carrier| carrier.socket() == number).then_some(side)
         });
         carried.into_iter().flatten()
     }
 
     /// A socket failed: its interface may be gone.
-    pub(super) fn port_down(&mut self, now: Time, number: usize) {
-        self.look_at_port(now, number);
-        if !self.ports.is_usable(number) {
+    pub(super) fn socket_down(&mut self, now: Time, number: usize) {
+        self.look_at_socket(now, number);
+        if !self.sockets.is_usable(number) {
             self.sides_of(number).for_each(|side| self.fail(now, side));
         }
     }
@@ -222,16 +224,16 @@ impl RingDaemon {
     /// # Errors
     /// The TUN interface was deleted.
     pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
-        while let Some(change) = ports::next_change(&mut self.monitor, &self.tun)? {
-            for number in 0..self.ports.len() {
+        while let Some(change) = sockets::next_change(&mut self.monitor, &self.tun)? {
+            for number in 0..self.sockets.len() {
                 let usable = match &change {
                     Change::Unknown => {
-                        self.look_at_port(now, number);
-                        self.ports.is_usable(number)
+                        self.look_at_socket(now, number);
+                        self.sockets.is_usable(number)
                     }
-                    Change::Device { name, .. } if !self.ports[number].is_on(name) => continue,
+                    Change::Device { name, .. } if !self.sockets[number].is_on(name) => continue,
                     Change::Device { running, mtu, .. } => {
-                        self.look_at_port(now, number);
+                        self.look_at_socket(now, number);
                         if let Some(mtu) = *mtu {
                             self.sides_of(number).for_each(|side| self.set_device_mtu(now, side, mtu));
                         }
@@ -248,9 +250,9 @@ impl RingDaemon {
 
     /// Tries every link that failed again. What merely has no session is left to the sessions' own retries.
     pub(super) fn retry_links(&mut self, now: Time) {
-        for number in 0..self.ports.len() {
-            if self.ports[number].absent {
-                self.look_at_port(now, number);
+        for number in 0..self.sockets.len() {
+            if self.sockets[number].absent {
+                self.look_at_socket(now, number);
             }
         }
         for side in Side::BOTH {
@@ -265,7 +267,7 @@ impl RingDaemon {
     fn revive(&mut self, now: Time, side: Side) {
         let Some(neighbour) = &self.neighbours[side.index()] else { return };
         let Some(carrier) = neighbour.carrier.filter(|_| neighbour.failed || !neighbour.connected) else { return };
-        if !self.ports.is_usable(carrier.port()) {
+        if !self.sockets.is_usable(carrier.socket()) {
             return;
         }
         let mut stands = true;
@@ -289,15 +291,15 @@ impl RingDaemon {
         let learnt =
             channel.is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { peer_mac: None, secure: false, .. }));
         if let Some(neighbour) = self.neighbours[side.index()].as_ref().filter(|_| learnt)
-            && let Some(port) = neighbour.carrier.and_then(|carrier| self.ports.get_mut(carrier.port()))
+            && let Some(socket) = neighbour.carrier.and_then(|carrier| self.sockets.get_mut(carrier.socket()))
         {
-            port.forget_station(neighbour.owner());
+            socket.forget_station(neighbour.owner());
         }
     }
 
-    fn look_at_port(&mut self, now: Time, number: usize) {
-        if self.ports.look(number) {
-            if let Some(mtu) = self.ports[number].device_mtu() {
+    fn look_at_socket(&mut self, now: Time, number: usize) {
+        if self.sockets.look(number) {
+            if let Some(mtu) = self.sockets[number].device_mtu() {
                 self.sides_of(number).for_each(|side| self.set_device_mtu(now, side, mtu));
             }
             self.sides_of(number).for_each(|side| self.revive(now, side));

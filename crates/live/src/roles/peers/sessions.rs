@@ -1,8 +1,10 @@
 //! What the session layer tells: channels that connect, are lost, move; peers that are refused.
 
 use super::peer::Joining;
-use super::{Carrier, Daemon, Hello, lan, note_path, report};
+use super::{Daemon, note_path, report};
+use crate::roles::hello::Hello;
 use crate::secure::{Endpoint, Event, PathId, PeerId};
+use crate::sockets::{Carrier, sealed_frame};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 
@@ -38,12 +40,17 @@ impl Daemon {
                     if let Some((peer, channel)) = self.path_owner(path) {
                         let peer = &mut self.peers[peer];
                         let name = peer.channel_name(channel);
-                        tracing::info!(peer = peer.name, channel = name, to = lan::show(to.address), "channel moved");
+                        tracing::info!(
+                            peer = peer.name,
+                            channel = name,
+                            to = sealed_frame::show(to.address),
+                            "channel moved"
+                        );
                         // What waited for the old socket is tried on the new one.
                         self.congested |= peer.move_path(now, path, to);
                     }
                 }
-                Event::Rejected { address, reason } => report::log_rejected(&lan::show(address), reason),
+                Event::Rejected { address, reason } => report::log_rejected(&sealed_frame::show(address), reason),
             }
         }
         any
@@ -93,14 +100,14 @@ impl Daemon {
                 configured: false,
                 follows_device: false,
             };
-            let carrier = Carrier::Sealed { path, port: endpoint.socket.0 as usize, remote: endpoint.address };
+            let carrier = Carrier::Sealed { path, socket: endpoint.socket.0 as usize, remote: endpoint.address };
             if let Err(error) = peer.join(now, id, joining, carrier) {
                 tracing::warn!(%error, "the peer's channel cannot join");
                 return;
             }
         }
         let rate = peer.channel(id).and_then(|c| c.rate);
-        report::log_joined(&peer.name, &peer.channel_name(id), &lan::show(endpoint.address), rate);
+        report::log_joined(&peer.name, &peer.channel_name(id), &sealed_frame::show(endpoint.address), rate);
         if let Some(channel) = peer.channel_mut(id) {
             (channel.lost, channel.failed) = (false, false);
         }

@@ -1,12 +1,13 @@
 //! What the daemon tells: events to the log, status to the control socket and the metrics.
 
+use super::RingDaemon;
 use super::neighbour::{Neighbour, name};
-use super::{RingDaemon, lan};
 use crate::channel::ethernet::Mac;
 use crate::config::Ring;
-use crate::daemon::{Carrier, report};
 use crate::metrics;
 use crate::quantity::show_rate;
+use crate::roles::peers::report;
+use crate::sockets::{Carrier, sealed_frame};
 use crate::status::{
     Counters, RingFairStatus, RingLimitStatus, RingLinkStatus, RingNetworkStatus, RingStationStatus, RingStatus,
     RingletStatus, Status,
@@ -32,7 +33,7 @@ impl RingDaemon {
         counters.insert("odd_announcement".into(), self.counters.odd_announcement);
         counters.insert("send_down".into(), self.counters.send_down);
         counters.insert("mtu_refused".into(), self.counters.mtu_refused);
-        report::count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.ports);
+        report::count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.sockets);
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             interface: self.tun.name().into(),
@@ -87,10 +88,10 @@ impl RingDaemon {
             _ => "connecting",
         };
         let remote = neighbour.carrier.and_then(|carrier| match carrier {
-            Carrier::Sealed { remote, .. } if lan::mac_of(remote) == Some(Mac::BROADCAST) => None,
-            Carrier::Sealed { remote, .. } => Some(lan::show(remote)),
-            Carrier::Plain { port } => {
-                let mac = self.ports.get(port)?.station(neighbour.owner());
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
+            Carrier::Plain { socket } => {
+                let mac = self.sockets.get(socket)?.station(neighbour.owner());
                 (mac != Mac::BROADCAST).then(|| mac.to_string())
             }
         });

@@ -35,13 +35,15 @@ use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::clock::{Clock, until};
 use crate::config::{Config, Ring, RingSide};
 use crate::control::Control;
-use crate::daemon::port::{self, Kind, Port};
-use crate::daemon::ports::{Ports, TOKEN_PORTS};
-use crate::daemon::{Carrier, DaemonError, lan, network, outbox};
 use crate::metrics;
 use crate::netlink::{Guard, Monitor};
 use crate::pool::PacketBuf;
+use crate::roles::network;
 use crate::secure::{self, Entropy, OsEntropy, Received, Sessions, SocketId};
+use crate::shell::DaemonError;
+use crate::sockets::outbox;
+use crate::sockets::socket::{self, Kind, Socket};
+use crate::sockets::{Carrier, Sockets, TOKEN_SOCKETS, sealed_frame};
 use crate::tun::{self, Tun};
 use capacity::Follower;
 use classes::Classes;
@@ -59,7 +61,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// TUN units read in a row before the links get their turn: 8 units of 64 kB are about 4 ms at 1 Gbit/s.
 const TUN_BURST: usize = 8;
 /// Receives in a row on one socket before others get their turn.
-const PORT_BURST: usize = 4;
+const RECEIVE_BURST: usize = 4;
 /// Frames taken from one Ethernet socket before others get their turn.
 const FRAME_BURST: usize = 256;
 /// Longest sleep; nothing depends on it.
@@ -87,7 +89,7 @@ pub struct RingDaemon {
     monitor: Monitor,
     control: Option<Control>,
     sessions: Option<Sessions>,
-    ports: Ports,
+    sockets: Sockets,
     node: Node<PacketBuf>,
     /// By [`Side::index`].
     neighbours: [Option<Neighbour>; 2],
@@ -164,18 +166,18 @@ impl RingDaemon {
         tun_config.keep_partial = config.interface.offload;
         let tun = Tun::open(&tun_config)?;
         let mut sessions = open_sessions(&config, now)?;
-        let mut ports = Ports::new()?;
+        let mut sockets = Sockets::new()?;
         if let Some(port) = config.interface.listen_port {
-            ports.extend(Port::listen(port, config.interface.fwmark)?);
+            sockets.extend(Socket::listen(port, config.interface.fwmark)?);
         }
         let mut neighbours = [None, None];
         let mut paths = Vec::new();
         for side in Side::BOTH {
             let Some(config_of_side) = &settings.sides[side.index()] else { continue };
             let fwmark = config.interface.fwmark;
-            let (mut neighbour, port) = open_side(&settings, side, config_of_side, fwmark, &mut ports)?;
+            let (mut neighbour, socket) = open_side(&settings, side, config_of_side, fwmark, &mut sockets)?;
             if let Some(sessions) = &mut sessions {
-                links::call(now, &mut neighbour, config_of_side, &settings, port, sessions, &mut paths)?;
+                links::call(now, &mut neighbour, config_of_side, &settings, socket, sessions, &mut paths)?;
             }
             neighbours[side.index()] = Some(neighbour);
         }
@@ -189,7 +191,7 @@ impl RingDaemon {
             monitor,
             control: Some(control),
             sessions,
-            ports,
+            sockets,
             node,
             neighbours,
             followers: [None, None],
@@ -251,13 +253,13 @@ impl RingDaemon {
     /// # Errors
     /// What leaves the daemon without its purpose: the TUN interface deleted by someone else.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
-        self.ports.watch(stop, TOKEN_STOP)?;
+        self.sockets.watch(stop, TOKEN_STOP)?;
         let mut events = Vec::with_capacity(64);
         self.drain(self.clock.now())?;
         loop {
             let timeout = self.timeout();
             events.clear();
-            match epoll::wait(&self.ports.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            match epoll::wait(&self.sockets.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -265,14 +267,14 @@ impl RingDaemon {
             // First all that came, then the timers and the control frames, at which the node computes: what waited here while
             // the process did not run belongs to the time before, which would else look idle. Links before the host: what is in
             // transit is not to wait for what may still be held back.
-            for event in events.iter().filter(|event| event.data.u64() >= TOKEN_PORTS) {
-                let number = (event.data.u64() - TOKEN_PORTS) as usize;
+            for event in events.iter().filter(|event| event.data.u64() >= TOKEN_SOCKETS) {
+                let number = (event.data.u64() - TOKEN_SOCKETS) as usize;
                 let flags = event.flags;
                 if flags.contains(epoll::EventFlags::OUT) {
-                    self.flush_port(now, number);
+                    self.flush_socket(now, number);
                 }
                 if flags != epoll::EventFlags::OUT {
-                    self.read_port(now, number);
+                    self.read_socket(now, number);
                 }
             }
             for event in &events {
@@ -281,7 +283,7 @@ impl RingDaemon {
                     TOKEN_TUN => self.read_host(now)?,
                     TOKEN_MONITOR => self.follow_interfaces(now)?,
                     TOKEN_CONTROL => self.serve_control(),
-                    token @ TOKEN_CAPACITY..TOKEN_PORTS => {
+                    token @ TOKEN_CAPACITY..TOKEN_SOCKETS => {
                         if let Some(side) = Side::BOTH.get((token - TOKEN_CAPACITY) as usize) {
                             self.follow_capacity(now, *side);
                         }
@@ -309,19 +311,19 @@ impl RingDaemon {
     }
 
     fn wait_for_all(&mut self) -> Result<(), DaemonError> {
-        for number in 0..self.ports.len() {
-            self.ports.watch_port(number);
+        for number in 0..self.sockets.len() {
+            self.sockets.watch_socket(number);
         }
-        self.ports.watch(self.tun.as_fd(), TOKEN_TUN)?;
-        self.ports.watch(self.monitor.as_fd(), TOKEN_MONITOR)?;
+        self.sockets.watch(self.tun.as_fd(), TOKEN_TUN)?;
+        self.sockets.watch(self.monitor.as_fd(), TOKEN_MONITOR)?;
         if let Some(control) = &self.control {
-            self.ports.watch(control.as_fd(), TOKEN_CONTROL)?;
+            self.sockets.watch(control.as_fd(), TOKEN_CONTROL)?;
         }
         for side in Side::BOTH {
             let Some(config) = &self.settings.sides[side.index()] else { continue };
             let Some(bond) = config.bond.clone() else { continue };
             let follower = Follower::start(bond, config.rate).map_err(DaemonError::Poll)?;
-            self.ports.watch(follower.as_fd(), TOKEN_CAPACITY + side.index() as u64)?;
+            self.sockets.watch(follower.as_fd(), TOKEN_CAPACITY + side.index() as u64)?;
             self.followers[side.index()] = Some(follower);
         }
         Ok(())
@@ -348,8 +350,8 @@ impl RingDaemon {
             self.dirty = true;
         }
         if std::mem::take(&mut self.congested) {
-            for number in 0..self.ports.len() {
-                self.flush_port(now, number);
+            for number in 0..self.sockets.len() {
+                self.flush_socket(now, number);
             }
         }
         if self.housekeeping <= now {
@@ -381,22 +383,26 @@ impl RingDaemon {
         Ok(())
     }
 
-    fn read_port(&mut self, now: Time, number: usize) {
-        let Some(port) = self.ports.get_mut(number) else { return };
-        match (&mut port.kind, &mut port.lan) {
+    fn read_socket(&mut self, now: Time, number: usize) {
+        let Some(socket) = self.sockets.get_mut(number) else { return };
+        match (&mut socket.kind, &mut socket.segment) {
             (Kind::Udp(_), _) => self.read_datagrams(now, number),
-            (Kind::Ethernet(socket), lan) => {
+            (Kind::Ethernet(socket), segment) => {
                 let (frames, counters) = (&mut self.frames, &mut self.counters);
-                let taken = socket.receive(FRAME_BURST, |frame| match (frame.codepoint, lan::datagram(frame.bytes)) {
-                    (Codepoint::Raw, _) => counters.plain_frame += 1,
-                    (Codepoint::Envelope, None) => counters.malformed_frame += 1,
-                    (Codepoint::Envelope, Some(bytes)) => frames.push((frame.source, PacketBuf::copy_from(bytes))),
-                });
-                let stations = lan.as_mut().filter(|lan| !lan.secure).map(|lan| std::mem::take(&mut lan.stations));
+                let taken =
+                    socket.receive(FRAME_BURST, |frame| match (frame.codepoint, sealed_frame::datagram(frame.bytes)) {
+                        (Codepoint::Raw, _) => counters.plain_frame += 1,
+                        (Codepoint::Envelope, None) => counters.malformed_frame += 1,
+                        (Codepoint::Envelope, Some(bytes)) => frames.push((frame.source, PacketBuf::copy_from(bytes))),
+                    });
+                let stations = segment
+                    .as_mut()
+                    .filter(|segment| !segment.secure)
+                    .map(|segment| std::mem::take(&mut segment.stations));
                 self.handle_frames(now, number, stations);
                 if taken == 0 {
                     // Readable without a frame: an error is pending.
-                    self.port_down(now, number);
+                    self.socket_down(now, number);
                 }
             }
             (Kind::Missing(..), _) => {}
@@ -404,16 +410,16 @@ impl RingDaemon {
     }
 
     /// Hands on what came from a receive ring: to the sessions, or, where there are `stations`, to the node.
-    fn handle_frames(&mut self, now: Time, number: usize, mut stations: Option<Vec<port::Station>>) {
+    fn handle_frames(&mut self, now: Time, number: usize, mut stations: Option<Vec<socket::Station>>) {
         let mut frames = std::mem::take(&mut self.frames);
         for (from, frame) in frames.drain(..) {
             let Some(stations) = &mut stations else {
-                let from = lan::address_of(from);
+                let from = sealed_frame::address_of(from);
                 let datagram = Datagram { source: from, destination: None, ecn: 0, bytes: frame.as_slice() };
                 self.handle_datagram(now, number, &datagram);
                 continue;
             };
-            match port::owner_of(stations, from, Codepoint::Envelope) {
+            match socket::owner_of(stations, from, Codepoint::Envelope) {
                 Some(((side, _), learnt)) => {
                     let side = Side::BOTH[side];
                     if learnt {
@@ -425,20 +431,20 @@ impl RingDaemon {
             }
         }
         self.frames = frames;
-        if let (Some(stations), Some(lan)) = (stations, &mut self.ports[number].lan) {
-            lan.stations = stations;
+        if let (Some(stations), Some(segment)) = (stations, &mut self.sockets[number].segment) {
+            segment.stations = stations;
         }
     }
 
     fn read_datagrams(&mut self, now: Time, number: usize) {
         let mut received = self.received.take().unwrap_or_default();
-        for _ in 0..PORT_BURST {
-            let Kind::Udp(socket) = &mut self.ports[number].kind else { break };
+        for _ in 0..RECEIVE_BURST {
+            let Kind::Udp(socket) = &mut self.sockets[number].kind else { break };
             match socket.receive(&mut received) {
                 Receive::Messages(_) => {}
                 Receive::Empty => break,
                 Receive::Down => {
-                    self.port_down(now, number);
+                    self.socket_down(now, number);
                     break;
                 }
             }
@@ -508,7 +514,7 @@ impl RingDaemon {
 
     /// Sends what the sessions themselves have to say; false when a link is down.
     fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) -> bool {
-        let failed = self.sessions.as_mut().map_or(0, |sessions| self.ports.send_messages(sessions, asked));
+        let failed = self.sessions.as_mut().map_or(0, |sessions| self.sockets.send_messages(sessions, asked));
         self.counters.send_down += failed;
         failed == 0
     }
@@ -533,8 +539,8 @@ impl RingDaemon {
         while let Some((side, frame)) = self.node.poll_control(now) {
             let Some(neighbour) = &mut self.neighbours[side.index()] else { continue };
             let Some(carrier) = neighbour.carrier else { continue };
-            let port = &mut self.ports[carrier.port()];
-            neighbour.send_control(now, port, self.sessions.as_mut(), &mut self.scratch, frame);
+            let socket = &mut self.sockets[carrier.socket()];
+            neighbour.send_control(now, socket, self.sessions.as_mut(), &mut self.scratch, frame);
         }
         while let Some(frame) = self.node.poll_transmit(now) {
             if let Some(neighbour) = &mut self.neighbours[frame.side.index()] {
@@ -663,27 +669,27 @@ fn open_side(
     side: Side,
     config: &RingSide,
     fwmark: u32,
-    ports: &mut Ports,
+    sockets: &mut Sockets,
 ) -> Result<(Neighbour, Option<usize>), DaemonError> {
     let Some(channel) = &config.channel else {
         return Ok((Neighbour::new(ring, side, config, config.mtu.map_or(USUAL_MTU, usize::from)), None));
     };
-    let number = match ports.iter().position(|port| port.serves(channel)) {
+    let number = match sockets.iter().position(|socket| socket.serves(channel)) {
         Some(number) => number,
         None => {
-            ports.push(Port::open(channel, fwmark)?);
-            ports.len() - 1
+            sockets.push(Socket::open(channel, fwmark)?);
+            sockets.len() - 1
         }
     };
-    let port = &mut ports[number];
-    let mtu = config.mtu.map_or_else(|| port.device_mtu().unwrap_or(USUAL_MTU), usize::from);
+    let socket = &mut sockets[number];
+    let mtu = config.mtu.map_or_else(|| socket.device_mtu().unwrap_or(USUAL_MTU), usize::from);
     let mut neighbour = Neighbour::new(ring, side, config, mtu);
-    port.add_owner(neighbour.owner(), channel)?;
+    socket.add_owner(neighbour.owner(), channel)?;
     if config.public_key.is_none() {
-        neighbour.carrier = Some(Carrier::Plain { port: number });
+        neighbour.carrier = Some(Carrier::Plain { socket: number });
         neighbour.connected = true;
     }
-    neighbour.failed = !ports.is_usable(number);
+    neighbour.failed = !sockets.is_usable(number);
     Ok((neighbour, Some(number)))
 }
 

@@ -7,137 +7,47 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | opening, the loop, the way of a packet |
-//! | `lan` | sealed frames |
 //! | `links` | sockets that fill up, fail, vanish and come back |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `peer` | one bond and what carries its channels |
-//! | `port`, `ports`, `outbox` | a socket, all of them, and what waits to leave |
 //! | `recording` | the file of a recorded run |
-//! | `network` | addresses, routes and rules |
-//! | `hello` | what the ends tell each other about a channel |
 //! | `report` | log, status, metrics |
 
-mod carrier;
-mod hello;
-pub(crate) mod lan;
 mod links;
-pub(crate) mod network;
-pub(crate) mod outbox;
 mod peer;
-pub(crate) mod port;
-pub(crate) mod ports;
 mod recording;
 pub(crate) mod report;
 mod sessions;
-
-pub(crate) use carrier::Carrier;
-
-pub use hello::{Hello, HelloError, NAME_LIMIT};
-pub use port::PortError;
 
 use crate::allowed::{Allowed, destination, source};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch};
 use crate::clock::{Clock, until};
 use crate::config::{Channel, ChannelKind, Config};
-use crate::control::{Control, ControlError};
+use crate::control::Control;
 use crate::metrics;
-use crate::netlink::{Guard, Monitor, NetlinkError};
+use crate::netlink::{Guard, Monitor};
 use crate::offload;
 use crate::pool::PacketBuf;
+use crate::roles::hello::Hello;
+use crate::roles::network;
 use crate::secure::{self, OVERHEAD, PathId, PeerConfig, Received, Sessions, SocketId};
-use crate::tun::{self, Tun, TunError};
+use crate::shell::DaemonError;
+use crate::sockets::outbox::{self, Frame};
+use crate::sockets::socket::{self, Kind, Socket};
+use crate::sockets::{Carrier, Sockets, TOKEN_SOCKETS, sealed_frame};
+use crate::tun::{self, Tun};
 use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
 use fairspan_core::units::{ChannelId, Span, Time};
-use outbox::Frame;
 use peer::{Joining, PeerState};
-use port::{Kind, Port};
-use ports::{Ports, TOKEN_PORTS};
 use recording::Recording;
 use rustix::event::{Timespec, epoll};
-use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
-use thiserror::Error;
-
-/// Why a daemon does not start, or ends by itself.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum DaemonError {
-    /// The TUN interface.
-    #[error(transparent)]
-    Tun(#[from] TunError),
-    /// Addresses, routes, rules.
-    #[error(transparent)]
-    Network(#[from] NetlinkError),
-    /// The control socket.
-    #[error("control socket {0}")]
-    Control(#[from] ControlError),
-    /// A channel or the listening socket.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// A device of a bond of Ethernet links.
-    #[error("link {device}: {source}")]
-    Link {
-        /// The device.
-        device: String,
-        /// What was refused.
-        source: io::Error,
-    },
-    /// A setting that the core or the session layer refuses.
-    #[error("peer {peer}: {problem}")]
-    Setting {
-        /// Whose.
-        peer: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The metrics endpoint.
-    #[error("metrics on {address}: {source}")]
-    Metrics {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The recording.
-    #[error("record {}: {source}", .path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// Waiting for events.
-    #[error("waiting for events: {0}")]
-    Poll(io::Error),
-}
-
-impl DaemonError {
-    /// Whether a privilege is missing.
-    pub fn is_permission(&self) -> bool {
-        match self {
-            DaemonError::Tun(TunError::NotPermitted { .. }) => true,
-            DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
-            DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
-            DaemonError::Port(e) => e.is_permission(),
-            DaemonError::Link { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            _ => false,
-        }
-    }
-}
-
-impl From<rustix::io::Errno> for DaemonError {
-    fn from(errno: rustix::io::Errno) -> DaemonError {
-        DaemonError::Poll(errno.into())
-    }
-}
 
 /// TUN units read in a row before the links get their turn: 8 units of 64 kB are about 4 ms at 1 Gbit/s.
 const TUN_BURST: usize = 8;
 /// Receives in a row on one socket before others get their turn.
-const PORT_BURST: usize = 4;
+const RECEIVE_BURST: usize = 4;
 /// Frames taken from one Ethernet socket before others get their turn.
 const FRAME_BURST: usize = 256;
 /// Longest sleep; nothing depends on it.
@@ -166,7 +76,7 @@ pub struct Daemon {
     monitor: Monitor,
     control: Option<Control>,
     sessions: Option<Sessions>,
-    ports: Ports,
+    sockets: Sockets,
     peers: Vec<PeerState>,
     allowed: Allowed,
     /// Whose path: by [`PathId::index`].
@@ -232,7 +142,7 @@ impl Daemon {
             monitor,
             control: Some(control),
             sessions,
-            ports: Ports::new()?,
+            sockets: Sockets::new()?,
             peers: Vec::new(),
             allowed: Allowed::default(),
             paths: Vec::new(),
@@ -248,7 +158,7 @@ impl Daemon {
             config,
         };
         if let Some(port) = daemon.config.interface.listen_port {
-            daemon.ports.extend(Port::listen(port, daemon.config.interface.fwmark)?);
+            daemon.sockets.extend(Socket::listen(port, daemon.config.interface.fwmark)?);
         }
         for number in 0..daemon.config.peers.len() {
             daemon.open_peer(now, number)?;
@@ -264,13 +174,13 @@ impl Daemon {
             metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
             daemon.shared = Some(shared);
         }
-        for number in 0..daemon.ports.len() {
-            daemon.ports.watch_port(number);
+        for number in 0..daemon.sockets.len() {
+            daemon.sockets.watch_socket(number);
         }
-        daemon.ports.watch(daemon.tun.as_fd(), TOKEN_TUN)?;
-        daemon.ports.watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
+        daemon.sockets.watch(daemon.tun.as_fd(), TOKEN_TUN)?;
+        daemon.sockets.watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
         if let Some(control) = &daemon.control {
-            daemon.ports.watch(control.as_fd(), TOKEN_CONTROL)?;
+            daemon.sockets.watch(control.as_fd(), TOKEN_CONTROL)?;
         }
         daemon.publish();
         Ok(daemon)
@@ -291,13 +201,13 @@ impl Daemon {
     /// # Errors
     /// What leaves the daemon without its purpose: the TUN interface deleted by someone else.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
-        self.ports.watch(stop, TOKEN_STOP)?;
+        self.sockets.watch(stop, TOKEN_STOP)?;
         let mut events = Vec::with_capacity(64);
         self.drain(self.clock.now())?;
         loop {
             let timeout = self.timeout();
             events.clear();
-            match epoll::wait(&self.ports.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            match epoll::wait(&self.sockets.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -315,13 +225,13 @@ impl Daemon {
                     TOKEN_MONITOR => self.follow_interfaces(now)?,
                     TOKEN_CONTROL => self.serve_control(),
                     token => {
-                        let number = (token - TOKEN_PORTS) as usize;
+                        let number = (token - TOKEN_SOCKETS) as usize;
                         let flags = event.flags;
                         if flags.contains(epoll::EventFlags::OUT) {
-                            self.flush_port(now, number);
+                            self.flush_socket(now, number);
                         }
                         if flags != epoll::EventFlags::OUT {
-                            self.read_port(now, number);
+                            self.read_socket(now, number);
                         }
                     }
                 }
@@ -363,22 +273,22 @@ impl Daemon {
 
     /// Opens the socket of a configured channel; begins its handshake, or puts it to use at once where it has none.
     fn open_channel(&mut self, now: Time, peer: usize, id: ChannelId, channel: &Channel) -> Result<(), DaemonError> {
-        let shared = self.ports.iter().position(|port| port.serves(channel));
+        let shared = self.sockets.iter().position(|socket| socket.serves(channel));
         let number = match shared {
             Some(number) => number,
             None => {
-                self.ports.push(Port::open(channel, self.config.interface.fwmark)?);
-                self.ports.len() - 1
+                self.sockets.push(Socket::open(channel, self.config.interface.fwmark)?);
+                self.sockets.len() - 1
             }
         };
-        let port = &mut self.ports[number];
-        port.add_owner((peer, id), channel)?;
-        let mtu = channel.mtu.map_or_else(|| port.device_mtu().unwrap_or(USUAL_MTU), usize::from);
-        let running = !port.absent && port.is_running();
+        let socket = &mut self.sockets[number];
+        socket.add_owner((peer, id), channel)?;
+        let mtu = channel.mtu.map_or_else(|| socket.device_mtu().unwrap_or(USUAL_MTU), usize::from);
+        let running = !socket.absent && socket.is_running();
         let remote = match &channel.kind {
             ChannelKind::Udp { endpoint, .. } => Some(*endpoint),
             ChannelKind::Ethernet { secure: true, peer_mac, .. } => {
-                Some(lan::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)))
+                Some(sealed_frame::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)))
             }
             ChannelKind::Ethernet { secure: false, .. } => None,
         };
@@ -401,9 +311,9 @@ impl Daemon {
                     .connect(now, id_of_peer, id, SocketId(number as u32), remote, hello.encode())
                     .map_err(|e| setting(&self.peers[peer].name, e))?;
                 note_path(&mut self.paths, path, peer, id);
-                Carrier::Sealed { path, port: number, remote }
+                Carrier::Sealed { path, socket: number, remote }
             }
-            None => Carrier::Plain { port: number },
+            None => Carrier::Plain { socket: number },
         };
         let joining = Joining {
             name: channel.name.clone(),
@@ -447,8 +357,8 @@ impl Daemon {
             peer.handle_timeout(now);
         }
         if std::mem::take(&mut self.congested) {
-            for number in 0..self.ports.len() {
-                self.flush_port(now, number);
+            for number in 0..self.sockets.len() {
+                self.flush_socket(now, number);
             }
         }
         if self.housekeeping <= now {
@@ -486,14 +396,14 @@ impl Daemon {
         }
     }
 
-    fn read_port(&mut self, now: Time, number: usize) {
-        let Some(port) = self.ports.get_mut(number) else { return };
-        match (&mut port.kind, &mut port.lan) {
+    fn read_socket(&mut self, now: Time, number: usize) {
+        let Some(socket) = self.sockets.get_mut(number) else { return };
+        match (&mut socket.kind, &mut socket.segment) {
             (Kind::Udp(_), _) => self.read_datagrams(now, number),
-            (Kind::Ethernet(socket), Some(lan)) if !lan.secure => {
+            (Kind::Ethernet(socket), Some(segment)) if !segment.secure => {
                 let (peers, counters) = (&mut self.peers, &mut self.counters);
                 let taken = socket.receive(FRAME_BURST, |frame| {
-                    let owner = port::owner_of(&mut lan.stations, frame.source, frame.codepoint);
+                    let owner = socket::owner_of(&mut segment.stations, frame.source, frame.codepoint);
                     let Some(((peer, id), learnt)) = owner else {
                         counters.stranger += 1;
                         return;
@@ -509,14 +419,15 @@ impl Daemon {
             }
             (Kind::Ethernet(socket), _) => {
                 let (frames, counters) = (&mut self.frames, &mut self.counters);
-                let taken = socket.receive(FRAME_BURST, |frame| match (frame.codepoint, lan::datagram(frame.bytes)) {
-                    (Codepoint::Raw, _) => counters.plain_frame += 1,
-                    (Codepoint::Envelope, None) => counters.malformed_frame += 1,
-                    (Codepoint::Envelope, Some(bytes)) => frames.push((frame.source, PacketBuf::copy_from(bytes))),
-                });
+                let taken =
+                    socket.receive(FRAME_BURST, |frame| match (frame.codepoint, sealed_frame::datagram(frame.bytes)) {
+                        (Codepoint::Raw, _) => counters.plain_frame += 1,
+                        (Codepoint::Envelope, None) => counters.malformed_frame += 1,
+                        (Codepoint::Envelope, Some(bytes)) => frames.push((frame.source, PacketBuf::copy_from(bytes))),
+                    });
                 let mut frames = std::mem::take(&mut self.frames);
                 for (source, bytes) in frames.drain(..) {
-                    let source = lan::address_of(source);
+                    let source = sealed_frame::address_of(source);
                     let datagram = Datagram { source, destination: None, ecn: 0, bytes: bytes.as_slice() };
                     self.handle_datagram(now, number, &datagram);
                 }
@@ -530,19 +441,19 @@ impl Daemon {
     fn after_frames(&mut self, now: Time, number: usize, taken: usize) {
         if taken == 0 {
             // Readable without a frame: an error is pending.
-            self.port_down(now, number);
+            self.socket_down(now, number);
         }
     }
 
     fn read_datagrams(&mut self, now: Time, number: usize) {
         let mut received = self.received.take().unwrap_or_default();
-        for _ in 0..PORT_BURST {
-            let Kind::Udp(socket) = &mut self.ports[number].kind else { break };
+        for _ in 0..RECEIVE_BURST {
+            let Kind::Udp(socket) = &mut self.sockets[number].kind else { break };
             match socket.receive(&mut received) {
                 Receive::Messages(_) => {}
                 Receive::Empty => break,
                 Receive::Down => {
-                    self.port_down(now, number);
+                    self.socket_down(now, number);
                     break;
                 }
             }
@@ -584,7 +495,7 @@ impl Daemon {
 
     /// Sends what the sessions themselves have to say; false when a link is down.
     fn send_session_messages(&mut self, asked: Option<&Datagram<'_>>) -> bool {
-        let failed = self.sessions.as_mut().map_or(0, |sessions| self.ports.send_messages(sessions, asked));
+        let failed = self.sessions.as_mut().map_or(0, |sessions| self.sockets.send_messages(sessions, asked));
         self.counters.send_down += failed;
         failed == 0
     }
@@ -606,7 +517,7 @@ impl Daemon {
         let wanted = self.wants_host();
         if wanted != self.tun_watched {
             let flags = if wanted { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
-            epoll::modify(&self.ports.epoll, self.tun.as_fd(), epoll::EventData::new_u64(TOKEN_TUN), flags)?;
+            epoll::modify(&self.sockets.epoll, self.tun.as_fd(), epoll::EventData::new_u64(TOKEN_TUN), flags)?;
             self.tun_watched = wanted;
         }
         Ok(())

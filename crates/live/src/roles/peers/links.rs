@@ -1,9 +1,9 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
-use super::ports::{self, Change};
-use super::{Daemon, lan};
+use super::Daemon;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
+use crate::sockets::{self, Change, sealed_frame};
 use crate::tun::TunError;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
@@ -23,11 +23,11 @@ impl Daemon {
     }
 
     /// Sends what waits for a socket that can be written again.
-    pub(super) fn flush_port(&mut self, now: Time, number: usize) {
+    pub(super) fn flush_socket(&mut self, now: Time, number: usize) {
         for peer in 0..self.peers.len() {
             let blocked: Vec<ChannelId> = self.peers[peer]
                 .channels()
-                .filter(|(_, channel)| channel.blocked && channel.carrier.port() == number)
+                .filter(|(_, channel)| channel.blocked && channel.carrier.socket() == number)
                 .map(|(id, _)| id)
                 .collect();
             for id in blocked {
@@ -37,25 +37,25 @@ impl Daemon {
         let still = self
             .peers
             .iter()
-            .any(|peer| peer.channels().any(|(_, channel)| channel.blocked && channel.carrier.port() == number));
+            .any(|peer| peer.channels().any(|(_, channel)| channel.blocked && channel.carrier.socket() == number));
         if !still {
-            self.ports.want_write(number, false);
+            self.sockets.want_write(number, false);
         }
     }
 
     fn flush_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
-        let number = channel.carrier.port();
-        let port = &mut self.ports[number];
+        let number = channel.carrier.socket();
+        let socket = &mut self.sockets[number];
         let station = match channel.carrier.remote() {
-            Some(remote) => lan::mac_of(remote).unwrap_or(Mac::BROADCAST),
-            None => port.station((peer, id)),
+            Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
+            None => socket.station((peer, id)),
         };
-        match channel.outbox.flush(&mut self.pool, port, station) {
+        match channel.outbox.flush(&mut self.pool, socket, station) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
-                self.ports.want_write(number, true);
+                self.sockets.want_write(number, true);
             }
             Sent::Congested => {
                 self.peers[peer].set_blocked(now, id, true);
@@ -63,8 +63,8 @@ impl Daemon {
             }
             Sent::TooBig { size } => {
                 self.peers[peer].set_blocked(now, id, false);
-                let largest = (size + self.ports[number].outer_headers()).saturating_sub(1);
-                let mtu = self.ports[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
+                let largest = (size + self.sockets[number].outer_headers()).saturating_sub(1);
+                let mtu = self.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }
             Sent::Down => {
@@ -76,16 +76,16 @@ impl Daemon {
     }
 
     /// A socket failed: its interface may be gone.
-    pub(super) fn port_down(&mut self, now: Time, number: usize) {
-        self.look_at_port(now, number);
-        if !self.ports.is_usable(number) {
+    pub(super) fn socket_down(&mut self, now: Time, number: usize) {
+        self.look_at_socket(now, number);
+        if !self.sockets.is_usable(number) {
             self.set_links_down(now, number);
         }
     }
 
     fn set_links_down(&mut self, now: Time, number: usize) {
-        for owner in 0..self.ports[number].owners.len() {
-            let (peer, id) = self.ports[number].owners[owner];
+        for owner in 0..self.sockets[number].owners.len() {
+            let (peer, id) = self.sockets[number].owners[owner];
             self.peers[peer].fail(now, id);
         }
     }
@@ -95,16 +95,16 @@ impl Daemon {
     /// # Errors
     /// The TUN interface was deleted.
     pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
-        while let Some(change) = ports::next_change(&mut self.monitor, &self.tun)? {
+        while let Some(change) = sockets::next_change(&mut self.monitor, &self.tun)? {
             let Change::Device { name, running, mtu } = change else {
                 self.look_at_all(now);
                 continue;
             };
-            for number in 0..self.ports.len() {
-                if !self.ports[number].is_on(&name) {
+            for number in 0..self.sockets.len() {
+                if !self.sockets[number].is_on(&name) {
                     continue;
                 }
-                self.look_at_port(now, number);
+                self.look_at_socket(now, number);
                 if let Some(mtu) = mtu {
                     self.set_device_mtu(now, number, mtu);
                 }
@@ -120,9 +120,9 @@ impl Daemon {
 
     /// News of interfaces were lost: looks at each.
     fn look_at_all(&mut self, now: Time) {
-        for number in 0..self.ports.len() {
-            self.look_at_port(now, number);
-            if !self.ports.is_usable(number) {
+        for number in 0..self.sockets.len() {
+            self.look_at_socket(now, number);
+            if !self.sockets.is_usable(number) {
                 self.set_links_down(now, number);
             } else {
                 self.revive_all(now, number);
@@ -131,17 +131,17 @@ impl Daemon {
     }
 
     fn set_device_mtu(&mut self, now: Time, number: usize, mtu: usize) {
-        for owner in 0..self.ports[number].owners.len() {
-            let (peer, id) = self.ports[number].owners[owner];
+        for owner in 0..self.sockets[number].owners.len() {
+            let (peer, id) = self.sockets[number].owners[owner];
             self.peers[peer].set_device_mtu(now, id, mtu);
         }
     }
 
     /// Tries every link that failed again. What merely has no session is left to the sessions' own retries.
     pub(super) fn retry_links(&mut self, now: Time) {
-        for number in 0..self.ports.len() {
-            if self.ports[number].absent {
-                self.look_at_port(now, number);
+        for number in 0..self.sockets.len() {
+            if self.sockets[number].absent {
+                self.look_at_socket(now, number);
             }
         }
         for peer in 0..self.peers.len() {
@@ -154,8 +154,8 @@ impl Daemon {
     }
 
     fn revive_all(&mut self, now: Time, number: usize) {
-        for owner in 0..self.ports[number].owners.len() {
-            let (peer, id) = self.ports[number].owners[owner];
+        for owner in 0..self.sockets[number].owners.len() {
+            let (peer, id) = self.sockets[number].owners[owner];
             self.revive(now, peer, id);
         }
     }
@@ -164,7 +164,7 @@ impl Daemon {
     /// a message to the peer leaves, else once the sessions say so.
     fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
-        if channel.connected || !self.ports.is_usable(channel.carrier.port()) {
+        if channel.connected || !self.sockets.is_usable(channel.carrier.socket()) {
             return;
         }
         let lost = channel.lost;
@@ -185,9 +185,9 @@ impl Daemon {
         }
     }
 
-    fn look_at_port(&mut self, now: Time, number: usize) {
-        if self.ports.look(number) {
-            if let Some(mtu) = self.ports[number].device_mtu() {
+    fn look_at_socket(&mut self, now: Time, number: usize) {
+        if self.sockets.look(number) {
+            if let Some(mtu) = self.sockets[number].device_mtu() {
                 self.set_device_mtu(now, number, mtu);
             }
             self.revive_all(now, number);

@@ -78,9 +78,9 @@ pub(super) struct Arrival<'a> {
 
 /// A device of the bond.
 #[derive(Debug)]
-pub(super) struct Port {
-    device: String,
-    name: CString,
+pub(super) struct Device {
+    name: String,
+    c_name: CString,
     /// For questions about the device that need some socket.
     probe: OwnedFd,
     /// `None` while there is no such device.
@@ -98,15 +98,15 @@ pub(super) struct Port {
     pub(super) complaint: Option<String>,
 }
 
-impl Port {
-    /// A port on `device`, which need not exist. `rate`: what it carries, where its own word does not count.
+impl Device {
+    /// The device `name`, which need not exist. `rate`: what it carries, where its own word does not count.
     /// `carrier_counts`: whether a device that is switched on and has no carrier is down.
-    pub(super) fn new(device: &str, rate: Option<Rate>, carrier_counts: bool) -> io::Result<Port> {
-        let name = CString::new(device).map_err(|_| io::ErrorKind::InvalidInput)?;
+    pub(super) fn new(name: &str, rate: Option<Rate>, carrier_counts: bool) -> io::Result<Device> {
+        let c_name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-        Ok(Port {
-            device: device.to_owned(),
-            name,
+        Ok(Device {
+            name: name.to_owned(),
+            c_name,
             probe,
             socket: None,
             rate,
@@ -121,8 +121,8 @@ impl Port {
         })
     }
 
-    pub(super) fn device(&self) -> &str {
-        &self.device
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -146,7 +146,7 @@ impl Port {
                 self.close();
             }
         }
-        let device = match packet::device(self.probe.as_fd(), &self.name) {
+        let device = match packet::device(self.probe.as_fd(), &self.c_name) {
             Ok(device) => device,
             // Gone, or renamed: the name is what the configuration means.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
@@ -172,10 +172,10 @@ impl Port {
                 buffer: SEND_BUFFER,
             };
             self.stats.reopened += u64::from(self.socket.is_some());
-            self.socket = Some(PacketSocket::open(&self.name, &options)?);
+            self.socket = Some(PacketSocket::open(&self.c_name, &options)?);
             new = true;
         }
-        let (speed, full_duplex) = packet::speed(self.probe.as_fd(), &self.name);
+        let (speed, full_duplex) = packet::speed(self.probe.as_fd(), &self.c_name);
         self.mtu = device.mtu;
         self.mac = Some(Mac(device.mac));
         self.condition = Condition {
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn a_device_without_ethernet_headers_is_refused() {
-        let mut port = Port::new("lo", None, true).expect("a socket to ask with");
-        let error = port.look().expect_err("the loopback device");
+        let mut device = Device::new("lo", None, true).expect("a socket to ask with");
+        let error = device.look().expect_err("the loopback device");
         assert!(error.to_string().contains("no Ethernet device"), "{error}");
-        assert!(!port.is_open() && !port.condition.carrier);
+        assert!(!device.is_open() && !device.condition.carrier);
     }
 }

@@ -1,7 +1,7 @@
 //! What waits to leave on one channel: sealed datagrams, in batches that each leave by one call, or frames.
 
-use super::lan;
-use super::port::{Kind, Port};
+use super::sealed_frame;
+use super::socket::{Kind, Socket};
 use crate::channel::ethernet::{self, Codepoint, Mac, Outgoing};
 use crate::channel::udp::{Batch, Destination, Sent};
 use crate::pool::PacketBuf;
@@ -67,12 +67,12 @@ impl Outbox {
         len: usize,
         seal: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> bool {
-        if lan::mac_of(destination.address).is_none() {
+        if sealed_frame::mac_of(destination.address).is_none() {
             return self.push_datagram(pool, destination, len, seal);
         }
-        let mut sealed = PacketBuf::with_len(lan::LENGTH + len);
-        let (before, out) = sealed.as_mut_slice().split_at_mut(lan::LENGTH);
-        let Some(length) = seal(out).and_then(lan::length) else { return false };
+        let mut sealed = PacketBuf::with_len(sealed_frame::LENGTH + len);
+        let (before, out) = sealed.as_mut_slice().split_at_mut(sealed_frame::LENGTH);
+        let Some(length) = seal(out).and_then(sealed_frame::length) else { return false };
         before.copy_from_slice(&length);
         self.push_frame(Frame { codepoint: Codepoint::Envelope, head: Head::EMPTY, packet: Some(sealed) })
     }
@@ -93,9 +93,9 @@ impl Outbox {
     /// Sends what waits, as far as the socket takes it. [`Sent::Done`] when nothing waits any more; the worst of the
     /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`; to everybody, as long
     /// as that station is not known, only what makes us known to it.
-    pub(crate) fn flush(&mut self, pool: &mut Pool, port: &mut Port, peer: Mac) -> Sent {
-        let sent = match &mut port.kind {
-            _ if port.absent => Sent::Down,
+    pub(crate) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket, peer: Mac) -> Sent {
+        let sent = match &mut socket.kind {
+            _ if socket.absent => Sent::Down,
             Kind::Udp(socket) => {
                 let mut outcome = Sent::Done;
                 loop {

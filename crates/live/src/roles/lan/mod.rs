@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `mod` | opening, the loop, the way of a frame |
 //! | `tap` | the host's side |
-//! | `port` | a device |
+//! | `device` | a device |
 //! | `report` | log, status, metrics |
 //!
 //! **No queue of its own.** A link's queue is its device's: what that does not take is dropped and counted, as a full queue
@@ -19,22 +19,22 @@
 //! device keeps it, as the option is for devices of which no other address is to be seen: the host's stack, kept off the
 //! devices, takes no packet there.
 
-mod port;
+mod device;
 mod report;
 mod tap;
 
 use crate::clock::{Clock, until};
 use crate::config::{Bond, Config};
 use crate::control::Control;
-use crate::daemon::DaemonError;
 use crate::metrics;
 use crate::netlink::{Guard, LinkChange, Monitor};
 use crate::pool::PacketBuf;
+use crate::shell::DaemonError;
+use device::{Arrival, Device};
 use fairspan_core::lan::{self, Event, Lan, LinkConfig, Received, frame};
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::mac::Mac;
-use port::{Arrival, Port};
 use rustix::event::{Timespec, epoll};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,7 +75,7 @@ pub struct LanDaemon {
     control: Option<Control>,
     epoll: OwnedFd,
     bond: Lan<PacketBuf>,
-    ports: Vec<Port>,
+    devices: Vec<Device>,
     /// Ports with frames for the next batch, in the order of their first ones.
     touched: Vec<usize>,
     shared: Option<metrics::Shared>,
@@ -104,15 +104,15 @@ impl LanDaemon {
         let monitor = Monitor::open()?;
         let tap = Tap::open(&config.interface.name)?;
         let mut guard = Guard::new()?;
-        let mut ports = Vec::new();
+        let mut devices = Vec::new();
         for link in &settings.links {
             let carrier_counts = settings.settings.supervision.miimon > Span::ZERO;
-            ports.push(Port::new(&link.device, link.rate, carrier_counts).map_err(DaemonError::Poll)?);
+            devices.push(Device::new(&link.device, link.rate, carrier_counts).map_err(DaemonError::Poll)?);
         }
-        for port in &mut ports {
-            prepare(port, &mut guard, settings.mac)?;
+        for device in &mut devices {
+            prepare(device, &mut guard, settings.mac)?;
         }
-        let own = |n: usize| ports.get(n).and_then(|port: &Port| port.mac);
+        let own = |n: usize| devices.get(n).and_then(|device: &Device| device.mac);
         // A device that is not there yet gets an address that follows from the bond's name.
         let stand_in = |n: usize| named(&config.interface.name, n);
         let mac = settings.mac.unwrap_or_else(|| frame::derived(own(0).unwrap_or_else(|| stand_in(0)), BOND_VARIANT));
@@ -138,7 +138,7 @@ impl LanDaemon {
             control: Some(control),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bond,
-            ports,
+            devices,
             touched: Vec::with_capacity(64),
             shared: None,
             housekeeping: now + HOUSEKEEPING,
@@ -148,7 +148,7 @@ impl LanDaemon {
             settings,
         };
         daemon.configure()?;
-        for number in 0..daemon.ports.len() {
+        for number in 0..daemon.devices.len() {
             daemon.watch(number);
             daemon.tell(now, number);
         }
@@ -253,10 +253,10 @@ impl LanDaemon {
     }
 
     fn read_port(&mut self, now: Time, number: usize) {
-        let Some(port) = self.ports.get_mut(number) else { return };
+        let Some(device) = self.devices.get_mut(number) else { return };
         let (bond, tap) = (&mut self.bond, &mut self.tap);
         let link = ChannelId(number as u8);
-        let taken = port.receive(LINK_BURST, |arrival| {
+        let taken = device.receive(LINK_BURST, |arrival| {
             if let Received::Deliver { destination } = bond.handle_link(now, link, arrival.frame) {
                 deliver(tap, &arrival, destination);
             }
@@ -296,7 +296,7 @@ impl LanDaemon {
     /// of order where it is spread over idle links.
     fn flush(&mut self) {
         for number in self.touched.drain(..) {
-            self.ports[number].flush();
+            self.devices[number].flush();
         }
     }
 
@@ -307,11 +307,11 @@ impl LanDaemon {
             while let Some(link) = links.first() {
                 links = links.without(link);
                 let copy = if links.is_empty() { frame.take() } else { frame.as_ref().and_then(Packet::duplicate) };
-                if let (Some(copy), Some(port)) = (copy, self.ports.get_mut(link.index())) {
-                    if port.is_idle() {
+                if let (Some(copy), Some(device)) = (copy, self.devices.get_mut(link.index())) {
+                    if device.is_idle() {
                         self.touched.push(link.index());
                     }
-                    port.push(transmit.source, copy);
+                    device.push(transmit.source, copy);
                 }
             }
         }
@@ -319,7 +319,8 @@ impl LanDaemon {
 
     /// The largest packet that fits every device that is there.
     fn fitting_mtu(&self) -> usize {
-        let fits = self.ports.iter().filter(|port| port.is_open()).map(|port| port.mtu).min().unwrap_or(USUAL_MTU);
+        let fits =
+            self.devices.iter().filter(|device| device.is_open()).map(|device| device.mtu).min().unwrap_or(USUAL_MTU);
         self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
     }
 
@@ -372,34 +373,34 @@ impl LanDaemon {
                     continue;
                 }
             };
-            if let Some(number) = self.ports.iter().position(|port| port.device() == name) {
+            if let Some(number) = self.devices.iter().position(|device| device.name() == name) {
                 self.look_at(now, number);
             }
         }
     }
 
     fn look_at_all(&mut self, now: Time) {
-        for number in 0..self.ports.len() {
+        for number in 0..self.devices.len() {
             self.look_at(now, number);
         }
     }
 
     /// Looks at a device, and tells the bond how it is.
     fn look_at(&mut self, now: Time, number: usize) {
-        let port = &mut self.ports[number];
-        let was_open = port.is_open();
-        let looked = port.look();
-        if was_open && !port.is_open() {
-            tracing::warn!(device = port.device(), "interface is gone");
+        let device = &mut self.devices[number];
+        let was_open = device.is_open();
+        let looked = device.look();
+        if was_open && !device.is_open() {
+            tracing::warn!(device = device.name(), "interface is gone");
         }
         match looked {
             Ok(new) => {
-                port.complaint = None;
+                device.complaint = None;
                 if new {
                     if !was_open {
-                        tracing::info!(device = port.device(), "interface is there");
-                        if let Err(error) = prepare(port, &mut self.guard, self.settings.mac) {
-                            tracing::warn!(device = port.device(), %error, "the device cannot be prepared");
+                        tracing::info!(device = device.name(), "interface is there");
+                        if let Err(error) = prepare(device, &mut self.guard, self.settings.mac) {
+                            tracing::warn!(device = device.name(), %error, "the device cannot be prepared");
                         }
                     }
                     self.watch(number);
@@ -407,9 +408,9 @@ impl LanDaemon {
             }
             Err(error) => {
                 let error = error.to_string();
-                if port.complaint.as_ref() != Some(&error) {
-                    tracing::warn!(device = port.device(), error, "the socket cannot be opened; tried every second");
-                    port.complaint = Some(error);
+                if device.complaint.as_ref() != Some(&error) {
+                    tracing::warn!(device = device.name(), error, "the socket cannot be opened; tried every second");
+                    device.complaint = Some(error);
                 }
             }
         }
@@ -418,32 +419,32 @@ impl LanDaemon {
     }
 
     fn tell(&mut self, now: Time, number: usize) {
-        let mut condition = self.ports[number].condition;
-        condition.carrier &= self.ports[number].is_open();
-        if let Some(mac) = self.ports[number].mac.filter(|_| Bond::takes_device_addresses(&self.settings.settings)) {
+        let mut condition = self.devices[number].condition;
+        condition.carrier &= self.devices[number].is_open();
+        if let Some(mac) = self.devices[number].mac.filter(|_| Bond::takes_device_addresses(&self.settings.settings)) {
             self.bond.set_link_address(now, ChannelId(number as u8), mac);
         }
         self.bond.set_link(now, ChannelId(number as u8), condition);
     }
 
-    /// Waits for a port's frames from now on. A closed socket left by itself.
+    /// Waits for a device's frames from now on. A closed socket left by itself.
     fn watch(&mut self, number: usize) {
-        let Some(fd) = self.ports[number].fd() else { return };
+        let Some(fd) = self.devices[number].fd() else { return };
         let token = epoll::EventData::new_u64(TOKEN_PORTS + number as u64);
         if let Err(error) = epoll::add(&self.epoll, fd, token, epoll::EventFlags::IN) {
-            tracing::warn!(device = self.ports[number].device(), %error, "the device's frames are not waited for");
+            tracing::warn!(device = self.devices[number].name(), %error, "the device's frames are not waited for");
         }
     }
 }
 
 /// Switches a device on, sets the host's own stack apart from it, and gives it another address where the bond has its own.
-fn prepare(port: &mut Port, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<(), DaemonError> {
-    let device = port.device().to_owned();
-    let opened = port.look();
+fn prepare(link: &mut Device, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<(), DaemonError> {
+    let device = link.name().to_owned();
+    let opened = link.look();
     if let Err(source) = opened {
         return Err(DaemonError::Link { device, source });
     }
-    let Some(mac) = port.mac.filter(|_| port.is_open()) else { return Ok(()) };
+    let Some(mac) = link.mac.filter(|_| link.is_open()) else { return Ok(()) };
     if bond_mac == Some(mac) {
         guard.set_mac(&device, frame::derived(mac, DEVICE_VARIANT).0)?;
     }
@@ -456,7 +457,7 @@ fn prepare(port: &mut Port, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<
             "a link of a bond should have no IP address of its own: the host answers there by itself"
         );
     }
-    port.look().map(drop).map_err(|source| DaemonError::Link { device, source })
+    link.look().map(drop).map_err(|source| DaemonError::Link { device, source })
 }
 
 /// Gives the host a frame as a link received it, with its tag in it again.
@@ -467,7 +468,7 @@ fn deliver(tap: &mut Tap, arrival: &Arrival<'_>, destination: Option<Mac>) {
         addresses[..6].copy_from_slice(&mac.0);
     }
     match arrival.tag {
-        Some(tag) => tap.send(&[&port::behind_tag(arrival.vnet), &addresses, &tag, rest]),
+        Some(tag) => tap.send(&[&device::behind_tag(arrival.vnet), &addresses, &tag, rest]),
         None => tap.send(&[&arrival.vnet, &addresses, rest]),
     }
 }

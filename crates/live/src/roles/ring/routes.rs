@@ -1,6 +1,6 @@
 //! The kernel's routes into the ring for what is learnt: they come and go with the announcements.
 //!
-//! What is configured is routed once and for all, as the networks of peers are ([`crate::daemon`]). All of them end with
+//! What is configured is routed once and for all, as the networks of peers are ([`crate::roles::network`]). All of them end with
 //! the interface. A default route is set only where it is configured: no node may draw the traffic of others to itself by
 //! telling of one.
 

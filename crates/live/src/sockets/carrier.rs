@@ -1,39 +1,39 @@
 //! What carries a channel, and what that adds to each packet.
 
-use super::lan;
+use super::sealed_frame;
 use crate::secure::{OVERHEAD, PathId};
 use std::net::{IpAddr, SocketAddr};
 
 /// What carries a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carrier {
-    /// What a session sealed: datagrams, or frames where the remote is a station ([`lan`]).
+    /// What a session sealed: datagrams, or frames where the remote is a station ([`sealed_frame`]).
     Sealed {
         /// The sessions that seal.
         path: PathId,
-        /// Our socket: its index among the ports.
-        port: usize,
+        /// Our socket: its index among the sockets.
+        socket: usize,
         /// Where the peer is.
         remote: SocketAddr,
     },
     /// Frames in the clear.
     Plain {
-        /// Our socket: its index among the ports.
-        port: usize,
+        /// Our socket: its index among the sockets.
+        socket: usize,
     },
 }
 
 impl Carrier {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_none() => "udp",
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(*remote).is_none() => "udp",
             Carrier::Sealed { .. } | Carrier::Plain { .. } => "ethernet",
         }
     }
 
-    pub(crate) fn port(&self) -> usize {
+    pub(crate) fn socket(&self) -> usize {
         match self {
-            Carrier::Sealed { port, .. } | Carrier::Plain { port } => *port,
+            Carrier::Sealed { socket, .. } | Carrier::Plain { socket } => *socket,
         }
     }
 
@@ -55,7 +55,9 @@ impl Carrier {
     /// What is added to each packet of the bond, from the outer IP header on.
     pub(crate) fn overhead(&self) -> usize {
         match self {
-            Carrier::Sealed { remote, .. } if lan::mac_of(*remote).is_some() => lan::LENGTH + OVERHEAD,
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(*remote).is_some() => {
+                sealed_frame::LENGTH + OVERHEAD
+            }
             Carrier::Sealed { remote, .. } => outer_header(remote.ip()) + OVERHEAD,
             Carrier::Plain { .. } => 0,
         }

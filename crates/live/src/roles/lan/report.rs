@@ -12,8 +12,8 @@ impl LanDaemon {
         let mut counters = Counters::new();
         counters.insert("tap_read_malformed".into(), self.tap.stats.read_malformed);
         counters.insert("tap_lost".into(), self.tap.stats.lost);
-        for port in &self.ports {
-            port.stats.each().for_each(|(name, n)| *counters.entry(format!("device_{name}")).or_default() += n);
+        for device in &self.devices {
+            device.stats.each().for_each(|(name, n)| *counters.entry(format!("device_{name}")).or_default() += n);
         }
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -31,25 +31,25 @@ impl LanDaemon {
     fn bond_status(&self) -> BondStatus {
         let usable = self.bond.links().usable();
         let current = self.bond.current();
-        let links = self.settings.links.iter().zip(&self.ports).enumerate().map(|(n, (link, port))| {
+        let links = self.settings.links.iter().zip(&self.devices).enumerate().map(|(n, (link, device))| {
             let id = ChannelId(n as u8);
             let mut counters = Counters::new();
             if let Some(stats) = self.bond.link_stats(id) {
                 counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
             }
-            counters.extend(port.stats.each().map(|(name, n)| (name.to_owned(), n)));
+            counters.extend(device.stats.each().map(|(name, n)| (name.to_owned(), n)));
             LinkStatus {
                 number: id.0,
                 name: link.name.clone(),
                 device: link.device.clone(),
-                state: match (port.is_open(), usable.contains(id)) {
+                state: match (device.is_open(), usable.contains(id)) {
                     (false, _) => "absent",
                     (true, true) => "up",
                     (true, false) => "down",
                 }
                 .into(),
-                rate_mbit: port.condition.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
-                full_duplex: port.condition.full_duplex,
+                rate_mbit: device.condition.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+                full_duplex: device.condition.full_duplex,
                 current: current == Some(id),
                 clients: self.bond.clients(id),
                 counters,

@@ -4,14 +4,12 @@ use super::classes::traffic_class;
 use crate::channel::ethernet::{Codepoint, Mac};
 use crate::channel::udp::{Destination, Sent};
 use crate::config::{Ring, RingSide};
-use crate::daemon::Carrier;
-use crate::daemon::lan;
-use crate::daemon::outbox::{Frame, Outbox, Pool};
-use crate::daemon::port::Port;
-use crate::daemon::ports::send_sealed;
 use crate::offload;
 use crate::pool::PacketBuf;
 use crate::secure::{FLAG_CHECKSUM_PARTIAL, OVERHEAD, PeerId, Sessions};
+use crate::sockets::outbox::{Frame, Outbox, Pool};
+use crate::sockets::socket::Socket;
+use crate::sockets::{Carrier, sealed_frame, send_sealed};
 use fairspan_core::bond::Head;
 use fairspan_core::ring::frame::HEAD;
 use fairspan_core::ring::node::Transmit;
@@ -128,7 +126,7 @@ impl Neighbour {
     /// What is added to each packet from the outer IP header on.
     fn encapsulation(&self) -> usize {
         HEAD + match self.carrier {
-            Some(Carrier::Plain { .. }) => lan::LENGTH,
+            Some(Carrier::Plain { .. }) => sealed_frame::LENGTH,
             Some(carrier) => carrier.overhead(),
             None => USUAL_OUTER + OVERHEAD,
         }
@@ -148,7 +146,7 @@ impl Neighbour {
     pub(super) fn send_control(
         &mut self,
         now: Time,
-        port: &mut Port,
+        socket: &mut Socket,
         sessions: Option<&mut Sessions>,
         scratch: &mut Vec<u8>,
         frame: &[u8],
@@ -158,12 +156,12 @@ impl Neighbour {
                 scratch.resize(OVERHEAD + frame.len(), 0);
                 sessions.seal(now, path, 0, &[], frame, scratch).ok().map(|len| {
                     let destination = Destination { address: remote, source: self.local, tos: 0 };
-                    send_sealed(port, destination, &scratch[..len])
+                    send_sealed(socket, destination, &scratch[..len])
                 })
             }
             (Some(Carrier::Plain { .. }), _) => {
-                let station = lan::address_of(port.station(self.owner()));
-                Some(send_sealed(port, Destination { address: station, source: None, tos: 0 }, frame))
+                let station = sealed_frame::address_of(socket.station(self.owner()));
+                Some(send_sealed(socket, Destination { address: station, source: None, tos: 0 }, frame))
             }
             _ => None,
         };
@@ -197,7 +195,7 @@ impl Neighbour {
             (Some(Carrier::Plain { .. }), _) => {
                 // Nothing here carries the flag of a partial checksum.
                 let mut head = Head::EMPTY;
-                let length = lan::length(HEAD + packet.len());
+                let length = sealed_frame::length(HEAD + packet.len());
                 let fits = length.is_some_and(|length| head.push(&length) && head.push(&frame.head));
                 fits && offload::complete_checksum(&mut packet)
                     && self.outbox.push_frame(Frame { codepoint: Codepoint::Envelope, head, packet: Some(packet) })
@@ -218,12 +216,12 @@ impl Neighbour {
     }
 
     /// Sends what waits, as far as the socket takes it.
-    pub(super) fn flush(&mut self, pool: &mut Pool, port: &mut Port) -> Sent {
+    pub(super) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket) -> Sent {
         let station = match self.carrier.and_then(|carrier| carrier.remote()) {
-            Some(remote) => lan::mac_of(remote).unwrap_or(Mac::BROADCAST),
-            None => port.station(self.owner()),
+            Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
+            None => socket.station(self.owner()),
         };
-        self.outbox.flush(pool, port, station)
+        self.outbox.flush(pool, socket, station)
     }
 
     /// Whose its socket's frames are.

@@ -1,11 +1,13 @@
 //! One peer: its bond, and what carries each channel.
 
-use super::outbox::Outbox;
 use super::recording::Recording;
-use super::{Carrier, DaemonError, Hello};
 use crate::config;
 use crate::pool::PacketBuf;
+use crate::roles::hello::Hello;
 use crate::secure::{Endpoint, Entropy, OsEntropy, PathId, PeerId};
+use crate::shell::DaemonError;
+use crate::sockets::Carrier;
+use crate::sockets::outbox::Outbox;
 use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::Recorder;
 use fairspan_core::select::Settings;
@@ -256,10 +258,10 @@ impl PeerState {
             if channel.carrier.path() != Some(path) {
                 continue;
             }
-            let (before, overhead) = (channel.carrier.port(), channel.carrier.overhead());
-            channel.carrier = Carrier::Sealed { path, port: to.socket.0 as usize, remote: to.address };
+            let (before, overhead) = (channel.carrier.socket(), channel.carrier.overhead());
+            channel.carrier = Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address };
             channel.local = None;
-            unsettled |= channel.blocked && channel.carrier.port() != before;
+            unsettled |= channel.blocked && channel.carrier.socket() != before;
             if channel.carrier.overhead() != overhead {
                 // From IPv4 to IPv6 or back: less or more fits.
                 channel.settings.overhead = channel.carrier.overhead();

@@ -1,0 +1,7 @@
+//! What a daemon can be.
+
+mod hello;
+pub mod lan;
+mod network;
+pub mod peers;
+pub mod ring;

@@ -1,0 +1,83 @@
+//! Why a daemon does not start, or ends by itself, and whether a privilege is what is missing.
+
+use crate::control::ControlError;
+use crate::netlink::NetlinkError;
+use crate::sockets::SocketError;
+use crate::tun::TunError;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a daemon does not start, or ends by itself.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The TUN interface.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// Addresses, routes, rules.
+    #[error(transparent)]
+    Network(#[from] NetlinkError),
+    /// The control socket.
+    #[error("control socket {0}")]
+    Control(#[from] ControlError),
+    /// A channel or the listening socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A device of a bond of Ethernet links.
+    #[error("link {device}: {source}")]
+    Link {
+        /// The device.
+        device: String,
+        /// What was refused.
+        source: io::Error,
+    },
+    /// A setting that the core or the session layer refuses.
+    #[error("peer {peer}: {problem}")]
+    Setting {
+        /// Whose.
+        peer: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The metrics endpoint.
+    #[error("metrics on {address}: {source}")]
+    Metrics {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The recording.
+    #[error("record {}: {source}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Waiting for events.
+    #[error("waiting for events: {0}")]
+    Poll(io::Error),
+}
+
+impl DaemonError {
+    /// Whether a privilege is missing.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            DaemonError::Tun(TunError::NotPermitted { .. }) => true,
+            DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
+            DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
+            DaemonError::Socket(e) => e.is_permission(),
+            DaemonError::Link { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for DaemonError {
+    fn from(errno: rustix::io::Errno) -> DaemonError {
+        DaemonError::Poll(errno.into())
+    }
+}

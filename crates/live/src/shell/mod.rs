@@ -1,0 +1,5 @@
+//! The shell of a daemon.
+
+mod error;
+
+pub use error::DaemonError;
