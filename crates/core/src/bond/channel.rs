@@ -1,13 +1,13 @@
 //! What a bond knows of one of its channels.
 
-use super::config::{ChannelConfig, Config};
+use super::config::ChannelConfig;
 use super::event::{ChannelStats, Link};
-use super::path::Path;
+use super::path::{Path, Reference};
 use super::pmtu::Pmtu;
 use crate::link::pacing::Pacer;
-use crate::select::Policy;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
-use crate::wire::envelope;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 /// One channel's state.
 #[derive(Debug)]
@@ -136,14 +136,101 @@ impl Channel {
         };
         self.stats.rtt = Some(smooth);
     }
-}
 
-impl Channel {
     /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
     pub(super) fn ask_echo(&mut self, now: Time) {
         self.unanswered = Some(now);
         self.next_echo = now;
         self.echo = None;
+    }
+}
+
+/// The channels of a bond, by number.
+#[derive(Debug, Default)]
+pub(super) struct Channels {
+    all: Vec<Channel>,
+    /// Those that joined and have not left.
+    pub(super) joined: u64,
+    /// Those that data may be sent on.
+    pub(super) usable: u64,
+}
+
+impl Channels {
+    /// Adds a channel, or gives one other settings; one that is up stays so.
+    pub(super) fn join(&mut self, now: Time, channel: ChannelId, config: ChannelConfig) {
+        while self.all.len() <= channel.index() {
+            self.all.push(Channel::new(now, ChannelConfig::default()));
+        }
+        let c = &mut self.all[channel.index()];
+        if self.joined & bit(channel) == 0 || !c.is_up() {
+            *c = Channel::new(now, config);
+        } else {
+            if c.config.mtu != config.mtu {
+                c.pmtu = Pmtu::new(now, config.mtu);
+            }
+            c.rate = config.rate;
+            c.config = config;
+        }
+        self.joined |= bit(channel);
+    }
+
+    /// Whether `channel` is one of the bond's; any number may be asked for.
+    #[inline]
+    pub(super) fn has(&self, channel: ChannelId) -> bool {
+        channel.index() < self.all.len() && self.joined & bit(channel) != 0
+    }
+
+    /// How many numbers are taken, by channels that left too.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The channel of that number, if it is taken.
+    #[inline]
+    pub(super) fn get(&self, channel: ChannelId) -> Option<&Channel> {
+        self.all.get(channel.index())
+    }
+
+    /// All whose numbers are taken.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ChannelId, &Channel)> {
+        self.all.iter().enumerate().map(|(n, c)| (ChannelId(n as u8), c))
+    }
+
+    /// The joined channels for which `test` holds.
+    pub(super) fn where_each(&self, test: impl Fn(&Channel) -> bool) -> u64 {
+        each(self.joined).filter(|c| test(&self[*c])).fold(0, |set, c| set | bit(c))
+    }
+
+    /// Whether any data frame was sent.
+    pub(super) fn sent_any(&self) -> bool {
+        self.joined != 0 && self.all.iter().any(|c| c.stats.sent_packets > 0)
+    }
+
+    /// What the delays of paths are measured against.
+    pub(super) fn reference(&self) -> Option<Reference> {
+        Reference::of(self.all.iter().map(|c| &c.path))
+    }
+
+    /// The peer is another one, with another clock.
+    pub(super) fn forget_clock(&mut self) {
+        self.all.iter_mut().for_each(|c| c.path.forget_clock());
+    }
+}
+
+impl Index<ChannelId> for Channels {
+    type Output = Channel;
+
+    #[inline]
+    fn index(&self, channel: ChannelId) -> &Channel {
+        &self.all[channel.index()]
+    }
+}
+
+impl IndexMut<ChannelId> for Channels {
+    #[inline]
+    fn index_mut(&mut self, channel: ChannelId) -> &mut Channel {
+        &mut self.all[channel.index()]
     }
 }
 
@@ -160,21 +247,4 @@ pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> + Clone {
         set &= set.checked_sub(1)?;
         Some(ChannelId(n as u8))
     })
-}
-
-/// Bytes of the envelope of a data frame.
-pub(super) const fn head_len(config: &Config, raw: bool) -> usize {
-    match config.mode {
-        super::Mode::Ordered | super::Mode::Backup => envelope::ORDERED_LEN,
-        super::Mode::Duplicate => envelope::DUPLICATE_LEN,
-        super::Mode::Plain => envelope::PLAIN_LEN,
-        super::Mode::Stripe if raw => 0,
-        super::Mode::Stripe => envelope::PLAIN_LEN,
-        super::Mode::Flow => match config.policy.policy {
-            Policy::Broadcast => envelope::DUPLICATE_LEN,
-            Policy::TrafficMeter(_) => envelope::ORDERED_LEN,
-            _ if raw => 0,
-            _ => envelope::PLAIN_LEN,
-        },
-    }
 }

@@ -1,13 +1,35 @@
 //! From the host into the queue: what is checked and changed before a channel is chosen.
 
-use super::queue::{self, Queued};
-use super::{Bond, Mode};
+use super::Bond;
+use super::config::Config;
+use super::lines::BACK_PRESSURE;
+use super::queue::{self, HostQueue, Queued};
 use crate::ip::{Header, Version, fragment, icmp, mss};
+use crate::link::pacing::Pacer;
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::{Bytes, Rate, Time};
 
-/// Bytes in the queue above which the host is asked to wait, where channels without a rate set the pace.
-pub(super) const BACK_PRESSURE: usize = 256 * 1024;
+/// What a packet from the host meets first.
+#[derive(Debug)]
+pub(super) struct Ingress<P> {
+    /// Packets that wait for a channel.
+    pub(super) queue: HostQueue<P>,
+    /// Bytes that it may hold where all channels that drain it have a rate.
+    pub(super) limit: Option<usize>,
+    /// The largest packet that fits all channels.
+    pub(super) mtu: usize,
+    /// Paces ICMP errors.
+    icmp: Pacer,
+}
+
+impl<P: Packet> Ingress<P> {
+    pub(super) fn new(config: &Config) -> Ingress<P> {
+        // One "byte" is one ICMP error; ten may go at once.
+        let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
+        let icmp = Pacer::new(rate, Bytes::new(9_000));
+        Ingress { queue: HostQueue::new(config.aqm), limit: None, mtu: 0, icmp }
+    }
+}
 
 impl<P: Packet> Bond<P> {
     /// Takes an IP packet from the host.
@@ -26,7 +48,7 @@ impl<P: Packet> Bond<P> {
         if header.total < packet.bytes().len() {
             packet.truncate(header.total);
         }
-        if header.total > self.mtu {
+        if header.total > self.ingress.mtu {
             self.on_too_big(now, &header, packet);
             return;
         }
@@ -38,50 +60,50 @@ impl<P: Packet> Bond<P> {
 
     /// Whether the driver should read more packets from the host. `false`: the queue is long enough.
     pub fn wants_host(&self) -> bool {
-        if self.config.mode == Mode::Flow && self.usable != 0 {
-            return self.flow_wants_host();
+        if self.assigns() {
+            return self.lines_want_host();
         }
-        match self.queue_limit {
+        match self.ingress.limit {
             // Paced: what is too much is dropped here, early, instead of standing in the interface's queue.
-            Some(_) => self.queue.memory() < self.config.queue_bytes,
-            None => self.queue.bytes() < BACK_PRESSURE.min(self.config.queue_bytes / 2),
+            Some(_) => self.ingress.queue.memory() < self.config.queue_bytes,
+            None => self.ingress.queue.bytes() < BACK_PRESSURE.min(self.config.queue_bytes / 2),
         }
     }
 
     /// Lowers the maximum segment size in a SYN. Its checksum is made complete first.
     pub(super) fn clamp(&mut self, header: &Header, packet: &mut P) {
         packet.complete_checksum();
-        if mss::clamp(header, packet.bytes_mut(), self.mtu) {
+        if mss::clamp(header, packet.bytes_mut(), self.ingress.mtu) {
             self.stats.mss_clamped += 1;
         }
     }
 
     #[inline]
     fn enqueue(&mut self, now: Time, header: &Header, packet: P) {
-        if self.config.mode == Mode::Flow && self.usable != 0 {
-            return self.enqueue_flow(now, header, packet);
+        if self.assigns() {
+            return self.enqueue_policed(now, header, packet);
         }
         let size = packet.size().as_u64() as usize;
-        let memory = self.queue.memory() + queue::cost::<P, ()>(&packet);
-        let too_long = self.queue_limit.is_some_and(|limit| self.queue.bytes() + size > limit);
+        let memory = self.ingress.queue.memory() + queue::cost::<P, ()>(&packet);
+        let too_long = self.ingress.limit.is_some_and(|limit| self.ingress.queue.bytes() + size > limit);
         if too_long || memory > self.config.queue_bytes {
-            if self.share.is_some() {
+            if self.channels.usable != 0 {
                 self.stats.queue_full += 1;
             } else {
                 self.stats.no_channel += 1;
             }
             return;
         }
-        let bucket = self.hash.bucket(header, packet.bytes());
+        let bucket = self.number.bucket(header, packet.bytes());
         let six = header.version == Version::V6;
-        self.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now, note: () });
+        self.ingress.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now, note: () });
     }
 
     fn on_too_big(&mut self, now: Time, header: &Header, mut packet: P) {
         if fragment::allowed(header, packet.bytes()) {
             packet.complete_checksum();
             let mut refused = 0;
-            let mtu = self.mtu;
+            let mtu = self.ingress.mtu;
             let done = fragment::split(header, packet.bytes(), mtu, |bytes| match P::from_bytes(bytes) {
                 Some(part) => {
                     if let Ok(header) = Header::parse(part.bytes(), bytes.len()) {
@@ -98,14 +120,14 @@ impl<P: Packet> Bond<P> {
         }
         self.stats.host_too_big += 1;
         let (v4, v6) = (self.config.icmp_source_v4, self.config.icmp_source_v6);
-        let answer = icmp::too_big(header, packet.bytes(), self.mtu, v4, v6);
+        let answer = icmp::too_big(header, packet.bytes(), self.ingress.mtu, v4, v6);
         match answer {
-            Some(answer) if self.config.icmp_rate > 0 && self.icmp.ready_at() <= now => {
-                self.icmp.on_sent(now, 1_000);
+            Some(answer) if self.config.icmp_rate > 0 && self.ingress.icmp.ready_at() <= now => {
+                self.ingress.icmp.on_sent(now, 1_000);
                 match P::from_bytes(&answer) {
                     Some(answer) => {
                         self.stats.icmp_sent += 1;
-                        self.ordered.push(answer);
+                        self.resequence.push(answer);
                     }
                     None => self.stats.memory_refused += 1,
                 }

@@ -1,17 +1,15 @@
 //! Channels that join, come up, go down, block and leave; and everything that follows from the set of usable ones.
 
-use super::channel::{Channel, bit, each, head_len};
+use super::Bond;
+use super::channel::{bit, each};
 use super::config::{ChannelConfig, ConfigError};
 use super::event::{ChannelReport, Event, Link, Reason};
+use super::lines::LEAST_QUEUE;
 use super::pmtu::Pmtu;
-use super::share::{self, Member, Share};
-use super::{Bond, Mode};
+use super::share::{self, Member};
 use crate::packet::Packet;
-use crate::units::{ChannelId, Rate, Time};
+use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
-
-/// The queue holds at least this many of the largest packets, however slow the channels are.
-pub(super) const LEAST_QUEUE: usize = 32;
 
 impl<P: Packet> Bond<P> {
     /// Adds a channel while running, or gives one other settings. It is down until [`Bond::set_link`] says otherwise;
@@ -21,30 +19,17 @@ impl<P: Packet> Bond<P> {
     /// The first setting that cannot work; nothing is changed then.
     pub fn join(&mut self, now: Time, channel: ChannelId, config: ChannelConfig) -> Result<(), ConfigError> {
         config.validate(channel)?;
-        while self.channels.len() <= channel.index() {
-            self.channels.push(Channel::new(now, ChannelConfig::default()));
-        }
-        let c = &mut self.channels[channel.index()];
-        if self.joined & bit(channel) == 0 || !c.is_up() {
-            *c = Channel::new(now, config);
-        } else {
-            if c.config.mtu != config.mtu {
-                c.pmtu = Pmtu::new(now, config.mtu);
-            }
-            c.rate = config.rate;
-            c.config = config;
-        }
-        self.joined |= bit(channel);
+        self.channels.join(now, channel, config);
         self.rebuild(now, 0);
         Ok(())
     }
 
     /// Says what the state of a link is now.
     pub fn set_link(&mut self, now: Time, channel: ChannelId, state: Link) {
-        if !self.has(channel) {
+        if !self.channels.has(channel) {
             return;
         }
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         let was_up = c.is_up();
         c.link = state;
         match state {
@@ -52,8 +37,8 @@ impl<P: Packet> Bond<P> {
                 (c.silent, c.stalled, c.unheard, c.blocked) = (false, false, false, None);
                 c.heard = now;
                 c.ask_echo(now);
-                self.equalizer.forget(channel);
-                let c = &mut self.channels[channel.index()];
+                self.resequence.forget(channel);
+                let c = &mut self.channels[channel];
                 c.pmtu = Pmtu::new(now, c.config.mtu);
                 // The peer may not have it yet: what it says of this channel counts from its next heartbeat on.
                 self.peer.deaf &= !bit(channel);
@@ -63,11 +48,11 @@ impl<P: Packet> Bond<P> {
             Link::Up => {}
             Link::Down | Link::Removed => {
                 if state == Link::Removed {
-                    self.joined &= !bit(channel);
-                    self.channels[channel.index()].usable = false;
+                    self.channels.joined &= !bit(channel);
+                    self.channels[channel].usable = false;
                 }
                 self.refresh(now, Reason::Link);
-                self.copies.retain(|frame| frame.channel != channel);
+                self.protect.forget(channel);
             }
         }
         self.refresh_waits();
@@ -75,10 +60,10 @@ impl<P: Packet> Bond<P> {
 
     /// Says whether the channel's socket takes frames. Control messages for a blocked channel are left out.
     pub fn set_blocked(&mut self, now: Time, channel: ChannelId, blocked: bool) {
-        if !self.has(channel) {
+        if !self.channels.has(channel) {
             return;
         }
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         match (blocked, c.blocked) {
             (true, None) => {
                 c.blocked = Some(now);
@@ -98,16 +83,16 @@ impl<P: Packet> Bond<P> {
 
     /// Tells what was found out about a channel.
     pub fn report(&mut self, now: Time, channel: ChannelId, report: ChannelReport) {
-        if !self.has(channel) {
+        if !self.channels.has(channel) {
             return;
         }
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
             c.path.measured(now, rtt);
-            self.refresh_flow_delays();
+            self.refresh_delays();
         }
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         if let Some(mtu) = report.path_mtu {
             let before = c.pmtu.current();
             c.pmtu.report(now, mtu);
@@ -116,14 +101,14 @@ impl<P: Packet> Bond<P> {
             }
         }
         if let Some(rate) = report.rate {
-            self.channels[channel.index()].rate = Some(rate).filter(|r| r.as_bits_per_sec() >= 1_000);
+            self.channels[channel].rate = Some(rate).filter(|r| r.as_bits_per_sec() >= 1_000);
             self.rebuild(now, 0);
         }
     }
 
     /// A path MTU was found, confirmed or lowered.
     pub(super) fn on_path_mtu(&mut self, channel: ChannelId) {
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         let mtu = c.pmtu.current();
         if c.stats.path_mtu != Some(mtu) {
             c.stats.path_mtu = Some(mtu);
@@ -135,28 +120,28 @@ impl<P: Packet> Bond<P> {
     /// Works out which channels are usable, and what follows if that changed.
     pub(super) fn refresh(&mut self, now: Time, reason: Reason) {
         let mut usable = 0;
-        for channel in each(self.joined) {
-            let c = &mut self.channels[channel.index()];
+        for channel in each(self.channels.joined) {
+            let c = &mut self.channels[channel];
             c.unheard = self.peer.deaf & bit(channel) != 0;
             if c.is_up() && !c.silent && !c.unheard && !c.stalled {
                 usable |= bit(channel);
             }
         }
-        if let Some(flow) = &mut self.flow {
-            usable = flow.supervise(now, self.joined, usable);
+        if let Some(policed) = self.distribute.policy_mut() {
+            usable = policed.supervise(now, self.channels.joined, usable);
         }
-        for channel in each(self.joined) {
-            let c = &mut self.channels[channel.index()];
+        for channel in each(self.channels.joined) {
+            let c = &mut self.channels[channel];
             c.usable = usable & bit(channel) != 0;
             c.stats.usable = c.usable;
         }
-        let (came, went) = (usable & !self.usable, self.usable & !usable);
-        if self.usable == 0 && usable != 0 {
+        let (came, went) = (usable & !self.channels.usable, self.channels.usable & !usable);
+        if self.channels.usable == 0 && usable != 0 {
             // After an outage nobody waits for what was sent before it.
             let oldest = now.as_nanos().saturating_sub(self.config.deadline.as_nanos());
-            self.stats.no_channel += self.queue.drop_before(Time::from_nanos(oldest));
+            self.stats.no_channel += self.ingress.queue.drop_before(Time::from_nanos(oldest));
         }
-        self.usable = usable;
+        self.channels.usable = usable;
         for channel in each(came) {
             self.event(Event::ChannelUp { channel, reason });
         }
@@ -173,8 +158,8 @@ impl<P: Packet> Bond<P> {
 
     /// A heartbeat on every channel that is up.
     pub(super) fn announce(&mut self, now: Time) {
-        for channel in each(self.joined) {
-            if self.channels[channel.index()].is_up() {
+        for channel in each(self.channels.joined) {
+            if self.channels[channel].is_up() {
                 self.send_heartbeat(now, channel);
             }
         }
@@ -182,72 +167,56 @@ impl<P: Packet> Bond<P> {
 
     /// The channels that a gap waits for: those that the peer uses and that can bring something.
     pub(super) fn refresh_waits(&mut self) {
-        let bringing = each(self.joined & self.peer.using).filter(|c| {
-            let c = &self.channels[c.index()];
-            c.is_up() && !c.silent
-        });
-        self.bringing = bringing.fold(0, |set, c| set | bit(c));
-        // What a channel brought before it was left is still to come out of its delay line.
-        self.ordered.wait_for(self.bringing | self.equalizer.busy(), &mut self.stats);
-        self.refresh_delays();
+        let using = self.peer.using;
+        let bringing = self.channels.where_each(|c| c.is_up() && !c.silent) & using;
+        self.resequence.set_bringing(bringing, &mut self.stats);
+    }
+
+    /// What is known of channels' delays has changed.
+    pub(super) fn refresh_delays(&mut self) {
+        if let Some(policed) = self.distribute.policy_mut() {
+            policed.refresh_delays(&self.channels);
+        }
     }
 
     /// The usable channels and what their shares depend on.
     pub(super) fn members(&self) -> Vec<Member> {
         let member = |channel: ChannelId| {
-            let c = &self.channels[channel.index()];
+            let c = &self.channels[channel];
             Member { channel, rate: c.rate, weight: c.config.weight }
         };
-        each(self.usable).map(member).collect()
+        each(self.channels.usable).map(member).collect()
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.
     pub(super) fn rebuild(&mut self, now: Time, went: u64) {
         let members = self.members();
         let channels = &self.channels;
-        let largest = each(self.joined).map(|c| channels[c.index()].wire(channels[c.index()].config.mtu)).max();
+        let largest = each(self.channels.joined).map(|c| channels[c].wire(channels[c].config.mtu)).max();
         let largest = largest.unwrap_or(1500);
-        let mut order: Vec<ChannelId> = members.iter().map(|m| m.channel).collect();
-        order.sort_by_key(|c| (channels[c.index()].config.priority, *c));
-        self.by_priority = order;
-        self.share = match self.config.mode {
-            Mode::Flow => None,
-            Mode::Backup | Mode::Duplicate => self.by_priority.first().map(|c| Share::Best(*c)),
-            _ => Share::new(self.config.scheduler, &members, largest, self.rng.next_u64()),
-        };
+        self.distribute.refresh(&self.config, &self.channels, &members, largest, &mut self.rng);
         for (channel, quantum) in share::quanta(&members, largest) {
-            let c = &mut self.channels[channel.index()];
+            let c = &mut self.channels[channel];
             c.set_rate(c.rate, quantum.as_u64() as usize);
         }
-        self.queue_limit = self
-            .rate_of_share(&members)
-            .map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(LEAST_QUEUE * largest));
+        let least = LEAST_QUEUE * largest;
+        let rate = self.distribute.rate(&members);
+        self.ingress.limit = rate.map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(least));
         self.refresh_stripe(now, &members, went);
-        self.refresh_flow(now, largest, went);
+        self.refresh_policy(now, largest, went);
         self.refresh_mtu();
-    }
-
-    /// The rate at which the queue drains, if every channel that drains it has one.
-    fn rate_of_share(&self, members: &[Member]) -> Option<Rate> {
-        let counted: &[ChannelId] = match self.config.mode {
-            Mode::Backup | Mode::Duplicate => self.by_priority.get(..1)?,
-            _ => &self.by_priority,
-        };
-        let rates = members.iter().filter(|m| counted.contains(&m.channel)).map(|m| m.rate);
-        let sum: Option<u64> = rates.map(|r| r.map(Rate::as_bits_per_sec)).sum();
-        sum.filter(|_| !counted.is_empty()).map(Rate::from_bits_per_sec)
     }
 
     pub(super) fn refresh_mtu(&mut self) {
         let fits = |channel: ChannelId| {
-            let c = &self.channels[channel.index()];
-            c.frame_limit().saturating_sub(head_len(&self.config, c.config.raw))
+            let c = &self.channels[channel];
+            c.frame_limit().saturating_sub(self.number.head_len(c.config.raw))
         };
-        let up = each(self.joined).filter(|c| self.channels[c.index()].is_up()).map(fits).min();
-        let mtu = up.or_else(|| each(self.joined).map(fits).min()).unwrap_or(1280);
+        let up = each(self.channels.joined).filter(|c| self.channels[*c].is_up()).map(fits).min();
+        let mtu = up.or_else(|| each(self.channels.joined).map(fits).min()).unwrap_or(1280);
         let mtu = mtu.min(self.stripe_limit()).max(68);
-        if mtu != self.mtu {
-            self.mtu = mtu;
+        if mtu != self.ingress.mtu {
+            self.ingress.mtu = mtu;
             self.event(Event::Mtu { mtu });
         }
     }

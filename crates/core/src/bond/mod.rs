@@ -31,20 +31,29 @@
 //! # Ok::<(), fairspan_core::bond::ConfigError>(())
 //! ```
 
+mod assign;
 mod channel;
 mod config;
+mod distribute;
 mod equalize;
 mod event;
-mod flow;
+mod frame;
 mod host;
+mod lines;
 mod links;
+mod number;
 mod ordered;
 mod path;
+mod peer;
 mod pmtu;
+mod policy;
+mod preset;
+mod protect;
 mod queue;
 mod receive;
-mod ring;
+mod resequence;
 mod share;
+mod slots;
 mod striped;
 mod timers;
 mod transmit;
@@ -55,109 +64,41 @@ pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
 pub use config::{Aqm, ChannelConfig, Config, ConfigError, Mode, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
+pub use frame::{Codepoint, Transmit};
 
-use crate::flow::hash::FlowHash;
-use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec;
-use alloc::vec::Vec;
-use channel::Channel;
-use equalize::Equalizer;
-use flow::Flow;
-use ordered::Ordered;
-use queue::HostQueue;
-use receive::Peer;
-use share::Share;
+use channel::Channels;
+use distribute::Distribute;
+use host::Ingress;
+use number::Numberer;
+use peer::Peer;
+use preset::Preset;
+use protect::Protect;
+use resequence::Resequence;
 use striped::Striped;
-use window::Window;
-
-/// What a frame starts with, told apart by the channel below: by EtherType, say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codepoint {
-    /// The frame is the original packet: data of modes `stripe` and `flow` where [`ChannelConfig::raw`] is set.
-    Raw,
-    /// The frame starts with an envelope.
-    Envelope,
-}
-
-/// A frame to send: the bytes of `head`, then the bytes of `packet`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Transmit<P> {
-    /// On which channel.
-    pub channel: ChannelId,
-    /// With which code point.
-    pub codepoint: Codepoint,
-    /// The envelope; empty for [`Codepoint::Raw`].
-    pub head: Head,
-    /// What follows it: the host's packet, or padding and messages of the bond's own.
-    pub packet: Option<P>,
-    /// The type of service of the outer header: DSCP and ECN.
-    pub tos: u8,
-}
-
-/// A control message that waits to be sent: its head, and zero bytes up to a length.
-#[derive(Debug)]
-struct Control {
-    channel: ChannelId,
-    head: Head,
-    padded: usize,
-}
+use timers::Activity;
+use transmit::Outbox;
 
 /// One endpoint of a bond.
 #[derive(Debug)]
 pub struct Bond<P> {
     config: Config,
-    /// Chosen at the start; another one tells the peer that we restarted.
-    epoch: u32,
     rng: Rng,
-    channels: Vec<Channel>,
-    /// Sets of channels.
-    joined: u64,
-    usable: u64,
-    share: Option<Share>,
-    /// Mode `flow`.
-    flow: Option<Box<Flow<P>>>,
-    /// The usable channels, best first: for mode `duplicate`.
-    by_priority: Vec<ChannelId>,
-
-    // From the host.
-    hash: FlowHash,
-    queue: HostQueue<P>,
-    /// Bytes that the queue may hold where all usable channels have a rate.
-    queue_limit: Option<usize>,
-    mtu: usize,
-    icmp: Pacer,
-    sequence: Vec<u32>,
-    /// The bond number of the next packet; numbers start at 1, so that 0 means none.
-    next: u32,
-    /// Copies of mode `duplicate` that are yet to go.
-    copies: VecDeque<Transmit<P>>,
-    control: VecDeque<Control>,
-    heartbeats: u32,
-    /// The channels on which a heartbeat is to go.
-    heartbeats_due: u64,
-    idle_marker: Option<Time>,
-    /// The channel of the last data frame.
-    last_channel: ChannelId,
-
-    // From the channels.
-    peer: Peer,
-    /// What the peer may upset.
-    upsets: Pacer,
-    /// The channels that bring data: those that a gap waits for.
-    bringing: u64,
-    equalizer: Equalizer<P>,
-    ordered: Ordered<P>,
-    window: Window,
+    channels: Channels,
+    /// From the host: what a packet meets first, and the four parts of the mode, `resequence` for what comes from the peer.
+    ingress: Ingress<P>,
+    distribute: Distribute<P>,
+    number: Numberer,
+    protect: Protect<P>,
+    resequence: Resequence<P>,
+    /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
-
-    // Both ways.
-    traffic: Time,
-    active_since: Option<Time>,
+    peer: Peer,
+    outbox: Outbox,
+    activity: Activity,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -168,54 +109,33 @@ const CONTROL_LIMIT: usize = 512;
 const EVENT_LIMIT: usize = 1024;
 
 impl<P: Packet> Bond<P> {
-    /// A bond whose channels are all down. No event tells the first [`Bond::mtu`]. `seed` is to be random and new at each start: the epoch that tells the peer
-    /// of a restart comes from it, and the key of the flow hash.
+    /// A bond whose channels are all down. No event tells the first [`Bond::mtu`]. `seed` is to be random and new at each
+    /// start: the epoch that tells the peer of a restart comes from it, and the key of the flow hash.
     ///
     /// # Errors
     /// The first setting that cannot work.
     pub fn new(mut config: Config, now: Time, seed: u64) -> Result<Bond<P>, ConfigError> {
         config.validate()?;
         config.supervise();
+        let preset = Preset::of(&config);
         let mut rng = Rng::new(seed);
         let epoch = rng.next_u64() as u32;
-        // One "byte" is one ICMP error; ten may go at once.
-        let icmp_rate = crate::units::Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let mut bond = Bond {
-            epoch,
-            channels: Vec::new(),
-            joined: 0,
-            usable: 0,
-            share: None,
-            flow: None,
-            by_priority: Vec::new(),
-            hash: FlowHash::new(rng.next_u64(), config.buckets),
-            queue: HostQueue::new(config.aqm),
-            queue_limit: None,
-            mtu: 0,
-            icmp: Pacer::new(icmp_rate, crate::units::Bytes::new(9_000)),
-            sequence: vec![0; config.buckets],
-            next: 1,
-            copies: VecDeque::new(),
-            control: VecDeque::new(),
-            heartbeats: 0,
-            heartbeats_due: 0,
-            idle_marker: None,
-            last_channel: ChannelId(0),
-            peer: Peer::default(),
-            upsets: receive::upsets(),
-            bringing: 0,
-            equalizer: Equalizer::new(config.equalize),
-            ordered: Ordered::new(config.buckets, config.hold_bytes, config.deadline),
-            window: Window::new(),
+            channels: Channels::default(),
+            ingress: Ingress::new(&config),
+            number: Numberer::new(preset, epoch, config.buckets, rng.next_u64()),
+            distribute: Distribute::new(preset, &config, &mut rng)?,
+            protect: Protect::new(preset, &config),
+            resequence: Resequence::new(preset, &config),
             striped: None,
-            traffic: Time::ZERO,
-            active_since: None,
+            peer: Peer::new(),
+            outbox: Outbox::default(),
+            activity: Activity::default(),
             events: VecDeque::new(),
             stats: Stats::default(),
             rng,
             config,
         };
-        bond.begin_flow()?;
         for (n, channel) in bond.config.channels.clone().into_iter().enumerate() {
             bond.join(now, ChannelId(n as u8), channel)?;
         }
@@ -226,7 +146,7 @@ impl<P: Packet> Bond<P> {
     /// The next packet for the host.
     #[inline]
     pub fn poll_deliver(&mut self) -> Option<P> {
-        let packet = self.ordered.pop()?;
+        let packet = self.resequence.pop()?;
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += packet.size().as_u64();
         Some(packet)
@@ -240,7 +160,7 @@ impl<P: Packet> Bond<P> {
     /// The largest IP packet that fits all channels that are up; what the interface's MTU should be. Without any, what
     /// fits all that are configured, and 1280 without those.
     pub fn mtu(&self) -> usize {
-        self.mtu
+        self.ingress.mtu
     }
 
     /// Counters of the whole bond.
@@ -250,12 +170,12 @@ impl<P: Packet> Bond<P> {
 
     /// Counters of one channel; `None` if it never joined.
     pub fn channel_stats(&self, channel: ChannelId) -> Option<&ChannelStats> {
-        self.channels.get(channel.index()).filter(|_| self.has(channel)).map(|c| &c.stats)
+        self.channels.get(channel).filter(|_| self.channels.has(channel)).map(|c| &c.stats)
     }
 
     /// The settings of one channel; `None` if it never joined.
     pub fn channel_config(&self, channel: ChannelId) -> Option<&ChannelConfig> {
-        self.channels.get(channel.index()).filter(|_| self.has(channel)).map(|c| &c.config)
+        self.channels.get(channel).filter(|_| self.channels.has(channel)).map(|c| &c.config)
     }
 
     /// The settings that the bond was made with.
@@ -266,18 +186,13 @@ impl<P: Packet> Bond<P> {
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`
     /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
-        self.equalizer.used() + self.ordered.used() + self.queue.memory() + self.flow_memory() + self.stripe_buffered()
+        let lines = self.distribute.policy().map_or(0, |policed| policed.memory());
+        self.resequencing_bytes() + self.ingress.queue.memory() + lines
     }
 
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.
     pub fn resequencing_bytes(&self) -> usize {
-        self.equalizer.used() + self.ordered.used() + self.stripe_buffered()
-    }
-
-    /// Whether `channel` is one of the bond's; any number may be asked for.
-    #[inline]
-    fn has(&self, channel: ChannelId) -> bool {
-        channel.index() < self.channels.len() && self.joined & channel::bit(channel) != 0
+        self.resequence.used() + self.stripe_buffered()
     }
 
     fn event(&mut self, event: Event) {

@@ -1,4 +1,4 @@
-//! Order within each flow: the receiver of modes `ordered` and `backup`.
+//! Order within each flow.
 //!
 //! What it is: every packet carries the number of its flow bucket, its sequence number there, and its number in the
 //! bond. A packet that is next in its bucket is delivered at once; one behind a gap waits. The gap is given up when
@@ -16,15 +16,15 @@
 //! | H_c, channel c's high water | `high[c]` |
 //! | min H_c over the channels that carry data | `passed` |
 //!
-//! Cost: in order O(1), no allocation. Behind a gap O(1) for the ring, O(log buckets) when the first packet behind the
+//! Cost: in order O(1), no allocation. Behind a gap O(1) for its place, O(log buckets) when the first packet behind the
 //! gap changes, O(channels) when the slowest channel moves. Memory: `limit` bytes in all, over packets, slots and
-//! rings; a bucket's ring reaches at most [`Ordered::AHEAD`] numbers ahead.
+//! places; a bucket's places reach at most [`Ordered::AHEAD`] numbers ahead.
 //!
-//! Invariants: delivered numbers of a bucket rise strictly within an epoch; a held packet is in the ring of its
+//! Invariants: delivered numbers of a bucket rise strictly within an epoch; a held packet has a place in its
 //! bucket, strictly ahead of `next`; `used` is at most `limit` between calls.
 
 use super::event::Stats;
-use super::ring::{NIL, Ring};
+use super::slots::{NIL, Slots};
 use super::waiting::Waiting;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
@@ -49,7 +49,7 @@ struct Bucket {
     /// False until a packet shows where a peer that ran before us is.
     known: bool,
     /// Slots of held packets.
-    ring: Ring,
+    places: Slots,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) struct Ordered<P> {
     deadline: Span,
     limit: usize,
     used: usize,
-    /// Of that, rings of buckets that hold nothing.
+    /// Of that, places of buckets that hold nothing.
     idle: usize,
     buckets: Vec<Bucket>,
     /// What `known` is in a bucket that comes into being.
@@ -129,7 +129,7 @@ impl<P: Packet> Ordered<P> {
 
     fn extend(&mut self, buckets: usize) {
         let known = self.from_start;
-        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, ring: Ring::EMPTY });
+        self.buckets.resize_with(buckets, || Bucket { next: 0, first: 0, count: 0, known, places: Slots::EMPTY });
         self.waiting.extend(buckets);
     }
 
@@ -303,7 +303,7 @@ impl<P: Packet> Ordered<P> {
             return;
         }
         let b = &self.buckets[bucket as usize];
-        if (number.wrapping_sub(b.next) as usize) < b.ring.len() && b.ring.slot(number).is_some() {
+        if (number.wrapping_sub(b.next) as usize) < b.places.len() && b.places.slot(number).is_some() {
             stats.duplicates += 1;
             return;
         }
@@ -329,18 +329,18 @@ impl<P: Packet> Ordered<P> {
                 }
                 return;
             }
-            let wanted = Ring::length_for(ahead);
-            let growth = Ring::bytes_of(wanted).saturating_sub(b.ring.bytes());
-            // While it grows, the old ring is still there.
-            let passing = if growth > 0 { b.ring.bytes() } else { 0 };
+            let wanted = Slots::length_for(ahead);
+            let growth = Slots::bytes_of(wanted).saturating_sub(b.places.bytes());
+            // While it grows, the old places are still there.
+            let passing = if growth > 0 { b.places.bytes() } else { 0 };
             if self.used + cost + growth + passing <= self.limit {
                 if growth > 0 {
                     self.grow(bucket, wanted);
                 }
                 break;
             }
-            if !self.release_rings(bucket) && !self.give_up_oldest(stats) {
-                // Nothing is held: only this ring is too large for the bound. Let go of what is in front.
+            if !self.release_places(bucket) && !self.give_up_oldest(stats) {
+                // Nothing is held: only these places are too many for the bound. Let go of what is in front.
                 self.give_up(bucket, number, Why::Memory, stats);
             }
         }
@@ -362,9 +362,9 @@ impl<P: Packet> Ordered<P> {
         self.used += cost;
         stats.held_packets += 1;
         let b = &mut self.buckets[bucket as usize];
-        b.ring.put(number, slot);
+        b.places.put(number, slot);
         if b.count == 0 {
-            self.idle -= b.ring.bytes();
+            self.idle -= b.places.bytes();
         }
         let becomes_first = b.count == 0 || (number.wrapping_sub(b.first) as i32) < 0;
         b.count += 1;
@@ -389,22 +389,22 @@ impl<P: Packet> Ordered<P> {
         self.slots.len() as u32 - 1
     }
 
-    /// Gives `bucket` a ring of `length` slots, a power of two above the old length.
+    /// Gives `bucket` `length` places, a power of two above the old length.
     fn grow(&mut self, bucket: u32, length: usize) {
         let b = &mut self.buckets[bucket as usize];
-        let old = core::mem::replace(&mut b.ring, Ring::new(length));
-        let growth = b.ring.bytes() - old.bytes();
+        let old = core::mem::replace(&mut b.places, Slots::new(length));
+        let growth = b.places.bytes() - old.bytes();
         self.used += growth;
         if b.count == 0 {
             self.idle += growth;
         }
         for slot in old.slots() {
-            b.ring.put(self.slots[slot as usize].number, slot);
+            b.places.put(self.slots[slot as usize].number, slot);
         }
     }
 
-    /// Frees the rings of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
-    fn release_rings(&mut self, keep: u32) -> bool {
+    /// Frees the places of buckets that hold nothing, but for `keep`. Returns whether that gave anything.
+    fn release_places(&mut self, keep: u32) -> bool {
         // Worth the walk over all buckets only when it frees a good part of the bound, or of what it passes.
         if self.idle < (self.limit / 8).max(self.buckets.len()) {
             return false;
@@ -412,10 +412,10 @@ impl<P: Packet> Ordered<P> {
         let before = self.used;
         for (n, b) in self.buckets.iter_mut().enumerate() {
             if b.count == 0 && n as u32 != keep {
-                let bytes = b.ring.bytes();
+                let bytes = b.places.bytes();
                 self.used -= bytes;
                 self.idle -= bytes;
-                b.ring = Ring::EMPTY;
+                b.places = Slots::EMPTY;
             }
         }
         self.used < before
@@ -438,7 +438,7 @@ impl<P: Packet> Ordered<P> {
         // What is held lies from `first` on.
         let mut number = b.first;
         while self.buckets[bucket as usize].count > 0 {
-            number = self.buckets[bucket as usize].ring.next(number).unwrap_or(next);
+            number = self.buckets[bucket as usize].places.next(number).unwrap_or(next);
             if (next.wrapping_sub(number) as i32) <= 0 {
                 break;
             }
@@ -474,8 +474,8 @@ impl<P: Packet> Ordered<P> {
         }
         // What was first may have been delivered; what is held lies from there on.
         let from = if (b.first.wrapping_sub(b.next) as i32) < 0 { b.next } else { b.first };
-        let Some(first) = b.ring.next(from) else { return };
-        let Some(slot) = b.ring.slot(first) else { return };
+        let Some(first) = b.places.next(from) else { return };
+        let Some(slot) = b.places.slot(first) else { return };
         b.first = first;
         self.waiting.set(bucket, self.slots[slot as usize].bond);
     }
@@ -483,10 +483,10 @@ impl<P: Packet> Ordered<P> {
     /// Delivers the held packet `number` of `bucket`, if there is one.
     fn take(&mut self, bucket: u32, number: u32) -> bool {
         let b = &mut self.buckets[bucket as usize];
-        let Some(slot) = b.ring.take(number) else { return false };
+        let Some(slot) = b.places.take(number) else { return false };
         b.count -= 1;
         if b.count == 0 {
-            self.idle += b.ring.bytes();
+            self.idle += b.places.bytes();
         }
         let held = &mut self.slots[slot as usize];
         let (older, newer) = (held.older, held.newer);
@@ -510,8 +510,8 @@ impl<P: Packet> Ordered<P> {
     /// The highest number held in `bucket`, which holds something.
     fn last_held(&self, bucket: u32) -> u32 {
         let b = &self.buckets[bucket as usize];
-        let length = b.ring.len() as u32;
-        let held = |n: &u32| b.ring.slot(*n).is_some();
+        let length = b.places.len() as u32;
+        let held = |n: &u32| b.places.slot(*n).is_some();
         (0..length).rev().map(|n| b.next.wrapping_add(n)).find(held).unwrap_or(b.next)
     }
 }

@@ -1,52 +1,18 @@
 //! From the channels towards the host.
 
+use super::Bond;
 use super::channel::{bit, each};
 use super::equalize::Arrival;
-use super::window::Verdict;
-use super::{Bond, Codepoint, Event, Mode, Reason};
+use super::event::{Event, Reason};
+use super::frame::Codepoint;
+use super::peer::Origin;
 use crate::ip::{Header, ecn, mss};
-use crate::link::pacing::Pacer;
 use crate::packet::Packet;
-use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use crate::units::{ChannelId, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe, is_after};
 
-/// How long frames from before the peer's restart are told from those of yet another restart.
-const STALE_FOR: Span = Span::from_secs(10);
-/// How many restarts and changes of what it hears a peer may make in a second, and at once.
-const UPSETS_PER_SECOND: u64 = 50;
-const UPSETS_AT_ONCE: u64 = 100;
-/// What the pacer counts for each.
-const UPSET: usize = 1000;
 /// A peer whose first packet seen is numbered below this is taken to be at its start.
 const AT_START: u32 = 4096;
-
-/// Bounds what a peer may upset.
-pub(super) fn upsets() -> Pacer {
-    let rate = Rate::from_bits_per_sec(UPSETS_PER_SECOND * UPSET as u64 * 8);
-    Pacer::new(rate, Bytes::new((UPSETS_AT_ONCE - 1) * UPSET as u64))
-}
-
-/// What is known of the peer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    /// The tag of its epoch, and the epoch once a heartbeat told it.
-    epoch: Option<(u8, Option<u32>)>,
-    /// The epoch before, until when frames with it are stale.
-    before: Option<(u8, Option<u32>, Time)>,
-    /// The newest heartbeat's number and high water.
-    heartbeat: Option<(u32, u32)>,
-    /// The channels that it sends data on.
-    pub(super) using: u64,
-    /// The channels that it hears nothing on.
-    pub(super) deaf: u64,
-    told_version: bool,
-}
-
-impl Default for Peer {
-    fn default() -> Peer {
-        Peer { epoch: None, before: None, heartbeat: None, using: u64::MAX, deaf: 0, told_version: false }
-    }
-}
 
 /// A packet that passed all checks.
 pub(super) struct Opened<P>(pub(super) P);
@@ -56,15 +22,15 @@ impl<P: Packet> Bond<P> {
     ///
     /// Nothing that a frame holds makes this panic; what is not valid is counted in [`super::Stats`] and dropped.
     pub fn handle_channel(&mut self, now: Time, channel: ChannelId, codepoint: Codepoint, frame: P, tos: u8) {
-        if !self.has(channel) {
+        if !self.channels.has(channel) {
             self.stats.unknown_channel += 1;
             return;
         }
         if codepoint == Codepoint::Raw {
-            return match self.config.mode {
-                Mode::Stripe => self.on_striped(now, channel, 0, frame, tos),
-                // Of a peer in mode `flow`: its direction is its own to decide.
-                _ => self.on_raw_packet(now, channel, frame, tos),
+            return match self.stripes() {
+                true => self.on_striped(now, channel, 0, frame, tos),
+                // Of a peer whose policy chooses: its direction is its own to decide.
+                false => self.on_raw_packet(now, channel, frame, tos),
             };
         }
         let envelope = match Envelope::decode(frame.bytes()) {
@@ -74,24 +40,21 @@ impl<P: Packet> Bond<P> {
         match envelope.message {
             Message::Ordered { bucket, sequence, bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
-                    self.arrive(now, channel, Arrival::Packet { bucket, number: sequence, bond, packet });
+                    let arrival = Arrival::Packet { bucket, number: sequence, bond, packet };
+                    self.resequence.handle(now, channel, arrival, &mut self.stats);
                 }
             }
             Message::Duplicate { bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
-                    match self.window.accept(bond) {
-                        Verdict::New => self.ordered.push(packet),
-                        Verdict::Seen => self.stats.duplicates += 1,
-                        Verdict::Beyond => self.stats.beyond_window += 1,
-                    }
+                    self.resequence.handle_copy(bond, packet, &mut self.stats);
                 }
             }
             Message::Plain => {
                 if let Some(packet) = self.open(now, channel, envelope, None, frame, tos) {
-                    self.ordered.push(packet);
+                    self.resequence.push(packet);
                 }
             }
-            Message::StripeControl if self.config.mode != Mode::Stripe => {
+            Message::StripeControl if !self.stripes() => {
                 self.stats.unexpected_stripe += 1;
             }
             Message::Striped => self.on_striped(now, channel, envelope.message.head_len(), frame, tos),
@@ -115,7 +78,7 @@ impl<P: Packet> Bond<P> {
         let Opened(packet) = self.open_packet(now, channel, envelope.message.head_len(), frame, tos, tagged)?;
         if self.peer.using & bit(channel) == 0
             && let Some(bond) = bond
-            && self.peer.heartbeat.is_none_or(|(_, high)| is_after(bond, high))
+            && self.peer.high().is_none_or(|high| is_after(bond, high))
         {
             self.peer.using |= bit(channel);
             self.refresh_waits();
@@ -142,7 +105,7 @@ impl<P: Packet> Bond<P> {
             Ok(header) if header.total <= frame.size().as_u64() as usize => header,
             _ => {
                 self.stats.bad_packet += 1;
-                self.channels[channel.index()].stats.received_invalid += 1;
+                self.channels[channel].stats.received_invalid += 1;
                 return None;
             }
         };
@@ -153,7 +116,7 @@ impl<P: Packet> Bond<P> {
             self.stats.stale_epoch += 1;
             return None;
         }
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         c.stats.received_packets += 1;
         c.stats.received_bytes += frame.size().as_u64() + head as u64;
         self.on_heard(now, channel);
@@ -186,75 +149,20 @@ impl<P: Packet> Bond<P> {
         true
     }
 
-    /// Gives the ordered receiver an arrival, at once or when its channel's delay is made up for.
-    #[inline]
-    fn arrive(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>) {
-        let room = self.equalizer_room();
-        match self.equalizer.hold(now, channel, arrival, room) {
-            Some(arrival) => self.take(now, channel, arrival),
-            // It may have gone behind others although there was no room for it.
-            None if self.equalizer.used() > room => self.release_delayed(now),
-            None => self.limit_order(),
-        }
-    }
-
-    /// Delay lines and packets behind gaps share one bound.
-    #[inline]
-    fn limit_order(&mut self) {
-        self.ordered.set_limit(self.config.hold_bytes.saturating_sub(self.equalizer.used()));
-    }
-
-    #[inline]
-    fn take(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>) {
-        match arrival {
-            Arrival::Packet { bucket, number, bond, packet } => {
-                self.ordered.handle(now, channel, bucket, number, bond, packet, &mut self.stats);
-            }
-            Arrival::Marker { high } => self.ordered.on_marker(channel, high, &mut self.stats),
-        }
-    }
-
-    /// Takes what the delay lines are to release by now.
-    pub(super) fn release_delayed(&mut self, now: Time) {
-        let busy = self.equalizer.busy();
-        while let Some((channel, arrival)) = self.equalizer.release(now, self.equalizer_room()) {
-            self.limit_order();
-            self.take(now, channel, arrival);
-        }
-        if busy & !self.bringing & !self.equalizer.busy() != 0 {
-            // The last of a channel that brings no more has come out.
-            self.refresh_waits();
-        }
-    }
-
-    /// Takes all that waits in the delay lines.
-    fn flush_delayed(&mut self, now: Time) {
-        while let Some((channel, arrival)) = self.equalizer.release(Time::MAX, 0) {
-            self.limit_order();
-            self.take(now, channel, arrival);
-        }
-    }
-
-    /// Memory that the delay lines may take: at most half of the bound.
-    fn equalizer_room(&self) -> usize {
-        (self.config.hold_bytes / 2).min(self.config.hold_bytes.saturating_sub(self.ordered.used()))
-    }
-
-    /// Works out the delays anew: a transit was measured, or other channels bring data.
-    pub(super) fn refresh_delays(&mut self) {
-        if self.config.mode == Mode::Ordered {
-            self.equalizer.set(self.bringing);
+    /// A data frame that is the packet itself.
+    fn on_raw_packet(&mut self, now: Time, channel: ChannelId, frame: P, tos: u8) {
+        if let Some(Opened(packet)) = self.open_packet(now, channel, 0, frame, tos, None) {
+            self.resequence.push(packet);
         }
     }
 
     #[cold]
     fn on_bad_frame(&mut self, channel: ChannelId, error: EnvelopeError) {
         self.stats.on_bad_envelope(&error);
-        self.channels[channel.index()].stats.received_invalid += 1;
+        self.channels[channel].stats.received_invalid += 1;
         if let EnvelopeError::Version { theirs } = error
-            && !self.peer.told_version
+            && self.peer.is_first_of_version()
         {
-            self.peer.told_version = true;
             self.event(Event::PeerVersion { channel, theirs });
         }
     }
@@ -262,7 +170,7 @@ impl<P: Packet> Bond<P> {
     /// A valid frame arrived on `channel`.
     #[inline]
     pub(super) fn on_heard(&mut self, now: Time, channel: ChannelId) {
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         c.heard = now;
         c.stats.last_heard = Some(now);
         if c.silent {
@@ -278,7 +186,7 @@ impl<P: Packet> Bond<P> {
             Message::Probe(p) | Message::ProbeAnswer(p) => p.channel,
             _ => channel,
         };
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         if named != channel {
             c.stats.received_invalid += 1;
             self.stats.bad_channel += 1;
@@ -290,25 +198,24 @@ impl<P: Packet> Bond<P> {
             Message::EchoRequest(echo) => {
                 self.send_control(channel, Message::EchoReply { echo, arrived: now.as_nanos() }, 0);
                 if self.peer.is_current(envelope.tag) {
-                    self.equalizer.measured(now, channel, echo.clock);
-                    self.refresh_delays();
+                    self.resequence.measured(now, channel, echo.clock);
                 }
             }
             Message::EchoReply { echo, arrived } => {
                 let sent = Time::from_nanos(echo.clock);
-                if self.on_flow_echo(now, echo.token) {
+                if self.on_flush_echo(now, echo.token) {
                     if sent <= now {
-                        self.channels[channel.index()].on_rtt(now.since(sent));
-                        self.refresh_flow_delays();
+                        self.channels[channel].on_rtt(now.since(sent));
+                        self.refresh_delays();
                     }
                     return self.on_heard(now, channel);
                 }
-                let c = &mut self.channels[channel.index()];
+                let c = &mut self.channels[channel];
                 if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
                     c.on_rtt(now.since(sent));
                     c.path.answered(now, sent, arrived);
                     c.unanswered = None;
-                    self.refresh_flow_delays();
+                    self.refresh_delays();
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
@@ -319,7 +226,7 @@ impl<P: Packet> Bond<P> {
     }
 
     fn on_probe_answer(&mut self, now: Time, channel: ChannelId, probe: Probe) {
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         let before = (c.pmtu.current(), c.pmtu.confirmed());
         c.pmtu.on_answer(now, probe.token, (probe.size as usize).saturating_add(c.config.overhead));
         if before != (c.pmtu.current(), c.pmtu.confirmed()) {
@@ -333,79 +240,45 @@ impl<P: Packet> Bond<P> {
             return;
         }
         self.on_heard(now, channel);
-        if self.peer.heartbeat.is_none_or(|(number, _)| is_after(heartbeat.number, number)) {
-            self.peer.heartbeat = Some((heartbeat.number, heartbeat.high));
+        if self.peer.is_newest(&heartbeat) {
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
             }
-            if heartbeat.deaf != self.peer.deaf && self.may_upset(now) {
+            if heartbeat.deaf != self.peer.deaf && self.peer.may_upset(now) {
                 self.peer.deaf = heartbeat.deaf;
                 self.refresh(now, Reason::PeerNotice);
             }
         }
-        self.arrive(now, channel, Arrival::Marker { high: heartbeat.high });
+        let arrival = Arrival::Marker { high: heartbeat.high };
+        self.resequence.handle(now, channel, arrival, &mut self.stats);
     }
 
     /// Whether a heartbeat is of the peer's present epoch, or of a new one, which is adopted.
     fn on_epoch(&mut self, now: Time, heartbeat: Heartbeat) -> bool {
-        let (tag, epoch) = (heartbeat.epoch as u8, heartbeat.epoch);
-        match self.peer.epoch {
-            Some((_, Some(known))) if known == epoch => return true,
-            Some((known, None)) if known == tag => {
-                self.peer.epoch = Some((tag, Some(epoch)));
-                return true;
-            }
-            _ => {}
+        let origin = self.peer.origin(now, heartbeat.epoch);
+        if origin == Origin::New {
+            self.adopt(now, heartbeat.epoch as u8, Some(heartbeat.epoch), heartbeat.high);
         }
-        if self.peer.before.is_some_and(|(_, before, until)| before == Some(epoch) && now < until) {
-            return false;
-        }
-        if !self.may_upset(now) {
-            return false;
-        }
-        self.adopt(now, tag, Some(epoch), heartbeat.high);
-        true
-    }
-
-    /// Whether the peer may make us start over now: a restart, or another word on what it hears, costs us far more than
-    /// the frame costs it, so only so many are heeded. What is not comes again with the next heartbeat.
-    fn may_upset(&mut self, now: Time) -> bool {
-        let may = self.upsets.ready_at() <= now;
-        if may {
-            self.upsets.on_sent(now, UPSET);
-        }
-        may
+        origin != Origin::Stale
     }
 
     /// A data frame with another tag than the peer's present epoch: whether it is to be taken.
     #[cold]
     fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
-        if self.peer.before.is_some_and(|(before, _, until)| before == tag && now < until) {
-            return false;
+        let origin = self.peer.origin_of_tag(now, tag);
+        if origin == Origin::New {
+            self.adopt(now, tag, None, bond.unwrap_or(0));
         }
-        if !self.may_upset(now) {
-            return false;
-        }
-        self.adopt(now, tag, None, bond.unwrap_or(0));
-        true
+        origin != Origin::Stale
     }
 
     /// The peer is met for the first time, or has restarted.
     fn adopt(&mut self, now: Time, tag: u8, epoch: Option<u32>, number: u32) {
-        let restarted = self.peer.epoch.is_some();
-        if let Some((tag, epoch)) = self.peer.epoch {
-            self.peer.before = Some((tag, epoch, now + STALE_FOR));
-        }
-        self.peer.epoch = Some((tag, epoch));
-        self.peer.heartbeat = None;
-        self.peer.using = u64::MAX;
+        let restarted = self.peer.adopt(now, tag, epoch);
+        self.channels.forget_clock();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
-        self.equalizer.forget_all();
-        self.channels.iter_mut().for_each(|c| c.path.forget_clock());
-        self.flush_delayed(now);
-        self.ordered.reset(restarted || number < AT_START, &mut self.stats);
-        self.window.reset();
+        self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();
         if restarted {
             self.stats.peer_restarts += 1;
@@ -416,16 +289,9 @@ impl<P: Packet> Bond<P> {
             self.refresh(now, Reason::PeerNotice);
         }
         // It knows nothing of us either.
-        for channel in each(self.joined) {
-            self.channels[channel.index()].ask_echo(now);
+        for channel in each(self.channels.joined) {
+            self.channels[channel].ask_echo(now);
         }
         self.announce(now);
-    }
-}
-
-impl Peer {
-    #[inline]
-    fn is_current(&self, tag: u8) -> bool {
-        matches!(self.epoch, Some((known, _)) if known == tag)
     }
 }

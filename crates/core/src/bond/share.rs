@@ -13,8 +13,6 @@ pub(super) enum Share {
     Rr(Box<Rr>),
     Grr(Box<Grr>),
     Rfq(Box<Rfq>),
-    /// One channel only: modes `backup` and `duplicate`.
-    Best(ChannelId),
 }
 
 /// A usable channel and what its share depends on.
@@ -45,7 +43,6 @@ impl Share {
             Share::Rr(s) => s.select(),
             Share::Grr(s) => s.select(),
             Share::Rfq(s) => s.select(),
-            Share::Best(channel) => *channel,
         }
     }
 
@@ -57,7 +54,6 @@ impl Share {
             Share::Rr(s) => s.update(len),
             Share::Grr(s) => s.update(len),
             Share::Rfq(s) => s.update(len),
-            Share::Best(_) => {}
         }
     }
 }

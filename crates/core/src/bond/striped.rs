@@ -1,19 +1,19 @@
-//! Mode `stripe`: the stripe's two ends inside the bond.
+//! The stripe's two ends inside the bond.
 //!
 //! The stripe decides order and markers; the bond says which channels are usable, paces them, and carries the
 //! messages. Shares are of packet bytes, which is what the receiver can count too, while pacing counts wire bytes: what
 //! a link adds is in the same proportion on all of them over time, so the shares stay those of the rates. A data frame on a channel with [`super::ChannelConfig::raw`] is the packet itself.
 
 use super::channel::each;
+use super::config::Scheduler;
 use super::receive::Opened;
 use super::share::{self, Member};
-use super::{Bond, Codepoint, Mode, Scheduler, Transmit};
+use super::{Bond, Codepoint, Transmit};
 use crate::causal::{ChannelSet, Grr, Rr};
-use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::stripe::{self, Endpoint, ReceiverConfig, Wait};
 use crate::units::{Bytes, ChannelId, Time};
-use crate::wire::envelope::{Envelope, Head, Message};
+use crate::wire::envelope::Message;
 use crate::wire::marker;
 use alloc::vec::Vec;
 
@@ -32,9 +32,15 @@ pub(super) struct Striped<P> {
 }
 
 impl<P: Packet> Bond<P> {
+    /// Whether packets are put in order by logical reception.
+    #[inline]
+    pub(super) fn stripes(&self) -> bool {
+        self.resequence.is_logical()
+    }
+
     /// Brings the stripe's channel set in line with the usable channels; `went` are those that are so no more.
     pub(super) fn refresh_stripe(&mut self, now: Time, members: &[Member], went: u64) {
-        if self.config.mode != Mode::Stripe {
+        if !self.stripes() {
             return;
         }
         if let Some(striped) = &mut self.striped {
@@ -44,7 +50,7 @@ impl<P: Packet> Bond<P> {
         }
         let longest = match &self.striped {
             Some(striped) => striped.longest,
-            None => each(self.joined).map(|c| self.channels[c.index()].config.mtu).max().unwrap_or(1500),
+            None => each(self.channels.joined).map(|c| self.channels[c].config.mtu).max().unwrap_or(1500),
         };
         let Some(set) = self.stripe_set(members, longest) else { return };
         match &mut self.striped {
@@ -75,7 +81,7 @@ impl<P: Packet> Bond<P> {
 
     /// What the receiver may buffer on each channel: even shares of the memory, or as much of them as is set.
     fn buffers(&self) -> (Bytes, u32) {
-        let share = self.config.hold_bytes / self.joined.count_ones().max(1) as usize;
+        let share = self.config.hold_bytes / self.channels.joined.count_ones().max(1) as usize;
         let bytes = Bytes::from(share.min(1 << 30));
         let bytes = self.config.stripe_buffer.map_or(bytes, |buffer| buffer.min(bytes));
         (bytes, (share / SLOT).clamp(16, 1 << 30) as u32)
@@ -107,12 +113,12 @@ impl<P: Packet> Bond<P> {
             let Some((channel, control)) = striped.endpoint.poll_control(now) else { break };
             striped.scratch.clear();
             control.encode(&mut striped.scratch);
-            let head = Envelope { tag: self.epoch as u8, message: Message::StripeControl }.encode();
+            let head = self.number.control(Message::StripeControl);
             let Some(packet) = P::from_bytes(&striped.scratch) else {
                 self.stats.memory_refused += 1;
                 continue;
             };
-            let c = &mut self.channels[channel.index()];
+            let c = &mut self.channels[channel];
             if !c.is_up() || c.blocked.is_some() {
                 continue;
             }
@@ -121,42 +127,36 @@ impl<P: Packet> Bond<P> {
             return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(packet), tos: 0 });
         }
         let channel = loop {
-            match self.striped.as_ref()?.endpoint.sender.next_channel(self.queue.next_size()?) {
+            match self.striped.as_ref()?.endpoint.sender.next_channel(self.ingress.queue.next_size()?) {
                 Ok(channel) => break channel,
                 Err(Wait::TooLong) => {
                     // It was taken when the stripe was to be wider.
-                    self.queue.drop_first();
+                    self.ingress.queue.drop_first();
                     self.stats.stripe_too_long += 1;
                 }
                 Err(_) => return None,
             }
         };
-        if self.channels[channel.index()].ready_at()? > now {
+        if self.channels[channel].ready_at()? > now {
             return None;
         }
         // CoDel may drop the head and give another packet, for which the same channel is next.
         let queued = self.pop(now)?;
-        let size = queued.packet.size();
-        let raw = self.channels[channel.index()].config.raw;
-        let head =
-            if raw { Head::EMPTY } else { Envelope { tag: self.epoch as u8, message: Message::Striped }.encode() };
-        self.on_data(now, channel, head.len() + size.as_u64() as usize);
-        let idle = self.queue.is_empty();
+        let (size, idle) = (queued.packet.size(), self.ingress.queue.is_empty());
         if let Some(striped) = &mut self.striped {
             striped.endpoint.sender.on_sent(now, size);
             if idle {
                 striped.endpoint.sender.on_idle(now);
             }
         }
-        let codepoint = if raw { Codepoint::Raw } else { Codepoint::Envelope };
-        let tos = ecn::entry(queued.tos, self.config.copy_dscp);
-        Some(Transmit { channel, codepoint, head, packet: Some(queued.packet), tos })
+        let numbers = self.number.assign(queued.bucket);
+        Some(self.send(now, channel, queued.packet, queued.bucket, numbers, queued.tos, idle))
     }
 
     /// When the channel that the stripe waits for may send.
     pub(super) fn stripe_ready(&self) -> Option<Time> {
-        let channel = self.striped.as_ref()?.endpoint.sender.next_channel(self.queue.next_size()?).ok()?;
-        self.channels.get(channel.index())?.ready_at()
+        let channel = self.striped.as_ref()?.endpoint.sender.next_channel(self.ingress.queue.next_size()?).ok()?;
+        self.channels.get(channel)?.ready_at()
     }
 
     pub(super) fn stripe_timeout(&self) -> Option<Time> {
@@ -191,7 +191,7 @@ impl<P: Packet> Bond<P> {
 
     /// A data frame, its envelope taken off if it had one.
     pub(super) fn on_striped(&mut self, now: Time, channel: ChannelId, head: usize, frame: P, tos: u8) {
-        if self.config.mode != Mode::Stripe || self.striped.is_none() {
+        if !self.stripes() || self.striped.is_none() {
             self.stats.unexpected_stripe += 1;
             return;
         }
@@ -209,11 +209,11 @@ impl<P: Packet> Bond<P> {
             Ok(control) => control,
             Err(_) => {
                 self.stats.bad_control += 1;
-                self.channels[channel.index()].stats.received_invalid += 1;
+                self.channels[channel].stats.received_invalid += 1;
                 return;
             }
         };
-        self.channels[channel.index()].stats.received_control += 1;
+        self.channels[channel].stats.received_control += 1;
         self.on_heard(now, channel);
         if let Some(striped) = &mut self.striped {
             striped.endpoint.handle_control(now, channel, &control);
@@ -225,7 +225,7 @@ impl<P: Packet> Bond<P> {
     fn collect_striped(&mut self) {
         if let Some(striped) = &mut self.striped {
             while let Some(packet) = striped.endpoint.poll_deliver() {
-                self.ordered.push(packet);
+                self.resequence.push(packet);
             }
         }
     }
@@ -238,7 +238,7 @@ impl<P: Packet> Bond<P> {
     /// Bytes that wait for their turn.
     pub(super) fn stripe_buffered(&self) -> usize {
         let Some(striped) = &self.striped else { return 0 };
-        let bytes = each(self.joined).map(|c| striped.endpoint.receiver.buffered(c).1.as_u64());
+        let bytes = each(self.channels.joined).map(|c| striped.endpoint.receiver.buffered(c).1.as_u64());
         bytes.sum::<u64>() as usize
     }
 

@@ -1,11 +1,37 @@
 //! Everything that time does: heartbeats, silence, stalls, deadlines, probes.
 
+use super::Bond;
 use super::channel::each;
+use super::distribute::Distribute;
 use super::event::{Reason, TimerName};
-use super::{Bond, Mode};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::envelope::{Echo, Message, Probe};
+
+/// Whether traffic flows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Activity {
+    /// When a packet last came, from either side.
+    last: Time,
+    /// Since when it does, if it does.
+    since: Option<Time>,
+}
+
+impl Activity {
+    #[inline]
+    fn on_traffic(&mut self, now: Time) {
+        self.last = now;
+        if self.since.is_none() {
+            self.since = Some(now);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time, active_for: Span) {
+        if self.since.is_some() && now.since(self.last) >= active_for {
+            self.since = None;
+        }
+    }
+}
 
 impl<P: Packet> Bond<P> {
     /// When [`Bond::handle_timeout`] is to be called at the latest, and why.
@@ -18,19 +44,19 @@ impl<P: Packet> Bond<P> {
                 first = Some((at, name));
             }
         };
-        add(self.equalizer.timeout(), TimerName::Equalize);
-        add(self.ordered.timeout(), TimerName::Deadline);
+        add(self.resequence.equalize_timeout(), TimerName::Equalize);
+        add(self.resequence.deadline(), TimerName::Deadline);
         add(self.stripe_timeout(), TimerName::Stripe);
-        add(self.idle_marker, TimerName::Heartbeat);
-        if let Some(flow) = &self.flow {
-            add(flow.ready_at(&self.channels), TimerName::Pacing);
-            add(flow.timeout(&self.channels), TimerName::Select);
+        add(self.outbox.idle_marker, TimerName::Heartbeat);
+        if let Some(policed) = self.distribute.policy() {
+            add(policed.lines.ready_at(&self.channels), TimerName::Pacing);
+            add(policed.timeout(&self.channels), TimerName::Select);
         }
-        if !self.queue.is_empty() {
+        if !self.ingress.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
-        for channel in each(self.joined) {
-            let c = &self.channels[channel.index()];
+        for channel in each(self.channels.joined) {
+            let c = &self.channels[channel];
             if !c.is_up() {
                 continue;
             }
@@ -47,27 +73,24 @@ impl<P: Packet> Bond<P> {
 
     /// Does what is due at `now`. Calling it early or late does no harm.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.active_since.is_some() && now.since(self.traffic) >= self.config.active_for {
-            self.active_since = None;
-        }
-        self.release_delayed(now);
-        self.ordered.handle_timeout(now, &mut self.stats);
+        self.activity.handle_timeout(now, self.config.active_for);
+        self.resequence.handle_timeout(now, &mut self.stats);
         self.check_channels(now);
         self.on_stripe_timeout(now);
-        self.on_flow_timeout(now);
-        if self.idle_marker.is_some_and(|at| at <= now) {
-            self.idle_marker = None;
+        self.on_policy_timeout(now);
+        if self.outbox.idle_marker.is_some_and(|at| at <= now) {
+            self.outbox.idle_marker = None;
             self.mark_idle(now);
         }
-        for channel in each(self.joined) {
-            let c = &self.channels[channel.index()];
+        for channel in each(self.channels.joined) {
+            let c = &self.channels[channel];
             if !c.is_up() {
                 continue;
             }
             if c.heartbeat + self.heartbeat_interval() <= now {
                 self.send_heartbeat(now, channel);
             }
-            if self.channels[channel.index()].usable {
+            if self.channels[channel].usable {
                 self.measure(now, channel);
                 self.probe(now, channel);
             }
@@ -77,23 +100,20 @@ impl<P: Packet> Bond<P> {
     /// A packet came from the host or a channel.
     #[inline]
     pub(super) fn on_traffic(&mut self, now: Time) {
-        self.traffic = now;
-        if self.active_since.is_none() {
-            self.active_since = Some(now);
-        }
+        self.activity.on_traffic(now);
     }
 
     fn heartbeat_interval(&self) -> Span {
-        if self.active_since.is_some() { self.config.heartbeat } else { self.config.heartbeat_idle }
+        if self.activity.since.is_some() { self.config.heartbeat } else { self.config.heartbeat_idle }
     }
 
     /// From when on the channel counts as silent, if it does not already.
     fn silent_at(&self, channel: ChannelId) -> Option<Time> {
-        let c = &self.channels[channel.index()];
+        let c = &self.channels[channel];
         if c.silent || !c.is_up() {
             return None;
         }
-        Some(match self.active_since {
+        Some(match self.activity.since {
             // The peer heartbeats fast only since it saw the traffic.
             Some(since) => c.heard.max(since) + self.config.dead_after,
             None => c.heard + self.config.dead_after_idle,
@@ -103,9 +123,9 @@ impl<P: Packet> Bond<P> {
     /// Finds channels that became silent or stalled.
     fn check_channels(&mut self, now: Time) {
         let (mut silent, mut stalled) = (false, false);
-        for channel in each(self.joined) {
+        for channel in each(self.channels.joined) {
             let dead = self.silent_at(channel).is_some_and(|at| at <= now);
-            let c = &mut self.channels[channel.index()];
+            let c = &mut self.channels[channel];
             if dead {
                 (c.silent, silent) = (true, true);
             }
@@ -124,17 +144,13 @@ impl<P: Packet> Bond<P> {
     /// The sender fell idle: markers on the channels that the peer cannot know to have passed its last packet, so that
     /// no gap waits for them.
     fn mark_idle(&mut self, now: Time) {
-        let orders = match self.config.mode {
-            Mode::Ordered | Mode::Backup => true,
-            Mode::Flow => self.flow.as_ref().is_some_and(|flow| flow.orders() && flow.is_empty()),
-            Mode::Duplicate | Mode::Stripe | Mode::Plain => false,
-        };
-        if !orders || !self.queue.is_empty() {
+        let waits = !self.ingress.queue.is_empty() || self.distribute.policy().is_some_and(|p| !p.lines.is_empty());
+        if !self.number.orders_flows() || waits {
             return;
         }
         let last = self.last_number();
         for channel in each(self.using(now)) {
-            if self.channels[channel.index()].high != last {
+            if self.channels[channel].high != last {
                 self.send_heartbeat(now, channel);
             }
         }
@@ -142,22 +158,18 @@ impl<P: Packet> Bond<P> {
 
     /// When a channel that the queue's head can go by is ready.
     fn next_ready(&self) -> Option<Time> {
-        if self.config.mode == Mode::Duplicate {
-            return self.by_priority.iter().filter_map(|c| self.channels[c.index()].ready_at()).min();
+        match self.distribute {
+            Distribute::Agreed => self.stripe_ready(),
+            _ => self.distribute.ready_at(&self.channels, self.protect.copies()),
         }
-        if self.config.mode == Mode::Stripe {
-            return self.stripe_ready();
-        }
-        let channel = self.share.as_ref()?.select();
-        self.channels.get(channel.index())?.ready_at()
     }
 
     fn measure(&mut self, now: Time, channel: ChannelId) {
-        if !self.wants_echo(channel) || self.channels[channel.index()].next_echo > now {
+        if !self.wants_echo(channel) || self.channels[channel].next_echo > now {
             return;
         }
         let new_token = self.rng.next_u64() as u32;
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
         let (token, _) = *c.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
@@ -170,17 +182,17 @@ impl<P: Packet> Bond<P> {
     /// Round trips are measured while traffic flows, and until the first is known for as long as a channel that is
     /// never answered is tried fast.
     fn wants_echo(&self, channel: ChannelId) -> bool {
-        let c = &self.channels[channel.index()];
-        self.active_since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
+        let c = &self.channels[channel];
+        self.activity.since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {
-        let c = &self.channels[channel.index()];
+        let c = &self.channels[channel];
         if !self.config.probe_mtu || c.pmtu.timeout() > now {
             return;
         }
         let token = self.rng.next_u64() as u32;
-        let c = &mut self.channels[channel.index()];
+        let c = &mut self.channels[channel];
         let before = c.pmtu.current();
         let size = c.pmtu.poll(now, token).map(|outer| outer.saturating_sub(c.config.overhead));
         if before != c.pmtu.current() {

@@ -1,6 +1,6 @@
 //! Which slot holds which number of a flow bucket.
 //!
-//! What it is: a ring with one place for each number of a window, and beside it a bit for each place, so that the next
+//! What it is: a circular table with one place for each number of a window, and beside it a bit for each place, so that the next
 //! number held is found a word at a time: a peer that leaves wide gaps costs little. Cost: O(1); the search reads one
 //! word for 64 numbers. Invariant: a bit is set where a place is taken.
 
@@ -9,30 +9,30 @@ use alloc::vec::Vec;
 
 /// No slot.
 pub(super) const NIL: u32 = u32::MAX;
-/// The first length of a ring that is not empty.
+/// The first length of a table that is not empty.
 const SMALLEST: usize = 64;
 
-/// A ring, empty or a power of two long. A number's place is its remainder.
+/// A table, empty or a power of two long. A number's place is its remainder.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct Slots {
     places: Vec<u32>,
     taken: Vec<u64>,
 }
 
-impl Ring {
-    pub(super) const EMPTY: Ring = Ring { places: Vec::new(), taken: Vec::new() };
+impl Slots {
+    pub(super) const EMPTY: Slots = Slots { places: Vec::new(), taken: Vec::new() };
 
-    /// A ring of `length` places, as [`Ring::length_for`] gives it.
-    pub(super) fn new(length: usize) -> Ring {
-        Ring { places: vec![NIL; length], taken: vec![0; length / 64] }
+    /// A table of `length` places, as [`Slots::length_for`] gives it.
+    pub(super) fn new(length: usize) -> Slots {
+        Slots { places: vec![NIL; length], taken: vec![0; length / 64] }
     }
 
-    /// The length of a ring for numbers up to `ahead` ahead of the lowest.
+    /// The length of a table for numbers up to `ahead` ahead of the lowest.
     pub(super) fn length_for(ahead: u32) -> usize {
         (ahead as usize + 1).next_power_of_two().max(SMALLEST)
     }
 
-    /// Memory of a ring of `length` places.
+    /// Memory of a table of `length` places.
     pub(super) const fn bytes_of(length: usize) -> usize {
         length * size_of::<u32>() + length / 8
     }
@@ -44,7 +44,7 @@ impl Ring {
 
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        Ring::bytes_of(self.len())
+        Slots::bytes_of(self.len())
     }
 
     #[inline]
@@ -58,7 +58,7 @@ impl Ring {
         self.places.get(self.place(number)).copied().filter(|slot| *slot != NIL)
     }
 
-    /// Says that `slot` holds `number`. The ring is not empty.
+    /// Says that `slot` holds `number`. The table is not empty.
     #[inline]
     pub(super) fn put(&mut self, number: u32, slot: u32) {
         let at = self.place(number);
@@ -80,7 +80,7 @@ impl Ring {
         self.places.iter().copied().filter(|slot| *slot != NIL)
     }
 
-    /// The first number held from `number` on, going round; `None` when none is held.
+    /// The first number held from `number` on, going on from the start at the end; `None` when none is held.
     #[inline]
     pub(super) fn next(&self, number: u32) -> Option<u32> {
         let at = self.place(number);
@@ -110,32 +110,32 @@ mod tests {
         fn agrees_with_a_map(
             base: u32, ahead in 0u32..1000, steps in proptest::collection::vec((0u32..2048, any::<bool>()), 1..200),
         ) {
-            let mut ring = Ring::new(Ring::length_for(ahead));
-            let length = ring.len() as u32;
+            let mut slots = Slots::new(Slots::length_for(ahead));
+            let length = slots.len() as u32;
             prop_assert!(length > ahead && length.is_power_of_two());
             let mut model = BTreeMap::new();
             for (n, (step, put)) in steps.into_iter().enumerate() {
                 let (at, n) = (step % length, n as u32);
                 let number = base.wrapping_add(at);
-                prop_assert_eq!(ring.slot(number), model.get(&at).copied());
+                prop_assert_eq!(slots.slot(number), model.get(&at).copied());
                 if put {
-                    ring.put(number, n);
+                    slots.put(number, n);
                     model.insert(at, n);
                 } else {
-                    prop_assert_eq!(ring.take(number), model.remove(&at));
+                    prop_assert_eq!(slots.take(number), model.remove(&at));
                 }
                 // From anywhere: what is held at or after it, else the lowest, a round on.
                 let after = model.range(at..).next().or_else(|| model.iter().next()).map(|(k, _)| *k);
                 let expected = after.map(|k| base.wrapping_add(if k < at { k + length } else { k }));
-                prop_assert_eq!(ring.next(number), expected);
-                prop_assert_eq!(ring.slots().count(), model.len());
+                prop_assert_eq!(slots.next(number), expected);
+                prop_assert_eq!(slots.slots().count(), model.len());
             }
         }
     }
 
     #[test]
-    fn an_empty_ring_holds_nothing() {
-        let mut ring = Ring::EMPTY;
-        assert_eq!((ring.slot(5), ring.next(5), ring.take(5), ring.bytes()), (None, None, None, 0));
+    fn an_empty_table_holds_nothing() {
+        let mut slots = Slots::EMPTY;
+        assert_eq!((slots.slot(5), slots.next(5), slots.take(5), slots.bytes()), (None, None, None, 0));
     }
 }

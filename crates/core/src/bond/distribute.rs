@@ -1,0 +1,233 @@
+//! Which channel carries the next packet.
+//!
+//! A causal discipline and the best channels choose when a packet leaves: it waits in the host queue until the channel
+//! that is next may send, and no other is taken in its place. A policy chooses when a packet comes ([`Policed`]). The
+//! stripe chooses by a discipline that it shares with the peer (`striped.rs`).
+
+use super::channel::{Channel, Channels, bit, each};
+use super::config::{Config, ConfigError};
+use super::policy::Policed;
+use super::preset::{Distribution, Preset};
+use super::share::{Member, Share};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::units::{ChannelId, Rate, Span, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What chooses the channel.
+#[derive(Debug)]
+pub(super) enum Distribute<P> {
+    /// A discipline over the usable channels; `None` without any.
+    Discipline(Option<Share>),
+    /// The usable channels, the best priority first.
+    Best(Vec<ChannelId>),
+    /// The stripe.
+    Agreed,
+    /// A policy, and its queues.
+    Policy(Box<Policed<P>>),
+}
+
+/// The channels that are to carry a packet and may send now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ready {
+    /// The one for the packet itself.
+    pub(super) first: ChannelId,
+    /// Those for copies.
+    pub(super) others: u64,
+    /// How many were to have a copy, and may not send.
+    pub(super) skipped: u64,
+}
+
+impl<P: Packet> Distribute<P> {
+    /// Before any channel is usable.
+    ///
+    /// # Errors
+    /// A policy that names what is not there.
+    pub(super) fn new(preset: Preset, config: &Config, rng: &mut Rng) -> Result<Distribute<P>, ConfigError> {
+        Ok(match preset.distribute {
+            Distribution::Discipline => Distribute::Discipline(None),
+            Distribution::Best => Distribute::Best(Vec::new()),
+            Distribution::Agreed => Distribute::Agreed,
+            Distribution::Policy => Distribute::Policy(Box::new(Policed::new(config, rng.next_u64())?)),
+        })
+    }
+
+    /// The policy and its queues, where one chooses.
+    #[inline]
+    pub(super) fn policy(&self) -> Option<&Policed<P>> {
+        if let Distribute::Policy(policed) = self { Some(policed) } else { None }
+    }
+
+    /// As [`Distribute::policy`].
+    #[inline]
+    pub(super) fn policy_mut(&mut self) -> Option<&mut Policed<P>> {
+        if let Distribute::Policy(policed) = self { Some(policed) } else { None }
+    }
+
+    /// The usable channels are `members` now, or have other rates; the largest frame has `largest` bytes.
+    pub(super) fn refresh(
+        &mut self,
+        config: &Config,
+        channels: &Channels,
+        members: &[Member],
+        largest: usize,
+        rng: &mut Rng,
+    ) {
+        match self {
+            Distribute::Discipline(share) => {
+                *share = Share::new(config.scheduler, members, largest, rng.next_u64());
+            }
+            Distribute::Best(order) => {
+                order.clear();
+                order.extend(members.iter().map(|m| m.channel));
+                order.sort_by_key(|c| (channels[*c].config.priority, *c));
+            }
+            // Drawn for nothing: what is drawn later is in recordings.
+            Distribute::Agreed => _ = rng.next_u64(),
+            Distribute::Policy(_) => {}
+        }
+    }
+
+    /// The channels for the next packet, at most `copies` of them; `None` where it has to wait.
+    #[inline]
+    pub(super) fn ready(&self, now: Time, channels: &Channels, copies: usize) -> Option<Ready> {
+        let is_open = |c: &ChannelId| channels.get(*c).and_then(Channel::ready_at).is_some_and(|at| at <= now);
+        match self {
+            Distribute::Discipline(share) => {
+                let first = share.as_ref()?.select();
+                is_open(&first).then_some(Ready { first, others: 0, skipped: 0 })
+            }
+            Distribute::Best(order) => {
+                let wanted = &order[..order.len().min(copies)];
+                let first = *wanted.iter().find(|c| is_open(c))?;
+                let open = wanted.iter().filter(|c| is_open(c)).fold(0u64, |set, c| set | bit(*c));
+                let skipped = wanted.len() as u64 - u64::from(open.count_ones());
+                Some(Ready { first, others: open & !bit(first), skipped })
+            }
+            Distribute::Agreed | Distribute::Policy(_) => None,
+        }
+    }
+
+    /// When [`Distribute::ready`] may have an answer.
+    pub(super) fn ready_at(&self, channels: &Channels, copies: usize) -> Option<Time> {
+        match self {
+            Distribute::Discipline(share) => channels.get(share.as_ref()?.select())?.ready_at(),
+            Distribute::Best(order) => {
+                let wanted = &order[..order.len().min(copies)];
+                wanted.iter().filter_map(|c| channels.get(*c)?.ready_at()).min()
+            }
+            Distribute::Agreed | Distribute::Policy(_) => None,
+        }
+    }
+
+    /// A data frame of `wire` bytes went by the channel that was chosen.
+    #[inline]
+    pub(super) fn on_sent(&mut self, wire: usize) {
+        if let Distribute::Discipline(Some(share)) = self {
+            share.update(wire);
+        }
+    }
+
+    /// The rate at which the host queue drains, if every channel that drains it has one.
+    pub(super) fn rate(&self, members: &[Member]) -> Option<Rate> {
+        let sum: Option<u64> = match self {
+            Distribute::Best(order) => {
+                let best = *order.first()?;
+                members.iter().find(|m| m.channel == best)?.rate.map(Rate::as_bits_per_sec)
+            }
+            _ => members.iter().map(|m| m.rate.map(Rate::as_bits_per_sec)).sum(),
+        };
+        sum.filter(|_| !members.is_empty()).map(Rate::from_bits_per_sec)
+    }
+
+    /// The channels that carry data. Where the best one does `alone`, without copies, also the one before while its packets may be on
+    /// their way, for `recent`: a switch to a faster channel must not overtake them.
+    pub(super) fn using(&self, now: Time, channels: &Channels, alone: bool, recent: Span) -> u64 {
+        match self {
+            Distribute::Best(order) if alone => {
+                let Some(best) = order.first() else { return 0 };
+                let carried = each(channels.usable).filter(|c| {
+                    let data = channels[*c].data;
+                    data.is_some_and(|at| now.since(at) < recent)
+                });
+                carried.fold(bit(*best), |set, c| set | bit(c))
+            }
+            _ => channels.usable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{ChannelConfig, Mode};
+    use super::super::event::Link;
+    use super::*;
+
+    /// Three channels that are up, with these priorities.
+    fn made(mode: Mode, priorities: [u32; 3]) -> (Distribute<Vec<u8>>, Channels, Vec<Member>) {
+        let config = Config { mode, ..Config::default() };
+        let mut rng = Rng::new(1);
+        let mut distribute = Distribute::new(Preset::of(&config), &config, &mut rng).unwrap();
+        let mut channels = Channels::default();
+        for (n, priority) in priorities.into_iter().enumerate() {
+            let id = ChannelId(n as u8);
+            channels.join(Time::ZERO, id, ChannelConfig { priority, ..ChannelConfig::default() });
+            channels[id].link = Link::Up;
+            channels.usable |= bit(id);
+        }
+        let members: Vec<Member> = (0..3u8)
+            .map(|n| Member { channel: ChannelId(n), rate: Some(Rate::from_mbit(10 + u64::from(n))), weight: 1 })
+            .collect();
+        distribute.refresh(&config, &channels, &members, 1500, &mut rng);
+        (distribute, channels, members)
+    }
+
+    #[test]
+    fn the_best_channel_is_the_lowest_priority_then_the_lowest_number() {
+        let (distribute, mut channels, members) = made(Mode::Backup, [7, 3, 3]);
+        let ready = |channels: &Channels| distribute.ready(Time::ZERO, channels, 1);
+        assert_eq!(ready(&channels), Some(Ready { first: ChannelId(1), others: 0, skipped: 0 }));
+        channels[ChannelId(1)].blocked = Some(Time::ZERO);
+        assert_eq!(ready(&channels), None, "no other is taken in its place");
+        assert_eq!(distribute.rate(&members), Some(Rate::from_mbit(11)), "the one that drains the queue");
+    }
+
+    #[test]
+    fn copies_go_by_the_best_channels_and_what_is_full_is_skipped() {
+        let (distribute, mut channels, _) = made(Mode::Duplicate, [1, 2, 3]);
+        let all = Ready { first: ChannelId(0), others: 0b110, skipped: 0 };
+        assert_eq!(distribute.ready(Time::ZERO, &channels, 64), Some(all));
+        channels[ChannelId(0)].blocked = Some(Time::ZERO);
+        let two = Ready { first: ChannelId(1), others: 0, skipped: 1 };
+        assert_eq!(distribute.ready(Time::ZERO, &channels, 2), Some(two));
+        channels[ChannelId(1)].blocked = Some(Time::ZERO);
+        assert_eq!(distribute.ready(Time::ZERO, &channels, 2), None);
+        assert_eq!(distribute.ready_at(&channels, 2), None, "the third is not one of the best two");
+    }
+
+    #[test]
+    fn a_channel_left_for_a_better_one_counts_as_used_while_its_packets_may_be_under_way() {
+        let (distribute, mut channels, _) = made(Mode::Backup, [1, 2, 3]);
+        let (now, recent) = (Time::from_millis(1000), Span::from_millis(500));
+        channels[ChannelId(2)].data = Some(Time::from_millis(501));
+        assert_eq!(distribute.using(now, &channels, true, recent), 0b101);
+        channels[ChannelId(2)].data = Some(Time::from_millis(500));
+        assert_eq!(distribute.using(now, &channels, true, recent), 0b001);
+        let (shared, channels, _) = made(Mode::Ordered, [1, 2, 3]);
+        assert_eq!(shared.using(now, &channels, true, recent), 0b111);
+    }
+
+    #[test]
+    fn nothing_is_chosen_without_a_usable_channel() {
+        for mode in [Mode::Ordered, Mode::Backup, Mode::Duplicate, Mode::Stripe, Mode::Flow] {
+            let config = Config { mode, ..Config::default() };
+            let mut rng = Rng::new(1);
+            let mut distribute = Distribute::<Vec<u8>>::new(Preset::of(&config), &config, &mut rng).unwrap();
+            let channels = Channels::default();
+            distribute.refresh(&config, &channels, &[], 1500, &mut rng);
+            assert_eq!(distribute.ready(Time::ZERO, &channels, 1), None);
+            assert_eq!((distribute.rate(&[]), distribute.using(Time::ZERO, &channels, true, Span::ZERO)), (None, 0));
+        }
+    }
+}

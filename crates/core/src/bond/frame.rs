@@ -1,0 +1,36 @@
+//! What goes to a channel: frames, and control messages that wait to become one.
+
+use crate::units::ChannelId;
+use crate::wire::envelope::Head;
+
+/// What a frame starts with, told apart by the channel below: by EtherType, say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codepoint {
+    /// The frame is the original packet: data of modes `stripe` and `flow` where [`super::ChannelConfig::raw`] is set.
+    Raw,
+    /// The frame starts with an envelope.
+    Envelope,
+}
+
+/// A frame to send: the bytes of `head`, then the bytes of `packet`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Transmit<P> {
+    /// On which channel.
+    pub channel: ChannelId,
+    /// With which code point.
+    pub codepoint: Codepoint,
+    /// The envelope; empty for [`Codepoint::Raw`].
+    pub head: Head,
+    /// What follows it: the host's packet, or padding and messages of the bond's own.
+    pub packet: Option<P>,
+    /// The type of service of the outer header: DSCP and ECN.
+    pub tos: u8,
+}
+
+/// A control message that waits to be sent: its head, and zero bytes up to a length.
+#[derive(Debug)]
+pub(super) struct Control {
+    pub(super) channel: ChannelId,
+    pub(super) head: Head,
+    pub(super) padded: usize,
+}

@@ -1,0 +1,151 @@
+//! What a packet is numbered by, and the envelope that says so.
+//!
+//! Numbers are 32 bits and serial (RFC 1982). Those of the bond start at 1 and leave 0 out: it means none. Numbers of a
+//! flow bucket start at 0. Cost: O(1), no allocation.
+
+use super::preset::{Numbering, Preset};
+use crate::flow::hash::FlowHash;
+use crate::ip::Header;
+use crate::wire::envelope::{Envelope, Head, Message};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The numbers that a packet was given; zeros where its envelope has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    /// Its number in its flow bucket.
+    pub(super) sequence: u32,
+    /// Its number in the bond; 0: it has none yet.
+    pub(super) bond: u32,
+}
+
+/// Gives packets their numbers and envelopes.
+#[derive(Debug)]
+pub(super) struct Numberer {
+    preset: Preset,
+    /// Chosen at the start; another one tells the peer that we restarted.
+    epoch: u32,
+    hash: FlowHash,
+    /// The next number of each flow bucket.
+    sequence: Vec<u32>,
+    /// The bond number of the next packet.
+    next: u32,
+}
+
+impl Numberer {
+    /// The numbers of the epoch `epoch`, with as many flow buckets as `buckets`, the hash onto them keyed by `seed`.
+    pub(super) fn new(preset: Preset, epoch: u32, buckets: usize, seed: u64) -> Numberer {
+        Numberer { preset, epoch, hash: FlowHash::new(seed, buckets), sequence: vec![0; buckets], next: 1 }
+    }
+
+    /// The sender's epoch.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Whether packets have a number in their flow bucket.
+    #[inline]
+    pub(super) fn orders_flows(&self) -> bool {
+        self.preset.number == Numbering::Flow
+    }
+
+    /// Bytes of the envelope of a data frame, on a channel that is raw or not.
+    pub(super) fn head_len(&self, raw: bool) -> usize {
+        self.preset.head_len(raw)
+    }
+
+    /// The flow bucket of a packet, where flows are numbered.
+    #[inline]
+    pub(super) fn bucket(&self, header: &Header, packet: &[u8]) -> u16 {
+        if self.orders_flows() { self.hash.bucket(header, packet) } else { 0 }
+    }
+
+    /// The numbers of the next packet, which is of `bucket`.
+    #[inline]
+    pub(super) fn assign(&mut self, bucket: u16) -> Numbers {
+        match self.preset.number {
+            Numbering::None | Numbering::Place => Numbers::default(),
+            Numbering::Bond => Numbers { sequence: 0, bond: self.next() },
+            Numbering::Flow => {
+                let next = &mut self.sequence[usize::from(bucket)];
+                let sequence = *next;
+                *next = sequence.wrapping_add(1);
+                Numbers { sequence, bond: self.next() }
+            }
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1).max(1);
+        number
+    }
+
+    /// The bond number of the last packet; 0 before the first, of which `sent_any` tells.
+    pub(super) fn last(&self, sent_any: impl FnOnce() -> bool) -> u32 {
+        match self.next.wrapping_sub(1) {
+            0 if sent_any() => u32::MAX,
+            last => last,
+        }
+    }
+
+    /// The envelope of a data frame on a channel that is raw or not; empty where it has none.
+    #[inline]
+    pub(super) fn head(&self, bucket: u16, numbers: Numbers, raw: bool) -> Head {
+        let message = match self.preset.number {
+            Numbering::Flow => Message::Ordered { bucket, sequence: numbers.sequence, bond: numbers.bond },
+            Numbering::Bond => Message::Duplicate { bond: numbers.bond },
+            Numbering::None | Numbering::Place if raw && self.preset.bare() => return Head::EMPTY,
+            Numbering::None => Message::Plain,
+            Numbering::Place => Message::Striped,
+        };
+        self.control(message)
+    }
+
+    /// The envelope of a control message.
+    #[inline]
+    pub(super) fn control(&self, message: Message) -> Head {
+        Envelope { tag: self.epoch as u8, message }.encode()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Config, Mode};
+    use super::*;
+
+    fn numberer(mode: Mode) -> Numberer {
+        let config = Config { mode, ..Config::default() };
+        Numberer::new(Preset::of(&config), 0x0102_0304, 4, 1)
+    }
+
+    #[test]
+    fn each_bucket_counts_for_itself_and_the_bond_for_all() {
+        let mut number = numberer(Mode::Ordered);
+        let got: Vec<_> = [0, 3, 0, 0, 3].map(|bucket| number.assign(bucket)).map(|n| (n.sequence, n.bond)).into();
+        assert_eq!(got, [(0, 1), (0, 2), (1, 3), (2, 4), (1, 5)]);
+        assert_eq!(number.last(|| true), 5);
+    }
+
+    #[test]
+    fn zero_is_no_bond_number_at_the_wrap_either() {
+        let mut number = numberer(Mode::Duplicate);
+        assert_eq!((number.last(|| false), number.assign(0).bond), (0, 1));
+        number.next = u32::MAX;
+        assert_eq!([number.assign(0).bond, number.assign(0).bond], [u32::MAX, 1]);
+        number.next = 1;
+        assert_eq!(number.last(|| true), u32::MAX);
+    }
+
+    #[test]
+    fn an_envelope_says_the_numbers_and_the_epochs_tag() {
+        let numbers = Numbers { sequence: 7, bond: 9 };
+        let bytes = |mode, raw| numberer(mode).head(2, numbers, raw).as_slice().to_vec();
+        assert_eq!(bytes(Mode::Ordered, true), [0x11, 4, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]);
+        assert_eq!(bytes(Mode::Duplicate, true), [0x12, 4, 0, 0, 0, 9]);
+        assert_eq!(bytes(Mode::Plain, true), [0x13, 4]);
+        assert_eq!([bytes(Mode::Stripe, false), bytes(Mode::Stripe, true)], [vec![0x14, 4], vec![]]);
+        assert_eq!([bytes(Mode::Flow, false), bytes(Mode::Flow, true)], [vec![0x13, 4], vec![]]);
+    }
+}

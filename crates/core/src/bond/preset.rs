@@ -1,0 +1,172 @@
+//! What each mode is made of: four questions, each answered by a part of the bond.
+//!
+//! | question | part |
+//! |---|---|
+//! | which channel carries a packet | [`distribute`](super::distribute) |
+//! | what number its envelope has | [`number`](super::number) |
+//! | what is sent besides, so that a loss does no harm | [`protect`](super::protect) |
+//! | what the receiver does before it delivers | [`resequence`](super::resequence) |
+//!
+//! A mode is a line of [`Preset::of`], and nothing else in the bond asks for the mode: a new preset is a name in
+//! `config.rs` and a line here. The receiver takes every kind of frame whatever its own mode is, since each direction's
+//! sender decides for its direction; but for logical reception, which both ends must have.
+
+use super::config::{Config, Mode};
+use crate::select::Policy;
+use crate::wire::envelope;
+
+/// Which channel carries a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distribution {
+    /// A causal discipline, when the packet leaves.
+    Discipline,
+    /// The usable channel of the best priority; with copies, the best ones.
+    Best,
+    /// The discipline that both ends of the stripe follow.
+    Agreed,
+    /// A link policy, when the packet comes; each channel has a queue.
+    Policy,
+}
+
+/// What a packet is numbered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// Nothing.
+    None,
+    /// Its place among the packets of its channel, between the stripe's markers.
+    Place,
+    /// One number in the bond.
+    Bond,
+    /// Its number in its flow bucket and its number in the bond.
+    Flow,
+}
+
+/// What is sent beside the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protection {
+    /// Nothing.
+    None,
+    /// The same packet on other channels.
+    Copies,
+}
+
+/// What the receiver does before it delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resequencing {
+    /// Nothing.
+    None,
+    /// The first copy of each number is delivered.
+    FirstCopy,
+    /// Order within each flow bucket.
+    PerFlow,
+    /// The same, behind delay lines that give the bond one delay.
+    Equalized,
+    /// The sender's discipline is followed.
+    Logical,
+}
+
+/// The four parts of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Preset {
+    pub(super) distribute: Distribution,
+    pub(super) number: Numbering,
+    pub(super) protect: Protection,
+    pub(super) resequence: Resequencing,
+}
+
+impl Preset {
+    /// The parts of the mode that `config` says.
+    pub(super) fn of(config: &Config) -> Preset {
+        let policy = match (config.mode, &config.policy.policy) {
+            (Mode::Flow, policy) => Some(policy),
+            _ => None,
+        };
+        let (distribute, number, protect, resequence) = match (config.mode, policy) {
+            (Mode::Ordered, _) => {
+                (Distribution::Discipline, Numbering::Flow, Protection::None, Resequencing::Equalized)
+            }
+            (Mode::Backup, _) => (Distribution::Best, Numbering::Flow, Protection::None, Resequencing::PerFlow),
+            (Mode::Duplicate, _) => (Distribution::Best, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy),
+            (Mode::Stripe, _) => (Distribution::Agreed, Numbering::Place, Protection::None, Resequencing::Logical),
+            (Mode::Plain, _) => (Distribution::Discipline, Numbering::None, Protection::None, Resequencing::None),
+            (Mode::Flow, Some(Policy::Broadcast)) => {
+                (Distribution::Policy, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy)
+            }
+            (Mode::Flow, Some(Policy::TrafficMeter(_))) => {
+                (Distribution::Policy, Numbering::Flow, Protection::None, Resequencing::PerFlow)
+            }
+            (Mode::Flow, _) => (Distribution::Policy, Numbering::None, Protection::None, Resequencing::None),
+        };
+        Preset { distribute, number, protect, resequence }
+    }
+
+    /// Whether data frames are the packet itself on a channel that is [`raw`](super::ChannelConfig::raw).
+    pub(super) fn bare(&self) -> bool {
+        match self.number {
+            Numbering::Place => true,
+            // A peer that puts nothing in order takes such frames of a policy only.
+            Numbering::None => self.distribute == Distribution::Policy,
+            Numbering::Bond | Numbering::Flow => false,
+        }
+    }
+
+    /// Bytes of the envelope of a data frame, on a channel that is raw or not.
+    pub(super) fn head_len(&self, raw: bool) -> usize {
+        match self.number {
+            Numbering::Flow => envelope::ORDERED_LEN,
+            Numbering::Bond => envelope::DUPLICATE_LEN,
+            _ if raw && self.bare() => 0,
+            Numbering::None | Numbering::Place => envelope::PLAIN_LEN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(mode: Mode, policy: &str) -> Preset {
+        Preset::of(&Config { mode, policy: policy.parse().unwrap(), ..Config::default() })
+    }
+
+    #[test]
+    fn every_receiver_can_use_the_numbers_that_its_preset_sends() {
+        let modes = [Mode::Ordered, Mode::Backup, Mode::Duplicate, Mode::Stripe, Mode::Plain, Mode::Flow];
+        for mode in modes {
+            for policy in ["brr", "broadcast", "traffic_meter"] {
+                let preset = of(mode, policy);
+                let wanted = match preset.resequence {
+                    Resequencing::None => Numbering::None,
+                    Resequencing::FirstCopy => Numbering::Bond,
+                    Resequencing::PerFlow | Resequencing::Equalized => Numbering::Flow,
+                    Resequencing::Logical => Numbering::Place,
+                };
+                assert_eq!(preset.number, wanted, "{mode} {policy}");
+                let copies = preset.protect == Protection::Copies;
+                assert_eq!(copies, preset.resequence == Resequencing::FirstCopy, "{mode} {policy}");
+                let agreed = preset.distribute == Distribution::Agreed;
+                assert_eq!(agreed, preset.resequence == Resequencing::Logical, "{mode} {policy}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_matters_in_mode_flow_only() {
+        assert_eq!(of(Mode::Ordered, "broadcast"), of(Mode::Ordered, "brr"));
+        assert_ne!(of(Mode::Flow, "broadcast"), of(Mode::Flow, "brr"));
+        assert_ne!(of(Mode::Flow, "broadcast"), of(Mode::Flow, "traffic_meter"));
+    }
+
+    #[test]
+    fn envelopes_have_the_lengths_of_the_wire_format() {
+        let lengths = |mode, policy| [false, true].map(|raw| of(mode, policy).head_len(raw));
+        assert_eq!(lengths(Mode::Ordered, "brr"), [12, 12]);
+        assert_eq!(lengths(Mode::Backup, "brr"), [12, 12]);
+        assert_eq!(lengths(Mode::Duplicate, "brr"), [6, 6]);
+        assert_eq!(lengths(Mode::Plain, "brr"), [2, 2]);
+        assert_eq!(lengths(Mode::Stripe, "brr"), [2, 0]);
+        assert_eq!(lengths(Mode::Flow, "brr"), [2, 0]);
+        assert_eq!(lengths(Mode::Flow, "broadcast"), [6, 6]);
+        assert_eq!(lengths(Mode::Flow, "traffic_meter"), [12, 12]);
+    }
+}

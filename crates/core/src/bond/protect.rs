@@ -1,0 +1,103 @@
+//! What is sent besides a packet, so that a loss does no harm: today its copies on other channels.
+//!
+//! The packet itself goes by the first channel that takes it; its copies wait here until the next polls. Cost: O(1) a
+//! copy. Memory: the copies of one packet.
+
+use super::config::Config;
+use super::frame::Transmit;
+use super::preset::{Preset, Protection};
+use crate::units::ChannelId;
+use alloc::collections::VecDeque;
+
+/// The frames that protect those already sent.
+#[derive(Debug)]
+pub(super) struct Protect<P> {
+    protection: Protection,
+    copies: usize,
+    waiting: VecDeque<Transmit<P>>,
+}
+
+impl<P> Protect<P> {
+    /// What `config` asks for.
+    pub(super) fn new(preset: Preset, config: &Config) -> Protect<P> {
+        let copies = match preset.protect {
+            Protection::None => 1,
+            Protection::Copies if config.copies == 0 => ChannelId::LIMIT,
+            Protection::Copies => config.copies,
+        };
+        Protect { protection: preset.protect, copies, waiting: VecDeque::new() }
+    }
+
+    /// On how many channels a packet goes, itself included.
+    #[inline]
+    pub(super) fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Whether copies are made at all.
+    pub(super) fn makes_copies(&self) -> bool {
+        self.protection == Protection::Copies
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A copy that is to follow.
+    pub(super) fn push(&mut self, copy: Transmit<P>) {
+        self.waiting.push_back(copy);
+    }
+
+    /// The next copy.
+    pub(super) fn pop(&mut self) -> Option<Transmit<P>> {
+        self.waiting.pop_front()
+    }
+
+    /// `channel` takes no more frames.
+    pub(super) fn forget(&mut self, channel: ChannelId) {
+        self.waiting.retain(|frame| frame.channel != channel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Mode;
+    use super::super::frame::Codepoint;
+    use super::*;
+    use crate::wire::envelope::Head;
+
+    fn protect(mode: Mode, copies: usize) -> Protect<u8> {
+        let config = Config { mode, copies, ..Config::default() };
+        Protect::new(Preset::of(&config), &config)
+    }
+
+    #[test]
+    fn only_copies_make_a_packet_go_by_more_than_one_channel() {
+        assert_eq!(protect(Mode::Ordered, 3).copies(), 1);
+        assert_eq!(protect(Mode::Duplicate, 3).copies(), 3);
+        assert_eq!(protect(Mode::Duplicate, 0).copies(), ChannelId::LIMIT, "all");
+    }
+
+    #[test]
+    fn copies_for_a_channel_that_is_no_more_are_forgotten() {
+        let mut protect = protect(Mode::Duplicate, 0);
+        for n in [1, 2, 1, 3] {
+            let frame = Transmit {
+                channel: ChannelId(n),
+                codepoint: Codepoint::Envelope,
+                head: Head::EMPTY,
+                packet: Some(n),
+                tos: 0,
+            };
+            protect.push(frame);
+        }
+        protect.forget(ChannelId(1));
+        assert_eq!(
+            [protect.pop(), protect.pop(), protect.pop()].map(|f| f.map(|f| f.channel.0)),
+            [Some(2), Some(3), None]
+        );
+        assert!(protect.is_empty());
+    }
+}
