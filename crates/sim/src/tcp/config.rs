@@ -13,8 +13,9 @@
 //!   (28 November 2001), so 960 of them are payload. Its two ends are connected from the start (`syn_` was false) and
 //!   use no options. ns-2 rounds its smoothed round trip down to eighths of a tick; ours keeps nanoseconds.
 
-use fairspan_core::congestion::Algorithm;
-use fairspan_core::congestion::window::{Basis, InitialWindow, SlowStart};
+use fairspan_core::congestion::window::{Basis, Counting, InitialWindow, SlowStart, initial_window};
+use fairspan_core::congestion::{self, Algorithm};
+use fairspan_core::loss::rtt;
 use fairspan_core::units::{Bytes, Span};
 use thiserror::Error;
 
@@ -446,6 +447,39 @@ impl Config {
             out += &format!("| `{name}` | {} | {} |\n", cells.join(" | "), meaning.trim());
         }
         out
+    }
+
+    /// What congestion control is told, for segments of `mss` bytes.
+    pub(super) fn law(&self, mss: u32) -> congestion::Config {
+        let mut law = congestion::Config::new(self.congestion, mss);
+        law.window.initial_window = initial_window(self.initial_window, mss);
+        law.window.initial_threshold =
+            if self.initial_threshold == UNLIMITED { u64::MAX } else { self.initial_threshold.as_u64() };
+        law.window.counting = match self.byte_counting_limit {
+            0 => Counting::Acks,
+            1000.. => Counting::Bytes { limit: u32::MAX },
+            limit => Counting::Bytes { limit },
+        };
+        law.window.basis = self.reduction_basis;
+        law.window.slow_start = self.slow_start;
+        law.window.grow_only_when_limited = self.window_validation;
+        law.cubic.c = self.cubic_c;
+        law.cubic.beta = self.cubic_beta;
+        law.cubic.fast_convergence = self.cubic_fast_convergence;
+        law.cubic.reno_friendly = self.cubic_reno_friendly;
+        law.cubic.linux = self.cubic_linux;
+        law
+    }
+
+    /// What the estimator of round trips is told.
+    pub(super) fn rtt(&self) -> rtt::Config {
+        rtt::Config {
+            initial: self.rto_initial,
+            minimum: self.rto_minimum,
+            maximum: self.rto_maximum,
+            granularity: self.rto_granularity,
+            tick: self.rtt_tick,
+        }
     }
 
     fn linux() -> Config {

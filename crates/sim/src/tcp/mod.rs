@@ -4,16 +4,19 @@
 //! [`Connection::poll_transmit`] until it gives nothing, then look at [`Connection::poll_timeout`]. Payload has no
 //! content: positions in the stream stand for it.
 
+mod acknowledgment;
+mod arrival;
 pub mod config;
 mod connection;
+mod phase;
 mod position;
-pub mod rack;
 mod receiver;
 mod recovery;
-mod rtt;
-mod scoreboard;
 pub mod segment;
 mod sender;
+mod state;
+mod transmission;
 
 pub use config::{Config, SettingError};
-pub use connection::{Connection, Failure, State, Stats};
+pub use connection::Connection;
+pub use state::{Failure, State, Stats};

@@ -17,66 +17,15 @@
 //! window opens. Duplicate ACKs during a timeout's slow start set off nothing (RFC 6582, 3.2, step 2) for Reno, too.
 //! Cost: O(1) amortised an ACK, but for a timeout, which walks what is outstanding.
 
+use super::acknowledgment::{Acknowledgment, stamp};
 use super::config::{FullAck, LossDetection, PartialAck, RttSampling};
-use super::rack::{Outcome, Progress, Sent as Transmission, Verdict};
-use super::scoreboard::{EVER, LOST, RETRANSMITTED, SACKED};
+use super::phase::{Frto, Phase, Reduction};
 use super::sender::Sender;
 use fairspan_core::congestion::{Acked, Congested, Law};
+use fairspan_core::loss::delivery_rate::Stamp;
+use fairspan_core::loss::rack::{Outcome, Progress, Rack};
+use fairspan_core::loss::scoreboard::{EVER, RETRANSMITTED, SACKED, Sent};
 use fairspan_core::units::{Bytes, Span, Time};
-
-/// What the sender is doing about loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Nothing.
-    Open,
-    /// Fast recovery, until `recover` is acknowledged.
-    Recovery,
-    /// Slow start after a timeout, until `recover` is acknowledged.
-    Loss,
-}
-
-/// F-RTO's steps (RFC 5682, 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frto {
-    /// Not in use.
-    Off,
-    /// Step 1 is done: the first segment was sent again.
-    Resent,
-    /// Step 2b is done: new segments were sent.
-    Probing,
-}
-
-/// Proportional rate reduction (RFC 6937, section 3).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reduction {
-    /// RecoverFS.
-    flight: u64,
-    /// prr_delivered.
-    delivered: u64,
-    /// prr_out.
-    pub sent: u64,
-}
-
-/// An acceptable acknowledgment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Acknowledgment {
-    /// What it acknowledges, as a position: SEG.ACK.
-    pub position: u64,
-    /// Whether it could be a duplicate ACK: no payload, no SYN, no FIN, and the window as before.
-    pub bare: bool,
-    /// Blocks, as positions; `count` count. The duplicate is not among them.
-    pub blocks: [(u64, u64); 4],
-    pub count: usize,
-    /// RFC 2883: a duplicate that it reports.
-    pub duplicate: Option<(u64, u64)>,
-    /// TSecr, where timestamps are in use.
-    pub echo: Option<u32>,
-}
-
-/// The timestamp clock: milliseconds.
-pub(super) fn stamp(now: Time) -> u32 {
-    (now.as_nanos() / 1_000_000) as u32
-}
 
 impl Sender {
     pub(super) fn on_acknowledgment(&mut self, now: Time, ack: &Acknowledgment) {
@@ -138,7 +87,11 @@ impl Sender {
             let age = u64::from(stamp(now).wrapping_sub(echo));
             Time::from_nanos((now.as_nanos() / 1_000_000).saturating_sub(age) * 1_000_000 + 999_999)
         });
-        let mut on_each = |sent: &super::scoreboard::Sent, sacked: bool, rack: &mut Option<&mut super::rack::Rack>| {
+        let delivery_rate = &mut self.delivery_rate;
+        let mut on_each = |sent: &Sent<Stamp>, sacked: bool, rack: &mut Option<&mut Rack>| {
+            if !sent.is(SACKED) {
+                delivery_rate.on_delivered(now, u64::from(sent.bytes), sent.sent_at, sent.is(EVER), &sent.stamp);
+            }
             if sent.is(EVER) {
                 delivery.resent |= !sacked;
             } else if sent.is(SACKED) {
@@ -157,8 +110,7 @@ impl Sender {
                 if !sent.is(EVER) {
                     rack.on_rtt(now.since(sent.sent_at));
                 }
-                let sent = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
-                rack.on_delivered(now, sent, echo);
+                rack.on_delivered(now, sent.transmission(), echo);
             }
         };
         if ack.position > self.una {
@@ -366,30 +318,10 @@ impl Sender {
 
     /// RFC 8985, 6.2, step 5.
     fn judge_by_time(&mut self, now: Time) {
-        self.reorder_at = Time::MAX;
-        let mut at = Time::ZERO;
-        let mut index = 0;
-        let mut lost_again = false;
-        while let Some(sent) = self.board.get(index).copied() {
-            index += 1;
-            if sent.is(SACKED) || sent.flags & (LOST | RETRANSMITTED) == LOST {
-                continue;
-            }
-            let transmission = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
-            match self.rack.judge(now, &transmission) {
-                Verdict::Lost => {
-                    self.board.lose(index - 1);
-                    self.newly_lost = true;
-                    lost_again |= sent.is(RETRANSMITTED) && sent.sent_at >= self.reduced_at;
-                }
-                Verdict::Wait(until) => at = at.max(until),
-                Verdict::Later if !sent.is(EVER) => break,
-                Verdict::Later => {}
-            }
-        }
-        if at > Time::ZERO {
-            self.reorder_at = at;
-        }
+        let found = self.rack.detect(now, &mut self.board);
+        self.newly_lost |= found.lost;
+        self.reorder_at = found.wait.unwrap_or(Time::MAX);
+        let lost_again = found.lost_again.is_some_and(|sent_at| sent_at >= self.reduced_at);
         if lost_again && self.phase == Phase::Recovery && !self.rate_reduction {
             // RFC 5681 §4.3: the loss of a retransmission is another indication of congestion.
             self.reduced_at = now;
@@ -504,13 +436,7 @@ impl Sender {
         self.frto = Frto::Off;
         if self.loss == LossDetection::Rack && self.keep_sacked && !self.front_is_sacked() {
             // RFC 8985, 6.3: what was sent a moment ago is not lost.
-            for index in 0..self.board.len() {
-                let Some(sent) = self.board.get(index).copied().filter(|sent| !sent.is(SACKED)) else { continue };
-                let transmission = Transmission { at: sent.sent_at, end: sent.end, retransmitted: sent.is(EVER) };
-                if self.rack.lost_at_timeout(now, &transmission, index == 0) {
-                    self.board.lose(index);
-                }
-            }
+            self.rack.detect_at_timeout(now, &mut self.board);
             return;
         }
         // RFC 2018 §8: a peer whose first gap is at SND.UNA and SACKed has taken back what it reported.

@@ -1,8 +1,9 @@
 //! What was sent and is not acknowledged yet.
 //!
 //! What it is: a ring with an entry for each segment outstanding, in the order of their positions, without gaps between
-//! them; entries carry what is known of them, and sums are kept of what the entries say. Used with SACK and without.
-//! Source: RFC 6675, sections 3 and 4 (Update, IsLost, SetPipe, NextSeg); RFC 2018, section 5.
+//! them; entries carry what is known of them, and sums are kept of what the entries say. Used with SACK and without. Positions
+//! are a stream's, where each byte (and TCP's SYN and FIN) has one, or the numbers of packets, where each packet has one;
+//! sums are of bytes. Source: RFC 6675, sections 3 and 4 (Update, IsLost, SetPipe, NextSeg); RFC 2018, section 5.
 //!
 //! | RFC 6675 | here |
 //! |---|---|
@@ -16,52 +17,53 @@
 //! is acknowledged in part gets shorter. Cost: O(1) amortised a segment; a block is looked up in O(log n), and of a block
 //! that grew only the growth is walked. Invariant: the sums are those of the entries' flags.
 
-use fairspan_core::units::Time;
-use std::collections::VecDeque;
+use crate::units::Time;
+use alloc::collections::VecDeque;
 
 /// Its receipt was reported by SACK.
-pub(super) const SACKED: u8 = 1;
+pub const SACKED: u8 = 1;
 /// It is taken for lost.
-pub(super) const LOST: u8 = 2;
+pub const LOST: u8 = 2;
 /// A retransmission of it is under way, sent since it was last taken for lost.
-pub(super) const RETRANSMITTED: u8 = 4;
+pub const RETRANSMITTED: u8 = 4;
 /// It was sent more than once.
-pub(super) const EVER: u8 = 8;
-/// It has a SYN, which is its first position.
-pub(super) const SYN: u8 = 16;
-/// It has a FIN, which is its last position.
-pub(super) const FIN: u8 = 32;
+pub const EVER: u8 = 8;
 
 /// A segment outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub struct Sent<T> {
     /// The position after its last.
     pub end: u64,
     /// When it was last sent.
     pub sent_at: Time,
-    /// Positions: bytes of payload, and SYN and FIN.
+    /// How many positions it takes.
     pub length: u32,
+    /// How many bytes it counts.
+    pub bytes: u32,
     /// See the constants.
     pub flags: u8,
+    /// What the sender wants to remember of its last sending.
+    pub stamp: T,
 }
 
-impl Sent {
+impl<T> Sent<T> {
     /// Its first position.
     #[inline]
-    pub(super) fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         self.end - u64::from(self.length)
     }
 
+    /// Whether one of `flag` is set.
     #[inline]
-    pub(super) fn is(&self, flag: u8) -> bool {
+    pub fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
 /// The segments outstanding.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scoreboard {
-    ring: VecDeque<Sent>,
+#[derive(Clone, Debug)]
+pub struct Scoreboard<T> {
+    ring: VecDeque<Sent<T>>,
     outstanding: u64,
     sacked: u64,
     sacked_segments: u32,
@@ -78,76 +80,106 @@ pub(super) struct Scoreboard {
     retransmitted_to: u64,
     /// The blocks that the last ACK had.
     blocks: [(u64, u64); 4],
+    /// Bytes marked as lost that `take_lost` has not given yet.
+    untold: u64,
 }
 
-impl Scoreboard {
-    pub(super) fn is_empty(&self) -> bool {
+impl<T> Default for Scoreboard<T> {
+    fn default() -> Scoreboard<T> {
+        Scoreboard {
+            ring: VecDeque::new(),
+            outstanding: 0,
+            sacked: 0,
+            sacked_segments: 0,
+            lost: 0,
+            retransmitted: 0,
+            waiting: 0,
+            highest_sacked: 0,
+            judged_to: 0,
+            waiting_from: 0,
+            retransmitted_to: 0,
+            blocks: [(0, 0); 4],
+            untold: 0,
+        }
+    }
+}
+
+impl<T: Copy> Scoreboard<T> {
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Segments outstanding.
+    pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Sent> {
+    /// One of them, from the oldest position on.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Sent<T>> {
         self.ring.get(index)
     }
 
-    pub(super) fn front(&self) -> Option<&Sent> {
+    /// The one of the lowest position.
+    #[inline]
+    pub fn front(&self) -> Option<&Sent<T>> {
         self.ring.front()
     }
 
     /// Bytes that are taken to be under way: RFC 6675's pipe.
     #[inline]
-    pub(super) fn in_flight(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.outstanding - self.sacked - self.lost + self.retransmitted
     }
 
+    /// Bytes whose receipt SACK reported.
     #[inline]
-    pub(super) fn sacked(&self) -> u64 {
+    pub fn sacked(&self) -> u64 {
         self.sacked
     }
 
+    /// Segments whose receipt SACK reported.
     #[inline]
-    pub(super) fn sacked_segments(&self) -> u32 {
+    pub fn sacked_segments(&self) -> u32 {
         self.sacked_segments
     }
 
     /// Bytes to be sent again.
     #[inline]
-    pub(super) fn waiting(&self) -> u64 {
+    pub fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// A new segment was sent; it begins where the last one ended.
+    /// A new segment of `length` positions and `bytes` bytes was sent; it begins where the last one ended.
     #[inline]
-    pub(super) fn push(&mut self, now: Time, end: u64, length: u32, flags: u8) {
+    pub fn push(&mut self, now: Time, end: u64, length: u32, bytes: u32, stamp: T) {
         debug_assert!(self.ring.back().is_none_or(|last| last.end == end - u64::from(length)));
-        self.ring.push_back(Sent { end, sent_at: now, length, flags });
-        self.outstanding += u64::from(length);
+        self.ring.push_back(Sent { end, sent_at: now, length, bytes, flags: 0, stamp });
+        self.outstanding += u64::from(bytes);
     }
 
     #[inline]
-    fn withdraw(&mut self, length: u64, flags: u8) {
+    fn withdraw(&mut self, bytes: u64, flags: u8) {
         if flags & (SACKED | LOST | RETRANSMITTED) != 0 {
-            self.sacked -= if flags & SACKED != 0 { length } else { 0 };
-            self.lost -= if flags & LOST != 0 { length } else { 0 };
-            self.retransmitted -= if flags & RETRANSMITTED != 0 { length } else { 0 };
-            self.waiting -= if flags & (LOST | RETRANSMITTED) == LOST { length } else { 0 };
+            self.sacked -= if flags & SACKED != 0 { bytes } else { 0 };
+            self.lost -= if flags & LOST != 0 { bytes } else { 0 };
+            self.retransmitted -= if flags & RETRANSMITTED != 0 { bytes } else { 0 };
+            self.waiting -= if flags & (LOST | RETRANSMITTED) == LOST { bytes } else { 0 };
         }
     }
 
-    fn enter(&mut self, length: u64, flags: u8) {
-        self.sacked += if flags & SACKED != 0 { length } else { 0 };
-        self.lost += if flags & LOST != 0 { length } else { 0 };
-        self.retransmitted += if flags & RETRANSMITTED != 0 { length } else { 0 };
-        self.waiting += if flags & (LOST | RETRANSMITTED) == LOST { length } else { 0 };
+    fn enter(&mut self, bytes: u64, flags: u8) {
+        self.sacked += if flags & SACKED != 0 { bytes } else { 0 };
+        self.lost += if flags & LOST != 0 { bytes } else { 0 };
+        self.retransmitted += if flags & RETRANSMITTED != 0 { bytes } else { 0 };
+        self.waiting += if flags & (LOST | RETRANSMITTED) == LOST { bytes } else { 0 };
     }
 
     fn set(&mut self, index: usize, flags: u8) {
-        let Sent { length, flags: old, .. } = self.ring[index];
-        self.withdraw(u64::from(length), old);
-        self.enter(u64::from(length), flags);
+        let Sent { bytes, flags: old, .. } = self.ring[index];
+        self.withdraw(u64::from(bytes), old);
+        self.enter(u64::from(bytes), flags);
         self.sacked_segments -= u32::from(old & SACKED != 0);
         self.sacked_segments += u32::from(flags & SACKED != 0);
         self.ring[index].flags = flags;
@@ -155,32 +187,34 @@ impl Scoreboard {
 
     /// Everything below `position` is acknowledged; tells each segment that this completes.
     #[inline]
-    pub(super) fn acknowledge(&mut self, position: u64, mut each: impl FnMut(&Sent)) {
+    pub fn acknowledge(&mut self, position: u64, mut each: impl FnMut(&Sent<T>)) {
         while let Some(front) = self.ring.front() {
             if front.end > position {
                 break;
             }
             let sent = *front;
             self.ring.pop_front();
-            self.withdraw(u64::from(sent.length), sent.flags);
+            self.withdraw(u64::from(sent.bytes), sent.flags);
             self.sacked_segments -= u32::from(sent.is(SACKED));
-            self.outstanding -= u64::from(sent.length);
+            self.outstanding -= u64::from(sent.bytes);
             each(&sent);
         }
         if let Some(front) = self.ring.front_mut()
             && front.start() < position
         {
-            let cut = position - front.start();
-            front.length -= cut as u32;
-            front.flags &= !SYN;
+            // A segment of a stream, where each byte has its position.
+            let cut = (position - front.start()) as u32;
+            let bytes = cut.min(front.bytes);
+            front.length -= cut;
+            front.bytes -= bytes;
             let flags = front.flags;
-            self.withdraw(cut, flags);
-            self.outstanding -= cut;
+            self.withdraw(u64::from(bytes), flags);
+            self.outstanding -= u64::from(bytes);
         }
     }
 
     /// The index of the segment that contains `position`, or of the first one after it.
-    pub(super) fn find(&self, position: u64) -> usize {
+    pub fn find(&self, position: u64) -> usize {
         // Most lookups are for the front.
         match self.ring.front() {
             Some(front) if front.end > position => 0,
@@ -190,7 +224,7 @@ impl Scoreboard {
 
     /// RFC 6675, Update(): the peer has the block from `left` to `right`. Tells each segment that this is new of, and gives
     /// their bytes.
-    pub(super) fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent)) -> u64 {
+    pub fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent<T>)) -> u64 {
         let Some(back) = self.ring.back() else { return 0 };
         // RFC 2018 §5; RFC 6675 §5: only what is outstanding counts.
         if right > back.end || left >= right {
@@ -201,7 +235,7 @@ impl Scoreboard {
         let mut index = self.find(seen.min(right));
         while let Some(sent) = self.ring.get(index).copied().filter(|sent| sent.end <= right) {
             if sent.start() >= left && !sent.is(SACKED) {
-                bytes += u64::from(sent.length);
+                bytes += u64::from(sent.bytes);
                 each(&sent);
                 self.set(index, sent.flags & !(LOST | RETRANSMITTED) | SACKED);
                 self.highest_sacked = self.highest_sacked.max(sent.end);
@@ -212,17 +246,17 @@ impl Scoreboard {
     }
 
     /// Keeps the blocks of an ACK, so that the next need not walk them again.
-    pub(super) fn remember_blocks(&mut self, blocks: [(u64, u64); 4]) {
+    pub fn remember_blocks(&mut self, blocks: [(u64, u64); 4]) {
         // A block that ends inside a segment has not marked that one: it is remembered up to there only.
         self.blocks = blocks.map(|(left, right)| {
-            let edge = self.ring.get(self.find(right)).map_or(right, Sent::start);
+            let edge = self.ring.get(self.find(right)).map_or(right, |sent| sent.start());
             (left, right.min(edge))
         });
     }
 
     /// RFC 6675, IsLost(), for all at once: marks what has `threshold` discontiguous SACKed runs above it, or more than
     /// `threshold - 1` segments of `mss` bytes SACKed. Gives the bytes newly marked.
-    pub(super) fn mark_lost(&mut self, threshold: u32, mss: u64) -> u64 {
+    pub fn mark_lost(&mut self, threshold: u32, mss: u64) -> u64 {
         if self.sacked == 0 || self.highest_sacked <= self.judged_to {
             return 0;
         }
@@ -234,7 +268,7 @@ impl Scoreboard {
             let Some(sent) = self.ring.get(index).filter(|sent| sent.end > self.judged_to) else { return 0 };
             if sent.is(SACKED) {
                 runs += u32::from(!above);
-                bytes += u64::from(sent.length);
+                bytes += u64::from(sent.bytes);
                 above = true;
                 if runs >= threshold || bytes > enough {
                     break sent.start();
@@ -259,15 +293,23 @@ impl Scoreboard {
     }
 
     /// Marks one segment as lost (again, if its retransmission is lost); gives its bytes.
-    pub(super) fn lose(&mut self, index: usize) -> u64 {
+    pub fn lose(&mut self, index: usize) -> u64 {
         let sent = self.ring[index];
         self.set(index, sent.flags & !RETRANSMITTED | LOST);
         self.waiting_from = self.waiting_from.min(sent.start());
-        u64::from(sent.length)
+        if sent.flags & (LOST | RETRANSMITTED) != LOST {
+            self.untold += u64::from(sent.bytes);
+        }
+        u64::from(sent.bytes)
+    }
+
+    /// Bytes that were marked as lost since this was asked last.
+    pub fn take_lost(&mut self) -> u64 {
+        core::mem::take(&mut self.untold)
     }
 
     /// A timeout: nothing is under way any more. What was SACKed counts still, or not (RFC 2018, section 8).
-    pub(super) fn lose_all(&mut self, keep_sacked: bool) {
+    pub fn lose_all(&mut self, keep_sacked: bool) {
         if !keep_sacked {
             self.forget_sacked();
         }
@@ -289,7 +331,7 @@ impl Scoreboard {
     }
 
     /// What is marked as lost is not, after all.
-    pub(super) fn unlose(&mut self) {
+    pub fn unlose(&mut self) {
         for index in 0..self.ring.len() {
             let flags = self.ring[index].flags;
             self.set(index, flags & !LOST);
@@ -298,13 +340,13 @@ impl Scoreboard {
     }
 
     /// Recovery begins.
-    pub(super) fn begin_recovery(&mut self) {
+    pub fn begin_recovery(&mut self) {
         self.retransmitted_to = 0;
     }
 
     /// NextSeg(), rule 1: the first segment that is lost and not sent again.
     #[inline]
-    pub(super) fn next_lost(&mut self) -> Option<usize> {
+    pub fn next_lost(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;
         }
@@ -320,7 +362,7 @@ impl Scoreboard {
     }
 
     /// NextSeg(), rule 3: the first segment below the highest SACKed one that is neither SACKed nor sent again.
-    pub(super) fn next_doubtful(&mut self) -> Option<usize> {
+    pub fn next_doubtful(&mut self) -> Option<usize> {
         let mut index = self.find(self.retransmitted_to);
         while let Some(sent) = self.ring.get(index).filter(|sent| sent.end <= self.highest_sacked) {
             if !sent.is(SACKED | RETRANSMITTED) {
@@ -332,15 +374,16 @@ impl Scoreboard {
     }
 
     /// NextSeg(), rule 4: the last segment, if it is not SACKed.
-    pub(super) fn last_unsacked(&self) -> Option<usize> {
+    pub fn last_unsacked(&self) -> Option<usize> {
         self.ring.iter().rposition(|sent| !sent.is(SACKED))
     }
 
     /// It is being sent again; gives it as it was.
-    pub(super) fn retransmit(&mut self, index: usize, now: Time) -> Sent {
+    pub fn retransmit(&mut self, index: usize, now: Time, stamp: T) -> Sent<T> {
         let sent = self.ring[index];
         self.set(index, sent.flags | RETRANSMITTED | EVER);
         self.ring[index].sent_at = now;
+        self.ring[index].stamp = stamp;
         self.retransmitted_to = self.retransmitted_to.max(sent.end);
         sent
     }
@@ -349,25 +392,27 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
+    use std::vec::Vec;
 
     const MSS: u64 = 100;
 
     /// Ten segments of 100 bytes from position 1.
-    fn ten() -> Scoreboard {
-        let mut board = Scoreboard::default();
+    fn ten() -> Scoreboard<()> {
+        let mut board = Scoreboard::<()>::default();
         for n in 1..=10 {
-            board.push(Time::from_millis(n), 1 + n * MSS, 100, 0);
+            board.push(Time::from_millis(n), 1 + n * MSS, 100, 100, ());
         }
         board
     }
 
-    fn lost(board: &Scoreboard) -> Vec<u64> {
-        board.ring.iter().filter(|sent| sent.is(LOST)).map(Sent::start).collect()
+    fn lost(board: &Scoreboard<()>) -> Vec<u64> {
+        board.ring.iter().filter(|sent| sent.is(LOST)).map(|sent| sent.start()).collect()
     }
 
-    fn check(board: &Scoreboard) {
-        let sum = |wanted: &dyn Fn(&Sent) -> bool| -> u64 {
-            board.ring.iter().filter(|sent| wanted(sent)).map(|sent| u64::from(sent.length)).sum()
+    fn check(board: &Scoreboard<()>) {
+        let sum = |wanted: &dyn Fn(&Sent<()>) -> bool| -> u64 {
+            board.ring.iter().filter(|sent| wanted(sent)).map(|sent| u64::from(sent.bytes)).sum()
         };
         assert_eq!(board.outstanding, sum(&|_| true));
         assert_eq!(board.sacked, sum(&|s| s.is(SACKED)));
@@ -391,9 +436,9 @@ mod tests {
 
     #[test]
     fn three_discontiguous_runs_above_make_a_segment_lost_however_short() {
-        let mut board = Scoreboard::default();
+        let mut board = Scoreboard::<()>::default();
         for n in 1..=8 {
-            board.push(Time::ZERO, 1 + n * 10, 10, 0);
+            board.push(Time::ZERO, 1 + n * 10, 10, 10, ());
         }
         for left in [11, 31] {
             board.sack(left, left + 10, |_| ());
@@ -414,7 +459,7 @@ mod tests {
         assert_eq!(lost(&board), [1, 101, 301, 401]);
         let mut again = vec![];
         while let Some(index) = board.next_lost() {
-            again.push(board.retransmit(index, Time::from_millis(50)).start());
+            again.push(board.retransmit(index, Time::from_millis(50), ()).start());
         }
         assert_eq!(again, [1, 101, 301, 401]);
         // 901 is neither lost nor SACKed; the four are under way again.
@@ -456,6 +501,23 @@ mod tests {
         assert_eq!(board.sack(601, 601, |_| ()), 0);
         assert_eq!(board.sacked(), 300);
         assert_eq!(board.highest_sacked, 601);
+        check(&board);
+    }
+
+    #[test]
+    fn numbered_packets_count_their_bytes_and_what_was_lost_is_told_once() {
+        let mut board = Scoreboard::<()>::default();
+        for n in 0..6 {
+            board.push(Time::ZERO, n + 1, 1, 200 + n as u32, ());
+        }
+        assert_eq!(board.in_flight(), 1215);
+        let mut arrived = vec![];
+        assert_eq!(board.sack(3, 6, |sent| arrived.push(sent.start())), 203 + 204 + 205);
+        assert_eq!(arrived, [3, 4, 5]);
+        assert_eq!(board.mark_lost(3, 200), 200 + 201 + 202);
+        assert_eq!((board.take_lost(), board.take_lost()), (603, 0));
+        board.acknowledge(6, |_| ());
+        assert!(board.is_empty() && board.in_flight() == 0);
         check(&board);
     }
 }

@@ -7,24 +7,26 @@
 //!
 //! | RFC 8985 | here |
 //! |---|---|
-//! | Segment.xmit_ts, .end_seq, .retransmitted | [`Sent`] |
+//! | Segment.xmit_ts, .end_seq, .retransmitted | [`Transmission`] |
 //! | RACK.xmit_ts, RACK.end_seq, RACK.rtt, RACK.min_RTT | `newest`, `rtt`, `least` |
 //! | RACK.fack, RACK.reordering_seen | `forward`, `reordering` |
 //! | RACK.reo_wnd, _mult, _persist, dsack_round | `window`, `multiple`, `persist`, `round` |
 //! | TLP.end_seq, TLP.is_retrans | [`TailProbe::pending`] |
 //! | PTO, TLP.max_ack_delay | [`TailProbe::timeout`], [`ProbeTimer::ack_delay`] |
 //!
-//! The sender keeps the segments; these two keep what the RFC keeps beside them. Positions are 64-bit stream positions.
+//! The [`Scoreboard`] keeps the segments; these two keep what the RFC keeps beside them. Positions are a stream's, or the numbers
+//! of packets.
 //! Departure: the smallest round trip is of the whole connection (6.2, step 1 lets it be windowed). Cost: constant for
 //! each delivered segment and each segment asked about. A sender need not ask about all: segments sent for the first
 //! time stand in the order of sending, so the first of them for which [`Verdict::Later`] comes ends the walk.
 //! Invariant: a segment is lost only if one sent after it was delivered.
 
-use fairspan_core::units::{Span, Time};
+use super::scoreboard::{EVER, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use crate::units::{Span, Time};
 
 /// A transmission of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct Transmission {
     /// When it was sent, last.
     pub at: Time,
     /// Stream position after its last byte.
@@ -33,9 +35,9 @@ pub struct Sent {
     pub retransmitted: bool,
 }
 
-impl Sent {
+impl Transmission {
     /// RFC 8985, 6.2: RACK_sent_after.
-    fn after(&self, other: &Sent) -> bool {
+    fn after(&self, other: &Transmission) -> bool {
         self.at > other.at || (self.at == other.at && self.end > other.end)
     }
 }
@@ -49,6 +51,24 @@ pub enum Verdict {
     Wait(Time),
     /// Nothing sent after it has been delivered.
     Later,
+}
+
+impl<T> Sent<T> {
+    /// As RACK sees it.
+    pub fn transmission(&self) -> Transmission {
+        Transmission { at: self.sent_at, end: self.end, retransmitted: self.is(EVER) }
+    }
+}
+
+/// What [`Rack::detect`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detected {
+    /// Whether anything is newly lost.
+    pub lost: bool,
+    /// When the newest of the retransmissions that are lost was sent, if one is.
+    pub lost_again: Option<Time>,
+    /// When the reordering timer is to expire, if anything waits for it.
+    pub wait: Option<Time>,
 }
 
 /// What an ACK and the sender's state mean for the reordering window (RFC 8985, 6.2, step 4).
@@ -73,7 +93,7 @@ pub struct Progress {
 /// RACK's state.
 #[derive(Clone, Debug)]
 pub struct Rack {
-    newest: Option<Sent>,
+    newest: Option<Transmission>,
     rtt: Span,
     least: Span,
     forward: u64,
@@ -118,7 +138,7 @@ impl Rack {
 
     /// Steps 2 and 3: a segment is newly acknowledged, cumulatively or by SACK. `echo` is when, by the timestamp that the
     /// ACK echoes, the segment that caused it was sent; `None` without timestamps.
-    pub fn on_delivered(&mut self, now: Time, sent: Sent, echo: Option<Time>) {
+    pub fn on_delivered(&mut self, now: Time, sent: Transmission, echo: Option<Time>) {
         // Step 3 looks at all segments, also at those that step 2 does not trust.
         if sent.end > self.forward {
             self.forward = sent.end;
@@ -164,7 +184,7 @@ impl Rack {
     }
 
     /// Step 5: whether a segment that is neither delivered nor already taken for lost, is lost.
-    pub fn judge(&self, now: Time, sent: &Sent) -> Verdict {
+    pub fn judge(&self, now: Time, sent: &Transmission) -> Verdict {
         match &self.newest {
             Some(newest) if newest.after(sent) => {
                 let lost_at = sent.at + self.rtt + self.window;
@@ -174,8 +194,42 @@ impl Rack {
         }
     }
 
+    /// Step 5 for all that is outstanding: marks on the board what is lost.
+    pub fn detect<T: Copy>(&self, now: Time, board: &mut Scoreboard<T>) -> Detected {
+        let mut found = Detected::default();
+        let mut index = 0;
+        while let Some(sent) = board.get(index) {
+            index += 1;
+            if sent.is(SACKED) || sent.flags & (LOST | RETRANSMITTED) == LOST {
+                continue;
+            }
+            let again = sent.is(RETRANSMITTED).then_some(sent.sent_at);
+            match self.judge(now, &sent.transmission()) {
+                Verdict::Lost => {
+                    board.lose(index - 1);
+                    found.lost = true;
+                    found.lost_again = found.lost_again.max(again);
+                }
+                Verdict::Wait(until) => found.wait = found.wait.max(Some(until)),
+                Verdict::Later if !sent.is(EVER) => break,
+                Verdict::Later => {}
+            }
+        }
+        found
+    }
+
+    /// 6.3 for all that is outstanding, when the retransmission timer expires: what was sent a moment ago is not lost.
+    pub fn detect_at_timeout<T: Copy>(&self, now: Time, board: &mut Scoreboard<T>) {
+        for index in 0..board.len() {
+            let Some(sent) = board.get(index).filter(|sent| !sent.is(SACKED)) else { continue };
+            if self.lost_at_timeout(now, &sent.transmission(), index == 0) {
+                board.lose(index);
+            }
+        }
+    }
+
     /// 6.3: whether the retransmission timer's expiry makes a segment lost; `first` is the one at SND.UNA.
-    pub fn lost_at_timeout(&self, now: Time, sent: &Sent, first: bool) -> bool {
+    pub fn lost_at_timeout(&self, now: Time, sent: &Transmission, first: bool) -> bool {
         first || sent.at + self.rtt + self.window <= now
     }
 
@@ -293,6 +347,8 @@ impl TailProbe {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
 
     const MS: u64 = 1_000_000;
 
@@ -300,12 +356,12 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    fn sent(at: u64, end: u64) -> Sent {
-        Sent { at: ms(at), end, retransmitted: false }
+    fn sent(at: u64, end: u64) -> Transmission {
+        Transmission { at: ms(at), end, retransmitted: false }
     }
 
-    fn again(at: u64, end: u64) -> Sent {
-        Sent { retransmitted: true, ..sent(at, end) }
+    fn again(at: u64, end: u64) -> Transmission {
+        Transmission { retransmitted: true, ..sent(at, end) }
     }
 
     fn quiet(una: u64) -> Progress {

@@ -1,15 +1,42 @@
-//! The retransmission timeout.
+//! The smoothed round trip, and the retransmission timeout.
 //!
 //! Source: RFC 6298. Symbols: SRTT `smoothed`, RTTVAR `variance`, G `granularity`, K = 4, alpha = 1/8, beta = 1/4.
 //! Departures: `tick` rounds samples as old clocks did (ns-2's `tcpTick_`), and the timeout is then at least two ticks.
 //! Cost: O(1). Invariant: minimum <= timeout <= maximum.
 
-use super::config::Config;
-use fairspan_core::units::Span;
+use crate::units::Span;
+
+/// The estimator's constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The timeout before any sample (RFC 6298, 2.1).
+    pub initial: Span,
+    /// Least timeout (RFC 6298, 2.4).
+    pub minimum: Span,
+    /// Most (RFC 6298, 2.5).
+    pub maximum: Span,
+    /// Clock granularity G (RFC 6298, 2.2): least that is added to the smoothed round trip.
+    pub granularity: Span,
+    /// Samples are rounded to multiples of this, at least one; zero: not at all.
+    pub tick: Span,
+}
+
+impl Default for Config {
+    /// RFC 6298's recommendations, and a clock of milliseconds.
+    fn default() -> Config {
+        Config {
+            initial: Span::from_secs(1),
+            minimum: Span::from_secs(1),
+            maximum: Span::from_secs(60),
+            granularity: Span::from_millis(1),
+            tick: Span::ZERO,
+        }
+    }
+}
 
 /// The estimator.
 #[derive(Clone, Debug)]
-pub(super) struct Rtt {
+pub struct Rtt {
     smoothed: Span,
     variance: Span,
     timeout: Span,
@@ -20,38 +47,39 @@ pub(super) struct Rtt {
 }
 
 impl Rtt {
-    pub(super) fn new(config: &Config) -> Rtt {
+    /// Before any sample.
+    pub fn new(config: &Config) -> Rtt {
         Rtt {
             smoothed: Span::ZERO,
             variance: Span::ZERO,
             // RFC 6298 (2.1)
-            timeout: config.rto_initial,
-            minimum: config.rto_minimum.max(config.rtt_tick.times(2)),
-            maximum: config.rto_maximum,
-            granularity: config.rto_granularity,
-            tick: config.rtt_tick,
+            timeout: config.initial,
+            minimum: config.minimum.max(config.tick.times(2)),
+            maximum: config.maximum,
+            granularity: config.granularity,
+            tick: config.tick,
         }
     }
 
-    /// Zero before the first sample.
+    /// The smoothed round trip; zero before the first sample.
     #[inline]
-    pub(super) fn smoothed(&self) -> Span {
+    pub fn smoothed(&self) -> Span {
         self.smoothed
     }
 
     /// The timeout, with its backoff.
     #[inline]
-    pub(super) fn timeout(&self) -> Span {
+    pub fn timeout(&self) -> Span {
         self.timeout
     }
 
     /// Most that the timeout may be.
-    pub(super) fn maximum(&self) -> Span {
+    pub fn maximum(&self) -> Span {
         self.maximum
     }
 
     /// The timeout as samples make it, without backoff.
-    pub(super) fn fresh_timeout(&self) -> Span {
+    pub fn fresh_timeout(&self) -> Span {
         if self.smoothed == Span::ZERO { self.timeout } else { self.computed() }
     }
 
@@ -63,13 +91,13 @@ impl Rtt {
     }
 
     /// The timeout where only the SYN was lost (RFC 6298, 5.7).
-    pub(super) fn set_timeout(&mut self, timeout: Span) {
+    pub fn set_timeout(&mut self, timeout: Span) {
         self.timeout = timeout.min(self.maximum);
     }
 
     /// A round trip was measured. Undoes the backoff (RFC 6298, section 5, last paragraph).
     #[inline]
-    pub(super) fn on_sample(&mut self, sample: Span) {
+    pub fn on_sample(&mut self, sample: Span) {
         let mut sample = sample.as_nanos().max(1);
         let tick = self.tick.as_nanos();
         if let Some(ticks) = (sample + tick / 2).checked_div(tick) {
@@ -89,12 +117,12 @@ impl Rtt {
     }
 
     /// The timer expired: RFC 6298 (5.5).
-    pub(super) fn back_off(&mut self) {
+    pub fn back_off(&mut self) {
         self.timeout = self.timeout.times(2).min(self.maximum);
     }
 
     /// An expiry turned out to be spurious, or the peer is alive: the backoff goes.
-    pub(super) fn reset_backoff(&mut self) {
+    pub fn reset_backoff(&mut self) {
         if self.smoothed != Span::ZERO {
             self.timeout = self.computed();
         }
@@ -104,9 +132,10 @@ impl Rtt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     fn rtt(change: impl FnOnce(&mut Config)) -> Rtt {
-        let mut config = Config { rto_minimum: Span::from_millis(1), ..Config::default() };
+        let mut config = Config { minimum: Span::from_millis(1), ..Config::default() };
         change(&mut config);
         Rtt::new(&config)
     }
@@ -132,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_timeout_stays_between_its_bounds_and_doubles() {
-        let mut rtt = rtt(|c| c.rto_minimum = Span::from_secs(1));
+        let mut rtt = rtt(|c| c.minimum = Span::from_secs(1));
         rtt.on_sample(Span::from_millis(10));
         assert_eq!(rtt.timeout(), Span::from_secs(1));
         let timeouts: Vec<u64> = (0..8)
@@ -148,17 +177,17 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_measures_whole_ticks_and_at_least_one() {
-        let mut rtt = rtt(|c| c.rtt_tick = Span::from_millis(100));
+        let mut rtt = rtt(|c| c.tick = Span::from_millis(100));
         rtt.on_sample(Span::from_millis(20));
         assert_eq!(rtt.smoothed(), Span::from_millis(100));
-        let mut coarse = self::rtt(|c| c.rtt_tick = Span::from_millis(100));
+        let mut coarse = self::rtt(|c| c.tick = Span::from_millis(100));
         coarse.on_sample(Span::from_millis(260));
         assert_eq!(coarse.smoothed(), Span::from_millis(300));
     }
 
     #[test]
     fn steady_samples_leave_the_granularity_above_the_mean() {
-        let mut rtt = rtt(|c| c.rto_granularity = Span::from_millis(200));
+        let mut rtt = rtt(|c| c.granularity = Span::from_millis(200));
         for _ in 0..200 {
             rtt.on_sample(Span::from_millis(40));
         }
