@@ -55,10 +55,16 @@ impl Sender {
         if self.loss == LossDetection::Rack {
             self.on_rack_ack(now, ack, newly, duplicate);
         }
+        let acked = self.acked(now, newly, flight, rtt);
         if newly > 0 {
-            self.on_progress(now, ack, newly, flight, rtt);
-        } else if duplicate {
-            self.on_duplicate(now, flight);
+            self.on_progress(now, ack, newly, acked);
+        } else {
+            if newly_sacked > 0 {
+                self.law.on_acked(&acked);
+            }
+            if duplicate {
+                self.on_duplicate(now, flight);
+            }
         }
         if newly_sacked > 0 || newly > 0 {
             self.find_losses(now);
@@ -75,6 +81,7 @@ impl Sender {
         } else if newly_sacked > 0 {
             self.tail_at = Time::MAX;
         }
+        self.tell_losses(now);
     }
 
     /// Tells the scoreboard, and RACK, what arrived.
@@ -163,19 +170,18 @@ impl Sender {
     }
 
     /// SND.UNA moved.
-    fn on_progress(&mut self, now: Time, ack: &Acknowledgment, newly: u64, flight: u64, rtt: Option<Span>) {
+    fn on_progress(&mut self, now: Time, ack: &Acknowledgment, newly: u64, acked: Acked) {
         let mut restart = true;
         let probing = self.frto != Frto::Off && self.on_frto_progress(now, ack);
+        self.law.on_acked(&Acked { recovering: probing || self.phase == Phase::Recovery, ..acked });
         match self.phase {
             _ if probing => {}
-            Phase::Open => self.grow(now, newly, flight, rtt),
-            Phase::Loss => {
-                self.grow(now, newly, flight, rtt);
-                if self.una >= self.recover {
-                    self.phase = Phase::Open;
-                    self.undo_stamp = None;
-                }
+            Phase::Open => {}
+            Phase::Loss if self.una >= self.recover => {
+                self.phase = Phase::Open;
+                self.undo_stamp = None;
             }
+            Phase::Loss => {}
             Phase::Recovery if self.una >= self.recover => self.leave_recovery(now),
             Phase::Recovery if self.is_scoreboard_used() => {}
             // RFC 2001: Reno's recovery ends with any new ACK.
@@ -198,33 +204,39 @@ impl Sender {
         }
     }
 
-    fn grow(&mut self, now: Time, newly: u64, flight: u64, rtt: Option<Span>) {
+    /// What the law is told of an ACK that moves SND.UNA by `newly`, with `flight` bytes under way before it.
+    fn acked(&mut self, now: Time, newly: u64, flight: u64, rtt: Option<Span>) -> Acked {
         // Neither the SYN nor the FIN counts.
-        let syn = u64::from(self.una == newly);
-        let fin = u64::from(self.fin_acknowledged());
-        let acknowledged = newly.saturating_sub(syn + fin);
-        if acknowledged == 0 {
-            return;
-        }
-        self.law.on_acked(&Acked {
+        let syn = u64::from(newly > 0 && self.una == newly);
+        let fin = u64::from(newly > 0 && self.fin_acknowledged());
+        Acked {
             now,
-            bytes: Bytes::new(acknowledged),
+            bytes: Bytes::new(newly.saturating_sub(syn + fin)),
             in_flight: Bytes::new(flight),
             rtt,
             smoothed_rtt: self.rtt.smoothed(),
             up_to: self.una,
             next: self.next,
             limited: self.limited,
-            recovering: false,
-            delivery: None,
-        });
+            recovering: true,
+            delivery: self.delivery_rate.sample(),
+        }
+    }
+
+    /// Tells the law of losses that are no new sign of congestion.
+    pub(super) fn tell_losses(&mut self, now: Time) {
+        let bytes = self.board.take_lost();
+        if bytes > 0 {
+            let lost = Congested { bytes: Bytes::new(bytes), ..self.congested(now, self.flight(), false) };
+            self.law.on_lost(&lost);
+        }
     }
 
     /// What the law is told of a sign of congestion, with `in_flight` bytes under way; `begins`: a new episode.
-    fn congested(&self, now: Time, in_flight: u64, begins: bool) -> Congested {
+    fn congested(&mut self, now: Time, in_flight: u64, begins: bool) -> Congested {
         Congested {
             now,
-            bytes: Bytes::new(self.board.waiting()),
+            bytes: Bytes::new(self.board.take_lost()),
             in_flight: Bytes::new(in_flight),
             limit: Bytes::new(self.limit()),
             begins,
@@ -311,7 +323,8 @@ impl Sender {
             let outcome = self.tail.on_ack(self.una, ack.duplicate.map(|(_, right)| right), bare);
             // RFC 8985, 7.4.2: a loss that the probe repaired is a sign of congestion like any other.
             if outcome == Outcome::Repaired && self.phase == Phase::Open {
-                self.law.on_lost(&self.congested(now, self.flight().max(newly), true));
+                let lost = self.congested(now, self.flight().max(newly), true);
+                self.law.on_lost(&lost);
             }
         }
     }
@@ -326,7 +339,8 @@ impl Sender {
             // RFC 5681 §4.3: the loss of a retransmission is another indication of congestion.
             self.reduced_at = now;
             self.undo_stamp = None;
-            self.law.on_lost(&self.congested(now, self.law.window().as_u64(), true));
+            let lost = self.congested(now, self.law.window().as_u64(), true);
+            self.law.on_lost(&lost);
         }
     }
 
@@ -415,7 +429,8 @@ impl Sender {
         // By the window (ns-2) as by what is under way: without what duplicate ACKs added.
         let inflated = self.phase == Phase::Recovery;
         let limit = if inflated { self.limit().min(self.slow_start_threshold()) } else { self.limit() };
-        self.law.on_timeout(&Congested { limit: Bytes::new(limit), ..self.congested(now, in_flight, reduce) });
+        let timeout = Congested { limit: Bytes::new(limit), ..self.congested(now, in_flight, reduce) };
+        self.law.on_timeout(&timeout);
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;

@@ -402,6 +402,7 @@ impl Sender {
             }
             self.on_retransmission_timeout(now, syn);
         }
+        self.tell_losses(now);
     }
 
     /// Nothing is sent or timed any more.
