@@ -6,6 +6,12 @@
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
+/// `N` of `bytes` from `offset` on; `None` where they are not all there.
+#[inline]
+pub fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
+    bytes.get(offset..)?.first_chunk()
+}
+
 /// A packet that the core can hold, look into, and hand on.
 pub trait Packet {
     /// The bytes, from the first header on. A simulated packet may give only its headers here.

@@ -6,10 +6,9 @@
 //! Cost of a look-up: one hash probe for each prefix length in use (usually one or two), and none for the address that
 //! was asked last.
 
-use fairspan_core::packet::Packet;
 use ipnet::IpNet;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// Which peer (by number) owns which prefixes.
 #[derive(Debug, Default)]
@@ -63,28 +62,11 @@ fn mask(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-/// The source address of an IP packet; `None` when it is too short or no IP packet.
-pub fn source(packet: &impl Packet) -> Option<IpAddr> {
-    address(packet.bytes(), 12, 8)
-}
-
-/// The destination address of an IP packet; `None` when it is too short or no IP packet.
-pub fn destination(packet: &impl Packet) -> Option<IpAddr> {
-    address(packet.bytes(), 16, 24)
-}
-
-fn address(bytes: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
-    match bytes.first()? >> 4 {
-        4 => bytes.get(v4..v4 + 4)?.try_into().ok().map(|b: [u8; 4]| Ipv4Addr::from(b).into()),
-        6 => bytes.get(v6..v6 + 16)?.try_into().ok().map(|b: [u8; 16]| Ipv6Addr::from(b).into()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn table(rows: &[(&str, usize)]) -> Allowed {
         let mut table = Allowed::default();
@@ -107,14 +89,6 @@ mod tests {
         }
         assert_eq!(table(&[("10.0.0.0/8", 1)]).owner("11.0.0.1".parse().unwrap()), None);
         assert_eq!(table(&[("0.0.0.0/0", 1)]).owner("::1".parse().unwrap()), None);
-    }
-
-    #[test]
-    fn truncated_and_foreign_packets_have_no_address() {
-        for bytes in [vec![], vec![0x45], vec![0x45; 15], vec![0x60; 23], vec![0x20; 64]] {
-            assert_eq!(source(&bytes), None);
-        }
-        assert_eq!(destination(&vec![0x45; 20]), Some("69.69.69.69".parse().unwrap()));
     }
 
     proptest! {

@@ -8,7 +8,9 @@
 //! - Other link types are refused by their names.
 
 use crate::capture::{Captured, LinkType};
-use fairspan_core::select::Layer;
+use fairspan_core::flow::Layer;
+use fairspan_core::flow::ethernet::{self, Tags};
+use fairspan_core::packet::at;
 
 /// What a selector sees of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,9 @@ pub enum NoFrame {
 }
 
 const ETHERNET: LinkType = 1;
+
+/// EtherTypes of the tags that are passed over.
+const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// The name of a link type, in parentheses, where it is one that is often met.
 fn name(link_type: LinkType) -> &'static str {
@@ -80,17 +85,11 @@ pub fn frame<'a>(packet: &Captured<'a>) -> Result<Framed<'a>, NoFrame> {
 
 /// Where the IP header begins; `None` if none follows.
 pub(crate) fn ip_offset(link_type: LinkType, bytes: &[u8]) -> Option<usize> {
-    let half = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
-    // Behind up to four 802.1Q and 802.1ad tags, of which the first one's type stands at `kind`, their content at `at`.
-    let behind_tags = |kind: usize, mut at: usize| {
-        let mut kind = half(kind)?;
-        for _ in 0..4 {
-            if !matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
-                break;
-            }
-            (kind, at) = (half(at + 2)?, at + 4);
-        }
-        matches!(kind, 0x0800 | 0x86dd).then_some(at)
+    // Behind up to four tags, of which the first one's type stands at `kind`, their content at `start`.
+    let behind_tags = |kind: usize, start: usize| {
+        let mut tags = Tags::new(bytes, u16::from_be_bytes(*at(bytes, kind)?), start);
+        tags.pass(&TAGS, 4);
+        matches!(tags.ether_type, ethernet::IPV4 | ethernet::IPV6).then_some(tags.at)
     };
     let offset = match link_type {
         ETHERNET => behind_tags(12, 14)?,

@@ -8,6 +8,7 @@
 
 use crate::capture::{Capture, CaptureError, LinkType};
 use crate::link_type::ip_offset;
+use fairspan_core::ip::{self, Version};
 use fairspan_core::units::Span;
 
 /// What a capture gives to replay.
@@ -67,14 +68,13 @@ impl Replay {
 /// The length of the IP packet in a frame, of which `bytes` were captured and `length` were on the wire.
 pub fn ip_length(link_type: LinkType, bytes: &[u8], length: u32) -> Option<u32> {
     let header = ip_offset(link_type, bytes)?;
-    let ip = &bytes[header..];
+    let packet = &bytes[header..];
     let behind = length.checked_sub(header as u32)?;
-    let (told, least) = match ip.first()? >> 4 {
-        4 => (u32::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?])), 20),
-        6 => (u32::from(u16::from_be_bytes([*ip.get(4)?, *ip.get(5)?])) + 40, 41),
-        _ => return None,
+    // A total length below the header's, or a payload of none, was left out by an offload.
+    let size = match ip::length(packet)? {
+        (Version::V4, 0..20) | (Version::V6, 0..41) => behind,
+        (_, told) => told as u32,
     };
-    let size = if told < least { behind } else { told };
     (size > 0).then_some(size)
 }
 

@@ -4,7 +4,7 @@
 //! flow bucket start at 0. Cost: O(1), no allocation.
 
 use super::preset::{Numbering, Preset};
-use crate::flow::hash::FlowHash;
+use crate::flow::Buckets;
 use crate::ip::Header;
 use crate::wire::envelope::{Envelope, Head, Message};
 use alloc::vec;
@@ -25,7 +25,7 @@ pub(super) struct Numberer {
     preset: Preset,
     /// Chosen at the start; another one tells the peer that we restarted.
     epoch: u32,
-    hash: FlowHash,
+    hash: Buckets,
     /// The next number of each flow bucket.
     sequence: Vec<u32>,
     /// The bond number of the next packet.
@@ -35,7 +35,7 @@ pub(super) struct Numberer {
 impl Numberer {
     /// The numbers of the epoch `epoch`, with as many flow buckets as `buckets`, the hash onto them keyed by `seed`.
     pub(super) fn new(preset: Preset, epoch: u32, buckets: usize, seed: u64) -> Numberer {
-        Numberer { preset, epoch, hash: FlowHash::new(seed, buckets), sequence: vec![0; buckets], next: 1 }
+        Numberer { preset, epoch, hash: Buckets::new(seed, buckets), sequence: vec![0; buckets], next: 1 }
     }
 
     /// The sender's epoch.

@@ -35,7 +35,7 @@ use super::lines::{LEAST_QUEUE, Lines, UNPACED, Waiting};
 use super::path::Reference;
 use super::preset::{Distribution, Preset};
 use super::queue::HostQueue;
-use crate::flow::hash::FlowHash;
+use crate::flow::Buckets;
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::select::flush::{self, Flush};
@@ -77,7 +77,7 @@ pub(super) struct Policed<P> {
 #[derive(Debug)]
 pub(super) struct Flushed<P> {
     pub(super) flush: Flush<Waiting<P>>,
-    pub(super) hash: FlowHash,
+    pub(super) hash: Buckets,
 }
 
 impl<P: Packet> Policed<P> {
@@ -91,7 +91,7 @@ impl<P: Packet> Policed<P> {
         let mut rng = Rng::new(seed);
         let flush = settings.flush.map(|settings| Flushed {
             flush: Flush::new(settings, config.queue_bytes / HELD, rng.next_u64() as u32),
-            hash: FlowHash::new(rng.next_u64(), flush::BUCKETS),
+            hash: Buckets::new(rng.next_u64(), flush::BUCKETS),
         });
         let links = Links::default();
         Ok(Policed {

@@ -1,5 +1,25 @@
-//! Flows: which packets belong together, and where the state of those that are active lies.
+//! Flows: which packets belong together, and what is remembered of each flow.
+//!
+//! The rooms, each the only one of its kind in this core:
+//! - [`frame`] and [`ethernet`]: a packet as it is read here, its EtherType and its tags; [`ip`](crate::ip) reads what is
+//!   behind them;
+//! - [`key`]: the 5-tuple, from the headers;
+//! - [`hash`]: the keyed hash of it: [`FlowHash`] numbers flows with 64 bits, [`Buckets`] sorts them into a few;
+//! - [`table`]: what each flow did last, for a bounded number of flows, with expiry;
+//! - [`flows`]: hash and table together, with the rule for fragments;
+//! - [`slots`]: an exact map for owners of flows' state, who give a flow up when its last packet left;
+//! - [`gaps`]: which of a flow's numbers are missing.
 
+pub mod ethernet;
+pub mod flows;
+pub mod frame;
 pub mod gaps;
 pub mod hash;
+pub mod key;
+pub mod slots;
 pub mod table;
+
+pub use flows::Flows;
+pub use frame::{Frame, Layer};
+pub use hash::{Buckets, FlowHash, FlowId};
+pub use key::Key;

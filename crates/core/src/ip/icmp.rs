@@ -1,7 +1,7 @@
 //! The ICMP errors that a tunnel owes its host: "fragmentation needed" (RFC 792, RFC 1191) and "packet too big"
 //! (RFC 4443 section 3.2).
 
-use super::{Header, ICMP, ICMPV6, Version, checksum};
+use super::{Header, ICMP, ICMPV6, Piece, Version, checksum};
 use alloc::vec::Vec;
 
 /// The most that an ICMPv4 error quotes (RFC 1812 section 4.3.2.3: no more than 576 bytes in all).
@@ -30,7 +30,7 @@ pub fn too_big(
 fn v4(header: &Header, packet: &[u8], mtu: usize, source: Option<[u8; 4]>) -> Option<Vec<u8>> {
     let from: [u8; 4] = *packet.get(12..16)?.first_chunk()?;
     let to: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
-    if header.later_fragment || from[0] == 0 || from[0] == 127 || from[0] >= 224 || to[0] >= 224 {
+    if header.piece == Piece::Later || from[0] == 0 || from[0] == 127 || from[0] >= 224 || to[0] >= 224 {
         return None;
     }
     // Destination unreachable, source quench, redirect, time exceeded, parameter problem.
@@ -59,7 +59,7 @@ fn v6(header: &Header, packet: &[u8], mtu: usize, source: Option<[u8; 16]>) -> O
     let from: [u8; 16] = *packet.get(8..24)?.first_chunk()?;
     let to: [u8; 16] = *packet.get(24..40)?.first_chunk()?;
     let unspecified_or_loopback = from[..15] == [0; 15] && from[15] <= 1;
-    if header.later_fragment || unspecified_or_loopback || from[0] == 0xff || to[0] == 0xff {
+    if header.piece == Piece::Later || unspecified_or_loopback || from[0] == 0xff || to[0] == 0xff {
         return None;
     }
     // Types below 128 are errors; 137 is a redirect.

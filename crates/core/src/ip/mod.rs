@@ -6,6 +6,9 @@ pub mod fragment;
 pub mod icmp;
 pub mod mss;
 
+use crate::packet::at;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 /// ICMP over IPv4.
 pub const ICMP: u8 = 1;
 /// TCP.
@@ -15,11 +18,15 @@ pub const UDP: u8 = 17;
 /// ICMP over IPv6.
 pub const ICMPV6: u8 = 58;
 
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
+/// Hop-by-hop options of IPv6.
+pub const HOP_BY_HOP: u8 = 0;
+/// A routing header of IPv6.
+pub const ROUTING: u8 = 43;
+/// A fragment header of IPv6.
+pub const FRAGMENT: u8 = 44;
+/// Destination options of IPv6.
+pub const DESTINATION: u8 = 60;
 const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
 const SCTP: u8 = 132;
 const DCCP: u8 = 33;
 const UDP_LITE: u8 = 136;
@@ -74,6 +81,98 @@ impl Version {
     }
 }
 
+/// Whether a packet is all of a datagram. A datagram's later fragments are the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Piece {
+    /// All of it.
+    Whole,
+    /// The first fragment: it has the transport header.
+    First,
+    /// A later fragment.
+    Later,
+}
+
+impl Piece {
+    /// By the flags and the offset of an IPv4 header.
+    #[inline]
+    pub const fn of_v4(place: u16) -> Piece {
+        match (place & 0x1fff, place & 0x2000) {
+            (0, 0) => Piece::Whole,
+            (0, _) => Piece::First,
+            _ => Piece::Later,
+        }
+    }
+}
+
+/// An IPv6 extension header (RFC 8200, section 4; RFC 4302, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The type of the header behind it.
+    pub next: u8,
+    /// Its length in bytes.
+    pub length: usize,
+    /// What it says of the datagram: other than whole in fragment headers alone.
+    pub piece: Piece,
+}
+
+impl Extension {
+    /// The header of type `kind` that begins with `head`; `None`: that type is no extension header, or is one that
+    /// hides what follows it.
+    #[inline]
+    pub const fn read(kind: u8, head: [u8; 4]) -> Option<Extension> {
+        let [next, length, high, low] = head;
+        let (length, piece) = match kind {
+            HOP_BY_HOP | ROUTING | DESTINATION => ((length as usize + 1) * 8, Piece::Whole),
+            AUTHENTICATION => ((length as usize + 2) * 4, Piece::Whole),
+            FRAGMENT => match u16::from_be_bytes([high, low]) & 0xfff9 {
+                0 => (8, Piece::Whole),
+                1 => (8, Piece::First),
+                _ => (8, Piece::Later),
+            },
+            _ => return None,
+        };
+        Some(Extension { next, length, piece })
+    }
+}
+
+/// Whether headers of this protocol begin with two ports.
+#[inline]
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP | DCCP | UDP_LITE)
+}
+
+/// The source address of an IP packet; `None` when it is too short or no IP packet. Nothing else in it is checked.
+#[inline]
+pub fn source(packet: &[u8]) -> Option<IpAddr> {
+    address(packet, 12, 8)
+}
+
+/// The destination address of an IP packet; `None` when it is too short or no IP packet. Nothing else in it is checked.
+#[inline]
+pub fn destination(packet: &[u8]) -> Option<IpAddr> {
+    address(packet, 16, 24)
+}
+
+/// Version and total length as the header says them; `None` when that is cut off or no IP packet. Nothing is checked.
+#[inline]
+pub fn length(packet: &[u8]) -> Option<(Version, usize)> {
+    let word = |offset| at(packet, offset).map(|word| usize::from(u16::from_be_bytes(*word)));
+    match packet.first()? >> 4 {
+        4 => Some((Version::V4, word(2)?)),
+        6 => Some((Version::V6, 40 + word(4)?)),
+        _ => None,
+    }
+}
+
+#[inline]
+fn address(packet: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => at::<4>(packet, v4).map(|octets| Ipv4Addr::from(*octets).into()),
+        6 => at::<16>(packet, v6).map(|octets| Ipv6Addr::from(*octets).into()),
+        _ => None,
+    }
+}
+
 /// What the headers of a packet say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -87,10 +186,8 @@ pub struct Header {
     pub protocol: u8,
     /// Where that protocol's header starts. May be the packet's end.
     pub payload: usize,
-    /// Part of a fragmented packet, the first part included.
-    pub fragment: bool,
-    /// A part other than the first: it has no transport header.
-    pub later_fragment: bool,
+    /// Whether it is all of its datagram.
+    pub piece: Piece,
 }
 
 impl Header {
@@ -112,10 +209,10 @@ impl Header {
     /// The four bytes of source and destination port, where the protocol has ports and the packet is no fragment.
     #[inline]
     pub fn ports(&self, bytes: &[u8]) -> Option<[u8; 4]> {
-        if self.fragment || !matches!(self.protocol, TCP | UDP | SCTP | DCCP | UDP_LITE) {
+        if self.piece != Piece::Whole || !has_ports(self.protocol) {
             return None;
         }
-        bytes.get(self.payload..)?.first_chunk::<4>().copied()
+        at(bytes, self.payload).copied()
     }
 }
 
@@ -132,15 +229,13 @@ fn parse_v4(bytes: &[u8], size: usize) -> Result<Header, IpError> {
     if total < header || total > size.max(bytes.len()) {
         return Err(IpError::TotalLength { claimed: total, have: size });
     }
-    let place = u16::from_be_bytes([b[6], b[7]]);
     Ok(Header {
         version: Version::V4,
         tos: b[1],
         total,
         protocol: b[9],
         payload: header,
-        fragment: place & 0x3fff != 0,
-        later_fragment: place & 0x1fff != 0,
+        piece: Piece::of_v4(u16::from_be_bytes([b[6], b[7]])),
     })
 }
 
@@ -156,31 +251,17 @@ fn parse_v6(bytes: &[u8], size: usize) -> Result<Header, IpError> {
         total,
         protocol: b[6],
         payload: 40,
-        fragment: false,
-        later_fragment: false,
+        piece: Piece::Whole,
     };
     // The walk ends: each step moves forward by at least eight bytes.
-    while let HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION = header.protocol {
-        let Some(&[next, length, high, low]) = bytes.get(header.payload..).and_then(|rest| rest.first_chunk::<4>())
-        else {
-            break;
-        };
-        let length = match header.protocol {
-            FRAGMENT => {
-                let place = u16::from_be_bytes([high, low]);
-                header.fragment |= place & 0xfff9 != 0;
-                header.later_fragment |= place & 0xfff8 != 0;
-                8
-            }
-            AUTHENTICATION => (usize::from(length) + 2) * 4,
-            _ => (usize::from(length) + 1) * 8,
-        };
-        if header.payload + length > total.min(bytes.len()) {
+    while let Some(extension) = at(bytes, header.payload).and_then(|head| Extension::read(header.protocol, *head)) {
+        header.piece = header.piece.max(extension.piece);
+        if header.payload + extension.length > total.min(bytes.len()) {
             break;
         }
-        header.payload += length;
-        header.protocol = next;
-        if header.later_fragment {
+        header.payload += extension.length;
+        header.protocol = extension.next;
+        if header.piece == Piece::Later {
             break; // what follows is payload, not a header
         }
     }
@@ -241,11 +322,11 @@ mod tests {
     fn reads_the_plain_headers() {
         let p = testing::udp4(1, 2, 7, 9, &[0; 5]);
         let h = Header::parse(&p, p.len()).unwrap();
-        assert_eq!((h.version, h.total, h.protocol, h.payload, h.fragment), (Version::V4, 33, UDP, 20, false));
+        assert_eq!((h.version, h.total, h.protocol, h.payload, h.piece), (Version::V4, 33, UDP, 20, Piece::Whole));
         assert_eq!(h.ports(&p), Some([0, 7, 0, 9]));
         let p = testing::udp6(1, 2, 7, 9, &[0; 5]);
         let h = Header::parse(&p, p.len()).unwrap();
-        assert_eq!((h.version, h.total, h.protocol, h.payload, h.fragment), (Version::V6, 53, UDP, 40, false));
+        assert_eq!((h.version, h.total, h.protocol, h.payload, h.piece), (Version::V6, 53, UDP, 40, Piece::Whole));
         assert_eq!(h.ports(&p), Some([0, 7, 0, 9]));
     }
 
@@ -268,7 +349,7 @@ mod tests {
     #[test]
     fn an_atomic_fragment_header_leaves_the_flow_whole() {
         let inner = testing::udp6(1, 2, 7, 9, &[0; 5]);
-        for (place, fragment, later) in [(0u16, false, false), (1, true, false), (0x10, true, true)] {
+        for (place, piece) in [(0u16, Piece::Whole), (1, Piece::First), (0x10, Piece::Later)] {
             let mut p: Vec<u8> = inner[..40].to_vec();
             p[6] = FRAGMENT;
             p.extend_from_slice(&[UDP, 0, (place >> 8) as u8, place as u8, 0, 0, 0, 1]);
@@ -276,8 +357,8 @@ mod tests {
             let length = (p.len() - 40) as u16;
             p[4..6].copy_from_slice(&length.to_be_bytes());
             let h = Header::parse(&p, p.len()).unwrap();
-            assert_eq!((h.fragment, h.later_fragment, h.protocol), (fragment, later, UDP));
-            assert_eq!(h.ports(&p).is_some(), !fragment);
+            assert_eq!((h.piece, h.protocol), (piece, UDP));
+            assert_eq!(h.ports(&p).is_some(), piece == Piece::Whole);
         }
     }
 
@@ -294,6 +375,17 @@ mod tests {
         assert_eq!(Header::parse(&p, p.len()), Err(IpError::Version { version: 5 }));
     }
 
+    #[test]
+    fn truncated_and_foreign_packets_have_no_address_and_no_length() {
+        for bytes in [&[][..], &[0x45], &[0x45; 15], &[0x60; 23], &[0x20; 64]] {
+            assert_eq!(source(bytes), None);
+        }
+        assert_eq!(destination(&[0x45; 20]), Some("69.69.69.69".parse().unwrap()));
+        assert_eq!((length(&[0x45, 0, 1]), length(&[0x55; 40])), (None, None));
+        assert_eq!(length(&[0x45, 0, 1, 2]), Some((Version::V4, 258)));
+        assert_eq!(length(&[0x60, 0, 0, 0, 0, 2]), Some((Version::V6, 42)));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_parse_or_fail_within_bounds(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), six in any::<bool>()) {
@@ -301,7 +393,6 @@ mod tests {
             if let Ok(h) = Header::parse(&bytes, bytes.len()) {
                 prop_assert!(h.total <= bytes.len());
                 prop_assert!(h.payload <= bytes.len());
-                prop_assert!(!h.later_fragment || h.fragment);
             }
         }
     }

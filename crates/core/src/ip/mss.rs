@@ -6,7 +6,7 @@
 //! compare for packets that are no SYN. Invariants: never raises the value; the checksum stays right; malformed
 //! options end the walk.
 
-use super::{Header, TCP, Version, checksum};
+use super::{Header, Piece, TCP, Version, checksum};
 
 const SYN: u8 = 0x02;
 const OPTION_END: u8 = 0;
@@ -17,7 +17,7 @@ const OPTION_MSS: u8 = 2;
 #[inline]
 pub fn is_syn(header: &Header, bytes: &[u8]) -> bool {
     header.protocol == TCP
-        && !header.later_fragment
+        && header.piece != Piece::Later
         && bytes.get(header.payload + 13).is_some_and(|flags| flags & SYN != 0)
 }
 

@@ -6,8 +6,8 @@
 //! link, so an answer may take 100 ms longer than the link does. Cost: that of [`Flush`]. Invariant: a marker leaves behind
 //! the frames that it is to confirm, since all that a link sends passes one queue.
 
-use super::frame;
-use crate::flow::hash::FlowHash;
+use crate::flow::Buckets;
+use crate::flow::ethernet::{self, Tags, VLAN};
 use crate::ip;
 use crate::lacp::Lacp;
 use crate::select::flush::{self, BUCKETS, Flush, Place};
@@ -24,7 +24,7 @@ const LOST_AFTER: Span = Span::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Conversations<P> {
     flush: Flush<P>,
-    hash: FlowHash,
+    buckets: Buckets,
     /// Under way: the transaction of a link, and the marker that it stands for.
     asked: Vec<(ChannelId, u32, u32)>,
 }
@@ -33,7 +33,7 @@ impl<P> Conversations<P> {
     pub(super) fn new(config: flush::Config, seed: u64) -> Conversations<P> {
         Conversations {
             flush: Flush::new(config, HELD, seed as u32),
-            hash: FlowHash::new(seed, BUCKETS),
+            buckets: Buckets::new(seed, BUCKETS),
             asked: Vec::new(),
         }
     }
@@ -44,13 +44,10 @@ impl<P> Conversations<P> {
 
     /// The flow of a frame.
     pub(super) fn flow(&self, bytes: &[u8]) -> u16 {
-        let mut at = frame::HEADER;
-        // Behind tags.
-        while bytes.get(at - 2..at).is_some_and(|kind| matches!(kind, [0x81, 0x00] | [0x88, 0xa8])) {
-            at += 4;
-        }
-        let Some(packet) = bytes.get(at..) else { return 0 };
-        ip::Header::parse(packet, packet.len()).map_or(0, |header| self.hash.bucket(&header, packet))
+        let mut tags = Tags::new(bytes, ethernet::ether_type(bytes).unwrap_or(0), ethernet::HEADER);
+        tags.pass(&VLAN, usize::MAX);
+        let Some(packet) = bytes.get(tags.at..) else { return 0 };
+        ip::Header::parse(packet, packet.len()).map_or(0, |header| self.buckets.bucket(&header, packet))
     }
 
     /// Where a frame goes for which the policy chose `wanted`; `None`: it is held.

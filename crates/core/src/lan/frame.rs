@@ -4,7 +4,8 @@
 //! its probes), RFC 4861 section 4 (neighbour discovery), IEEE 802.3 annex 57A (slow protocols). Every reader is total: it
 //! gives `None` for what is cut short or contradicts itself.
 
-use crate::ip::checksum;
+use crate::flow::ethernet::{self, HEADER};
+use crate::ip::{ICMPV6, checksum};
 use crate::wire::mac::Mac;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,17 +14,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// Where LACPDUs and markers go.
 pub const SLOW_PROTOCOLS: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x02]);
 
-/// EtherType of ARP.
-pub const TYPE_ARP: u16 = 0x0806;
-/// EtherType of IPv6.
-pub const TYPE_IPV6: u16 = 0x86dd;
 /// EtherType of LACPDUs and markers.
 pub const TYPE_SLOW: u16 = 0x8809;
 /// EtherType of the Ethernet configuration test protocol; Linux's learning packets have it too, since stations ignore it.
 pub const TYPE_LOOPBACK: u16 = 0x9000;
 
-/// Bytes of an Ethernet header without tags.
-pub const HEADER: usize = 14;
 /// The shortest frame without its check sequence; what is made here is padded to it.
 pub const SHORTEST: usize = 60;
 
@@ -112,7 +107,7 @@ impl Arp {
 
     /// The ARP packet of an untagged frame.
     pub fn parse(frame: &[u8]) -> Option<Arp> {
-        if Header::parse(frame)?.ether_type != TYPE_ARP {
+        if Header::parse(frame)?.ether_type != ethernet::ARP {
             return None;
         }
         let body: &[u8; 28] = frame.get(HEADER..)?.first_chunk()?;
@@ -132,7 +127,7 @@ impl Arp {
 
     /// It as a frame.
     pub fn frame(&self, destination: Mac, source: Mac) -> Vec<u8> {
-        let mut frame = Header { destination, source, ether_type: TYPE_ARP }.begin();
+        let mut frame = Header { destination, source, ether_type: ethernet::ARP }.begin();
         frame.extend([0, 1, 8, 0, 6, 4]);
         frame.extend(self.operation.to_be_bytes());
         frame.extend(self.sender_mac.0);
@@ -165,7 +160,6 @@ impl Arp {
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 /// Type of a neighbour advertisement.
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
 /// Bytes of a solicitation or advertisement before its options.
 const NEIGHBOUR: usize = 24;
@@ -195,7 +189,7 @@ pub struct Neighbour {
 impl Neighbour {
     /// The neighbour discovery of an untagged frame: without extension headers, with hop limit 255, with a right checksum.
     pub fn parse(frame: &[u8]) -> Option<Neighbour> {
-        if Header::parse(frame)?.ether_type != TYPE_IPV6 {
+        if Header::parse(frame)?.ether_type != ethernet::IPV6 {
             return None;
         }
         let ip = frame.get(HEADER..)?;
@@ -270,7 +264,7 @@ impl Neighbour {
         message.extend(mac.0);
         let checksum = sum(&ip, &to.1, &message);
         message[2..4].copy_from_slice(&checksum.to_be_bytes());
-        let mut frame = Header { destination: to.0, source: mac, ether_type: TYPE_IPV6 }.begin();
+        let mut frame = Header { destination: to.0, source: mac, ether_type: ethernet::IPV6 }.begin();
         frame.extend([0x60, 0, 0, 0]);
         frame.extend((message.len() as u16).to_be_bytes());
         frame.extend([ICMPV6, 255]);

@@ -46,6 +46,7 @@ mod stats;
 pub use config::{Condition, Config, LinkConfig, USUAL_JITTER};
 pub use stats::{LinkStats, Stats};
 
+use crate::flow::ethernet;
 use crate::lacp::{self, Lacp, PortLink};
 use crate::packet::Packet;
 use crate::select::active_backup::FailOverMac;
@@ -306,7 +307,7 @@ impl<P: Packet> Lan<P> {
         let len = frame.size();
         self.stats.host_packets += 1;
         self.stats.host_bytes += len.as_u64();
-        if frame.bytes().len() < frame::HEADER {
+        if frame.bytes().len() < ethernet::HEADER {
             self.stats.host_malformed += 1;
             return;
         }

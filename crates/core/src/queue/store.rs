@@ -15,7 +15,7 @@
 
 use super::heap::Heap;
 use super::{Buffer, FlowId, Limit, Reason};
-use crate::flow::table::FlowTable;
+use crate::flow::slots::Slots;
 use alloc::vec::Vec;
 
 /// No packet, no queue.
@@ -63,7 +63,7 @@ pub(super) struct Store<P> {
     free_item: u32,
     queues: Vec<Queue>,
     free_queue: u32,
-    table: FlowTable,
+    table: Slots,
     packets: usize,
     bytes: u64,
     limit: Limit,
@@ -81,7 +81,7 @@ impl<P> Store<P> {
             free_item: NIL,
             queues: Vec::new(),
             free_queue: NIL,
-            table: FlowTable::new(),
+            table: Slots::new(),
             packets: 0,
             bytes: 0,
             limit,

@@ -11,8 +11,10 @@ use super::active_backup::PrimaryReselect;
 use super::options::LinkRef;
 use super::tlb::Balance;
 use super::{Frame, Layer, Links, Select};
+use crate::ip;
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
+use core::net::IpAddr;
 
 /// The settings of `balance-alb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,44 +48,25 @@ impl BalanceAlb {
 }
 
 const IGMP: u8 = 2;
-const ICMPV6: u8 = 58;
 /// Neighbour solicitation and advertisement.
 const NEIGHBOUR: [u8; 2] = [135, 136];
 
 /// The group of a packet by its destination; `None`: it is not balanced.
 fn group(frame: &Frame<'_>) -> Option<u8> {
-    let ip = match frame.layer {
-        Layer::Ip => frame.bytes,
-        Layer::Ethernet => {
-            let (header, ip) = frame.bytes.split_first_chunk::<14>()?;
-            let ip_follows =
-                matches!(([header[12], header[13]], ip.first()? >> 4), ([0x08, 0x00], 4) | ([0x86, 0xdd], 6));
-            // To all stations, or to all IPv6 nodes.
-            let to_all = header[..6] == [0xff; 6] || header[..6] == [0x33, 0x33, 0, 0, 0, 1];
-            if !ip_follows || to_all {
-                return None;
-            }
-            ip
+    // To all stations, or to all IPv6 nodes.
+    let to_all = |frame: &[u8]| frame.starts_with(&[0xff; 6]) || frame.starts_with(&[0x33, 0x33, 0, 0, 0, 1]);
+    if frame.layer == Layer::Ethernet && to_all(frame.bytes) {
+        return None;
+    }
+    let packet = frame.ip()?;
+    let fold = |address: &[u8]| address.iter().fold(0, |hash, byte| hash ^ byte);
+    match ip::destination(packet)? {
+        IpAddr::V4(address) => (packet[9] != IGMP && !address.is_broadcast()).then(|| fold(&address.octets())),
+        IpAddr::V6(address) => {
+            let neighbour = packet[6] == ip::ICMPV6 && packet.get(40).is_none_or(|kind| NEIGHBOUR.contains(kind));
+            (!neighbour).then(|| fold(&address.octets()))
         }
-    };
-    let destination = match ip.first()? >> 4 {
-        4 => {
-            let destination = ip.get(16..20)?;
-            if *ip.get(9)? == IGMP || destination == [0xff; 4] {
-                return None;
-            }
-            destination
-        }
-        6 => {
-            let destination = ip.get(24..40)?;
-            if *ip.get(6)? == ICMPV6 && ip.get(40).is_none_or(|kind| NEIGHBOUR.contains(kind)) {
-                return None;
-            }
-            destination
-        }
-        _ => return None,
-    };
-    Some(destination.iter().fold(0, |hash, byte| hash ^ byte))
+    }
 }
 
 impl Select for BalanceAlb {

@@ -17,7 +17,9 @@
 //! IGMP put n packets on each link.
 
 use super::active_backup::Current;
-use super::{Frame, Layer, Links, Select};
+use super::{Frame, Links, Select};
+use crate::flow::ethernet;
+use crate::packet::at;
 use crate::rng::Rng;
 use crate::set::LinkSet;
 use crate::units::Time;
@@ -94,17 +96,13 @@ impl Select for BalanceRr {
 
 fn is_igmp(frame: &Frame<'_>) -> bool {
     const IGMP: u8 = 2;
-    let packet = match frame.layer {
-        Layer::Ip if frame.bytes.first().is_some_and(|byte| byte >> 4 == 4) => frame.bytes,
-        Layer::Ethernet if frame.bytes.get(12..14) == Some(&[8, 0]) => &frame.bytes[14..],
-        _ => return false,
-    };
-    packet.first_chunk::<20>().is_some_and(|header| header[9] == IGMP)
+    frame.ether_type() == ethernet::IPV4 && at::<20>(frame.behind_ethernet(), 0).is_some_and(|header| header[9] == IGMP)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Layer;
     use crate::ip::testing;
     use crate::select::LinkState;
     use crate::units::ChannelId;

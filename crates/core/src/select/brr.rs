@@ -19,9 +19,9 @@
 //! Invariants: within a burst one link, as long as it is usable and the flow is in the table.
 
 use super::adaptive::Adaptive;
-use super::flows::Flows;
 use super::idle::{LongestIdle, Weights};
 use super::{Frame, Links, Select};
+use crate::flow::Flows;
 use crate::set::LinkSet;
 use crate::units::{Span, Time};
 

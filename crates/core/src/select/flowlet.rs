@@ -18,9 +18,9 @@
 
 use super::adaptive;
 use super::brr::Stats;
-use super::flows::Flows;
 use super::idle::Weights;
 use super::{Frame, Links, Select};
+use crate::flow::Flows;
 use crate::rng::Rng;
 use crate::set::LinkSet;
 use crate::units::{Bytes, Span, Time};

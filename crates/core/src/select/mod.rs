@@ -25,7 +25,6 @@ pub mod brr;
 pub mod cut_off_least_queue;
 pub mod fastest_transmit;
 pub mod flowlet;
-pub mod flows;
 pub mod flush;
 pub mod hash;
 pub mod ieee8023ad;
@@ -44,31 +43,12 @@ mod links;
 mod policy;
 mod speeds;
 
+pub use crate::flow::{Frame, Layer};
 pub use links::{LinkState, Links};
 pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};
 
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
-
-/// What a frame's bytes begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layer {
-    /// An Ethernet header.
-    Ethernet,
-    /// An IPv4 or IPv6 header: what a TUN interface gives. Policies that look at Ethernet addresses see zeros there.
-    Ip,
-}
-
-/// A packet as a selector sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// Its bytes from the beginning, as many as are known: a capture may have cut it.
-    pub bytes: &'a [u8],
-    /// Its length in bytes, without the Ethernet check sequence; at least `bytes.len()`.
-    pub len: usize,
-    /// What the bytes begin with.
-    pub layer: Layer,
-}
 
 /// Chooses links for packets.
 pub trait Select {

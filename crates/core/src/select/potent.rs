@@ -21,9 +21,10 @@
 use super::adaptive::{self, Adaptive};
 use super::brr::Stats;
 use super::fading::Fading;
-use super::flows::{Entry, Flows};
 use super::idle::{LongestIdle, Weights};
 use super::{Frame, Links, Select};
+use crate::flow::Flows;
+use crate::flow::table::Entry;
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 

@@ -2,6 +2,9 @@
 //!
 //! Sources: RFC 791, RFC 8200 section 4 (extension headers); virtio 1.2 section 5.1.6 (`virtio_net_hdr`).
 
+use fairspan_core::ip::{self, Extension};
+use fairspan_core::packet::at;
+
 pub(crate) const PROTOCOL_TCP: u8 = 6;
 pub(crate) const PROTOCOL_UDP: u8 = 17;
 
@@ -54,19 +57,17 @@ impl Headers {
         let end = 40 + usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
         let bytes = bytes.get(..end)?;
         let mut headers = Headers { is_v6: true, protocol: fixed[6], transport: 40, end, fragment: false };
-        loop {
-            let length = match headers.protocol {
-                // Hop-by-hop options, routing, destination options: length in 8 bytes, the first 8 not counted.
-                0 | 43 | 60 => 8 + 8 * usize::from(*bytes.get(headers.transport + 1)?),
-                // Fragment.
-                44 => 8,
-                _ => return Some(headers),
-            };
-            let extension = bytes.get(headers.transport..headers.transport + length)?;
-            headers.fragment |= headers.protocol == 44;
-            headers.protocol = extension[0];
-            headers.transport += length;
+        // Not behind authentication: what it covers is neither split nor joined.
+        while let ip::HOP_BY_HOP | ip::ROUTING | ip::FRAGMENT | ip::DESTINATION = headers.protocol {
+            let extension = Extension::read(headers.protocol, *at(bytes, headers.transport)?)?;
+            headers.fragment |= headers.protocol == ip::FRAGMENT;
+            headers.protocol = extension.next;
+            headers.transport += extension.length;
+            if headers.transport > end {
+                return None;
+            }
         }
+        Some(headers)
     }
 
     /// Where the checksum field lies in the transport header: of whole TCP and UDP packets only.

@@ -1,11 +1,11 @@
-//! Flows as reordering is counted by them: those that policies tell apart ([`flows`](fairspan_core::select::flows)), numbered
+//! Flows as reordering is counted by them: those that policies tell apart ([`flows`](fairspan_core::flow)), numbered
 //! in the order of their first packets. Fragments belong to the flow of their addresses and protocol. One direction of a
 //! connection is one flow.
 //!
 //! Flows are known by 64 bits of a keyed hash: of a million flows, two share them in one capture of forty million.
 
-use fairspan_core::select::Frame;
-use fairspan_core::select::flows::{FlowHash, Piece};
+use fairspan_core::flow::{FlowHash, Frame};
+use fairspan_core::ip::Piece;
 use std::collections::HashMap;
 
 /// The numbers of flows.
@@ -23,8 +23,8 @@ impl Flows {
 
     /// The number of the flow of `frame`, which is a new one where none of its packets was met before.
     pub(super) fn number(&mut self, frame: &Frame<'_>) -> u32 {
-        let key = self.hash.key(frame);
-        let flow = if key.piece == Piece::Whole { key.flow } else { key.pair };
+        let id = self.hash.flow(frame);
+        let flow = if id.piece == Piece::Whole { id.flow } else { id.pair };
         let next = self.numbers.len() as u32;
         *self.numbers.entry(flow).or_insert(next)
     }
@@ -38,7 +38,7 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairspan_core::select::Layer;
+    use fairspan_core::flow::Layer;
 
     /// An IPv4 packet with this place and these bytes behind the header.
     fn packet(protocol: u8, place: u16, behind: &[u8]) -> Vec<u8> {

@@ -11,9 +11,11 @@
 //!
 //! Cost: at most 16 headers, each read once. Invariant: offsets only grow.
 
-use super::{IPV4, IPV6, Icmp, Keys, Outer, SERVICE_VLAN, VLAN, at, ports, words};
+use super::{Icmp, Keys, Outer, ports, words};
+use crate::flow::ethernet::{ARP, IPV4, IPV6, VLAN};
+use crate::ip::{ICMP, ICMPV6};
+use crate::packet::at;
 
-const ARP: u16 = 0x0806;
 const RARP: u16 = 0x8035;
 const BATMAN: u16 = 0x4305;
 const BRIDGED_ETHERNET: u16 = 0x6558;
@@ -93,7 +95,7 @@ impl<'a> Walk<'a> {
                 (self.keys.addresses, self.at) = (words(at::<32>(header, 8)?), self.at + 40);
                 return Some(Next::Protocol(header[6]));
             }
-            VLAN | SERVICE_VLAN => {
+            tag if VLAN.contains(&tag) => {
                 let [_, _, inner @ ..] = self.read::<4>(0)?;
                 (4, Next::EtherType(u16::from_be_bytes(*inner)))
             }
@@ -161,7 +163,7 @@ impl<'a> Walk<'a> {
             47 => self.gre()?,
             // MPLS in IP.
             137 => Next::EtherType(MPLS),
-            1 | 58 => {
+            ICMP | ICMPV6 => {
                 self.keys.icmp = self.icmp();
                 Next::End
             }

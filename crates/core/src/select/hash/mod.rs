@@ -31,16 +31,10 @@ mod dissect;
 mod plain;
 
 use super::xor::HashPolicy;
-use super::{Frame, Layer};
+use crate::flow::ethernet::{HEADER, Tags, VLAN};
+use crate::flow::frame::{Frame, Layer};
+use crate::packet::at;
 use crate::set::LinkSet;
-
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const VLAN: u16 = 0x8100;
-const SERVICE_VLAN: u16 = 0x88a8;
-
-const ETHERNET: usize = 14;
-const TAG: usize = 4;
 
 /// The driver's hash of `frame` under `policy`.
 #[inline]
@@ -73,18 +67,10 @@ pub fn choose(usable: LinkSet, hash: u32) -> LinkSet {
 /// The paper says nothing of other packets: fragments and protocols without ports count without them, VLAN tags are
 /// passed over, and what is no IP packet has the hash of layer2.
 pub fn ports_and_addresses(frame: &Frame<'_>) -> u128 {
-    let bytes = frame.bytes;
-    let Outer { mut protocol, mut network } = outer(frame);
-    if frame.layer == Layer::Ethernet {
-        network = ETHERNET;
-        while is_vlan(protocol)
-            && let Some([_, _, inner @ ..]) = at::<TAG>(bytes, network)
-        {
-            (protocol, network) = (u16::from_be_bytes(*inner), network + TAG);
-        }
-    }
-    let packet = bytes.get(network..).unwrap_or(&[]);
-    plain::numbers(packet, protocol).unwrap_or_else(|| u128::from(layer2(frame)))
+    let mut tags = Tags::new(frame.behind_ethernet(), frame.ether_type(), 0);
+    tags.pass(&VLAN, usize::MAX);
+    let packet = frame.behind_ethernet().get(tags.at..).unwrap_or(&[]);
+    plain::numbers(packet, tags.ether_type).unwrap_or_else(|| u128::from(layer2(frame)))
 }
 
 /// What of a packet's headers goes into the hash, in the order of a little-endian host's memory.
@@ -139,20 +125,12 @@ struct Outer {
 /// all of them, although the EtherType is still the first tag's.
 #[inline]
 fn outer(frame: &Frame<'_>) -> Outer {
-    let bytes = frame.bytes;
-    if frame.layer == Layer::Ip {
-        let protocol = match bytes.first().map(|byte| byte >> 4) {
-            Some(4) => IPV4,
-            Some(6) => IPV6,
-            _ => 0,
-        };
-        return Outer { protocol, network: 0 };
+    let protocol = frame.ether_type();
+    match frame.layer {
+        Layer::Ip => Outer { protocol, network: 0 },
+        Layer::Ethernet if VLAN.contains(&protocol) => tagged(frame.bytes, protocol),
+        Layer::Ethernet => Outer { protocol, network: HEADER },
     }
-    let protocol = at(bytes, 12).map_or(0, |word| u16::from_be_bytes(*word));
-    if !is_vlan(protocol) {
-        return Outer { protocol, network: ETHERNET };
-    }
-    tagged(bytes, protocol)
 }
 
 /// Tags that the kernel passes over when it looks for the network header.
@@ -160,29 +138,18 @@ const TAGS: usize = 7;
 
 #[cold]
 fn tagged(bytes: &[u8], protocol: u16) -> Outer {
-    let untouched = Outer { protocol, network: ETHERNET };
-    let mut network = ETHERNET;
-    for _ in 0..TAGS {
-        let Some([_, _, inner @ ..]) = at::<TAG>(bytes, network) else { return untouched };
-        network += TAG;
-        match u16::from_be_bytes(*inner) {
-            inner if is_vlan(inner) => {}
-            0 => return untouched,
-            _ => return Outer { protocol, network },
-        }
-    }
-    untouched
-}
-
-fn is_vlan(protocol: u16) -> bool {
-    matches!(protocol, VLAN | SERVICE_VLAN)
+    let mut tags = Tags::new(bytes, protocol, HEADER);
+    tags.pass(&VLAN, TAGS);
+    // Too many, cut short, or a length of zero behind them: it looks right behind the Ethernet header.
+    let lost = tags.ether_type == 0 || VLAN.contains(&tags.ether_type);
+    Outer { protocol, network: if lost { HEADER } else { tags.at } }
 }
 
 #[inline]
 fn layer2(frame: &Frame<'_>) -> u32 {
     match frame.layer {
-        Layer::Ip => u32::from(outer(frame).protocol),
-        Layer::Ethernet => at::<ETHERNET>(frame.bytes, 0).map_or(0, |header| {
+        Layer::Ip => u32::from(frame.ether_type()),
+        Layer::Ethernet => at::<HEADER>(frame.bytes, 0).map_or(0, |header| {
             u32::from(header[5]) ^ u32::from(header[11]) ^ u32::from(u16::from_be_bytes([header[12], header[13]]))
         }),
     }
@@ -190,7 +157,7 @@ fn layer2(frame: &Frame<'_>) -> u32 {
 
 #[inline]
 fn source(frame: &Frame<'_>) -> u32 {
-    match (frame.layer, at::<ETHERNET>(frame.bytes, 0)) {
+    match (frame.layer, at::<HEADER>(frame.bytes, 0)) {
         (Layer::Ethernet, Some(&[_, _, _, _, _, _, a, b, c, d, e, f, _, _])) => {
             u32::from_be_bytes([0, a, b, c]) ^ u32::from_be_bytes([0, d, e, f])
         }
@@ -202,12 +169,6 @@ fn source(frame: &Frame<'_>) -> u32 {
 fn fold(hash: u32) -> u32 {
     let hash = hash ^ hash >> 16;
     hash ^ hash >> 8
-}
-
-/// `N` bytes from `offset`, where they are there.
-#[inline]
-fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
-    bytes.get(offset..)?.first_chunk()
 }
 
 /// The exclusive or of `words` words of 32 bits from `offset`.
@@ -237,6 +198,7 @@ fn ports(bytes: &[u8], offset: usize, protocol: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::ethernet::{IPV4, IPV6};
     use crate::ip::testing;
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -365,10 +327,10 @@ mod tests {
         let packet = testing::udp4(1, 2, 100, 200, &[]);
         let tagged = [&[0, 5, 8, 0], packet.as_slice()].concat();
         for policy in [HashPolicy::Layer23, HashPolicy::Layer34, HashPolicy::Encap23, HashPolicy::Encap34] {
-            assert_eq!(on_ethernet(policy, VLAN, &tagged), on_ethernet(HashPolicy::Layer2, VLAN, &tagged));
+            assert_eq!(on_ethernet(policy, VLAN[0], &tagged), on_ethernet(HashPolicy::Layer2, VLAN[0], &tagged));
         }
         let value = |bytes: &[u8]| ports_and_addresses(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet });
-        assert_eq!(value(&ethernet(VLAN, &tagged)), value(&ethernet(IPV4, &packet)));
+        assert_eq!(value(&ethernet(VLAN[0], &tagged)), value(&ethernet(IPV4, &packet)));
     }
 
     #[test]
@@ -409,7 +371,7 @@ mod tests {
         #[test]
         fn any_bytes_choose_a_usable_link_and_what_follows_the_headers_does_not_matter(
             kind in prop_oneof![
-                prop::sample::select(&[IPV4, IPV6, VLAN, SERVICE_VLAN, 0x8864, 0x4305, 0x892f, 0x88ca, 0x88f7, 0x8906, 0x8847][..]),
+                prop::sample::select(&[IPV4, IPV6, VLAN[0], VLAN[1], 0x8864, 0x4305, 0x892f, 0x88ca, 0x88f7, 0x8906, 0x8847][..]),
                 any::<u16>(),
             ],
             mut payload in prop::collection::vec(any::<u8>(), 0..200),

@@ -3,10 +3,11 @@
 //! Departures from what headers mean, as the driver has them: an IPv6 extension header hides the ports behind it, and a
 //! quoted packet is looked for with the version of the packet that quotes it.
 
-use super::{IPV4, IPV6, Icmp, Keys, Outer, at, ports, words};
+use super::{Icmp, Keys, Outer, ports, words};
+use crate::flow::ethernet::{IPV4, IPV6};
+use crate::ip::{ICMP, ICMPV6};
+use crate::packet::at;
 
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
 const ICMP_HEADER: usize = 8;
 
 /// The keys of the packet; `None` where it is not IPv4 or IPv6, or cut short within its IP header or the one that it quotes.

@@ -19,7 +19,7 @@ mod recording;
 pub(crate) mod report;
 mod sessions;
 
-use crate::allowed::{Allowed, destination, source};
+use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::{Datagram, Destination, Receive, ReceiveBatch};
 use crate::clock::{Clock, until};
@@ -38,6 +38,7 @@ use crate::sockets::socket::{self, Kind, Socket};
 use crate::sockets::{Carrier, Sockets, TOKEN_SOCKETS, sealed_frame};
 use crate::tun::{self, Tun};
 use fairspan_core::bond::{Codepoint, Event, Link, Transmit};
+use fairspan_core::ip;
 use fairspan_core::units::{ChannelId, Span, Time};
 use peer::{Joining, PeerState};
 use recording::Recording;
@@ -375,7 +376,8 @@ impl Daemon {
                 break;
             }
             let (peers, allowed, counters) = (&mut self.peers, &mut self.allowed, &mut self.counters);
-            let mut sink = |packet: PacketBuf| match destination(&packet).and_then(|to| allowed.owner(to)) {
+            let mut sink = |packet: PacketBuf| match ip::destination(packet.as_slice()).and_then(|to| allowed.owner(to))
+            {
                 Some(peer) => peers[peer].handle_host(now, packet),
                 None => counters.host_no_peer += 1,
             };
@@ -573,7 +575,7 @@ impl Daemon {
     fn deliver(&mut self) -> Result<(), DaemonError> {
         for (number, peer) in self.peers.iter_mut().enumerate() {
             while let Some(packet) = peer.poll_deliver() {
-                match source(&packet).and_then(|from| self.allowed.owner(from)) {
+                match ip::source(packet.as_slice()).and_then(|from| self.allowed.owner(from)) {
                     Some(owner) if owner == number => self.to_host.push(packet),
                     _ => self.counters.spoofed += 1,
                 }

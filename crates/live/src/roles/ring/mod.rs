@@ -29,7 +29,6 @@ mod report;
 mod routes;
 mod stations;
 
-use crate::allowed::{destination, source};
 use crate::channel::ethernet::{Codepoint, Mac};
 use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::clock::{Clock, until};
@@ -47,6 +46,7 @@ use crate::sockets::{Carrier, Sockets, TOKEN_SOCKETS, sealed_frame};
 use crate::tun::{self, Tun};
 use capacity::Follower;
 use classes::Classes;
+use fairspan_core::ip;
 use fairspan_core::ring::discovery;
 use fairspan_core::ring::frame::{DATA, HEAD};
 use fairspan_core::ring::node::{self, Node};
@@ -369,7 +369,7 @@ impl RingDaemon {
             let (node, stations, counters) = (&mut self.node, &mut self.stations, &mut self.counters);
             let (classes, own) = (self.classes, self.settings.node);
             let mut sink = |packet: PacketBuf| {
-                let to = destination(&packet).and_then(|to| stations.node_of(to));
+                let to = ip::destination(packet.as_slice()).and_then(|to| stations.node_of(to));
                 match to.filter(|to| *to != own) {
                     Some(to) => node.handle_station(now, to, classes.class(packet.as_slice()), packet),
                     None => counters.host_no_node += 1,
@@ -557,7 +557,7 @@ impl RingDaemon {
     /// Gives the node's packets to the host: only from addresses behind the node where they entered the ring.
     fn deliver(&mut self) -> Result<(), DaemonError> {
         while let Some(delivery) = self.node.poll_deliver() {
-            match source(&delivery.packet).map(|from| self.stations.node_of(from)) {
+            match ip::source(delivery.packet.as_slice()).map(|from| self.stations.node_of(from)) {
                 Some(Some(node)) if node == delivery.from => self.to_host.push(delivery.packet),
                 Some(_) => self.counters.spoofed += 1,
                 None => self.counters.not_ip += 1,

@@ -1,6 +1,6 @@
 //! Flows of packets: which packets belong together, and a bounded memory of what each flow did last.
 //!
-//! What it is: the flow key ([`key`]) looked up in the flow table ([`table`]), with the rule that ties fragments to whole
+//! What it is: the flow hash ([`FlowHash`]) looked up in the flow table ([`Table`]), with the rule that ties fragments to whole
 //! packets. Source: burst-round-robin paper, 5.3 (the 5-tuple, the 3-tuple where there are no ports, an entry with time
 //! and device); its section 8 asks for expiry.
 //!
@@ -14,13 +14,10 @@
 //!
 //! Cost: O(1), one set of the table; two for a packet of a pair that fragments. No allocation after construction.
 
-pub mod key;
-pub mod table;
-
-pub use key::{FlowHash, FlowKey, Piece};
-pub use table::{Entry, Known, Stats, Table};
-
-use super::Frame;
+use super::frame::Frame;
+use super::hash::{FlowHash, FlowId};
+use super::table::{Entry, Known, Stats, Table};
+use crate::ip::Piece;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -62,25 +59,25 @@ impl<V: Copy + Default> Flows<V> {
     /// The entry of the flow of `frame`: a new one, without a link, where the flow is not known (any more).
     #[inline]
     pub fn entry(&mut self, now: Time, frame: &Frame<'_>) -> Entry<'_, V> {
-        let key = self.hash.key(frame);
-        if key.piece == Piece::Whole && now >= self.marked {
-            return self.table.touch(now, key.flow);
+        let id = self.hash.flow(frame);
+        if id.piece == Piece::Whole && now >= self.marked {
+            return self.table.touch(now, id.flow);
         }
-        self.with_fragments(now, key)
+        self.with_fragments(now, id)
     }
 
-    fn with_fragments(&mut self, now: Time, key: FlowKey) -> Entry<'_, V> {
-        let mark = &mut self.marks[key.pair as usize % MARKS];
-        let marked = mark.pair == key.pair && now < mark.until;
-        if key.piece != Piece::Whole {
+    fn with_fragments(&mut self, now: Time, id: FlowId) -> Entry<'_, V> {
+        let mark = &mut self.marks[id.pair as usize % MARKS];
+        let marked = mark.pair == id.pair && now < mark.until;
+        if id.piece != Piece::Whole {
             let until = now + self.expiry;
-            *mark = Mark { pair: key.pair, until };
+            *mark = Mark { pair: id.pair, until };
             self.marked = self.marked.max(until);
         } else if !marked {
-            return self.table.touch(now, key.flow);
+            return self.table.touch(now, id.flow);
         }
-        let known = if key.flow == key.pair { None } else { self.table.peek(now, key.flow) };
-        let mut entry = self.table.touch(now, key.pair);
+        let known = if id.flow == id.pair { None } else { self.table.peek(now, id.flow) };
+        let mut entry = self.table.touch(now, id.pair);
         if let (None, Some(known)) = (entry.link(), known) {
             entry.take_over(&known);
         }
@@ -99,15 +96,15 @@ impl<V: Copy + Default> Flows<V> {
 
     /// What is known of the flow, without renewing anything; `None`: nothing, or it expired.
     pub fn peek(&self, now: Time, frame: &Frame<'_>) -> Option<Known<V>> {
-        self.table.peek(now, self.hash.key(frame).flow)
+        self.table.peek(now, self.hash.flow(frame).flow)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::frame::Layer;
     use crate::ip::testing;
-    use crate::select::Layer;
     use crate::units::ChannelId;
     use alloc::vec::Vec;
 
