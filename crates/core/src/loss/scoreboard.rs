@@ -60,6 +60,15 @@ impl<T> Sent<T> {
     }
 }
 
+/// What was found lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Its bytes; zero: nothing.
+    pub bytes: u64,
+    /// The position after the last of it.
+    pub end: u64,
+}
+
 /// The segments outstanding.
 #[derive(Clone, Debug)]
 pub struct Scoreboard<T> {
@@ -80,8 +89,8 @@ pub struct Scoreboard<T> {
     retransmitted_to: u64,
     /// The blocks that the last ACK had.
     blocks: [(u64, u64); 4],
-    /// Bytes marked as lost that `take_lost` has not given yet.
-    untold: u64,
+    /// What was marked as lost and `take_lost` has not given yet.
+    untold: Lost,
 }
 
 impl<T> Default for Scoreboard<T> {
@@ -99,7 +108,7 @@ impl<T> Default for Scoreboard<T> {
             waiting_from: 0,
             retransmitted_to: 0,
             blocks: [(0, 0); 4],
-            untold: 0,
+            untold: Lost::default(),
         }
     }
 }
@@ -298,13 +307,14 @@ impl<T: Copy> Scoreboard<T> {
         self.set(index, sent.flags & !RETRANSMITTED | LOST);
         self.waiting_from = self.waiting_from.min(sent.start());
         if sent.flags & (LOST | RETRANSMITTED) != LOST {
-            self.untold += u64::from(sent.bytes);
+            self.untold.bytes += u64::from(sent.bytes);
+            self.untold.end = self.untold.end.max(sent.end);
         }
         u64::from(sent.bytes)
     }
 
-    /// Bytes that were marked as lost since this was asked last.
-    pub fn take_lost(&mut self) -> u64 {
+    /// What was marked as lost since this was asked last.
+    pub fn take_lost(&mut self) -> Lost {
         core::mem::take(&mut self.untold)
     }
 
@@ -515,7 +525,7 @@ mod tests {
         assert_eq!(board.sack(3, 6, |sent| arrived.push(sent.start())), 203 + 204 + 205);
         assert_eq!(arrived, [3, 4, 5]);
         assert_eq!(board.mark_lost(3, 200), 200 + 201 + 202);
-        assert_eq!((board.take_lost(), board.take_lost()), (603, 0));
+        assert_eq!((board.take_lost(), board.take_lost()), (Lost { bytes: 603, end: 3 }, Lost::default()));
         board.acknowledge(6, |_| ());
         assert!(board.is_empty() && board.in_flight() == 0);
         check(&board);

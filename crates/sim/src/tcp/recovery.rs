@@ -225,7 +225,7 @@ impl Sender {
 
     /// Tells the law of losses that are no new sign of congestion.
     pub(super) fn tell_losses(&mut self, now: Time) {
-        let bytes = self.board.take_lost();
+        let bytes = self.board.take_lost().bytes;
         if bytes > 0 {
             let lost = Congested { bytes: Bytes::new(bytes), ..self.congested(now, self.flight(), false) };
             self.law.on_lost(&lost);
@@ -236,7 +236,7 @@ impl Sender {
     fn congested(&mut self, now: Time, in_flight: u64, begins: bool) -> Congested {
         Congested {
             now,
-            bytes: Bytes::new(self.board.take_lost()),
+            bytes: Bytes::new(self.board.take_lost().bytes),
             in_flight: Bytes::new(in_flight),
             limit: Bytes::new(self.limit()),
             begins,
