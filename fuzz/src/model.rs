@@ -158,7 +158,7 @@ impl Model {
             Mode::Ordered | Mode::Backup => (true, true),
             Mode::Duplicate => (true, false),
             Mode::Flow => (
-                matches!(policy, Policy::TrafficMeter(_) | Policy::Broadcast),
+                matches!(policy, Policy::TrafficMeter(_) | Policy::Broadcast(_)),
                 matches!(policy, Policy::TrafficMeter(_)),
             ),
             Mode::Plain | Mode::Stripe => (false, false),

@@ -5,9 +5,9 @@ mod child;
 
 use fairspan_core::bond;
 use fairspan_core::lan;
+use fairspan_core::options::{Family, Member};
 use fairspan_core::ring;
 use fairspan_core::select::POLICIES;
-use fairspan_core::select::options::OPTIONS;
 use fairspan_live::config::{Config, ConfigError};
 use fairspan_live::emulate::EmulateConfig;
 use fairspan_live::{channel, secure, tun};
@@ -441,20 +441,7 @@ fn the_policies_and_their_options_are_documented_as_they_are() {
         let main = spec.main.map(|main| format!("`{main}`")).unwrap_or_default();
         names += &format!("| `{}` | {mode} | {main} | {} |\n", spec.name, spec.help);
     }
-    let mut options = String::from("| option | of | takes | default | does |\n|---|---|---|---|---|\n");
-    for option in OPTIONS {
-        let owners = POLICIES.iter().filter_map(|spec| {
-            let (_, default) = spec.options().find(|(own, _)| own.name == option.name)?;
-            Some((format!("`{}`", spec.name), default))
-        });
-        let (names, defaults): (Vec<String>, Vec<String>) = owners.unzip();
-        let of = if names.len() == POLICIES.len() { "all".to_owned() } else { names.join(", ") };
-        let default = defaults.first().unwrap_or_else(|| panic!("no policy has {}", option.name));
-        assert!(defaults.iter().all(|other| other == default), "{}: {defaults:?}: give each its row", option.name);
-        let expected = option.expected();
-        let takes = expected.trim_start_matches("write ");
-        options += &format!("| `{}` | {of} | {takes} | `{default}` | {} |\n", option.name, option.help);
-    }
+    let options = options_table(POLICIES);
     generated("select.md", &[(["<!-- policies:", "<!-- end of policies -->"], names), (OPTION_MARKS, options)]);
 }
 
@@ -464,20 +451,35 @@ fn fairness_algorithms_and_their_options_are_documented_as_they_are() {
     for spec in ring::algorithm::ALGORITHMS {
         names += &format!("| `{}` | {} |\n", spec.name, spec.help);
     }
-    let mut options = String::from("| option | of | takes | default | does |\n|---|---|---|---|---|\n");
-    for option in ring::options::OPTIONS {
-        let shown = |spec: &ring::algorithm::AlgorithmSpec| Some((spec.name, option.show(&spec.plain())?));
-        let owners: Vec<(&str, String)> = ring::algorithm::ALGORITHMS.iter().filter_map(shown).collect();
-        let of: Vec<String> = owners.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let options = options_table(ring::algorithm::ALGORITHMS);
+    generated("rings.md", &[(["<!-- algorithms:", "<!-- end of algorithms -->"], names), (OPTION_MARKS, options)]);
+}
+
+/// The options of a family's members, in the order in which they first come: whose each is, what it takes, its default.
+fn options_table<F: Family>(members: &[Member<F>]) -> String {
+    let mut text = String::from("| option | of | takes | default | does |\n|---|---|---|---|---|\n");
+    let mut told: Vec<&str> = Vec::new();
+    for (option, _) in members.iter().flat_map(Member::options) {
+        if told.contains(&option.name) {
+            continue;
+        }
+        told.push(option.name);
+        let default = |member: &Member<F>| {
+            let (_, default) = member.options().find(|(own, _)| own.name == option.name)?;
+            Some((member.name, default))
+        };
+        let owners: Vec<(&str, String)> = members.iter().filter_map(default).collect();
+        let names: Vec<String> = owners.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let of = if names.len() == members.len() { "all".to_owned() } else { names.join(", ") };
         let default = match owners.split_first() {
             Some(((_, first), others)) if others.iter().all(|(_, default)| default == first) => format!("`{first}`"),
             _ => owners.iter().map(|(name, default)| format!("`{default}` ({name})")).collect::<Vec<_>>().join(", "),
         };
         let expected = option.expected();
         let takes = expected.trim_start_matches("write ");
-        options += &format!("| `{}` | {} | {takes} | {default} | {} |\n", option.name, of.join(", "), option.help);
+        text += &format!("| `{}` | {of} | {takes} | {default} | {} |\n", option.name, option.help);
     }
-    generated("rings.md", &[(["<!-- algorithms:", "<!-- end of algorithms -->"], names), (OPTION_MARKS, options)]);
+    text
 }
 
 /// Around a table of options.

@@ -19,6 +19,7 @@ pub mod lacp;
 pub mod lan;
 pub mod link;
 pub mod loss;
+pub mod options;
 pub mod packet;
 pub mod quantity;
 pub mod queue;

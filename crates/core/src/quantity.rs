@@ -77,6 +77,16 @@ pub fn show_span(span: Span) -> String {
     }
 }
 
+/// A rate so that [`parse_rate`] reads the same one: in the largest unit that divides it.
+pub fn exact_rate(rate: Rate) -> String {
+    let bits = rate.as_bits_per_sec();
+    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
+    match units.iter().find(|(_, unit)| bits > 0 && bits.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bits / unit),
+        None => format!("{bits}bit"),
+    }
+}
+
 /// A rate for people: `100 Mbit/s`.
 pub fn show_rate(rate: Rate) -> String {
     let bits = rate.as_bits_per_sec() as f64;

@@ -1,6 +1,7 @@
 //! The settings of a bond and of its channels, checked once.
 
-use crate::select::{Policy, PolicyError, Settings, brr};
+use crate::options::{Kind, OptionError, OutOfRange, Table, Words, option, words};
+use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
 use alloc::string::String;
@@ -24,18 +25,14 @@ pub enum Mode {
     Flow,
 }
 
-impl core::fmt::Display for Mode {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Mode::Ordered => "ordered",
-            Mode::Stripe => "stripe",
-            Mode::Duplicate => "duplicate",
-            Mode::Backup => "backup",
-            Mode::Plain => "plain",
-            Mode::Flow => "flow",
-        })
-    }
-}
+words!(Mode {
+    Ordered = "ordered",
+    Stripe = "stripe",
+    Duplicate = "duplicate",
+    Backup = "backup",
+    Plain = "plain",
+    Flow = "flow",
+});
 
 /// Which causal discipline shares the packets among the channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,16 +48,7 @@ pub enum Scheduler {
     Rfq,
 }
 
-impl core::fmt::Display for Scheduler {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Scheduler::Srr => "srr",
-            Scheduler::Rr => "rr",
-            Scheduler::Grr => "grr",
-            Scheduler::Rfq => "rfq",
-        })
-    }
-}
+words!(Scheduler { Srr = "srr", Rr = "rr", Grr = "grr", Rfq = "rfq" });
 
 /// What the host queue does when it is long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +106,24 @@ impl Default for ChannelConfig {
         }
     }
 }
+
+/// Any text.
+const TEXT: Kind = Kind::Text(|_| Ok(()));
+
+/// The options of a channel.
+#[rustfmt::skip]
+pub const CHANNEL_OPTIONS: Table<ChannelConfig> = Table(&[
+    option!(name: TEXT, "for people"),
+    option!(rate: Kind::Rate(Rate::from_bits_per_sec(1_000), Rate::from_bits_per_sec(1_000_000_000_000), Some("unlimited")),
+        "what may be sent, in bits per second of wire bytes"),
+    option!(weight: Kind::Count(1, 1_000, None), "share of the traffic where not all channels have a rate"),
+    option!(priority: Kind::Count(0, u32::MAX as u64, None), "lower is better, in modes backup and duplicate"),
+    option!(mtu: Kind::Bytes(128, 65_535, None), "the largest IP packet that the link takes"),
+    option!(overhead: Kind::Bytes(0, 65_535, None), "bytes that everything below the envelope adds within mtu"),
+    option!(framing: Kind::Bytes(0, 256, None), "bytes that the link adds beyond mtu and that rate counts"),
+    option!(burst: Kind::Bytes(1, 1 << 30, Some("auto")), "bytes that may go out at once at the start of a busy period"),
+    option!(raw: Kind::Flag, "whether data frames of modes stripe and flow are the original packets here"),
+]);
 
 /// The settings of a bond.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,6 +243,44 @@ impl Default for Config {
     }
 }
 
+const MS: Span = Span::from_millis(1);
+const HOUR: Span = Span::from_secs(3600);
+/// Longer than anything runs.
+const FOREVER: Span = Span::from_secs(200_000_000);
+
+/// The options of a bond.
+#[rustfmt::skip]
+pub const OPTIONS: Table<Config> = Table(&[
+    option!(mode: Kind::Choice(Mode::WORDS), "how packets are kept in order, or not", file "mode"),
+    option!(scheduler: Kind::Choice(Scheduler::WORDS), "what spreads packets over the channels", file "scheduler"),
+    option!(policy: Kind::Text(|text| text.parse::<Settings>().map(drop)), "mode flow: how the channel of each packet is chosen", file "policy", since 3),
+    option!(buckets: Kind::Count(1, 1 << 16, None), "flow buckets of mode ordered; flows that share one can delay one another"),
+    option!(hold_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for earlier ones", file "reorder_memory"),
+    option!(queue_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for a channel"),
+    option!(copies: Kind::Count(0, ChannelId::LIMIT as u64, None), "how many channels carry each packet in mode duplicate; 0: all", file "copies"),
+    option!(marker_rounds: Kind::Count(1, 1 << 20, None), "mode stripe: markers on every channel after this many rounds", since 2),
+    option!(marker_place: Kind::Choice(MarkerPlace::WORDS), "mode stripe: where in such a round", since 2),
+    option!(credits: Kind::Flag, "mode stripe: send only what the peer has granted room for, and grant it likewise", since 2),
+    option!(stripe_buffer: Kind::Bytes(1_500, 1 << 30, Some("auto")), "mode stripe: bytes that may wait for their turn on one channel", since 2),
+    option!(deadline: Kind::Span(MS, Span::from_secs(60), None), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
+    option!(equalize: Kind::Span(Span::ZERO, Span::from_secs(1), None), "delays of the channels that differ by up to this are made equal at arrival", file "equalize"),
+    option!(queue_time: Kind::Span(MS, Span::from_secs(10), None), "longest that a packet from the host waits for its channel", file "queue_limit"),
+    option!(idle_marker: Kind::Span(Span::ZERO, Span::from_secs(1), None), "a marker follows the last packet this long after the sender fell idle"),
+    option!(active_for: Kind::Span(Span::from_millis(10), HOUR, None), "traffic counts as flowing this long after a packet"),
+    option!(heartbeat: Kind::Span(MS, Span::from_secs(60), None), "heartbeats on each channel while traffic flows"),
+    option!(heartbeat_idle: Kind::Span(MS, HOUR, None), "heartbeats on each channel otherwise"),
+    option!(dead_after: Kind::Span(Span::ZERO, FOREVER, None), "a channel silent for this long while traffic flows is not used", file "dead_after"),
+    option!(dead_after_idle: Kind::Span(Span::ZERO, FOREVER, None), "silence after which a channel counts as down otherwise"),
+    option!(stall_after: Kind::Span(MS, Span::from_secs(60), None), "a channel whose socket takes nothing for this long is left out until it does"),
+    option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
+    option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
+    option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),
+    option!(copy_dscp: Kind::Flag, "whether the outer header carries the packet's DSCP"),
+    option!(icmp_source_v4: Kind::Ipv4, "source of ICMP errors to the host over IPv4; none: the destination of the packet that was too big"),
+    option!(icmp_source_v6: Kind::Ipv6, "source of ICMP errors to the host over IPv6; none: as over IPv4"),
+    option!(icmp_rate: Kind::Count(0, u32::MAX as u64, None), "most ICMP errors to the host in a second"),
+]);
+
 /// Which setting cannot work, and what would.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -291,7 +335,7 @@ pub enum ConfigError {
     },
     /// A policy of mode `flow` that cannot work.
     #[error("policy: {0}")]
-    Policy(#[from] PolicyError),
+    Policy(#[from] OptionError),
 }
 
 impl Config {
@@ -318,10 +362,6 @@ impl Config {
     }
 }
 
-fn range(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(ConfigError::Range { setting, value, least, most }) }
-}
-
 fn before(other: &'static str, bound: Span, setting: &'static str, value: Span) -> Result<(), ConfigError> {
     if bound < value {
         return Ok(());
@@ -335,23 +375,21 @@ impl ChannelConfig {
     /// # Errors
     /// Names the first setting that cannot work, and its range.
     pub fn validate(&self, id: ChannelId) -> Result<(), ConfigError> {
-        let check = |setting, value: usize, least: u64, most: u64| {
-            let value = value as u64;
+        let check = |setting, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
                 return Ok(());
             }
             Err(ConfigError::Channel { channel: id, setting, value, least, most })
         };
-        check("number", id.index(), 0, ChannelId::LIMIT as u64 - 1)?;
-        check("mtu", self.mtu, 128, 65_535)?;
-        check("overhead", self.overhead, 0, self.mtu as u64 - 96)?;
-        check("framing", self.framing, 0, 256)?;
-        check("weight", self.weight as usize, 1, 1000)?;
-        if let Some(rate) = self.rate {
-            check("rate", rate.as_bits_per_sec() as usize, 1_000, 1_000_000_000_000)?;
+        check("number", id.index() as u64, 0, ChannelId::LIMIT as u64 - 1)?;
+        if let Some(OutOfRange { option, value, least, most }) = CHANNEL_OPTIONS.out_of_range(self) {
+            return Err(ConfigError::Channel { channel: id, setting: option, value, least, most });
         }
+        // What two settings make together.
+        let mtu = self.mtu as u64;
+        check("overhead", self.overhead as u64, 0, mtu - 96)?;
         if let Some(burst) = self.burst {
-            check("burst", burst.as_u64() as usize, self.mtu as u64 + self.framing as u64, 1 << 30)?;
+            check("burst", burst.as_u64(), mtu + self.framing as u64, 1 << 30)?;
         }
         Ok(())
     }
@@ -363,27 +401,12 @@ impl Config {
     /// # Errors
     /// Names the first setting that cannot work, and what would.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        range("channels", self.channels.len() as u64, 0, ChannelId::LIMIT as u64)?;
-        range("buckets", self.buckets as u64, 1, 1 << 16)?;
-        range("hold_bytes", self.hold_bytes as u64, 1 << 17, 1 << 36)?;
-        range("queue_bytes", self.queue_bytes as u64, 1 << 17, 1 << 36)?;
-        range("copies", self.copies as u64, 0, ChannelId::LIMIT as u64)?;
-        range("marker_rounds", u64::from(self.marker_rounds), 1, 1 << 20)?;
-        if let Some(buffer) = self.stripe_buffer {
-            range("stripe_buffer", buffer.as_u64(), 1500, 1 << 30)?;
+        let (setting, value, most) = ("channels", self.channels.len() as u64, ChannelId::LIMIT as u64);
+        if value > most {
+            return Err(ConfigError::Range { setting, value, least: 0, most });
         }
-        for (setting, span, least, most) in [
-            ("deadline", self.deadline, Span::from_millis(1), Span::from_secs(60)),
-            ("equalize", self.equalize, Span::ZERO, Span::from_secs(1)),
-            ("queue_time", self.queue_time, Span::from_millis(1), Span::from_secs(10)),
-            ("idle_marker", self.idle_marker, Span::ZERO, Span::from_secs(1)),
-            ("active_for", self.active_for, Span::from_millis(10), Span::from_secs(3600)),
-            ("heartbeat", self.heartbeat, Span::from_millis(1), Span::from_secs(60)),
-            ("heartbeat_idle", self.heartbeat_idle, Span::from_millis(1), Span::from_secs(3600)),
-            ("stall_after", self.stall_after, Span::from_millis(1), Span::from_secs(60)),
-            ("echo_interval", self.echo_interval, Span::from_millis(10), Span::from_secs(3600)),
-        ] {
-            range(setting, span.as_nanos(), least.as_nanos(), most.as_nanos())?;
+        if let Some(OutOfRange { option: setting, value, least, most }) = OPTIONS.out_of_range(self) {
+            return Err(ConfigError::Range { setting, value, least, most });
         }
         before("heartbeat", self.heartbeat.times(2), "dead_after", self.dead_after)?;
         before("heartbeat_idle", self.heartbeat_idle.times(2), "dead_after_idle", self.dead_after_idle)?;

@@ -62,7 +62,7 @@ mod window;
 
 pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
-pub use config::{Aqm, ChannelConfig, Config, ConfigError, Mode, Scheduler};
+pub use config::{Aqm, CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 pub use frame::{Codepoint, Transmit};
 

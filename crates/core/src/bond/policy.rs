@@ -36,10 +36,10 @@ use super::path::Reference;
 use super::preset::{Distribution, Preset};
 use super::queue::HostQueue;
 use crate::flow::Buckets;
+use crate::options::{Family, Field, Value};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::select::flush::{self, Flush};
-use crate::select::options::Value;
 use crate::select::supervision::Supervisor;
 use crate::select::{Frame, LinkState, Links, Policy, Select, Selector, Settings};
 use crate::set::LinkSet;
@@ -261,10 +261,11 @@ fn state(channel: &Channel, member: bool, reference: Option<Reference>) -> LinkS
 fn resolved(policy: &Settings, names: &[&str]) -> Settings {
     let mut settings = policy.clone();
     if settings.resolve(names).is_err() {
-        let named: Vec<_> = settings.options().filter(|o| matches!(o.get(&settings), Some(Value::Link(_)))).collect();
+        let links = |(_, field): &(_, &dyn Field)| matches!(field.value(), Value::Link(_));
+        let named: Vec<_> = settings.fields().into_iter().filter(links).map(|(spec, _)| spec.name).collect();
         for option in named {
             // Every option of this kind takes "none".
-            let _ = settings.set(option.name, "none");
+            let _ = settings.set(option, "none");
         }
     }
     settings

@@ -89,7 +89,7 @@ impl Preset {
             (Mode::Duplicate, _) => (Distribution::Best, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy),
             (Mode::Stripe, _) => (Distribution::Agreed, Numbering::Place, Protection::None, Resequencing::Logical),
             (Mode::Plain, _) => (Distribution::Discipline, Numbering::None, Protection::None, Resequencing::None),
-            (Mode::Flow, Some(Policy::Broadcast)) => {
+            (Mode::Flow, Some(Policy::Broadcast(_))) => {
                 (Distribution::Policy, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy)
             }
             (Mode::Flow, Some(Policy::TrafficMeter(_))) => {

@@ -48,9 +48,10 @@ pub use stats::{LinkStats, Stats};
 
 use crate::flow::ethernet;
 use crate::lacp::{self, Lacp, PortLink};
+use crate::options::OptionError;
 use crate::packet::Packet;
 use crate::select::active_backup::FailOverMac;
-use crate::select::{Frame, Layer, LinkState, Links, Policy, PolicyError, Select, Selector, Settings};
+use crate::select::{Frame, Layer, LinkState, Links, Policy, Select, Selector, Settings};
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::mac::Mac;
@@ -178,7 +179,7 @@ impl<P: Packet> Lan<P> {
     ///
     /// # Errors
     /// The policy's settings cannot work, or not with these links.
-    pub fn new(mut config: Config, links: Vec<LinkConfig>, seed: u64) -> Result<Lan<P>, PolicyError> {
+    pub fn new(mut config: Config, links: Vec<LinkConfig>, seed: u64) -> Result<Lan<P>, OptionError> {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         config.settings.resolve(&names)?;
         let down = Condition { carrier: false, rate: None, full_duplex: true };

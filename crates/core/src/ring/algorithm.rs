@@ -4,12 +4,11 @@ use super::dba::Dba;
 use super::dvsr::{self, Dvsr};
 use super::explicit::Explicit;
 use super::fairness::{Fairness, Refused, View};
-use super::options::{OPTIONS, OptionSpec};
 use super::rpr::{self, Rpr};
 use super::{NodeId, Ringlet};
+use crate::options::{self, Dialect, Family, Field, Fields, Member, OptionError};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -42,156 +41,71 @@ impl Default for Algorithm {
 }
 
 /// An algorithm of the table: its name and what it is.
-#[derive(Clone, Copy, Debug)]
-pub struct AlgorithmSpec {
-    /// As it is written.
-    pub name: &'static str,
-    /// What it does, for people.
-    pub help: &'static str,
-    default: fn() -> Algorithm,
-}
-
-impl AlgorithmSpec {
-    /// The algorithm with its defaults.
-    pub fn plain(&self) -> Algorithm {
-        (self.default)()
-    }
-}
+pub type AlgorithmSpec = Member<Algorithm>;
 
 /// All algorithms.
-#[rustfmt::skip]
 pub const ALGORITHMS: &[AlgorithmSpec] = &[
-    AlgorithmSpec { name: "dvsr", help: "distributed virtual-time scheduling: one message circles with a fair rate for each link",
-        default: || Algorithm::Dvsr(dvsr::Config::default()) },
-    AlgorithmSpec { name: "rpr-am", help: "IEEE 802.17, aggressive mode: a congested node advertises its own rate",
-        default: || Algorithm::RprAm(rpr::Config::aggressive()) },
-    AlgorithmSpec { name: "rpr-cm", help: "IEEE 802.17, conservative mode: a congested node divides its link among active nodes",
-        default: || Algorithm::RprCm(rpr::Config::conservative()) },
-    AlgorithmSpec { name: "dba", help: "distributed bandwidth allocation: a fair rate from the sum of arrivals, in constant time",
-        default: || Algorithm::Dba },
-    AlgorithmSpec { name: "explicit", help: "max-min with explicit rates, by the counts of the last interval",
-        default: || Algorithm::Explicit },
-    AlgorithmSpec { name: "fifo", help: "no control: a ring of Gigabit Ethernet",
-        default: || Algorithm::Fifo },
+    member(
+        "dvsr",
+        "distributed virtual-time scheduling: one message circles with a fair rate for each link",
+        Algorithm::default,
+    ),
+    member("rpr-am", "IEEE 802.17, aggressive mode: a congested node advertises its own rate", || {
+        Algorithm::RprAm(rpr::Config::aggressive())
+    }),
+    member("rpr-cm", "IEEE 802.17, conservative mode: a congested node divides its link among active nodes", || {
+        Algorithm::RprCm(rpr::Config::conservative())
+    }),
+    member("dba", "distributed bandwidth allocation: a fair rate from the sum of arrivals, in constant time", || {
+        Algorithm::Dba
+    }),
+    member("explicit", "max-min with explicit rates, by the counts of the last interval", || Algorithm::Explicit),
+    member("fifo", "no control: a ring of Gigabit Ethernet", || Algorithm::Fifo),
 ];
 
-/// Why a text is no algorithm, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AlgorithmError {
-    /// No algorithm of that name.
-    #[error("`{name}` is no fairness algorithm; known are {known}")]
-    Unknown {
-        /// What was given.
-        name: String,
-        /// All names.
-        known: String,
-    },
-    /// An option that the algorithm does not have.
-    #[error("{algorithm} has no option `{option}`; it has {known}")]
-    Option {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// What was given.
-        option: String,
-        /// The algorithm's options.
-        known: String,
-    },
-    /// Something that is not `OPTION=VALUE`.
-    #[error("{algorithm} takes no `{text}`; write OPTION=VALUE, with {known}")]
-    Bare {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// What was given.
-        text: String,
-        /// The algorithm's options.
-        known: String,
-    },
-    /// A value that the option does not take.
-    #[error("{option} is `{value}`; {expected}")]
-    Value {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
-    /// An option given twice.
-    #[error("{option} is given twice; keep one")]
-    Twice {
-        /// The option.
-        option: &'static str,
-    },
+const fn member(name: &'static str, help: &'static str, plain: fn() -> Algorithm) -> AlgorithmSpec {
+    Member { name, mode: None, main: None, help, plain }
 }
 
-impl Algorithm {
-    /// Its entry in the table.
-    pub fn spec(&self) -> &'static AlgorithmSpec {
-        let same = |spec: &&AlgorithmSpec| core::mem::discriminant(&spec.plain()) == core::mem::discriminant(self);
-        ALGORITHMS.iter().find(same).unwrap_or(&ALGORITHMS[0])
+impl Family for Algorithm {
+    const WHAT: &'static str = "fairness algorithm";
+    const DIALECT: Dialect = Dialect::Plain;
+    const MEMBERS: &'static [AlgorithmSpec] = ALGORITHMS;
+
+    fn same(&self, other: &Algorithm) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
     }
 
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.spec().name
+    fn fields(&self) -> Fields<'_> {
+        match self {
+            Algorithm::Dvsr(config) => dvsr::OPTIONS.fields(config),
+            Algorithm::RprAm(config) => rpr::AGGRESSIVE_OPTIONS.fields(config),
+            Algorithm::RprCm(config) => rpr::CONSERVATIVE_OPTIONS.fields(config),
+            Algorithm::Dba | Algorithm::Explicit | Algorithm::Fifo => Vec::new(),
+        }
     }
 
-    /// The options that it has.
-    pub fn options(&self) -> impl Iterator<Item = &'static OptionSpec> {
-        OPTIONS.iter().filter(|option| option.applies(self))
-    }
-
-    pub(super) fn known(&self) -> String {
-        match self.options().map(|option| option.name).collect::<Vec<_>>() {
-            names if names.is_empty() => "none".into(),
-            names => names.join(", "),
+    fn field_mut(&mut self, option: &str) -> Option<&mut dyn Field> {
+        match self {
+            Algorithm::Dvsr(config) => dvsr::OPTIONS.field_mut(config, option),
+            Algorithm::RprAm(config) => rpr::AGGRESSIVE_OPTIONS.field_mut(config, option),
+            Algorithm::RprCm(config) => rpr::CONSERVATIVE_OPTIONS.field_mut(config, option),
+            Algorithm::Dba | Algorithm::Explicit | Algorithm::Fifo => None,
         }
     }
 }
 
 impl FromStr for Algorithm {
-    type Err = AlgorithmError;
+    type Err = OptionError;
 
-    fn from_str(text: &str) -> Result<Algorithm, AlgorithmError> {
-        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let name = name.trim();
-        let spec = ALGORITHMS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
-        let mut algorithm = spec.map(AlgorithmSpec::plain).ok_or_else(|| AlgorithmError::Unknown {
-            name: name.into(),
-            known: ALGORITHMS.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
-        })?;
-        let mut given: Vec<&'static str> = Vec::new();
-        for part in rest.split(',').map(str::trim).filter(|_| !rest.trim().is_empty()) {
-            let (algorithm_name, known) = (algorithm.name(), algorithm.known());
-            let Some((option, value)) = part.split_once('=') else {
-                return Err(AlgorithmError::Bare { algorithm: algorithm_name, text: part.into(), known });
-            };
-            let (option, value) = (option.trim(), value.trim());
-            let Some(found) = algorithm.options().find(|spec| spec.name == option) else {
-                return Err(AlgorithmError::Option { algorithm: algorithm_name, option: option.to_string(), known });
-            };
-            if given.contains(&found.name) {
-                return Err(AlgorithmError::Twice { option: found.name });
-            }
-            given.push(found.name);
-            found.set(&mut algorithm, value)?;
-        }
-        Ok(algorithm)
+    fn from_str(text: &str) -> Result<Algorithm, OptionError> {
+        options::parse(text)
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spec = self.spec();
-        f.write_str(spec.name)?;
-        let plain = spec.plain();
-        let mut before = ':';
-        for option in self.options().filter(|option| option.show(self) != option.show(&plain)) {
-            write!(f, "{before}{}={}", option.name, option.show(self).unwrap_or_default())?;
-            before = ',';
-        }
-        Ok(())
+        options::write(self, f)
     }
 }
 
@@ -292,6 +206,7 @@ impl Fairness for Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn algorithms_are_read_as_they_are_shown() {
@@ -323,7 +238,7 @@ mod tests {
             ("drr", "`drr` is no fairness algorithm; known are dvsr, rpr-am, rpr-cm, dba, explicit, fifo"),
             ("dvsr:bits=9", "bits is `9`; write one of 8, 16"),
             ("dvsr:bits=8,bits=8", "bits is given twice; keep one"),
-            ("dvsr:8", "dvsr takes no `8`; write OPTION=VALUE, with bits, suballocation, window, spare"),
+            ("dvsr:8", "dvsr takes no value `8`; write OPTION=VALUE, with one of bits, suballocation, window, spare"),
             ("fifo:bits=8", "fifo has no option `bits`; it has none"),
             ("dvsr:window=0", "window is `0`; write a number from 1 to 1024"),
             ("dvsr:spare=0.5", "spare is `0.5`; write a share from 0 to 0.1, such as 0"),
@@ -337,18 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn every_option_belongs_to_an_algorithm_and_takes_its_default_again() {
-        for option in OPTIONS {
-            let mut owners = ALGORITHMS.iter().map(AlgorithmSpec::plain).filter(|plain| option.applies(plain));
-            let mut owner = owners.next().unwrap_or_else(|| panic!("{} belongs to nothing", option.name));
-            let plain = owner.clone();
-            option
-                .set(
-                    &mut owner,
-                    &plain.clone().options().find(|o| o.name == option.name).unwrap().show(&plain).unwrap(),
-                )
-                .unwrap();
-            assert_eq!(owner, plain);
+    fn every_option_takes_its_default_again() {
+        for member in ALGORITHMS {
+            for (option, default) in member.options() {
+                let mut algorithm = member.plain();
+                algorithm.set(option.name, &default).unwrap();
+                assert_eq!(algorithm, member.plain(), "{}", option.name);
+            }
         }
     }
 }

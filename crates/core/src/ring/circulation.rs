@@ -14,9 +14,8 @@
 //! refused just before. Forged or replayed messages do harm for as long, and no longer.
 
 use super::control;
-use super::dvsr::Bits;
 use super::fairness::{Refused, View};
-use super::message::{self, Head, Kind};
+use super::message::{self, Bits, Head, Kind};
 use super::topology::Topology;
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};

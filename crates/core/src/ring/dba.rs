@@ -18,10 +18,9 @@
 //! Cost: per packet an array addition; per interval a sum over the ingresses (which a counter for all would save).
 
 use super::circulation::Circulation;
-use super::dvsr::Bits;
 use super::estimate::Meter;
 use super::fairness::{Fairness, Refused, View};
-use super::message::Kind;
+use super::message::{Bits, Kind};
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;

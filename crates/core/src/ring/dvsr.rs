@@ -32,22 +32,13 @@ use super::circulation::Circulation;
 use super::estimate::Meter;
 use super::fair_rate::{Load, fair_rate};
 use super::fairness::{Fairness, Refused, View};
+pub use super::message::Bits;
 use super::message::Kind;
-use super::options::Share;
 use super::suballocation::Suballocator;
 use super::{NodeId, Ringlet};
+use crate::options::{Kind as Takes, Share, Table, Words, option, words};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
-
-/// Size of a fair rate in control messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bits {
-    /// One byte, as in the testbed.
-    Eight,
-    /// Two bytes.
-    #[default]
-    Sixteen,
-}
 
 /// How a node shares its rate on a link among its own flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +49,8 @@ pub enum Suballocation {
     /// Equation (9): equal parts at each link.
     Equal,
 }
+
+words!(Suballocation { MaxMin = "max-min", Equal = "equal" });
 
 /// Settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +76,15 @@ impl Default for Config {
         }
     }
 }
+
+/// The options.
+#[rustfmt::skip]
+pub const OPTIONS: Table<Config> = Table(&[
+    option!(bits: Takes::Choice(Bits::WORDS), "size of a fair rate in control messages"),
+    option!(suballocation: Takes::Choice(Suballocation::WORDS), "how a node shares its rate on a link among its flows to several nodes: what each can use, or equal parts whether used or not"),
+    option!(window: Takes::Count(1, 1024, None), "most intervals over which a steady rate is measured; 1: the last interval alone"),
+    option!(spare: Takes::Share(Share::from_millionths(0), Share::from_millionths(100_000)), "share of a link that is not given away, so that queues drain"),
+]);
 
 /// Bits per second of a byte per nanosecond.
 const BITS: f64 = 8e9;

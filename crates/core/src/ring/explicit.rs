@@ -9,11 +9,10 @@
 //! Cost: as DVSR's without suballocation.
 
 use super::circulation::Circulation;
-use super::dvsr::Bits;
 use super::estimate::Meter;
 use super::fair_rate::{Load, fair_rate};
 use super::fairness::{Fairness, Refused, View};
-use super::message::Kind;
+use super::message::{Bits, Kind};
 use super::{NodeId, Ringlet};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;

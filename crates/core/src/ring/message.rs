@@ -16,10 +16,22 @@
 //! A rate is a share of the nominal rate for the lightest ingress: all ones is the whole. None is zero, since every
 //! ingress has a share of every link.
 
-use super::dvsr::Bits;
 use super::fairness::Refused;
 use super::{MOST_NODES, NodeId};
+use crate::options::words;
 use alloc::vec::Vec;
+
+/// Size of a fair rate in control messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bits {
+    /// One byte, as in the testbed.
+    Eight,
+    /// Two bytes.
+    #[default]
+    Sixteen,
+}
+
+words!(Bits { Eight = "8", Sixteen = "16" });
 
 const VERSION: u8 = 1;
 const HEAD: usize = 8;

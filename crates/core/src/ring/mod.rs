@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `topology` | which links there are and which way a packet goes |
 //! | `problem`, `rias`, `max_min`, `proportional`, `bottleneck` | reference allocations, and the separate test of one |
-//! | `fairness`, `algorithm`, `options` | what an algorithm sees and says; which there are, and their settings |
+//! | `fairness`, `algorithm` | what an algorithm sees and says; which there are, and their settings |
 //! | `dvsr`, `rpr`, `dba`, `explicit` | the algorithms |
 //! | `message`, `circulation`, `estimate`, `fair_rate`, `suballocation` | what DVSR and its rivals are made of |
 //! | `frame`, `control`, `checksum` | the wire |
@@ -37,7 +37,6 @@ pub mod message;
 mod meter;
 mod multiplexer;
 pub mod node;
-pub mod options;
 pub mod problem;
 pub mod proportional;
 pub mod protection;

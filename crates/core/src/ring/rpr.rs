@@ -51,7 +51,7 @@ mod meter;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, LEAST_INTERVAL, LONGEST_INTERVAL, Mode, Queue};
+pub use config::{AGGRESSIVE_OPTIONS, CONSERVATIVE_OPTIONS, Config, LEAST_INTERVAL, LONGEST_INTERVAL, Mode, Queue};
 
 use self::allowed::Allowed;
 use self::message::{LENGTH, Message, WHOLE};

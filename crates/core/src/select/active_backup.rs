@@ -12,8 +12,9 @@
 //!
 //! Cost: O(1) a packet, O(links) a change. Invariant: while a link is usable, one is chosen.
 
-use super::options::LinkRef;
+use super::PolicyConfig;
 use super::{Frame, Links, Select};
+use crate::options::{Kind, LinkRef, OptionSpec, Table, Words, option, words};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 
@@ -29,6 +30,8 @@ pub enum PrimaryReselect {
     Failure,
 }
 
+words!(PrimaryReselect { Always = "always", Better = "better", Failure = "failure" });
+
 /// Whose Ethernet address a bond of Ethernet links sends from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailOverMac {
@@ -41,6 +44,8 @@ pub enum FailOverMac {
     Follow,
 }
 
+words!(FailOverMac { None = "none", Active = "active", Follow = "follow" });
+
 /// The settings of `active-backup`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,6 +56,35 @@ pub struct Config {
     pub primary_reselect: PrimaryReselect,
     /// Whose address an Ethernet bond sends from. Default the bond's own on all links.
     pub fail_over_mac: FailOverMac,
+}
+
+/// The option, of every policy that has it.
+pub(super) const PRIMARY: OptionSpec =
+    OptionSpec::new("primary", Kind::Link, "the link that is used whenever it can be, as primary_reselect says");
+
+/// The option, of every policy that has it.
+pub(super) const PRIMARY_RESELECT: OptionSpec = OptionSpec::new(
+    "primary_reselect",
+    Kind::Choice(PrimaryReselect::WORDS),
+    "when the primary link is used again after it came back: at once, if it is faster than the one in use, or only when that one fails",
+);
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "active-backup";
+    const MODE: Option<u8> = Some(1);
+    const MAIN: Option<&'static str> = Some("primary");
+    const HELP: &'static str = "one link; another one when it fails";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(PRIMARY => primary),
+        option!(PRIMARY_RESELECT => primary_reselect),
+        option!(fail_over_mac: Kind::Choice(FailOverMac::WORDS), "whose address an Ethernet bond sends from: the bond's own on all links, or that of the device in use; follow, which gives devices the bond's address in turn, is Linux's and refused by a [bond]"),
+    ]);
+    const LOOKS_AT_QUEUES: bool = false;
+    type Selector = ActiveBackup;
+
+    fn selector(&self, _seed: u64) -> ActiveBackup {
+        ActiveBackup::new(self.clone())
+    }
 }
 
 /// The link in use, of a bond that prefers one.

@@ -7,13 +7,17 @@
 //!
 //! Cost and invariant: those of `balance-tlb`.
 
+use super::PolicyConfig;
 use super::active_backup::PrimaryReselect;
-use super::options::LinkRef;
+use super::active_backup::{PRIMARY, PRIMARY_RESELECT};
 use super::tlb::Balance;
+use super::tlb::LP_INTERVAL;
 use super::{Frame, Layer, Links, Select};
 use crate::ip;
+use crate::options::{LinkRef, Table, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
+use alloc::boxed::Box;
 use core::net::IpAddr;
 
 /// The settings of `balance-alb`.
@@ -31,6 +35,22 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { primary: None, primary_reselect: PrimaryReselect::Always, lp_interval: Span::from_secs(1) }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "balance-alb";
+    const MODE: Option<u8> = Some(6);
+    const HELP: &'static str = "as balance-tlb, and what is received is balanced by ARP and neighbour discovery";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(PRIMARY => primary),
+        option!(PRIMARY_RESELECT => primary_reselect),
+        option!(LP_INTERVAL => lp_interval),
+    ]);
+    type Selector = Box<BalanceAlb>;
+
+    fn selector(&self, _seed: u64) -> Box<BalanceAlb> {
+        Box::new(BalanceAlb::new(self.clone()))
     }
 }
 

@@ -16,9 +16,11 @@
 //! Cost: O(links). Invariants: with all links usable and `packets_per_slave` n, any n × links packets in a row that are no
 //! IGMP put n packets on each link.
 
+use super::PolicyConfig;
 use super::active_backup::Current;
 use super::{Frame, Links, Select};
 use crate::flow::ethernet;
+use crate::options::{Kind, Table, option};
 use crate::packet::at;
 use crate::rng::Rng;
 use crate::set::LinkSet;
@@ -35,6 +37,22 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { packets_per_slave: 1 }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "balance-rr";
+    const MODE: Option<u8> = Some(0);
+    const MAIN: Option<&'static str> = Some("packets_per_slave");
+    const HELP: &'static str = "each link in turn, packet by packet";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(packets_per_slave: Kind::Count(0, 65_535, None), "packets on a link before the next one's turn; 0: a random link for each packet"),
+    ]);
+    const LOOKS_AT_QUEUES: bool = false;
+    type Selector = BalanceRr;
+
+    fn selector(&self, seed: u64) -> BalanceRr {
+        BalanceRr::new(*self, seed)
     }
 }
 

@@ -20,10 +20,13 @@
 
 use super::adaptive::Adaptive;
 use super::idle::{LongestIdle, Weights};
+use super::{BurstStats, PolicyConfig};
 use super::{Frame, Links, Select};
 use crate::flow::Flows;
+use crate::options::{Kind, OptionSpec, Table, option};
 use crate::set::LinkSet;
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 
 /// The settings of `brr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +48,40 @@ impl Default for Config {
     }
 }
 
-/// What a policy that goes by bursts did so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Flows that were new, or had been forgotten.
-    pub flows: u64,
-    /// Bursts, each flow's first included.
-    pub bursts: u64,
-    /// Packets that took another link than the one before them in their flow.
-    pub moves: u64,
-    /// Flows that lost their place in the table to others before they expired.
-    pub evicted: u64,
+/// The option, of every policy that has it.
+pub(super) const THRESHOLD: OptionSpec = OptionSpec::new(
+    "threshold",
+    Kind::Span(Span::from_micros(1), Span::from_secs(86_400), Some("adaptive")),
+    "a packet that comes this long after the one before it in its flow starts a new burst; adaptive: where the measured delays and queues of the links allow it",
+);
+
+/// The option, of every policy that has it.
+pub(super) const FLOWS: OptionSpec =
+    OptionSpec::new("flows", Kind::Count(16, 1 << 26, None), "most flows that are remembered");
+
+/// The option, of every policy that has it.
+pub(super) const EXPIRY: OptionSpec = OptionSpec::new(
+    "expiry",
+    Kind::Span(Span::from_millis(1), Span::from_secs(86_400), None),
+    "a flow without packets for this long is forgotten",
+);
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "brr";
+    const MODE: Option<u8> = Some(7);
+    const MAIN: Option<&'static str> = Some("threshold");
+    const HELP: &'static str = "burst round robin: each burst of a flow to the link that was idle longest";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(THRESHOLD => threshold),
+        option!(FLOWS => flows),
+        option!(EXPIRY => expiry),
+        option!(weighted: Kind::Flag, "whether links of higher rate or weight get bursts in proportion"),
+    ]);
+    type Selector = Box<Brr>;
+
+    fn selector(&self, seed: u64) -> Box<Brr> {
+        Box::new(Brr::new(*self, seed))
+    }
 }
 
 /// The selector.
@@ -66,7 +92,7 @@ pub struct Brr {
     idle: LongestIdle,
     weights: Weights,
     adaptive: Adaptive,
-    stats: Stats,
+    stats: BurstStats,
 }
 
 impl Brr {
@@ -78,14 +104,8 @@ impl Brr {
             idle: LongestIdle::new(),
             weights: Weights::EQUAL,
             adaptive: Adaptive::new(),
-            stats: Stats::default(),
+            stats: BurstStats::default(),
         }
-    }
-
-    /// What it did so far.
-    pub fn stats(&self) -> Stats {
-        let table = self.flows.stats();
-        Stats { flows: table.new, evicted: table.evicted, ..self.stats }
     }
 }
 
@@ -134,6 +154,11 @@ impl Select for Brr {
         self.idle.on_links();
         self.adaptive.on_links(links, &self.weights);
     }
+
+    fn stats(&self) -> BurstStats {
+        let table = self.flows.stats();
+        BurstStats { flows: table.new, evicted: table.evicted, ..self.stats }
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +195,7 @@ mod tests {
         assert_eq!(link(46, 2), 2, "a burst that ends leaves its link");
         assert_eq!(link(47, 1), 1);
         assert_eq!(link(48, 5), 0);
-        assert_eq!(brr.stats(), Stats { flows: 5, bursts: 7, moves: 2, evicted: 0 });
+        assert_eq!(brr.stats(), BurstStats { flows: 5, bursts: 7, moves: 2, evicted: 0 });
     }
 
     #[test]

@@ -15,10 +15,13 @@
 //!
 //! Cost: O(1) a large packet, O(n) a small one.
 
+use super::PolicyConfig;
+use super::active_backup::PRIMARY;
 use super::least_queue::LeastQueue;
-use super::options::LinkRef;
+use super::n_to_one::SIZE;
 use super::speeds::Speeds;
 use super::{Frame, Links, Select};
+use crate::options::{LinkRef, Table, option};
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
 
@@ -35,6 +38,18 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { size: Bytes::new(512), primary: None }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "cut_off_least_queue";
+    const MAIN: Option<&'static str> = Some("size");
+    const HELP: &'static str = "large packets on the fastest link, small ones to the shortest queue";
+    const OPTIONS: Table<Config> = Table(&[option!(PRIMARY => primary), option!(SIZE => size)]);
+    type Selector = CutOffLeastQueue;
+
+    fn selector(&self, _seed: u64) -> CutOffLeastQueue {
+        CutOffLeastQueue::new(self.clone())
     }
 }
 

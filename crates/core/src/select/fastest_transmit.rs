@@ -28,8 +28,10 @@
 //! Cost: O(n) a packet, one multiplication for each link. Invariants: with equal delays and exact rates, packets that are
 //! not smaller than those before them arrive in order; allocations of busy links differ by at most one packet's time.
 
+use super::PolicyConfig;
 use super::speeds::Speeds;
 use super::{Frame, Links, Select};
+use crate::options::{Kind, Table, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
@@ -40,6 +42,19 @@ use alloc::vec::Vec;
 pub struct Config {
     /// The distribution pattern alone: what was allocated to a link does not drain while it is idle. Default false.
     pub pattern: bool,
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "fastest_transmit";
+    const HELP: &'static str = "the link that will have transmitted the packet first (multilink frame relay)";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(pattern: Kind::Flag, "whether the distribution pattern alone decides: what a link was given does not drain while it is idle"),
+    ]);
+    type Selector = FastestTransmit;
+
+    fn selector(&self, _seed: u64) -> FastestTransmit {
+        FastestTransmit::new(*self)
+    }
 }
 
 /// The selector.

@@ -17,13 +17,16 @@
 //! flowlet one link, as long as it is usable and the flow is in the table; the same seed draws the same links.
 
 use super::adaptive;
-use super::brr::Stats;
+use super::brr::{EXPIRY, FLOWS};
 use super::idle::Weights;
+use super::{BurstStats, PolicyConfig};
 use super::{Frame, Links, Select};
 use crate::flow::Flows;
+use crate::options::{Kind, Table, option};
 use crate::rng::Rng;
 use crate::set::LinkSet;
 use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
 
 /// The settings of `flowlet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,22 @@ impl Default for Config {
     }
 }
 
+impl PolicyConfig for Config {
+    const NAME: &'static str = "flowlet";
+    const MAIN: Option<&'static str> = Some("timeout");
+    const HELP: &'static str = "each flowlet to a link chosen anew";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(timeout: Kind::Span(Span::from_micros(1), Span::from_secs(86_400), Some("adaptive")), "a packet that comes this long after the one before it in its flow starts a new flowlet"),
+        option!(FLOWS => flows),
+        option!(EXPIRY => expiry),
+    ]);
+    type Selector = Box<Flowlet>;
+
+    fn selector(&self, seed: u64) -> Box<Flowlet> {
+        Box::new(Flowlet::new(*self, seed))
+    }
+}
+
 /// The selector.
 #[derive(Clone, Debug)]
 pub struct Flowlet {
@@ -50,7 +69,7 @@ pub struct Flowlet {
     flows: Flows<()>,
     weights: Weights,
     rng: Rng,
-    stats: Stats,
+    stats: BurstStats,
 }
 
 impl Flowlet {
@@ -58,13 +77,7 @@ impl Flowlet {
     pub fn new(config: Config, seed: u64) -> Flowlet {
         let mut rng = Rng::new(seed);
         let flows = Flows::new(config.flows, config.expiry, rng.next_u64());
-        Flowlet { config, flows, weights: Weights::EQUAL, rng, stats: Stats::default() }
-    }
-
-    /// What it did so far; a flowlet counts as a burst.
-    pub fn stats(&self) -> Stats {
-        let table = self.flows.stats();
-        Stats { flows: table.new, evicted: table.evicted, ..self.stats }
+        Flowlet { config, flows, weights: Weights::EQUAL, rng, stats: BurstStats::default() }
     }
 }
 
@@ -97,6 +110,11 @@ impl Select for Flowlet {
 
     fn on_links(&mut self, _now: Time, links: &Links) {
         self.weights = Weights::of(links);
+    }
+
+    fn stats(&self) -> BurstStats {
+        let table = self.flows.stats();
+        BurstStats { flows: table.new, evicted: table.evicted, ..self.stats }
     }
 }
 

@@ -23,6 +23,7 @@
 //! goes down, if that brings nothing later than [`Config::wait`] after; held bytes are at most the bound; no more than
 //! `UNDER_WAY` markers of a link are under way.
 
+use crate::options::{Field, Kind, OptionSpec, Table, Value, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::boxed::Box;
@@ -61,6 +62,26 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { wait: Span::from_millis(50) }
+    }
+}
+
+/// The options, of every policy with `flush`.
+pub const OPTIONS: Table<Config> = Table(&[option!(
+    OptionSpec::new(
+        "flush_wait",
+        Kind::Span(Span::ZERO, Span::from_secs(10), None),
+        "longest that a flow's packets are held for that; then the flow stays where it is"
+    ) => wait
+)]);
+
+/// Whether there is a flush.
+impl Field for Option<Config> {
+    fn value(&self) -> Value {
+        Value::Flag(self.is_some())
+    }
+
+    fn take(&mut self, value: Value) {
+        *self = (value == Value::Flag(true)).then(|| self.unwrap_or_default());
     }
 }
 

@@ -17,8 +17,11 @@
 //!
 //! Cost: the hash; O(n²) when links change. Invariant: the link is usable, and in the aggregator in use.
 
+use super::PolicyConfig;
 use super::xor::HashPolicy;
+use super::xor::XMIT_HASH_POLICY;
 use super::{Frame, LinkState, Links, Select, hash};
+use crate::options::{Kind, Table, Words, option, words};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Rate, Time};
 use crate::wire::mac::Mac;
@@ -33,6 +36,8 @@ pub enum LacpRate {
     Fast,
 }
 
+words!(LacpRate { Slow = "slow", Fast = "fast" });
+
 /// Which aggregator is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdSelect {
@@ -44,6 +49,8 @@ pub enum AdSelect {
     /// That of the most links.
     Count,
 }
+
+words!(AdSelect { Stable = "stable", Bandwidth = "bandwidth", Count = "count" });
 
 /// The settings of `802.3ad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +86,29 @@ impl Default for Config {
             ad_user_port_key: 0,
             ad_actor_system: None,
         }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "802.3ad";
+    const MODE: Option<u8> = Some(4);
+    const MAIN: Option<&'static str> = Some("xmit_hash_policy");
+    const HELP: &'static str = "a hash chooses among the links of the active aggregator (IEEE 802.1AX)";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(XMIT_HASH_POLICY => xmit_hash_policy),
+        option!(lacp_rate: Kind::Choice(LacpRate::WORDS), "how often the partner is asked to send LACPDUs: every 30 s or every second"),
+        option!(lacp_active: Kind::Flag, "whether LACPDUs are sent to a partner that sends none"),
+        option!(ad_select: Kind::Choice(AdSelect::WORDS), "which aggregator is used: the best one until it has no link left, the one of the highest rate, or the one of most links"),
+        option!(min_links: Kind::Count(0, 64, None), "fewer links than this in the aggregator: none is used"),
+        option!(ad_actor_sys_prio: Kind::Count(1, 65_535, None), "the system priority in LACPDUs; the lower one decides"),
+        option!(ad_user_port_key: Kind::Count(0, 1_023, None), "the upper ten bits of the ports' key"),
+        option!(ad_actor_system: Kind::Mac, "the system's address in LACPDUs; none: the bond's own address"),
+    ]);
+    const LOOKS_AT_QUEUES: bool = false;
+    type Selector = Ieee8023ad;
+
+    fn selector(&self, _seed: u64) -> Ieee8023ad {
+        Ieee8023ad::new(*self)
     }
 }
 

@@ -19,10 +19,28 @@
 //!
 //! [`LinkState::backlog`]: super::LinkState::backlog
 
+use super::PolicyConfig;
 use super::speeds::Speeds;
 use super::{Frame, Links, Select};
+use crate::options::Table;
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
+
+/// The settings: there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config;
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "least_queue";
+    const HELP: &'static str = "the link with the shortest queue; of equals the fastest";
+    const OPTIONS: Table<Config> = Table(&[]);
+    type Selector = LeastQueue;
+
+    fn selector(&self, _seed: u64) -> LeastQueue {
+        LeastQueue::new()
+    }
+}
 
 /// The selector.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Link selection: for each packet the link that carries it, so that flows keep their order with nothing at the receiver.
 //!
-//! A [`Policy`] names a way of choosing and its options ([`options`] is the one table of them); a [`Selector`] is such a
+//! A [`Policy`] names a way of choosing and its options (each policy's file has the table of its own); a [`Selector`] is such a
 //! policy at work. The gateway's bonds, the simulator and the capture analyser all drive the same selectors:
 //!
 //! ```
@@ -13,8 +13,50 @@
 //! let frame = Frame { bytes: &[0; 60], len: 60, layer: Layer::Ethernet };
 //! let mut link = || selector.select(Time::ZERO, &frame, &links).first().map(|link| link.index());
 //! assert_eq!([link(), link(), link(), link()], [Some(0), Some(1), Some(1), Some(0)]);
-//! # Ok::<(), fairspan_core::select::PolicyError>(())
+//! # Ok::<(), fairspan_core::options::OptionError>(())
 //! ```
+
+/// The list of all policies: the name here, and the settings that say everything else.
+macro_rules! policies {
+    ($use:ident) => {
+        $use! {
+            /// `balance-rr`, Linux mode 0.
+            BalanceRr(crate::select::balance_rr::Config),
+            /// `active-backup`, Linux mode 1.
+            ActiveBackup(crate::select::active_backup::Config),
+            /// `balance-xor`, Linux mode 2.
+            BalanceXor(crate::select::xor::Config),
+            /// `broadcast`, Linux mode 3.
+            Broadcast(crate::select::broadcast::Config),
+            /// `802.3ad`, Linux mode 4.
+            Ieee8023ad(crate::select::ieee8023ad::Config),
+            /// `balance-tlb`, Linux mode 5.
+            BalanceTlb(crate::select::tlb::Config),
+            /// `balance-alb`, Linux mode 6: what is sent. What is received is balanced by the Ethernet bond.
+            BalanceAlb(crate::select::alb::Config),
+            /// `brr`, mode 7 of the burst-round-robin paper.
+            Brr(crate::select::brr::Config),
+            /// `flowlet`.
+            Flowlet(crate::select::flowlet::Config),
+            /// `least_queue`.
+            LeastQueue(crate::select::least_queue::Config),
+            /// `n_to_one`.
+            NToOne(crate::select::n_to_one::Config),
+            /// `n_to_one_primary`.
+            NToOnePrimary(crate::select::n_to_one::PrimaryConfig),
+            /// `cut_off_least_queue`.
+            CutOffLeastQueue(crate::select::cut_off_least_queue::Config),
+            /// `layer34-xor`.
+            Layer34Xor(crate::select::xor::Layer34Config),
+            /// `fastest_transmit`.
+            FastestTransmit(crate::select::fastest_transmit::Config),
+            /// `traffic_meter`.
+            TrafficMeter(crate::select::traffic_meter::Config),
+            /// `potent`.
+            Potent(crate::select::potent::Config),
+        }
+    };
+}
 
 pub mod active_backup;
 pub mod adaptive;
@@ -30,7 +72,6 @@ pub mod hash;
 pub mod ieee8023ad;
 pub mod least_queue;
 pub mod n_to_one;
-pub mod options;
 pub mod potent;
 pub mod supervision;
 pub mod tlb;
@@ -41,40 +82,12 @@ mod fading;
 mod idle;
 mod links;
 mod policy;
+mod selector;
+mod settings;
 mod speeds;
 
 pub use crate::flow::{Frame, Layer};
 pub use links::{LinkState, Links};
-pub use policy::{POLICIES, Policy, PolicyError, PolicySpec, Selector, Settings};
-
-use crate::set::LinkSet;
-use crate::units::{ChannelId, Time};
-
-/// Chooses links for packets.
-pub trait Select {
-    /// The links that carry `frame`: one, or all of several copies; empty where no link is usable. Any bytes may come.
-    fn select(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> LinkSet;
-
-    /// As [`Select::select`], for a caller that can let a packet wait for its instant: also when the packet may begin to leave
-    /// its link, those behind it waiting as well. A policy that does not need that says: at once.
-    fn select_held(&mut self, now: Time, frame: &Frame<'_>, links: &Links) -> (LinkSet, Time) {
-        (self.select(now, frame, links), Time::ZERO)
-    }
-
-    /// Links joined, left, came up, went down or have other rates. To be called before the next `select`.
-    fn on_links(&mut self, _now: Time, _links: &Links) {}
-
-    /// When [`Select::handle_timeout`] is to be called at the latest.
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    /// Does what is due at `now`. Calling it early or late does no harm.
-    fn handle_timeout(&mut self, _now: Time, _links: &Links) {}
-
-    /// The one link that carries what is not balanced, of the policies that have one (`active-backup`, `balance-tlb`,
-    /// `balance-alb`): an Ethernet bond listens to it and announces when it changes.
-    fn current(&self) -> Option<ChannelId> {
-        None
-    }
-}
+pub use policy::{Policy, Selector};
+pub use selector::{BurstStats, PolicyConfig, Select};
+pub use settings::{POLICIES, PolicySpec, Settings};

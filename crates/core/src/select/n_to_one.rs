@@ -29,9 +29,11 @@
 //!
 //! Cost: O(k) a packet, two comparisons for each link and one division; no allocation after construction.
 
-use super::options::LinkRef;
+use super::PolicyConfig;
+use super::active_backup::PRIMARY;
 use super::speeds::Speeds;
 use super::{Frame, Links, Select};
+use crate::options::{Kind, LinkRef, OptionSpec, Table, option};
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::vec::Vec;
@@ -59,6 +61,44 @@ pub struct PrimaryConfig {
 impl Default for PrimaryConfig {
     fn default() -> PrimaryConfig {
         PrimaryConfig { n: None, size: Bytes::new(512), primary: None }
+    }
+}
+
+/// The option, of every policy that has it.
+const N: OptionSpec = OptionSpec::new(
+    "n",
+    Kind::Count(1, 65_535, Some("auto")),
+    "packets on the fastest link for each on a slow one; auto: the ratio of their rates or weights",
+);
+
+/// The option, of every policy that has it.
+pub(super) const SIZE: OptionSpec = OptionSpec::new(
+    "size",
+    Kind::Bytes(1, 65_535, None),
+    "packets above this size are large; n_to_one_primary: of this size and above",
+);
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "n_to_one";
+    const MAIN: Option<&'static str> = Some("n");
+    const HELP: &'static str = "N packets on the fast link for each on a slow one";
+    const OPTIONS: Table<Config> = Table(&[option!(N => n)]);
+    type Selector = NToOne;
+
+    fn selector(&self, _seed: u64) -> NToOne {
+        NToOne::new(*self)
+    }
+}
+
+impl PolicyConfig for PrimaryConfig {
+    const NAME: &'static str = "n_to_one_primary";
+    const MAIN: Option<&'static str> = Some("size");
+    const HELP: &'static str = "large packets on the fastest link, small ones N to one";
+    const OPTIONS: Table<PrimaryConfig> = Table(&[option!(PRIMARY => primary), option!(N => n), option!(SIZE => size)]);
+    type Selector = NToOne;
+
+    fn selector(&self, _seed: u64) -> NToOne {
+        NToOne::primary(self.clone())
     }
 }
 

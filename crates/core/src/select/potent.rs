@@ -19,14 +19,17 @@
 //! went down; at most `heavy` heavy flows.
 
 use super::adaptive::{self, Adaptive};
-use super::brr::Stats;
+use super::brr::{EXPIRY, FLOWS, THRESHOLD};
 use super::fading::Fading;
 use super::idle::{LongestIdle, Weights};
+use super::{BurstStats, PolicyConfig};
 use super::{Frame, Links, Select};
 use crate::flow::Flows;
 use crate::flow::table::Entry;
+use crate::options::{Kind, Table, option};
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
+use alloc::boxed::Box;
 
 /// How often one heavy flow may move.
 pub const INTERVAL: Span = Span::from_millis(100);
@@ -53,6 +56,23 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { threshold: Some(Span::from_millis(12)), flows: 65_536, expiry: Span::from_secs(60), heavy: 16 }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "potent";
+    const MAIN: Option<&'static str> = Some("threshold");
+    const HELP: &'static str = "the few heavy flows moved on purpose, the rest by burst";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(THRESHOLD => threshold),
+        option!(FLOWS => flows),
+        option!(EXPIRY => expiry),
+        option!(heavy: Kind::Count(1, 64, None), "how many flows at most count as heavy and are moved on purpose"),
+    ]);
+    type Selector = Box<Potent>;
+
+    fn selector(&self, seed: u64) -> Box<Potent> {
+        Box::new(Potent::new(*self, seed))
     }
 }
 
@@ -84,7 +104,7 @@ pub struct Potent {
     adaptive: Adaptive,
     weights: Weights,
     heavy: Heavy,
-    stats: Stats,
+    stats: BurstStats,
 }
 
 /// The heavy flows and the links' loads.
@@ -117,14 +137,8 @@ impl Potent {
                 next: Time::ZERO,
                 moves: 0,
             },
-            stats: Stats::default(),
+            stats: BurstStats::default(),
         }
-    }
-
-    /// What it did so far.
-    pub fn stats(&self) -> Stats {
-        let table = self.flows.stats();
-        Stats { flows: table.new, evicted: table.evicted, ..self.stats }
     }
 
     /// How many flows are heavy.
@@ -192,6 +206,11 @@ impl Select for Potent {
         self.weights = Weights::of(links);
         self.idle.on_links();
         self.adaptive.on_links(links, &self.weights);
+    }
+
+    fn stats(&self) -> BurstStats {
+        let table = self.flows.stats();
+        BurstStats { flows: table.new, evicted: table.evicted, ..self.stats }
     }
 }
 

@@ -16,6 +16,7 @@
 //!
 //! Invariants: a link is used only as long as it is well, or for `downdelay`; while a link is well, some link is used.
 
+use crate::options::{Kind, Table, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
@@ -48,6 +49,15 @@ impl Default for Config {
         }
     }
 }
+
+/// The options, of every policy.
+pub const OPTIONS: Table<Config> = Table(&[
+    option!(miimon: Kind::Span(Span::ZERO, Span::from_secs(60), None), "of an Ethernet bond, 0: a link without carrier is used all the same; else it is not, from the moment that the system says so, whatever time this is"),
+    option!(updelay: Kind::Span(Span::ZERO, Span::from_secs(600), None), "how long a link must be well before it is used again"),
+    option!(downdelay: Kind::Span(Span::ZERO, Span::from_secs(600), None), "how long a link that failed is still used"),
+    option!(arp_interval: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often links are probed: by the bond's own probes towards a peer, by ARP from an Ethernet bond; 0: the bond's defaults"),
+    option!(missed_max: Kind::Count(1, 255, None), "probes without an answer until a link counts as down"),
+]);
 
 impl Config {
     /// After how much silence a link counts as down, where links are probed: Linux gives the last probe half an

@@ -18,12 +18,16 @@
 //! Cost: O(1) a packet, O(links) for a group's first one in a round; 256 groups a round. No allocation after construction.
 //! Invariant: a group's packets stay in order between rounds.
 
+use super::PolicyConfig;
 use super::active_backup::{Current, PrimaryReselect};
-use super::options::LinkRef;
+use super::active_backup::{PRIMARY, PRIMARY_RESELECT};
 use super::xor::HashPolicy;
+use super::xor::XMIT_HASH_POLICY;
 use super::{Frame, Layer, LinkState, Links, Select, hash};
+use crate::options::{Kind, LinkRef, OptionSpec, Table, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
+use alloc::boxed::Box;
 
 /// The settings of `balance-tlb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,32 @@ impl Default for Config {
             primary_reselect: PrimaryReselect::Always,
             lp_interval: Span::from_secs(1),
         }
+    }
+}
+
+/// The option, of every policy that has it.
+pub(super) const LP_INTERVAL: OptionSpec = OptionSpec::new(
+    "lp_interval",
+    Kind::Span(Span::from_secs(1), Span::from_secs(86_400), None),
+    "how often learning packets tell the switch where addresses are",
+);
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "balance-tlb";
+    const MODE: Option<u8> = Some(5);
+    const MAIN: Option<&'static str> = Some("tlb_dynamic_lb");
+    const HELP: &'static str = "each destination to the link with the most room, moved as loads change";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(PRIMARY => primary),
+        option!(PRIMARY_RESELECT => primary_reselect),
+        option!(XMIT_HASH_POLICY => xmit_hash_policy),
+        option!(tlb_dynamic_lb: Kind::Flag, "whether flows move as loads change; off: the hash alone chooses"),
+        option!(LP_INTERVAL => lp_interval),
+    ]);
+    type Selector = Box<BalanceTlb>;
+
+    fn selector(&self, _seed: u64) -> Box<BalanceTlb> {
+        Box::new(BalanceTlb::new(self.clone()))
     }
 }
 

@@ -28,8 +28,10 @@
 //! Cost: O(n) a packet, one comparison for each link. Invariant: without fading (window long against the traffic) bytes
 //! over speed differ between links by at most one packet.
 
+use super::PolicyConfig;
 use super::speeds::Speeds;
 use super::{Frame, Links, Select};
+use crate::options::{Kind, Table, option};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
@@ -45,6 +47,20 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { window: Span::from_millis(10) }
+    }
+}
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "traffic_meter";
+    const MAIN: Option<&'static str> = Some("window");
+    const HELP: &'static str = "the link with the lowest traffic meter (SuperPipe); the receiver puts packets in order";
+    const OPTIONS: Table<Config> = Table(&[
+        option!(window: Kind::Span(Span::from_micros(10), Span::from_secs(10), None), "the time constant of the traffic meters"),
+    ]);
+    type Selector = TrafficMeter;
+
+    fn selector(&self, _seed: u64) -> TrafficMeter {
+        TrafficMeter::new(*self)
     }
 }
 

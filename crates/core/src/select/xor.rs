@@ -6,7 +6,9 @@
 //!
 //! Cost: O(1) but for dissected tunnels; no state.
 
+use super::PolicyConfig;
 use super::{Frame, Links, Select, hash};
+use crate::options::{Kind, OptionSpec, Table, Words, option, words};
 use crate::set::LinkSet;
 use crate::units::Time;
 
@@ -28,12 +30,57 @@ pub enum HashPolicy {
     VlanSrcmac,
 }
 
+// In the order of Linux's numbers.
+words!(HashPolicy {
+    Layer2 = "layer2",
+    Layer34 = "layer3+4",
+    Layer23 = "layer2+3",
+    Encap23 = "encap2+3",
+    Encap34 = "encap3+4",
+    VlanSrcmac = "vlan+srcmac",
+});
+
 /// The settings of `balance-xor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
     /// Which headers choose. Default layer 2.
     pub xmit_hash_policy: HashPolicy,
+}
+
+/// The settings of `layer34-xor`: there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Layer34Config;
+
+/// The option, of every policy that has it.
+pub(super) const XMIT_HASH_POLICY: OptionSpec =
+    OptionSpec::new("xmit_hash_policy", Kind::Choice(HashPolicy::WORDS), "which headers choose the link");
+
+impl PolicyConfig for Config {
+    const NAME: &'static str = "balance-xor";
+    const MODE: Option<u8> = Some(2);
+    const MAIN: Option<&'static str> = Some("xmit_hash_policy");
+    const HELP: &'static str = "a hash of the headers chooses the link";
+    const OPTIONS: Table<Config> = Table(&[option!(XMIT_HASH_POLICY => xmit_hash_policy)]);
+    const LOOKS_AT_QUEUES: bool = false;
+    type Selector = Xor;
+
+    fn selector(&self, _seed: u64) -> Xor {
+        Xor::new(*self)
+    }
+}
+
+impl PolicyConfig for Layer34Config {
+    const NAME: &'static str = "layer34-xor";
+    const HELP: &'static str = "exclusive or of ports and addresses, modulo the links";
+    const OPTIONS: Table<Layer34Config> = Table(&[]);
+    const LOOKS_AT_QUEUES: bool = false;
+    type Selector = Xor;
+
+    fn selector(&self, _seed: u64) -> Xor {
+        Xor::layer34()
+    }
 }
 
 /// The selector.

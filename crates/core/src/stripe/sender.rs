@@ -27,6 +27,7 @@
 
 use super::credit::CreditGate;
 use crate::causal::{Causal, ChannelSet, SetError, Srr, Unit, set};
+use crate::options::words;
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::marker::{Ack, Control, Grant, Marker, Plan};
 use alloc::collections::VecDeque;
@@ -87,6 +88,8 @@ pub enum MarkerPlace {
     /// When half of what a round carries has gone.
     Middle,
 }
+
+words!(MarkerPlace { End = "end", Start = "start", Middle = "middle" });
 
 /// Why a configuration or a channel set was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -114,9 +114,12 @@ fn what_is_no_recording_is_said() {
     assert!(matches!(replay(b"fairspan record 1\n1234", |_| ()), Err(ReplayError::Truncated { .. })));
 }
 
+/// A change of the settings that a kept recording was made with.
+type Change = fn(&mut Config);
+
 /// The kept recordings: their names, and how they came about.
 #[rustfmt::skip]
-const KEPT: &[(&str, &str, fn(&mut Config))] = &[
+const KEPT: &[(&str, &str, Change)] = &[
     ("ordered", "brr", |c| (c.probe_mtu, c.icmp_source_v4) = (true, Some([10, 9, 8, 7]))),
     ("ordered-codel-rfq", "brr", |c| {
         (c.scheduler, c.aqm) = (Scheduler::Rfq, Aqm::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) });
@@ -144,7 +147,7 @@ fn kept(name: &str, end: usize) -> std::path::PathBuf {
 }
 
 /// A short run in which channels fail, stall, are reported and join.
-fn kept_run(policy: &str, change: fn(&mut Config), seed: u64) -> [Vec<u8>; 2] {
+fn kept_run(policy: &str, change: Change, seed: u64) -> [Vec<u8>; 2] {
     let mut settings = config(3);
     settings.policy = policy.parse().unwrap();
     // Probes are long; one recording has them.

@@ -1,7 +1,7 @@
 //! Selectors under what nobody should give them: any frames, any links, any times.
 
+use fairspan_core::options::Kind;
 use fairspan_core::rng::Rng;
-use fairspan_core::select::options::{Kind, OPTIONS};
 use fairspan_core::select::{Frame, Layer, LinkState, Links, POLICIES, Select, Selector, Settings};
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 
@@ -36,7 +36,7 @@ fn all_settings() -> Vec<Settings> {
     let mut all: Vec<Settings> = Vec::new();
     for spec in POLICIES {
         let mut texts = vec![spec.name.to_owned()];
-        for option in OPTIONS {
+        for (option, _) in spec.options() {
             let values: Vec<String> = match option.kind {
                 Kind::Span(least, most, word) => [least, most]
                     .iter()
@@ -47,11 +47,12 @@ fn all_settings() -> Vec<Settings> {
                 Kind::Count(least, most, word) => {
                     [least, most.min(65_536)].iter().map(u64::to_string).chain(word.map(str::to_owned)).collect()
                 }
-                Kind::Bytes(least, most) => vec![least.to_string(), most.to_string()],
+                Kind::Bytes(least, most, _) => vec![least.to_string(), most.to_string()],
                 Kind::Flag => vec!["on".into(), "off".into()],
                 Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
                 Kind::Link => vec!["0".into(), "63".into()],
                 Kind::Mac => vec!["02:00:5e:10:00:01".into()],
+                other => panic!("no policy has an option of this kind: {other:?}"),
             };
             texts.extend(values.iter().map(|value| format!("{}:{}={value}", spec.name, option.name)));
         }

@@ -4,6 +4,7 @@ use super::policy::RawPolicy;
 use super::{ConfigError, Interface, Reader};
 use crate::quantity::parse_span;
 use fairspan_core::lan::USUAL_JITTER;
+use fairspan_core::options::Family;
 use fairspan_core::select::active_backup::FailOverMac;
 use fairspan_core::select::{Policy, Settings, supervision};
 use fairspan_core::units::{ChannelId, Rate, Span};
@@ -207,10 +208,9 @@ impl Reader<'_> {
     /// Options that would change nothing, or leave a bond that never carries anything.
     fn effective(&self, settings: &Settings, raw: &Spanned<RawPolicy>, links: usize) -> Result<(), ConfigError> {
         let refused = |option: &str, problem: &str| Err(self.policy_error(raw, "bond.policy", Some(option), problem));
-        let default = Settings::from(Policy::named(settings.policy.name()).unwrap_or(Policy::Broadcast));
+        let default = settings.member().plain();
         let given = |name: &str| {
-            let changed =
-                settings.options().any(|option| option.name == name && option.get(settings) != option.get(&default));
+            let changed = settings.get(name) != default.get(name);
             changed || raw.get_ref().has(name)
         };
         let (primary, ports) = match &settings.policy {

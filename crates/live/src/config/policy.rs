@@ -1,8 +1,9 @@
 //! `policy`: text such as `"brr:12ms"`, or a table such as `{ name = "brr", threshold = "12ms" }`.
 
 use super::{Channel, ConfigError, Reader};
+use fairspan_core::options::{Family, OptionError, Words, build};
 use fairspan_core::select::xor::HashPolicy;
-use fairspan_core::select::{Policy, PolicyError, Settings};
+use fairspan_core::select::{Policy, Settings};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
@@ -69,7 +70,7 @@ impl RawPolicy {
 impl Reader<'_> {
     /// The policy that `raw` says; `setting` names it in errors.
     pub(super) fn policy(&self, raw: &Spanned<RawPolicy>, setting: &str) -> Result<Settings, ConfigError> {
-        let wrong = |error: PolicyError| self.policy_error(raw, setting, error.option(), &error.to_string());
+        let wrong = |error: OptionError| self.policy_error(raw, setting, error.option(), &error.to_string());
         let table = match raw.get_ref() {
             RawPolicy::Text(text) => return text.parse().map_err(wrong),
             RawPolicy::Table(table) => table,
@@ -94,11 +95,12 @@ impl Reader<'_> {
         let Some(name) = name else {
             return Err(self.error(raw.span(), &format!("{setting}.name"), format!("missing: write {FORMS}")));
         };
-        Settings::build(&name, options.iter().map(|(option, text)| (*option, text.as_str()))).map_err(|error| {
-            match (error.option(), raw.get_ref().place("name")) {
-                (None, Some(place)) => self.error(place, &format!("{setting}.name"), error),
-                _ => wrong(error),
-            }
+        build::<Settings>(&name, options.iter().map(|(option, text)| (*option, text.as_str()))).map_err(|error| match (
+            error.option(),
+            raw.get_ref().place("name"),
+        ) {
+            (None, Some(place)) => self.error(place, &format!("{setting}.name"), error),
+            _ => wrong(error),
         })
     }
 
@@ -136,13 +138,12 @@ impl Reader<'_> {
         if let Some(problem) = frames {
             return Err(self.policy_error(raw, SETTING, Some("name"), problem));
         }
-        let default = Settings::from(Policy::named(settings.policy.name()).unwrap_or(Policy::Broadcast));
+        let default = settings.member().plain();
         for (name, why) in [
             ("fail_over_mac", "is about hardware addresses of Ethernet links, and a peer sees none of them"),
             ("lp_interval", "is about a switch that learns addresses, and there is none before a peer"),
         ] {
-            let changed =
-                settings.options().any(|option| option.name == name && option.get(&settings) != option.get(&default));
+            let changed = settings.get(name) != default.get(name);
             if changed || raw.get_ref().has(name) {
                 let problem = format!("{name} {why}: leave it out, or use a [bond]");
                 return Err(self.policy_error(raw, SETTING, Some(name), &problem));
@@ -166,11 +167,10 @@ fn addresses_only(settings: &Settings, channels: &[Channel]) -> Option<String> {
         Policy::BalanceTlb(config) => config.xmit_hash_policy,
         _ => return None,
     };
-    let name = match hash {
-        HashPolicy::Layer2 => "layer2",
-        HashPolicy::VlanSrcmac => "vlan+srcmac",
-        _ => return None,
-    };
+    if !matches!(hash, HashPolicy::Layer2 | HashPolicy::VlanSrcmac) {
+        return None;
+    }
+    let name = hash.word();
     (channels.len() != 1).then(|| {
         format!(
             "{name} chooses by Ethernet addresses, and packets of this interface have none: all IPv4 packets take one \

@@ -27,7 +27,8 @@ pub mod wires;
 pub use links::{LinkList, LinkSpec, LinksError};
 pub use traffic::{Gathered, Packet, Traffic};
 
-use fairspan_core::select::{Links, PolicyError, Select, Selector, Settings, flush};
+use fairspan_core::options::OptionError;
+use fairspan_core::select::{Links, Select, Selector, Settings, flush};
 use fairspan_core::set::LinkSet;
 use fairspan_core::units::{Bytes, Span, Time};
 use wires::Wires;
@@ -109,7 +110,7 @@ impl Bond {
     ///
     /// # Errors
     /// The policy cannot work, or not with these links.
-    pub fn new(settings: &Settings, links: &LinkList, seed: u64) -> Result<Bond, PolicyError> {
+    pub fn new(settings: &Settings, links: &LinkList, seed: u64) -> Result<Bond, OptionError> {
         let mut settings = settings.clone();
         settings.resolve(&links.names())?;
         let selector = Selector::new(&settings, &links.states(), seed)?;

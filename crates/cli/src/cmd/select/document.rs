@@ -123,7 +123,7 @@ fn answer<'a>(answered: &'a Answered<'a>) -> Option<Answer<'a>> {
         busy_s: link.busy.as_secs_f64(),
         wait_max_s: link.wait_max.as_secs_f64(),
     };
-    let copies = matches!(answered.asked.settings.policy, Policy::Broadcast);
+    let copies = matches!(answered.asked.settings.policy, Policy::Broadcast(_));
     Some(Answer {
         policy: &answered.asked.text,
         settings: answered.asked.settings.to_string(),

@@ -1,7 +1,7 @@
 //! The policies and their options, from the core's tables.
 
 use super::Asked;
-use fairspan_core::select::options::{Kind, OPTIONS, OptionSpec};
+use fairspan_core::options::{Kind, OptionSpec};
 use fairspan_core::select::{POLICIES, PolicySpec};
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ pub(super) fn all() -> Vec<Asked> {
     let mut texts = Vec::new();
     for spec in POLICIES {
         texts.push(spec.name.to_owned());
-        let own = OPTIONS.iter().find(|option| Some(option.name) == spec.main).map(|option| option.kind);
-        match (spec.name, own) {
+        let main = spec.options().find(|(option, _)| Some(option.name) == spec.main);
+        match (spec.name, main.map(|(option, _)| option.kind)) {
             ("balance-xor", Some(Kind::Choice(hashes))) => {
                 texts.extend(hashes.iter().map(|hash| format!("{}:{hash}", spec.name)));
             }

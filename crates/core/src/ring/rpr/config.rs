@@ -24,7 +24,7 @@
 //! The node's own threshold, from which on a transit queue stops the station, must lie beyond `queue_threshold`: 802.17's
 //! stqHighThreshold is a quarter of the queue, twice stqLowThreshold.
 
-use crate::ring::options::Share;
+use crate::options::{Entry, Kind, Share, Table, Words, option, words};
 use crate::units::{Rate, Span};
 
 /// Transit queues of a node.
@@ -35,6 +35,8 @@ pub enum Queue {
     /// A primary and a secondary one; the secondary one in turn with the station.
     Dual,
 }
+
+words!(Queue { Single = "single", Dual = "dual" });
 
 /// How congestion is found and what is advertised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,3 +129,66 @@ impl Config {
 pub const LEAST_INTERVAL: Span = Span::from_micros(10);
 /// Longest interval that is accepted.
 pub const LONGEST_INTERVAL: Span = Span::from_secs(1);
+
+const ALL: Share = Share::ONE;
+const NOTHING: Share = Share::from_millionths(0);
+/// What an interval may be; some may be left to the ring.
+const fn interval(word: Option<&'static str>) -> Kind {
+    Kind::Span(LEAST_INTERVAL, LONGEST_INTERVAL, word)
+}
+
+#[rustfmt::skip]
+mod entries {
+    use super::{ALL, Config, Entry, Kind, NOTHING, Queue, Words, interval, option};
+
+    pub(super) const QUEUE: Entry<Config> = option!(queue: Kind::Choice(Queue::WORDS), "transit queues: one, which goes before the station; or two, the second in turn with the station");
+    pub(super) const DESTINATION_QUEUES: Entry<Config> = option!(destination_queues: Kind::Flag, "a limiter for each egress (802.17 leaves it to the station); off: one for all");
+    pub(super) const LP_COEF: Entry<Config> = option!(lp_coef: Kind::Count(1, 512, None), "rates are low-pass filtered with 1/lp_coef for the last interval (802.17, 10.2.2); 1: not filtered");
+    pub(super) const AGE_COEF: Entry<Config> = option!(age_coef: Kind::Count(1, 16, None), "byte counts keep 1 - 1/age_coef from interval to interval (802.17, 10.2.2); 1: nothing");
+    pub(super) const RAMP_UP_COEF: Entry<Config> = option!(ramp_up_coef: Kind::Count(2, 512, None), "each interval a rate that may grow makes up 1/ramp_up_coef of what it lacks of the capacity (802.17, 10.2.2)");
+    pub(super) const RAMP_DOWN_COEF: Entry<Config> = option!(ramp_down_coef: Kind::Count(2, 512, None), "each interval beyond high_threshold the fair rate loses 1/ramp_down_coef (802.17, rampDnCoef)");
+    pub(super) const AGING_INTERVAL: Entry<Config> = option!(aging_interval: interval(Some("auto")), "time between computations; auto: 100 us from 622 Mbit/s on, else 400 us (802.17, agingInterval)");
+    pub(super) const ADVERTISEMENT_INTERVAL: Entry<Config> = option!(advertisement_interval: interval(Some("auto")), "time between control messages; auto: the aging interval");
+    pub(super) const QUEUE_THRESHOLD: Entry<Config> = option!(queue_threshold: Kind::Share(NOTHING, ALL), "a node is congested while more than this share of its transit queue is full (802.17, 10.2.2 stqLowThreshold)");
+    pub(super) const LOW_THRESHOLD: Entry<Config> = option!(low_threshold: Kind::Share(NOTHING, ALL), "a node is congested while its link carries more than this share (the paper's; 802.17 has 0.855)");
+    pub(super) const HIGH_THRESHOLD: Entry<Config> = option!(high_threshold: Kind::Share(NOTHING, ALL), "the fair rate of a congested node shrinks while its link carries more than this share (802.17, 10.2.2 rateHighThreshold)");
+    pub(super) const ROUND_TRIP: Entry<Config> = option!(round_trip: interval(Some("auto")), "least time between two changes of a congested node's fair rate (802.17, FRTT); auto: an advertisement interval for each node");
+    pub(super) const ACCESS_TIMER: Entry<Config> = option!(access_timer: interval(None), "a node is congested when transit has kept its station from sending for so long");
+    pub(super) const ACTIVE_WINDOW: Entry<Config> = option!(active_window: Kind::Count(1, 512, None), "aging intervals for which a node counts as active after a packet of it");
+}
+
+use entries::{
+    ACCESS_TIMER, ACTIVE_WINDOW, ADVERTISEMENT_INTERVAL, AGE_COEF, AGING_INTERVAL, DESTINATION_QUEUES, HIGH_THRESHOLD,
+    LOW_THRESHOLD, LP_COEF, QUEUE, QUEUE_THRESHOLD, RAMP_DOWN_COEF, RAMP_UP_COEF, ROUND_TRIP,
+};
+
+/// The options of aggressive mode.
+pub const AGGRESSIVE_OPTIONS: Table<Config> = Table(&[
+    QUEUE,
+    DESTINATION_QUEUES,
+    LP_COEF,
+    AGE_COEF,
+    RAMP_UP_COEF,
+    AGING_INTERVAL,
+    ADVERTISEMENT_INTERVAL,
+    QUEUE_THRESHOLD,
+    ACCESS_TIMER,
+    ACTIVE_WINDOW,
+]);
+
+/// The options of conservative mode.
+pub const CONSERVATIVE_OPTIONS: Table<Config> = Table(&[
+    QUEUE,
+    DESTINATION_QUEUES,
+    LP_COEF,
+    AGE_COEF,
+    RAMP_UP_COEF,
+    RAMP_DOWN_COEF,
+    AGING_INTERVAL,
+    ADVERTISEMENT_INTERVAL,
+    LOW_THRESHOLD,
+    HIGH_THRESHOLD,
+    ROUND_TRIP,
+    ACCESS_TIMER,
+    ACTIVE_WINDOW,
+]);
