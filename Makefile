@@ -1,24 +1,30 @@
 # The two commands of the README are `make demo` and `make test`. Each installs what is missing (see scripts/setup.sh).
 
-.PHONY: help demo test bench rivals setup sample
+.PHONY: help demo test test-all bench rivals setup sample dist
 
 help:
-	@echo 'make demo    builds Fairspan and shows one TCP connection over three bonded links (90 seconds, and the build the first time)'
-	@echo 'make test    format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
-	@echo 'make bench   one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
-	@echo 'make rivals  installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
-	@echo 'make setup   installs what building and testing needs'
-	@echo 'make sample  measures the demo and puts its output into the README'
+	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (90 seconds, and the build the first time)'
+	@echo 'make test      format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
+	@echo 'make test-all  the same, every kept scenario to its end, all features, and measurements of real programs'
+	@echo 'make bench     one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
+	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
+	@echo 'make dist      builds what is shipped: target/dist/fairspan, and its line tables beside it'
+	@echo 'make setup     installs what building and testing needs'
+	@echo 'make sample    measures the demo and puts its output into the README'
 
 demo: setup
-	@. scripts/toolchain.sh && cargo build --release --quiet -p fairspan
-	@target/release/fairspan demo
+	@echo 'Building Fairspan (the first time two to three minutes on two cores) ...'
+	@. scripts/toolchain.sh && cargo build --profile demo -p fairspan
+	@target/demo/fairspan demo
 
 test: setup
 	@scripts/test.sh
 
+test-all: setup
+	@scripts/test.sh all
+
 bench: setup
-	@. scripts/toolchain.sh && cargo build --release --quiet -p fairspan
+	@. scripts/toolchain.sh && cargo build --release -p fairspan
 	@. scripts/toolchain.sh && target/release/fairspan bench tunnel
 	@. scripts/toolchain.sh && target/release/fairspan bench sim
 	@. scripts/toolchain.sh && cargo bench -p fairspan-core
@@ -29,7 +35,15 @@ rivals: setup
 setup:
 	@scripts/setup.sh
 
+# The program without symbols, and a file from which debuggers take them: both in one folder.
+dist: setup
+	@. scripts/toolchain.sh && cargo build --release -p fairspan
+	@mkdir -p target/dist
+	@objcopy --only-keep-debug target/release/fairspan target/dist/fairspan.debug
+	@objcopy --strip-all --add-gnu-debuglink=target/dist/fairspan.debug target/release/fairspan target/dist/fairspan
+	@ls -l target/dist
+
 sample: setup
-	@. scripts/toolchain.sh && cargo build --release --quiet -p fairspan
-	@target/release/fairspan demo --json > docs/demo.json.new && mv docs/demo.json.new docs/demo.json
+	@. scripts/toolchain.sh && cargo build --profile demo -p fairspan
+	@target/demo/fairspan demo --json > docs/demo.json.new && mv docs/demo.json.new docs/demo.json
 	@. scripts/toolchain.sh && UPDATE_README=1 cargo test --quiet -p fairspan the_readme_shows_what_the_demo_printed

@@ -4,12 +4,12 @@
 #   scripts/bounded.sh PROGRAM [ARGUMENT ...]
 #
 # `scripts/test.sh` has cargo start every test binary through this. A program that is not at its end after
-# FAIRSPAN_TEST_LIMIT seconds (default 240), or at FAIRSPAN_TEST_DEADLINE (seconds since 1970), is shown with all its
+# FAIRSPAN_TEST_LIMIT seconds (default 600), or at FAIRSPAN_TEST_DEADLINE (seconds since 1970), is shown with all its
 # descendants, where each of their threads waits, and its last words; then all are killed, and the network namespaces that
 # they made are removed. Its status is 124 then. What the program prints goes to standard output when it has ended; one
 # line about how it ended, and what went wrong, to descriptor 3 where that is open.
 set -u
-limit=${FAIRSPAN_TEST_LIMIT:-240}
+limit=${FAIRSPAN_TEST_LIMIT:-600}
 if [ -n "${FAIRSPAN_TEST_DEADLINE:-}" ]; then
     left=$((FAIRSPAN_TEST_DEADLINE - $(date +%s)))
     [ "$left" -ge "$limit" ] || limit=$left

@@ -1,6 +1,11 @@
 #!/bin/sh
 # Everything that has to hold: format, lints, documentation, licences, tests, fuzz corpora, real programs in namespaces.
 #
+#   scripts/test.sh        what `make test` does, with the unoptimised build alone
+#   scripts/test.sh all    `make test-all`: also every kept scenario to its end, the program with all its features, and real
+#                          programs measured, which builds the program of `make demo`
+#
+# Nothing here fails because a machine is slow or busy: what is measured is judged where the machine had time to spare.
 # Goes on after a failure and fails if anything did. The last line is `N passed, N failed, N skipped`; what failed and
 # what was skipped, and why, stands above it. What needs privileges or a tool that is not there counts as skipped.
 # Measurements that tests merely hold (`#[ignore]`) count as skipped too.
@@ -8,6 +13,11 @@
 # It ends in any case: each step has a bound, each test program has one of its own (scripts/bounded.sh), and what is not
 # at its end by then counts as failed. All bounds are several times what a busy machine of two cores needs.
 set -u
+case ${1:-} in
+    '') all= ;;
+    all) all=all ;;
+    *) echo "usage: scripts/test.sh [all]" >&2 && exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 deny_version=0.20.2
@@ -19,10 +29,12 @@ log=target/test.log
 passed=0 failed=0 skipped=0
 failures='' skips=''
 began=$(date +%s)
-# No test program starts after 22 minutes, and nothing goes on after 29.
-FAIRSPAN_TEST_DEADLINE=$((began + 1320))
-export FAIRSPAN_TEST_DEADLINE
-last=$((began + 1740))
+# No test program starts after 45 minutes (95), and nothing goes on after 55 (110).
+FAIRSPAN_TEST_DEADLINE=$((began + 2700 + ${all:+3000}))
+last=$((began + 3300 + ${all:+3300}))
+# Most of the longer tests wait for daemons.
+RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
+export FAIRSPAN_TEST_DEADLINE RUST_TEST_THREADS
 # Where each test program's end is told as it comes (scripts/bounded.sh).
 exec 3>&1
 runner="target.'cfg(unix)'.runner='$(pwd)/scripts/bounded.sh'"
@@ -68,12 +80,12 @@ check() { # name, seconds, command ...
 }
 
 check 'format' 60 cargo fmt --all --check
-check 'lints (warnings are errors)' 900 cargo clippy --workspace --all-targets --quiet -- -D warnings
-check 'documentation (warnings are errors)' 300 \
+check 'lints (warnings are errors)' 1200 cargo clippy --workspace --all-targets --quiet -- -D warnings
+check 'documentation (warnings are errors)' 600 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 
 step 'licences, bans, sources (cargo deny)'
-if ! cargo deny --version >/dev/null 2>&1; then
+if [ -n "$all" ] && ! cargo deny --version >/dev/null 2>&1; then
     echo 'cargo-deny is missing; building it, once'
     # It reads a few files: its own speed does not matter, that of the compiler does.
     within 600 env CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 \
@@ -91,7 +103,7 @@ if cargo deny --version >/dev/null 2>&1; then
         skip 'cargo deny: advisories (the advisory database cannot be reached)'
     fi
 else
-    skip 'cargo deny (it is not installed and could not be built)'
+    skip 'cargo deny (it is not installed; `make test-all` builds it)'
 fi
 
 # Builds and runs tests, and adds up their results. Each test program's end is told as it comes.
@@ -99,13 +111,13 @@ cargo_tests() { # name, `cargo test` arguments ...
     name=$1
     shift
     step "$name"
-    if ! within 900 cargo test --quiet --no-run "$@" >"$log.part" 2>&1; then
+    if ! within 1500 cargo test --no-run "$@" >"$log.part" 2>&1; then
         cat "$log.part"
         fail "$name: the build"
         return
     fi
     echo "built after $(($(date +%s) - began)) s"
-    within 1500 cargo test --config "$runner" --no-fail-fast "$@" -- --show-output >"$log.part" 2>&1
+    within 2400 cargo test --config "$runner" --no-fail-fast "$@" -- --show-output ${ignored:-} >"$log.part" 2>&1
     count $?
 }
 # Adds up what libtest printed to the log; without any failure in it, a bad status counts as one.
@@ -148,24 +160,45 @@ if [ -f fuzz/Cargo.toml ]; then
     cargo_tests 'fuzz corpora, replayed' --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --tests --examples
 fi
 
-step 'real programs in namespaces (tests/netns)'
-if within 900 cargo build --release --quiet -p fairspan; then
-    echo "built after $(($(date +%s) - began)) s"
+# Scripts of tests/netns, three at a time: they wait for most of their time.
+scripts() { # program, argument of the scripts
+    step "real programs in namespaces (tests/netns)${2:+, $2}"
+    parts=target/netns
+    rm -rf "$parts" && mkdir -p "$parts"
+    # Not after the deadline of the test programs, but the last bound holds.
+    # shellcheck disable=SC2016 # expanded inside
     for script in tests/netns/*.sh; do
-        case $script in */lib.sh) continue ;; esac
-        name=$(basename "$script" .sh)
-        # Not after the deadline of the test programs, but the last bound holds.
-        FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME= scripts/bounded.sh "$script" >"$log.part" 2>&1 3>"$log.report"
-        status=$?
-        cat "$log.part" >>"$log"
-        case $status in
-            0) pass && cat "$log.report" ;;
-            77) skip "$name: $(tail -n 1 "$log.part")" ;;
-            *) cat "$log.report" && fail "$script" ;;
+        case $script in */lib.sh) ;; *) echo "$script" ;; esac
+    done | FAIRSPAN_PROGRAM=$1 FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME='' xargs -P "${at_once:-3}" -I SCRIPT sh -c '
+            part=$1/$(basename "$2" .sh)
+            scripts/bounded.sh "$2" $3 >"$part.out" 2>&1 3>"$part.report"
+            echo $? >"$part.status"
+            cat "$part.report" >&3' sh "$parts" SCRIPT "${2:-}"
+    for status in "$parts"/*.status; do
+        name=$(basename "$status" .status)
+        cat "$parts/$name.out" >>"$log"
+        case $(cat "$status") in
+            0) pass ;;
+            77) skip "$name: $(tail -n 1 "$parts/$name.out")" ;;
+            *) fail "tests/netns/$name.sh" ;;
         esac
     done
-else
-    fail 'the release build'
+}
+scripts "$(pwd)/target/debug/fairspan"
+if [ -n "$all" ]; then
+    check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
+    cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
+    ignored='--ignored regress'
+    cargo_tests 'every kept scenario to its end' --profile demo -p fairspan-sim --test suite
+    ignored=
+    step 'the program of `make demo`'
+    if within 1200 cargo build --profile demo -p fairspan; then
+        pass
+        # Measurements, one after the other.
+        at_once=1 scripts "$(pwd)/target/demo/fairspan" long
+    else
+        fail 'the build of `make demo`'
+    fi
 fi
 
 kill $guard 2>/dev/null

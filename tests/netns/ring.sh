@@ -1,16 +1,19 @@
 #!/bin/sh
-# Nodes of rings (`fairspan ring up`): the testbed of the rings paper's section VIII with the figures that it gave, a link and
-# a node that fail, and a ring over a bond.
+# Nodes of rings (`fairspan ring up`): shares of a link, a link and a node that fail, and a ring over a bond.
 #
-#   n1 east -- a1 wire b1 -- west n2 east -- a2 wire b2 -- west n3 ... n8 east -- a8 wire b8 -- west n1
+#   n1 east -- a1 wire b1 -- west n2 east -- a2 wire b2 -- west n3 ... n4 east -- a4 wire b4 -- west n1
 #
-# The eight nodes' links are emulated, 100 Mbit/s each; every hop is an encrypted UDP channel, T is 0.6 ms, fair rates have one
-# byte, as in the paper. Then three nodes, the first two joined by a bond of two links:
+# The links are emulated; every hop is an encrypted UDP channel. Then three nodes, the first two joined by a bond:
 #
 #   p1 dsl, lte -- wire -- dsl, lte p2 east -- west p3 east -- west p1
 #
-#   tests/netns/ring.sh            rates over 2 s, within 5 %
-#   tests/netns/ring.sh long       over 10 s, within 2 %; the Parallel Parking Lot and TCP flows too
+# A machine that is slow or busy holds nodes up for many milliseconds. So what is asked of every machine is what it counts
+# (nothing lost in transit, a ring that heals) and how the flows of one run share what they carry together. Rates and times are
+# measured on request, with the figures of the testbed of the rings paper's section VIII: eight nodes, links of 100 Mbit/s, T
+# of 0.6 ms, fair rates of one byte.
+#
+#   tests/netns/ring.sh            four nodes, links of 10 Mbit/s: each flow's part of the sum within 15 %
+#   tests/netns/ring.sh long       the testbed: rates over 10 s within 2 %, fair rates as told, the Parallel Parking Lot, TCP
 #   tests/netns/ring.sh bond       the ring over a bond alone
 #   tests/netns/ring.sh gigabit    four nodes, links of 1 Gbit/s without an emulator: what this machine's processors carry
 FAIRSPAN_HOST_SECONDS=1200
@@ -18,12 +21,12 @@ FAIRSPAN_HOST_SECONDS=1200
 command -v python3 >/dev/null || skip 'no python3'
 program=$(pwd)/tests/netns/ring.py
 mode=${1:-quick}
-# A process of the usual class waits for milliseconds when others compute, and a millisecond is two intervals.
-realtime='chrt -f 5'
-$realtime true 2>/dev/null || realtime='nice -n -20'
-# Two seconds beside whatever else a machine does: a pause of 20 ms is a hundredth.
-seconds=2 within=0.05
-[ "$mode" != long ] || seconds=10 within=0.02
+realtime= seconds=4
+if [ "$mode" = long ]; then
+    # A process of the usual class waits for milliseconds when others compute, and a millisecond is two intervals.
+    realtime='chrt -f 5' seconds=10
+    $realtime true 2>/dev/null || realtime='nice -n -20'
+fi
 
 pair() {
     ip link add "$2" netns "fs-$$-$1" type veth peer name "$4" netns "fs-$$-$3"
@@ -84,6 +87,10 @@ whole() {
 # lost in transit, and the nodes named as NODE:BYTE tell these fair rates for their links of ringlet 0, within 1 (the median of
 # what they tell).
 flows() { # name, bytes, flow ...
+    judged run_flows "$@" || wrong "$1: not RIAS"
+    lossless
+}
+run_flows() { # as above
     name=$1 bytes=$2
     shift 2
     echo "$name"
@@ -104,13 +111,14 @@ flows() { # name, bytes, flow ...
         port=$((port + 1))
     done
     sleep "$seconds"
+    told=
     for expected in $bytes; do
         node=${expected%%:*}
         on "n$node" $realtime python3 "$program" fair 0 "$node" >"$work/bytes" || wrong "no status of node $node"
         read -r byte often <"$work/bytes"
         echo "  node $node tells $(printf '0x%02X' "$byte"), $often % of the time within 1"
         difference=$((byte - ${expected#*:}))
-        [ ${difference#-} -le 1 ] || wrong "$name: node $node tells $byte, not ${expected#*:}"
+        [ ${difference#-} -le 1 ] || told="node $node tells $byte, not ${expected#*:}"
     done
     for pid in $running; do wait "$pid" || wrong "$name: a program failed"; done
     port=5210 arrived=
@@ -119,8 +127,8 @@ flows() { # name, bytes, flow ...
         port=$((port + 1))
     done
     # shellcheck disable=SC2086 # several
-    python3 "$program" check "$work" "$fairspan" "$nodes" "$capacity" $within $arrived || wrong "$name: not RIAS"
-    lossless
+    python3 "$program" check "$work" "$fairspan" "$nodes" "$capacity" $within $arrived || return 1
+    [ -z "$told" ] || { echo "  $told" && return 1; }
 }
 lossless() {
     n=0
@@ -132,21 +140,29 @@ lossless() {
     done
 }
 
-# The longest gap in a packet a millisecond from node 1 to node 4, while something fails.
-failure() { # name, command ...
-    name=$1
-    shift
-    on n4 $realtime python3 "$program" gap 3.5 >"$work/gap" &
+# A packet a millisecond from node 1 to node 3 (4 of the testbed), while something on its way fails: packets arrive again, by
+# the other way. In the testbed, whose nodes notice a silence of 25 ms, the ring is broken for less than 50 ms.
+failure() { # name, what mends it, command ...
+    name=$1 mend=$2
+    shift 2
+    judged run_failure "$@" || wrong "$name: the ring was broken for $gap ms"
+    $mend
+}
+run_failure() { # command ...
+    [ "$attempt" -eq 1 ] || { $mend && whole n1; }
+    lasts=12
+    [ "$mode" != long ] || lasts=3
+    on "n$far" $realtime python3 "$program" gap $((lasts + 1)) >"$work/gap" &
     waited=$!
-    on n1 $realtime python3 "$program" ticks 10.8.0.4 3 &
+    on n1 $realtime python3 "$program" ticks "10.8.0.$far" $lasts &
     ticking=$!
     sleep 1.5
     "$@"
     wait $waited || wrong "$name: nothing arrives"
     wait $ticking || wrong "$name: nothing is sent"
-    read -r gap lost <"$work/gap"
-    echo "$name: a gap of $gap ms, $lost packets lost"
-    [ "${gap%.*}" -lt 50 ] || wrong "$name: the ring was broken for $gap ms"
+    read -r gap lost after <"$work/gap"
+    echo "$name: a gap of $gap ms, $lost packets lost, $after after the gap"
+    if [ "$mode" = long ]; then [ "${gap%.*}" -lt 50 ]; else [ "$after" -ge 100 ]; fi
 }
 kill_node() { kill -KILL "$(cat "$work/$1.pid")"; }
 pull() { ip -n "fs-$$-wire" link set "$1" down; }
@@ -181,8 +197,29 @@ tcp() { # name, flow ...
     lossless
 }
 
+# What the nodes of a mode have, and how exactly flows must share.
+figures() {
+    if [ "$mode" = long ]; then
+        nodes=8 far=4 capacity=98.8 link=100Mbit delay=75us within='rate 0.02'
+        # Control messages take 1.2 Mbit/s; shares refer to the rest.
+        settings='rate = "98.8Mbit"
+algorithm = "dvsr:bits=8"
+interval = "600us"
+burst = "18kB"'
+    else
+        # Where fairness fails, the flow upstream gets all that it offers and the other one the rest: 97 and 3 per cent, or 100
+        # and none. 15 % is far from both.
+        nodes=4 far=3 capacity=9.6 link=10Mbit delay=75us within='share 0.15'
+        settings='rate = "9.6Mbit"
+algorithm = "dvsr:bits=8"
+interval = "10ms"
+burst = "18kB"
+keepalive = "100ms"
+silence = "3s"'
+    fi
+}
 testbed() {
-    nodes=8 capacity=98.8
+    figures
     host wire
     n=0
     while [ $n -lt $nodes ]; do
@@ -197,22 +234,16 @@ testbed() {
         pair wire "b$n" "n$next" west
         ip -n "fs-$$-n$n" address add "10.70.$n.1/30" dev east
         ip -n "fs-$$-n$next" address add "10.70.$n.2/30" dev west
-        # 0.6 ms all around.
         cat >>"$work/links.toml" <<END
 [[link]]
 name = "link$n"
 a = "a$n"
 b = "b$n"
-both = { rate = "100Mbit", delay = "75us" }
+both = { rate = "$link", delay = "$delay" }
 END
-        # Control messages take 1.2 Mbit/s; shares refer to the rest.
-        settings='rate = "98.8Mbit"
-algorithm = "dvsr:bits=8"
-interval = "600us"
-burst = "18kB"'
         configure n $n $nodes "$settings" "device = \"east\"
 endpoint = \"10.70.$n.2:51901\"
-rate = \"100Mbit\"" 'rate = "100Mbit"'
+rate = \"$link\"" "rate = \"$link\""
     done
     started wire wire "$fairspan" emulate --config "$work/links.toml"
     n=0
@@ -220,23 +251,24 @@ rate = \"100Mbit\"" 'rate = "100Mbit"'
         n=$((n + 1))
         start "n$n"
     done
-    whole n1 n5
-    on n1 ping -q -i 0.05 -c 10 -W 2 10.8.0.5 >"$work/ping.log" || wrong 'node 5 does not answer over IPv4'
-    on n1 ping -q -i 0.05 -c 10 -W 2 fd00:8::4 >"$work/ping6.log" || wrong 'node 4 does not answer over IPv6'
+    whole n1 n3
+    on n1 ping -q -i 0.05 -c 10 -W 30 10.8.0.3 >"$work/ping.log" || wrong 'node 3 does not answer over IPv4'
+    on n1 ping -q -i 0.05 -c 10 -W 30 fd00:8::4 >"$work/ping6.log" || wrong 'node 4 does not answer over IPv6'
     documented n1 ring0
 
-    flows 'two flows' '2:127' 1:3:58 2:3:58
-    flows 'three flows' '3:85' 1:4:58 2:4:58 3:4:97
-    flows 'unbalanced' '2:148' 1:3:100 2:3:42
     if [ "$mode" = long ]; then
+        flows 'two flows' '2:127' 1:3:58 2:3:58
+        flows 'three flows' '3:85' 1:4:58 2:4:58 3:4:97
+        flows 'unbalanced' '2:148' 1:3:100 2:3:42
         flows 'Parallel Parking Lot' '4:64' 1:5:40 2:5:40 3:5:40 4:5:40 1:2:80
         command -v iperf3 >/dev/null && tcp 'TCP, four to one' 1:5 2:5 3:5 4:5
+    else
+        flows 'two flows' '' 1:3:97 2:3:97
+        flows 'unbalanced' '' 1:3:100 2:3:42
     fi
-    failure 'a cut link' pull a2
-    plug a2
+    failure 'a cut link' 'plug a2' pull a2
     whole n1
-    failure 'a killed node' kill_node n3
-    start n3
+    failure 'a killed node' "start n$((far - 1))" kill_node "n$((far - 1))"
     whole n1
 }
 
@@ -320,8 +352,12 @@ endpoint = "10.72.3.2:51901"' ''
     bonded 49.5
 }
 carries() { status p1 && [ "$(python3 "$program" capacity "$work/p1.json" east)" = "$1" ]; }
-# What is offered beyond the capacity waits at the ingress, not in the bond: what arrives is the capacity within 3 %.
+# What is offered beyond the capacity waits at the ingress, not in the bond, which loses nothing of it; `long`: what arrives is
+# the capacity within 3 %.
 bonded() { # capacity in Mbit/s
+    judged run_bonded "$1" || wrong "$(cat "$work/arrived") Mbit/s arrive of $1"
+}
+run_bonded() { # as above
     carries "$1" || wrong "the link to p2 is not said to carry $1 Mbit/s: $(grep -o '"rate_mbit":[0-9.]*' "$work/p1.json")"
     on p2 env RING_OVERHEAD=148 RING_PAYLOAD=1200 $realtime python3 "$program" receive 1.5 "$seconds" 5210 >"$work/arrived" &
     receiving=$!
@@ -329,7 +365,11 @@ bonded() { # capacity in Mbit/s
     sending=$!
     wait $receiving && wait $sending || wrong 'a program failed'
     echo "  $1 Mbit/s: $(cat "$work/arrived") arrive"
-    python3 "$program" near "$(cat "$work/arrived")" "$1" 0.03 || wrong "$(cat "$work/arrived") Mbit/s arrive of $1"
+    if [ "$mode" = long ]; then
+        python3 "$program" near "$(cat "$work/arrived")" "$1" 0.03
+    else
+        python3 "$program" within "$(cat "$work/arrived")" 0.1 "$(awk "BEGIN { print 1.1 * $1 }")"
+    fi
 }
 
 gigabit() {

@@ -8,9 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs it once each, with a script in the place of ns-2 and nothing else on the path: no compiler for the scenarios of ns-3.
+/// Runs it once each, with a script in the place of ns-2 where `make rivals` puts rivals, and nothing on the path: no
+/// compiler for the scenarios of ns-3. `bench tunnel` looks for its rivals in the same place.
 fn bench(folder: &Path, ns2: &str, more: &[&str]) -> Output {
-    let ns = folder.join("ns");
+    let rivals = folder.join(".local/share/fairspan/rivals/bin");
+    std::fs::create_dir_all(&rivals).expect("a folder");
+    let ns = rivals.join("ns");
     std::fs::write(&ns, format!("#!/bin/sh\n{ns2}\n")).expect("written");
     std::fs::set_permissions(&ns, std::fs::Permissions::from_mode(0o755)).expect("executable");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
@@ -38,13 +41,13 @@ fn the_json_document_has_each_scenario_with_its_rivals_and_nothing_stays_behind(
         assert!(scenario["wall_s"].as_f64().is_some_and(|s| s > 0.0), "{scenario}");
         assert!(scenario["peak_mb"].as_f64().is_some_and(|mb| mb > 1.0), "{scenario}");
         assert!(scenario["events"].as_u64().is_some_and(|n| n > 100_000), "{scenario}");
-        assert!(scenario["rivals"]["ns2"]["wall_s"].as_f64().is_some_and(|s| (0.3..10.0).contains(&s)), "{scenario}");
+        assert!(scenario["rivals"]["ns2"]["wall_s"].as_f64().is_some_and(|s| s >= 0.3), "{scenario}");
         let keys: Vec<&String> = scenario.as_object().expect("an object").keys().collect();
         assert_eq!(keys.len(), 5, "{keys:?}");
     }
     assert!(err.contains("packets 7") && err.contains("total_kbit 19"), "what came out of each is shown: {err}");
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
-    assert!(left.iter().all(|name| name == "ns" || name == ".local"), "{left:?}");
+    assert!(left.iter().all(|name| name == ".local"), "{left:?}");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod common;
 
 use common::*;
-use std::time::{Duration, Instant};
 
 /// The public keys and the private ones.
 type Keys = Vec<(String, String)>;
@@ -12,9 +11,7 @@ fn ring(lab_node: usize, nodes: usize, keys: &Keys, more: &str, sides: &str) -> 
     let address = format!("[\"10.8.0.{lab_node}/24\", \"fd00:8::{lab_node}/64\"]");
     let key = keys.get(lab_node - 1).map_or("", |key| key.0.as_str());
     interface("ring0", &address, key, "listen_port = 51901")
-        + &format!(
-            "[ring]\nnode = {lab_node}\nnodes = {nodes}\nrate = \"100Mbit\"\nsilence = \"200ms\"\n{more}\n{sides}"
-        )
+        + &format!("[ring]\nnode = {lab_node}\nnodes = {nodes}\nrate = \"100Mbit\"\nsilence = \"2s\"\n{more}\n{sides}")
 }
 
 /// A side over UDP: it calls where there is an endpoint.
@@ -184,9 +181,7 @@ fn a_ring_of_two_has_a_link_in_the_clear_and_a_sealed_one_on_ethernet() {
     // Either way carries everything alone.
     for device in ["eth0", "eth1"] {
         lab.ip("n1", &["link", "set", device, "down"]);
-        let broken = Instant::now();
         lab.transfer("n1", "n2", "10.8.0.2:5001", 2);
-        assert!(broken.elapsed() < Duration::from_secs(10));
         lab.ip("n1", &["link", "set", device, "up"]);
         one.wait("a whole ring", is_whole);
     }

@@ -14,7 +14,7 @@ fn three() -> Option<(Lab, Vec<Daemon>)> {
     let start = |n: usize| {
         let address = format!("[\"10.8.0.{n}/24\", \"fd00:8::{n}/64\"]");
         let sides = ["east", "west"].map(|side| format!("[ring.{side}]\nkind = \"ethernet\"\ndevice = \"{side}\"\n"));
-        let ring = format!("[ring]\nnode = {n}\nnodes = 3\nrate = \"100Mbit\"\nsilence = \"500ms\"\n");
+        let ring = format!("[ring]\nnode = {n}\nnodes = 3\nrate = \"100Mbit\"\nsilence = \"2s\"\n");
         lab.daemon(
             &format!("n{n}"),
             &format!("n{n}"),

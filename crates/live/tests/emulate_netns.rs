@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use support::Lab;
 
 /// Longest that one end waits for the other.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn lab() -> Option<Lab> {
     let lab = Lab::new(&["a", "e", "b"])?;
@@ -46,7 +46,7 @@ fn pattern(at: usize) -> u8 {
     (at ^ (at >> 8) ^ (at >> 16)) as u8
 }
 
-/// Sends `bytes` over TCP from a to b, checks every one of them, and gives the time from the first to the last.
+/// Sends `bytes` over TCP from a to b, checks every one of them, and gives the time from the start to the last.
 fn tcp(lab: &Lab, bytes: usize) -> Duration {
     let (ready, listening) = std::sync::mpsc::channel();
     let receiver = lab.inside("b", move || {
@@ -55,22 +55,21 @@ fn tcp(lab: &Lab, bytes: usize) -> Duration {
         SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).expect("set");
         let (mut stream, _) = listener.accept().expect("accepted");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        let (mut buffer, mut at, mut first) = (vec![0u8; 1 << 16], 0, None);
+        let (mut buffer, mut at) = (vec![0u8; 1 << 16], 0);
         loop {
             let n = stream.read(&mut buffer).expect("read");
             if n == 0 {
                 break;
             }
-            first.get_or_insert_with(Instant::now);
             for (offset, byte) in buffer[..n].iter().enumerate() {
                 assert_eq!(*byte, pattern(at + offset), "byte {}", at + offset);
             }
             at += n;
         }
         assert_eq!(at, bytes);
-        first.expect("some bytes").elapsed()
     });
     listening.recv_timeout(PATIENCE).expect("listening");
+    let start = Instant::now();
     lab.run("a", move || {
         let target = "10.9.0.2:7000".parse().expect("an address");
         let mut stream = TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
@@ -78,7 +77,8 @@ fn tcp(lab: &Lab, bytes: usize) -> Duration {
         let data: Vec<u8> = (0..bytes).map(pattern).collect();
         stream.write_all(&data).expect("sent");
     });
-    receiver.join().expect("received")
+    receiver.join().expect("received");
+    start.elapsed()
 }
 
 /// Sends `n` raw frames from a to b straight through the packet sockets; how many b's socket took and refused.
@@ -94,9 +94,12 @@ fn frames(lab: &Lab, n: usize, send_type: u16, packet: Vec<u8>) -> (u64, u64) {
             assert_eq!(socket.send(&[frame]), Sent::Done);
         }
     });
-    let deadline = Instant::now() + Duration::from_millis(500);
-    while Instant::now() < deadline {
-        receiver.receive(usize::MAX, |_| {});
+    // Until nothing came for a second.
+    let mut last = Instant::now();
+    while last.elapsed() < Duration::from_secs(1) {
+        if receiver.receive(usize::MAX, |_| {}) > 0 {
+            last = Instant::now();
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
     (receiver.stats().received, receiver.stats().malformed)
@@ -107,6 +110,23 @@ fn packet(len: u16) -> Vec<u8> {
     packet[0] = 0x45;
     packet[2..4].copy_from_slice(&len.to_be_bytes());
     packet
+}
+
+/// Ends it when nothing has been under way for a while: frames that it holds then would be in no counter.
+fn settled(emulator: Emulator) -> Summary {
+    let carried = |emulator: &Emulator| {
+        let link = &emulator.stats().links[0];
+        [&link.forward, &link.backward].map(|direction| (direction.received_frames, direction.sent_frames))
+    };
+    let mut before = carried(&emulator);
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = carried(&emulator);
+        if now == before {
+            return emulator.stop();
+        }
+        before = now;
+    }
 }
 
 fn is_consistent(summary: &Summary) {
@@ -127,10 +147,9 @@ fn tcp_passes_whole_at_no_more_than_the_rate_with_the_hosts_offloads_off() {
     let emulator = start(&lab, profile.clone(), profile);
     assert_eq!(emulator.warnings(), &[] as &[String]);
     let took = tcp(&lab, 4_000_000);
-    // 1448 bytes of each 1514-byte frame are TCP's payload: 0.306 s. The first frames are read before the clock runs.
+    // 1448 bytes of each 1514-byte frame are TCP's payload: 0.335 s, less what a group of frames may be early.
     assert!(took.as_secs_f64() > 0.29, "{took:?}");
-    std::thread::sleep(Duration::from_millis(100));
-    let summary = emulator.stop();
+    let summary = settled(emulator);
     is_consistent(&summary);
     assert_eq!(summary.links[0].forward.oversize, 0);
     // A checksum that was damaged on the way would count here.
@@ -149,8 +168,7 @@ fn tcp_passes_whole_and_no_faster_even_with_the_hosts_offloads_on() {
         took.as_secs_f64() > 0.25,
         "oversize frames take the time of their segments, the first 64 kB aside: {took:?}"
     );
-    std::thread::sleep(Duration::from_millis(100));
-    let summary = emulator.stop();
+    let summary = settled(emulator);
     is_consistent(&summary);
     assert!(summary.links[0].forward.oversize > 0, "{:?}", summary.links[0].forward);
 }
@@ -183,8 +201,7 @@ fn each_direction_has_its_own_loss_and_outage_and_every_frame_is_accounted_for()
         let frame = Outgoing { peer: mac, codepoint: Codepoint::Envelope, head: &[1], packet: &[2] };
         assert_eq!(socket.send(&[frame; 20]), Sent::Done);
     });
-    std::thread::sleep(Duration::from_millis(100));
-    let summary = emulator.stop();
+    let summary = settled(emulator);
     is_consistent(&summary);
     let link = &summary.links[0];
     assert_eq!(link.forward.sent_frames, received);
@@ -222,7 +239,7 @@ fn a_port_that_goes_down_and_up_carries_on_and_one_that_vanishes_ends_the_link()
     assert_eq!(frames(&lab, 5, 0x88b5, packet(100)).0, 5);
     assert!(emulator.is_running());
     lab.ip("e", &["link", "del", "pa"]);
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while emulator.is_running() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }

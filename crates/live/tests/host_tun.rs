@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest that one end waits for the other.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the loop treats a packet between the TUNs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,7 +241,7 @@ fn tcp_transfer_with(path: Path, bytes: usize, midway: impl FnOnce() + Send + 's
 }
 
 fn connect(socket: &Socket, to: SocketAddr) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while let Err(error) = socket.connect(&to.into()) {
         assert!(Instant::now() < deadline, "connect: {error}");
         thread::sleep(Duration::from_millis(20));
@@ -357,7 +357,7 @@ const DATAGRAMS: usize = 20;
 
 fn udp_server(own: IpAddr, _peer: IpAddr) {
     let socket = UdpSocket::bind(SocketAddr::new(own, 6000)).expect("bind");
-    socket.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
+    socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
     let mut buffer = [0; 2048];
     // The first tells where the client is, and is repeated until an answer comes.
     let (_, client) = socket.recv_from(&mut buffer).expect("hello");
@@ -375,6 +375,7 @@ fn udp_server(own: IpAddr, _peer: IpAddr) {
         assert!(buffer[..n].iter().all(|&byte| byte == expected as u8), "datagram {expected}");
         expected += 1;
     }
+    socket.send_to(b"done", client).expect("done");
 }
 
 fn udp_client(own: IpAddr, peer: IpAddr) {
@@ -400,7 +401,11 @@ fn udp_client(own: IpAddr, peer: IpAddr) {
         src_ip: None,
     };
     state.try_send((&socket).into(), &transmit).expect("one unit");
-    thread::sleep(Duration::from_millis(200));
+    // The path stays until everything has arrived.
+    let end = Instant::now() + PATIENCE;
+    while !matches!(socket.recv(&mut buffer), Ok(4)) {
+        assert!(Instant::now() < end, "the server does not have everything");
+    }
 }
 
 #[test]
@@ -553,7 +558,7 @@ fn forward_a_unit(is_v6: bool, tcp: bool, partial: bool) {
     assert_eq!((stats.written_units, stats.written_packets, stats.lost()), (units, 7, 0), "{stats:?}");
 
     let mut arrived = Vec::new();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while arrived.len() < expected.len() && Instant::now() < deadline {
         outside
             .recv(&mut |packet| {
@@ -588,7 +593,7 @@ fn failing_writes_are_counted_by_reason_and_the_next_ones_work() {
             netlink.set_up("fs0", true).expect("up");
             netlink.add_address("fs0", "10.77.0.1/24".parse().expect("IP")).expect("address");
             let socket = UdpSocket::bind("10.77.0.1:6000").expect("bind");
-            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+            socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
             let mut garbage = PacketBuf::copy_from(&[0x45; 30]);
             garbage.checksum_partial = true;
             packets.extend([PacketBuf::copy_from(&[0xff; 30]), PacketBuf::copy_from(&[]), garbage]);

@@ -87,7 +87,8 @@ mod tests {
         // 40 MB, written to.
         let large = Run::new(&mut sh("x=$(head -c 40000000 /dev/zero | tr '\\0' x); echo ${#x}"), None).unwrap();
         assert_eq!(large.output, "40000000\n");
-        assert!(large.peak_mb > 40.0 && large.peak_mb > run.peak_mb + 20.0, "{} {}", large.peak_mb, run.peak_mb);
+        // (Not compared with the other run: until a child runs its own program, it counts as large as its parent, this test.)
+        assert!(large.peak_mb > 40.0, "{}", large.peak_mb);
     }
 
     #[test]

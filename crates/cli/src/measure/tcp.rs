@@ -16,9 +16,9 @@ const CHUNK: usize = 256 * 1024;
 /// How long a blocked call may take to notice that the transfer is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long to wait for the connection.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(20);
 /// No byte for so long during the transfer is a failure and not a slow link.
-const STALLED: Duration = Duration::from_secs(10);
+const STALLED: Duration = Duration::from_secs(20);
 /// `IPPROTO_MPTCP` (linux/in.h).
 const MPTCP: i32 = 262;
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a child may take to clean up after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A running child; dropped, it gets SIGTERM and, if that does not help, SIGKILL.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The port of the end that listens.
 const PORT: u16 = 51900;
 /// How long a tunnel may take to carry its first packet.
-const READY: Duration = Duration::from_secs(15);
+const READY: Duration = Duration::from_secs(30);
 
 /// One UDP channel, as the connecting end configures it.
 #[derive(Clone, Debug)]

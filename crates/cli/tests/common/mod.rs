@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for something that should be there in a moment.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -101,6 +101,8 @@ impl Lab {
         self.run(namespace, move || {
             let socket = UdpSocket::bind(local).unwrap_or_else(|e| panic!("{local}: {e}"));
             socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+            // For a reader that has to wait for a processor.
+            rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 8 << 20).expect("a buffer");
             socket
         })
     }
@@ -173,7 +175,7 @@ impl Lab {
     /// Answers every UDP datagram at `local` until the test ends.
     pub fn echo(&self, namespace: &str, local: &str) {
         let socket = self.udp(namespace, local);
-        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        socket.set_read_timeout(Some(2 * PATIENCE)).expect("a timeout");
         std::thread::spawn(move || {
             let mut buffer = vec![0; 65_536];
             while let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -182,13 +184,13 @@ impl Lab {
         });
     }
 
-    /// How long it takes until a datagram to `target` (an [`echo`](Self::echo)) comes back, at most `limit`.
-    pub fn until_answered(&self, namespace: &str, local: &str, target: &str, limit: Duration) -> Option<Duration> {
+    /// How long it takes until a datagram to `target` (an [`echo`](Self::echo)) comes back.
+    pub fn until_answered(&self, namespace: &str, local: &str, target: &str) -> Option<Duration> {
         let socket = self.udp(namespace, local);
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         let begin = Instant::now();
         let mut buffer = [0; 64];
-        while begin.elapsed() < limit {
+        while begin.elapsed() < PATIENCE {
             let _ = socket.send_to(b"are you there?", target);
             if socket.recv_from(&mut buffer).is_ok() {
                 return Some(begin.elapsed());
@@ -339,9 +341,9 @@ impl Daemon {
         kill_process(pid, signal).expect("signalled");
     }
 
-    /// Waits for its end, at most ten seconds.
+    /// Waits for its end.
     pub fn ended(&mut self) -> ExitStatus {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("a status") {
                 return status;

@@ -5,6 +5,7 @@ mod progress;
 mod report;
 
 use crate::exit::Outcome;
+use crate::measure::cpu;
 use crate::measure::reorder::Watch;
 use crate::measure::sequence::Reordering;
 use crate::measure::tcp::{Transfer, Transport, has_mptcp};
@@ -13,7 +14,7 @@ use crate::testbed::{self, Interrupt, Namespace};
 use anyhow::{Context, Result};
 use network::Network;
 use progress::Progress;
-use report::{LinkResult, Report, Verdict};
+use report::{Alone, Report, Round, Verdict};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +22,9 @@ use std::time::Duration;
 /// What does not count at the start of every transfer.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// What counts of every transfer by default, in seconds.
-const DURATION: u32 = 5;
+const DURATION: u32 = 2;
+/// How often each link and the bond are measured by default.
+const ROUNDS: u32 = 3;
 /// Time for a measurement's last packets to leave the links: longer than their queues.
 const DRAIN: Duration = Duration::from_millis(400);
 
@@ -29,13 +32,17 @@ const DRAIN: Duration = Duration::from_millis(400);
 ///
 /// Builds two network namespaces joined by three emulated links (100 Mbit/s 10 ms, 40 Mbit/s 25 ms, 10 Mbit/s 40 ms
 /// one way, no loss) and measures one real TCP connection (cubic) over each link alone, over the bond, over the same
-/// links with packets in turn, and over the kernel's MPTCP. Needs root, or unprivileged user namespaces. Exit status 1
-/// if the bond carried less than 97 % of the sum of its links or delivered anything out of order.
+/// links with packets in turn, and over the kernel's MPTCP. Links and bond are measured in turn, in several rounds. Needs
+/// root, or unprivileged user namespaces. Exit status 1 if something is wrong: a link or the bond carried nothing, the
+/// bond delivered anything out of order, or was slower than its best link on a machine with time to spare.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seconds that count in each measurement, after 2 s that do not
     #[arg(long, default_value_t = DURATION, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     duration: u32,
+    /// Rounds of measurements: each link and the bond once in each
+    #[arg(long, default_value_t = ROUNDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]
     json: bool,
@@ -49,9 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         Ok(report) => {
             if args.json {
                 println!("{}", serde_json::to_string(&report)?);
-                eprint!("{}", report.table(args.duration));
+                eprint!("{}", report.table());
             } else {
-                print!("{}", report.table(args.duration));
+                print!("{}", report.table());
             }
             Ok(if report.verdict == Verdict::Pass { Outcome::Done } else { Outcome::Negative })
         }
@@ -64,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
 /// One demo: the network it stands on and how long it measures.
 struct Demo<'a> {
     network: Network,
-    duration: Duration,
+    seconds: u32,
+    rounds: u32,
     directory: &'a Path,
     interrupt: &'a Interrupt,
     progress: Progress,
@@ -78,14 +86,21 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<Report> {
     let directory = tempfile::Builder::new().prefix("fairspan-demo-").tempdir().context("no temporary directory")?;
     let network = Network::new().context("cannot build the demo's network")?;
     let mut demo = Demo {
-        progress: Progress::new(&network::LINKS, 3 + 2 * network::LINKS.len()),
+        progress: Progress::new(&network::LINKS, steps(args.rounds)),
         network,
-        duration: Duration::from_secs(u64::from(args.duration)),
+        seconds: args.duration,
+        rounds: args.rounds,
         directory: directory.path(),
         interrupt,
         port: 5000,
     };
     demo.run()
+}
+
+/// How many measurements there are: plain TCP over each link, packets in turn, MPTCP, and the rounds.
+fn steps(rounds: u32) -> usize {
+    let links = network::LINKS.len();
+    links + 2 + rounds as usize * (links + 1)
 }
 
 impl Demo<'_> {
@@ -95,14 +110,13 @@ impl Demo<'_> {
             let plain_tcp_mbit = self
                 .plain(index, Transport::Tcp, &format!("{}, plain TCP", link.name))
                 .with_context(|| format!("plain TCP over {}", link.name))?;
-            let (goodput_mbit, _) = self
-                .tunnelled(&[index], tunnel::ORDERED, &format!("{}, through the tunnel", link.name))
-                .with_context(|| format!("the tunnel over {} alone", link.name))?;
-            let rate_mbit = f64::from(link.rate_mbit);
-            links.push(LinkResult { name: link.name.into(), rate_mbit, goodput_mbit, plain_tcp_mbit });
+            links.push(Alone { name: link.name.into(), rate_mbit: f64::from(link.rate_mbit), plain_tcp_mbit });
         }
         let all: Vec<usize> = (0..network::LINKS.len()).collect();
-        let (bond, order) = self.tunnelled(&all, tunnel::ORDERED, "bond of all links").context("the bond")?;
+        let mut rounds = Vec::new();
+        for number in 1..=self.rounds {
+            rounds.push(self.round(number, &all)?);
+        }
         let (turns, _) =
             self.tunnelled(&all, tunnel::ROUND_ROBIN, "all links, packets in turn").context("packets in turn")?;
         let mptcp = if has_mptcp(&self.network.near) {
@@ -113,7 +127,23 @@ impl Demo<'_> {
             None
         };
         self.progress.finish();
-        Ok(Report::new(links, bond, order.reordered, turns, mptcp))
+        Ok(Report::new(self.seconds, links, &rounds, turns, mptcp))
+    }
+
+    /// Each link through the tunnel, then the bond of all.
+    fn round(&mut self, number: u32, all: &[usize]) -> Result<Round> {
+        let mut links = Vec::new();
+        for (&index, link) in all.iter().zip(&network::LINKS) {
+            let (mbit, _) = self
+                .tunnelled(&[index], tunnel::ORDERED, &format!("round {number}: {} through the tunnel", link.name))
+                .with_context(|| format!("the tunnel over {} alone", link.name))?;
+            links.push(mbit);
+        }
+        let before = cpu::read()?;
+        let (bond, order) =
+            self.tunnelled(all, tunnel::ORDERED, &format!("round {number}: bond of all links")).context("the bond")?;
+        let processors = 100.0 * cpu::read()?.share_in_use_since(&before);
+        Ok(Round { links, bond, reordered: order.reordered, processors })
     }
 
     /// One transfer without a tunnel, from and to the addresses of link `index`.
@@ -162,7 +192,7 @@ impl Demo<'_> {
             target: SocketAddr::new(target.into(), self.port),
             transport,
             warm_up: WARM_UP,
-            duration: self.duration,
+            duration: Duration::from_secs(u64::from(self.seconds)),
         };
         let (progress, far) = (&self.progress, &self.network.far);
         let goodput = transfer.run(self.interrupt, |now| progress.show(what, far, now))?;

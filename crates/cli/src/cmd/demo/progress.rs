@@ -82,7 +82,7 @@ impl Progress {
             Some(seen) if seen.units > 0 => format!("  ({} of {} units out of order)", seen.reordered, seen.units),
             _ => String::new(),
         };
-        self.note(&format!("{what:<28} {mbit:7.1} Mbit/s{order}"));
+        self.note(&format!("{what:<34} {mbit:7.1} Mbit/s{order}"));
     }
 
     /// A line that stays.

@@ -2,7 +2,7 @@
 //!
 //! ns-2 interprets its scenarios; ns-3's are built once, with the machine's compiler, and kept.
 
-use crate::testbed::installed;
+use crate::testbed::{command, installed, rivals_folder};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,7 +64,7 @@ impl Rival {
     pub(crate) fn command(&self, scenario: &str) -> Command {
         match self {
             Rival::Ns2 { scenarios, lean } => {
-                let mut command = Command::new("ns");
+                let mut command = command("ns");
                 command.arg(format!("{scenario}.tcl")).current_dir(scenarios).env_remove("LEAN");
                 if *lean {
                     command.env("LEAN", "1");
@@ -92,8 +92,8 @@ fn build_ns3(directory: &Path) -> Result<PathBuf> {
         bail!("there is no compiler to build its scenarios with (`apt-get install g++`)");
     }
     let name = format!("ns3-cross-check-{:016x}", fingerprint(NS3));
-    let kept = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share/fairspan/rivals/bin"));
-    let folder = kept.filter(|folder| std::fs::create_dir_all(folder).is_ok()).unwrap_or_else(|| directory.into());
+    let folder =
+        rivals_folder().filter(|folder| std::fs::create_dir_all(folder).is_ok()).unwrap_or_else(|| directory.into());
     let program = folder.join(&name);
     if program.exists() {
         return Ok(program);
