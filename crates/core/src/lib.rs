@@ -11,6 +11,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bond;
+pub mod buffer;
 pub mod causal;
 pub mod congestion;
 pub mod flow;

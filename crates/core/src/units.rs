@@ -202,6 +202,10 @@ impl Rate {
     }
 }
 
+/// Whose packet it is, for a queue. The driver numbers flows as it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowNumber(pub u32);
+
 /// The number of a channel in its bond, from 0; at most [`ChannelId::LIMIT`] channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u8);

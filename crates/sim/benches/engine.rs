@@ -4,7 +4,7 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use fairspan_core::link::{Profile, Queue};
+use fairspan_core::link::{Limit, Profile};
 use fairspan_core::ring::Class;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
@@ -43,10 +43,9 @@ fn link(scenario: &mut Scenario, from: u32, to: u32, rate: u64, delay: Span, que
         name: format!("l{number}"),
         from,
         to,
-        profile: Profile { queue: Queue::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) },
+        profile: Profile { queue: Limit::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) },
         framing: Framing::None,
         card: Card::default(),
-        discipline: None,
     });
     number as u32
 }

@@ -6,7 +6,6 @@ pub use crate::traffic::Transport;
 use crate::traffic;
 use fairspan_core::bond;
 use fairspan_core::link::{Outage, Profile};
-use fairspan_core::queue;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, Ringlet};
@@ -87,8 +86,6 @@ pub struct Link {
     pub framing: Framing,
     /// What its ends' processors spend on each of its packets beyond their own cost; nodes without one spend nothing.
     pub card: Card,
-    /// What waits for the link. `None`: FIFO with the tail-drop limit of `profile`, the fast path.
-    pub discipline: Option<queue::Config>,
 }
 
 /// What a network card asks of its host's processor beyond what every packet costs: one that the processor fills and

@@ -11,7 +11,7 @@
 //! Departure: no bond setting leads here; the bundle is a world of its own, one direction of it.
 
 use fairspan_core::causal::{Causal, ChannelSet, SetError, Srr};
-use fairspan_core::link::{Profile, ProfileError, Queue, Schedule};
+use fairspan_core::link::{Limit, Profile, ProfileError, Schedule};
 use fairspan_core::rng::Rng;
 use fairspan_core::stripe::fragment::{Class, Fragmenter, HEADER_LEN, Reassembler, ReassemblerConfig};
 use fairspan_core::stripe::quanta::{self, QuantaError};
@@ -138,7 +138,7 @@ pub fn run(config: &Config) -> Result<Outcome, BundleError> {
     for (n, (rate, delay)) in config.links.iter().enumerate() {
         let mut profile = Profile::new(*rate, *delay);
         profile.overhead = Some(0);
-        profile.queue = Queue::Frames(usize::MAX);
+        profile.queue = Limit::Packets(u32::MAX);
         let schedule = Schedule::new(profile, config.seed)?;
         let quantum = u64::from(set.quantum(ChannelId(n as u8)));
         links.push(Line { schedule, quantum, queue: VecDeque::new(), queued: 0, flying: VecDeque::new() });

@@ -3,7 +3,7 @@
 use super::Namespace;
 use anyhow::{Context, Result};
 use fairspan_core::units::{Rate, Span};
-use fairspan_live::emulate::{self, Link, Options, PortName, Profile, Queue};
+use fairspan_live::emulate::{self, Limit, Link, Options, PortName, Profile};
 
 /// A link to emulate, the same in both directions, without loss.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) fn start(namespace: &Namespace, lines: &[Line<'_>]) -> Result<emulate
         .iter()
         .map(|line| {
             let mut profile = Profile::new(line.rate, line.delay);
-            profile.queue = Queue::Bytes(line.queue);
+            profile.queue = Limit::Bytes(line.queue);
             let [left, right] =
                 line.ends.map(|device| PortName { namespace: Some(namespace.name().into()), device: device.into() });
             Link::new(line.name, left, right, profile)

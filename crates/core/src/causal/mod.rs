@@ -17,18 +17,22 @@
 //! Departure: [`Causal::pass`], which the paper needs nowhere since it looks at backlogged queues only; a fair queue
 //! in use meets empty queues and must not stop there.
 
+mod cycle;
 mod grr;
 mod rfq;
 mod rr;
 pub(crate) mod set;
 mod srr;
+mod surplus;
 mod uses;
 
+pub(crate) use cycle::Cycle;
 pub use grr::Grr;
 pub use rfq::Rfq;
 pub use rr::Rr;
 pub use set::{ChannelSet, SetError, Unit};
 pub use srr::Srr;
+pub(crate) use surplus::Turns;
 pub use uses::{FairQueue, LoadSharer, Resequencer};
 
 use crate::units::{Bytes, ChannelId};

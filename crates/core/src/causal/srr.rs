@@ -7,7 +7,7 @@
 //! | paper | here |
 //! |---|---|
 //! | sp, rp (the pointer) | `at` |
-//! | DC_i | `channel[i].deficit`, and `current` for the selected channel |
+//! | DC_i | `channel[i].deficit`, and `current` for the selected channel; the counter itself is in `surplus.rs` |
 //! | q_i, Quantum_i | `channel[i].quantum` |
 //! | R_i | [`Srr::round_of`], from `round` and `at`: a channel that the pointer has passed is one round on |
 //!
@@ -22,6 +22,7 @@
 //! `0 <= quantum - deficit < max packet` on every channel that the pointer has left, `deficit > 0` on all.
 
 use super::set::{ChannelSet, Unit, bits, next_in};
+use super::surplus::Counter;
 use super::{Causal, SetError};
 use crate::units::{Bytes, ChannelId};
 
@@ -30,7 +31,7 @@ use crate::units::{Bytes, ChannelId};
 pub struct Srr {
     at: u8,
     /// The counter of the selected channel; its place in the table is brought up to date when it is left.
-    current: i64,
+    current: Counter,
     round: u32,
     by_packets: bool,
     mask: u64,
@@ -69,7 +70,7 @@ impl Srr {
     /// A discipline without members, selecting channel 0: the state before a set is known.
     pub(crate) fn idle() -> Srr {
         let channel = [Channel::default(); ChannelId::LIMIT];
-        Srr { at: 0, current: 0, round: 1, by_packets: false, mask: 0, channel }
+        Srr { at: 0, current: Counter(0), round: 1, by_packets: false, mask: 0, channel }
     }
 
     /// The round that the pointer is in.
@@ -90,7 +91,7 @@ impl Srr {
     /// DC_i: the deficit counter of `channel` before its next packet, in bytes.
     pub fn deficit(&self, channel: ChannelId) -> i64 {
         if channel.0 == self.at {
-            return self.current;
+            return self.current.0;
         }
         self.channel.get(channel.index()).map_or(0, |c| c.deficit)
     }
@@ -119,7 +120,7 @@ impl Srr {
     /// Sets DC_i, as a marker tells it.
     pub fn set_deficit(&mut self, channel: ChannelId, deficit: i64) {
         if channel.0 == self.at {
-            self.current = deficit;
+            self.current = Counter(deficit);
         }
         if let Some(c) = self.channel.get_mut(channel.index()) {
             c.deficit = deficit;
@@ -130,21 +131,27 @@ impl Srr {
     #[inline]
     pub fn advance(&mut self) {
         let c = &mut self.channel[usize::from(self.at & 63)];
-        c.deficit = self.current;
+        c.deficit = self.current.0;
         let next = c.next;
         self.round = self.round.wrapping_add(u32::from(next <= self.at));
         self.select_channel(next);
     }
 
+    /// The quantum of the selected channel.
+    #[inline]
+    fn quantum_here(&self) -> i64 {
+        i64::from(self.channel[usize::from(self.at & 63)].quantum)
+    }
+
     #[inline]
     fn select_channel(&mut self, at: u8) {
         self.at = at & 63;
-        self.current = self.channel[usize::from(at & 63)].deficit;
+        self.current = Counter(self.channel[usize::from(at & 63)].deficit);
     }
 
     /// Goes to the first channel of `round`, whatever is left of the rounds before.
     pub fn jump(&mut self, round: u32) {
-        self.channel[usize::from(self.at & 63)].deficit = self.current;
+        self.channel[usize::from(self.at & 63)].deficit = self.current.0;
         self.round = round;
         self.select_channel(self.mask.trailing_zeros() as u8);
     }
@@ -159,7 +166,7 @@ impl Srr {
         if set.is_empty() {
             return Err(SetError::Empty);
         }
-        self.channel[usize::from(self.at & 63)].deficit = self.current;
+        self.channel[usize::from(self.at & 63)].deficit = self.current.0;
         let stays = if set.unit() == self.unit() { self.mask } else { 0 };
         self.by_packets = set.unit() == Unit::Packets;
         for channel in set.channels() {
@@ -196,14 +203,13 @@ impl Srr {
     #[cold]
     fn sit_out(&mut self) {
         for _ in 0..MOST_SIT_OUTS {
-            if self.current > 0 {
+            if !self.current.sits_out(self.quantum_here()) {
                 return;
             }
-            self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
             self.advance();
         }
-        if self.current <= 0 {
-            self.current = i64::from(self.channel[usize::from(self.at & 63)].quantum).max(1);
+        if self.current.0 <= 0 {
+            self.current = Counter(self.quantum_here().max(1));
         }
     }
 
@@ -225,11 +231,10 @@ impl Causal for Srr {
 
     #[inline]
     fn update(&mut self, len: Bytes) {
-        self.current -= self.charge(len);
-        if self.current <= 0 {
-            self.current += i64::from(self.channel[usize::from(self.at & 63)].quantum);
+        if self.current.charge(self.charge(len)) {
+            self.current.refill(self.quantum_here());
             self.advance();
-            if self.current <= 0 {
+            if self.current.0 <= 0 {
                 self.sit_out();
             }
         }
@@ -237,7 +242,7 @@ impl Causal for Srr {
 
     /// As in deficit round robin, an empty queue keeps no credit for later.
     fn pass(&mut self) {
-        self.current = i64::from(self.channel[usize::from(self.at & 63)].quantum);
+        self.current = Counter(self.quantum_here());
         self.advance();
     }
 }

@@ -6,7 +6,10 @@ pub mod capacity;
 pub(crate) mod pacing;
 pub mod profile;
 pub mod schedule;
+mod server;
 
+pub use crate::buffer::Limit;
 pub use capacity::{Capacity, CapacityError, OPPORTUNITY, Series, Trace};
-pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Queue};
+pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError};
 pub use schedule::{Drop as DropReason, Passage, Schedule, Verdict};
+pub use server::{Served, Server};

@@ -1,6 +1,8 @@
 //! The settings of one direction of a link.
 
 use super::capacity::Capacity;
+use crate::buffer::{ConfigError, Limit, PolicyConfig};
+use crate::queue::{self, DisciplineConfig};
 use crate::units::{Span, Time};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -22,7 +24,11 @@ pub struct Profile {
     pub loss: Loss,
     /// How much may wait for the link; the frame in transmission and those in the delay line do not count.
     /// Default: 1000 frames.
-    pub queue: Queue,
+    pub queue: Limit,
+    /// Which of the frames that wait goes next. Default: first in, first out.
+    pub discipline: DisciplineConfig,
+    /// Which frames are let in, marked, dropped. Default: drop-tail.
+    pub buffer: PolicyConfig,
     /// Times without service.
     pub outages: Vec<Outage>,
     /// What happens to frames during an outage.
@@ -41,7 +47,9 @@ impl Default for Profile {
             jitter: Span::ZERO,
             reorder: false,
             loss: Loss::None,
-            queue: Queue::Frames(1000),
+            queue: Limit::Packets(1000),
+            discipline: DisciplineConfig::default(),
+            buffer: PolicyConfig::default(),
             outages: Vec::new(),
             during_outage: DuringOutage::Lose,
             overhead: None,
@@ -60,7 +68,8 @@ impl Profile {
     /// # Errors
     /// Names the first setting that cannot work, and what would.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let wrong = |setting, found: String, expected| Err(ProfileError { setting, found, expected });
+        let wrong =
+            |setting, found: String, expected: &str| Err(ProfileError { setting, found, expected: expected.into() });
         if matches!(self.capacity, Capacity::Constant(rate) if rate.as_bits_per_sec() == 0) {
             return wrong("rate", "0".into(), "more than zero; leave it out for an unlimited rate");
         }
@@ -84,8 +93,12 @@ impl Profile {
                 return wrong(setting, p.to_string(), "a probability from 0 to 1");
             }
         }
-        if matches!(self.queue, Queue::Frames(0) | Queue::Bytes(0)) {
+        if matches!(self.queue, Limit::Packets(0) | Limit::Bytes(0)) {
             return wrong("queue", "0".into(), "at least one frame, or at least the bytes of one frame");
+        }
+        let queue = self.queue_config();
+        if !queue.is_plain() {
+            queue.check()?;
         }
         for outage in &self.outages {
             if outage.length == Span::ZERO {
@@ -96,6 +109,13 @@ impl Profile {
             }
         }
         Ok(())
+    }
+
+    /// What waits for the link.
+    pub fn queue_config(&self) -> queue::Config {
+        let mut config = queue::Config::default();
+        (config.discipline, config.buffer, config.limit) = (self.discipline, self.buffer, self.queue);
+        config
     }
 
     pub(super) fn overhead(&self) -> i32 {
@@ -113,7 +133,22 @@ pub struct ProfileError {
     /// What it says.
     pub found: String,
     /// What would be right.
-    pub expected: &'static str,
+    pub expected: String,
+}
+
+impl From<ConfigError> for ProfileError {
+    fn from(error: ConfigError) -> ProfileError {
+        match error {
+            ConfigError::Range { setting, value, least, most } => {
+                let expected = alloc::format!("from {least} to {most}");
+                ProfileError { setting, found: value.to_string(), expected }
+            }
+            ConfigError::Order { setting, value, other, bound } => {
+                let expected = alloc::format!("more than {other}, which is {bound}");
+                ProfileError { setting, found: value.to_string(), expected }
+            }
+        }
+    }
 }
 
 /// Frames lost by chance.
@@ -137,15 +172,6 @@ pub enum Loss {
         /// `1-k`: loss in the good state.
         good: f64,
     },
-}
-
-/// The limit of the queue in front of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
-    /// Frames.
-    Frames(usize),
-    /// Bytes, counted as against the capacity.
-    Bytes(u64),
 }
 
 /// A time without service, counted from the start of the emulator.
@@ -231,7 +257,7 @@ mod tests {
         assert_eq!(named(Profile::new(Rate::default(), Span::ZERO)), "rate");
         assert_eq!(named(Profile { loss: Loss::Independent(1.5), ..Profile::default() }), "loss");
         assert_eq!(named(Profile { loss: Loss::Independent(f64::NAN), ..Profile::default() }), "loss");
-        assert_eq!(named(Profile { queue: Queue::Frames(0), ..Profile::default() }), "queue");
+        assert_eq!(named(Profile { queue: Limit::Packets(0), ..Profile::default() }), "queue");
         assert_eq!(named(Profile { delay: Span::MAX, ..Profile::default() }), "delay");
         let outage = Outage { start: Span::ZERO, length: Span::from_secs(2), every: Some(Span::from_secs(1)) };
         assert_eq!(named(Profile { outages: vec![outage], ..Profile::default() }), "outage");

@@ -18,7 +18,8 @@
 //! constant rate depart at exact multiples of the bit time, rounded up to the nanosecond, without drift.
 
 use super::capacity::{Capacity, OPPORTUNITY};
-use super::profile::{DuringOutage, Loss, Profile, ProfileError, Queue, outage_at};
+use super::profile::{DuringOutage, Loss, Profile, ProfileError, outage_at};
+use crate::buffer::{Limit, Reason};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -47,8 +48,8 @@ pub enum Verdict {
 pub enum Drop {
     /// The loss process took it.
     Loss,
-    /// The queue was full.
-    Queue,
+    /// The queue would not have it, or not any longer.
+    Queue(Reason),
     /// The link was in an outage.
     Outage,
 }
@@ -86,7 +87,7 @@ pub struct Schedule {
     /// The length, counted, that `work` is of.
     work_of: u32,
     overhead: i32,
-    queue: Queue,
+    queue: Limit,
     lossy: bool,
     jittery: bool,
     reorder: bool,
@@ -188,11 +189,11 @@ impl Schedule {
         if self.busy_until > now {
             let counted = self.counted(len);
             let full = match self.queue {
-                Queue::Frames(limit) => self.waiting.len() >= limit,
-                Queue::Bytes(limit) => self.waiting_bytes.saturating_add(counted) > limit,
+                Limit::Packets(limit) => self.waiting.len() >= limit as usize,
+                Limit::Bytes(limit) => self.waiting_bytes.saturating_add(counted) > limit,
             };
             if full {
-                return Err(Drop::Queue);
+                return Err(Drop::Queue(Reason::Full));
             }
         }
         self.transmit(now, len)
@@ -212,9 +213,17 @@ impl Schedule {
     /// [`Drop::Outage`].
     #[inline]
     pub fn transmit(&mut self, at: Time, len: usize) -> Result<Passage, Drop> {
+        self.transmit_counted(at, self.counted(len))
+    }
+
+    /// As [`transmit`](Schedule::transmit), for what counts `counted` bytes.
+    ///
+    /// # Errors
+    /// [`Drop::Outage`].
+    #[inline]
+    pub(super) fn transmit_counted(&mut self, at: Time, counted: u64) -> Result<Passage, Drop> {
         let now = at.max(self.now);
         self.now = now;
-        let counted = self.counted(len);
         let (start, end) = self.serve(now, counted).ok_or(Drop::Outage)?;
         if start > now {
             let (part, step) = self.release;
@@ -251,11 +260,11 @@ impl Schedule {
             return now;
         }
         match self.rest.profile.queue {
-            Queue::Frames(limit) => {
-                let over = (self.waiting.len() + 1).checked_sub(limit.max(1)).and_then(|n| n.checked_sub(1));
+            Limit::Packets(limit) => {
+                let over = (self.waiting.len() + 1).checked_sub(limit.max(1) as usize).and_then(|n| n.checked_sub(1));
                 over.and_then(|last| self.waiting.get(last)).map_or(now, |(start, _)| *start)
             }
-            Queue::Bytes(limit) => {
+            Limit::Bytes(limit) => {
                 let mut bytes = self.waiting_bytes.saturating_add(self.counted(len));
                 let mut room = now;
                 for (start, counted) in &self.waiting {
@@ -291,7 +300,7 @@ impl Schedule {
 
     /// What a frame of `len` bytes counts.
     #[inline]
-    fn counted(&self, len: usize) -> u64 {
+    pub fn counted(&self, len: usize) -> u64 {
         (len as i64).saturating_add(i64::from(self.overhead)).max(1) as u64
     }
 

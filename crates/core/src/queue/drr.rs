@@ -4,8 +4,8 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | ActiveList | `first`, and the ring through `next` and `prev` |
-//! | DC_i | `deficit` |
+//! | ActiveList | `active` |
+//! | DC_i | `deficits` |
 //! | Q_i, Quantum | `quantum`, the same for all |
 //! | Send of a visit | what `dequeue` gives while `visiting` |
 //!
@@ -18,8 +18,10 @@
 //! active; over any interval in which two flows are backlogged their bytes differ by at most Quantum + 2 Max (their
 //! lemma 2 and theorem 3: 3 Max where Quantum = Max).
 
-use super::store::{NIL, Store, Taken};
-use super::{Admit, Buffer, Dropped, FlowId, Limit, QueueDiscipline};
+use super::discipline::{Discipline, Entry, Index, Taken};
+use super::store::{Removed, Store};
+use crate::buffer::Victim;
+use crate::causal::Cycle;
 use crate::units::{Bytes, Time};
 use alloc::vec::Vec;
 
@@ -27,161 +29,135 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
     store: Store<P>,
-    turns: Vec<Turn>,
+    active: Cycle,
+    /// By queue.
+    deficits: Vec<u64>,
     quantum: u64,
     /// Whether every packet counts as one.
     by_packets: bool,
-    first: u32,
-    active: usize,
     /// The first has had its quantum of this visit.
     visiting: bool,
 }
 
-/// A queue's place in the ring of active ones.
-#[derive(Clone, Copy, Debug, Default)]
-struct Turn {
-    deficit: u64,
-    next: u32,
-    prev: u32,
-}
-
 impl<P> Drr<P> {
     /// An empty one that gives each flow `quantum` bytes a visit (at least 1).
-    pub fn new(quantum: Bytes, limit: Limit, buffer: &Buffer) -> Drr<P> {
+    pub fn new(quantum: Bytes, index: Index) -> Drr<P> {
         Drr {
-            store: Store::new(limit, buffer),
-            turns: Vec::new(),
+            store: Store::new(index),
+            active: Cycle::EMPTY,
+            deficits: Vec::new(),
             quantum: quantum.as_u64().max(1),
             by_packets: false,
-            first: NIL,
-            active: 0,
             visiting: false,
         }
     }
 
     /// Round robin: one packet of each flow in turn, whatever its length.
-    pub fn by_packets(limit: Limit, buffer: &Buffer) -> Drr<P> {
-        Drr { by_packets: true, ..Drr::new(Bytes::new(1), limit, buffer) }
+    pub fn by_packets(index: Index) -> Drr<P> {
+        Drr { by_packets: true, ..Drr::new(Bytes::new(1), index) }
     }
 
     /// As `enqueue`, into the queue of `key`.
     #[inline]
-    pub(super) fn enqueue_as(&mut self, key: u32, flow: FlowId, packet: P, size: u32) -> Admit<P> {
-        if let Some(reason) = self.store.refuses(size) {
-            return Admit::Refused(packet, reason);
-        }
+    pub(super) fn enqueue_as(&mut self, key: u32, entry: Entry<P>) {
         let queue = self.store.open(key);
-        if self.store.push(queue, flow, packet, size) {
-            self.join(queue);
+        if self.store.push(queue, entry) {
+            if self.deficits.len() <= queue as usize {
+                self.deficits.resize(queue as usize + 1, 0);
+            }
+            self.deficits[queue as usize] = 0;
+            self.active.push(queue);
         }
-        Admit::Queued
     }
 
-    fn join(&mut self, queue: u32) {
-        if self.turns.len() <= queue as usize {
-            self.turns.resize(queue as usize + 1, Turn::default());
+    /// The queue may be empty now.
+    fn on_removed(&mut self, removed: &Removed<P>) {
+        if removed.emptied {
+            if self.active.first() == Some(removed.queue) {
+                self.visiting = false;
+            }
+            self.active.remove(removed.queue);
+            self.store.close(removed.queue);
         }
-        self.active += 1;
-        if self.first == NIL {
-            self.turns[queue as usize] = Turn { deficit: 0, next: queue, prev: queue };
-            self.first = queue;
-            return;
-        }
-        let last = self.turns[self.first as usize].prev;
-        self.turns[queue as usize] = Turn { deficit: 0, next: self.first, prev: last };
-        self.turns[last as usize].next = queue;
-        self.turns[self.first as usize].prev = queue;
-    }
-
-    fn leave(&mut self, queue: u32) {
-        let Turn { next, prev, .. } = self.turns[queue as usize];
-        self.turns[prev as usize].next = next;
-        self.turns[next as usize].prev = prev;
-        if self.first == queue {
-            self.first = if next == queue { NIL } else { next };
-            self.visiting = false;
-        }
-        self.active -= 1;
-        self.store.close(queue);
     }
 
     /// What the head of `queue` is charged.
     #[inline]
     fn cost(&self, queue: u32) -> u64 {
-        if self.by_packets { 1 } else { u64::from(self.store.head_size(queue)) }
+        if self.by_packets { 1 } else { self.store.head(queue).map_or(0, |head| u64::from(head.size)) }
     }
 
     /// No flow can send in this round: credits the rounds before the first in which one can.
     #[cold]
     fn skip_rounds(&mut self) {
-        let each = |queue: u32| self.turns[queue as usize];
-        let mut least = u64::MAX;
-        let mut at = self.first;
-        for _ in 0..self.active {
-            let missing = self.cost(at).saturating_sub(each(at).deficit);
-            least = least.min(missing.div_ceil(self.quantum));
-            at = each(at).next;
-        }
+        let missing = |queue: u32| self.cost(queue).saturating_sub(self.deficits[queue as usize]);
+        let least = self.active.iter().map(|queue| missing(queue).div_ceil(self.quantum)).min().unwrap_or(0);
         let credit = least.saturating_sub(1) * self.quantum;
-        for _ in 0..self.active {
-            self.turns[at as usize].deficit += credit;
-            at = self.turns[at as usize].next;
+        for queue in self.active.iter() {
+            self.deficits[queue as usize] += credit;
         }
     }
 }
 
-impl<P> QueueDiscipline<P> for Drr<P> {
+impl<P> Discipline<P> for Drr<P> {
     #[inline]
-    fn enqueue(&mut self, _now: Time, flow: FlowId, packet: P, size: u32) -> Admit<P> {
-        self.enqueue_as(flow.0, flow, packet, size)
+    fn enqueue(&mut self, entry: Entry<P>) {
+        self.enqueue_as(entry.flow.0, entry);
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<(FlowId, P)> {
+    fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
         let mut passed = 0;
-        while self.first != NIL {
-            let queue = self.first;
+        while let Some(queue) = self.active.first() {
             let cost = self.cost(queue);
-            let turn = &mut self.turns[queue as usize];
+            let deficit = &mut self.deficits[queue as usize];
             if !self.visiting {
-                turn.deficit += self.quantum;
+                *deficit += self.quantum;
                 self.visiting = true;
             }
-            if cost <= turn.deficit {
-                turn.deficit -= cost;
-                let Taken { flow, packet, emptied, .. } = self.store.pop(queue)?;
-                if emptied {
-                    self.leave(queue);
-                }
-                return Some((flow, packet));
+            if cost <= *deficit {
+                *deficit -= cost;
+                let removed = self.store.pop(queue)?;
+                self.on_removed(&removed);
+                return Some(removed.into());
             }
-            self.first = turn.next;
+            self.active.rotate();
             self.visiting = false;
             passed += 1;
-            if passed == self.active {
+            if passed == self.active.len() {
                 self.skip_rounds();
             }
         }
         None
     }
 
-    #[inline]
-    fn poll_dropped(&mut self, _now: Time) -> Option<Dropped<P>> {
-        let (Taken { flow, packet, queue, emptied, .. }, reason) = self.store.cut()?;
-        if emptied {
-            self.leave(queue);
-        }
-        Some(Dropped { flow, packet, reason })
+    /// The first queue of those that need the fewest visits more; the visit that is under way is the last of them.
+    fn peek(&self) -> Option<&Entry<P>> {
+        let visits = |(place, queue): &(usize, u32)| {
+            let missing = self.cost(*queue).saturating_sub(self.deficits[*queue as usize]).div_ceil(self.quantum);
+            let under_way = *place == 0 && self.visiting;
+            if under_way && missing == 0 {
+                (0, 0)
+            } else {
+                (missing.max(1), if under_way { usize::MAX } else { *place })
+            }
+        };
+        let (_, queue) = self.active.iter().enumerate().min_by_key(visits)?;
+        self.store.head(queue)
     }
 
-    fn packets(&self) -> usize {
-        self.store.packets()
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        let removed = self.store.evict(victim)?;
+        self.on_removed(&removed);
+        Some(removed.entry)
     }
 
-    fn bytes(&self) -> u64 {
-        self.store.bytes()
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        let removed = self.store.expire(oldest)?;
+        self.on_removed(&removed);
+        Some(removed.entry)
     }
 
     fn active_flows(&self) -> usize {
-        self.active
+        self.active.len()
     }
 }

@@ -1,70 +1,77 @@
 //! First in, first out, over all flows.
 //!
-//! Cost: O(1). Invariants: what waits is within the limit once `poll_dropped` is drained; order is that of arrival.
-//! Longest-queue drop finds one queue here, whose newest packet is the one that arrives: tail drop.
+//! Cost: O(1). Invariant: order is that of arrival. Both victims are known without an index: the head is the oldest
+//! packet, and the tail is the newest one of the only queue.
 
-use super::{Admit, Buffer, Dropped, FlowId, Limit, QueueDiscipline, Reason};
+use super::discipline::{Discipline, Entry, Taken};
+use crate::buffer::Victim;
 use crate::units::Time;
 use alloc::collections::VecDeque;
 
 /// One queue for all.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
-    queue: VecDeque<(FlowId, P, u32)>,
+    queue: VecDeque<Entry<P>>,
     bytes: u64,
-    limit: Limit,
-    front: bool,
+}
+
+impl<P> Default for Fifo<P> {
+    fn default() -> Fifo<P> {
+        Fifo { queue: VecDeque::new(), bytes: 0 }
+    }
 }
 
 impl<P> Fifo<P> {
-    /// An empty queue.
-    pub fn new(limit: Limit, buffer: &Buffer) -> Fifo<P> {
-        Fifo { queue: VecDeque::new(), bytes: 0, limit, front: matches!(buffer, Buffer::DropFront) }
+    /// Puts a packet in front of the first one that does not go before it, in a queue that is in such an order.
+    pub fn insert(&mut self, entry: Entry<P>, goes_first: impl Fn(&P) -> bool) {
+        self.bytes += u64::from(entry.size);
+        let place = self.queue.partition_point(|other| goes_first(&other.packet));
+        self.queue.insert(place, entry);
     }
 
-    fn take(&mut self) -> Option<(FlowId, P)> {
-        let (flow, packet, size) = self.queue.pop_front()?;
-        self.bytes -= u64::from(size);
-        Some((flow, packet))
+    fn count(&mut self, entry: Option<Entry<P>>) -> Option<Entry<P>> {
+        self.bytes -= entry.as_ref().map_or(0, |entry| u64::from(entry.size));
+        entry
     }
 }
 
-impl<P> QueueDiscipline<P> for Fifo<P> {
+impl<P> Discipline<P> for Fifo<P> {
     #[inline]
-    fn enqueue(&mut self, _now: Time, flow: FlowId, packet: P, size: u32) -> Admit<P> {
-        if self.limit.exceeded(1, u64::from(size)) {
-            return Admit::Refused(packet, Reason::TooLarge);
-        }
-        if !self.front && self.limit.exceeded(self.queue.len() + 1, self.bytes + u64::from(size)) {
-            return Admit::Refused(packet, Reason::Full);
-        }
-        self.queue.push_back((flow, packet, size));
-        self.bytes += u64::from(size);
-        Admit::Queued
+    fn enqueue(&mut self, entry: Entry<P>) {
+        self.bytes += u64::from(entry.size);
+        self.queue.push_back(entry);
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Time) -> Option<(FlowId, P)> {
-        self.take()
+    fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
+        let entry = self.queue.pop_front()?;
+        self.bytes -= u64::from(entry.size);
+        Some(Taken { entry, queue: 0, key: 0, behind: self.bytes })
     }
 
     #[inline]
-    fn poll_dropped(&mut self, _now: Time) -> Option<Dropped<P>> {
-        if !self.limit.exceeded(self.queue.len(), self.bytes) {
-            return None;
-        }
-        self.take().map(|(flow, packet)| Dropped { flow, packet, reason: Reason::Front })
+    fn peek(&self) -> Option<&Entry<P>> {
+        self.queue.front()
     }
 
-    fn packets(&self) -> usize {
-        self.queue.len()
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        let entry = match victim {
+            Victim::Oldest => self.queue.pop_front(),
+            Victim::Longest => self.queue.pop_back(),
+        };
+        self.count(entry)
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        let entry = self.queue.pop_front_if(|entry| entry.since < oldest);
+        self.count(entry)
     }
 
     fn active_flows(&self) -> usize {
         usize::from(!self.queue.is_empty())
+    }
+
+    fn by_flow(&self) -> bool {
+        false
     }
 }

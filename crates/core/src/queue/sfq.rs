@@ -20,9 +20,10 @@
 //! never goes back; over any interval in which flows f and m are backlogged their bytes differ by at most
 //! Max_f + Max_m (theorem 1).
 
+use super::discipline::{Discipline, Entry, Index, Taken};
 use super::heap::Heap;
-use super::store::{NIL, Store, Taken};
-use super::{Admit, Buffer, Dropped, FlowId, Limit, QueueDiscipline};
+use super::store::{NIL, Removed, Store};
+use crate::buffer::Victim;
 use crate::units::Time;
 use alloc::vec::Vec;
 
@@ -55,9 +56,9 @@ struct Tag {
 
 impl<P> Sfq<P> {
     /// An empty one.
-    pub fn new(limit: Limit, buffer: &Buffer) -> Sfq<P> {
+    pub fn new(index: Index) -> Sfq<P> {
         Sfq {
-            store: Store::new(limit, buffer),
+            store: Store::new(index),
             tags: Vec::new(),
             heads: Heap::new(),
             active: 0,
@@ -115,17 +116,24 @@ impl<P> Sfq<P> {
             self.store.close(queue);
         }
     }
+
+    /// A packet was dropped: its queue may be empty now.
+    fn on_dropped(&mut self, removed: &Removed<P>) {
+        if removed.emptied {
+            let unserved = self.tags[removed.queue as usize].start;
+            self.fall_idle(removed.queue, unserved);
+            self.forget();
+        }
+    }
 }
 
-impl<P> QueueDiscipline<P> for Sfq<P> {
-    fn enqueue(&mut self, _now: Time, flow: FlowId, packet: P, size: u32) -> Admit<P> {
-        if let Some(reason) = self.store.refuses(size) {
-            return Admit::Refused(packet, reason);
-        }
-        let known = self.store.queue(flow.0);
-        let queue = known.unwrap_or_else(|| self.store.open(flow.0));
-        if !self.store.push(queue, flow, packet, size) {
-            return Admit::Queued;
+impl<P> Discipline<P> for Sfq<P> {
+    fn enqueue(&mut self, entry: Entry<P>) {
+        let key = entry.flow.0;
+        let known = self.store.queue(key);
+        let queue = known.unwrap_or_else(|| self.store.open(key));
+        if !self.store.push(queue, entry) {
+            return;
         }
         let mut start = self.virtual_time;
         if known.is_some() {
@@ -136,44 +144,41 @@ impl<P> QueueDiscipline<P> for Sfq<P> {
         }
         self.active += 1;
         self.set_head(queue, start);
-        Admit::Queued
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<(FlowId, P)> {
+    fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
         let Some(((start, _), queue)) = self.heads.first() else {
             self.virtual_time = self.virtual_time.max(self.largest_finish);
             self.forget();
             return None;
         };
-        let Taken { flow, packet, size, emptied, .. } = self.store.pop(queue)?;
-        let finish = start + u64::from(size);
+        let removed = self.store.pop(queue)?;
+        let finish = start + u64::from(removed.entry.size);
         self.virtual_time = start;
         self.largest_finish = self.largest_finish.max(finish);
-        if emptied {
+        if removed.emptied {
             self.fall_idle(queue, finish);
         } else {
             self.set_head(queue, finish);
         }
         self.forget();
-        Some((flow, packet))
+        Some(removed.into())
     }
 
-    fn poll_dropped(&mut self, _now: Time) -> Option<Dropped<P>> {
-        let (Taken { flow, packet, queue, emptied, .. }, reason) = self.store.cut()?;
-        if emptied {
-            let unserved = self.tags[queue as usize].start;
-            self.fall_idle(queue, unserved);
-            self.forget();
-        }
-        Some(Dropped { flow, packet, reason })
+    fn peek(&self) -> Option<&Entry<P>> {
+        self.store.head(self.heads.first()?.1)
     }
 
-    fn packets(&self) -> usize {
-        self.store.packets()
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        let removed = self.store.evict(victim)?;
+        self.on_dropped(&removed);
+        Some(removed.entry)
     }
 
-    fn bytes(&self) -> u64 {
-        self.store.bytes()
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        let removed = self.store.expire(oldest)?;
+        self.on_dropped(&removed);
+        Some(removed.entry)
     }
 
     fn active_flows(&self) -> usize {

@@ -7,9 +7,11 @@
 //! Departure: the key is not changed while packets wait (he perturbs the hash now and then, which reorders flows); a
 //! driver that wants another one makes another discipline. Cost and invariants: those of [`Drr`], a bucket for a flow.
 
-use super::{Admit, Buffer, Dropped, Drr, FlowId, Limit, QueueDiscipline};
+use super::discipline::{Discipline, Entry, Index, Taken};
+use super::drr::Drr;
+use crate::buffer::Victim;
 use crate::rng::Rng;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, FlowNumber, Time};
 
 /// DRR over hash buckets.
 #[derive(Clone, Debug)]
@@ -21,15 +23,15 @@ pub struct Stochastic<P> {
 
 impl<P> Stochastic<P> {
     /// An empty one of `buckets` buckets (at least 1), whose hash `seed` keys.
-    pub fn new(buckets: u32, quantum: Bytes, limit: Limit, buffer: &Buffer, seed: u64) -> Stochastic<P> {
+    pub fn new(buckets: u32, quantum: Bytes, index: Index, seed: u64) -> Stochastic<P> {
         let mut rng = Rng::new(seed);
         let key = [rng.next_u64(), rng.next_u64() | 1];
-        Stochastic { drr: Drr::new(quantum, limit, buffer), key, buckets: buckets.max(1) }
+        Stochastic { drr: Drr::new(quantum, index), key, buckets: buckets.max(1) }
     }
 
     /// The bucket of `flow`.
     #[inline]
-    pub fn bucket(&self, flow: FlowId) -> u32 {
+    pub fn bucket(&self, flow: FlowNumber) -> u32 {
         let [k0, k1] = self.key;
         let wide = u128::from(u64::from(flow.0).wrapping_add(k0)) * u128::from(k1);
         let once = wide as u64 ^ (wide >> 64) as u64;
@@ -39,28 +41,27 @@ impl<P> Stochastic<P> {
     }
 }
 
-impl<P> QueueDiscipline<P> for Stochastic<P> {
+impl<P> Discipline<P> for Stochastic<P> {
     #[inline]
-    fn enqueue(&mut self, _now: Time, flow: FlowId, packet: P, size: u32) -> Admit<P> {
-        self.drr.enqueue_as(self.bucket(flow), flow, packet, size)
+    fn enqueue(&mut self, entry: Entry<P>) {
+        self.drr.enqueue_as(self.bucket(entry.flow), entry);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time) -> Option<(FlowId, P)> {
+    fn dequeue(&mut self, now: Time) -> Option<Taken<P>> {
         self.drr.dequeue(now)
     }
 
-    #[inline]
-    fn poll_dropped(&mut self, now: Time) -> Option<Dropped<P>> {
-        self.drr.poll_dropped(now)
+    fn peek(&self) -> Option<&Entry<P>> {
+        self.drr.peek()
     }
 
-    fn packets(&self) -> usize {
-        self.drr.packets()
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        self.drr.evict(victim)
     }
 
-    fn bytes(&self) -> u64 {
-        self.drr.bytes()
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        self.drr.expire(oldest)
     }
 
     fn active_flows(&self) -> usize {

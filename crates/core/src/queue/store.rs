@@ -1,21 +1,17 @@
-//! The packets that wait, a queue for each flow, and the buffer policies over all of them.
+//! The packets that wait, a queue for each flow or bucket, and the indexes by which victims are found.
 //!
 //! What it is: packets in slots, chained to queues, which lie in slots too and are found by key (a flow, a bucket). A
-//! discipline decides which queue is served; the store decides what is dropped.
+//! discipline decides which queue is served, a policy which packet is evicted: the oldest of all by a chain in the order
+//! of arrival, the newest of the longest queue by a heap. Either index is kept only where the policy needs it.
 //!
-//! | policy | victim | source |
-//! |---|---|---|
-//! | drop-tail | what arrives | |
-//! | drop-front | the packet that waits longest, whichever its queue | Yin and Hluchyj 1993 |
-//! | longest queue | the newest packet of the longest queue, in the unit of the limit | McKenney 1990, section 5; Suter et al. 1998 ("LQD") |
-//!
-//! Cost: O(1); O(log n) in the number of queues with the longest-queue policy. Allocates while it grows to the most
-//! that ever waited, and never after. Invariants: once `cut` gives nothing, what waits is within the limit; packets and
-//! bytes are the sums over the queues. A packet of size 0 counts as one byte, so that a limit in bytes bounds memory.
+//! Cost: O(1); O(log n) in the number of queues with the heap. Allocates while it grows to the most that ever waited, and
+//! never after. Invariant: packets and bytes of a queue are those of its chain.
 
+use super::discipline::{Entry, Index, Taken};
 use super::heap::Heap;
-use super::{Buffer, FlowId, Limit, Reason};
+use crate::buffer::Victim;
 use crate::flow::slots::Slots;
+use crate::units::Time;
 use alloc::vec::Vec;
 
 /// No packet, no queue.
@@ -24,14 +20,12 @@ pub(super) const NIL: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 struct Item<P> {
     /// `None`: a free slot, `next` chains it.
-    packet: Option<P>,
-    flow: FlowId,
-    size: u32,
+    entry: Option<Entry<P>>,
     queue: u32,
     /// In the queue, towards the tail, and towards the head.
     next: u32,
     prev: u32,
-    /// By arrival, with drop-front.
+    /// By arrival, with an index by age.
     newer: u32,
     older: u32,
 }
@@ -47,13 +41,22 @@ struct Queue {
 
 /// A packet that left the store.
 #[derive(Debug)]
-pub(super) struct Taken<P> {
-    pub(super) flow: FlowId,
-    pub(super) packet: P,
-    pub(super) size: u32,
-    /// The queue that it left, and whether that is empty now.
+pub(super) struct Removed<P> {
+    pub(super) entry: Entry<P>,
+    /// The queue that it left, whose that is, and the bytes that stay in it.
     pub(super) queue: u32,
+    pub(super) key: u32,
+    pub(super) behind: u64,
+    /// Whether it is empty now.
     pub(super) emptied: bool,
+}
+
+impl<P> From<Removed<P>> for Taken<P> {
+    #[inline]
+    fn from(removed: Removed<P>) -> Taken<P> {
+        let Removed { entry, queue, key, behind, .. } = removed;
+        Taken { entry, queue, key, behind }
+    }
 }
 
 /// Packets in queues.
@@ -64,40 +67,31 @@ pub(super) struct Store<P> {
     queues: Vec<Queue>,
     free_queue: u32,
     table: Slots,
-    packets: usize,
-    bytes: u64,
-    limit: Limit,
-    front: bool,
+    by_age: bool,
+    by_packets: bool,
     oldest: u32,
     newest: u32,
     /// By length, the longest first.
     longest: Option<Heap<u64>>,
+    /// Where the search for old packets goes on.
+    searched: usize,
 }
 
 impl<P> Store<P> {
-    pub(super) fn new(limit: Limit, buffer: &Buffer) -> Store<P> {
+    pub(super) fn new(index: Index) -> Store<P> {
         Store {
             items: Vec::new(),
             free_item: NIL,
             queues: Vec::new(),
             free_queue: NIL,
             table: Slots::new(),
-            packets: 0,
-            bytes: 0,
-            limit,
-            front: matches!(buffer, Buffer::DropFront),
+            by_age: index == Index::Age,
+            by_packets: index == Index::Packets,
             oldest: NIL,
             newest: NIL,
-            longest: matches!(buffer, Buffer::LongestQueue).then(Heap::new),
+            longest: matches!(index, Index::Packets | Index::Bytes).then(Heap::new),
+            searched: 0,
         }
-    }
-
-    pub(super) fn packets(&self) -> usize {
-        self.packets
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The queue of `key`, if there is one.
@@ -135,24 +129,13 @@ impl<P> Store<P> {
         self.free_queue = queue;
     }
 
-    /// Why a packet of `size` may not come in, if so.
+    /// Puts a packet behind all others of `queue`: whether it is the only one there.
     #[inline]
-    pub(super) fn refuses(&self, size: u32) -> Option<Reason> {
-        let size = u64::from(size.max(1));
-        if self.limit.exceeded(1, size) {
-            return Some(Reason::TooLarge);
-        }
-        let makes_room = self.front || self.longest.is_some();
-        (!makes_room && self.limit.exceeded(self.packets + 1, self.bytes + size)).then_some(Reason::Full)
-    }
-
-    /// Puts a packet at the end of `queue`; whether it is the only one there.
-    #[inline]
-    pub(super) fn push(&mut self, queue: u32, flow: FlowId, packet: P, size: u32) -> bool {
-        let size = size.max(1);
+    pub(super) fn push(&mut self, queue: u32, entry: Entry<P>) -> bool {
+        let size = entry.size;
         let q = &mut self.queues[queue as usize];
-        let packet = Some(packet);
-        let item = Item { packet, flow, size, queue, next: NIL, prev: q.tail, newer: NIL, older: self.newest };
+        let entry = Some(entry);
+        let item = Item { entry, queue, next: NIL, prev: q.tail, newer: NIL, older: self.newest };
         let at = if self.free_item == NIL {
             self.items.push(item);
             (self.items.len() - 1) as u32
@@ -172,7 +155,7 @@ impl<P> Store<P> {
         } else {
             self.items[tail as usize].next = at;
         }
-        if self.front {
+        if self.by_age {
             let before = core::mem::replace(&mut self.newest, at);
             if before == NIL {
                 self.oldest = at;
@@ -180,47 +163,53 @@ impl<P> Store<P> {
                 self.items[before as usize].newer = at;
             }
         }
-        self.packets += 1;
-        self.bytes += u64::from(size);
         self.note_length(queue);
         only
     }
 
-    /// The size of the packet at the head of `queue`; 0 when there is none.
+    /// The packet at the head of `queue`.
     #[inline]
-    pub(super) fn head_size(&self, queue: u32) -> u32 {
-        self.items.get(self.queues[queue as usize].head as usize).map_or(0, |item| item.size)
+    pub(super) fn head(&self, queue: u32) -> Option<&Entry<P>> {
+        self.items.get(self.queues.get(queue as usize)?.head as usize)?.entry.as_ref()
     }
 
     /// Takes the packet at the head of `queue`.
     #[inline]
-    pub(super) fn pop(&mut self, queue: u32) -> Option<Taken<P>> {
+    pub(super) fn pop(&mut self, queue: u32) -> Option<Removed<P>> {
         self.take(self.queues[queue as usize].head)
     }
 
-    /// Takes what the policy drops, while there is more than may wait.
-    #[inline]
-    pub(super) fn cut(&mut self) -> Option<(Taken<P>, Reason)> {
-        if !self.limit.exceeded(self.packets, self.bytes) {
-            return None;
+    /// Takes a victim out, if it has an index by which to find it.
+    pub(super) fn evict(&mut self, victim: Victim) -> Option<Removed<P>> {
+        match victim {
+            Victim::Oldest => self.take(self.oldest),
+            Victim::Longest => {
+                let (_, queue) = self.longest.as_ref()?.first()?;
+                self.take(self.queues[queue as usize].tail)
+            }
         }
-        if self.front {
-            return self.take(self.oldest).map(|taken| (taken, Reason::Front));
-        }
-        let (_, queue) = self.longest.as_ref()?.first()?;
-        self.take(self.queues[queue as usize].tail).map(|taken| (taken, Reason::Longest))
     }
 
-    fn take(&mut self, at: u32) -> Option<Taken<P>> {
+    /// Takes a packet out that came before `oldest`. It looks at the heads of all queues, from where it stopped last.
+    pub(super) fn expire(&mut self, oldest: Time) -> Option<Removed<P>> {
+        let count = self.queues.len();
+        let mut queues = (self.searched..count).chain(0..self.searched.min(count));
+        let is_old = |queue: &usize| self.head(*queue as u32).is_some_and(|head| head.since < oldest);
+        let queue = queues.find(|queue| self.queues[*queue].packets > 0 && is_old(queue))?;
+        self.searched = queue;
+        self.pop(queue as u32)
+    }
+
+    fn take(&mut self, at: u32) -> Option<Removed<P>> {
         let item = self.items.get_mut(at as usize)?;
-        let packet = item.packet.take()?;
-        let &mut Item { flow, size, queue, next, prev, newer, older, .. } = item;
+        let entry = item.entry.take()?;
+        let &mut Item { queue, next, prev, newer, older, .. } = item;
         item.next = self.free_item;
         self.free_item = at;
         let q = &mut self.queues[queue as usize];
         q.packets -= 1;
-        q.bytes -= u64::from(size);
-        let emptied = q.packets == 0;
+        q.bytes -= u64::from(entry.size);
+        let (key, behind, emptied) = (q.key, q.bytes, q.packets == 0);
         match prev {
             NIL => q.head = next,
             _ => self.items[prev as usize].next = next,
@@ -229,7 +218,7 @@ impl<P> Store<P> {
             NIL => q.tail = prev,
             _ => self.items[next as usize].prev = prev,
         }
-        if self.front {
+        if self.by_age {
             match older {
                 NIL => self.oldest = newer,
                 _ => self.items[older as usize].newer = newer,
@@ -239,17 +228,15 @@ impl<P> Store<P> {
                 _ => self.items[newer as usize].older = older,
             }
         }
-        self.packets -= 1;
-        self.bytes -= u64::from(size);
         self.note_length(queue);
-        Some(Taken { flow, packet, size, queue, emptied })
+        Some(Removed { entry, queue, key, behind, emptied })
     }
 
     #[inline]
     fn note_length(&mut self, queue: u32) {
         if let Some(longest) = &mut self.longest {
             let q = &self.queues[queue as usize];
-            let length = if matches!(self.limit, Limit::Packets(_)) { u64::from(q.packets) } else { q.bytes };
+            let length = if self.by_packets { u64::from(q.packets) } else { q.bytes };
             if length == 0 {
                 longest.remove(queue);
             } else {

@@ -3,7 +3,8 @@
 //! What it is: virtual output queues, one for each egress, so that a packet that must wait holds up no packet for another
 //! egress. Each has a limiter at the rate that the fairness algorithm sets. A packet that its limiter has let pass is
 //! *released*: it has come to the multiplexer of the outgoing link, is counted there, and enters when the multiplexer takes
-//! it; among egresses with released packets surplus round robin decides by bytes. Limiters go by the clock alone and never
+//! it; among egresses with released packets surplus round robin (`causal/surplus.rs`) decides by bytes. Limiters go by the
+//! clock alone and never
 //! wait for the multiplexer, so that demand is seen also where transit leaves no room.
 //!
 //! Packets with a reservation wait in queues of their own: class A until its bucket lets it pass (what comes faster than
@@ -25,6 +26,7 @@ use super::fairness::Station as Counts;
 use super::frame::Head;
 use super::limiter::Limiter;
 use super::{Class, NodeId};
+use crate::causal::Turns;
 use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -35,7 +37,7 @@ use core::cmp::Reverse;
 /// time, since transmissions are not interrupted.
 const KEPT: usize = 2;
 /// Bytes that an egress may send in its turn.
-const QUANTUM: i64 = 1500;
+const QUANTUM: u32 = 1500;
 
 /// A packet and what is known of it.
 #[derive(Debug)]
@@ -95,9 +97,6 @@ struct Egress<P> {
     limiter: Limiter,
     /// The limit that the algorithm set last; an idle limiter takes it when it is needed.
     limit: Option<Rate>,
-    /// Surplus round robin: bytes that it may still send in this turn.
-    credit: i64,
-    in_round: bool,
     /// By [`Service`]: whether the queue is in the heap.
     listed: [bool; 3],
     /// Whether class B passed the limiter last, so that class C is next.
@@ -124,8 +123,8 @@ pub(super) struct Station<P> {
     counts: Vec<Counts>,
     /// When the next packet of which queue may be released, at the earliest.
     due: BinaryHeap<Reverse<(Time, u8, Service)>>,
-    /// Egresses with released packets of class B and C.
-    round: VecDeque<u8>,
+    /// Egresses with released packets of class B and C, in surplus round robin.
+    turns: Turns,
     /// Egresses with released packets of class A, once for each.
     urgent: VecDeque<u8>,
     /// Room of each queue.
@@ -160,8 +159,6 @@ impl<P> Station<P> {
                 reserved,
                 limiter: Limiter::new(None, burst),
                 limit: None,
-                credit: 0,
-                in_round: false,
                 listed: [false; 3],
                 b_last: false,
             }
@@ -171,7 +168,7 @@ impl<P> Station<P> {
             buckets,
             counts: alloc::vec![Counts::default(); nodes],
             due: BinaryHeap::with_capacity(nodes * Service::ALL.len()),
-            round: VecDeque::with_capacity(nodes),
+            turns: Turns::new(QUANTUM, nodes),
             urgent: VecDeque::new(),
             limit: limit.as_u64(),
             packets: 0,
@@ -262,7 +259,7 @@ impl<P> Station<P> {
 
     /// Releases what may be of one queue, and lists the rest.
     fn release(&mut self, now: Time, at: usize, service: Service, arrived: &mut impl FnMut(u32)) {
-        let Station { egress, buckets, due, round, urgent, .. } = self;
+        let Station { egress, buckets, due, turns, urgent, .. } = self;
         let egress = &mut egress[at];
         while let Some(time) = egress.ready_at(service, buckets) {
             if time > now {
@@ -304,9 +301,8 @@ impl<P> Station<P> {
                     arrived(wire);
                 }
             }
-            if !egress.in_round {
-                egress.in_round = true;
-                round.push_back(at as u8);
+            if !turns.contains(at as u32) {
+                turns.join(at as u32);
             }
         }
     }
@@ -314,7 +310,7 @@ impl<P> Station<P> {
     /// Whether [`Station::take`] has something.
     #[inline]
     pub(super) fn has_released(&self) -> bool {
-        !self.round.is_empty()
+        !self.turns.is_empty()
     }
 
     /// Whether [`Station::take_urgent`] has something.
@@ -334,34 +330,18 @@ impl<P> Station<P> {
 
     /// The released packet whose turn it is, of class B or C.
     pub(super) fn take(&mut self) -> Option<Held<P>> {
-        loop {
-            let at = usize::from(*self.round.front()?);
-            let egress = &mut self.egress[at];
-            if egress.credit <= 0 {
-                egress.credit += QUANTUM;
-                if egress.credit <= 0 {
-                    self.round.rotate_left(1);
-                    continue;
-                }
-            }
-            let service = match egress.reserved.as_deref() {
-                Some(reserved) if reserved.b.released > 0 => Service::B,
-                _ => Service::Shared,
-            };
-            let held = egress.queue(service).and_then(Queue::pop)?;
-            egress.credit -= i64::from(held.wire);
-            if !egress.has_released() {
-                // What it did not use is lost; what it used too much is not.
-                egress.credit = egress.credit.min(0);
-                egress.in_round = false;
-                self.round.pop_front();
-            } else if egress.credit <= 0 {
-                self.round.rotate_left(1);
-            }
-            self.counts[at].waiting -= u64::from(held.wire);
-            self.packets -= 1;
-            return Some(held);
-        }
+        let slot = self.turns.select()?;
+        let at = slot as usize;
+        let egress = &mut self.egress[at];
+        let service = match egress.reserved.as_deref() {
+            Some(reserved) if reserved.b.released > 0 => Service::B,
+            _ => Service::Shared,
+        };
+        let held = egress.queue(service).and_then(Queue::pop)?;
+        self.turns.update(held.wire, egress.has_released());
+        self.counts[at].waiting -= u64::from(held.wire);
+        self.packets -= 1;
+        Some(held)
     }
 
     /// Asks for all limits again: whether any changed.
@@ -414,9 +394,8 @@ impl<P> Station<P> {
                 all.push(held);
             }
         }
-        if core::mem::take(&mut egress.in_round) {
-            self.round.retain(|&one| usize::from(one) != at);
-            egress.credit = egress.credit.min(0);
+        if self.turns.contains(at as u32) {
+            self.turns.leave(at as u32);
         }
         self.due.retain(|Reverse((_, one, _))| usize::from(*one) != at);
         all.into_iter()

@@ -1,7 +1,8 @@
 //! The emulator's schedule against slow, obvious models. No sockets, no clock.
 
+use fairspan_core::buffer::Reason;
 use fairspan_core::link::{
-    Capacity, DropReason, DuringOutage, Loss, Outage, Profile, Queue, Schedule, Series, Trace, Verdict,
+    Capacity, DropReason, DuringOutage, Limit, Loss, Outage, Profile, Schedule, Series, Trace, Verdict,
 };
 use fairspan_core::units::{Rate, Span, Time};
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ fn ms(n: u64) -> Time {
 }
 
 fn unbounded(capacity: Capacity) -> Profile {
-    Profile { capacity, queue: Queue::Frames(usize::MAX), ..Profile::default() }
+    Profile { capacity, queue: Limit::Packets(u32::MAX), ..Profile::default() }
 }
 
 fn constant(bits_per_sec: u64) -> Capacity {
@@ -78,7 +79,7 @@ fn a_trace_opportunity_is_shared_by_those_who_wait_and_wasted_otherwise() {
 
 #[test]
 fn a_full_queue_drops_by_frames_or_by_bytes_and_a_free_link_takes_any_frame() {
-    let cases = [(Queue::Frames(3), 4), (Queue::Bytes(3000), 4), (Queue::Bytes(2999), 3), (Queue::Bytes(1), 1)];
+    let cases = [(Limit::Packets(3), 4), (Limit::Bytes(3000), 4), (Limit::Bytes(2999), 3), (Limit::Bytes(1), 1)];
     for (queue, passed) in cases {
         // 1000 bytes take 1 ms.
         let mut profile = Profile::new(Rate::from_mbit(8), Span::ZERO);
@@ -87,7 +88,7 @@ fn a_full_queue_drops_by_frames_or_by_bytes_and_a_free_link_takes_any_frame() {
         let verdicts: Vec<Verdict> = (0..10).map(|_| schedule.offer(Time::ZERO, 1000)).collect();
         let delivered = verdicts.iter().filter(|v| matches!(v, Verdict::Deliver(_))).count();
         assert_eq!(delivered, passed, "{queue:?}");
-        assert!(verdicts[passed..].iter().all(|v| *v == Verdict::Drop(DropReason::Queue)));
+        assert!(verdicts[passed..].iter().all(|v| *v == Verdict::Drop(DropReason::Queue(Reason::Full))));
         assert_eq!(due(schedule.offer(ms(passed as u64), 1000)), ms(passed as u64 + 1), "{queue:?}");
     }
 }
@@ -209,7 +210,7 @@ proptest! {
         limit in 1usize..20,
     ) {
         let mut profile = Profile::new(Rate::from_bits_per_sec(rate), Span::ZERO);
-        profile.queue = Queue::Frames(limit);
+        profile.queue = Limit::Packets(limit as u32);
         let mut schedule = Schedule::new(profile, 1).expect("valid");
         let scale = u128::from(rate);
         let (mut now, mut busy) = (0u64, 0u128);
@@ -219,7 +220,7 @@ proptest! {
             let verdict = schedule.offer(Time::from_nanos(now), len);
             let waiting = starts.iter().filter(|start| **start > now).count();
             if waiting >= limit {
-                prop_assert_eq!(verdict, Verdict::Drop(DropReason::Queue));
+                prop_assert_eq!(verdict, Verdict::Drop(DropReason::Queue(Reason::Full)));
                 continue;
             }
             // The link is free from the nanosecond on that its last transmission ends in.
@@ -336,7 +337,7 @@ proptest! {
         let period = Span::from_nanos(period.saturating_mul(1 + 10_000_000_000 / rate.as_bits_per_sec()));
         let series = Series::new(vec![(Span::ZERO, rate)], period).expect("valid");
         let schedule = |capacity| {
-            let profile = Profile { capacity, queue: Queue::Frames(50), overhead: Some(overhead), ..Profile::default() };
+            let profile = Profile { capacity, queue: Limit::Packets(50), overhead: Some(overhead), ..Profile::default() };
             Schedule::new(profile, 1).expect("valid")
         };
         let (mut fast, mut slow) = (schedule(Capacity::Constant(rate)), schedule(Capacity::Series(series)));

@@ -10,6 +10,7 @@ mod congestion_numbered;
 mod lan_bond;
 mod link_schedule;
 mod queue_disciplines;
+mod queue_server;
 mod ring_allocations;
 mod ring_control;
 mod ring_discovery;

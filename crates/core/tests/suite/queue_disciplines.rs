@@ -1,31 +1,74 @@
 //! Queue disciplines: worked examples, slow models of each, fairness bounds, buffer policies, hostile input.
 
-use fairspan_core::queue::{
-    Admit, AnyDiscipline, Buffer, Config, ConfigError, Discipline, FlowId, Limit, QueueDiscipline, Reason, Sfq,
-    Stochastic,
-};
+use fairspan_core::buffer::{ConfigError, Limit, PolicyConfig, Reason};
+use fairspan_core::queue::{self, Config, Discipline, DisciplineConfig, Entry, Index, Opaque, Stochastic};
 use fairspan_core::rng::Rng;
-use fairspan_core::units::{Bytes, Time};
+use fairspan_core::units::{Bytes, FlowNumber, Span, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
 const NOW: Time = Time::ZERO;
 
-fn queue<P>(discipline: Discipline, buffer: Buffer, limit: Limit) -> AnyDiscipline<P> {
-    let mut config = Config::default();
-    (config.discipline, config.buffer, config.limit) = (discipline, buffer, limit);
-    AnyDiscipline::new(&config, 1).unwrap()
+/// A queue of packets of which only the size is known.
+struct Queue<P>(queue::Queue<Opaque<P>>);
+
+#[derive(Debug, PartialEq)]
+enum Admit<P> {
+    Queued,
+    Refused(P, Reason),
 }
 
-fn drr(quantum: u64) -> Discipline {
-    Discipline::Drr { quantum: Bytes::new(quantum) }
+struct Dropped<P> {
+    flow: FlowNumber,
+    packet: P,
+    reason: Reason,
+}
+
+impl<P> Queue<P> {
+    fn enqueue(&mut self, now: Time, flow: FlowNumber, packet: P, size: u32) -> Admit<P> {
+        match self.0.enqueue(now, flow, Opaque { packet, size }) {
+            queue::Admit::Queued => Admit::Queued,
+            queue::Admit::Refused(packet, reason) => Admit::Refused(packet.packet, reason),
+        }
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<(FlowNumber, P)> {
+        self.0.dequeue(now).map(|entry| (entry.flow, entry.packet.packet))
+    }
+
+    fn poll_dropped(&mut self) -> Option<Dropped<P>> {
+        let queue::Dropped { flow, packet, reason } = self.0.poll_dropped()?;
+        Some(Dropped { flow, packet: packet.packet, reason })
+    }
+}
+
+fn config(discipline: DisciplineConfig, buffer: PolicyConfig, limit: Limit) -> Config {
+    let mut config = Config::default();
+    (config.discipline, config.buffer, config.limit) = (discipline, buffer, limit);
+    config
+}
+
+fn queue<P>(discipline: DisciplineConfig, buffer: PolicyConfig, limit: Limit) -> Queue<P> {
+    Queue(queue::Queue::new(&config(discipline, buffer, limit), 1).unwrap())
+}
+
+fn srr(quantum: u64) -> DisciplineConfig {
+    DisciplineConfig::Srr { quantum: Bytes::new(quantum) }
+}
+
+fn codel(target: u64, interval: u64) -> PolicyConfig {
+    PolicyConfig::CoDel { target: Span::from_millis(target), interval: Span::from_millis(interval) }
+}
+
+fn drr(quantum: u64) -> DisciplineConfig {
+    DisciplineConfig::Drr { quantum: Bytes::new(quantum) }
 }
 
 /// Puts packets (flow, size) in, and takes them all out as (flow, size).
-fn order(discipline: Discipline, packets: &[(u32, u32)]) -> Vec<(u32, u32)> {
-    let mut queue = queue(discipline, Buffer::DropTail, Limit::Packets(100));
+fn order(discipline: DisciplineConfig, packets: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut queue = queue(discipline, PolicyConfig::DropTail, Limit::Packets(100));
     for &(flow, size) in packets {
-        assert_eq!(queue.enqueue(NOW, FlowId(flow), size, size), Admit::Queued);
+        assert_eq!(queue.enqueue(NOW, FlowNumber(flow), size, size), Admit::Queued);
     }
     std::iter::from_fn(|| queue.dequeue(NOW)).map(|(flow, size)| (flow.0, size)).collect()
 }
@@ -43,7 +86,7 @@ fn drr_follows_the_rounds_of_its_paper_with_a_quantum_of_500() {
 
 #[test]
 fn round_robin_takes_one_packet_of_each_whatever_its_length() {
-    let flows: Vec<u32> = order(Discipline::RoundRobin, &FOUR_FLOWS).iter().map(|p| p.0).collect();
+    let flows: Vec<u32> = order(DisciplineConfig::RoundRobin, &FOUR_FLOWS).iter().map(|p| p.0).collect();
     assert_eq!(flows, [1, 2, 3, 4, 1, 2, 3, 4, 1, 3, 4]);
 }
 
@@ -51,48 +94,47 @@ fn round_robin_takes_one_packet_of_each_whatever_its_length() {
 fn sfq_serves_by_start_tags_and_a_newcomer_starts_at_the_virtual_time() {
     // Start tags: 200-byte packets of flow 1 at 0, 200, 400; flow 2's at 0 and 300.
     let packets = [(1, 200), (1, 200), (1, 200), (2, 300), (2, 300)];
-    assert_eq!(order(Discipline::Sfq, &packets), [(1, 200), (2, 300), (1, 200), (2, 300), (1, 200)]);
+    assert_eq!(order(DisciplineConfig::Sfq, &packets), [(1, 200), (2, 300), (1, 200), (2, 300), (1, 200)]);
 
-    let mut queue = queue(Discipline::Sfq, Buffer::DropTail, Limit::Packets(9));
+    let mut queue = queue(DisciplineConfig::Sfq, PolicyConfig::DropTail, Limit::Packets(9));
     for (flow, size) in packets {
-        let _ = queue.enqueue(NOW, FlowId(flow), size, size);
+        let _ = queue.enqueue(NOW, FlowNumber(flow), size, size);
     }
     let three: Vec<u32> = std::iter::from_fn(|| queue.dequeue(NOW)).take(3).map(|p| p.0.0).collect();
     assert_eq!(three, [1, 2, 1]);
     // Virtual time is 200: flow 3 goes before flow 2's 300 and flow 1's 400, and only once.
-    let _ = queue.enqueue(NOW, FlowId(3), 150, 150);
-    let _ = queue.enqueue(NOW, FlowId(3), 150, 150);
+    let _ = queue.enqueue(NOW, FlowNumber(3), 150, 150);
+    let _ = queue.enqueue(NOW, FlowNumber(3), 150, 150);
     let rest: Vec<u32> = std::iter::from_fn(|| queue.dequeue(NOW)).map(|p| p.0.0).collect();
     assert_eq!(rest, [3, 2, 3, 1]);
 }
 
 #[test]
 fn sfq_remembers_a_flow_that_fell_idle_until_virtual_time_has_passed_it() {
-    let mut queue = Sfq::new(Limit::Packets(100), &Buffer::DropTail);
-    let _ = queue.enqueue(NOW, FlowId(1), (), 1000);
-    let _ = queue.enqueue(NOW, FlowId(2), (), 100);
-    let _ = queue.enqueue(NOW, FlowId(2), (), 100);
-    assert_eq!(queue.dequeue(NOW).unwrap().0, FlowId(1));
+    let mut queue = queue(DisciplineConfig::Sfq, PolicyConfig::DropTail, Limit::Packets(100));
+    let _ = queue.enqueue(NOW, FlowNumber(1), (), 1000);
+    let _ = queue.enqueue(NOW, FlowNumber(2), (), 100);
+    let _ = queue.enqueue(NOW, FlowNumber(2), (), 100);
+    assert_eq!(queue.dequeue(NOW).unwrap().0, FlowNumber(1));
     // Flow 1 has been served up to 1000; coming back at once it waits behind flow 2's 0 and 100.
-    let _ = queue.enqueue(NOW, FlowId(1), (), 1000);
+    let _ = queue.enqueue(NOW, FlowNumber(1), (), 1000);
     let flows: Vec<u32> = std::iter::from_fn(|| queue.dequeue(NOW)).map(|p| p.0.0).collect();
     assert_eq!(flows, [2, 2, 1]);
     // After the busy period nothing of the past counts.
-    let _ = queue.enqueue(NOW, FlowId(1), (), 1000);
-    let _ = queue.enqueue(NOW, FlowId(2), (), 100);
-    assert_eq!(queue.dequeue(NOW).unwrap().0, FlowId(1));
+    let _ = queue.enqueue(NOW, FlowNumber(1), (), 1000);
+    let _ = queue.enqueue(NOW, FlowNumber(2), (), 100);
+    assert_eq!(queue.dequeue(NOW).unwrap().0, FlowNumber(1));
 }
 
 #[test]
 fn stochastic_buckets_are_spread_and_keyed() {
-    let limit = Limit::Packets(1);
-    let one = Stochastic::<()>::new(16, Bytes::new(1500), limit, &Buffer::DropTail, 1);
-    let two = Stochastic::<()>::new(16, Bytes::new(1500), limit, &Buffer::DropTail, 2);
+    let one = Stochastic::<()>::new(16, Bytes::new(1500), Index::None, 1);
+    let two = Stochastic::<()>::new(16, Bytes::new(1500), Index::None, 2);
     let mut counts = [0u32; 16];
     let mut moved = 0;
     for n in 0..16_000 {
-        counts[one.bucket(FlowId(n)) as usize] += 1;
-        moved += u32::from(one.bucket(FlowId(n)) != two.bucket(FlowId(n)));
+        counts[one.bucket(FlowNumber(n)) as usize] += 1;
+        moved += u32::from(one.bucket(FlowNumber(n)) != two.bucket(FlowNumber(n)));
     }
     // 1000 expected, standard deviation 30.6: six deviations either way.
     assert!(counts.iter().all(|n| (816..1184).contains(n)), "{counts:?}");
@@ -101,18 +143,18 @@ fn stochastic_buckets_are_spread_and_keyed() {
 
 #[test]
 fn flows_that_share_a_bucket_share_its_turn_and_others_do_not() {
-    let mut queue = Stochastic::new(8, Bytes::new(1000), Limit::Packets(10_000), &Buffer::DropTail, 5);
-    let flows: Vec<FlowId> = (0..12).map(FlowId).collect();
+    let mut queue = Stochastic::new(8, Bytes::new(1000), Index::None, 5);
+    let flows: Vec<FlowNumber> = (0..12).map(FlowNumber).collect();
     for _ in 0..400 {
         for flow in &flows {
-            let _ = queue.enqueue(NOW, *flow, (), 1000);
+            queue.enqueue(Entry { packet: (), flow: *flow, size: 1000, since: NOW });
         }
     }
     let mut served = [0u32; 12];
     let buckets: Vec<u32> = flows.iter().map(|f| queue.bucket(*f)).collect();
     let used = (0..8).filter(|b| buckets.contains(b)).count() as u32;
     for _ in 0..used * 200 {
-        served[queue.dequeue(NOW).unwrap().0.0 as usize] += 1;
+        served[queue.dequeue(NOW).unwrap().entry.flow.0 as usize] += 1;
     }
     for bucket in 0..8 {
         let sum: u32 = (0..12).filter(|n| buckets[*n] == bucket).map(|n| served[n]).sum();
@@ -122,67 +164,112 @@ fn flows_that_share_a_bucket_share_its_turn_and_others_do_not() {
 
 #[test]
 fn settings_that_cannot_work_are_named() {
-    let check = |discipline, limit| {
-        let mut config = Config::default();
-        (config.discipline, config.limit) = (discipline, limit);
-        AnyDiscipline::<()>::new(&config, 1).err().map(|ConfigError::Range { setting, .. }| setting)
+    let check = |discipline, buffer, limit| match queue::Queue::<Opaque<()>>::new(&config(discipline, buffer, limit), 1)
+    {
+        Ok(_) => None,
+        Err(ConfigError::Range { setting, .. } | ConfigError::Order { setting, .. }) => Some(setting),
     };
-    assert_eq!(check(Discipline::Fifo, Limit::Packets(0)), Some("limit (packets)"));
-    assert_eq!(check(Discipline::Fifo, Limit::Bytes(0)), Some("limit (bytes)"));
-    assert_eq!(check(drr(0), Limit::Packets(1)), Some("quantum"));
-    let none = Discipline::Stochastic { buckets: 0, quantum: Bytes::new(1) };
-    assert_eq!(check(none, Limit::Packets(1)), Some("buckets"));
-    assert_eq!(check(Discipline::Sfq, Limit::Packets(1)), None);
+    let (fifo, tail) = (DisciplineConfig::Fifo, PolicyConfig::DropTail);
+    assert_eq!(check(fifo, tail, Limit::Packets(0)), Some("limit (packets)"));
+    assert_eq!(check(fifo, tail, Limit::Bytes(0)), Some("limit (bytes)"));
+    assert_eq!(check(drr(0), tail, Limit::Packets(1)), Some("quantum"));
+    assert_eq!(check(srr(1 << 31), tail, Limit::Packets(1)), Some("quantum"));
+    let none = DisciplineConfig::Stochastic { buckets: 0, quantum: Bytes::new(1) };
+    assert_eq!(check(none, tail, Limit::Packets(1)), Some("buckets"));
+    assert_eq!(check(fifo, codel(5, 5), Limit::Packets(1)), Some("interval"));
+    assert_eq!(check(DisciplineConfig::Sfq, codel(5, 100), Limit::Packets(1)), None);
+}
+
+#[test]
+fn settings_are_texts_that_are_read_as_they_are_written() {
+    for text in
+        ["fifo", "round-robin", "drr:quantum=3000B", "srr:quantum=1500B", "sfq", "stochastic:buckets=7,quantum=1B"]
+    {
+        assert_eq!(text.parse::<DisciplineConfig>().unwrap().to_string(), text);
+    }
+    for text in ["drop-tail", "drop-front", "longest-queue", "codel:target=1ms,interval=20ms"] {
+        assert_eq!(text.parse::<PolicyConfig>().unwrap().to_string(), text);
+    }
+    for (short, long) in
+        [("drr", "drr:quantum=1500B"), (" stochastic : quantum = 2kB ,", "stochastic:buckets=1024,quantum=2000B")]
+    {
+        assert_eq!(short.parse::<DisciplineConfig>().unwrap().to_string(), long);
+    }
+    assert_eq!("codel".parse(), Ok(codel(5, 100)));
+    assert!(DisciplineConfig::NAMES.iter().all(|name| name.parse::<DisciplineConfig>().is_ok()));
+    assert!(PolicyConfig::NAMES.iter().all(|name| name.parse::<PolicyConfig>().is_ok()));
+    let wrong = |text: &str| text.parse::<DisciplineConfig>().unwrap_err().to_string();
+    assert_eq!(wrong("wfq"), "there is no discipline `wfq`; there are fifo, round-robin, drr, srr, sfq, stochastic");
+    assert_eq!(wrong("sfq:quantum=1B"), "sfq has no option `quantum`; it takes none");
+    assert_eq!(wrong("drr:buckets=1"), "drr has no option `buckets`; it takes quantum");
+    assert_eq!(wrong("stochastic:buckets=x"), "buckets: `x` is not a whole number");
+    assert_eq!(wrong("drr:quantum=0B"), "quantum is 0; it must be from 1 to 1073741824");
+    assert!(wrong("drr:quantum=9").starts_with("quantum: `9` has no known unit"), "{}", wrong("drr:quantum=9"));
+    let wrong = |text: &str| text.parse::<PolicyConfig>().unwrap_err().to_string();
+    assert_eq!(wrong("red"), "there is no buffer policy `red`; there are drop-tail, drop-front, longest-queue, codel");
+    assert_eq!(wrong("codel:target=1s"), "interval (100000000) must be greater than target (1000000000)");
+    assert_eq!(wrong("codel:aim=1s"), "codel has no option `aim`; it takes target and interval");
+}
+
+#[test]
+fn srr_lets_a_flow_overdraw_its_turn_and_takes_that_from_the_next() {
+    // Quantum 500. Turns of flow 1: 200 and 750, which overdraws by 450; flow 3: 600, by 100. Then 50 are left to flow 1.
+    let packets = [(1, 200), (1, 750), (1, 40), (1, 40), (2, 500), (2, 500), (3, 600), (3, 300), (3, 400)];
+    let first = [(1, 200), (1, 750), (2, 500), (3, 600)];
+    let second = [(1, 40), (1, 40), (2, 500), (3, 300), (3, 400)];
+    assert_eq!(order(srr(500), &packets), [&first[..], &second[..]].concat());
 }
 
 #[test]
 fn drop_front_keeps_the_newest_and_longest_queue_drop_spares_the_small_flow() {
-    for discipline in [Discipline::Fifo, drr(1500), Discipline::Sfq, Discipline::RoundRobin] {
-        let mut queue = queue(discipline.clone(), Buffer::DropFront, Limit::Packets(3));
+    for discipline in
+        [DisciplineConfig::Fifo, drr(1500), srr(1500), DisciplineConfig::Sfq, DisciplineConfig::RoundRobin]
+    {
+        let mut queue = queue(discipline, PolicyConfig::DropFront, Limit::Packets(3));
         let mut dropped = vec![];
         for n in 0..10u32 {
-            assert_eq!(queue.enqueue(NOW, FlowId(n % 4), n, 100), Admit::Queued);
-            while let Some(d) = queue.poll_dropped(NOW) {
+            assert_eq!(queue.enqueue(NOW, FlowNumber(n % 4), n, 100), Admit::Queued);
+            while let Some(d) = queue.poll_dropped() {
                 assert_eq!(d.reason, Reason::Front);
                 dropped.push(d.packet);
             }
         }
         assert_eq!(dropped, [0, 1, 2, 3, 4, 5, 6], "{discipline:?}");
     }
-    for discipline in [drr(1500), Discipline::Sfq] {
-        let mut queue = queue(discipline, Buffer::LongestQueue, Limit::Packets(10));
-        let _ = queue.enqueue(NOW, FlowId(0), 0, 100);
+    for discipline in [drr(1500), srr(1500), DisciplineConfig::Sfq] {
+        let mut queue = queue(discipline, PolicyConfig::LongestQueue, Limit::Packets(10));
+        let _ = queue.enqueue(NOW, FlowNumber(0), 0, 100);
         for n in 1..50u32 {
-            let _ = queue.enqueue(NOW, FlowId(1), n, 100);
-            while let Some(d) = queue.poll_dropped(NOW) {
-                assert_eq!((d.flow, d.packet, d.reason), (FlowId(1), n, Reason::Longest));
+            let _ = queue.enqueue(NOW, FlowNumber(1), n, 100);
+            while let Some(d) = queue.poll_dropped() {
+                assert_eq!((d.flow, d.packet, d.reason), (FlowNumber(1), n, Reason::Longest));
             }
         }
-        assert_eq!(queue.active_flows(), 2);
+        assert_eq!(queue.0.active_flows(), 2);
     }
 }
 
 #[test]
 fn a_packet_larger_than_the_buffer_is_refused_by_every_policy() {
-    for buffer in [Buffer::DropTail, Buffer::DropFront, Buffer::LongestQueue] {
-        for discipline in [Discipline::Fifo, drr(1500), Discipline::Sfq] {
-            let mut queue = queue(discipline, buffer.clone(), Limit::Bytes(1000));
-            assert_eq!(queue.enqueue(NOW, FlowId(0), 'a', 600), Admit::Queued);
-            assert_eq!(queue.enqueue(NOW, FlowId(0), 'b', 1001), Admit::Refused('b', Reason::TooLarge));
-            assert!(queue.poll_dropped(NOW).is_none());
-            assert_eq!((queue.packets(), queue.bytes()), (1, 600));
+    for buffer in [PolicyConfig::DropTail, PolicyConfig::DropFront, PolicyConfig::LongestQueue, codel(5, 100)] {
+        for discipline in [DisciplineConfig::Fifo, drr(1500), srr(1500), DisciplineConfig::Sfq] {
+            let mut queue = queue(discipline, buffer, Limit::Bytes(1000));
+            assert_eq!(queue.enqueue(NOW, FlowNumber(0), 'a', 600), Admit::Queued);
+            assert_eq!(queue.enqueue(NOW, FlowNumber(0), 'b', 1001), Admit::Refused('b', Reason::TooLarge));
+            assert!(queue.poll_dropped().is_none());
+            assert_eq!((queue.0.packets(), queue.0.bytes()), (1, 600));
         }
     }
 }
 
 /// The bytes that each of `flows` gets while all are backlogged: the most that any two differ over any interval.
-fn worst_difference(discipline: Discipline, sizes: &[Vec<u32>], packets: usize) -> u64 {
-    let mut queue = queue(discipline, Buffer::DropTail, Limit::Packets(1000));
+fn worst_difference(discipline: DisciplineConfig, sizes: &[Vec<u32>], packets: usize) -> u64 {
+    let mut queue = queue(discipline, PolicyConfig::DropTail, Limit::Packets(1000));
     let mut next = vec![0usize; sizes.len()];
-    let mut feed = |queue: &mut AnyDiscipline<u32>, flow: usize| {
+    let mut feed = |queue: &mut Queue<u32>, flow: usize| {
         let size = sizes[flow][next[flow] % sizes[flow].len()];
         next[flow] += 1;
-        assert_eq!(queue.enqueue(NOW, FlowId(flow as u32), size, size), Admit::Queued);
+        assert_eq!(queue.enqueue(NOW, FlowNumber(flow as u32), size, size), Admit::Queued);
     };
     for flow in 0..sizes.len() {
         feed(&mut queue, flow);
@@ -209,9 +296,9 @@ fn worst_difference(discipline: Discipline, sizes: &[Vec<u32>], packets: usize) 
 
 /// A discipline as it is written on paper: lists that are searched.
 struct Model {
-    discipline: Discipline,
+    discipline: DisciplineConfig,
     waiting: Vec<(u32, u64, u32)>, // flow, number, size, in order of arrival
-    active: VecDeque<(u32, u64)>,  // DRR: flow, deficit
+    active: VecDeque<(u32, i64)>,  // DRR: flow, deficit; SRR: flow, what is left of its turn
     visiting: bool,
     finish: BTreeMap<u32, u64>,        // SFQ: of the last packet of each flow, for ever
     starts: BTreeMap<u64, (u64, u64)>, // SFQ: of each packet: start and when it became head
@@ -220,7 +307,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(discipline: Discipline) -> Model {
+    fn new(discipline: DisciplineConfig) -> Model {
         Model {
             discipline,
             waiting: vec![],
@@ -282,19 +369,19 @@ impl Model {
             return None;
         };
         let number = match self.discipline {
-            Discipline::Sfq => {
+            DisciplineConfig::Sfq => {
                 let heads = self.active.iter().map(|f| self.head(f.0).unwrap().1);
                 let number = heads.min_by_key(|number| self.starts[number]).unwrap();
                 self.virtual_time = self.starts[&number].0;
                 number
             }
-            Discipline::Drr { quantum } => loop {
+            DisciplineConfig::Drr { quantum } | DisciplineConfig::Stochastic { quantum, .. } => loop {
                 let (flow, deficit) = self.active.front_mut().unwrap();
                 if !self.visiting {
-                    *deficit += quantum.as_u64();
+                    *deficit += quantum.as_u64() as i64;
                     self.visiting = true;
                 }
-                let size = u64::from(self.waiting.iter().find(|p| p.0 == *flow).unwrap().2);
+                let size = i64::from(self.waiting.iter().find(|p| p.0 == *flow).unwrap().2);
                 if size <= *deficit {
                     *deficit -= size;
                     let flow = *flow;
@@ -303,7 +390,22 @@ impl Model {
                 self.active.rotate_left(1);
                 self.visiting = false;
             },
-            Discipline::RoundRobin => {
+            DisciplineConfig::Srr { quantum } => {
+                // As the ring's station had it: refilled when its turn comes, not when it has passed.
+                loop {
+                    let (flow, left) = self.active.front_mut().unwrap();
+                    if *left <= 0 {
+                        *left += quantum.as_u64() as i64;
+                    }
+                    if *left > 0 {
+                        let packet = *self.waiting.iter().find(|p| p.0 == *flow).unwrap();
+                        *left -= i64::from(packet.2);
+                        break packet.1;
+                    }
+                    self.active.rotate_left(1);
+                }
+            }
+            DisciplineConfig::RoundRobin => {
                 // A turn ends when the next one is looked for.
                 if std::mem::replace(&mut self.visiting, true) {
                     self.active.rotate_left(1);
@@ -312,7 +414,12 @@ impl Model {
             }
             _ => oldest,
         };
-        Some(self.remove(number, true))
+        let packet = self.remove(number, true);
+        let over = matches!(self.active.front(), Some(&(flow, left)) if flow == packet.0 && left <= 0);
+        if over && matches!(self.discipline, DisciplineConfig::Srr { .. }) {
+            self.active.rotate_left(1);
+        }
+        Some(packet)
     }
 
     fn length(&self, flow: u32, limit: Limit) -> u64 {
@@ -331,8 +438,16 @@ impl Model {
     }
 }
 
-fn any_discipline() -> impl Strategy<Value = Discipline> {
-    prop_oneof![Just(Discipline::Fifo), Just(Discipline::RoundRobin), (1u64..2000).prop_map(drr), Just(Discipline::Sfq)]
+fn any_discipline() -> impl Strategy<Value = DisciplineConfig> {
+    prop_oneof![
+        Just(DisciplineConfig::Fifo),
+        Just(DisciplineConfig::RoundRobin),
+        (1u64..2000).prop_map(drr),
+        (1u64..2000).prop_map(srr),
+        Just(DisciplineConfig::Sfq),
+        (1u32..12, 1u64..2000)
+            .prop_map(|(buckets, quantum)| DisciplineConfig::Stochastic { buckets, quantum: Bytes::new(quantum) }),
+    ]
 }
 
 fn any_limit() -> impl Strategy<Value = Limit> {
@@ -346,15 +461,23 @@ proptest! {
     fn each_does_what_a_slow_model_does_under_each_policy(
         discipline in any_discipline(), policy in 0usize..3, limit in any_limit(), seed: u64, flows in 1u64..8,
     ) {
-        let buffer = [Buffer::DropTail, Buffer::DropFront, Buffer::LongestQueue][policy].clone();
+        let buffer = [PolicyConfig::DropTail, PolicyConfig::DropFront, PolicyConfig::LongestQueue][policy];
         let mut rng = Rng::new(seed);
-        let mut queue = queue(discipline.clone(), buffer.clone(), limit);
-        let mut model = Model::new(discipline.clone());
+        let mut queue = queue(discipline, buffer, limit);
+        let mut model = Model::new(discipline);
+        let hash = match discipline {
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                Some(Stochastic::<()>::new(buckets, quantum, Index::None, 1))
+            }
+            _ => None,
+        };
+        // The model has a queue for each bucket.
+        let key = |flow: FlowNumber| hash.as_ref().map_or(flow.0, |hash| hash.bucket(flow));
         for number in 0..400u64 {
             if rng.below(100) < 55 {
-                let (flow, size) = (rng.below(flows) as u32, 1 + rng.below(1500) as u32);
-                model.enqueue(flow, number, size);
-                match queue.enqueue(NOW, FlowId(flow), number, size) {
+                let (flow, size) = (FlowNumber(rng.below(flows) as u32), 1 + rng.below(1500) as u32);
+                model.enqueue(key(flow), number, size);
+                match queue.enqueue(NOW, flow, number, size) {
                     Admit::Refused(packet, reason) => {
                         prop_assert_eq!(packet, number);
                         model.remove(number, false);
@@ -365,20 +488,21 @@ proptest! {
                         prop_assert_eq!(reason, if alone { Reason::TooLarge } else { Reason::Full });
                         let full = match limit {
                             Limit::Packets(most) => model.waiting.len() as u64 + 1 > u64::from(most),
-                            Limit::Bytes(most) => queue.bytes() + u64::from(size) > most,
+                            Limit::Bytes(most) => queue.0.bytes() + u64::from(size) > most,
                         };
                         prop_assert!(alone || full);
+                        prop_assert!(queue.poll_dropped().is_none());
                     }
                     Admit::Queued => {
-                        while let Some(dropped) = queue.poll_dropped(NOW) {
+                        while let Some(dropped) = queue.poll_dropped() {
                             prop_assert!(model.over(limit));
-                            let mut of_flow = model.waiting.iter().filter(|p| p.0 == dropped.flow.0);
+                            let mut of_flow = model.waiting.iter().filter(|p| p.0 == key(dropped.flow));
                             if dropped.reason == Reason::Front {
                                 prop_assert_eq!(model.waiting[0].1, dropped.packet);
                             } else {
                                 prop_assert_eq!(of_flow.next_back().unwrap().1, dropped.packet);
-                                let longest = (0..8).map(|f| model.length(f, limit)).max().unwrap();
-                                prop_assert_eq!(model.length(dropped.flow.0, limit), longest);
+                                let longest = (0..12).map(|f| model.length(f, limit)).max().unwrap();
+                                prop_assert_eq!(model.length(key(dropped.flow), limit), longest);
                             }
                             model.remove(dropped.packet, false);
                         }
@@ -386,26 +510,56 @@ proptest! {
                     }
                 }
             } else {
+                let next = queue.0.peek().map(|entry| entry.packet.packet);
                 let expected = model.dequeue();
-                let got = queue.dequeue(NOW).map(|(flow, packet)| (flow.0, packet));
+                let got = queue.dequeue(NOW).map(|(flow, packet)| (key(flow), packet));
+                prop_assert_eq!(next, got.map(|got| got.1), "what was to be next is next");
                 prop_assert_eq!(got, expected.map(|(flow, number, _)| (flow, number)));
             }
-            prop_assert_eq!(queue.packets(), model.waiting.len());
-            prop_assert_eq!(queue.bytes(), model.waiting.iter().map(|p| u64::from(p.2)).sum::<u64>());
-            if discipline != Discipline::Fifo {
-                prop_assert_eq!(queue.active_flows(), model.active.len());
+            prop_assert_eq!(queue.0.packets(), model.waiting.len());
+            prop_assert_eq!(queue.0.bytes(), model.waiting.iter().map(|p| u64::from(p.2)).sum::<u64>());
+            if discipline != DisciplineConfig::Fifo {
+                prop_assert_eq!(queue.0.active_flows(), model.active.len());
             }
         }
     }
 
     #[test]
-    fn drr_differs_by_at_most_three_largest_packets_and_sfq_by_two(
+    fn what_came_too_long_ago_is_taken_out_and_nothing_else(
+        discipline in any_discipline(), steps in proptest::collection::vec((0u32..6, 1u32..1500, 0u64..3), 1..200),
+    ) {
+        let mut queue = queue(discipline, PolicyConfig::DropTail, Limit::Packets(1000));
+        let mut waiting: Vec<(u64, usize)> = vec![];
+        for (number, (flow, size, what)) in steps.into_iter().enumerate() {
+            let now = number as u64;
+            assert_eq!(queue.enqueue(Time::from_nanos(now), FlowNumber(flow), number, size), Admit::Queued);
+            waiting.push((now, number));
+            if what == 0 && let Some((_, taken)) = queue.dequeue(Time::from_nanos(now)) {
+                waiting.retain(|(_, number)| *number != taken);
+            }
+            if number % 50 == 49 {
+                let oldest = now.saturating_sub(20);
+                let expired = std::iter::from_fn(|| queue.0.expire(Time::from_nanos(oldest)));
+                let mut expired: Vec<usize> = expired.map(|entry| entry.packet.packet).collect();
+                expired.sort_unstable();
+                let old: Vec<usize> = waiting.iter().filter(|(at, _)| *at < oldest).map(|(_, number)| *number).collect();
+                waiting.retain(|(at, _)| *at >= oldest);
+                prop_assert_eq!(expired, old);
+                prop_assert_eq!(queue.0.packets(), waiting.len());
+            }
+        }
+    }
+
+    #[test]
+    fn drr_and_srr_differ_by_at_most_three_largest_packets_and_sfq_by_two(
         sizes in proptest::collection::vec(proptest::collection::vec(1u32..=1500, 1..6), 2..6)
     ) {
         let most = u64::from(sizes.iter().flatten().copied().max().unwrap());
         let drr = worst_difference(drr(most), &sizes, 600);
         prop_assert!(drr <= 3 * most, "DRR: {drr} with packets of {most}");
-        let sfq = worst_difference(Discipline::Sfq, &sizes, 600);
+        let srr = worst_difference(srr(most), &sizes, 600);
+        prop_assert!(srr <= 3 * most, "SRR: {srr} with packets of {most}");
+        let sfq = worst_difference(DisciplineConfig::Sfq, &sizes, 600);
         prop_assert!(sfq <= 2 * most, "SFQ: {sfq} with packets of {most}");
     }
 }
@@ -414,25 +568,25 @@ proptest! {
 fn the_fairness_bounds_are_not_idle_ones() {
     // Round robin by packets has no such bound, and DRR comes near its own.
     let sizes = [vec![1500], vec![40]];
-    assert!(worst_difference(Discipline::RoundRobin, &sizes, 600) > 400_000);
+    assert!(worst_difference(DisciplineConfig::RoundRobin, &sizes, 600) > 400_000);
     let tight = [vec![1500, 1], vec![1500]];
     assert!(worst_difference(drr(1500), &tight, 600) >= 2 * 1500 - 100);
 }
 
 #[test]
 fn longest_queue_drop_with_a_greedy_and_many_modest_flows_costs_only_the_greedy_one() {
-    let mut queue = queue(drr(1500), Buffer::LongestQueue, Limit::Bytes(150_000));
+    let mut queue = queue(drr(1500), PolicyConfig::LongestQueue, Limit::Bytes(150_000));
     let mut rng = Rng::new(3);
     let (mut dropped, mut served) = ([0u32; 11], [0u32; 11]);
     for _ in 0..20_000 {
         // Flow 10 sends two for each that leaves; ten others half the line between them.
         for _ in 0..2 {
-            let _ = queue.enqueue(NOW, FlowId(10), (), 1500);
+            let _ = queue.enqueue(NOW, FlowNumber(10), (), 1500);
         }
         if rng.below(2) == 0 {
-            let _ = queue.enqueue(NOW, FlowId(rng.below(10) as u32), (), 1500);
+            let _ = queue.enqueue(NOW, FlowNumber(rng.below(10) as u32), (), 1500);
         }
-        while let Some(d) = queue.poll_dropped(NOW) {
+        while let Some(d) = queue.poll_dropped() {
             dropped[d.flow.0 as usize] += 1;
         }
         served[queue.dequeue(NOW).unwrap().0.0 as usize] += 1;
@@ -444,11 +598,11 @@ fn longest_queue_drop_with_a_greedy_and_many_modest_flows_costs_only_the_greedy_
 
 #[test]
 fn a_million_flows_of_one_packet_each_leave_nothing_behind() {
-    let mut queue = queue(Discipline::Sfq, Buffer::DropTail, Limit::Packets(10));
-    let _ = queue.enqueue(NOW, FlowId(u32::MAX), 0, 1500);
+    let mut queue = queue(DisciplineConfig::Sfq, PolicyConfig::DropTail, Limit::Packets(10));
+    let _ = queue.enqueue(NOW, FlowNumber(u32::MAX), 0, 1500);
     for n in 0..1_000_000u32 {
-        let _ = queue.enqueue(NOW, FlowId(n), n, 40);
+        let _ = queue.enqueue(NOW, FlowNumber(n), n, 40);
         assert!(queue.dequeue(NOW).is_some());
-        assert!(queue.packets() <= 2);
+        assert!(queue.0.packets() <= 2);
     }
 }

@@ -4,7 +4,7 @@ use super::port::PortError;
 use super::{Link, Options};
 use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
 use fairspan_core::link::{
-    Capacity, CapacityError, DuringOutage, Loss, Outage, Profile, ProfileError, Queue, Series, Trace,
+    Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
 };
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -297,9 +297,9 @@ impl DirectionConfig {
             profile.loss = Loss::Gilbert { p, r, bad, good };
         }
         if let Some(text) = &self.queue {
-            profile.queue = match text.trim().parse() {
-                Ok(frames) => Queue::Frames(frames),
-                Err(_) => Queue::Bytes(
+            profile.queue = match text.trim().parse::<u64>() {
+                Ok(frames) => Limit::Packets(u32::try_from(frames).unwrap_or(u32::MAX)),
+                Err(_) => Limit::Bytes(
                     parse_bytes(text)
                         .map_err(|_| value("queue", text, "write frames as `1000`, or bytes as `64kB`"))?
                         .as_u64(),
@@ -407,7 +407,7 @@ mod tests {
             jitter: Span::from_millis(5),
             reorder: true,
             loss: Loss::Gilbert { p: 0.01, r: 0.25, bad: 0.5, good: 0.001 },
-            queue: Queue::Bytes(64_000),
+            queue: Limit::Bytes(64_000),
             outages: vec![
                 Outage { start: secs(1), length: secs(2), every: None },
                 Outage { start: secs(5), length: secs(1), every: Some(secs(30)) },
@@ -418,7 +418,7 @@ mod tests {
         };
         assert_eq!(all, expected);
         assert_eq!(profile("").expect("valid"), Profile::default());
-        assert_eq!(profile("queue = \"50\"").expect("valid").queue, Queue::Frames(50));
+        assert_eq!(profile("queue = \"50\"").expect("valid").queue, Limit::Packets(50));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Counters {
     pub(super) fn dropped(&self, why: Drop) {
         let index = match why {
             Drop::Loss => 0,
-            Drop::Queue => 1,
+            Drop::Queue(_) => 1,
             Drop::Outage => 2,
         };
         add(&self.drops[index], 1);

@@ -28,7 +28,7 @@ mod worker;
 pub use config::{ConfigError, DirectionConfig, EmulateConfig, LinkConfig, TraceError};
 pub use counters::{DirectionStats, Drops, Lateness};
 pub use fairspan_core::link::{
-    Capacity, CapacityError, DropReason, DuringOutage, Loss, OPPORTUNITY, Outage, Profile, ProfileError, Queue,
+    Capacity, CapacityError, DropReason, DuringOutage, Limit, Loss, OPPORTUNITY, Outage, Profile, ProfileError,
     Schedule, Series, Trace, Verdict,
 };
 pub use port::{PortError, PortName, switch_offloads_off};

@@ -11,7 +11,8 @@ use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
 use super::value::{Kind, Value};
 use crate::model::{Flow, Hop};
-use fairspan_core::link::{Capacity, Queue};
+use fairspan_core::buffer::Limit;
+use fairspan_core::link::Capacity;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
@@ -446,7 +447,7 @@ impl Paths<'_> {
             let link = &self.topology.links[number as usize];
             let largest = group.sending.largest;
             let narrow = match link.profile.queue {
-                Queue::Bytes(bytes) if bytes < u64::from(largest) => {
+                Limit::Bytes(bytes) if bytes < u64::from(largest) => {
                     (link.profile.capacity != Capacity::Unlimited).then(|| format!("queue of {bytes} B"))
                 }
                 _ => None,

@@ -376,11 +376,24 @@ impl<'a> Form<'a> {
         if let Some(&(_, choice)) = choices.iter().find(|(name, _)| *name == text) {
             return Some(choice);
         }
-        let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        let close = closest(text, choices.iter().map(|choice| choice.0));
-        let close = close.map_or(String::new(), |close| format!(" (did you mean \"{close}\"?)"));
-        self.wrong(key, value, format!("one of {}{close}", names.join(", ")), errors);
+        let names: Vec<&'static str> = choices.iter().map(|choice| choice.0).collect();
+        self.not_one_of(key, value, text, &names, errors);
         None
+    }
+
+    /// The value's text is none of the names that there are.
+    pub(super) fn not_one_of(
+        &self,
+        key: &str,
+        value: &Value,
+        text: &str,
+        names: &[&'static str],
+        errors: &mut Errors<'_>,
+    ) {
+        let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let close = closest(text, names.iter().copied());
+        let close = close.map_or(String::new(), |close| format!(" (did you mean \"{close}\"?)"));
+        self.wrong(key, value, format!("one of {}{close}", quoted.join(", ")), errors);
     }
 
     /// A table in this one, without defaults.

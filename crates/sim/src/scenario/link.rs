@@ -5,10 +5,12 @@ use super::form::{Errors, Form};
 use super::store::Store;
 use super::value::{Kind, Value};
 use crate::model::{Card, Framing};
-use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Queue, Series, Trace};
+use fairspan_core::buffer::{Limit, PolicyConfig, TextError};
+use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Series, Trace};
 use fairspan_core::quantity::{parse_bytes, parse_span, split};
-use fairspan_core::queue::{self, Buffer, Discipline, Limit};
-use fairspan_core::units::{Bytes, Span};
+use fairspan_core::queue::{self, DisciplineConfig, MOST_BUCKETS, MOST_QUANTUM};
+use fairspan_core::units::Span;
+use std::str::FromStr;
 
 /// Longest delay of a link (see [`Profile::check`]).
 pub(super) const LONGEST_DELAY: Span = Span::from_secs(60);
@@ -19,7 +21,6 @@ pub(super) struct Direction {
     pub(super) profile: Profile,
     pub(super) framing: Framing,
     pub(super) card: Card,
-    pub(super) discipline: Option<queue::Config>,
     pub(super) mtu: u32,
 }
 
@@ -47,21 +48,29 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let during_outage = form.choice("during_outage", &held, errors).unwrap_or_default();
     let framing = framing(form, errors);
     let card = card(form, errors);
-    let discipline = discipline(form, limit, errors);
+    let discipline = discipline(form, errors);
+    let buffer = named(form, "buffer", PolicyConfig::NAMES, errors).unwrap_or(discipline.usual_buffer());
     let mtu = form.bytes("mtu", 68..=65_535, errors).map_or(65_535, |bytes| bytes.as_u64() as u32);
-    let queue = match limit {
-        Limit::Packets(packets) => Queue::Frames(packets as usize),
-        Limit::Bytes(bytes) => Queue::Bytes(bytes),
+    let profile = Profile {
+        capacity: capacity?,
+        delay,
+        jitter,
+        reorder,
+        loss,
+        queue: limit,
+        discipline,
+        buffer,
+        outages,
+        during_outage,
+        overhead: None,
     };
-    let profile =
-        Profile { capacity: capacity?, delay, jitter, reorder, loss, queue, outages, during_outage, overhead: None };
     // What no key's own check has found, core's finds.
     if errors.count() == before
         && let Err(error) = profile.check()
     {
         form.conflict(error.setting, error.to_string(), errors);
     }
-    Some(Direction { profile, framing, card, discipline, mtu })
+    Some(Direction { profile, framing, card, mtu })
 }
 
 fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Capacity> {
@@ -245,52 +254,42 @@ fn card(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Card {
     card
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Order {
-    Fifo,
-    RoundRobin,
-    Drr,
-    Sfq,
-    Stochastic,
+/// Which packet goes next. `quantum` and `buckets` may stand for themselves, or in the text.
+fn discipline(form: &mut Form<'_>, errors: &mut Errors<'_>) -> DisciplineConfig {
+    let mut discipline: DisciplineConfig =
+        named(form, "discipline", DisciplineConfig::NAMES, errors).unwrap_or_default();
+    let quantum = form.bytes("quantum", 1..=MOST_QUANTUM, errors);
+    let buckets = form.integer("buckets", 1..=u64::from(MOST_BUCKETS), errors);
+    if let (Some(place), Some(quantum)) = (discipline.quantum_mut(), quantum) {
+        *place = quantum;
+    }
+    if let (Some(place), Some(buckets)) = (discipline.buckets_mut(), buckets) {
+        *place = buckets as u32;
+    }
+    discipline
 }
 
-fn discipline(form: &mut Form<'_>, limit: Limit, errors: &mut Errors<'_>) -> Option<queue::Config> {
-    let orders = [
-        ("fifo", Order::Fifo),
-        ("round-robin", Order::RoundRobin),
-        ("drr", Order::Drr),
-        ("sfq", Order::Sfq),
-        ("stochastic", Order::Stochastic),
-    ];
-    let order = form.choice("discipline", &orders, errors).unwrap_or(Order::Fifo);
-    let policies = [("drop-tail", 0), ("drop-front", 1), ("longest-queue", 2)];
-    let buffer = match form.choice("buffer", &policies, errors) {
-        Some(0) => Buffer::DropTail,
-        Some(1) => Buffer::DropFront,
-        Some(_) => Buffer::LongestQueue,
-        // Fair queues come with it (McKenney 1990; DRR's own paper; ns-2): with drop-tail, who sends most gets the buffer,
-        // and the discipline decides over what is left.
-        None if order == Order::Fifo => Buffer::DropTail,
-        None => Buffer::LongestQueue,
+/// A name of `names`, perhaps with options: `codel:target=5ms`.
+pub(super) fn named<T: FromStr<Err = TextError>>(
+    form: &mut Form<'_>,
+    key: &'static str,
+    names: &[&'static str],
+    errors: &mut Errors<'_>,
+) -> Option<T> {
+    let value = form.value(key)?;
+    let text = match &value.kind {
+        Kind::Text(text) => text.as_str(),
+        _ => "",
     };
-    let quantum = form.bytes("quantum", 1..=queue::Config::MOST_QUANTUM, errors).unwrap_or(Bytes::new(1500));
-    let buckets = form.integer("buckets", 1..=u64::from(queue::Config::MOST_BUCKETS), errors).unwrap_or(1024) as u32;
-    // The default limit is no setting of the discipline's own.
-    if order == Order::Fifo && buffer == Buffer::DropTail {
-        return None;
+    match text.parse() {
+        Ok(found) => Some(found),
+        Err(TextError::Name { .. }) => {
+            form.not_one_of(key, value, text, names, errors);
+            None
+        }
+        Err(error) => {
+            form.conflict(key, error.to_string(), errors);
+            None
+        }
     }
-    let mut config = queue::Config::default();
-    config.discipline = match order {
-        Order::Fifo => Discipline::Fifo,
-        Order::RoundRobin => Discipline::RoundRobin,
-        Order::Drr => Discipline::Drr { quantum },
-        Order::Sfq => Discipline::Sfq,
-        Order::Stochastic => Discipline::Stochastic { buckets, quantum },
-    };
-    config.buffer = buffer;
-    config.limit = limit;
-    if let Err(error) = config.check() {
-        form.conflict("discipline", error.to_string(), errors);
-    }
-    Some(config)
 }

@@ -240,8 +240,8 @@ impl Topology {
     }
 
     fn push(&mut self, name: String, from: u32, to: u32, direction: &Direction, partner: u32) {
-        let Direction { profile, framing, card, discipline, mtu } = direction.clone();
-        self.links.push(Link { name, from, to, profile, framing, card, discipline });
+        let Direction { profile, framing, card, mtu } = direction.clone();
+        self.links.push(Link { name, from, to, profile, framing, card });
         self.partners.push(partner);
         self.mtus.push(mtu);
     }

@@ -2,7 +2,6 @@
 
 use crate::results::Conservation;
 use fairspan_core::link::ProfileError;
-use fairspan_core::queue;
 use thiserror::Error;
 
 /// Why a world cannot be made of a scenario, or what a run has found to be wrong.
@@ -62,14 +61,6 @@ pub enum WorldError {
         link: String,
         /// What is wrong.
         error: ProfileError,
-    },
-    /// The settings of a link's queue.
-    #[error("link `{link}`: queue: {error}")]
-    Queue {
-        /// The link.
-        link: String,
-        /// What is wrong.
-        error: queue::ConfigError,
     },
     /// A flow's traffic or transport.
     #[error("flow `{flow}`: {error}")]

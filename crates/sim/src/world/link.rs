@@ -15,58 +15,34 @@ use crate::model;
 use crate::results::LinkResult;
 use crate::traffic::Config;
 use crate::world::WorldError;
-use fairspan_core::link::{DropReason, Passage, Schedule};
-use fairspan_core::queue::{Admit, AnyDiscipline, FlowId, Limit, QueueDiscipline};
-use fairspan_core::units::{Span, Time};
+use fairspan_core::buffer::Reason;
+use fairspan_core::link::{DropReason, Passage, Served, Server};
+use fairspan_core::queue::Opaque;
+use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Why a link drops a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum Cause {
-    Loss,
-    Outage,
-    Full,
-    Front,
-    Longest,
-    TooLarge,
-    Other,
-}
+pub(crate) type Cause = DropReason;
 
-impl Cause {
-    /// All of them, with the words that results have for them.
-    pub(crate) const NAMES: [&'static str; 7] = [
-        "loss",
-        "outage",
-        "queue full",
-        "queue full, oldest dropped",
-        "queue full, longest cut",
-        "larger than the buffer",
-        "queue policy",
-    ];
-}
-
-impl From<DropReason> for Cause {
-    fn from(reason: DropReason) -> Cause {
-        match reason {
-            DropReason::Loss => Cause::Loss,
-            DropReason::Queue => Cause::Full,
-            DropReason::Outage => Cause::Outage,
-        }
+/// The words that results have for causes, by number.
+pub(crate) const CAUSES: [&str; 2 + Reason::ALL.len()] = {
+    let mut names = ["loss"; 2 + Reason::ALL.len()];
+    names[1] = "outage";
+    let mut at = 0;
+    while at < Reason::ALL.len() {
+        names[2 + at] = Reason::ALL[at].name();
+        at += 1;
     }
-}
+    names
+};
 
-impl From<fairspan_core::queue::Reason> for Cause {
-    fn from(reason: fairspan_core::queue::Reason) -> Cause {
-        use fairspan_core::queue::Reason;
-        match reason {
-            Reason::Full => Cause::Full,
-            Reason::Front => Cause::Front,
-            Reason::Longest => Cause::Longest,
-            Reason::TooLarge => Cause::TooLarge,
-            _ => Cause::Other,
-        }
+/// The number of a cause.
+fn number(cause: Cause) -> usize {
+    match cause {
+        DropReason::Loss => 0,
+        DropReason::Outage => 1,
+        DropReason::Queue(reason) => 2 + reason as usize,
     }
 }
 
@@ -88,11 +64,10 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link {
-    schedule: Schedule,
+    server: Server<Opaque<Handle>>,
+    dropped: Option<Box<Drops>>,
     /// Bytes in the queue times nanoseconds.
     occupancy: u128,
-    occupancy_max: u64,
-    dropped: Option<Box<Drops>>,
     /// Of the packets under way the one that leaves first, where there is any: an event whose place is its slot. Most
     /// links of a large scenario never have another.
     first: Event,
@@ -101,12 +76,16 @@ pub(crate) struct Link {
     framing: model::Framing,
     pub(crate) capture: bool,
     reorders: bool,
+    /// Whether packets wait in a discipline here.
+    holds: bool,
     /// Packets and counted bytes that left the far end in the measured time, and nanoseconds of transmission in it.
     packets: u64,
     bytes: u64,
     busy: u64,
-    queue: Option<Box<Queue>>,
+    occupancy_max: u64,
     behind: Behind,
+    /// Where packets wait in a discipline.
+    held: Option<Box<Held>>,
 }
 
 /// The packets under way behind the first.
@@ -145,18 +124,15 @@ pub(crate) struct Measured {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drops {
     pub(crate) measured: u64,
-    pub(crate) all: [u64; Cause::NAMES.len()],
+    pub(crate) all: [u64; CAUSES.len()],
 }
 
-/// What waits in a discipline.
-#[derive(Debug)]
-struct Queue {
-    discipline: AnyDiscipline<(Handle, u32)>,
-    limit: Limit,
-    busy: bool,
+/// What the world is still to be told of a link with a discipline.
+#[derive(Debug, Default)]
+struct Held {
     /// The end of the transmission that has begun since the world last asked.
     begun: Option<Time>,
-    /// Packets whose policy drop is still to be told.
+    /// Packets whose drop is still to be told.
     dropped: VecDeque<(Handle, Cause)>,
     /// Since when the occupancy has been what it is.
     since: Time,
@@ -198,70 +174,50 @@ impl Link {
         let reordering = profile.reorder && profile.jitter > Span::ZERO;
         let wrong = |error| WorldError::Link { link: link.name.clone(), error };
         let seed = streams::seed(scenario.seed, Purpose::Link, number as u64);
-        let queue = match &link.discipline {
-            None => None,
-            Some(config) => {
-                let key = streams::seed(scenario.seed, Purpose::Queue, number as u64);
-                let discipline = AnyDiscipline::new(config, key)
-                    .map_err(|error| WorldError::Queue { link: link.name.clone(), error })?;
-                Some(Box::new(Queue {
-                    discipline,
-                    limit: config.limit,
-                    busy: false,
-                    begun: None,
-                    dropped: VecDeque::new(),
-                    since: Time::ZERO,
-                }))
-            }
-        };
-        let mut schedule = Schedule::new(profile, seed).map_err(wrong)?;
+        let key = streams::seed(scenario.seed, Purpose::Queue, number as u64);
+        let mut server = Server::new(profile, seed, key).map_err(wrong)?;
         if periodic {
-            schedule.let_release_wander();
+            server.schedule_mut().let_release_wander();
         }
+        let holds = server.holds_packets();
         Ok(Link {
-            schedule,
-            occupancy: 0,
-            occupancy_max: 0,
+            server,
             dropped: None,
+            occupancy: 0,
             first: Event::new(Time::ZERO, 0, 0),
             flying: 0,
             framing: link.framing,
             capture,
             reorders: reordering,
+            holds,
             packets: 0,
             bytes: 0,
             busy: 0,
-            queue,
+            occupancy_max: 0,
             behind: if reordering { Behind::Reordering(BinaryHeap::new()) } else { Behind::InOrder(VecDeque::new()) },
+            held: holds.then(Box::default),
         })
     }
 
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline]
     pub(crate) fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
-        if self.queue.is_some() {
+        if self.holds {
             return self.offer_queue(at, handle, size, flow);
         }
         let length = self.framing.length(size);
-        match self.schedule.pass(at.now, length as usize) {
+        match self.server.pass(at.now, length as usize) {
             Ok(passage) => {
                 self.account(&at, &passage);
                 self.fly(passage.due, handle, at.order)
             }
-            Err(reason) => Arrival::Dropped(self.count_drop(&at, reason.into())),
+            Err(reason) => Arrival::Dropped(self.count_drop(&at, reason)),
         }
     }
 
     /// When the queue will have room for a packet of 1500 bytes: now, where it has.
     pub(crate) fn room_at(&mut self, now: Time) -> Time {
-        let length = self.framing.length(1500);
-        let Some(queue) = &self.queue else { return self.schedule.room_at(now, length as usize) };
-        let full = match queue.limit {
-            Limit::Packets(most) => queue.discipline.packets() >= most as usize,
-            Limit::Bytes(most) => queue.discipline.bytes() + u64::from(length) > most,
-        };
-        // A transmission that ends makes room for one packet, perhaps.
-        if full && queue.busy { self.schedule.busy_until() } else { now }
+        self.server.room_at(now, self.framing.length(1500) as usize)
     }
 
     /// The meters of a frame that goes through the virtual queue.
@@ -271,7 +227,7 @@ impl Link {
         if passage.start > at.now {
             self.occupancy += u128::from(at.measured.part(at.now, passage.start)) * u128::from(passage.counted);
             if at.counts() {
-                self.occupancy_max = self.occupancy_max.max(self.schedule.waiting_bytes());
+                self.occupancy_max = self.occupancy_max.max(self.server.schedule().waiting_bytes());
             }
         }
     }
@@ -279,7 +235,7 @@ impl Link {
     #[inline]
     fn count_drop(&mut self, at: &At<'_>, cause: Cause) -> Cause {
         let dropped = self.dropped.get_or_insert_default();
-        dropped.all[cause as usize] += 1;
+        dropped.all[number(cause)] += 1;
         dropped.measured += u64::from(at.counts());
         cause
     }
@@ -335,7 +291,8 @@ impl Link {
     /// Reads a little of each line that a frame needs.
     #[inline]
     pub(crate) fn read(&self) -> u32 {
-        self.schedule.busy_until().as_nanos() as u32 ^ self.schedule.is_lossy() as u32 ^ self.flying
+        let schedule = self.server.schedule();
+        schedule.busy_until().as_nanos() as u32 ^ schedule.is_lossy() as u32 ^ self.flying
     }
 
     /// A packet has left the far end.
@@ -348,21 +305,14 @@ impl Link {
     }
 
     fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
-        if self.schedule.lose() {
-            return Arrival::Dropped(self.count_drop(&at, Cause::Loss));
-        }
         self.weigh(&at);
-        let length = self.framing.length(size);
-        let Some(queue) = &mut self.queue else { return Arrival::Waits };
-        let admitted = queue.discipline.enqueue(at.now, FlowId(flow), (handle, length), length);
-        let idle = !queue.busy;
-        self.collect(&at);
-        if let Admit::Refused((handle, _), reason) = admitted {
+        let packet = Opaque { packet: handle, size: self.framing.length(size) };
+        let idle = self.server.is_idle();
+        match self.server.offer(at.now, FlowNumber(flow), packet) {
+            Ok(()) => self.collect(&at),
+            Err((_, DropReason::Loss)) => return Arrival::Dropped(self.count_drop(&at, DropReason::Loss)),
             // Told with the policy's drops, of which there may be several.
-            let cause = self.count_drop(&at, reason.into());
-            if let Some(queue) = &mut self.queue {
-                queue.dropped.push_back((handle, cause));
-            }
+            Err((refused, reason)) => self.drop_later(&at, refused.packet, reason),
         }
         if idle {
             return self.transmit(at);
@@ -373,9 +323,6 @@ impl Link {
 
     /// A transmission has ended.
     pub(crate) fn transmitted(&mut self, at: At<'_>) -> Arrival {
-        if let Some(queue) = &mut self.queue {
-            queue.busy = false;
-        }
         self.transmit(at)
     }
 
@@ -383,37 +330,23 @@ impl Link {
     fn transmit(&mut self, at: At<'_>) -> Arrival {
         loop {
             self.weigh(&at);
-            let Some(queue) = &mut self.queue else { return Arrival::Waits };
-            let next = queue.discipline.dequeue(at.now);
+            let served = self.server.serve(at.now);
             self.collect(&at);
-            let Some((_, (handle, length))) = next else {
-                self.watch(&at);
+            self.watch(&at);
+            let Some(Served { packet: Opaque { packet: handle, .. }, passage }) = served else {
                 return Arrival::Waits;
             };
-            let passage = self.schedule.transmit(at.now, length as usize);
-            self.watch(&at);
-            // What an outage meets is lost, but has taken its time.
-            let end = self.schedule.busy_until();
-            if let Some(queue) = &mut self.queue
-                && end > at.now
-            {
-                (queue.busy, queue.begun) = (true, Some(end));
+            if let Some(held) = &mut self.held {
+                held.begun = self.server.next_ready();
             }
             match passage {
                 Ok(passage) => {
                     self.busy += at.measured.part(passage.start, passage.end);
-                    if let Some(queue) = &mut self.queue {
-                        // Also where it took no time: the event then only asks for what is behind.
-                        (queue.busy, queue.begun) = (true, Some(end.max(at.now)));
-                    }
                     return self.fly(passage.due, handle, at.order);
                 }
                 Err(reason) => {
-                    let cause = self.count_drop(&at, reason.into());
-                    if let Some(queue) = &mut self.queue {
-                        queue.dropped.push_back((handle, cause));
-                    }
-                    if end > at.now {
+                    self.drop_later(&at, handle, reason);
+                    if !self.server.is_idle() {
                         return Arrival::Waits;
                     }
                 }
@@ -423,59 +356,62 @@ impl Link {
 
     /// The end of the transmission that has begun since this was last asked.
     pub(crate) fn poll_begun(&mut self) -> Option<Time> {
-        self.queue.as_mut()?.begun.take()
+        self.held.as_mut()?.begun.take()
     }
 
     /// A packet that a policy dropped.
     #[inline]
     pub(crate) fn poll_dropped(&mut self) -> Option<(Handle, Cause)> {
-        self.queue.as_mut()?.dropped.pop_front()
+        self.held.as_mut()?.dropped.pop_front()
     }
 
     /// Whether packets wait in a discipline here.
+    #[inline]
     pub(crate) fn has_discipline(&self) -> bool {
-        self.queue.is_some()
+        self.holds
     }
 
     fn collect(&mut self, at: &At<'_>) {
-        while let Some(dropped) = self.queue.as_mut().and_then(|queue| queue.discipline.poll_dropped(at.now)) {
-            let cause = self.count_drop(at, dropped.reason.into());
-            if let Some(queue) = &mut self.queue {
-                queue.dropped.push_back((dropped.packet.0, cause));
-            }
+        while let Some((dropped, reason)) = self.server.poll_dropped() {
+            self.drop_later(at, dropped.packet, reason);
+        }
+    }
+
+    /// Counts a drop, of which the world is told when it asks.
+    fn drop_later(&mut self, at: &At<'_>, handle: Handle, cause: Cause) {
+        let cause = self.count_drop(at, cause);
+        if let Some(held) = &mut self.held {
+            held.dropped.push_back((handle, cause));
         }
     }
 
     /// Adds the occupancy of the discipline since it last changed.
     fn weigh(&mut self, at: &At<'_>) {
-        if let Some(queue) = &mut self.queue {
-            let span = at.measured.part(queue.since, at.now);
-            self.occupancy += u128::from(span) * u128::from(queue.discipline.bytes());
-            queue.since = at.now;
+        if let Some(held) = &mut self.held {
+            let span = at.measured.part(held.since, at.now);
+            self.occupancy += u128::from(span) * u128::from(self.server.waiting(at.now).1);
+            held.since = at.now;
         }
     }
 
     /// Notes the largest occupancy.
     fn watch(&mut self, at: &At<'_>) {
-        if let Some(queue) = &self.queue
-            && queue.since >= at.measured.from
+        if let Some(held) = &self.held
+            && held.since >= at.measured.from
         {
-            self.occupancy_max = self.occupancy_max.max(queue.discipline.bytes());
+            self.occupancy_max = self.occupancy_max.max(self.server.waiting(at.now).1);
         }
     }
 
     /// Packets under way or waiting.
     pub(crate) fn in_flight(&self) -> u64 {
-        let waiting = self.queue.as_ref().map_or(0, |queue| queue.discipline.packets() + queue.dropped.len());
+        let waiting = self.held.as_ref().map_or(0, |held| self.server.held_packets() + held.dropped.len());
         u64::from(self.flying) + waiting as u64
     }
 
     /// Bytes that wait for transmission now.
     pub(crate) fn waiting_bytes(&mut self, now: Time) -> u64 {
-        match &self.queue {
-            Some(queue) => queue.discipline.bytes(),
-            None => self.schedule.waiting(now).1,
-        }
+        self.server.waiting(now).1
     }
 
     /// Packets dropped so far.

@@ -49,7 +49,7 @@ use bonds::Joined;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Span, Time};
 use flow::{Agent, Attached, Flow, Timer, Wander};
-use link::{Arrival, At, Cause, Link, Measured};
+use link::{Arrival, At, CAUSES, Link, Measured};
 use outbox::Outbox;
 use processor::{Processor, Turn};
 use rings::Circle;
@@ -318,7 +318,7 @@ impl World {
             }
         };
         for (link, model) in self.links.iter().zip(&self.scenario.links) {
-            for (reason, &packets) in Cause::NAMES.iter().zip(&link.dropped().all) {
+            for (reason, &packets) in CAUSES.iter().zip(&link.dropped().all) {
                 count(&model.name, reason, packets);
             }
         }

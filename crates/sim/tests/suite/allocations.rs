@@ -51,9 +51,12 @@ fn datagrams_over_a_saturated_link_allocate_nothing() {
 }
 
 #[test]
-fn disciplines_allocate_nothing() {
-    for discipline in ["fifo", "drr", "sfq"] {
-        check(discipline, &line(&format!("discipline = \"{discipline}\""), CONSTANT));
+fn no_discipline_and_no_policy_allocates() {
+    for discipline in ["fifo", "drr", "srr", "sfq", "stochastic"] {
+        for policy in ["drop-tail", "drop-front", "longest-queue", "codel"] {
+            let keys = format!("discipline = \"{discipline}\"\nbuffer = \"{policy}\"");
+            check(&format!("{discipline} with {policy}"), &line(&keys, CONSTANT));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Line, constant};
 use fairspan_core::bond::{ChannelConfig, Config, Mode, Scheduler};
-use fairspan_core::link::{DuringOutage, Loss, Outage, Profile, Queue};
+use fairspan_core::link::{DuringOutage, Limit, Loss, Outage, Profile};
 use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
@@ -31,7 +31,6 @@ fn bonded(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
                 profile: Profile::new(Rate::from_mbit(rate), Span::from_millis(delay)),
                 framing: Framing::Bytes(14),
                 card: Card::default(),
-                discipline: None,
             });
         }
         channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
@@ -139,7 +138,7 @@ fn a_lossy_bond_conserves_packets_at_any_instant() {
         let mut scenario = bonded(mode, &THREE, 1);
         for link in &mut scenario.links {
             link.profile.loss = Loss::Independent(0.05);
-            link.profile.queue = Queue::Frames(20);
+            link.profile.queue = Limit::Packets(20);
         }
         // More than the links carry.
         flow(&mut scenario, 200_000_000, 1400, 100, 950);
@@ -201,7 +200,7 @@ fn a_channel_without_a_rate_is_held_back_by_its_link_instead_of_overrunning_it()
         channel.rate = None;
     }
     for link in &mut scenario.links {
-        link.profile.queue = Queue::Frames(50);
+        link.profile.queue = Limit::Packets(50);
     }
     flow(&mut scenario, 60_000_000, 1400, 0, 4000);
     scenario.warm_up = Span::from_secs(1);
@@ -256,7 +255,7 @@ fn tcp_over(scenario: &Scenario) -> (f64, f64) {
     }
     for link in &mut scenario.links {
         let fairspan_core::link::Capacity::Constant(rate) = link.profile.capacity else { panic!("a constant rate") };
-        link.profile.queue = Queue::Bytes(rate.bytes_in(Span::from_millis(100)).as_u64());
+        link.profile.queue = Limit::Bytes(rate.bytes_in(Span::from_millis(100)).as_u64());
     }
     (scenario.duration, scenario.warm_up) = (Span::from_secs(12), Span::from_secs(4));
     let tcp = Transport::Tcp(Box::new(fairspan_sim::tcp::Config::preset("linux").unwrap()));

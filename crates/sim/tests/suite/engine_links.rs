@@ -1,8 +1,9 @@
 //! Links and hosts against theory: queues, framing, loss, jitter, outages, processors.
 
 use crate::common::{Line, constant, poisson};
-use fairspan_core::link::{DuringOutage, Loss, Outage, Queue};
-use fairspan_core::queue;
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::link::{DuringOutage, Limit, Loss, Outage};
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::model::{Card, Framing, HostCost};
 use fairspan_sim::results::Results;
@@ -13,7 +14,7 @@ use fairspan_sim::world::{World, WorldError};
 fn mean_wait(load: f64, size: Sizes, seed: u64) -> f64 {
     // 1000 bytes on average take 10 us.
     let mut line = Line::new(&[(800_000_000, 0)]);
-    line.scenario.links[0].profile.queue = Queue::Frames(1_000_000);
+    line.scenario.links[0].profile.queue = Limit::Packets(1_000_000);
     line.scenario.duration = Span::from_secs(4);
     line.scenario.warm_up = Span::from_millis(100);
     let rate = Rate::from_bits_per_sec((800e6 * load) as u64);
@@ -50,7 +51,7 @@ fn a_queue_of_few_frames_loses_what_m_d_1_k_says() {
     // M/D/1 with room for the packet in service only and one more (K = 2), load 1: the chain embedded at departures
     // gives pi0 = e^-1, loss = 1 - 1 / (pi0 + load).
     let mut line = Line::new(&[(800_000_000, 0)]);
-    line.scenario.links[0].profile.queue = Queue::Frames(1);
+    line.scenario.links[0].profile.queue = Limit::Packets(1);
     line.scenario.duration = Span::from_secs(4);
     line.flow(0, 1, poisson(800_000_000, 1000), Time::ZERO, Time::MAX);
     let results = line.run(5);
@@ -137,17 +138,12 @@ fn packets_are_conserved_at_any_instant_under_loss_outage_overload_and_queues() 
         line.scenario.links[1].profile.during_outage =
             if seed % 2 == 0 { DuringOutage::Lose } else { DuringOutage::Hold };
         line.queue_bytes(9000);
-        let mut config = queue::Config::default();
-        config.limit = queue::Limit::Packets(6);
-        config.buffer =
-            [queue::Buffer::DropTail, queue::Buffer::DropFront, queue::Buffer::LongestQueue][seed as usize % 3].clone();
-        config.discipline = match seed % 4 {
-            0 => queue::Discipline::Fifo,
-            1 => queue::Discipline::Drr { quantum: Bytes::new(1500) },
-            2 => queue::Discipline::Sfq,
-            _ => queue::Discipline::Stochastic { buckets: 3, quantum: Bytes::new(900) },
-        };
-        line.scenario.links[2].discipline = Some(config);
+        let profile = &mut line.scenario.links[2].profile;
+        profile.queue = Limit::Packets(6);
+        let policies = ["drop-tail", "drop-front", "longest-queue", "codel:target=1ms,interval=9ms"];
+        profile.buffer = policies[seed as usize % 4].parse().expect("a policy");
+        let disciplines = ["fifo", "drr", "sfq", "stochastic:buckets=3,quantum=900B", "srr"];
+        profile.discipline = disciplines[seed as usize % 5].parse().expect("a discipline");
         line.scenario.nodes[1].cost =
             HostCost { receive: Span::from_micros(900), jitter: 0.5, queue: 3, ..HostCost::default() };
         for from in 0..3 {
@@ -170,19 +166,18 @@ fn packets_are_conserved_at_any_instant_under_loss_outage_overload_and_queues() 
 }
 
 #[test]
-fn a_link_with_a_fifo_discipline_does_what_one_without_does() {
-    let run = |discipline: Option<queue::Config>| -> Results {
+fn first_in_first_out_with_drop_tail_is_the_same_as_arithmetic_and_as_a_list_of_packets() {
+    let run = |buffer: PolicyConfig| -> Results {
         let mut line = Line::new(&[(3_000_000, 4)]);
         line.queue_bytes(20_000);
-        line.scenario.links[0].discipline = discipline;
+        line.scenario.links[0].profile.buffer = buffer;
         line.scenario.duration = Span::from_secs(5);
         line.flow(0, 1, poisson(2_000_000, 700), Time::ZERO, Time::MAX);
         line.flow(0, 1, poisson(1_300_000, 200), Time::ZERO, Time::MAX);
         line.run(11)
     };
-    let mut config = queue::Config::default();
-    config.limit = queue::Limit::Bytes(20_000);
-    let (plain, fifo) = (run(None), run(Some(config)));
+    // The longest of one queue is that queue, and its newest packet the one that arrives.
+    let (plain, fifo) = (run(PolicyConfig::DropTail), run(PolicyConfig::LongestQueue));
     assert_eq!(plain.flows, fifo.flows);
     let (plain, fifo) = (&plain.links[0], &fifo.links[0]);
     assert!(plain.dropped > 100 && plain.dropped == fifo.dropped, "{plain:?} {fifo:?}");
@@ -194,10 +189,8 @@ fn a_link_with_a_fifo_discipline_does_what_one_without_does() {
 #[test]
 fn drr_gives_equal_shares_where_fifo_follows_the_load() {
     let mut line = Line::new(&[(10_000_000, 1)]);
-    let mut config = queue::Config::default();
-    config.discipline = queue::Discipline::Drr { quantum: Bytes::new(1500) };
-    config.buffer = queue::Buffer::LongestQueue;
-    line.scenario.links[0].discipline = Some(config);
+    line.scenario.links[0].profile.discipline = DisciplineConfig::Drr { quantum: Bytes::new(1500) };
+    line.scenario.links[0].profile.buffer = PolicyConfig::LongestQueue;
     line.scenario.duration = Span::from_secs(4);
     line.scenario.warm_up = Span::from_secs(1);
     for traffic in [poisson(20_000_000, 1500), poisson(8_000_000, 300), constant(2_000_000, 800)] {

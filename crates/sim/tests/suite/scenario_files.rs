@@ -1,7 +1,8 @@
 //! The scenario files of the repository, and what each part of the format becomes.
 
-use fairspan_core::link::{Capacity, DuringOutage, Loss, Queue};
-use fairspan_core::queue::{Buffer, Discipline, Limit};
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::link::{Capacity, DuringOutage, Limit, Loss};
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::model::{Crossing, Framing, Hop, Scenario, Transport};
@@ -119,7 +120,7 @@ fn the_dumbbell_is_the_one_that_other_simulators_were_given() {
         assert_eq!(rates, [10, 2, 10].map(|rate| Capacity::Constant(Rate::from_mbit(rate))));
         let delay = links.iter().fold(Span::ZERO, |sum, link| sum + link.profile.delay);
         assert_eq!(delay, Span::from_millis(10));
-        assert_eq!((&links[1].profile.queue, links[1].framing), (&Queue::Bytes(25_000), Framing::None));
+        assert_eq!((&links[1].profile.queue, links[1].framing), (&Limit::Bytes(25_000), Framing::None));
         let Transport::Tcp(tcp) = &flow.transport else { panic!("TCP") };
         assert_eq!((tcp.mss, tcp.timestamps, tcp.mss_counts_options), (1460, true, true));
         assert_eq!(flow.back.len(), 3);
@@ -165,19 +166,18 @@ reverse = { rate = "2Mbit", loss = "3%", queue = "9kB", framing = "7B", discipli
     assert_eq!((there.profile.delay, there.profile.jitter), (Span::from_millis(3), Span::from_millis(1)));
     assert!(there.profile.reorder);
     assert_eq!(there.profile.loss, Loss::Gilbert { p: 0.01, r: 0.1, bad: 0.8, good: 0.02 });
-    assert_eq!(there.profile.queue, Queue::Frames(30));
+    assert_eq!(there.profile.queue, Limit::Packets(30));
     assert_eq!(there.profile.outages[0].every, Some(Span::from_secs(60)));
     assert_eq!(there.profile.during_outage, DuringOutage::Hold);
     assert_eq!(there.framing, Framing::AtmAal5);
-    let queue = there.discipline.as_ref().expect("a discipline");
-    assert_eq!(queue.discipline, Discipline::Drr { quantum: Bytes::new(700) });
-    assert_eq!((&queue.buffer, queue.limit), (&Buffer::LongestQueue, Limit::Packets(30)));
+    assert_eq!(there.profile.discipline, DisciplineConfig::Drr { quantum: Bytes::new(700) });
+    assert_eq!(there.profile.buffer, PolicyConfig::LongestQueue);
     let back = &scenario.links[1];
     assert_eq!(back.profile.capacity, Capacity::Constant(Rate::from_mbit(2)));
     assert_eq!(back.profile.loss, Loss::Independent(0.03), "loss puts the gilbert of the other direction aside");
-    assert_eq!((&back.profile.queue, back.framing), (&Queue::Bytes(9000), Framing::Bytes(7)));
+    assert_eq!((&back.profile.queue, back.framing), (&Limit::Bytes(9000), Framing::Bytes(7)));
     assert_eq!(back.profile.delay, Span::from_millis(3), "what reverse leaves out is as there");
-    assert_eq!(back.discipline, None, "fifo with tail drop is the link's own queue");
+    assert!(back.profile.queue_config().is_plain(), "fifo with tail drop is the link's own queue");
 }
 
 #[test]

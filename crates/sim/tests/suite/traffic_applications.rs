@@ -21,7 +21,6 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         profile: Profile::new(Rate::from_bits_per_sec(RATE), DELAY),
         framing: Framing::None,
         card: Card::default(),
-        discipline: None,
     };
     Scenario {
         title: "two hosts".into(),

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
-use fairspan_core::link::{Profile, Queue};
+use fairspan_core::link::{Limit, Profile};
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
 use fairspan_sim::results::Results;
@@ -29,7 +29,6 @@ impl Line {
             },
             framing: Framing::None,
             card: Card::default(),
-            discipline: None,
         });
         let links: Vec<Link> = links.collect();
         Line {
@@ -69,7 +68,7 @@ impl Line {
     /// Queues of so many bytes at all links.
     pub fn queue_bytes(&mut self, bytes: u64) {
         for link in &mut self.scenario.links {
-            link.profile.queue = Queue::Bytes(bytes);
+            link.profile.queue = Limit::Bytes(bytes);
         }
     }
 

@@ -1,0 +1,135 @@
+//! Surplus round robin's counter, and its round over queues that come and go.
+//!
+//! What it is: the discipline of [`Srr`](super::Srr) as a fair queue uses it (striping Figure 2), whose backlogged queues
+//! change with every packet. The counter is the same, and stands here once: it starts at the quantum, is charged what the
+//! queue sends, and is refilled when the turn ends because it is no longer positive. [`Srr`](super::Srr) turns over
+//! channels in the order of their numbers; here a queue joins behind all others and leaves when it is empty.
+//!
+//! Source: striping §3.5, appendix A. A queue that falls empty in its turn keeps no credit for later, but what it has
+//! overdrawn it still owes, for as long as nobody forgets its slot. Cost: O(1) a packet with a quantum of the largest
+//! packet or more. Invariant: over any interval in which two queues are backlogged their bytes differ by at most
+//! a quantum and two packets.
+
+use super::cycle::Cycle;
+use alloc::vec::Vec;
+
+/// DC_i: what may still be sent in this turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counter(pub(crate) i64);
+
+impl Counter {
+    /// Charges `cost`; whether that ends the turn, after which it is to be [refilled](Counter::refill).
+    #[inline]
+    pub(crate) fn charge(&mut self, cost: i64) -> bool {
+        self.0 -= cost;
+        self.0 <= 0
+    }
+
+    /// Gives the quantum of the next turn.
+    #[inline]
+    pub(crate) fn refill(&mut self, quantum: i64) {
+        self.0 += quantum;
+    }
+
+    /// Whether so much is owed that the turn passes without a packet.
+    #[inline]
+    pub(crate) fn sits_out(&mut self, quantum: i64) -> bool {
+        let owes = self.0 <= 0;
+        if owes {
+            self.refill(quantum);
+        }
+        owes
+    }
+}
+
+/// Turns of queues, which are slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    quantum: i64,
+    cycle: Cycle,
+    counters: Vec<Counter>,
+    /// The first has sent something in this turn.
+    begun: bool,
+}
+
+impl Turns {
+    /// Nobody's turn. `quantum` is above zero; there is room for the slots below `slots`, and for more when they come.
+    pub(crate) fn new(quantum: u32, slots: usize) -> Turns {
+        let quantum = i64::from(quantum.max(1));
+        Turns { quantum, cycle: Cycle::with_slots(slots), counters: alloc::vec![Counter(quantum); slots], begun: false }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cycle.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.cycle.len()
+    }
+
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        self.cycle.contains(slot)
+    }
+
+    /// `slot` has something to send, and had nothing.
+    pub(crate) fn join(&mut self, slot: u32) {
+        let at = slot as usize;
+        if self.counters.len() <= at {
+            self.counters.resize(at + 1, Counter(self.quantum));
+        }
+        self.cycle.push(slot);
+    }
+
+    /// Whose turn it is: f(s). Who owes more than a turn gives is passed over.
+    #[inline]
+    pub(crate) fn select(&mut self) -> Option<u32> {
+        loop {
+            let slot = self.cycle.first()?;
+            if !self.counters[slot as usize].sits_out(self.quantum) {
+                return Some(slot);
+            }
+            self.cycle.rotate();
+        }
+    }
+
+    /// What [`select`](Turns::select) would give.
+    pub(crate) fn peek(&self) -> Option<u32> {
+        let turns = |slot: &u32| {
+            let owed = self.counters[*slot as usize].0;
+            if owed > 0 { 0 } else { 1 + owed.unsigned_abs() / self.quantum.unsigned_abs() }
+        };
+        self.cycle.iter().min_by_key(turns)
+    }
+
+    /// The selected slot sends `len` bytes, and has more to send or not: g(s, p).
+    #[inline]
+    pub(crate) fn update(&mut self, len: u32, more: bool) {
+        let Some(slot) = self.cycle.first() else { return };
+        let counter = &mut self.counters[slot as usize];
+        let ends = counter.charge(i64::from(len));
+        if ends {
+            counter.refill(self.quantum);
+        }
+        self.begun = !ends;
+        if !more {
+            self.leave(slot);
+        } else if ends {
+            self.cycle.rotate();
+        }
+    }
+
+    /// `slot` has nothing to send any more. What it did not use of its turn is lost; what it overdrew is not.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        if self.cycle.first() == Some(slot) && core::mem::take(&mut self.begun) {
+            self.counters[slot as usize] = Counter(self.quantum);
+        }
+        self.cycle.remove(slot);
+    }
+
+    /// `slot`, which is not in the round, is another's from now on.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        if let Some(counter) = self.counters.get_mut(slot as usize) {
+            *counter = Counter(self.quantum);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a queue discipline is: packets of flows go in and come out in its order.
+
+use crate::buffer::Victim;
+use crate::units::{FlowNumber, Time};
+
+/// A packet that waits, and what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<P> {
+    /// The packet.
+    pub packet: P,
+    /// Whose it is.
+    pub flow: FlowNumber,
+    /// What it counts in bytes.
+    pub size: u32,
+    /// When it came.
+    pub since: Time,
+}
+
+/// A packet that goes next, and the queue that it left.
+#[derive(Debug)]
+pub struct Taken<P> {
+    /// The packet.
+    pub entry: Entry<P>,
+    /// The number of its queue, which another takes once this one has fallen empty; 0 where there is one for all.
+    pub queue: u32,
+    /// Whose queue it is: a flow, a bucket, or 0 where there is one for all.
+    pub key: u32,
+    /// Bytes that stay in it.
+    pub behind: u64,
+}
+
+/// The order in which packets go. It holds what it is given, whatever that is: limits are the buffer policy's.
+pub trait Discipline<P> {
+    /// A packet arrives.
+    fn enqueue(&mut self, entry: Entry<P>);
+
+    /// The packet that goes next. `None` also tells the discipline that the link has fallen idle.
+    fn dequeue(&mut self, now: Time) -> Option<Taken<P>>;
+
+    /// What [`dequeue`](Discipline::dequeue) would give.
+    fn peek(&self) -> Option<&Entry<P>>;
+
+    /// Takes a packet out that the policy drops. Only a victim for which the discipline was made is found.
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>>;
+
+    /// Takes out a packet that came before `oldest`, if there is one.
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>>;
+
+    /// How many flows have a packet waiting; one where the discipline does not tell flows apart.
+    fn active_flows(&self) -> usize;
+
+    /// Whether flows or buckets have queues of their own.
+    fn by_flow(&self) -> bool {
+        true
+    }
+
+    /// From when on [`dequeue`](Discipline::dequeue) gives a packet; `None` while nothing waits. A work-conserving
+    /// discipline always could at once.
+    fn next_ready(&self) -> Option<Time> {
+        (self.active_flows() > 0).then_some(Time::ZERO)
+    }
+}
+
+/// By what a discipline must find its victims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Index {
+    /// By nothing: packets are evicted by none.
+    #[default]
+    None,
+    /// By age.
+    Age,
+    /// By the length of their queue, in packets.
+    Packets,
+    /// By the length of their queue, in bytes.
+    Bytes,
+}

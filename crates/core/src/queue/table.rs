@@ -1,0 +1,245 @@
+//! The disciplines that there are: their names and settings, and the one that a setting names.
+
+use super::discipline::{Discipline, Entry, Index, Taken};
+use super::drr::Drr;
+use super::fifo::Fifo;
+use super::sfq::Sfq;
+use super::srr::Srr;
+use super::stochastic::Stochastic;
+use crate::buffer::{ConfigError, PolicyConfig, TextError, Victim, each_option, option_quantity, split_options};
+use crate::quantity::parse_bytes;
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use core::fmt;
+use core::str::FromStr;
+
+/// The largest quantum in bytes.
+pub const MOST_QUANTUM: u64 = 1 << 30;
+/// Most buckets of a stochastic discipline.
+pub const MOST_BUCKETS: u32 = 1 << 20;
+
+const QUANTUM: Bytes = Bytes::new(1500);
+const BUCKETS: u32 = 1024;
+
+/// Which discipline, with its settings. As text: its name, then options, such as `drr:quantum=3000B`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DisciplineConfig {
+    /// `fifo`: first in, first out.
+    #[default]
+    Fifo,
+    /// `round-robin`: one packet of each flow in turn, whatever its length.
+    RoundRobin,
+    /// `drr`: deficit round robin (Shreedhar and Varghese 1995), a queue for each flow.
+    Drr {
+        /// Bytes a visit. As text by default 1500 B, as everywhere here.
+        quantum: Bytes,
+    },
+    /// `srr`: surplus round robin (Adiseshu, Parulkar and Varghese), a queue for each flow.
+    Srr {
+        /// Bytes a turn.
+        quantum: Bytes,
+    },
+    /// `sfq`: start-time fair queueing (Goyal, Vin, Cheng 1996), a queue for each flow.
+    Sfq,
+    /// `stochastic`: stochastic fair queueing (McKenney 1990): DRR over this many hash buckets, with a keyed hash.
+    Stochastic {
+        /// Buckets. As text by default 1024.
+        buckets: u32,
+        /// Bytes a visit.
+        quantum: Bytes,
+    },
+}
+
+impl DisciplineConfig {
+    /// All of them.
+    pub const NAMES: &[&str] = &["fifo", "round-robin", "drr", "srr", "sfq", "stochastic"];
+
+    /// The policy that goes with it where none is named. Fair queues come with longest-queue drop (McKenney 1990; DRR's own
+    /// paper; ns-2): with drop-tail, who sends most gets the buffer, and the discipline decides over what is left.
+    pub fn usual_buffer(&self) -> PolicyConfig {
+        match self {
+            DisciplineConfig::Fifo => PolicyConfig::DropTail,
+            _ => PolicyConfig::LongestQueue,
+        }
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work, and its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let range = |setting, value, most| {
+            if (1..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::Range { setting, value, least: 1, most })
+            }
+        };
+        match *self {
+            DisciplineConfig::Fifo | DisciplineConfig::RoundRobin | DisciplineConfig::Sfq => Ok(()),
+            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
+                range("quantum", quantum.as_u64(), MOST_QUANTUM)
+            }
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                range("buckets", u64::from(buckets), u64::from(MOST_BUCKETS))?;
+                range("quantum", quantum.as_u64(), MOST_QUANTUM)
+            }
+        }
+    }
+
+    /// The bytes of a visit, where the discipline has such.
+    pub fn quantum_mut(&mut self) -> Option<&mut Bytes> {
+        match self {
+            DisciplineConfig::Drr { quantum }
+            | DisciplineConfig::Srr { quantum }
+            | DisciplineConfig::Stochastic { quantum, .. } => Some(quantum),
+            _ => None,
+        }
+    }
+
+    /// The number of buckets, where the discipline has such.
+    pub fn buckets_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            DisciplineConfig::Stochastic { buckets, .. } => Some(buckets),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for DisciplineConfig {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<DisciplineConfig, TextError> {
+        let (name, options) = split_options(text);
+        let mut discipline = match name {
+            "fifo" => DisciplineConfig::Fifo,
+            "round-robin" => DisciplineConfig::RoundRobin,
+            "drr" => DisciplineConfig::Drr { quantum: QUANTUM },
+            "srr" => DisciplineConfig::Srr { quantum: QUANTUM },
+            "sfq" => DisciplineConfig::Sfq,
+            "stochastic" => DisciplineConfig::Stochastic { buckets: BUCKETS, quantum: QUANTUM },
+            _ => {
+                return Err(TextError::Name { what: "discipline", found: name.into(), known: DisciplineConfig::NAMES });
+            }
+        };
+        let takes = match discipline {
+            DisciplineConfig::Stochastic { .. } => "buckets and quantum",
+            DisciplineConfig::Drr { .. } | DisciplineConfig::Srr { .. } => "quantum",
+            _ => "none",
+        };
+        each_option(name, options, takes, |key, value| {
+            match key {
+                "quantum" => {
+                    let Some(quantum) = discipline.quantum_mut() else { return Ok(false) };
+                    *quantum = option_quantity("quantum", value, parse_bytes)?;
+                }
+                "buckets" => {
+                    let Some(buckets) = discipline.buckets_mut() else { return Ok(false) };
+                    let number = value.parse();
+                    *buckets = number.map_err(|_| TextError::Number { option: "buckets", found: value.into() })?;
+                }
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        discipline.check()?;
+        Ok(discipline)
+    }
+}
+
+impl fmt::Display for DisciplineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            DisciplineConfig::Fifo => f.write_str("fifo"),
+            DisciplineConfig::RoundRobin => f.write_str("round-robin"),
+            DisciplineConfig::Drr { quantum } => write!(f, "drr:quantum={}B", quantum.as_u64()),
+            DisciplineConfig::Srr { quantum } => write!(f, "srr:quantum={}B", quantum.as_u64()),
+            DisciplineConfig::Sfq => f.write_str("sfq"),
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                write!(f, "stochastic:buckets={buckets},quantum={}B", quantum.as_u64())
+            }
+        }
+    }
+}
+
+/// A discipline chosen by [`DisciplineConfig`]. Those with queues for each flow lie apart: most queues are FIFO.
+#[derive(Clone, Debug)]
+pub enum AnyDiscipline<P> {
+    /// [`Fifo`].
+    Fifo(Fifo<P>),
+    /// [`Drr`], and round robin by packets.
+    Drr(Box<Drr<P>>),
+    /// [`Srr`].
+    Srr(Box<Srr<P>>),
+    /// [`Sfq`].
+    Sfq(Box<Sfq<P>>),
+    /// [`Stochastic`].
+    Stochastic(Box<Stochastic<P>>),
+}
+
+impl<P> AnyDiscipline<P> {
+    /// The discipline that `config` names, which was [checked](DisciplineConfig::check). It finds victims by `index`;
+    /// `seed` keys the hash of a stochastic one.
+    pub fn new(config: DisciplineConfig, index: Index, seed: u64) -> AnyDiscipline<P> {
+        match config {
+            DisciplineConfig::Fifo => AnyDiscipline::Fifo(Fifo::default()),
+            DisciplineConfig::RoundRobin => AnyDiscipline::Drr(Box::new(Drr::by_packets(index))),
+            DisciplineConfig::Drr { quantum } => AnyDiscipline::Drr(Box::new(Drr::new(quantum, index))),
+            DisciplineConfig::Srr { quantum } => AnyDiscipline::Srr(Box::new(Srr::new(quantum, index))),
+            DisciplineConfig::Sfq => AnyDiscipline::Sfq(Box::new(Sfq::new(index))),
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                AnyDiscipline::Stochastic(Box::new(Stochastic::new(buckets, quantum, index, seed)))
+            }
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $discipline:ident => $call:expr) => {
+        match $self {
+            AnyDiscipline::Fifo($discipline) => $call,
+            AnyDiscipline::Drr($discipline) => $call,
+            AnyDiscipline::Srr($discipline) => $call,
+            AnyDiscipline::Sfq($discipline) => $call,
+            AnyDiscipline::Stochastic($discipline) => $call,
+        }
+    };
+}
+
+impl<P> Discipline<P> for AnyDiscipline<P> {
+    #[inline]
+    fn enqueue(&mut self, entry: Entry<P>) {
+        each!(self, d => d.enqueue(entry));
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time) -> Option<Taken<P>> {
+        each!(self, d => d.dequeue(now))
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<&Entry<P>> {
+        each!(self, d => d.peek())
+    }
+
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        each!(self, d => d.evict(victim))
+    }
+
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        each!(self, d => d.expire(oldest))
+    }
+
+    fn active_flows(&self) -> usize {
+        each!(self, d => d.active_flows())
+    }
+
+    fn by_flow(&self) -> bool {
+        each!(self, d => d.by_flow())
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        each!(self, d => d.next_ready())
+    }
+}

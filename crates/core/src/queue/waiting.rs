@@ -1,0 +1,296 @@
+//! A queue: a discipline and a policy, and the bounds of what waits.
+//!
+//! Cost: those of the two. It allocates while it grows to the most that ever waited, and never after. Invariants: every
+//! packet that goes in comes out once, from `dequeue`, `take` or `poll_dropped`, or at once in [`Admit::Refused`]; once
+//! `poll_dropped` is drained, what waits is within the bounds, but for what was put in by `readmit`.
+
+use super::discipline::{Discipline, Entry, Index};
+use super::fifo::Fifo;
+use super::parcel::Parcel;
+use super::table::{AnyDiscipline, DisciplineConfig};
+use crate::buffer::{
+    AnyPolicy, Backlog, Bounds, ConfigError, Leaving, Limit, Policy, PolicyConfig, Reason, Verdict, Victim,
+};
+use crate::units::{FlowNumber, Time};
+use alloc::collections::VecDeque;
+
+/// What waits, as settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Who goes first. Default FIFO.
+    pub discipline: DisciplineConfig,
+    /// Who is let in, marked, dropped. Default drop-tail.
+    pub buffer: PolicyConfig,
+    /// When it is full. Default 1000 packets.
+    pub limit: Limit,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { discipline: DisciplineConfig::default(), buffer: PolicyConfig::default(), limit: Limit::Packets(1000) }
+    }
+}
+
+impl Config {
+    /// Most packets, or most bytes, that a queue may be set to hold.
+    pub const MOST_PACKETS: u32 = 1 << 26;
+    /// See [`Config::MOST_PACKETS`].
+    pub const MOST_BYTES: u64 = 1 << 40;
+
+    /// First in, first out, and drop-tail: what needs no list of packets, since it is arithmetic
+    /// ([`Schedule`](crate::link::Schedule)).
+    pub fn is_plain(&self) -> bool {
+        self.discipline == DisciplineConfig::Fifo && self.buffer == PolicyConfig::DropTail
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work, and its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (setting, value, most) = match self.limit {
+            Limit::Packets(n) => ("limit (packets)", u64::from(n), u64::from(Self::MOST_PACKETS)),
+            Limit::Bytes(n) => ("limit (bytes)", n, Self::MOST_BYTES),
+        };
+        if !(1..=most).contains(&value) {
+            return Err(ConfigError::Range { setting, value, least: 1, most });
+        }
+        self.discipline.check()?;
+        self.buffer.check()
+    }
+}
+
+/// What became of a packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Admit<P> {
+    /// It waits.
+    Queued,
+    /// It does not.
+    Refused(P, Reason),
+}
+
+/// A packet that the policy dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// Whose it was.
+    pub flow: FlowNumber,
+    /// The packet.
+    pub packet: P,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Packets that wait: `D` orders them, a policy decides who may.
+///
+/// After [`enqueue`](Queue::enqueue) and after [`dequeue`](Queue::dequeue) drain [`poll_dropped`](Queue::poll_dropped): a
+/// policy may drop others than the packet in question.
+#[derive(Clone, Debug)]
+pub struct Queue<P, D = AnyDiscipline<P>> {
+    discipline: D,
+    policy: AnyPolicy,
+    bounds: Bounds,
+    packets: u64,
+    bytes: u64,
+    memory: u64,
+    /// Who is evicted until what waits is within its bounds.
+    evicting: Option<(Victim, Reason)>,
+    dropped: VecDeque<Dropped<P>>,
+    marked: u64,
+}
+
+impl<P: Parcel> Queue<P> {
+    /// An empty queue; `seed` keys the hash of a stochastic discipline.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work.
+    pub fn new(config: &Config, seed: u64) -> Result<Queue<P>, ConfigError> {
+        config.check()?;
+        let index = match (config.buffer.evicts(), config.limit) {
+            (None, _) => Index::None,
+            (Some(Victim::Oldest), _) => Index::Age,
+            (Some(Victim::Longest), Limit::Packets(_)) => Index::Packets,
+            (Some(Victim::Longest), Limit::Bytes(_)) => Index::Bytes,
+        };
+        let discipline = AnyDiscipline::new(config.discipline, index, seed);
+        Ok(Queue::with(discipline, config.buffer, config.limit.into()))
+    }
+}
+
+impl<P: Parcel> Queue<P, Fifo<P>> {
+    /// An empty FIFO queue.
+    pub fn fifo(buffer: PolicyConfig, bounds: Bounds) -> Queue<P, Fifo<P>> {
+        Queue::with(Fifo::default(), buffer, bounds)
+    }
+
+    /// As [`readmit`](Queue::readmit), but in front of the first packet that does not go before it, in a queue that is in
+    /// such an order.
+    pub fn insert(&mut self, since: Time, packet: P, goes_first: impl Fn(&P) -> bool) {
+        let entry = self.count(since, FlowNumber::default(), packet);
+        self.discipline.insert(entry, goes_first);
+    }
+}
+
+impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
+    fn with(discipline: D, buffer: PolicyConfig, bounds: Bounds) -> Queue<P, D> {
+        Queue {
+            discipline,
+            policy: buffer.into(),
+            bounds,
+            packets: 0,
+            bytes: 0,
+            memory: 0,
+            evicting: None,
+            dropped: VecDeque::new(),
+            marked: 0,
+        }
+    }
+
+    /// Other bounds from now on. What waits beyond them stays until another packet comes.
+    #[inline]
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// A packet of `flow` arrives.
+    #[inline]
+    pub fn enqueue(&mut self, now: Time, flow: FlowNumber, mut packet: P) -> Admit<P> {
+        let backlog = Backlog {
+            packets: self.packets,
+            bytes: self.bytes,
+            memory: self.memory,
+            bounds: self.bounds,
+            size: u64::from(packet.size().max(1)),
+            cost: packet.memory(),
+            by_flow: self.discipline.by_flow(),
+        };
+        match self.policy.admit(now, flow, &packet, &backlog) {
+            Verdict::Pass => {}
+            Verdict::Mark(reason) => {
+                if !packet.mark() {
+                    return Admit::Refused(packet, reason);
+                }
+                self.marked += 1;
+            }
+            Verdict::Drop(reason) => return Admit::Refused(packet, reason),
+            Verdict::Evict(victim, reason) => self.evicting = Some((victim, reason)),
+        }
+        self.readmit(now, flow, packet);
+        Admit::Queued
+    }
+
+    /// A packet that came at `since` and was let in before comes back: neither policy nor bounds are asked.
+    #[inline]
+    pub fn readmit(&mut self, since: Time, flow: FlowNumber, packet: P) {
+        let entry = self.count(since, flow, packet);
+        self.discipline.enqueue(entry);
+    }
+
+    /// The packet that goes next, once the policy has had its say. `None` also tells the discipline that the link has
+    /// fallen idle.
+    #[inline]
+    pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
+        loop {
+            let taken = self.discipline.dequeue(now)?;
+            let mut entry = self.discount(taken.entry);
+            let leaving =
+                Leaving { waited: now.since(entry.since), queue: taken.queue, key: taken.key, behind: taken.behind };
+            let reason = match self.policy.release(now, entry.flow, &entry.packet, &leaving) {
+                Verdict::Pass | Verdict::Evict(..) => return Some(entry),
+                Verdict::Mark(_) if entry.packet.mark() => {
+                    self.marked += 1;
+                    return Some(entry);
+                }
+                Verdict::Mark(reason) | Verdict::Drop(reason) => reason,
+            };
+            self.dropped.push_back(Dropped { flow: entry.flow, packet: entry.packet, reason });
+        }
+    }
+
+    /// The packet that goes next, whatever the policy may say.
+    pub fn take(&mut self, now: Time) -> Option<Entry<P>> {
+        let taken = self.discipline.dequeue(now)?;
+        Some(self.discount(taken.entry))
+    }
+
+    /// What [`take`](Queue::take) would give.
+    #[inline]
+    pub fn peek(&self) -> Option<&Entry<P>> {
+        self.discipline.peek()
+    }
+
+    /// Takes out a packet that came before `oldest`, if there is one.
+    pub fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        let entry = self.discipline.expire(oldest)?;
+        Some(self.discount(entry))
+    }
+
+    /// A packet that the policy dropped since.
+    #[inline]
+    pub fn poll_dropped(&mut self) -> Option<Dropped<P>> {
+        if let Some(dropped) = self.dropped.pop_front() {
+            return Some(dropped);
+        }
+        let (victim, reason) = self.evicting?;
+        if !self.bounds.hold(self.packets, self.bytes, self.memory)
+            && let Some(entry) = self.discipline.evict(victim)
+        {
+            let Entry { flow, packet, .. } = self.discount(entry);
+            return Some(Dropped { flow, packet, reason });
+        }
+        self.evicting = None;
+        None
+    }
+
+    /// From when on [`dequeue`](Queue::dequeue) gives a packet; `None` while nothing waits.
+    pub fn next_ready(&self) -> Option<Time> {
+        self.discipline.next_ready()
+    }
+
+    /// How many wait.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets as usize
+    }
+
+    /// Their bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The memory that they take.
+    #[inline]
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// How many packets were marked so far.
+    #[inline]
+    pub fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// How many flows have a packet waiting; one where the discipline does not tell flows apart.
+    pub fn active_flows(&self) -> usize {
+        self.discipline.active_flows()
+    }
+
+    #[inline]
+    fn count(&mut self, since: Time, flow: FlowNumber, packet: P) -> Entry<P> {
+        let size = packet.size().max(1);
+        self.packets += 1;
+        self.bytes += u64::from(size);
+        self.memory += packet.memory();
+        Entry { packet, flow, size, since }
+    }
+
+    #[inline]
+    fn discount(&mut self, entry: Entry<P>) -> Entry<P> {
+        self.packets -= 1;
+        self.bytes -= u64::from(entry.size);
+        self.memory -= entry.packet.memory();
+        entry
+    }
+}
