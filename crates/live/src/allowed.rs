@@ -66,7 +66,7 @@ fn mask(length: u8) -> u128 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv4Addr;
 
     fn table(rows: &[(&str, usize)]) -> Allowed {
         let mut table = Allowed::default();

@@ -6,9 +6,8 @@
 //! port whose link goes down answers no marker, so those under way are told lost at once. Cost: constant for each frame.
 //! Invariant: of each transaction that was given out exactly one event tells, answered or lost.
 
-use super::pdu::{Marker, Pdu};
-use super::port::Port;
-use super::transmit::Limit;
+use super::limit::Limit;
+use super::pdu::{Marker, Pdu, PortInfo};
 use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
 
@@ -72,22 +71,18 @@ impl Markers {
         let answers = (!self.responses.is_empty()).then_some(Time::ZERO);
         leaves.into_iter().chain(answers).chain(self.outstanding.iter().map(|(_, due)| *due)).min()
     }
-}
 
-impl Port {
-    /// The answer or marker to send now.
-    pub(super) fn poll_marker(&mut self, now: Time) -> Option<Pdu> {
-        if let Some(marker) = self.markers.responses.pop_front() {
-            self.stats.marker_response_tx += 1;
+    /// The answer or marker that the port `actor` sends now.
+    pub(super) fn poll(&mut self, now: Time, actor: &PortInfo) -> Option<Pdu> {
+        if let Some(marker) = self.responses.pop_front() {
             return Some(Pdu::MarkerResponse(marker));
         }
-        if self.markers.sent.free() > now {
+        if self.sent.free() > now {
             return None;
         }
-        let (transaction, due) = self.markers.waiting.take()?;
-        self.markers.outstanding.push_back((transaction, due));
-        self.markers.sent.take(now);
-        self.stats.marker_tx += 1;
-        Some(Pdu::Marker(Marker { port: self.actor.port, system: self.actor.system, transaction }))
+        let (transaction, due) = self.waiting.take()?;
+        self.outstanding.push_back((transaction, due));
+        self.sent.take(now);
+        Some(Pdu::Marker(Marker { port: actor.port, system: actor.system, transaction }))
     }
 }

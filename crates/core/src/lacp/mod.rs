@@ -33,6 +33,7 @@
 //! ```
 
 mod churn;
+mod limit;
 mod marker;
 mod mux;
 mod pdu;
@@ -40,19 +41,18 @@ mod periodic;
 mod port;
 mod receive;
 mod selection;
+mod states;
 mod status;
 mod system;
 mod transmit;
 
 pub use churn::Churn;
 pub use marker::MARKERS_PER_SECOND;
-pub use mux::MuxState;
 pub use pdu::{
     ETHER_TYPE, FRAME_LEN, Lacpdu, Marker, Pdu, PduError, PortInfo, SLOW_PROTOCOLS, State, is_slow_protocol,
 };
-pub use periodic::PeriodicState;
 pub use port::{PortLink, PortStats};
-pub use receive::ReceiveState;
+pub use states::{MuxState, PeriodicState, ReceiveState};
 pub use status::{AggregatorStatus, PortStatus, Status};
 pub use system::{Event, Lacp, Transmit};
 

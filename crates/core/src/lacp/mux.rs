@@ -14,36 +14,8 @@
 use super::AGGREGATE_WAIT_TIME;
 use super::pdu::State;
 use super::port::Port;
+use super::states::MuxState;
 use crate::units::Time;
-use core::fmt;
-
-/// What the mux machine of a port is at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MuxState {
-    /// In no aggregator.
-    #[default]
-    Detached,
-    /// Others may join within 2 s.
-    Waiting,
-    /// In its aggregator; waits until the partner is as well.
-    Attached,
-    /// Takes frames; sends none until the partner takes them.
-    Collecting,
-    /// Takes frames and sends them.
-    Distributing,
-}
-
-impl fmt::Display for MuxState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MuxState::Detached => "detached",
-            MuxState::Waiting => "waiting",
-            MuxState::Attached => "attached",
-            MuxState::Collecting => "collecting",
-            MuxState::Distributing => "distributing",
-        })
-    }
-}
 
 impl Port {
     /// `active`: its aggregator is the one in use; `ready`: no port of the aggregator waits for others. Says whether

@@ -5,31 +5,9 @@
 
 use super::pdu::State;
 use super::port::Port;
+use super::states::PeriodicState;
 use super::{FAST_PERIODIC_TIME, SLOW_PERIODIC_TIME};
 use crate::units::Time;
-use core::fmt;
-
-/// How often a port sends LACPDUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PeriodicState {
-    /// Not at all.
-    #[default]
-    None,
-    /// Every second.
-    Fast,
-    /// Every 30 s.
-    Slow,
-}
-
-impl fmt::Display for PeriodicState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PeriodicState::None => "none",
-            PeriodicState::Fast => "fast",
-            PeriodicState::Slow => "slow",
-        })
-    }
-}
 
 impl Port {
     /// Says whether something changed.

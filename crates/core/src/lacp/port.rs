@@ -1,12 +1,11 @@
 //! A port and its variables.
 
+use super::MAX_TX_IN_SECOND;
 use super::churn::ChurnMachine;
+use super::limit::Limit;
 use super::marker::Markers;
-use super::mux::MuxState;
-use super::pdu::{PortInfo, State};
-use super::periodic::PeriodicState;
-use super::receive::ReceiveState;
-use super::transmit::Sent;
+use super::pdu::{Pdu, PortInfo, State};
+use super::states::{MuxState, PeriodicState, ReceiveState};
 use crate::units::{ChannelId, Rate, Time};
 use crate::wire::mac::Mac;
 
@@ -94,7 +93,8 @@ pub(super) struct Port {
     pub(super) wait_while: Option<Time>,
     pub(super) actor_churn: ChurnMachine,
     pub(super) partner_churn: ChurnMachine,
-    pub(super) sent: Sent,
+    /// When the last LACPDUs left.
+    pub(super) sent: Limit<MAX_TX_IN_SECOND>,
     /// Place of its aggregator.
     pub(super) aggregator: Option<usize>,
     /// Whether it was told that the port hears this very system.
@@ -121,6 +121,16 @@ impl Port {
 
     pub(super) fn has_partner(&self) -> bool {
         self.partner.system != Mac::ZERO
+    }
+
+    /// The answer or marker to send now.
+    pub(super) fn poll_marker(&mut self, now: Time) -> Option<Pdu> {
+        let pdu = self.markers.poll(now, &self.actor)?;
+        match pdu {
+            Pdu::Marker(_) => self.stats.marker_tx += 1,
+            _ => self.stats.marker_response_tx += 1,
+        }
+        Some(pdu)
     }
 
     /// BEGIN: everything as if the port had just been made.

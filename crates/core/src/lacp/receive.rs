@@ -15,37 +15,9 @@
 
 use super::pdu::{Lacpdu, PortInfo, State};
 use super::port::{DEFAULT_PARTNER, Port};
+use super::states::ReceiveState;
 use super::{LONG_TIMEOUT_TIME, SHORT_TIMEOUT_TIME};
 use crate::units::Time;
-use core::fmt;
-
-/// What the receive machine of a port is at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReceiveState {
-    /// The link is down.
-    #[default]
-    PortDisabled,
-    /// No LACPDU in time: 3 s more to hear one.
-    Expired,
-    /// The port speaks no LACP: half duplex.
-    LacpDisabled,
-    /// No LACPDU: the partner's parameters are assumed.
-    Defaulted,
-    /// The partner's parameters are from a LACPDU.
-    Current,
-}
-
-impl fmt::Display for ReceiveState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReceiveState::PortDisabled => "port disabled",
-            ReceiveState::Expired => "expired",
-            ReceiveState::LacpDisabled => "LACP disabled",
-            ReceiveState::Defaulted => "defaulted",
-            ReceiveState::Current => "current",
-        })
-    }
-}
 
 impl Port {
     /// INITIALIZE, and at once PORT_DISABLED.

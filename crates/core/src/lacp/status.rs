@@ -1,11 +1,9 @@
 //! What people and metrics are shown of a system, as Linux shows it in `/proc/net/bonding`.
 
 use super::churn::Churn;
-use super::mux::MuxState;
 use super::pdu::PortInfo;
-use super::periodic::PeriodicState;
 use super::port::{Port, PortStats};
-use super::receive::ReceiveState;
+use super::states::{MuxState, PeriodicState, ReceiveState};
 use crate::select::ieee8023ad::{AdSelect, Config, LacpRate};
 use crate::set::LinkSet;
 use crate::units::ChannelId;

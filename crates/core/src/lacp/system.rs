@@ -1,9 +1,9 @@
 //! A system: its ports, run together.
 
-use super::MuxState;
 use super::pdu::{FRAME_LEN, Marker, Pdu, PduError, PortInfo, State};
 use super::port::{DEFAULT_PARTNER, PORT_PRIORITY, Port, PortLink, PortStats};
 use super::selection::{Aggregators, Speeds, each};
+use super::states::MuxState;
 use super::status::{AggregatorStatus, PortStatus, Status};
 use crate::select::ieee8023ad::{Config, LacpRate};
 use crate::set::LinkSet;

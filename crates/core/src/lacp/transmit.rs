@@ -4,38 +4,9 @@
 //! Departure: Linux keeps them 300 ms apart; here up to three leave at once.
 
 use super::pdu::{Lacpdu, Pdu};
-use super::periodic::PeriodicState;
 use super::port::Port;
-use super::{FAST_PERIODIC_TIME, MAX_TX_IN_SECOND};
+use super::states::PeriodicState;
 use crate::units::Time;
-
-/// When the last `N` frames left: no more than `N` in any second.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limit<const N: usize> {
-    times: [Option<Time>; N],
-    next: usize,
-}
-
-/// When the last LACPDUs left.
-pub(super) type Sent = Limit<MAX_TX_IN_SECOND>;
-
-impl<const N: usize> Default for Limit<N> {
-    fn default() -> Self {
-        Limit { times: [None; N], next: 0 }
-    }
-}
-
-impl<const N: usize> Limit<N> {
-    /// When the next one may leave.
-    pub(super) fn free(&self) -> Time {
-        self.times[self.next].map_or(Time::ZERO, |oldest| oldest + FAST_PERIODIC_TIME)
-    }
-
-    pub(super) fn take(&mut self, now: Time) {
-        self.times[self.next] = Some(now);
-        self.next = (self.next + 1) % N;
-    }
-}
 
 impl Port {
     /// When a LACPDU may leave; `None`: there is nothing to tell.

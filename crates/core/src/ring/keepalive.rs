@@ -25,7 +25,8 @@
 //! Cost: constant. Invariant: a link is in use only if both ends heard one another.
 
 use super::control::{Heard, Keepalive};
-use super::discovery::{Config, Refused};
+use super::discovery::config::Config;
+use super::refusal::Refused;
 use super::{NodeId, Ringlet, Side};
 use crate::units::{Span, Time};
 

@@ -22,7 +22,7 @@
 //! report a node. Invariant: equal reports at two nodes give equal topologies.
 
 use super::control::{Link, Report, Reservation};
-use super::discovery::{Refused, Reserved};
+use super::refusal::Refused;
 use super::topology::{Route, Topology, UNIT_WEIGHT, Way};
 use super::{Class, NodeId, Ringlet, Side};
 use crate::units::{Rate, Span, Time};
@@ -269,6 +269,15 @@ fn said(report: &Report) -> (&[Link; 2], u32, &[Reservation], &[u8]) {
 /// Whether two reports of one instance say the same, whenever they were made.
 pub(super) fn same(one: &Report, other: &Report) -> bool {
     said(one) == said(other)
+}
+
+/// What is reserved of one way of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// By class A.
+    pub a: Rate,
+    /// By class B.
+    pub b: Rate,
 }
 
 impl Reserved {

@@ -18,7 +18,7 @@
 //! Cost: the hash; O(n²) when links change. Invariant: the link is usable, and in the aggregator in use.
 
 use super::PolicyConfig;
-use super::xor::HashPolicy;
+use super::hash::HashPolicy;
 use super::xor::XMIT_HASH_POLICY;
 use super::{Frame, LinkState, Links, Select, hash};
 use crate::options::{Kind, Table, Words, option, words};

@@ -21,7 +21,7 @@
 use super::PolicyConfig;
 use super::active_backup::{Current, PrimaryReselect};
 use super::active_backup::{PRIMARY, PRIMARY_RESELECT};
-use super::xor::HashPolicy;
+use super::hash::HashPolicy;
 use super::xor::XMIT_HASH_POLICY;
 use super::{Frame, Layer, LinkState, Links, Select, hash};
 use crate::options::{Kind, LinkRef, OptionSpec, Table, option};

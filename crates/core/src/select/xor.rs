@@ -7,38 +7,11 @@
 //! Cost: O(1) but for dissected tunnels; no state.
 
 use super::PolicyConfig;
+pub use super::hash::HashPolicy;
 use super::{Frame, Links, Select, hash};
-use crate::options::{Kind, OptionSpec, Table, Words, option, words};
+use crate::options::{Kind, OptionSpec, Table, Words, option};
 use crate::set::LinkSet;
 use crate::units::Time;
-
-/// Which headers choose the link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashPolicy {
-    /// Ethernet addresses and type.
-    #[default]
-    Layer2,
-    /// Addresses and ports.
-    Layer34,
-    /// Ethernet and IP addresses.
-    Layer23,
-    /// As layer 2+3, of the inner packet of a tunnel.
-    Encap23,
-    /// As layer 3+4, of the inner packet of a tunnel.
-    Encap34,
-    /// VLAN tag and Ethernet source.
-    VlanSrcmac,
-}
-
-// In the order of Linux's numbers.
-words!(HashPolicy {
-    Layer2 = "layer2",
-    Layer34 = "layer3+4",
-    Layer23 = "layer2+3",
-    Encap23 = "encap2+3",
-    Encap34 = "encap3+4",
-    VlanSrcmac = "vlan+srcmac",
-});
 
 /// The settings of `balance-xor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use crate::ring_network::{Network, node};
 use fairspan_core::ring::control::{Kind, begin, seal};
 use fairspan_core::ring::discovery;
-use fairspan_core::ring::dvsr::Bits;
+use fairspan_core::ring::message::Bits;
 use fairspan_core::ring::message::{self, Head};
 use fairspan_core::ring::{Ringlet, Side};
 use fairspan_core::rng::Rng;

@@ -30,11 +30,39 @@
 mod dissect;
 mod plain;
 
-use super::xor::HashPolicy;
 use crate::flow::ethernet::{HEADER, Tags, VLAN};
 use crate::flow::frame::{Frame, Layer};
+use crate::options::words;
 use crate::packet::at;
 use crate::set::LinkSet;
+
+/// Which headers choose the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashPolicy {
+    /// Ethernet addresses and type.
+    #[default]
+    Layer2,
+    /// Addresses and ports.
+    Layer34,
+    /// Ethernet and IP addresses.
+    Layer23,
+    /// As layer 2+3, of the inner packet of a tunnel.
+    Encap23,
+    /// As layer 3+4, of the inner packet of a tunnel.
+    Encap34,
+    /// VLAN tag and Ethernet source.
+    VlanSrcmac,
+}
+
+// In the order of Linux's numbers.
+words!(HashPolicy {
+    Layer2 = "layer2",
+    Layer34 = "layer3+4",
+    Layer23 = "layer2+3",
+    Encap23 = "encap2+3",
+    Encap34 = "encap3+4",
+    VlanSrcmac = "vlan+srcmac",
+});
 
 /// The driver's hash of `frame` under `policy`.
 #[inline]
