@@ -6,7 +6,8 @@
 //!
 //! Source: RFC 9406, 4.2 and 4.3. Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", with
 //! the constants of Linux 6.x: delay eta clamped to 4..16 ms (an eighth of the smallest round trip), eight samples, trains
-//! with gaps of at most 2 ms, not below 16 segments, and a train's threshold without pacing.
+//! with gaps of at most 2 ms, not below 16 segments, and a train's threshold
+//! of half a round trip, or a whole one where the sender paces.
 //!
 //! | RFC 9406 | here |
 //! |---|---|
@@ -30,7 +31,7 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: f64 = 4.0;
 /// RFC 9406: CSS_ROUNDS.
 const CONSERVATIVE_ROUNDS: u32 = 5;
-/// RFC 9406: L of a sender that does not pace.
+/// RFC 9406: L, in segments, of a sender that does not pace.
 const BURST_LIMIT: f64 = 8.0;
 /// Linux: `hystart_ack_delta_us`.
 const TRAIN_GAP: Span = Span::from_millis(2);
@@ -44,7 +45,8 @@ fn rise(base: Span) -> Span {
 /// HyStart++'s state.
 #[derive(Clone, Debug)]
 pub struct HyStartPlusPlus {
-    segment: f64,
+    /// L, in bytes.
+    most: f64,
     round_end: u64,
     last: Span,
     current: Span,
@@ -54,10 +56,10 @@ pub struct HyStartPlusPlus {
 }
 
 impl HyStartPlusPlus {
-    /// For segments of `segment` bytes.
-    pub fn new(segment: u32) -> HyStartPlusPlus {
+    /// For segments of `segment` bytes; `paced`: the sender follows a pacing rate.
+    pub fn new(segment: u32, paced: bool) -> HyStartPlusPlus {
         HyStartPlusPlus {
-            segment: f64::from(segment),
+            most: if paced { f64::INFINITY } else { BURST_LIMIT * f64::from(segment) },
             round_end: 0,
             last: Span::MAX,
             current: Span::MAX,
@@ -104,7 +106,7 @@ impl HyStartPlusPlus {
 
     /// How much an ACK of `bytes` adds in slow start, where the sender's own rule says `increase`.
     pub fn increase(&self, bytes: u64, increase: f64) -> f64 {
-        let limited = (bytes as f64).min(BURST_LIMIT * self.segment);
+        let limited = (bytes as f64).min(self.most);
         match self.conservative {
             None => limited.max(increase),
             Some(_) => limited / GROWTH_DIVISOR,
@@ -116,6 +118,7 @@ impl HyStartPlusPlus {
 #[derive(Clone, Debug)]
 pub struct HyStart {
     segment: u64,
+    paced: bool,
     /// Smallest round trip ever.
     least: Span,
     round_end: u64,
@@ -128,10 +131,11 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// For segments of `segment` bytes.
-    pub fn new(segment: u32) -> HyStart {
+    /// For segments of `segment` bytes; `paced`: the sender follows a pacing rate.
+    pub fn new(segment: u32, paced: bool) -> HyStart {
         HyStart {
             segment: u64::from(segment),
+            paced,
             least: Span::MAX,
             round_end: 0,
             round_start: Time::ZERO,
@@ -173,7 +177,9 @@ impl HyStart {
             // Linux allows for a burst of four largest offload units at twice the window a round trip, at most 1 ms.
             let slack = (u128::from(acked.smoothed_rtt.as_nanos()) * 4 * 65_536 / (2 * u128::from(window.max(1))))
                 .min(1_000_000) as u64;
-            if acked.now.since(self.round_start).as_nanos() > self.least.as_nanos().saturating_add(slack) / 2 {
+            // Linux: pacing spreads what is sent, and so the ACKs, over half a round trip by itself.
+            let parts = if self.paced { 1 } else { 2 };
+            if acked.now.since(self.round_start).as_nanos() > self.least.as_nanos().saturating_add(slack) / parts {
                 self.found = true;
             }
         }
@@ -235,7 +241,7 @@ mod tests {
     // RFC 9406, 4.2: conservative slow start at a quarter, over after five rounds.
     #[test]
     fn a_rise_quarters_the_growth_and_ends_slow_start_after_five_rounds() {
-        let mut exit = HyStartPlusPlus::new(1000);
+        let mut exit = HyStartPlusPlus::new(1000, false);
         let mut rounds = Rounds::new(20_000);
         for _ in 0..3 {
             assert!(!rounds.round(20, 100, 1, |ack| exit.on_ack(ack)));
@@ -255,7 +261,7 @@ mod tests {
     // RFC 9406, 4.2: the rise was a passing one.
     #[test]
     fn a_rise_that_passes_resumes_slow_start() {
-        let mut exit = HyStartPlusPlus::new(1000);
+        let mut exit = HyStartPlusPlus::new(1000, false);
         let mut rounds = Rounds::new(20_000);
         rounds.round(20, 100, 1, |ack| exit.on_ack(ack));
         rounds.round(20, 100, 1, |ack| exit.on_ack(ack));
@@ -268,7 +274,7 @@ mod tests {
     // RFC 9406, 4.2: fewer than eight samples tell nothing.
     #[test]
     fn a_round_of_seven_samples_decides_nothing() {
-        let mut exit = HyStartPlusPlus::new(1000);
+        let mut exit = HyStartPlusPlus::new(1000, false);
         let mut rounds = Rounds::new(7_000);
         for rtt in [100, 100, 200, 300, 400] {
             assert!(!rounds.round(7, rtt, 1, |ack| exit.on_ack(ack)));
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn linuxs_delay_rule_needs_more_than_eight_samples_above_an_eighth() {
-        let mut exit = HyStart::new(1000);
+        let mut exit = HyStart::new(1000, false);
         let mut rounds = Rounds::new(20_000);
         // Gaps of 3 ms: no train.
         assert!(!rounds.round(20, 100, 3, |ack| exit.on_ack(ack, true, 20_000)));
@@ -288,15 +294,26 @@ mod tests {
 
     #[test]
     fn linuxs_train_rule_ends_slow_start_when_acks_last_half_a_round_trip() {
-        let mut exit = HyStart::new(1000);
+        let mut exit = HyStart::new(1000, false);
         let mut rounds = Rounds::new(60_000);
         assert!(!rounds.round(45, 100, 1, |ack| exit.on_ack(ack, true, 60_000)));
         assert!(rounds.round(60, 100, 1, |ack| exit.on_ack(ack, true, 60_000)));
     }
 
+    // Linux: a paced sender's own spacing is no sign; RFC 9406, 4.2: L is infinite where segments are paced.
+    #[test]
+    fn of_a_sender_that_paces_a_train_lasts_a_whole_round_trip_and_an_ack_counts_in_full() {
+        let mut exit = HyStart::new(1000, true);
+        let mut rounds = Rounds::new(90_000);
+        assert!(!rounds.round(90, 100, 1, |ack| exit.on_ack(ack, true, 90_000)));
+        let mut rounds = Rounds::new(120_000);
+        assert!(rounds.round(120, 100, 1, |ack| exit.on_ack(ack, true, 120_000)));
+        assert_eq!(HyStartPlusPlus::new(1000, true).increase(20_000, 2000.0), 20_000.0);
+    }
+
     #[test]
     fn linux_lets_small_windows_alone() {
-        let mut exit = HyStart::new(1000);
+        let mut exit = HyStart::new(1000, false);
         let mut rounds = Rounds::new(15_000);
         for rtt in [100, 200, 300] {
             assert!(!rounds.round(15, rtt, 3, |ack| exit.on_ack(ack, true, 15_000)));
@@ -307,7 +324,7 @@ mod tests {
     // about 30 segments.
     #[test]
     fn the_round_in_which_the_window_reaches_16_segments_ends_with_its_last_segment() {
-        let mut exit = HyStart::new(1000);
+        let mut exit = HyStart::new(1000, false);
         let over = (1..40).find(|&n: &u64| {
             let rtt = Span::from_millis(if n <= 10 { 80 } else { 120 });
             let acked = Acked {

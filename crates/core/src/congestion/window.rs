@@ -45,6 +45,8 @@ pub struct Config {
     /// Whether the window grows only while it is what limits the sender (RFC 9438, 5.8; Linux). RFC 5681 and ns-2 let it
     /// grow with every ACK.
     pub grow_only_when_limited: bool,
+    /// Whether the sender follows the pacing rate: HyStart then allows for it.
+    pub paced: bool,
 }
 
 impl Config {
@@ -58,6 +60,7 @@ impl Config {
             basis: Basis::InFlight,
             slow_start: SlowStart::Standard,
             grow_only_when_limited: false,
+            paced: false,
         }
     }
 }
@@ -191,8 +194,8 @@ impl<C: Curve + Clone> Windowed<C> {
             curve,
             exit: match config.slow_start {
                 SlowStart::Standard => Exit::Standard,
-                SlowStart::HyStart => Exit::HyStart(HyStart::new(config.segment)),
-                SlowStart::HyStartPlusPlus => Exit::PlusPlus(HyStartPlusPlus::new(config.segment)),
+                SlowStart::HyStart => Exit::HyStart(HyStart::new(config.segment, config.paced)),
+                SlowStart::HyStartPlusPlus => Exit::PlusPlus(HyStartPlusPlus::new(config.segment, config.paced)),
             },
             saved: None,
             unlimited_since: None,

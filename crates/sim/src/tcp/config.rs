@@ -7,8 +7,8 @@
 //! Departures of the presets:
 //! - `rfc` never gives up on a peer (RFC 9293's R2 is at least 100 s, and an application decides): `retries = 0`.
 //! - `linux` has what shows from outside: initial window, CUBIC, SACK, RACK-TLP, PRR, timers, quick acknowledgements and
-//!   growing receive buffers. It has no pacing, no small queues below TCP and no segmentation offload: one segment is one
-//!   packet. Its receive buffer counts payload, not the kernel's bookkeeping.
+//!   growing receive buffers. It does not pace unless `pacing` says so, has no small queues below TCP and no segmentation
+//!   offload: one segment is one packet. Its receive buffer counts payload, not the kernel's bookkeeping.
 //! - `ns2-1999` has packets of 1000 bytes in all, as ns-2 made them until headers were added to `packetSize_` by default
 //!   (28 November 2001), so 960 of them are payload. Its two ends are connected from the start (`syn_` was false) and
 //!   use no options. ns-2 rounds its smoothed round trip down to eighths of a tick; ours keeps nanoseconds.
@@ -328,6 +328,9 @@ settings! {
     restart_after_idle: bool = true;
     /// Whether the window grows only while it is what limits sending (RFC 9438, 5.8; RFC 7661).
     window_validation: bool = true;
+    /// Whether segments go out one by one at congestion control's pacing rate, once a round trip of data was measured, and not
+    /// as the window lets them.
+    pacing: bool = false;
     /// Most segments that one ACK counts for in slow start (RFC 3465's L); 0 counts ACKs and not bytes, 1000: no limit.
     byte_counting_limit: u32 = 2, |n| *n <= 1000 => "a whole number from 0 to 1000";
 
@@ -462,6 +465,7 @@ impl Config {
         };
         law.window.basis = self.reduction_basis;
         law.window.slow_start = self.slow_start;
+        law.window.paced = self.pacing;
         law.window.grow_only_when_limited = self.window_validation;
         law.cubic.c = self.cubic_c;
         law.cubic.beta = self.cubic_beta;

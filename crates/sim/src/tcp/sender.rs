@@ -1,6 +1,6 @@
 //! The sending half of a connection: its stream, the peer's window, its timers.
 //!
-//! What it is: the stream's bounds, the peer's window, and the retransmission, persist and probe timers. Which segment goes out next
+//! What it is: the stream's bounds, the peer's window, and the retransmission, persist, probe and pacing timers. Which segment goes out next
 //! is in [`transmission`](super::transmission), what ACKs and losses mean in [`recovery`](super::recovery). Source: RFC 9293,
 //! 3.4 and 3.8; RFC 6298, section 5 (timer); RFC 3042.
 //!
@@ -37,6 +37,7 @@ pub(super) struct Sender {
     pub(super) reduce_again: bool,
     window_limit: u64,
     pub(super) restart_after_idle: bool,
+    pub(super) pacing: bool,
     pub(super) keep_sacked: bool,
     pub(super) retries: u32,
     syn_retries: u32,
@@ -93,6 +94,10 @@ pub(super) struct Sender {
     /// RFC 6298, section 3: the segment that is timed, by its end.
     pub(super) timed: Option<(u64, Time)>,
     pub(super) last_sent: Time,
+    /// When all that was sent will have gone at the pacing rate.
+    pub(super) paced_to: Time,
+    /// When the segment that waits for its turn may go.
+    pub(super) pace_at: Time,
 
     pub(super) retransmit_at: Time,
     pub(super) expirations: u32,
@@ -129,6 +134,7 @@ impl Sender {
             reduce_again: config.reduce_again_at_timeout,
             window_limit: u64::MAX,
             restart_after_idle: config.restart_after_idle,
+            pacing: config.pacing,
             keep_sacked: config.sack_kept_over_timeout,
             retries: config.retries,
             syn_retries: config.syn_retries,
@@ -170,6 +176,8 @@ impl Sender {
             limited: false,
             timed: None,
             last_sent: now,
+            paced_to: Time::ZERO,
+            pace_at: Time::MAX,
             retransmit_at: Time::MAX,
             expirations: 0,
             persist_at: Time::MAX,
@@ -366,10 +374,13 @@ impl Sender {
     /// The next of all timers.
     #[inline]
     pub(super) fn next_timeout(&self) -> Time {
-        self.retransmit_at.min(self.persist_at).min(self.reorder_at).min(self.tail_at)
+        self.retransmit_at.min(self.persist_at).min(self.reorder_at).min(self.tail_at).min(self.pace_at)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
+        if self.pace_at <= now {
+            self.pace_at = Time::MAX;
+        }
         if self.reorder_at <= now {
             self.reorder_at = Time::MAX;
             self.on_reorder_timeout(now);
@@ -410,6 +421,7 @@ impl Sender {
         self.retransmit_at = Time::MAX;
         self.reorder_at = Time::MAX;
         self.tail_at = Time::MAX;
+        self.pace_at = Time::MAX;
         self.tail_now = false;
         self.stop_persisting();
         self.end = self.end.min(self.next);

@@ -79,6 +79,9 @@ impl Sender {
         if !self.forced && self.board.in_flight() + length > self.congestion_window().max(self.mss) {
             return None;
         }
+        if !self.forced && self.waits_its_turn(now) {
+            return None;
+        }
         self.forced = false;
         Some(self.send_again(now, index))
     }
@@ -102,7 +105,7 @@ impl Sender {
 
     /// RFC 6675, NextSeg, rules 3 and 4: nothing new can be sent, so what may be lost is.
     fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
-        if self.board.in_flight() + self.mss > self.congestion_window() {
+        if self.board.in_flight() + self.mss > self.congestion_window() || self.waits_its_turn(now) {
             return None;
         }
         if let Some(index) = self.board.next_doubtful() {
@@ -155,7 +158,20 @@ impl Sender {
             self.limited = true;
             return None;
         }
+        if self.waits_its_turn(now) {
+            return None;
+        }
         Some(self.push_segment(now, length as u32))
+    }
+
+    /// Whether the pacing rate holds back the segment that could go now. What repairs a loss first, probes and what has no
+    /// payload does not wait.
+    fn waits_its_turn(&mut self, now: Time) -> bool {
+        let waits = self.pacing && self.paced_to > now;
+        if waits {
+            self.pace_at = self.paced_to;
+        }
+        waits
     }
 
     /// The application, or the peer's window, and not the congestion window leaves nothing to send.
@@ -268,6 +284,11 @@ impl Sender {
         self.last_sent = now;
         let bytes = Bytes::new(u64::from(bytes));
         self.law.on_sent(&Sent { now, bytes, in_flight: Bytes::new(in_flight), end });
+        if self.pacing
+            && let Some(rate) = self.law.pacing_rate()
+        {
+            self.paced_to = self.paced_to.max(now) + rate.transmit_time(bytes);
+        }
         // RFC 6298 (5.1)
         if self.retransmit_at == Time::MAX {
             self.retransmit_at = now + self.rtt.timeout();

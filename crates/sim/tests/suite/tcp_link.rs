@@ -175,6 +175,36 @@ fn a_clean_link_is_filled_by_every_kind_of_tcp() {
 }
 
 #[test]
+fn a_window_that_goes_out_after_a_pause_overflows_a_small_buffer_unless_it_is_paced() {
+    for congestion in ["reno", "cubic"] {
+        for pacing in ["false", "true"] {
+            let mut config = Config::preset("linux").unwrap();
+            let changes = [
+                ("congestion", congestion),
+                ("pacing", pacing),
+                ("slow_start", "standard"),
+                ("initial_window", "4"),
+                ("initial_threshold", "40000B"),
+                ("restart_after_idle", "false"),
+            ];
+            for (name, value) in changes {
+                config.set(name, value).unwrap();
+            }
+            // 10 Mbit/s, 80 ms, 25,000 bytes of buffer: a window of 40,000 bytes fits the path, but not as one burst.
+            let mut pair = Pair::new(&config, [Link::mbit(10, 40, 25_000), Link::mbit(10, 40, 50_000)], 1);
+            pair.ends[0].write(Time::ZERO, 200_000);
+            pair.run(Time::from_millis(5_000));
+            assert_eq!((pair.ends[1].delivered(), pair.ends[0].stats().retransmitted), (200_000, 0), "{congestion}");
+            pair.ends[0].write(pair.now, 40_000);
+            pair.run(Time::from_millis(10_000));
+            assert_eq!(pair.ends[1].delivered(), 240_000);
+            let lost = pair.ends[0].stats().retransmitted;
+            assert_eq!(lost == 0, pacing == "true", "{congestion} {pacing}: {lost} sent again");
+        }
+    }
+}
+
+#[test]
 fn the_stream_arrives_whole_and_both_ends_close_whatever_the_link_does() {
     for (number, (name, config)) in configs().into_iter().enumerate() {
         for seed in 0..6u64 {

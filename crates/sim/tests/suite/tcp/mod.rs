@@ -8,6 +8,7 @@ mod fast_retransmit;
 mod flow_control;
 mod handshake;
 mod newreno;
+mod pacing;
 mod rack;
 mod rto;
 mod sack_receiver;

@@ -133,6 +133,11 @@ impl Script {
         self.at_time(self.now + span(millis));
     }
 
+    /// Goes to `millis` after the start; what was sent before then may be taken there.
+    pub(crate) fn run_on(&mut self, millis: u64) {
+        self.run(ms(millis));
+    }
+
     fn run(&mut self, time: Time) {
         let mut last = (Time::ZERO, 0);
         while let Some(due) = self.connection.poll_timeout().filter(|&due| due <= time) {
