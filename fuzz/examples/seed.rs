@@ -10,7 +10,7 @@ use fairspan_core::ring::{Class, NodeId};
 use fairspan_core::rng::Rng;
 use fairspan_core::select::POLICIES;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
-use fairspan_core::wire::envelope::{Echo, Envelope, Heartbeat, Message, Probe};
+use fairspan_core::wire::envelope::{Echo, Envelope, Feedback, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
 use std::fs;
@@ -35,6 +35,7 @@ fn main() {
     let heartbeat = Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3 };
     let echo = Echo { channel: ChannelId(1), token: 1, clock: 2 };
     let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
+    let feedback = Feedback { channel: ChannelId(1), of: 5, highest: 70, packets: 60, set: 0xff, ..Feedback::default() };
     let messages = [
         ("ordered", Message::Ordered { bucket: 7, sequence: 1, bond: 9 }),
         ("duplicate", Message::Duplicate { bond: 9 }),
@@ -46,6 +47,8 @@ fn main() {
         ("probe", Message::Probe(probe)),
         ("probe-answer", Message::ProbeAnswer(probe)),
         ("stripe-control", Message::StripeControl),
+        ("counted", Message::Counted { number: 1 }),
+        ("feedback", Message::Feedback(feedback)),
     ];
     let mut all = vec![];
     for (name, message) in messages {

@@ -22,6 +22,7 @@ pub mod link;
 pub mod loss;
 pub mod options;
 pub mod packet;
+pub mod path;
 pub mod quantity;
 pub mod queue;
 pub mod record;

@@ -1,10 +1,11 @@
 //! What a bond knows of one of its channels.
 
 use super::config::ChannelConfig;
-use super::event::{ChannelStats, Link};
-use super::path::{Path, Reference};
-use super::pmtu::Pmtu;
+use super::event::ChannelStats;
 use crate::link::pacing::Pacer;
+use crate::path::Path;
+use crate::path::delay::Reference;
+use crate::path::mtu::Pmtu;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -16,56 +17,29 @@ pub(super) struct Channel {
     /// In force: the configured rate, or the one reported since.
     pub(super) rate: Option<Rate>,
     pub(super) pacer: Option<Pacer>,
-    pub(super) link: Link,
-    /// The socket takes nothing, and since when.
-    pub(super) blocked: Option<Time>,
-    /// It takes nothing for too long.
-    pub(super) stalled: bool,
-    /// Nothing arrived for too long.
-    pub(super) silent: bool,
-    /// The peer hears nothing on it.
-    pub(super) unheard: bool,
-    /// Data may be sent on it: all of the above are well.
+    /// Data may be sent on it.
     pub(super) usable: bool,
-    /// When a valid frame last arrived, or the link came up.
-    pub(super) heard: Time,
     /// When the last heartbeat went.
     pub(super) heartbeat: Time,
     /// The highest bond number that the peer can know this channel to have passed.
     pub(super) high: u32,
     /// When data last went.
     pub(super) data: Option<Time>,
-    /// Since when a first answer to an echo request is asked for; `None` once there was one.
-    pub(super) unanswered: Option<Time>,
-    /// The token of the echo requests that are not answered yet, and when the first of them went.
-    pub(super) echo: Option<(u32, Time)>,
-    pub(super) next_echo: Time,
-    pub(super) pmtu: Pmtu,
-    /// The delay beyond what the bond has sent.
+    /// What is measured, and the state that follows.
     pub(super) path: Path,
     pub(super) stats: ChannelStats,
 }
 
 impl Channel {
-    pub(super) fn new(now: Time, config: ChannelConfig) -> Channel {
+    pub(super) fn new(now: Time, config: ChannelConfig, counts: bool) -> Channel {
         let mut channel = Channel {
             rate: config.rate,
             pacer: None,
-            link: Link::Down,
-            blocked: None,
-            stalled: false,
-            silent: false,
-            unheard: false,
             usable: false,
-            heard: now,
             heartbeat: now,
             high: 0,
             data: None,
-            unanswered: Some(now),
-            echo: None,
-            next_echo: now,
-            pmtu: Pmtu::new(now, config.mtu),
-            path: Path::default(),
+            path: Path::new(now, config.mtu, counts),
             stats: ChannelStats::default(),
             config,
         };
@@ -97,19 +71,19 @@ impl Channel {
 
     /// The largest frame, envelope included, that the path carries.
     pub(super) fn frame_limit(&self) -> usize {
-        self.pmtu.current().saturating_sub(self.config.overhead)
+        self.path.mtu.current().saturating_sub(self.config.overhead)
     }
 
     /// Whether the link is there, so that frames can be exchanged at all.
     #[inline]
     pub(super) fn is_up(&self) -> bool {
-        self.link == Link::Up
+        self.path.signs.up
     }
 
     /// Whether data can go now, and if not, when.
     #[inline]
     pub(super) fn ready_at(&self) -> Option<Time> {
-        if self.blocked.is_some() {
+        if self.path.signs.blocked.is_some() {
             return None;
         }
         Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
@@ -125,30 +99,18 @@ impl Channel {
         wire
     }
 
-    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
+    /// A round trip was measured.
     pub(super) fn on_rtt(&mut self, rtt: Span) {
-        let parts = |old: Span, new: Span, part: u64| {
-            Span::from_nanos(old.as_nanos() - old.as_nanos() / part + new.as_nanos() / part)
-        };
-        let smooth = match self.stats.rtt {
-            Some(old) => parts(old, rtt, 8),
-            None => rtt,
-        };
-        self.stats.rtt = Some(smooth);
-    }
-
-    /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
-    pub(super) fn ask_echo(&mut self, now: Time) {
-        self.unanswered = Some(now);
-        self.next_echo = now;
-        self.echo = None;
+        self.stats.rtt = Some(self.path.on_rtt(rtt));
     }
 }
 
 /// The channels of a bond, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Channels {
     all: Vec<Channel>,
+    /// Whether our frames are counted.
+    counts: bool,
     /// Those that joined and have not left.
     pub(super) joined: u64,
     /// Those that data may be sent on.
@@ -156,17 +118,22 @@ pub(super) struct Channels {
 }
 
 impl Channels {
+    /// None yet; `counts`: the frames that we send are counted.
+    pub(super) fn new(counts: bool) -> Channels {
+        Channels { all: Vec::new(), counts, joined: 0, usable: 0 }
+    }
+
     /// Adds a channel, or gives one other settings; one that is up stays so.
     pub(super) fn join(&mut self, now: Time, channel: ChannelId, config: ChannelConfig) {
         while self.all.len() <= channel.index() {
-            self.all.push(Channel::new(now, ChannelConfig::default()));
+            self.all.push(Channel::new(now, ChannelConfig::default(), self.counts));
         }
         let c = &mut self.all[channel.index()];
         if self.joined & bit(channel) == 0 || !c.is_up() {
-            *c = Channel::new(now, config);
+            *c = Channel::new(now, config, self.counts);
         } else {
             if c.config.mtu != config.mtu {
-                c.pmtu = Pmtu::new(now, config.mtu);
+                c.path.mtu = Pmtu::new(now, config.mtu);
             }
             c.rate = config.rate;
             c.config = config;
@@ -209,12 +176,17 @@ impl Channels {
 
     /// What the delays of paths are measured against.
     pub(super) fn reference(&self) -> Option<Reference> {
-        Reference::of(self.all.iter().map(|c| &c.path))
+        Reference::of(self.all.iter().map(|c| &c.path.delay))
+    }
+
+    /// The smallest transit that the peer's feedback tells of any.
+    pub(super) fn least_transit(&self) -> Option<i64> {
+        self.all.iter().filter_map(|c| c.path.flight.as_ref()?.transit()).min()
     }
 
     /// The peer is another one, with another clock.
-    pub(super) fn forget_clock(&mut self) {
-        self.all.iter_mut().for_each(|c| c.path.forget_clock());
+    pub(super) fn forget_peer(&mut self) {
+        self.all.iter_mut().for_each(|c| c.path.forget_peer());
     }
 }
 

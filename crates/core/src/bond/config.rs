@@ -192,6 +192,10 @@ pub struct Config {
     /// How often the round trip is measured on each channel while traffic flows. Default 1 s.
     pub echo_interval: Span,
 
+    /// Whether data frames are counted on each channel and the peer tells what arrived: delivery rate, loss and delay of each
+    /// channel are measured, for 6 bytes a frame and a message of 40 bytes every 5 ms or 32 frames. Raw frames have an
+    /// envelope then. Default false.
+    pub feedback: bool,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// Whether the TCP maximum segment size is held to what fits, both ways. Default true.
@@ -233,6 +237,7 @@ impl Default for Config {
             dead_after_idle: Span::from_secs(16),
             stall_after: Span::from_millis(100),
             echo_interval: Span::from_secs(1),
+            feedback: false,
             probe_mtu: true,
             clamp_mss: true,
             copy_dscp: true,
@@ -273,6 +278,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(dead_after_idle: Kind::Span(Span::ZERO, FOREVER, None), "silence after which a channel counts as down otherwise"),
     option!(stall_after: Kind::Span(MS, Span::from_secs(60), None), "a channel whose socket takes nothing for this long is left out until it does"),
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
+    option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),
     option!(copy_dscp: Kind::Flag, "whether the outer header carries the packet's DSCP"),

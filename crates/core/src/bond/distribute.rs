@@ -161,7 +161,6 @@ impl<P: Packet> Distribute<P> {
 #[cfg(test)]
 mod tests {
     use super::super::config::{ChannelConfig, Mode};
-    use super::super::event::Link;
     use super::*;
 
     /// Three channels that are up, with these priorities.
@@ -169,11 +168,11 @@ mod tests {
         let config = Config { mode, ..Config::default() };
         let mut rng = Rng::new(1);
         let mut distribute = Distribute::new(Preset::of(&config), &config, &mut rng).unwrap();
-        let mut channels = Channels::default();
+        let mut channels = Channels::new(false);
         for (n, priority) in priorities.into_iter().enumerate() {
             let id = ChannelId(n as u8);
             channels.join(Time::ZERO, id, ChannelConfig { priority, ..ChannelConfig::default() });
-            channels[id].link = Link::Up;
+            channels[id].path.signs.up = true;
             channels.usable |= bit(id);
         }
         let members: Vec<Member> = (0..3u8)
@@ -188,7 +187,7 @@ mod tests {
         let (distribute, mut channels, members) = made(Mode::Backup, [7, 3, 3]);
         let ready = |channels: &Channels| distribute.ready(Time::ZERO, channels, 1);
         assert_eq!(ready(&channels), Some(Ready { first: ChannelId(1), others: 0, skipped: 0 }));
-        channels[ChannelId(1)].blocked = Some(Time::ZERO);
+        channels[ChannelId(1)].path.signs.blocked = Some(Time::ZERO);
         assert_eq!(ready(&channels), None, "no other is taken in its place");
         assert_eq!(distribute.rate(&members), Some(Rate::from_mbit(11)), "the one that drains the queue");
     }
@@ -198,10 +197,10 @@ mod tests {
         let (distribute, mut channels, _) = made(Mode::Duplicate, [1, 2, 3]);
         let all = Ready { first: ChannelId(0), others: 0b110, skipped: 0 };
         assert_eq!(distribute.ready(Time::ZERO, &channels, 64), Some(all));
-        channels[ChannelId(0)].blocked = Some(Time::ZERO);
+        channels[ChannelId(0)].path.signs.blocked = Some(Time::ZERO);
         let two = Ready { first: ChannelId(1), others: 0, skipped: 1 };
         assert_eq!(distribute.ready(Time::ZERO, &channels, 2), Some(two));
-        channels[ChannelId(1)].blocked = Some(Time::ZERO);
+        channels[ChannelId(1)].path.signs.blocked = Some(Time::ZERO);
         assert_eq!(distribute.ready(Time::ZERO, &channels, 2), None);
         assert_eq!(distribute.ready_at(&channels, 2), None, "the third is not one of the best two");
     }
@@ -224,7 +223,7 @@ mod tests {
             let config = Config { mode, ..Config::default() };
             let mut rng = Rng::new(1);
             let mut distribute = Distribute::<Vec<u8>>::new(Preset::of(&config), &config, &mut rng).unwrap();
-            let channels = Channels::default();
+            let channels = Channels::new(false);
             distribute.refresh(&config, &channels, &[], 1500, &mut rng);
             assert_eq!(distribute.ready(Time::ZERO, &channels, 1), None);
             assert_eq!((distribute.rate(&[]), distribute.using(Time::ZERO, &channels, true, Span::ZERO)), (None, 0));

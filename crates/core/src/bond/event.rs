@@ -102,6 +102,8 @@ pub enum TimerName {
     Echo,
     /// A path MTU probe is due or lost.
     Probe,
+    /// The peer is to be told what arrived of the frames that it counts.
+    Feedback,
     /// The stripe wants to send a marker.
     Stripe,
     /// The choice of channels changes, or a held flow is released: mode `flow`.

@@ -185,17 +185,16 @@ impl<P: Packet> Lines<P> {
 #[cfg(test)]
 mod tests {
     use super::super::config::{Aqm, ChannelConfig};
-    use super::super::event::Link;
     use super::*;
     use alloc::vec;
 
     fn lines(count: usize) -> (Lines<Vec<u8>>, Channels) {
-        let (mut lines, mut channels) = (Lines::new(), Channels::default());
+        let (mut lines, mut channels) = (Lines::new(), Channels::new(false));
         for n in 0..count {
             lines.add(HostQueue::new(Aqm::DropTail));
             lines.get_mut(ChannelId(n as u8)).unwrap().limit = 3000;
             channels.join(Time::ZERO, ChannelId(n as u8), ChannelConfig::default());
-            channels[ChannelId(n as u8)].link = Link::Up;
+            channels[ChannelId(n as u8)].path.signs.up = true;
         }
         (lines, channels)
     }

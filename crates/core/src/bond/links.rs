@@ -5,9 +5,9 @@ use super::channel::{bit, each};
 use super::config::{ChannelConfig, ConfigError};
 use super::event::{ChannelReport, Event, Link, Reason};
 use super::lines::LEAST_QUEUE;
-use super::pmtu::Pmtu;
 use super::share::{self, Member};
 use crate::packet::Packet;
+use crate::path::mtu::Pmtu;
 use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
 
@@ -31,15 +31,13 @@ impl<P: Packet> Bond<P> {
         }
         let c = &mut self.channels[channel];
         let was_up = c.is_up();
-        c.link = state;
+        c.path.signs.up = state == Link::Up;
         match state {
             Link::Up if !was_up => {
-                (c.silent, c.stalled, c.unheard, c.blocked) = (false, false, false, None);
-                c.heard = now;
-                c.ask_echo(now);
+                c.path.signs.on_up(now);
+                c.path.ask_echo(now);
+                c.path.mtu = Pmtu::new(now, c.config.mtu);
                 self.resequence.forget(channel);
-                let c = &mut self.channels[channel];
-                c.pmtu = Pmtu::new(now, c.config.mtu);
                 // The peer may not have it yet: what it says of this channel counts from its next heartbeat on.
                 self.peer.deaf &= !bit(channel);
                 self.refresh(now, Reason::Link);
@@ -64,14 +62,14 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let c = &mut self.channels[channel];
-        match (blocked, c.blocked) {
+        match (blocked, c.path.signs.blocked) {
             (true, None) => {
-                c.blocked = Some(now);
+                c.path.signs.blocked = Some(now);
                 self.block_stripe(channel, true);
             }
             (false, Some(_)) => {
-                c.blocked = None;
-                let stalled = core::mem::take(&mut c.stalled);
+                c.path.signs.blocked = None;
+                let stalled = core::mem::take(&mut c.path.signs.stalled);
                 self.block_stripe(channel, false);
                 if stalled {
                     self.refresh(now, Reason::Stalled);
@@ -89,14 +87,14 @@ impl<P: Packet> Bond<P> {
         let c = &mut self.channels[channel];
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
-            c.path.measured(now, rtt);
+            c.path.delay.measured(now, rtt);
             self.refresh_delays();
         }
         let c = &mut self.channels[channel];
         if let Some(mtu) = report.path_mtu {
-            let before = c.pmtu.current();
-            c.pmtu.report(now, mtu);
-            if c.pmtu.current() != before {
+            let before = c.path.mtu.current();
+            c.path.mtu.report(now, mtu);
+            if c.path.mtu.current() != before {
                 self.on_path_mtu(channel);
             }
         }
@@ -109,7 +107,7 @@ impl<P: Packet> Bond<P> {
     /// A path MTU was found, confirmed or lowered.
     pub(super) fn on_path_mtu(&mut self, channel: ChannelId) {
         let c = &mut self.channels[channel];
-        let mtu = c.pmtu.current();
+        let mtu = c.path.mtu.current();
         if c.stats.path_mtu != Some(mtu) {
             c.stats.path_mtu = Some(mtu);
             self.event(Event::PathMtu { channel, mtu });
@@ -122,8 +120,8 @@ impl<P: Packet> Bond<P> {
         let mut usable = 0;
         for channel in each(self.channels.joined) {
             let c = &mut self.channels[channel];
-            c.unheard = self.peer.deaf & bit(channel) != 0;
-            if c.is_up() && !c.silent && !c.unheard && !c.stalled {
+            c.path.signs.unheard = self.peer.deaf & bit(channel) != 0;
+            if c.path.signs.are_well() {
                 usable |= bit(channel);
             }
         }
@@ -168,7 +166,7 @@ impl<P: Packet> Bond<P> {
     /// The channels that a gap waits for: those that the peer uses and that can bring something.
     pub(super) fn refresh_waits(&mut self) {
         let using = self.peer.using;
-        let bringing = self.channels.where_each(|c| c.is_up() && !c.silent) & using;
+        let bringing = self.channels.where_each(|c| c.path.signs.may_bring()) & using;
         self.resequence.set_bringing(bringing, &mut self.stats);
     }
 

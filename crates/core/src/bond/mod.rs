@@ -37,15 +37,14 @@ mod config;
 mod distribute;
 mod equalize;
 mod event;
+mod feedback;
 mod frame;
 mod host;
 mod lines;
 mod links;
 mod number;
 mod ordered;
-mod path;
 mod peer;
-mod pmtu;
 mod policy;
 mod preset;
 mod protect;
@@ -67,6 +66,7 @@ pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Sta
 pub use frame::{Codepoint, Transmit};
 
 use crate::packet::Packet;
+use crate::path::Measured;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
@@ -121,9 +121,9 @@ impl<P: Packet> Bond<P> {
         let mut rng = Rng::new(seed);
         let epoch = rng.next_u64() as u32;
         let mut bond = Bond {
-            channels: Channels::default(),
+            channels: Channels::new(config.feedback),
             ingress: Ingress::new(&config),
-            number: Numberer::new(preset, epoch, config.buckets, rng.next_u64()),
+            number: Numberer::new(preset, &config, epoch, rng.next_u64()),
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),
             resequence: Resequence::new(preset, &config),
@@ -171,6 +171,12 @@ impl<P: Packet> Bond<P> {
     /// Counters of one channel; `None` if it never joined.
     pub fn channel_stats(&self, channel: ChannelId) -> Option<&ChannelStats> {
         self.channels.get(channel).filter(|_| self.channels.has(channel)).map(|c| &c.stats)
+    }
+
+    /// What is known of one channel at `now`; `None` if it never joined.
+    pub fn channel_path(&self, now: Time, channel: ChannelId) -> Option<Measured> {
+        let c = self.channels.get(channel).filter(|_| self.channels.has(channel))?;
+        Some(c.path.measured(now, c.usable, self.channels.least_transit()))
     }
 
     /// The settings of one channel; `None` if it never joined.

@@ -3,10 +3,11 @@
 //! Numbers are 32 bits and serial (RFC 1982). Those of the bond start at 1 and leave 0 out: it means none. Numbers of a
 //! flow bucket start at 0. Cost: O(1), no allocation.
 
+use super::config::Config;
 use super::preset::{Numbering, Preset};
 use crate::flow::Buckets;
 use crate::ip::Header;
-use crate::wire::envelope::{Envelope, Head, Message};
+use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,6 +24,8 @@ pub(super) struct Numbers {
 #[derive(Debug)]
 pub(super) struct Numberer {
     preset: Preset,
+    /// Whether frames have a number on their channel before all else.
+    counts: bool,
     /// Chosen at the start; another one tells the peer that we restarted.
     epoch: u32,
     hash: Buckets,
@@ -33,9 +36,16 @@ pub(super) struct Numberer {
 }
 
 impl Numberer {
-    /// The numbers of the epoch `epoch`, with as many flow buckets as `buckets`, the hash onto them keyed by `seed`.
-    pub(super) fn new(preset: Preset, epoch: u32, buckets: usize, seed: u64) -> Numberer {
-        Numberer { preset, epoch, hash: Buckets::new(seed, buckets), sequence: vec![0; buckets], next: 1 }
+    /// The numbers of the epoch `epoch`, the hash onto the flow buckets keyed by `seed`.
+    pub(super) fn new(preset: Preset, config: &Config, epoch: u32, seed: u64) -> Numberer {
+        Numberer {
+            preset,
+            counts: config.feedback,
+            epoch,
+            hash: Buckets::new(seed, config.buckets),
+            sequence: vec![0; config.buckets],
+            next: 1,
+        }
     }
 
     /// The sender's epoch.
@@ -51,7 +61,7 @@ impl Numberer {
 
     /// Bytes of the envelope of a data frame, on a channel that is raw or not.
     pub(super) fn head_len(&self, raw: bool) -> usize {
-        self.preset.head_len(raw)
+        if self.counts { COUNTED_LEN + self.preset.head_len(false) } else { self.preset.head_len(raw) }
     }
 
     /// The flow bucket of a packet, where flows are numbered.
@@ -103,6 +113,15 @@ impl Numberer {
         self.control(message)
     }
 
+    /// The same of the frame that is the channel's `number`th.
+    pub(super) fn counted_head(&self, bucket: u16, numbers: Numbers, number: u32) -> Head {
+        let mut head = self.control(Message::Counted { number });
+        let inner = self.head(bucket, numbers, false);
+        // A test of the wire format holds that there is room.
+        let _ = head.push(inner.as_slice());
+        head
+    }
+
     /// The envelope of a control message.
     #[inline]
     pub(super) fn control(&self, message: Message) -> Head {
@@ -112,12 +131,12 @@ impl Numberer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, Mode};
+    use super::super::config::Mode;
     use super::*;
 
     fn numberer(mode: Mode) -> Numberer {
-        let config = Config { mode, ..Config::default() };
-        Numberer::new(Preset::of(&config), 0x0102_0304, 4, 1)
+        let config = Config { mode, buckets: 4, ..Config::default() };
+        Numberer::new(Preset::of(&config), &config, 0x0102_0304, 1)
     }
 
     #[test]
@@ -147,5 +166,7 @@ mod tests {
         assert_eq!(bytes(Mode::Plain, true), [0x13, 4]);
         assert_eq!([bytes(Mode::Stripe, false), bytes(Mode::Stripe, true)], [vec![0x14, 4], vec![]]);
         assert_eq!([bytes(Mode::Flow, false), bytes(Mode::Flow, true)], [vec![0x13, 4], vec![]]);
+        let counted = numberer(Mode::Duplicate).counted_head(2, numbers, 258);
+        assert_eq!(counted.as_slice(), [0x1b, 4, 0, 0, 1, 2, 0x12, 4, 0, 0, 0, 9]);
     }
 }

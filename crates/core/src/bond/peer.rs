@@ -59,6 +59,11 @@ impl Peer {
         matches!(self.epoch, Some((known, _)) if known == tag)
     }
 
+    /// The tag of the present epoch; `None` before the first.
+    pub(super) fn tag(&self) -> Option<u8> {
+        self.epoch.map(|(tag, _)| tag)
+    }
+
     /// Of which epoch a data frame with another tag than the present epoch's is.
     pub(super) fn origin_of_tag(&mut self, now: Time, tag: u8) -> Origin {
         if self.before.is_some_and(|(before, _, until)| before == tag && now < until) || !self.may_upset(now) {

@@ -32,12 +32,12 @@
 use super::channel::{Channel, Channels, bit};
 use super::config::{Config, ConfigError};
 use super::lines::{LEAST_QUEUE, Lines, UNPACED, Waiting};
-use super::path::Reference;
 use super::preset::{Distribution, Preset};
 use super::queue::HostQueue;
 use crate::flow::Buckets;
 use crate::options::{Family, Field, Value};
 use crate::packet::Packet;
+use crate::path::delay::Reference;
 use crate::rng::Rng;
 use crate::select::flush::{self, Flush};
 use crate::select::supervision::Supervisor;
@@ -201,7 +201,7 @@ impl<P: Packet> Policed<P> {
                     (Bytes::from(queued) + sent, free.max(line.until))
                 }
                 // A socket that takes nothing has something to send.
-                _ if c.blocked.is_some() => (Bytes::from(queued + c.config.mtu), now),
+                _ if c.path.signs.blocked.is_some() => (Bytes::from(queued + c.config.mtu), now),
                 _ if queued > 0 => (Bytes::from(queued), now),
                 _ => (Bytes::ZERO, Time::ZERO),
             };
@@ -251,8 +251,8 @@ fn state(channel: &Channel, member: bool, reference: Option<Reference>) -> LinkS
         rate: channel.rate,
         weight: channel.config.weight,
         priority: channel.config.priority,
-        delay: channel.path.delay(reference),
-        jitter: channel.path.jitter().max(unseen_jitter(channel)),
+        delay: channel.path.delay.delay(reference),
+        jitter: channel.path.delay.jitter().max(unseen_jitter(channel)),
         ..LinkState::default()
     }
 }
@@ -273,7 +273,7 @@ fn resolved(policy: &Settings, names: &[&str]) -> Settings {
 
 /// Whether frames can go on `channel` now, as far as the link is concerned.
 pub(super) fn is_open(channels: &Channels, channel: ChannelId) -> bool {
-    channels.get(channel).is_some_and(|c| c.is_up() && c.blocked.is_none())
+    channels.get(channel).is_some_and(|c| c.is_up() && c.path.signs.blocked.is_none())
 }
 
 impl Config {

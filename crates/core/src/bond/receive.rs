@@ -38,6 +38,15 @@ impl<P: Packet> Bond<P> {
             Err(error) => return self.on_bad_frame(channel, error),
         };
         match envelope.message {
+            Message::Counted { number } => self.on_counted(now, channel, envelope.tag, number, frame, tos),
+            _ => self.on_envelope(now, channel, envelope, frame, tos),
+        }
+    }
+
+    /// A frame with this envelope.
+    #[inline]
+    pub(super) fn on_envelope(&mut self, now: Time, channel: ChannelId, envelope: Envelope, frame: P, tos: u8) {
+        match envelope.message {
             Message::Ordered { bucket, sequence, bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
                     let arrival = Arrival::Packet { bucket, number: sequence, bond, packet };
@@ -157,7 +166,7 @@ impl<P: Packet> Bond<P> {
     }
 
     #[cold]
-    fn on_bad_frame(&mut self, channel: ChannelId, error: EnvelopeError) {
+    pub(super) fn on_bad_frame(&mut self, channel: ChannelId, error: EnvelopeError) {
         self.stats.on_bad_envelope(&error);
         self.channels[channel].stats.received_invalid += 1;
         if let EnvelopeError::Version { theirs } = error
@@ -171,10 +180,10 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn on_heard(&mut self, now: Time, channel: ChannelId) {
         let c = &mut self.channels[channel];
-        c.heard = now;
+        c.path.signs.heard = now;
         c.stats.last_heard = Some(now);
-        if c.silent {
-            c.silent = false;
+        if c.path.signs.silent {
+            c.path.signs.silent = false;
             self.refresh(now, Reason::Silence);
         }
     }
@@ -184,6 +193,7 @@ impl<P: Packet> Bond<P> {
             Message::Heartbeat(h) => h.channel,
             Message::EchoRequest(e) | Message::EchoReply { echo: e, .. } => e.channel,
             Message::Probe(p) | Message::ProbeAnswer(p) => p.channel,
+            // Feedback may go round a link that carries one way only.
             _ => channel,
         };
         let c = &mut self.channels[channel];
@@ -211,15 +221,20 @@ impl<P: Packet> Bond<P> {
                     return self.on_heard(now, channel);
                 }
                 let c = &mut self.channels[channel];
-                if c.echo.take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent)).is_some() {
+                if c.path
+                    .echo
+                    .take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent))
+                    .is_some()
+                {
                     c.on_rtt(now.since(sent));
-                    c.path.answered(now, sent, arrived);
-                    c.unanswered = None;
+                    c.path.delay.answered(now, sent, arrived);
+                    c.path.unanswered = None;
                     self.refresh_delays();
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
             Message::ProbeAnswer(probe) => self.on_probe_answer(now, channel, probe),
+            Message::Feedback(feedback) => self.on_feedback(now, envelope.tag, feedback),
             _ => {}
         }
         self.on_heard(now, channel);
@@ -227,9 +242,9 @@ impl<P: Packet> Bond<P> {
 
     fn on_probe_answer(&mut self, now: Time, channel: ChannelId, probe: Probe) {
         let c = &mut self.channels[channel];
-        let before = (c.pmtu.current(), c.pmtu.confirmed());
-        c.pmtu.on_answer(now, probe.token, (probe.size as usize).saturating_add(c.config.overhead));
-        if before != (c.pmtu.current(), c.pmtu.confirmed()) {
+        let before = (c.path.mtu.current(), c.path.mtu.confirmed());
+        c.path.mtu.on_answer(now, probe.token, (probe.size as usize).saturating_add(c.config.overhead));
+        if before != (c.path.mtu.current(), c.path.mtu.confirmed()) {
             self.on_path_mtu(channel);
         }
     }
@@ -276,7 +291,7 @@ impl<P: Packet> Bond<P> {
     /// The peer is met for the first time, or has restarted.
     fn adopt(&mut self, now: Time, tag: u8, epoch: Option<u32>, number: u32) {
         let restarted = self.peer.adopt(now, tag, epoch);
-        self.channels.forget_clock();
+        self.channels.forget_peer();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();
@@ -290,7 +305,7 @@ impl<P: Packet> Bond<P> {
         }
         // It knows nothing of us either.
         for channel in each(self.channels.joined) {
-            self.channels[channel].ask_echo(now);
+            self.channels[channel].path.ask_echo(now);
         }
         self.announce(now);
     }

@@ -119,7 +119,7 @@ impl<P: Packet> Bond<P> {
                 continue;
             };
             let c = &mut self.channels[channel];
-            if !c.is_up() || c.blocked.is_some() {
+            if !c.is_up() || c.path.signs.blocked.is_some() {
                 continue;
             }
             c.on_sent(now, head.len() + packet.bytes().len());

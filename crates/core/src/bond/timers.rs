@@ -61,11 +61,15 @@ impl<P: Packet> Bond<P> {
                 continue;
             }
             add(Some(c.heartbeat + self.heartbeat_interval()), TimerName::Heartbeat);
+            add(c.path.receipts.timeout(), TimerName::Feedback);
             add(self.silent_at(channel), TimerName::Liveness);
-            add(c.blocked.filter(|_| !c.stalled).map(|at| at + self.config.stall_after), TimerName::Stall);
+            add(
+                c.path.signs.blocked.filter(|_| !c.path.signs.stalled).map(|at| at + self.config.stall_after),
+                TimerName::Stall,
+            );
             if c.usable {
-                add(self.wants_echo(channel).then_some(c.next_echo), TimerName::Echo);
-                add(self.config.probe_mtu.then(|| c.pmtu.timeout()), TimerName::Probe);
+                add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
+                add(self.config.probe_mtu.then(|| c.path.mtu.timeout()), TimerName::Probe);
             }
         }
         first
@@ -90,6 +94,7 @@ impl<P: Packet> Bond<P> {
             if c.heartbeat + self.heartbeat_interval() <= now {
                 self.send_heartbeat(now, channel);
             }
+            self.send_feedback(now, channel);
             if self.channels[channel].usable {
                 self.measure(now, channel);
                 self.probe(now, channel);
@@ -110,13 +115,13 @@ impl<P: Packet> Bond<P> {
     /// From when on the channel counts as silent, if it does not already.
     fn silent_at(&self, channel: ChannelId) -> Option<Time> {
         let c = &self.channels[channel];
-        if c.silent || !c.is_up() {
+        if c.path.signs.silent || !c.is_up() {
             return None;
         }
         Some(match self.activity.since {
             // The peer heartbeats fast only since it saw the traffic.
-            Some(since) => c.heard.max(since) + self.config.dead_after,
-            None => c.heard + self.config.dead_after_idle,
+            Some(since) => c.path.signs.heard.max(since) + self.config.dead_after,
+            None => c.path.signs.heard + self.config.dead_after_idle,
         })
     }
 
@@ -127,10 +132,11 @@ impl<P: Packet> Bond<P> {
             let dead = self.silent_at(channel).is_some_and(|at| at <= now);
             let c = &mut self.channels[channel];
             if dead {
-                (c.silent, silent) = (true, true);
+                (c.path.signs.silent, silent) = (true, true);
             }
-            if !c.stalled && c.blocked.is_some_and(|at| now.since(at) >= self.config.stall_after) {
-                (c.stalled, stalled) = (true, true);
+            if !c.path.signs.stalled && c.path.signs.blocked.is_some_and(|at| now.since(at) >= self.config.stall_after)
+            {
+                (c.path.signs.stalled, stalled) = (true, true);
             }
         }
         if silent {
@@ -165,17 +171,17 @@ impl<P: Packet> Bond<P> {
     }
 
     fn measure(&mut self, now: Time, channel: ChannelId) {
-        if !self.wants_echo(channel) || self.channels[channel].next_echo > now {
+        if !self.wants_echo(channel) || self.channels[channel].path.next_echo > now {
             return;
         }
         let new_token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel];
         // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
-        let (token, _) = *c.echo.get_or_insert((new_token, now));
+        let (token, _) = *c.path.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
-        let soon = c.unanswered.is_some();
-        c.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
-        c.path.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
+        let soon = c.path.unanswered.is_some();
+        c.path.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
+        c.path.delay.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
 
@@ -183,19 +189,20 @@ impl<P: Packet> Bond<P> {
     /// never answered is tried fast.
     fn wants_echo(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel];
-        self.activity.since.is_some() || c.unanswered.is_some_and(|since| c.next_echo < since + self.config.active_for)
+        self.activity.since.is_some()
+            || c.path.unanswered.is_some_and(|since| c.path.next_echo < since + self.config.active_for)
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {
         let c = &self.channels[channel];
-        if !self.config.probe_mtu || c.pmtu.timeout() > now {
+        if !self.config.probe_mtu || c.path.mtu.timeout() > now {
             return;
         }
         let token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel];
-        let before = c.pmtu.current();
-        let size = c.pmtu.poll(now, token).map(|outer| outer.saturating_sub(c.config.overhead));
-        if before != c.pmtu.current() {
+        let before = c.path.mtu.current();
+        let size = c.path.mtu.poll(now, token).map(|outer| outer.saturating_sub(c.config.overhead));
+        if before != c.path.mtu.current() {
             self.on_path_mtu(channel);
         }
         if let Some(size) = size {

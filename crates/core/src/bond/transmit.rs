@@ -42,7 +42,7 @@ impl<P: Packet> Bond<P> {
 
     fn next_control(&mut self, now: Time) -> Option<Transmit<P>> {
         while let Some(frame) = self.protect.pop() {
-            if self.channels[frame.channel].blocked.is_none() {
+            if self.channels[frame.channel].path.signs.blocked.is_none() {
                 return Some(frame);
             }
             self.stats.copies_skipped += 1;
@@ -65,7 +65,7 @@ impl<P: Packet> Bond<P> {
     /// The next control message whose channel can take it. What cannot be sent now comes again: heartbeats and probes by
     /// their timers, echoes when asked again.
     fn next_message(&mut self, now: Time) -> Option<Control> {
-        let open = self.channels.where_each(|c| c.is_up() && c.blocked.is_none());
+        let open = self.channels.where_each(|c| c.is_up() && c.path.signs.blocked.is_none());
         let due = core::mem::take(&mut self.outbox.heartbeats_due) & open;
         if let Some(channel) = each(due).next() {
             self.outbox.heartbeats_due = due & !bit(channel);
@@ -125,8 +125,15 @@ impl<P: Packet> Bond<P> {
         idle: bool,
     ) -> Transmit<P> {
         let c = &mut self.channels[channel];
-        let head = self.number.head(bucket, numbers, c.config.raw);
-        let wire = c.on_sent(now, head.len() + packet.size().as_u64() as usize);
+        let size = packet.size().as_u64() as usize;
+        let head = match &mut c.path.flight {
+            None => self.number.head(bucket, numbers, c.config.raw),
+            Some(flight) => {
+                let wire = self.number.head_len(c.config.raw) + size;
+                self.number.counted_head(bucket, numbers, flight.on_sent(now, wire))
+            }
+        };
+        let wire = c.on_sent(now, head.len() + size);
         c.data = Some(now);
         c.stats.sent_packets += 1;
         c.stats.sent_bytes += wire as u64;
@@ -161,7 +168,7 @@ impl<P: Packet> Bond<P> {
     fn heartbeat(&mut self, now: Time, channel: ChannelId) -> Head {
         let high = self.high_water(channel);
         self.outbox.heartbeats = self.outbox.heartbeats.wrapping_add(1);
-        let heard = self.channels.where_each(|c| c.is_up() && !c.silent);
+        let heard = self.channels.where_each(|c| c.path.signs.may_bring());
         let message = Message::Heartbeat(Heartbeat {
             channel,
             epoch: self.number.epoch(),

@@ -12,14 +12,19 @@
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
 //! | 5 heartbeat | 32 | channel u8, flags u8 (0), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
-//! | 7 echo reply | 16 | as in the request |
+//! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
 //! | 9 probe answer | 12 | channel u8, flags u8 (0), token u32, frame size u32 |
 //! | 10 stripe control | 2 + message | a message of [`crate::wire::marker`] |
+//! | 11 counted | 6 + frame | number on its channel u32, then a data message of kinds 1 to 4 |
+//! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
 //! that a channel is down), `using` the set on which it sends data.
+//!
+//! Counted frames and feedback go only where a sender's setting asks for them. Feedback may come by any channel; the counts
+//! are of the epoch named, and wrap around.
 //!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
@@ -41,6 +46,10 @@ pub const ECHO_LEN: usize = 16;
 pub const ECHO_REPLY_LEN: usize = 24;
 /// Bytes of a probe before its padding, and of its answer.
 pub const PROBE_LEN: usize = 12;
+/// Bytes before the data message of a counted frame.
+pub const COUNTED_LEN: usize = 6;
+/// Bytes of feedback.
+pub const FEEDBACK_LEN: usize = 40;
 
 const ORDERED: u8 = 1;
 const DUPLICATE: u8 = 2;
@@ -52,6 +61,8 @@ const ECHO_REPLY: u8 = 7;
 const PROBE: u8 = 8;
 const PROBE_ANSWER: u8 = 9;
 const STRIPE_CONTROL: u8 = 10;
+const COUNTED: u8 = 11;
+const FEEDBACK: u8 = 12;
 
 /// Why bytes are not an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +145,29 @@ pub struct Probe {
     pub size: u32,
 }
 
+/// What feedback says of the counted frames that arrived on one channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// The channel that they arrived on.
+    pub channel: ChannelId,
+    /// The low eight bits of the epoch that they are of.
+    pub of: u8,
+    /// The highest number.
+    pub highest: u32,
+    /// How many frames, modulo 2^32.
+    pub packets: u32,
+    /// How many of them with the mark of congestion (ECN-CE), modulo 2^32.
+    pub marked: u32,
+    /// Microseconds from the arrival of the highest to this message.
+    pub held: u32,
+    /// Their bytes, envelopes included, modulo 2^32.
+    pub bytes: u32,
+    /// The receiver's clock when the highest arrived, in nanoseconds; as [`Echo::clock`] to be compared with itself.
+    pub arrived: u64,
+    /// Bit n: the number n + 1 before the highest arrived.
+    pub set: u64,
+}
+
 /// One message of the bond. A data message's packet follows the first [`Message::head_len`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -172,6 +206,13 @@ pub enum Message {
     ProbeAnswer(Probe),
     /// A message of the stripe follows.
     StripeControl,
+    /// A data message follows, in a frame that the receiver is to tell of.
+    Counted {
+        /// Its number on its channel; the first is 1.
+        number: u32,
+    },
+    /// Tells of counted frames.
+    Feedback(Feedback),
 }
 
 /// A message and the sender's epoch tag.
@@ -189,6 +230,11 @@ impl Message {
         need(self.kind())
     }
 
+    /// Whether a packet of the host's follows.
+    pub const fn is_data(&self) -> bool {
+        matches!(self.kind(), ORDERED..=STRIPED)
+    }
+
     const fn kind(&self) -> u8 {
         match self {
             Message::Ordered { .. } => ORDERED,
@@ -201,6 +247,8 @@ impl Message {
             Message::Probe(_) => PROBE,
             Message::ProbeAnswer(_) => PROBE_ANSWER,
             Message::StripeControl => STRIPE_CONTROL,
+            Message::Counted { .. } => COUNTED,
+            Message::Feedback(_) => FEEDBACK,
         }
     }
 }
@@ -215,6 +263,8 @@ const fn need(kind: u8) -> usize {
         ECHO_REQUEST => ECHO_LEN,
         ECHO_REPLY => ECHO_REPLY_LEN,
         PROBE | PROBE_ANSWER => PROBE_LEN,
+        COUNTED => COUNTED_LEN,
+        FEEDBACK => FEEDBACK_LEN,
         _ => 0,
     }
 }
@@ -280,6 +330,15 @@ impl Envelope {
             }
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
             Message::Plain | Message::Striped | Message::StripeControl => {}
+            Message::Counted { number } => b[2..6].copy_from_slice(&number.to_be_bytes()),
+            Message::Feedback(f) => {
+                (b[2], b[3]) = (f.channel.0, f.of);
+                for (at, word) in [f.highest, f.packets, f.marked, f.held, f.bytes].into_iter().enumerate() {
+                    b[4 + 4 * at..8 + 4 * at].copy_from_slice(&word.to_be_bytes());
+                }
+                b[24..32].copy_from_slice(&f.arrived.to_be_bytes());
+                b[32..40].copy_from_slice(&f.set.to_be_bytes());
+            }
             Message::Heartbeat(h) => {
                 b[2] = h.channel.0;
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
@@ -378,6 +437,18 @@ impl Envelope {
                 Message::Probe(probe)
             }
             PROBE_ANSWER => Message::ProbeAnswer(Probe { channel: channel()?, token: word(4), size: word(8) }),
+            COUNTED => Message::Counted { number: word(2) },
+            FEEDBACK => Message::Feedback(Feedback {
+                channel: channel()?,
+                of: frame[3],
+                highest: word(4),
+                packets: word(8),
+                marked: word(12),
+                held: word(16),
+                bytes: word(20),
+                arrived: long(24),
+                set: long(32),
+            }),
             _ => Message::StripeControl,
         };
         Ok(Envelope { tag: frame[1], message })
@@ -413,6 +484,17 @@ mod tests {
         };
         let echo = Echo { channel: ChannelId(63), token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
+        let feedback = Feedback {
+            channel: ChannelId(2),
+            of: 0xa5,
+            highest: 65,
+            packets: 64,
+            marked: 3,
+            held: 4000,
+            bytes: 60_000,
+            arrived: 0x1122_3344_5566_7788,
+            set: u64::MAX - 1,
+        };
         vec![
             (
                 "11 a5 0123 00000007 deadbeef",
@@ -433,6 +515,11 @@ mod tests {
             ("18 04 01 00 00000007 0000000e 0000", Envelope { tag: 4, message: Message::Probe(probe) }),
             ("19 04 01 00 00000007 0000000e", Envelope { tag: 4, message: Message::ProbeAnswer(probe) }),
             ("1a 04", Envelope { tag: 4, message: Message::StripeControl }),
+            ("1b 04 00010203 13 04", Envelope { tag: 4, message: Message::Counted { number: 0x0001_0203 } }),
+            (
+                "1c 04 02 a5 00000041 00000040 00000003 00000fa0 0000ea60 1122334455667788 fffffffffffffffe",
+                Envelope { tag: 4, message: Message::Feedback(feedback) },
+            ),
         ]
     }
 
@@ -468,6 +555,9 @@ mod tests {
         assert_eq!(Envelope::decode(&hex("1f 00")), Err(EnvelopeError::Kind { kind: 15 }));
         let echo = hex("16 04 40 00 00000009 1122334455667788");
         assert_eq!(Envelope::decode(&echo), Err(EnvelopeError::Channel { channel: 64 }));
+        let mut feedback = vec![0; FEEDBACK_LEN];
+        (feedback[0], feedback[2]) = (0x1c, 64);
+        assert_eq!(Envelope::decode(&feedback), Err(EnvelopeError::Channel { channel: 64 }));
         let probe = hex("18 04 01 00 00000007 0000000d 0000");
         assert_eq!(Envelope::decode(&probe), Err(EnvelopeError::ProbeSize { have: 14, claimed: 13 }));
     }
@@ -475,6 +565,7 @@ mod tests {
     #[test]
     fn data_envelopes_take_at_most_twelve_bytes() {
         assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN].iter().all(|&n| n <= 12));
+        const { assert!(COUNTED_LEN + ORDERED_LEN < Head::CAPACITY) };
     }
 
     #[test]
@@ -485,7 +576,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_decodes_encodes_to_the_same_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..12) {
+        fn whatever_decodes_encodes_to_the_same_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..16) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = VERSION << 4 | kind; }
             if let Ok(envelope) = Envelope::decode(&bytes) {

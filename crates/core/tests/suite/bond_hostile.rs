@@ -4,12 +4,13 @@ use crate::bond_network::{Net, Wire, check_ordered, config, packet};
 use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::ip::Header;
 use fairspan_core::units::{ChannelId, Span, Time};
-use fairspan_core::wire::envelope::{Envelope, Heartbeat, Message};
+use fairspan_core::wire::envelope::{Envelope, Feedback, Heartbeat, Message};
 use proptest::prelude::*;
 
 fn bond(mode: Mode) -> Bond<Vec<u8>> {
     let mut settings = config(3);
     settings.mode = mode;
+    settings.feedback = true;
     settings.hold_bytes = 300_000;
     settings.policy = "brr:flush=on".parse().unwrap();
     let mut bond = Bond::new(settings, Time::ZERO, 1).unwrap();
@@ -51,11 +52,25 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
             frame(Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using }), epoch as u8, &[])
         },
     );
-    let any_kind = (0u8..12, proptest::collection::vec(any::<u8>(), 0..200)).prop_map(|(kind, mut bytes)| {
-        bytes.insert(0, 0x10 | kind);
-        bytes
+    let any_kind = (0u8..16, proptest::collection::vec(any::<u8>(), 0..200))
+        .prop_map(|(kind, mut bytes)| {
+            bytes.insert(0, 0x10 | kind);
+            bytes
+        })
+        .boxed();
+    let counted = (any::<u32>(), any::<u8>(), 0u32..300, any_kind.clone()).prop_map(|(number, tag, sequence, rest)| {
+        let ordered =
+            frame(Message::Ordered { bucket: 1, sequence, bond: sequence }, tag % 3, &packet(1, sequence, 100));
+        frame(Message::Counted { number }, tag % 3, if tag % 2 == 0 { &ordered } else { &rest })
     });
-    prop_oneof![4 => ordered, 2 => heartbeat, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
+    let feedback = (0u8..4, any::<[u8; 2]>(), 0u32..200, any::<[u32; 4]>(), any::<[u64; 2]>()).prop_map(
+        |(channel, [of, tag], highest, [packets, marked, held, bytes], [arrived, set])| {
+            let channel = ChannelId(channel);
+            let feedback = Feedback { channel, of, highest, packets, marked, held, bytes, arrived, set };
+            frame(Message::Feedback(feedback), tag % 3, &[])
+        },
+    );
+    prop_oneof![4 => ordered, 2 => heartbeat, 2 => counted, 1 => feedback, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! A channel's delay beyond what the bond itself has sent ahead: what a selector is told of the path.
 //!
 //! What it is: of each answered echo request the transit, which is the peer's clock at its arrival less ours when it went
-//! (RFC 3550 section 6.4.1, as `equalize.rs` has it for the other direction), and the round trip, both less what the channel
+//! (RFC 3550 section 6.4.1, as `bond/equalize.rs` has it for the other direction), and the round trip, both less what the channel
 //! had still to transmit when the request went: the channel's own packets are accounted for by their own transmission times.
 //! The smallest of the last 10 to 20 s leaves out other people's queues. The clocks' unknown offset is the same in every
 //! channel's transit, so channels are compared exactly, however unlike their ways there and back: the channel of the smallest
@@ -17,34 +17,66 @@ use crate::units::{Span, Time};
 /// Length of a window; the smallest of the current and the one before it counts.
 const WINDOW: Span = Span::from_secs(10);
 
+/// The smallest of the last 10 to 20 s.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Smallest<T> {
+    /// Which window the first of the two is of.
+    window: u64,
+    of: [Option<T>; 2],
+}
+
+impl<T: Copy + Ord> Smallest<T> {
+    /// `value` was measured.
+    pub(crate) fn add(&mut self, now: Time, value: T) {
+        self.turn(now);
+        self.of[0] = Some(self.of[0].map_or(value, |least| least.min(value)));
+    }
+
+    /// The smallest; `None` before the first and long after the last.
+    pub(crate) fn value(&self) -> Option<T> {
+        self.of.into_iter().flatten().min()
+    }
+
+    /// What was measured counts no more.
+    pub(crate) fn clear(&mut self) {
+        self.of = [None; 2];
+    }
+
+    fn turn(&mut self, now: Time) {
+        let window = now.as_nanos() / WINDOW.as_nanos();
+        if window != self.window {
+            let next = window == self.window + 1;
+            self.of = [None, self.of[0].filter(|_| next)];
+            self.window = window;
+        }
+    }
+}
+
 /// The measurements of one channel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Path {
+pub(crate) struct Delay {
     /// The request that went last, and what was still to be transmitted before it.
     asked: Option<(Time, Span)>,
-    window: u64,
-    /// Smallest round trips of this window and the one before it.
-    trips: [Option<Span>; 2],
-    /// Smallest transits likewise, in nanoseconds of two clocks' difference.
-    transits: [Option<i64>; 2],
+    trips: Smallest<Span>,
+    /// In nanoseconds of two clocks' difference.
+    transits: Smallest<i64>,
     excess: Span,
 }
 
-impl Path {
+impl Delay {
     /// An echo request goes at `now`, behind frames that take `ahead` to leave.
-    pub(super) fn asked(&mut self, now: Time, ahead: Span) {
+    pub(crate) fn asked(&mut self, now: Time, ahead: Span) {
         self.asked = Some((now, ahead));
     }
 
     /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there.
-    pub(super) fn answered(&mut self, now: Time, sent: Time, arrived: u64) {
+    pub(crate) fn answered(&mut self, now: Time, sent: Time, arrived: u64) {
         if let Some((_, ahead)) = self.asked.take_if(|(at, _)| *at == sent) {
-            self.turn(now);
             let trip = now.since(sent) - ahead;
-            self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+            self.trips.add(now, trip);
             let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
             let transit = arrived.wrapping_sub(left) as i64;
-            self.transits[0] = Some(self.transits[0].map_or(transit, |least| least.min(transit)));
+            self.transits.add(now, transit);
             // Whatever clock the peer claims to have: more than the round trip it cannot be.
             let more = transit.wrapping_sub(self.transit().unwrap_or(transit)).max(0);
             self.vary(Span::from_nanos(more as u64).min(trip));
@@ -52,26 +84,15 @@ impl Path {
     }
 
     /// A round trip was measured by others.
-    pub(super) fn measured(&mut self, now: Time, trip: Span) {
-        self.turn(now);
-        self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+    pub(crate) fn measured(&mut self, now: Time, trip: Span) {
+        self.trips.add(now, trip);
+        self.transits.turn(now);
         self.vary(trip - self.trip().unwrap_or(trip));
     }
 
     /// The peer is another one, with another clock.
-    pub(super) fn forget_clock(&mut self) {
-        self.transits = [None; 2];
-    }
-
-    fn turn(&mut self, now: Time) {
-        let window = now.as_nanos() / WINDOW.as_nanos();
-        if window == self.window {
-            return;
-        }
-        let next = window == self.window + 1;
-        self.trips = [None, self.trips[0].filter(|_| next)];
-        self.transits = [None, self.transits[0].filter(|_| next)];
-        self.window = window;
+    pub(crate) fn forget_clock(&mut self) {
+        self.transits.clear();
     }
 
     fn vary(&mut self, more: Span) {
@@ -80,29 +101,29 @@ impl Path {
     }
 
     fn trip(&self) -> Option<Span> {
-        self.trips.into_iter().flatten().min()
+        self.trips.value()
     }
 
     fn transit(&self) -> Option<i64> {
-        self.transits.into_iter().flatten().min()
+        self.transits.value()
     }
 
     /// By how much the delay varies.
-    pub(super) fn jitter(&self) -> Span {
+    pub(crate) fn jitter(&self) -> Span {
         self.excess
     }
 }
 
 /// The smallest transit of any channel and the delay that it stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reference {
+pub(crate) struct Reference {
     transit: i64,
     delay: Span,
 }
 
 impl Reference {
     /// Of these channels; `None` before the first answer.
-    pub(super) fn of<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<Reference> {
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Delay> + Clone) -> Option<Reference> {
         let each = paths.filter_map(|path| Some((path.transit()?, path.trip()?)));
         let (transit, trip) = each.clone().min()?;
         let room = each.map(|(other, trip)| trip - beyond(other, transit)).min();
@@ -110,10 +131,10 @@ impl Reference {
     }
 }
 
-impl Path {
+impl Delay {
     /// One way, without queues, given the reference of all channels; half the round trip where there was no transit;
     /// `None` before the first answer.
-    pub(super) fn delay(&self, reference: Option<Reference>) -> Option<Span> {
+    pub(crate) fn delay(&self, reference: Option<Reference>) -> Option<Span> {
         let trip = self.trip()?;
         let (Some(transit), Some(reference)) = (self.transit(), reference) else { return Some(half(trip)) };
         Some((reference.delay + beyond(transit, reference.transit)).min(trip))
@@ -140,21 +161,21 @@ mod tests {
 
     /// A request at `at` milliseconds behind `ahead`, that takes `there` and `back`; the peer's clock is a minute behind
     /// and wraps around.
-    fn echo(path: &mut Path, at: u64, [ahead, there, back]: [u64; 3]) {
+    fn echo(path: &mut Delay, at: u64, [ahead, there, back]: [u64; 3]) {
         let sent = MS(at);
         path.asked(sent, SPAN(ahead));
         let arrived = (sent + SPAN(ahead + there)).as_nanos().wrapping_sub(60_000_000_000);
         path.answered(sent + SPAN(ahead + there + back), sent, arrived);
     }
 
-    fn delays(paths: &[Path]) -> Vec<u64> {
+    fn delays(paths: &[Delay]) -> Vec<u64> {
         let reference = Reference::of(paths.iter());
         paths.iter().map(|path| path.delay(reference).unwrap().as_nanos() / 1_000_000).collect()
     }
 
     #[test]
     fn what_the_channel_had_to_send_itself_is_no_part_of_the_path() {
-        let mut path = Path::default();
+        let mut path = Delay::default();
         assert_eq!((path.delay(None), path.jitter()), (None, Span::ZERO));
         for (n, ahead) in [0, 7, 3, 12].into_iter().enumerate() {
             echo(&mut path, 1000 * n as u64, [ahead, 10, 10]);
@@ -167,14 +188,14 @@ mod tests {
 
     #[test]
     fn channels_are_compared_by_the_way_there_whatever_the_way_back() {
-        let mut paths = [Path::default(); 3];
+        let mut paths = [Delay::default(); 3];
         for at in [0, 1000, 2000] {
             echo(&mut paths[0], at, [0, 10, 50]);
             echo(&mut paths[1], at + 3, [4, 35, 5]);
             echo(&mut paths[2], at + 7, [0, 12, 12]);
         }
         assert_eq!(delays(&paths), [15, 40, 17], "25 and 2 more than the first, and none above its round trip");
-        let mut paths = [Path::default(); 2];
+        let mut paths = [Delay::default(); 2];
         echo(&mut paths[0], 0, [0, 10, 12]);
         echo(&mut paths[1], 0, [0, 40, 10]);
         assert_eq!(delays(&paths), [11, 41]);
@@ -185,7 +206,7 @@ mod tests {
     #[test]
     fn no_clock_makes_a_delay_longer_than_the_round_trip() {
         for arrived in [0, 1, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX] {
-            let mut paths = [Path::default(); 2];
+            let mut paths = [Delay::default(); 2];
             for (path, arrived) in paths.iter_mut().zip([arrived, 1 << 63]) {
                 for at in [0, 1000] {
                     path.asked(MS(at), Span::ZERO);
@@ -199,7 +220,7 @@ mod tests {
 
     #[test]
     fn longer_transits_are_jitter_and_become_the_delay_when_none_is_shorter_for_a_window() {
-        let mut path = Path::default();
+        let mut path = Delay::default();
         let mut at = |s: u64, there| {
             echo(&mut path, s * 1000, [0, there, 10]);
             (delays(&[path])[0], path.jitter())

@@ -20,19 +20,19 @@
 use crate::units::{Span, Time};
 
 /// Probes of one size that must be lost before it counts as too big.
-pub(super) const TRIES: u8 = 3;
+pub(crate) const TRIES: u8 = 3;
 /// How long the answer to a probe is waited for.
-pub(super) const ANSWER_WITHIN: Span = Span::from_secs(1);
+pub(crate) const ANSWER_WITHIN: Span = Span::from_secs(1);
 /// How often the size in use is confirmed.
-pub(super) const CONFIRM_AFTER: Span = Span::from_secs(60);
+pub(crate) const CONFIRM_AFTER: Span = Span::from_secs(60);
 /// How long after a search the link's MTU is tried again.
-pub(super) const RAISE_AFTER: Span = Span::from_secs(600);
+pub(crate) const RAISE_AFTER: Span = Span::from_secs(600);
 /// The smallest path MTU that is searched for: IPv6 guarantees it, and the IPv4 Internet carries it.
-pub(super) const LEAST: usize = 1280;
+pub(crate) const LEAST: usize = 1280;
 
 /// What a path is known to carry, and what is being tried.
 #[derive(Clone, Debug)]
-pub(super) struct Pmtu {
+pub(crate) struct Pmtu {
     least: usize,
     most: usize,
     current: usize,
@@ -49,7 +49,7 @@ pub(super) struct Pmtu {
 
 impl Pmtu {
     /// Starts at the link's MTU `most`; the first probe goes at `now`.
-    pub(super) fn new(now: Time, most: usize) -> Pmtu {
+    pub(crate) fn new(now: Time, most: usize) -> Pmtu {
         let least = LEAST.min(most);
         Pmtu {
             least,
@@ -66,23 +66,23 @@ impl Pmtu {
     }
 
     /// The largest outer packet that the path is taken to carry.
-    pub(super) fn current(&self) -> usize {
+    pub(crate) fn current(&self) -> usize {
         self.current
     }
 
     /// Whether a probe has shown that it does.
-    pub(super) fn confirmed(&self) -> bool {
+    pub(crate) fn confirmed(&self) -> bool {
         self.confirmed
     }
 
     /// When [`Pmtu::poll`] has something to do.
-    pub(super) fn timeout(&self) -> Time {
+    pub(crate) fn timeout(&self) -> Time {
         self.next
     }
 
     /// What the operating system learnt from ICMP or from its own interface. Believed when it lowers the size
     /// (RFC 8899 section 4.6.2), and confirmed by a probe.
-    pub(super) fn report(&mut self, now: Time, mtu: usize) {
+    pub(crate) fn report(&mut self, now: Time, mtu: usize) {
         if mtu < self.current && mtu >= self.least.min(576) {
             (self.current, self.low, self.high) = (mtu, mtu, mtu);
             self.least = self.least.min(mtu);
@@ -93,7 +93,7 @@ impl Pmtu {
     }
 
     /// The size of the probe to send now, if one is due. `token` is to be in it.
-    pub(super) fn poll(&mut self, now: Time, token: u32) -> Option<usize> {
+    pub(crate) fn poll(&mut self, now: Time, token: u32) -> Option<usize> {
         if now < self.next {
             return None;
         }
@@ -107,7 +107,7 @@ impl Pmtu {
     }
 
     /// The peer answered the probe `token` of `size` bytes.
-    pub(super) fn on_answer(&mut self, now: Time, token: u32, size: usize) {
+    pub(crate) fn on_answer(&mut self, now: Time, token: u32, size: usize) {
         if self.waiting != Some((token, size)) {
             return;
         }

@@ -1,0 +1,73 @@
+//! Frames counted on each channel, and what the peer tells of them.
+//!
+//! A sender whose setting `feedback` is on counts its data frames, and whoever gets counted frames tells what arrived: on the
+//! channel itself, or on another one where nothing can be sent there. What is told is measured by `core/path`.
+
+use super::Bond;
+use super::channel::each;
+use crate::ip::ecn;
+use crate::packet::Packet;
+use crate::units::{ChannelId, Time};
+use crate::wire::envelope::{COUNTED_LEN, Envelope, Feedback, Message};
+
+impl<P: Packet> Bond<P> {
+    /// A counted frame: a data message is behind its number.
+    #[cold]
+    pub(super) fn on_counted(&mut self, now: Time, channel: ChannelId, tag: u8, number: u32, mut frame: P, tos: u8) {
+        let bytes = frame.size().as_u64() as usize;
+        frame.strip(COUNTED_LEN);
+        let inner = match Envelope::decode(frame.bytes()) {
+            Ok(inner) => inner,
+            Err(error) => return self.on_bad_frame(channel, error),
+        };
+        if !inner.message.is_data() || inner.tag != tag {
+            self.stats.bad_control += 1;
+            self.channels[channel].stats.received_invalid += 1;
+            return;
+        }
+        self.on_envelope(now, channel, inner, frame, tos);
+        // The packet may have told of a restart, after which the peer counts anew.
+        if self.peer.is_current(tag) {
+            self.channels[channel].path.receipts.on_arrival(now, number, bytes, tos & 3 == ecn::CE);
+            self.send_feedback(now, channel);
+        }
+    }
+
+    /// Tells the peer what arrived on `channel`, if that is due.
+    pub(super) fn send_feedback(&mut self, now: Time, channel: ChannelId) {
+        if self.channels[channel].path.receipts.timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        let Some(of) = self.peer.tag() else { return };
+        let Some(feedback) = self.channels[channel].path.receipts.poll(now, channel, of) else { return };
+        let open = |c: &ChannelId| self.channels[*c].usable && self.channels[*c].path.signs.blocked.is_none();
+        let by = Some(channel).filter(open).or_else(|| each(self.channels.usable).find(open)).unwrap_or(channel);
+        self.send_control(by, Message::Feedback(feedback), 0);
+    }
+
+    /// The peer tells what arrived of our frames.
+    pub(super) fn on_feedback(&mut self, now: Time, tag: u8, feedback: Feedback) {
+        if !self.peer.is_current(tag) || feedback.of != self.number.epoch() as u8 {
+            self.stats.stale_epoch += 1;
+            return;
+        }
+        if !self.channels.has(feedback.channel) {
+            self.stats.bad_channel += 1;
+            return;
+        }
+        let c = &mut self.channels[feedback.channel];
+        let Some(flight) = &mut c.path.flight else {
+            // Of frames that were never counted.
+            self.stats.bad_control += 1;
+            return;
+        };
+        match flight.on_feedback(now, &feedback) {
+            Some(report) => {
+                if let Some(rtt) = report.rtt {
+                    c.on_rtt(rtt);
+                }
+            }
+            None => self.stats.bad_control += 1,
+        }
+    }
+}

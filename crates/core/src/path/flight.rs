@@ -1,0 +1,411 @@
+//! What is under way on a path, as the peer's feedback tells: delivered, lost, how fast and how late.
+//!
+//! What it is: every data frame has a number on its path and leaves a record: when it went, how many bytes. The peer's reports
+//! ([`receipts`](super::receipts)) settle the records. A number is lost when three later ones arrived (the threshold of RFC 9002
+//! section 6.1.1; a path may be a few frames out of order). Numbers that fell out of a report's window, because reports were
+//! lost, are settled by its count: so many of them arrived, the oldest first, and the rest did not.
+//!
+//! | quantity | from |
+//! |---|---|
+//! | delivery rate | [`DeliveryRate`], a sample for each report; the largest of the last 10 to 20 s is not kept: a law has its own filters |
+//! | round trip | the report's arrival less the frame's departure less what the peer held it |
+//! | transit | the peer's clock at the arrival of the highest less ours at its departure: the clocks' offset is the same on all paths |
+//! | queue | transit less the smallest of the last 10 to 20 s, smoothed by a quarter |
+//! | loss | lost and delivered frames, each weighing a 256th less than the one after it |
+//!
+//! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 56 bytes each; the oldest is taken for lost at the bound.
+//! Invariants: each record is settled once; `in_flight` is the sum of the open ones; whatever the peer says, no round trip is
+//! longer than the time since the frame left, and nothing is settled that was not sent.
+
+use super::delay::Smallest;
+use crate::loss::delivery_rate::{DeliveryRate, Sample, Stamp};
+use crate::units::{Bytes, Rate, Span, Time};
+use crate::wire::envelope::Feedback;
+use alloc::collections::VecDeque;
+
+/// Most records that are kept: 300 ms at 1 Gbit/s in full packets.
+pub(crate) const MOST: usize = 32_768;
+/// Later numbers that must have arrived before one is lost.
+const THRESHOLD: u64 = 3;
+/// Numbers that a report tells one by one, the highest included.
+const TOLD: u64 = 65;
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    sent: Time,
+    bytes: u32,
+    open: bool,
+    stamp: Stamp,
+}
+
+/// What a report said that was not known before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    /// Bytes under way before it.
+    pub(crate) in_flight: Bytes,
+    /// Bytes that arrived.
+    pub(crate) delivered: Bytes,
+    /// Bytes that are lost, and the highest number of them.
+    pub(crate) lost: Bytes,
+    pub(crate) lost_up_to: Option<u64>,
+    /// Frames that arrived with the mark of congestion.
+    pub(crate) marked: u32,
+    /// The round trip that it measured.
+    pub(crate) rtt: Option<Span>,
+    /// The rate of delivery.
+    pub(crate) sample: Option<Sample>,
+    /// The highest number that arrived.
+    pub(crate) highest: u64,
+}
+
+/// The frames of one path that are under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    /// The number that the next frame gets; the first is 1.
+    next: u64,
+    /// Of the numbers from `next - records.len()` on.
+    records: VecDeque<Record>,
+    in_flight: u64,
+    /// The highest number that arrived, and the counts of the newest report.
+    highest: u64,
+    counted: Option<(u32, u32)>,
+    rate: DeliveryRate,
+    last: Option<Rate>,
+    transits: Smallest<i64>,
+    queue: Span,
+    /// Parts in 2^32 that are lost.
+    loss: u64,
+    pub(crate) delivered_packets: u64,
+    pub(crate) lost_packets: u64,
+}
+
+impl Default for Flight {
+    fn default() -> Flight {
+        Flight {
+            next: 1,
+            records: VecDeque::new(),
+            in_flight: 0,
+            highest: 0,
+            counted: None,
+            rate: DeliveryRate::default(),
+            last: None,
+            transits: Smallest::default(),
+            queue: Span::ZERO,
+            loss: 0,
+            delivered_packets: 0,
+            lost_packets: 0,
+        }
+    }
+}
+
+impl Flight {
+    /// A frame of `bytes` goes out: its number.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Time, bytes: usize) -> u32 {
+        if self.records.len() >= MOST {
+            self.forget_first();
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let stamp = self.rate.on_sent(now, self.in_flight == 0);
+        self.records.push_back(Record { sent: now, bytes, open: true, stamp });
+        self.in_flight += u64::from(bytes);
+        let number = self.next;
+        self.next += 1;
+        number as u32
+    }
+
+    #[cold]
+    fn forget_first(&mut self) {
+        if let Some(record) = self.records.pop_front()
+            && record.open
+        {
+            self.in_flight -= u64::from(record.bytes);
+            self.on_loss();
+        }
+    }
+
+    /// The peer's report; `None` where it tells of what was never sent.
+    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> Option<Report> {
+        let behind = (self.next as u32).wrapping_sub(1).wrapping_sub(feedback.highest);
+        let highest = self.next.checked_sub(1 + u64::from(behind)).filter(|n| *n > 0)?;
+        let mut report = Report { in_flight: Bytes::new(self.in_flight), highest, ..Report::default() };
+        let (packets, marked) = self.counted.unwrap_or((0, 0));
+        let newer = self.counted.is_none() || (feedback.packets.wrapping_sub(packets) as i32) > 0;
+        self.measure(now, feedback, highest, &mut report);
+        let mut told = 0;
+        for n in 0..TOLD.min(highest) {
+            if n == 0 || feedback.set >> (n - 1) & 1 == 1 {
+                told += u32::from(self.deliver(now, highest - n, &mut report));
+            }
+        }
+        if newer {
+            report.marked = feedback.marked.wrapping_sub(marked).min(feedback.packets.wrapping_sub(packets));
+            // What the count has more than the window arrived before it.
+            let untold = feedback.packets.wrapping_sub(packets).saturating_sub(told);
+            self.counted = Some((feedback.packets, feedback.marked));
+            self.highest = self.highest.max(highest);
+            self.settle(now, untold, &mut report);
+        }
+        report.sample = self.rate.sample();
+        self.last = report.sample.map(|sample| sample.rate()).or(self.last);
+        Some(report)
+    }
+
+    /// The place of `number` among the records, if it has one.
+    fn place(&self, number: u64) -> Option<usize> {
+        let first = self.next - self.records.len() as u64;
+        number.checked_sub(first).map(|place| place as usize).filter(|place| *place < self.records.len())
+    }
+
+    fn measure(&mut self, now: Time, feedback: &Feedback, highest: u64, report: &mut Report) {
+        let Some(record) = self.place(highest).and_then(|place| self.records.get(place)).filter(|r| r.open) else {
+            return;
+        };
+        let since = now.since(record.sent);
+        let held = Span::from_micros(u64::from(feedback.held));
+        // A peer that claims to have held it longer than it was away lies.
+        if held > since {
+            return;
+        }
+        report.rtt = Some(since - held);
+        let transit = feedback.arrived.wrapping_sub(record.sent.as_nanos()) as i64;
+        self.transits.add(now, transit);
+        let least = self.transits.value().unwrap_or(transit);
+        let queue = Span::from_nanos(transit.saturating_sub(least) as u64).min(since);
+        let smooth = self.queue.as_nanos();
+        self.queue = Span::from_nanos(smooth - smooth / 4 + queue.as_nanos() / 4);
+    }
+
+    /// `number` arrived; whether that was not known.
+    fn deliver(&mut self, now: Time, number: u64, report: &mut Report) -> bool {
+        let Some(place) = self.place(number) else { return false };
+        let record = &mut self.records[place];
+        if !core::mem::take(&mut record.open) {
+            return false;
+        }
+        let bytes = u64::from(record.bytes);
+        self.rate.on_delivered(now, bytes, record.sent, false, &record.stamp);
+        self.in_flight -= bytes;
+        self.delivered_packets += 1;
+        self.loss -= self.loss >> 8;
+        report.delivered += Bytes::new(bytes);
+        true
+    }
+
+    fn on_loss(&mut self) {
+        self.lost_packets += 1;
+        self.loss += ((1 << 32) - self.loss) >> 8;
+    }
+
+    /// Settles what is behind: `untold` frames arrived of those that the report does not tell one by one.
+    fn settle(&mut self, now: Time, mut untold: u32, report: &mut Report) {
+        while let Some(record) = self.records.front() {
+            let number = self.next - self.records.len() as u64;
+            if !record.open {
+                self.records.pop_front();
+                continue;
+            }
+            if number + THRESHOLD > self.highest {
+                break;
+            }
+            if untold > 0 && number + TOLD <= self.highest {
+                untold -= 1;
+                self.deliver(now, number, report);
+                continue;
+            }
+            let bytes = u64::from(record.bytes);
+            self.in_flight -= bytes;
+            self.records.pop_front();
+            self.on_loss();
+            report.lost += Bytes::new(bytes);
+            report.lost_up_to = Some(number);
+        }
+    }
+
+    /// Nothing that is under way will be told of any more: the peer is another one, or was silent for too long. Returns the
+    /// bytes.
+    pub(crate) fn abandon(&mut self) -> Bytes {
+        let bytes = Bytes::new(self.in_flight);
+        self.records.clear();
+        self.in_flight = 0;
+        bytes
+    }
+
+    /// The peer is another one, with another clock and other counts.
+    pub(crate) fn forget_peer(&mut self) {
+        self.abandon();
+        self.counted = None;
+        self.transits.clear();
+        self.queue = Span::ZERO;
+    }
+
+    /// Bytes under way.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> Bytes {
+        Bytes::new(self.in_flight)
+    }
+
+    /// When the oldest frame left that is still under way.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        self.records.iter().find(|r| r.open).map(|r| r.sent)
+    }
+
+    /// The rate of delivery that was measured last.
+    pub(crate) fn delivery_rate(&self) -> Option<Rate> {
+        self.last
+    }
+
+    /// The smallest transit lately, in nanoseconds of two clocks' difference.
+    pub(crate) fn transit(&self) -> Option<i64> {
+        self.transits.value()
+    }
+
+    /// What frames wait on the way beyond the smallest transit.
+    pub(crate) fn queue(&self) -> Span {
+        self.queue
+    }
+
+    /// The part of frames that is lost, in millionths.
+    pub(crate) fn loss_ppm(&self) -> u32 {
+        ((self.loss * 1_000_000) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::receipts::Receipts;
+    use super::*;
+    use crate::units::ChannelId;
+    use proptest::prelude::*;
+
+    const US: fn(u64) -> Time = |us| Time::from_nanos(us * 1000);
+
+    /// A link of 8 Mbit/s, 1000 bytes in 1 ms, and 20 ms each way; `lost` says which numbers, `dropped` which reports.
+    fn run(frames: u32, gap_us: u64, lost: impl Fn(u32) -> bool, dropped: impl Fn(usize) -> bool) -> Flight {
+        let (mut flight, mut receipts) = (Flight::default(), Receipts::default());
+        let (mut arrivals, mut reports, mut got) = (VecDeque::new(), VecDeque::new(), 0);
+        let (mut free, mut sent) = (0, 0);
+        for us in 0..(u64::from(frames) * gap_us.max(1000) + 100_000) {
+            let now = US(us);
+            if sent < frames && us == u64::from(sent) * gap_us {
+                let number = flight.on_sent(now, 1000);
+                sent += 1;
+                assert_eq!(number, sent);
+                free = us.max(free) + 1000;
+                if !lost(number) {
+                    arrivals.push_back((free + 20_000, number));
+                }
+            }
+            while let Some((_, number)) = arrivals.pop_front_if(|(at, _)| *at == us) {
+                // The peer's clock is an hour ahead.
+                receipts.on_arrival(now + Span::from_secs(3600), number, 1000, false);
+            }
+            if let Some(report) = receipts.poll(now + Span::from_secs(3600), ChannelId(0), 0) {
+                reports.push_back((us + 20_000, report));
+            }
+            while let Some((_, report)) = reports.pop_front_if(|(at, _)| *at == us) {
+                got += 1;
+                if !dropped(got) {
+                    assert!(flight.on_feedback(now, &report).is_some());
+                }
+            }
+        }
+        flight
+    }
+
+    #[test]
+    fn a_saturated_link_shows_its_rate_and_its_queue() {
+        let steady = run(400, 1000, |_| false, |_| false);
+        let rate = steady.delivery_rate().unwrap().as_bits_per_sec();
+        // The last report may come 5 ms late, a tenth of the round trip.
+        assert!((7_200_000..=8_100_000).contains(&rate), "{rate}");
+        assert!(steady.queue() < Span::from_micros(100), "{:?}", steady.queue());
+        let full = run(400, 750, |_| false, |_| false);
+        let rate = full.delivery_rate().unwrap().as_bits_per_sec();
+        assert!((7_600_000..=8_100_000).contains(&rate), "{rate}");
+        assert!(full.queue() > Span::from_millis(80), "400 frames, 250 us each: {:?}", full.queue());
+        assert_eq!((full.delivered_packets, full.lost_packets, full.in_flight()), (400, 0, Bytes::ZERO));
+    }
+
+    #[test]
+    fn losses_are_counted_one_by_one() {
+        let flight = run(1000, 1000, |n| n % 50 == 7, |_| false);
+        assert_eq!((flight.delivered_packets, flight.lost_packets), (980, 20));
+        let ppm = flight.loss_ppm();
+        assert!((8_000..32_000).contains(&ppm), "2 % over the last 256 or so: {ppm}");
+    }
+
+    #[test]
+    fn lost_reports_cost_no_knowledge_of_what_arrived() {
+        let flight = run(1000, 250, |_| false, |n| n % 7 < 5);
+        assert_eq!((flight.delivered_packets, flight.lost_packets), (1000, 0));
+    }
+
+    fn feedback(highest: u32, packets: u32, set: u64) -> Feedback {
+        Feedback { highest, packets, set, ..Feedback::default() }
+    }
+
+    #[test]
+    fn a_number_is_lost_when_three_later_ones_arrived() {
+        let mut flight = Flight::default();
+        for n in 0..5 {
+            flight.on_sent(US(n), 100);
+        }
+        let report = flight.on_feedback(US(100), &feedback(3, 2, 0b10)).unwrap();
+        assert_eq!((report.delivered, report.lost), (Bytes::new(200), Bytes::ZERO));
+        let report = flight.on_feedback(US(101), &feedback(5, 4, 0b1011)).unwrap();
+        assert_eq!((report.delivered, report.lost, report.lost_up_to), (Bytes::new(200), Bytes::new(100), Some(2)));
+        assert_eq!(flight.in_flight(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn what_was_never_sent_is_refused() {
+        let mut flight = Flight::default();
+        assert_eq!(flight.on_feedback(US(1), &feedback(0, 1, 0)), None);
+        assert_eq!(flight.on_feedback(US(1), &feedback(1, 1, 0)), None);
+        flight.on_sent(US(1), 100);
+        assert_eq!(flight.on_feedback(US(2), &feedback(2, 1, 0)), None);
+        assert_eq!(flight.on_feedback(US(2), &feedback(u32::MAX, 1, u64::MAX)), None);
+        assert!(flight.on_feedback(US(2), &feedback(1, 1, u64::MAX)).is_some());
+    }
+
+    #[test]
+    fn records_are_bounded_where_the_peer_tells_nothing() {
+        let mut flight = Flight::default();
+        for n in 0..2 * MOST as u64 {
+            flight.on_sent(US(n), 100);
+        }
+        assert_eq!((flight.records.len(), flight.in_flight()), (MOST, Bytes::new(100 * MOST as u64)));
+        assert_eq!(flight.lost_packets, MOST as u64);
+        flight.forget_peer();
+        assert_eq!((flight.in_flight(), flight.oldest()), (Bytes::ZERO, None));
+    }
+
+    proptest! {
+        /// Whatever the peer reports: each frame is settled once, and the books balance.
+        #[test]
+        fn any_reports_keep_the_books(
+            steps in prop::collection::vec((0u64..20, any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()), 1..200),
+        ) {
+            let mut flight = Flight::default();
+            let mut now = 0;
+            for (n, highest, packets, set, arrived, held) in steps {
+                for _ in 0..n {
+                    flight.on_sent(US(now), 100);
+                }
+                now += 50;
+                let sent = flight.next - 1;
+                let highest = if highest % 3 == 0 { highest } else { highest % (sent as u32 + 2) };
+                let report = Feedback { highest, packets, set, arrived, held, ..Feedback::default() };
+                if let Some(report) = flight.on_feedback(US(now), &report) {
+                    prop_assert!(report.rtt.is_none_or(|rtt| rtt <= Span::from_micros(now)));
+                    prop_assert!(report.marked == 0 && report.lost + report.delivered <= report.in_flight);
+                }
+                let open = flight.records.iter().filter(|r| r.open).count() as u64;
+                prop_assert_eq!(flight.in_flight().as_u64(), open * 100);
+                prop_assert_eq!(flight.delivered_packets + flight.lost_packets + open, sent);
+                prop_assert!(flight.queue() <= Span::from_micros(now) && flight.loss_ppm() <= 1_000_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! One channel as it is measured: state, path MTU, round trip, one-way delay, and what the peer's feedback tells.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`state`] | up, suspect, down or held, and the signs for it |
+//! | `mtu` | the path MTU, probed (RFC 8899) |
+//! | `delay` | round trip and one-way delay, from echo requests |
+//! | `receipts` | what arrived here of the frames that the peer counts, and when to tell it |
+//! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
+//!
+//! A bond has one [`Path`] a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
+//! frames answers. What was measured is read as [`Measured`].
+
+pub(crate) mod delay;
+pub(crate) mod flight;
+pub(crate) mod mtu;
+pub(crate) mod receipts;
+pub mod state;
+
+pub use state::State;
+
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+use delay::Delay;
+use flight::Flight;
+use mtu::Pmtu;
+use receipts::Receipts;
+use state::Signs;
+
+/// What is known of a path. What only feedback tells is `None` without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Measured {
+    /// Whether it may carry data.
+    pub state: State,
+    /// The round trip, smoothed (RFC 6298).
+    pub rtt: Option<Span>,
+    /// The rate at which the peer got what we sent.
+    pub delivery_rate: Option<Rate>,
+    /// By how much its one-way delay, without queues, is longer than that of the fastest path of the bond.
+    pub extra_delay: Option<Span>,
+    /// What frames wait on the way beyond that.
+    pub queue: Option<Span>,
+    /// The part of frames that is lost, in millionths, of the last few hundred.
+    pub loss_ppm: Option<u32>,
+    /// Frames that arrived.
+    pub delivered: Option<u64>,
+    /// Frames that did not.
+    pub lost: Option<u64>,
+    /// Bytes that the peer has not told of yet.
+    pub in_flight: Option<Bytes>,
+}
+
+/// The measurements of one channel, and its state.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) signs: Signs,
+    pub(crate) mtu: Pmtu,
+    /// The delay beyond what the bond has sent.
+    pub(crate) delay: Delay,
+    rtt: Option<Span>,
+    /// Since when a first answer to an echo request is asked for; `None` once there was one.
+    pub(crate) unanswered: Option<Time>,
+    /// The token of the echo requests that are not answered yet, and when the first of them went.
+    pub(crate) echo: Option<(u32, Time)>,
+    pub(crate) next_echo: Time,
+    /// Where frames are counted.
+    pub(crate) flight: Option<Box<Flight>>,
+    pub(crate) receipts: Receipts,
+}
+
+impl Path {
+    /// A path of which nothing is known, over a link whose MTU is `mtu`; `counts`: our frames are counted.
+    pub(crate) fn new(now: Time, mtu: usize, counts: bool) -> Path {
+        Path {
+            signs: Signs::new(now),
+            mtu: Pmtu::new(now, mtu),
+            delay: Delay::default(),
+            rtt: None,
+            unanswered: Some(now),
+            echo: None,
+            next_echo: now,
+            flight: counts.then(Box::default),
+            receipts: Receipts::default(),
+        }
+    }
+
+    /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
+    pub(crate) fn ask_echo(&mut self, now: Time) {
+        self.unanswered = Some(now);
+        self.next_echo = now;
+        self.echo = None;
+    }
+
+    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth). Returns the smoothed one.
+    pub(crate) fn on_rtt(&mut self, rtt: Span) -> Span {
+        let parts = |old: Span, new: Span, part: u64| {
+            Span::from_nanos(old.as_nanos() - old.as_nanos() / part + new.as_nanos() / part)
+        };
+        let smooth = self.rtt.map_or(rtt, |old| parts(old, rtt, 8));
+        self.rtt = Some(smooth);
+        smooth
+    }
+
+    /// The peer is another one, with another clock and other counts.
+    pub(crate) fn forget_peer(&mut self) {
+        self.delay.forget_clock();
+        self.receipts = Receipts::default();
+        if let Some(flight) = &mut self.flight {
+            flight.forget_peer();
+        }
+    }
+
+    /// Whether what was sent is overdue in the peer's feedback: for two round trips and two reports' time.
+    fn is_overdue(&self, now: Time) -> bool {
+        let oldest = self.flight.as_ref().and_then(|flight| flight.oldest());
+        let wait = (self.rtt.unwrap_or(Span::from_secs(1)) + receipts::REPORT_WITHIN).times(2);
+        oldest.is_some_and(|sent| now.since(sent) > wait)
+    }
+
+    /// What is known at `now`. `used`: data may be sent here; `least`: the smallest transit of the bond's paths.
+    pub(crate) fn measured(&self, now: Time, used: bool, least: Option<i64>) -> Measured {
+        let flight = self.flight.as_ref();
+        let transit = flight.and_then(|flight| flight.transit());
+        let extra = |transit: i64| Span::from_nanos(transit.saturating_sub(least.unwrap_or(transit)).max(0) as u64);
+        Measured {
+            state: self.signs.state(used, self.is_overdue(now)),
+            rtt: self.rtt,
+            delivery_rate: flight.and_then(|flight| flight.delivery_rate()),
+            extra_delay: transit.map(extra),
+            queue: flight.filter(|_| transit.is_some()).map(|flight| flight.queue()),
+            loss_ppm: flight.map(|flight| flight.loss_ppm()),
+            delivered: flight.map(|flight| flight.delivered_packets),
+            lost: flight.map(|flight| flight.lost_packets),
+            in_flight: flight.map(|flight| flight.in_flight()),
+        }
+    }
+}

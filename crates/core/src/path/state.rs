@@ -1,0 +1,112 @@
+//! Whether a path may carry data, and the signs that tell.
+//!
+//! | state | signs |
+//! |---|---|
+//! | down | the link is down, nothing was heard for too long, the peer hears nothing, or the socket took nothing for too long |
+//! | held | all is well, and supervision does not let it be used yet |
+//! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
+//! | up | in use, and nothing is amiss |
+
+use crate::units::Time;
+
+/// What a path is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In use, and nothing is amiss.
+    Up,
+    /// In use, and something may be.
+    Suspect,
+    /// Out of use.
+    Down,
+    /// Well, but not in use yet.
+    Held,
+}
+
+impl State {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Up => "up",
+            State::Suspect => "suspect",
+            State::Down => "down",
+            State::Held => "held",
+        }
+    }
+}
+
+/// The signs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signs {
+    /// Frames can be exchanged, as the driver sees it.
+    pub(crate) up: bool,
+    /// The socket takes nothing, and since when.
+    pub(crate) blocked: Option<Time>,
+    /// It takes nothing for too long.
+    pub(crate) stalled: bool,
+    /// Nothing arrived for too long.
+    pub(crate) silent: bool,
+    /// The peer hears nothing.
+    pub(crate) unheard: bool,
+    /// When a valid frame last arrived, or the link came up.
+    pub(crate) heard: Time,
+}
+
+impl Signs {
+    /// A link that is down, at `now`.
+    pub(crate) fn new(now: Time) -> Signs {
+        Signs { up: false, blocked: None, stalled: false, silent: false, unheard: false, heard: now }
+    }
+
+    /// The link came up: what was amiss is forgotten.
+    pub(crate) fn on_up(&mut self, now: Time) {
+        *self = Signs { up: true, ..Signs::new(now) };
+    }
+
+    /// Whether data could be sent.
+    pub(crate) fn are_well(&self) -> bool {
+        self.up && !self.silent && !self.unheard && !self.stalled
+    }
+
+    /// Whether something can arrive.
+    #[inline]
+    pub(crate) fn may_bring(&self) -> bool {
+        self.up && !self.silent
+    }
+
+    /// The state, given whether the path is `used` and whether what was sent is `overdue`.
+    pub(crate) fn state(&self, used: bool, overdue: bool) -> State {
+        if !self.are_well() {
+            State::Down
+        } else if !used {
+            State::Held
+        } else if overdue || self.blocked.is_some() {
+            State::Suspect
+        } else {
+            State::Up
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_sign_decides() {
+        let mut signs = Signs::new(Time::ZERO);
+        assert_eq!(signs.state(false, false), State::Down);
+        signs.on_up(Time::ZERO);
+        assert_eq!([signs.state(true, false), signs.state(true, true)], [State::Up, State::Suspect]);
+        assert_eq!(signs.state(false, true), State::Held);
+        signs.blocked = Some(Time::ZERO);
+        assert_eq!(signs.state(true, false), State::Suspect);
+        for amiss in [
+            Signs { silent: true, ..signs },
+            Signs { unheard: true, ..signs },
+            Signs { stalled: true, ..signs },
+            Signs { up: false, ..signs },
+        ] {
+            assert_eq!(amiss.state(true, false), State::Down);
+        }
+    }
+}
