@@ -31,6 +31,23 @@ pub struct Status {
     pub ring: Option<RingStatus>,
 }
 
+impl Status {
+    /// A daemon that has nothing to tell yet but its interface, the seconds since it began, and its MTU.
+    pub(crate) fn new(interface: &str, uptime_s: f64, mtu: usize) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface: interface.into(),
+            uptime_s,
+            mtu,
+            listen_port: None,
+            counters: Counters::new(),
+            peers: Vec::new(),
+            bond: None,
+            ring: None,
+        }
+    }
+}
+
 /// A node of a ring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RingStatus {

@@ -3,9 +3,7 @@
 use crate::exit::{BadInput, NoPrivilege, Outcome};
 use anyhow::Context;
 use fairspan_live::config::Config;
-use fairspan_live::roles::lan::LanDaemon;
-use fairspan_live::roles::peers::Daemon;
-use fairspan_live::roles::ring::RingDaemon;
+use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal;
@@ -38,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
     start_log(&args.log)?;
     let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
-    if config.ring.is_none() {
+    if Role::of(&config) != Role::Ring {
         let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
         return Err(BadInput(problem).into());
     }
@@ -65,25 +63,15 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, stopper.try_clone()?).context("signals")?;
     }
-    let (stop, failed) = (stop.as_fd(), |error: DaemonError| match error.is_permission() {
+    let failed = |error: DaemonError| match error.is_permission() {
         true => NoPrivilege(error.to_string()).into(),
         false => anyhow::Error::from(error),
-    });
-    let ready = |interface: &str, mtu| tracing::info!(interface, mtu, "ready");
+    };
     let interface = config.interface.name.clone();
-    if config.ring.is_some() {
-        let mut daemon = RingDaemon::start(config).map_err(failed)?;
-        ready(daemon.interface(), daemon.mtu());
-        daemon.run(stop)?;
-    } else if config.bond.is_some() {
-        let mut daemon = LanDaemon::start(config).map_err(failed)?;
-        ready(daemon.interface(), daemon.mtu());
-        daemon.run(stop)?;
-    } else {
-        let mut daemon = Daemon::start(config).map_err(failed)?;
-        ready(daemon.interface(), daemon.mtu());
-        daemon.run(stop)?;
-    }
+    let mut daemon = Daemon::start(config).map_err(failed)?;
+    tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+    daemon.run(stop.as_fd())?;
+    drop(daemon);
     tracing::info!(interface, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

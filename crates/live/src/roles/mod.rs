@@ -1,7 +1,94 @@
-//! What a daemon can be.
+//! What a daemon can be: this is the one place that lists the roles.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod` | the roles, and a daemon that has one |
+//! | `peers` | bonds with peers, over UDP and Ethernet |
+//! | `lan` | a bond of Ethernet links |
+//! | `ring` | a node of a packet ring |
+//! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
+//! | `hello` | what the ends tell each other about a channel |
 
 mod hello;
-pub mod lan;
+mod host;
+mod lan;
 mod network;
-pub mod peers;
-pub mod ring;
+mod peers;
+mod ring;
+
+use crate::config::Config;
+use crate::shell::machine::Machine;
+use crate::shell::{DaemonError, Shell};
+use lan::EthernetBond;
+use peers::Peers;
+use ring::RingNode;
+use std::os::fd::BorrowedFd;
+
+/// What a configuration makes of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// `[[peer]]`: bonds with peers.
+    Peers,
+    /// `[bond]`: a bond of Ethernet links.
+    EthernetBond,
+    /// `[ring]`: a node of a packet ring.
+    Ring,
+}
+
+impl Role {
+    /// The role that a configuration describes.
+    pub fn of(config: &Config) -> Role {
+        match (&config.ring, &config.bond) {
+            (Some(_), _) => Role::Ring,
+            (None, Some(_)) => Role::EthernetBond,
+            (None, None) => Role::Peers,
+        }
+    }
+}
+
+/// A running daemon. Dropping it undoes all that it did to the host's network.
+pub struct Daemon {
+    /// Undone before the control socket goes with the shell.
+    machine: Box<dyn Machine>,
+    shell: Shell,
+}
+
+impl Daemon {
+    /// Opens everything that `config` names; the interface is up when this returns.
+    ///
+    /// # Errors
+    /// The first thing that failed; what was done by then is undone.
+    pub fn start(config: Config) -> Result<Daemon, DaemonError> {
+        let mut shell = Shell::open(&config.interface.control_socket)?;
+        let (now, metrics) = (shell.now(), config.interface.metrics);
+        let machine: Box<dyn Machine> = match Role::of(&config) {
+            Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),
+            Role::EthernetBond => Box::new(EthernetBond::start(config, now, shell.poller())?),
+            Role::Ring => Box::new(RingNode::start(config, now, shell.poller())?),
+        };
+        if let Some(address) = metrics {
+            shell.serve_metrics(address)?;
+        }
+        shell.publish(&*machine);
+        Ok(Daemon { machine, shell })
+    }
+
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        self.machine.interface()
+    }
+
+    /// The interface's MTU now, in bytes.
+    pub fn mtu(&self) -> usize {
+        self.machine.mtu()
+    }
+
+    /// Moves packets until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// What leaves the daemon without its purpose: the interface deleted by someone else.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
+        self.shell.run(&mut *self.machine, stop)
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::control::ControlError;
 use crate::netlink::NetlinkError;
-use crate::sockets::SocketError;
+use crate::sockets::socket::SocketError;
 use crate::tun::TunError;
 use std::io;
 use std::net::SocketAddr;
@@ -63,6 +63,11 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
+    /// A setting of `peer` that is refused.
+    pub(crate) fn setting(peer: &str, problem: impl ToString) -> DaemonError {
+        DaemonError::Setting { peer: peer.to_owned(), problem: problem.to_string() }
+    }
+
     /// Whether a privilege is missing.
     pub fn is_permission(&self) -> bool {
         match self {

@@ -1,5 +1,220 @@
-//! The shell of a daemon.
+//! The shell of every daemon: it waits, and drives a [`Machine`], the role that the daemon has.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod` | the loop, its own timers, control socket and metrics |
+//! | `machine` | what a role must be able to do |
+//! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
+//! | `error` | why a daemon does not start or ends, and whether a privilege is missing |
+//!
+//! One thread does all of it. The shell calls the machine once for each descriptor that is ready, never for each packet.
 
-mod error;
+pub(crate) mod error;
+pub(crate) mod machine;
+pub(crate) mod poller;
+pub(crate) mod slab;
 
 pub use error::DaemonError;
+
+use crate::clock::{Clock, until};
+use crate::control::Control;
+use crate::metrics;
+use crate::netlink::Monitor;
+use crate::status::Status;
+use fairspan_core::units::{Span, Time};
+use machine::{Machine, Order, TimerName};
+use poller::{Poller, Ready, Token, Turn};
+use rustix::event::epoll;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+/// How often a machine tries again what failed, and the metrics are made anew.
+const HOUSEKEEPING: Span = Span::from_secs(1);
+/// Wait while a client of the control socket is being served.
+const CLIENT_WAIT: Span = Span::from_millis(1);
+/// Most events fetched at once.
+const EVENTS: usize = 64;
+
+/// What all daemons have, whatever their role.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    clock: Clock,
+    poller: Poller,
+    control: Control,
+    control_token: Token,
+    monitor: Monitor,
+    monitor_token: Token,
+    shared: Option<metrics::Shared>,
+    housekeeping: Time,
+}
+
+impl Shell {
+    /// Opens the control socket and begins to follow the host's interfaces: no change after this is missed.
+    ///
+    /// # Errors
+    /// What is refused; another daemon that has the control socket.
+    pub(crate) fn open(control_socket: &Path) -> Result<Shell, DaemonError> {
+        let clock = Clock::start();
+        let control = Control::open(control_socket)?;
+        let monitor = Monitor::open()?;
+        let poller = Poller::new()?;
+        Ok(Shell {
+            control_token: poller.watch(control.as_fd(), Turn::Others)?,
+            monitor_token: poller.watch(monitor.as_fd(), Turn::Others)?,
+            housekeeping: clock.now() + HOUSEKEEPING,
+            shared: None,
+            clock,
+            poller,
+            control,
+            monitor,
+        })
+    }
+
+    /// Now, since the daemon began.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// For a machine, to wait for its descriptors.
+    pub(crate) fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    /// Serves metrics from now on.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), DaemonError> {
+        let shared = metrics::Shared::default();
+        metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
+        self.shared = Some(shared);
+        Ok(())
+    }
+
+    /// Gives the metrics their newest status.
+    pub(crate) fn publish(&self, machine: &dyn Machine) {
+        if let Some(shared) = &self.shared {
+            metrics::publish(shared, status(self.clock, machine));
+        }
+    }
+
+    /// Drives `machine` until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// What leaves the daemon without its purpose: its interface deleted by someone else.
+    pub(crate) fn run(&mut self, machine: &mut dyn Machine, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
+        let token = self.poller.watch(stop, Turn::Others)?;
+        let ended = self.drive(machine, token);
+        self.poller.unwatch(token, stop);
+        ended
+    }
+
+    fn drive(&mut self, machine: &mut dyn Machine, stop: Token) -> Result<(), DaemonError> {
+        let mut events = Vec::with_capacity(EVENTS);
+        machine.drain(self.clock.now())?;
+        loop {
+            let asleep = self.clock.now();
+            let (next, timer) = self.next_timeout(asleep, machine);
+            self.poller.wait(&mut events, &until(asleep, next))?;
+            let now = self.clock.now();
+            if events.is_empty() {
+                tracing::trace!(%timer, "woken");
+            }
+            let timers_first = machine.order() == Order::TimersFirst;
+            if timers_first {
+                self.handle_timeouts(now, machine);
+            }
+            if self.handle_events(now, machine, &events, stop)? {
+                return Ok(());
+            }
+            if !timers_first {
+                self.handle_timeouts(now, machine);
+            }
+            if self.control.is_busy() {
+                self.serve_control(machine);
+            }
+            machine.drain(now)?;
+        }
+    }
+
+    /// When to be awake at the latest, and why.
+    fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
+        let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
+        let timers = [machine.poll_timeout(), client].into_iter().flatten();
+        timers.fold(
+            (self.housekeeping, TimerName("housekeeping")),
+            |first, timer| {
+                if timer.0 < first.0 { timer } else { first }
+            },
+        )
+    }
+
+    fn handle_timeouts(&mut self, now: Time, machine: &mut dyn Machine) {
+        machine.handle_timeout(now);
+        if self.housekeeping <= now {
+            self.housekeeping = now + HOUSEKEEPING;
+            machine.handle_housekeeping(now);
+            self.publish(machine);
+        }
+    }
+
+    /// Hands over what is ready; true when it is time to stop.
+    fn handle_events(
+        &mut self,
+        now: Time,
+        machine: &mut dyn Machine,
+        events: &[epoll::Event],
+        stop: Token,
+    ) -> Result<bool, DaemonError> {
+        for turn in [Turn::Links, Turn::Others] {
+            for ready in events.iter().map(Ready::from) {
+                if self.poller.turn(ready.token) != Some(turn) {
+                    continue;
+                }
+                match ready.token {
+                    token if token == stop => return Ok(true),
+                    token if token == self.monitor_token => self.follow_interfaces(now, machine)?,
+                    token if token == self.control_token => self.serve_control(machine),
+                    token => {
+                        if ready.writable {
+                            machine.handle_writable(now, token);
+                        }
+                        if ready.readable && self.poller.turn(token).is_some() {
+                            machine.handle_readable(now, token)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn follow_interfaces(&mut self, now: Time, machine: &mut dyn Machine) -> Result<(), DaemonError> {
+        loop {
+            match self.monitor.poll() {
+                Ok(Some(change)) => machine.handle_link_change(now, change)?,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "changes of interfaces are not followed");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn serve_control(&mut self, machine: &dyn Machine) {
+        let clock = self.clock;
+        self.control.serve_status(|| status(clock, machine));
+    }
+}
+
+/// Everything that a daemon has to tell, now.
+fn status(clock: Clock, machine: &dyn Machine) -> Status {
+    let mut status = Status::new(machine.interface(), clock.now().as_secs_f64(), machine.mtu());
+    machine.report(&mut status);
+    status
+}
+
+#[cfg(test)]
+mod tests;

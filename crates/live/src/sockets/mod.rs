@@ -7,54 +7,91 @@
 //! | `carrier` | what carries a channel, and what that adds to each packet |
 //! | `sealed_frame` | the datagrams of a session on Ethernet |
 //! | `outbox` | what waits to leave |
+//! | `transport` | sockets and sessions together, and the way in |
 
 mod carrier;
 pub(crate) mod outbox;
 pub(crate) mod sealed_frame;
 pub(crate) mod socket;
+pub(crate) mod transport;
 
 pub(crate) use carrier::Carrier;
-pub(crate) use socket::SocketError;
 
-use crate::channel::ethernet::{self, Codepoint, Outgoing};
+use crate::channel::ethernet::{self, Codepoint, Mac, Outgoing};
 use crate::channel::udp::{Datagram, Destination, Sent};
-use crate::netlink::{LinkChange, Monitor, Netlink, NetlinkError};
+use crate::config::{Channel, Interface};
 use crate::secure::Sessions;
-use crate::tun::{Tun, TunError};
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
-use socket::{Kind, Socket};
+use crate::shell::poller::{Interest, Poller, Token, Turn};
+use socket::{Kind, Owner, Socket, SocketError};
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The events of sockets have this number and those above it: this and the socket's.
-pub(crate) const TOKEN_SOCKETS: u64 = 16;
+/// The MTU of a link that nobody tells.
+pub(crate) const USUAL_MTU: usize = 1500;
 
-/// The sockets, by number, and the epoll instance that waits for them and for all else.
-#[derive(Debug)]
+/// The sockets, by number: those on which peers may begin, then those of channels.
 pub(crate) struct Sockets {
-    pub(crate) epoll: OwnedFd,
     list: Vec<Socket>,
+    /// The numbers, by the slots of the tokens.
+    numbers: Vec<usize>,
+    poller: Poller,
+    fwmark: u32,
 }
 
 impl Sockets {
-    pub(crate) fn new() -> Result<Sockets, Errno> {
-        Ok(Sockets { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, list: Vec::new() })
+    /// Opens those on which peers may begin.
+    ///
+    /// # Errors
+    /// Why the port cannot be had.
+    pub(crate) fn open(interface: &Interface, poller: &Poller) -> Result<Sockets, SocketError> {
+        let list = match interface.listen_port {
+            Some(port) => Socket::listen(port, interface.fwmark)?,
+            None => Vec::new(),
+        };
+        Ok(Sockets { list, numbers: Vec::new(), poller: poller.clone(), fwmark: interface.fwmark })
     }
 
-    /// Begins to wait for something to read.
-    pub(crate) fn watch(&self, fd: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
-        epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN)
-    }
-
-    /// Begins to wait for a socket, which is new.
-    pub(crate) fn watch_socket(&mut self, number: usize) {
-        self.list[number].wants_write = false;
-        let Some(fd) = self.list[number].fd() else { return };
-        if let Err(error) = self.watch(fd, TOKEN_SOCKETS + number as u64) {
-            tracing::error!(port = number, %error, "cannot wait for a socket");
+    /// The socket of a configured channel: its number. It may be one that serves others already.
+    ///
+    /// # Errors
+    /// What no time heals.
+    pub(crate) fn open_channel(&mut self, channel: &Channel) -> Result<usize, SocketError> {
+        if let Some(number) = self.list.iter().position(|socket| socket.serves(channel)) {
+            return Ok(number);
         }
+        self.list.push(Socket::open(channel, self.fwmark)?);
+        Ok(self.list.len() - 1)
+    }
+
+    /// Begins to wait for all of them.
+    pub(crate) fn watch_all(&mut self) {
+        (0..self.list.len()).for_each(|number| self.watch(number));
+    }
+
+    /// Begins to wait for a socket, which is new; an older one of the number is closed.
+    fn watch(&mut self, number: usize) {
+        let socket = &mut self.list[number];
+        socket.wants_write = false;
+        if let Some(token) = socket.token.take() {
+            self.poller.forget(token);
+        }
+        let Some(fd) = socket.fd() else { return };
+        match self.poller.watch(fd, Turn::Links) {
+            Ok(token) => {
+                socket.token = Some(token);
+                if self.numbers.len() <= token.slot() {
+                    self.numbers.resize(token.slot() + 1, 0);
+                }
+                self.numbers[token.slot()] = number;
+            }
+            Err(error) => tracing::error!(port = number, %error, "cannot wait for a socket"),
+        }
+    }
+
+    /// The number of the socket that is waited for under `token`.
+    pub(crate) fn find(&self, token: Token) -> Option<usize> {
+        let number = *self.numbers.get(token.slot())?;
+        (self.list[number].token == Some(token)).then_some(number)
     }
 
     /// Waits for room in a socket too, or no longer.
@@ -64,10 +101,9 @@ impl Sockets {
             return;
         }
         socket.wants_write = wants;
-        let flags = if wants { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        let data = EventData::new_u64(TOKEN_SOCKETS + number as u64);
-        let Some(fd) = socket.fd().filter(|_| !socket.absent) else { return };
-        if let Err(error) = epoll::modify(&self.epoll, fd, data, flags) {
+        let interest = if wants { Interest::ReadAndWrite } else { Interest::Read };
+        let (Some(token), Some(fd)) = (socket.token, socket.fd()) else { return };
+        if let Err(error) = self.poller.set_interest(token, fd, interest) {
             tracing::error!(port = number, %error, "cannot wait for a socket");
         }
     }
@@ -80,8 +116,8 @@ impl Sockets {
         if socket.absent && !was_absent {
             tracing::warn!(device = socket.device(), "interface is gone");
             // A vanished interface makes its socket readable for ever: it is not waited for until it is back.
-            if let Some(fd) = socket.fd() {
-                let _ = epoll::delete(&self.epoll, fd);
+            if let (Some(token), Some(fd)) = (socket.token.take(), socket.fd()) {
+                self.poller.unwatch(token, fd);
             }
             socket.wants_write = false;
         }
@@ -90,7 +126,7 @@ impl Sockets {
                 socket.complaint = None;
                 if new {
                     tracing::info!(device = socket.device(), "interface is there");
-                    self.watch_socket(number);
+                    self.watch(number);
                 }
                 new
             }
@@ -110,9 +146,21 @@ impl Sockets {
         !socket.absent && socket.is_running()
     }
 
+    /// Where the other end of a channel is, for people; `None` while a station is not known.
+    pub(crate) fn show_remote(&self, carrier: Carrier, owner: Owner) -> Option<String> {
+        match carrier {
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
+            Carrier::Plain { socket } => {
+                let mac = self.list.get(socket)?.station(owner);
+                (mac != Mac::BROADCAST).then(|| mac.to_string())
+            }
+        }
+    }
+
     /// Sends what the sessions themselves have to say, and says how many links were found down. An answer leaves from the
     /// address that was asked.
-    pub(crate) fn send_messages(&mut self, sessions: &mut Sessions, asked: Option<&Datagram<'_>>) -> u64 {
+    fn send_messages(&mut self, sessions: &mut Sessions, asked: Option<&Datagram<'_>>) -> u64 {
         let mut failed = 0;
         while let Some(message) = sessions.poll_transmit() {
             let asked = asked.filter(|datagram| datagram.source == message.destination);
@@ -158,50 +206,5 @@ pub(crate) fn send_sealed(socket: &mut Socket, destination: Destination, datagra
             }
         }
         _ => Sent::Done,
-    }
-}
-
-/// What happened to the host's interfaces.
-pub(crate) enum Change {
-    /// This one is there and differs, or is gone.
-    Device {
-        /// Its name.
-        name: String,
-        /// It is switched on and has carrier.
-        running: bool,
-        /// Its MTU; `None` when it is gone.
-        mtu: Option<usize>,
-    },
-    /// News were lost: each is to be looked at.
-    Unknown,
-}
-
-/// The next change of an interface; `None` when there is none now.
-///
-/// # Errors
-/// The TUN interface was deleted. Reading it tells that too, but nothing reads while there is no room.
-pub(crate) fn next_change(monitor: &mut Monitor, tun: &Tun) -> Result<Option<Change>, TunError> {
-    let gone = || TunError::Gone { name: tun.name().to_owned() };
-    match monitor.poll() {
-        Ok(Some(LinkChange::Changed(interface))) => Ok(Some(Change::Device {
-            name: interface.name,
-            running: interface.up && interface.running,
-            mtu: Some(interface.mtu as usize),
-        })),
-        Ok(Some(LinkChange::Removed { index, .. })) if index == tun.index() => Err(gone()),
-        Ok(Some(LinkChange::Removed { name, .. })) => Ok(Some(Change::Device { name, running: false, mtu: None })),
-        Ok(Some(LinkChange::Missed)) => {
-            let interface = Netlink::open().and_then(|mut netlink| netlink.interface(tun.name()));
-            if matches!(interface, Err(NetlinkError::NoInterface { .. })) {
-                Err(gone())
-            } else {
-                Ok(Some(Change::Unknown))
-            }
-        }
-        Ok(None) => Ok(None),
-        Err(error) => {
-            tracing::warn!(%error, "changes of interfaces are not followed");
-            Ok(None)
-        }
     }
 }

@@ -4,6 +4,7 @@ use crate::channel::ethernet::{self, Codepoint, EthernetConfig, EthernetError, E
 use crate::channel::udp::{self, OpenError, UdpConfig, UdpSocket};
 use crate::config::{Channel, ChannelKind};
 use crate::netlink::Netlink;
+use crate::shell::poller::Token;
 use fairspan_core::units::ChannelId;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,21 +88,26 @@ impl SocketError {
     }
 }
 
+/// Whose a socket is: a number that its role gives a peer or a side, and a channel.
+pub(crate) type Owner = (usize, ChannelId);
+
 /// One socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     device: Option<String>,
     /// The peers that an Ethernet channel's socket serves.
-    pub(crate) segment: Option<Segment>,
+    segment: Option<Segment>,
     /// The channels that the socket was opened for; none for one that listens.
-    pub(crate) owners: Vec<(usize, ChannelId)>,
+    pub(crate) owners: Vec<Owner>,
     /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
     pub(crate) absent: bool,
+    /// What it is waited for under; `None` while it is not.
+    pub(super) token: Option<Token>,
     /// Waiting for the socket to become writable.
-    pub(crate) wants_write: bool,
+    pub(super) wants_write: bool,
     /// What was told last about a socket that cannot be opened, so that it is told once.
-    pub(crate) complaint: Option<String>,
+    pub(super) complaint: Option<String>,
 }
 
 /// What a socket speaks.
@@ -117,19 +123,19 @@ pub(crate) enum Kind {
 
 /// The stations on one device that speak with one pair of EtherTypes.
 #[derive(Debug)]
-pub(crate) struct Segment {
+struct Segment {
     ethertype: u16,
     /// Only sealed frames count.
-    pub(crate) secure: bool,
-    pub(crate) stations: Vec<Station>,
+    secure: bool,
+    stations: Vec<Station>,
 }
 
 /// A peer on a LAN whose frames are not sealed: it is known by its address alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Station {
+struct Station {
     /// Its address; `None` until its first envelope tells.
     mac: Option<Mac>,
-    owner: (usize, ChannelId),
+    owner: Owner,
 }
 
 impl Socket {
@@ -174,7 +180,16 @@ impl Socket {
     }
 
     fn new(kind: Kind, device: Option<String>, segment: Option<Segment>) -> Socket {
-        Socket { kind, device, segment, owners: Vec::new(), absent: false, wants_write: false, complaint: None }
+        Socket {
+            kind,
+            device,
+            segment,
+            owners: Vec::new(),
+            absent: false,
+            token: None,
+            wants_write: false,
+            complaint: None,
+        }
     }
 
     /// Whether an Ethernet channel can share this socket.
@@ -188,7 +203,7 @@ impl Socket {
     }
 
     /// Gives the socket to a channel.
-    pub(crate) fn add_owner(&mut self, owner: (usize, ChannelId), channel: &Channel) -> Result<(), SocketError> {
+    pub(crate) fn add_owner(&mut self, owner: Owner, channel: &Channel) -> Result<(), SocketError> {
         if let (Some(segment), ChannelKind::Ethernet { peer_mac, secure, .. }) = (&mut self.segment, &channel.kind) {
             let device = || channel.device.clone().unwrap_or_default();
             if segment.secure != *secure {
@@ -206,14 +221,31 @@ impl Socket {
         Ok(())
     }
 
+    /// Whether only what a session sealed counts.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.secure)
+    }
+
+    /// Whose a frame in the clear from `source` is, and whether its address was just learnt. An envelope from a stranger
+    /// is taken for the first of the peer whose address is not known.
+    pub(crate) fn owner_of(&mut self, source: Mac, codepoint: Codepoint) -> Option<(Owner, bool)> {
+        let stations = &mut self.segment.as_mut()?.stations;
+        if let Some(station) = stations.iter().find(|s| s.mac == Some(source)) {
+            return Some((station.owner, false));
+        }
+        let unknown = stations.iter_mut().find(|s| s.mac.is_none() && codepoint == Codepoint::Envelope)?;
+        unknown.mac = Some(source);
+        Some((unknown.owner, true))
+    }
+
     /// An address that was learnt is to be learnt again: another interface may answer in its place.
-    pub(crate) fn forget_station(&mut self, owner: (usize, ChannelId)) {
+    pub(crate) fn forget_station(&mut self, owner: Owner) {
         let stations = self.segment.iter_mut().flat_map(|segment| &mut segment.stations);
         stations.filter(|station| station.owner == owner).for_each(|station| station.mac = None);
     }
 
     /// Where a channel's unsealed frames go: to everybody until its peer's address is known.
-    pub(crate) fn station(&self, owner: (usize, ChannelId)) -> Mac {
+    pub(crate) fn station(&self, owner: Owner) -> Mac {
         let stations = self.segment.iter().flat_map(|segment| &segment.stations);
         stations.filter(|s| s.owner == owner).find_map(|s| s.mac).unwrap_or(Mac::BROADCAST)
     }
@@ -309,21 +341,6 @@ impl Socket {
             }
         }
     }
-}
-
-/// Whose a frame from `source` is, and whether its address was just learnt. An envelope from a stranger is taken for
-/// the first of the peer whose address is not known.
-pub(crate) fn owner_of(
-    stations: &mut [Station],
-    source: Mac,
-    codepoint: Codepoint,
-) -> Option<((usize, ChannelId), bool)> {
-    if let Some(station) = stations.iter().find(|s| s.mac == Some(source)) {
-        return Some((station.owner, false));
-    }
-    let unknown = stations.iter_mut().find(|s| s.mac.is_none() && codepoint == Codepoint::Envelope)?;
-    unknown.mac = Some(source);
-    Some((unknown.owner, true))
 }
 
 /// Opens the socket of a configured channel.

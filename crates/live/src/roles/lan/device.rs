@@ -6,6 +6,7 @@
 
 use super::tap::VNET_HEADER;
 use crate::pool::PacketBuf;
+use crate::shell::poller::Token;
 use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH};
 use fairspan_core::lan::Condition;
 use fairspan_core::units::Rate;
@@ -94,6 +95,8 @@ pub(super) struct Device {
     waiting: Vec<Waiting>,
     scratch: Box<[u8]>,
     pub(super) stats: Stats,
+    /// What its socket is waited for under.
+    pub(super) token: Option<Token>,
     /// What was complained of last, not to be said again.
     pub(super) complaint: Option<String>,
 }
@@ -117,6 +120,7 @@ impl Device {
             waiting: Vec::with_capacity(SEND_BATCH),
             scratch: vec![0; 66_000].into_boxed_slice(),
             stats: Stats::default(),
+            token: None,
             complaint: None,
         })
     }

@@ -1,14 +1,14 @@
 //! The daemon of `fairspan up` with a `[bond]`: a TAP interface towards the host, frames as they are on the links.
 //!
-//! It decides nothing about links: [`fairspan_core::lan`] does. It waits, reads, hands over, drains the polls, and writes,
-//! in batches.
+//! It decides nothing about links: [`fairspan_core::lan`] does. It reads, hands over, drains the polls, and writes, in
+//! batches.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `mod` | opening, the loop, the way of a frame |
+//! | `mod` | opening, the way of a frame |
 //! | `tap` | the host's side |
 //! | `device` | a device |
-//! | `report` | log, status, metrics |
+//! | `report` | log and status |
 //!
 //! **No queue of its own.** A link's queue is its device's: what that does not take is dropped and counted, as a full queue
 //! of the kernel would. Policies that look at queues see the one that follows from the link's rate and what was sent.
@@ -23,33 +23,26 @@ mod device;
 mod report;
 mod tap;
 
-use crate::clock::{Clock, until};
 use crate::config::{Bond, Config};
-use crate::control::Control;
-use crate::metrics;
-use crate::netlink::{Guard, LinkChange, Monitor};
+use crate::netlink::{Guard, LinkChange};
 use crate::pool::PacketBuf;
-use crate::shell::DaemonError;
+use crate::shell::error::DaemonError;
+use crate::shell::machine::{Machine, Order, TimerName};
+use crate::shell::poller::{Poller, Token, Turn};
+use crate::status::Status;
 use device::{Arrival, Device};
 use fairspan_core::lan::{self, Event, Lan, LinkConfig, Received, frame};
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::mac::Mac;
-use rustix::event::{Timespec, epoll};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use tap::Tap;
 
 /// Frames read from the host in a row before the links get their turn.
 const HOST_BURST: usize = 256;
 /// Frames taken from one link before others get their turn.
 const LINK_BURST: usize = 256;
-/// Longest sleep; nothing depends on it.
-const LONGEST_WAIT: Span = Span::from_secs(1);
-/// Wait while a client of the control socket is being served.
-const SHORT_WAIT: Span = Span::from_millis(1);
-/// How often devices that are missing are looked for, the interface's addresses read, and the metrics made anew.
-const HOUSEKEEPING: Span = Span::from_secs(1);
 /// The interface's MTU while there is no device.
 const USUAL_MTU: usize = 1500;
 
@@ -59,49 +52,33 @@ const BOND_VARIANT: u8 = 0x20;
 const LINK_VARIANT: u8 = 0x10;
 const DEVICE_VARIANT: u8 = 0x08;
 
-const TOKEN_STOP: u64 = 0;
-const TOKEN_TAP: u64 = 1;
-const TOKEN_MONITOR: u64 = 2;
-const TOKEN_CONTROL: u64 = 3;
-const TOKEN_PORTS: u64 = 16;
-
-/// A running bond of Ethernet links. Dropping it undoes all that it did to the host's network.
-pub struct LanDaemon {
-    clock: Clock,
+/// A bond of Ethernet links. Dropping it undoes all that it did to the host's network.
+pub(super) struct EthernetBond {
     /// Undone before the interface goes with `tap`.
     guard: Guard,
     tap: Tap,
-    monitor: Monitor,
-    control: Option<Control>,
-    epoll: OwnedFd,
+    tap_token: Token,
+    poller: Poller,
     bond: Lan<PacketBuf>,
     devices: Vec<Device>,
-    /// Ports with frames for the next batch, in the order of their first ones.
+    /// Devices with frames for the next batch, in the order of their first ones.
     touched: Vec<usize>,
-    shared: Option<metrics::Shared>,
-    housekeeping: Time,
     mtu: usize,
     carrier: Option<bool>,
     config: Config,
     settings: Bond,
 }
 
-impl LanDaemon {
+impl EthernetBond {
     /// Opens everything that `config` names; the interface is up when this returns.
     ///
     /// # Errors
     /// The first thing that failed; what was done by then is undone. [`DaemonError::Setting`] too where there is no
     /// `[bond]`.
-    pub fn start(config: Config) -> Result<LanDaemon, DaemonError> {
+    pub(super) fn start(config: Config, now: Time, poller: &Poller) -> Result<EthernetBond, DaemonError> {
         let Some(settings) = config.bond.clone() else {
-            let problem = "the configuration has no [bond]".to_owned();
-            return Err(DaemonError::Setting { peer: config.interface.name, problem });
+            return Err(DaemonError::setting(&config.interface.name, "the configuration has no [bond]"));
         };
-        let clock = Clock::start();
-        let now = clock.now();
-        let control = Control::open(&config.interface.control_socket)?;
-        // Opened before any device is looked at, so that no change is missed.
-        let monitor = Monitor::open()?;
         let tap = Tap::open(&config.interface.name)?;
         let mut guard = Guard::new()?;
         let mut devices = Vec::new();
@@ -128,107 +105,29 @@ impl LanDaemon {
         bond_config.announcements = settings.num_grat_arp;
         let seed = u64::from(std::process::id()) << 32 | u64::from(tap_seed());
         let bond = Lan::new(bond_config, links.collect(), seed)
-            .map_err(|e| DaemonError::Setting { peer: config.interface.name.clone(), problem: e.to_string() })?;
+            .map_err(|e| DaemonError::setting(&config.interface.name, e))?;
 
-        let mut daemon = LanDaemon {
-            clock,
+        let mut machine = EthernetBond {
+            tap_token: poller.watch(tap.as_fd(), Turn::Others)?,
             guard,
             tap,
-            monitor,
-            control: Some(control),
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            poller: poller.clone(),
             bond,
             devices,
             touched: Vec::with_capacity(64),
-            shared: None,
-            housekeeping: now + HOUSEKEEPING,
             mtu: 0,
             carrier: None,
             config,
             settings,
         };
-        daemon.configure()?;
-        for number in 0..daemon.devices.len() {
-            daemon.watch(number);
-            daemon.tell(now, number);
+        machine.configure()?;
+        for number in 0..machine.devices.len() {
+            machine.watch(number);
+            machine.tell(now, number);
         }
-        if let Some(address) = daemon.config.interface.metrics {
-            let shared = metrics::Shared::default();
-            metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
-            daemon.shared = Some(shared);
-        }
-        let watch = |fd: BorrowedFd<'_>, token| {
-            epoll::add(&daemon.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
-        };
-        watch(daemon.tap.as_fd(), TOKEN_TAP)?;
-        watch(daemon.monitor.as_fd(), TOKEN_MONITOR)?;
-        if let Some(control) = &daemon.control {
-            watch(control.as_fd(), TOKEN_CONTROL)?;
-        }
-        daemon.read_addresses();
-        daemon.drain(now);
-        daemon.publish();
-        Ok(daemon)
-    }
-
-    /// The interface's name.
-    pub fn interface(&self) -> &str {
-        self.tap.name()
-    }
-
-    /// The interface's MTU now, in bytes.
-    pub fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    /// Moves frames until `stop` becomes readable.
-    ///
-    /// # Errors
-    /// What leaves the daemon without its purpose: the interface deleted by someone else.
-    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), DaemonError> {
-        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(TOKEN_STOP), epoll::EventFlags::IN)?;
-        let mut events = Vec::with_capacity(80);
-        loop {
-            let timeout = self.timeout();
-            events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            let now = self.clock.now();
-            if self.bond.poll_timeout().is_some_and(|due| due <= now) {
-                self.bond.handle_timeout(now);
-            }
-            if self.housekeeping <= now {
-                self.housekeeping = now + HOUSEKEEPING;
-                self.look_at_all(now);
-                self.read_addresses();
-                self.publish();
-            }
-            for event in &events {
-                match event.data.u64() {
-                    TOKEN_STOP => return Ok(()),
-                    TOKEN_TAP => self.read_host(now)?,
-                    TOKEN_MONITOR => self.follow_interfaces(now)?,
-                    TOKEN_CONTROL => self.serve_control(),
-                    token => self.read_port(now, (token - TOKEN_PORTS) as usize),
-                }
-            }
-            if self.control.as_ref().is_some_and(Control::is_busy) {
-                self.serve_control();
-            }
-            self.drain(now);
-        }
-    }
-
-    fn timeout(&self) -> Timespec {
-        let now = self.clock.now();
-        let mut next = self.housekeeping.min(now + LONGEST_WAIT);
-        if self.control.as_ref().is_some_and(Control::is_busy) {
-            next = next.min(now + SHORT_WAIT);
-        }
-        next = next.min(self.bond.poll_timeout().unwrap_or(Time::MAX));
-        until(now, next)
+        machine.read_addresses();
+        machine.move_frames(now);
+        Ok(machine)
     }
 
     /// Gives the interface its address, MTU and IP addresses and switches it on.
@@ -252,7 +151,7 @@ impl LanDaemon {
         Ok(())
     }
 
-    fn read_port(&mut self, now: Time, number: usize) {
+    fn read_device(&mut self, now: Time, number: usize) {
         let Some(device) = self.devices.get_mut(number) else { return };
         let (bond, tap) = (&mut self.bond, &mut self.tap);
         let link = ChannelId(number as u8);
@@ -268,7 +167,7 @@ impl LanDaemon {
     }
 
     /// Moves the bond's frames to the links, and says what happened.
-    fn drain(&mut self, now: Time) {
+    fn move_frames(&mut self, now: Time) {
         self.transmit();
         self.flush();
         while let Some(event) = self.bond.poll_event() {
@@ -349,36 +248,6 @@ impl LanDaemon {
         }
     }
 
-    fn follow_interfaces(&mut self, now: Time) -> Result<(), DaemonError> {
-        loop {
-            let change = match self.monitor.poll() {
-                Ok(Some(change)) => change,
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    tracing::warn!(%error, "changes of interfaces are not followed");
-                    return Ok(());
-                }
-            };
-            let name = match change {
-                LinkChange::Changed(interface) => {
-                    if interface.name == self.tap.name() {
-                        self.bond.set_promiscuous(interface.promiscuous);
-                        continue;
-                    }
-                    interface.name
-                }
-                LinkChange::Removed { name, .. } => name,
-                LinkChange::Missed => {
-                    self.look_at_all(now);
-                    continue;
-                }
-            };
-            if let Some(number) = self.devices.iter().position(|device| device.name() == name) {
-                self.look_at(now, number);
-            }
-        }
-    }
-
     fn look_at_all(&mut self, now: Time) {
         for number in 0..self.devices.len() {
             self.look_at(now, number);
@@ -392,6 +261,9 @@ impl LanDaemon {
         let looked = device.look();
         if was_open && !device.is_open() {
             tracing::warn!(device = device.name(), "interface is gone");
+            if let Some(token) = device.token.take() {
+                self.poller.forget(token);
+            }
         }
         match looked {
             Ok(new) => {
@@ -427,13 +299,87 @@ impl LanDaemon {
         self.bond.set_link(now, ChannelId(number as u8), condition);
     }
 
-    /// Waits for a device's frames from now on. A closed socket left by itself.
+    /// Waits for a device's frames from now on, or no longer where its socket is closed.
     fn watch(&mut self, number: usize) {
-        let Some(fd) = self.devices[number].fd() else { return };
-        let token = epoll::EventData::new_u64(TOKEN_PORTS + number as u64);
-        if let Err(error) = epoll::add(&self.epoll, fd, token, epoll::EventFlags::IN) {
-            tracing::warn!(device = self.devices[number].name(), %error, "the device's frames are not waited for");
+        let device = &mut self.devices[number];
+        if let Some(token) = device.token.take() {
+            self.poller.forget(token);
         }
+        let Some(fd) = device.fd() else { return };
+        match self.poller.watch(fd, Turn::Links) {
+            Ok(token) => device.token = Some(token),
+            Err(error) => {
+                tracing::warn!(device = device.name(), %error, "the device's frames are not waited for");
+            }
+        }
+    }
+}
+
+impl Machine for EthernetBond {
+    fn order(&self) -> Order {
+        Order::TimersFirst
+    }
+
+    fn handle_readable(&mut self, now: Time, token: Token) -> Result<(), DaemonError> {
+        if token == self.tap_token {
+            return self.read_host(now);
+        }
+        if let Some(number) = self.devices.iter().position(|device| device.token == Some(token)) {
+            self.read_device(now, number);
+        }
+        Ok(())
+    }
+
+    fn handle_link_change(&mut self, now: Time, change: LinkChange) -> Result<(), DaemonError> {
+        let name = match change {
+            LinkChange::Changed(interface) if interface.name == self.tap.name() => {
+                self.bond.set_promiscuous(interface.promiscuous);
+                return Ok(());
+            }
+            LinkChange::Changed(interface) => interface.name,
+            LinkChange::Removed { name, .. } => name,
+            LinkChange::Missed => {
+                self.look_at_all(now);
+                return Ok(());
+            }
+        };
+        if let Some(number) = self.devices.iter().position(|device| device.name() == name) {
+            self.look_at(now, number);
+        }
+        Ok(())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.bond.poll_timeout().is_some_and(|due| due <= now) {
+            self.bond.handle_timeout(now);
+        }
+    }
+
+    /// Looks for devices that are missing, and reads the interface's addresses.
+    fn handle_housekeeping(&mut self, now: Time) {
+        self.look_at_all(now);
+        self.read_addresses();
+    }
+
+    fn poll_timeout(&self) -> Option<(Time, TimerName)> {
+        Some((self.bond.poll_timeout()?, TimerName("bond of Ethernet links")))
+    }
+
+    fn drain(&mut self, now: Time) -> Result<(), DaemonError> {
+        self.move_frames(now);
+        Ok(())
+    }
+
+    fn interface(&self) -> &str {
+        self.tap.name()
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn report(&self, status: &mut Status) {
+        self.tell_all(status);
     }
 }
 

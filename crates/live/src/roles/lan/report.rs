@@ -1,31 +1,20 @@
-//! What the daemon of an Ethernet bond tells: events to the log, status to the control socket and the metrics.
+//! What the machine of an Ethernet bond tells: events to the log, and its part of the status.
 
-use super::LanDaemon;
-use crate::metrics;
+use super::EthernetBond;
 use crate::status::{BondStatus, Counters, LinkStatus, Status};
 use fairspan_core::lan::Event;
 use fairspan_core::units::ChannelId;
 
-impl LanDaemon {
-    /// Everything there is to tell, now.
-    pub fn status(&self) -> Status {
-        let mut counters = Counters::new();
+impl EthernetBond {
+    /// Fills in what there is to tell, now.
+    pub(super) fn tell_all(&self, status: &mut Status) {
+        let counters = &mut status.counters;
         counters.insert("tap_read_malformed".into(), self.tap.stats.read_malformed);
         counters.insert("tap_lost".into(), self.tap.stats.lost);
         for device in &self.devices {
             device.stats.each().for_each(|(name, n)| *counters.entry(format!("device_{name}")).or_default() += n);
         }
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            interface: self.tap.name().into(),
-            uptime_s: self.clock.now().as_secs_f64(),
-            mtu: self.mtu,
-            listen_port: None,
-            counters,
-            peers: Vec::new(),
-            bond: Some(self.bond_status()),
-            ring: None,
-        }
+        status.bond = Some(self.bond_status());
     }
 
     fn bond_status(&self) -> BondStatus {
@@ -69,19 +58,6 @@ impl LanDaemon {
             up: !usable.is_empty(),
             counters,
             links: links.collect(),
-        }
-    }
-
-    pub(super) fn serve_control(&mut self) {
-        let Some(mut control) = self.control.take() else { return };
-        control.serve_status(|| self.status());
-        self.control = Some(control);
-    }
-
-    /// Gives the metrics their newest status.
-    pub(super) fn publish(&self) {
-        if let Some(shared) = &self.shared {
-            metrics::publish(shared, self.status());
         }
     }
 

@@ -1,14 +1,14 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
-use super::Daemon;
+use super::Peers;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
-use crate::sockets::{self, Change, sealed_frame};
-use crate::tun::TunError;
+use crate::roles::host::Change;
+use crate::sockets::sealed_frame;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 
-impl Daemon {
+impl Peers {
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
     pub(super) fn flush_peer(&mut self, now: Time, peer: usize) {
         let waiting: u64 = self.peers[peer]
@@ -39,36 +39,36 @@ impl Daemon {
             .iter()
             .any(|peer| peer.channels().any(|(_, channel)| channel.blocked && channel.carrier.socket() == number));
         if !still {
-            self.sockets.want_write(number, false);
+            self.transport.sockets.want_write(number, false);
         }
     }
 
     fn flush_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
         let number = channel.carrier.socket();
-        let socket = &mut self.sockets[number];
+        let socket = &mut self.transport.sockets[number];
         let station = match channel.carrier.remote() {
             Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
             None => socket.station((peer, id)),
         };
-        match channel.outbox.flush(&mut self.pool, socket, station) {
+        match channel.outbox.flush(&mut self.transport.pool, socket, station) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
-                self.sockets.want_write(number, true);
+                self.transport.sockets.want_write(number, true);
             }
             Sent::Congested => {
                 self.peers[peer].set_blocked(now, id, true);
-                self.congested = true;
+                self.transport.retry_soon(now);
             }
             Sent::TooBig { size } => {
                 self.peers[peer].set_blocked(now, id, false);
-                let largest = (size + self.sockets[number].outer_headers()).saturating_sub(1);
-                let mtu = self.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
+                let largest = (size + self.transport.sockets[number].outer_headers()).saturating_sub(1);
+                let mtu = self.transport.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }
             Sent::Down => {
-                self.counters.send_down += 1;
+                self.transport.counts.send_down += 1;
                 self.peers[peer].set_blocked(now, id, false);
                 self.peers[peer].fail(now, id);
             }
@@ -78,51 +78,42 @@ impl Daemon {
     /// A socket failed: its interface may be gone.
     pub(super) fn socket_down(&mut self, now: Time, number: usize) {
         self.look_at_socket(now, number);
-        if !self.sockets.is_usable(number) {
+        if !self.transport.sockets.is_usable(number) {
             self.set_links_down(now, number);
         }
     }
 
     fn set_links_down(&mut self, now: Time, number: usize) {
-        for owner in 0..self.sockets[number].owners.len() {
-            let (peer, id) = self.sockets[number].owners[owner];
+        for owner in 0..self.transport.sockets[number].owners.len() {
+            let (peer, id) = self.transport.sockets[number].owners[owner];
             self.peers[peer].fail(now, id);
         }
     }
 
-    /// Follows what happens to the host's interfaces.
-    ///
-    /// # Errors
-    /// The TUN interface was deleted.
-    pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
-        while let Some(change) = sockets::next_change(&mut self.monitor, &self.tun)? {
-            let Change::Device { name, running, mtu } = change else {
-                self.look_at_all(now);
+    /// Follows what happens to an interface of the host.
+    pub(super) fn follow_interface(&mut self, now: Time, change: &Change) {
+        let Change::Device { name, running, mtu } = change else { return self.look_at_all(now) };
+        for number in 0..self.transport.sockets.len() {
+            if !self.transport.sockets[number].is_on(name) {
                 continue;
-            };
-            for number in 0..self.sockets.len() {
-                if !self.sockets[number].is_on(&name) {
-                    continue;
-                }
-                self.look_at_socket(now, number);
-                if let Some(mtu) = mtu {
-                    self.set_device_mtu(now, number, mtu);
-                }
-                if running {
-                    self.revive_all(now, number);
-                } else {
-                    self.set_links_down(now, number);
-                }
+            }
+            self.look_at_socket(now, number);
+            if let Some(mtu) = *mtu {
+                self.set_device_mtu(now, number, mtu);
+            }
+            if *running {
+                self.revive_all(now, number);
+            } else {
+                self.set_links_down(now, number);
             }
         }
-        Ok(())
     }
 
     /// News of interfaces were lost: looks at each.
     fn look_at_all(&mut self, now: Time) {
-        for number in 0..self.sockets.len() {
+        for number in 0..self.transport.sockets.len() {
             self.look_at_socket(now, number);
-            if !self.sockets.is_usable(number) {
+            if !self.transport.sockets.is_usable(number) {
                 self.set_links_down(now, number);
             } else {
                 self.revive_all(now, number);
@@ -131,16 +122,16 @@ impl Daemon {
     }
 
     fn set_device_mtu(&mut self, now: Time, number: usize, mtu: usize) {
-        for owner in 0..self.sockets[number].owners.len() {
-            let (peer, id) = self.sockets[number].owners[owner];
+        for owner in 0..self.transport.sockets[number].owners.len() {
+            let (peer, id) = self.transport.sockets[number].owners[owner];
             self.peers[peer].set_device_mtu(now, id, mtu);
         }
     }
 
     /// Tries every link that failed again. What merely has no session is left to the sessions' own retries.
     pub(super) fn retry_links(&mut self, now: Time) {
-        for number in 0..self.sockets.len() {
-            if self.sockets[number].absent {
+        for number in 0..self.transport.sockets.len() {
+            if self.transport.sockets[number].absent {
                 self.look_at_socket(now, number);
             }
         }
@@ -154,8 +145,8 @@ impl Daemon {
     }
 
     fn revive_all(&mut self, now: Time, number: usize) {
-        for owner in 0..self.sockets[number].owners.len() {
-            let (peer, id) = self.sockets[number].owners[owner];
+        for owner in 0..self.transport.sockets[number].owners.len() {
+            let (peer, id) = self.transport.sockets[number].owners[owner];
             self.revive(now, peer, id);
         }
     }
@@ -164,15 +155,15 @@ impl Daemon {
     /// a message to the peer leaves, else once the sessions say so.
     fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
-        if channel.connected || !self.sockets.is_usable(channel.carrier.socket()) {
+        if channel.connected || !self.transport.sockets.is_usable(channel.carrier.socket()) {
             return;
         }
         let lost = channel.lost;
         let mut stands = true;
-        if let (Some(path), Some(sessions)) = (channel.carrier.path(), &mut self.sessions) {
+        if let (Some(path), Some(sessions)) = (channel.carrier.path(), &mut self.transport.sessions) {
             sessions.refresh(now, path);
             stands = sessions.can_seal(path) && !lost;
-            if !self.send_session_messages(None) {
+            if !self.transport.send_messages(None) {
                 // There is no way to the peer: to call it up now would lose packets.
                 return;
             }
@@ -186,8 +177,8 @@ impl Daemon {
     }
 
     fn look_at_socket(&mut self, now: Time, number: usize) {
-        if self.sockets.look(number) {
-            if let Some(mtu) = self.sockets[number].device_mtu() {
+        if self.transport.sockets.look(number) {
+            if let Some(mtu) = self.transport.sockets[number].device_mtu() {
                 self.set_device_mtu(now, number, mtu);
             }
             self.revive_all(now, number);

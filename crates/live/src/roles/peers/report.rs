@@ -1,42 +1,22 @@
-//! What the daemon tells: events to the log, status to the control socket and the metrics.
+//! What the peers' machine tells: events to the log, and its part of the status.
 
-use super::Daemon;
-use super::peer::{ChannelState, PeerState};
-use crate::channel::ethernet::Mac;
-use crate::metrics;
+use super::Peers;
+use super::peer::PeerState;
 use crate::quantity::show_rate;
-use crate::secure::{self, Sessions};
-use crate::sockets::socket::Socket;
-use crate::sockets::{Carrier, Sockets, sealed_frame};
 use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
-use crate::tun::Tun;
 use fairspan_core::bond::{self, Mode, Reason};
-use fairspan_core::units::ChannelId;
 
-impl Daemon {
-    /// Everything there is to tell, now.
-    pub fn status(&self) -> Status {
-        let mut counters = Counters::new();
+impl Peers {
+    /// Fills in what there is to tell, now.
+    pub(super) fn tell(&self, status: &mut Status) {
+        let counters = &mut status.counters;
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
-        counters.insert("unknown_station".into(), self.counters.stranger);
-        counters.insert("plain_frame".into(), self.counters.plain_frame);
-        counters.insert("malformed_frame".into(), self.counters.malformed_frame);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("send_refused".into(), self.counters.send_refused);
-        counters.insert("send_down".into(), self.counters.send_down);
-        counters.insert("mtu_refused".into(), self.counters.mtu_refused);
-        count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.sockets);
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            interface: self.tun.name().into(),
-            uptime_s: self.clock.now().as_secs_f64(),
-            mtu: self.mtu,
-            listen_port: self.config.interface.listen_port,
-            counters,
-            peers: self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect(),
-            bond: None,
-            ring: None,
-        }
+        self.host.count(counters);
+        self.transport.count(counters);
+        status.listen_port = self.config.interface.listen_port;
+        status.peers = self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect();
     }
 
     fn peer_status(&self, number: usize, peer: &PeerState) -> PeerStatus {
@@ -60,7 +40,7 @@ impl Daemon {
                     name: channel.name.clone(),
                     kind: channel.carrier.kind().into(),
                     state: if channel.connected { state } else { "connecting" }.into(),
-                    remote: self.remote(number, id, channel),
+                    remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
                     rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                     rtt_ms: rtt,
                     queued_packets: queued.map(|(packets, _)| packets as u64),
@@ -85,40 +65,6 @@ impl Daemon {
             },
             channels,
         }
-    }
-
-    /// Where the peer is on a channel, for people; `None` while a station is not known.
-    fn remote(&self, peer: usize, id: ChannelId, channel: &ChannelState) -> Option<String> {
-        match channel.carrier {
-            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
-            Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
-            Carrier::Plain { socket } => {
-                let mac = self.sockets.get(socket)?.station((peer, id));
-                (mac != Mac::BROADCAST).then(|| mac.to_string())
-            }
-        }
-    }
-
-    pub(super) fn serve_control(&mut self) {
-        let mut control = self.control.take().expect("only taken here");
-        control.serve_status(|| self.status());
-        self.control = Some(control);
-    }
-
-    /// Gives the metrics their newest status.
-    pub(super) fn publish(&self) {
-        if let Some(shared) = &self.shared {
-            metrics::publish(shared, self.status());
-        }
-    }
-}
-
-/// Adds the counters of a daemon's parts, each under its part's name.
-pub(crate) fn count_parts(counters: &mut Counters, tun: &Tun, sessions: Option<&Sessions>, sockets: &Sockets) {
-    counters.extend(tun.stats().each().map(|(name, n)| (format!("tun_{name}"), n)));
-    counters.extend(sessions.into_iter().flat_map(|s| s.stats().each()).map(|(name, n)| (format!("secure_{name}"), n)));
-    for (name, n) in sockets.iter().flat_map(Socket::counters) {
-        *counters.entry(format!("socket_{name}")).or_default() += n;
     }
 }
 
@@ -154,11 +100,6 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
         }
         other => tracing::info!(peer = peer_name, event = ?other, "bond"),
     }
-}
-
-/// A line in the log for a change in the sessions that concerns no channel of ours.
-pub(crate) fn log_rejected(address: &str, reason: secure::RejectReason) {
-    tracing::warn!(address, %reason, "refused");
 }
 
 /// A line in the log for a channel that joined.

@@ -1,24 +1,21 @@
 //! What the session layer tells: channels that connect, are lost, move; peers that are refused.
 
 use super::peer::Joining;
-use super::{Daemon, note_path, report};
+use super::{Peers, report};
 use crate::roles::hello::Hello;
-use crate::secure::{Endpoint, Event, PathId, PeerId};
-use crate::sockets::{Carrier, sealed_frame};
+use crate::secure::{Endpoint, Event, PathId, PeerId, Sessions};
+use crate::sockets::transport::log_rejected;
+use crate::sockets::{Carrier, USUAL_MTU, sealed_frame};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 
-/// The MTU that is assumed of the link of a peer that does not tell.
-const USUAL_MTU: usize = 1500;
 /// The link-layer bytes of Ethernet.
 const USUAL_FRAMING: u16 = 14;
 
-impl Daemon {
-    /// Follows everything that the sessions tell; true when there was something.
-    pub(super) fn handle_session_events(&mut self, now: Time) -> bool {
-        let mut any = false;
-        while let Some(event) = self.sessions.as_mut().and_then(|s| s.poll_event()) {
-            any = true;
+impl Peers {
+    /// Follows everything that the sessions tell.
+    pub(super) fn follow_sessions(&mut self, now: Time) {
+        while let Some(event) = self.transport.sessions.as_mut().and_then(Sessions::poll_event) {
             match event {
                 Event::Established { path, peer, channel, endpoint, hello, cipher, restarted, .. } => {
                     tracing::debug!(channel = channel.0, ?cipher, restarted, "session established");
@@ -26,7 +23,7 @@ impl Daemon {
                 }
                 Event::Rekeyed { path } => tracing::debug!(path = path.index(), "new keys"),
                 Event::Lost { path, reason, .. } => {
-                    if let Some((peer, channel)) = self.path_owner(path) {
+                    if let Some((peer, channel)) = self.paths.owner(path) {
                         let peer = &mut self.peers[peer];
                         let name = peer.channel_name(channel);
                         tracing::warn!(peer = peer.name, channel = name, ?reason, "channel lost");
@@ -37,7 +34,7 @@ impl Daemon {
                     }
                 }
                 Event::Roamed { path, to, .. } => {
-                    if let Some((peer, channel)) = self.path_owner(path) {
+                    if let Some((peer, channel)) = self.paths.owner(path) {
                         let peer = &mut self.peers[peer];
                         let name = peer.channel_name(channel);
                         tracing::info!(
@@ -47,17 +44,14 @@ impl Daemon {
                             "channel moved"
                         );
                         // What waited for the old socket is tried on the new one.
-                        self.congested |= peer.move_path(now, path, to);
+                        if peer.move_path(now, path, to) {
+                            self.transport.retry_soon(now);
+                        }
                     }
                 }
-                Event::Rejected { address, reason } => report::log_rejected(&sealed_frame::show(address), reason),
+                Event::Rejected { address, reason } => log_rejected(address, reason),
             }
         }
-        any
-    }
-
-    fn path_owner(&self, path: PathId) -> Option<(usize, ChannelId)> {
-        self.paths.get(path.index()).copied().flatten()
     }
 
     fn channel_connected(
@@ -74,7 +68,7 @@ impl Daemon {
             tracing::warn!(peer = self.peers[number].name, channel = id.0, %error, "the peer's hello is odd");
             Hello::default()
         });
-        note_path(&mut self.paths, path, number, id);
+        self.paths.note(path, (number, id));
         let peer = &mut self.peers[number];
         peer.compare(&hello);
         let known = peer.channel(id);
@@ -88,7 +82,9 @@ impl Daemon {
             return;
         }
         if known.is_some_and(|c| c.configured) {
-            self.congested |= peer.move_path(now, path, endpoint);
+            if peer.move_path(now, path, endpoint) {
+                self.transport.retry_soon(now);
+            }
         } else {
             let joining = Joining {
                 name: hello.name.unwrap_or_else(|| format!("channel{}", id.0)),

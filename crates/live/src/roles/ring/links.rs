@@ -1,18 +1,17 @@
 //! Links that connect, fill up, fail and come back.
 
-use super::capacity::Follower;
+use super::RingNode;
 use super::neighbour::{Neighbour, name};
-use super::{RingDaemon, setting};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::config::{ChannelKind, Ring, RingSide};
 use crate::quantity::show_rate;
 use crate::roles::hello::Hello;
-use crate::roles::peers::report;
+use crate::roles::host::Change;
 use crate::secure::{Endpoint, Event, PathId, PeerConfig, PeerId, Sessions, SocketId};
-use crate::shell::DaemonError;
-use crate::sockets::{self, Carrier, Change, sealed_frame};
-use crate::tun::TunError;
+use crate::shell::error::DaemonError;
+use crate::sockets::transport::{PathOwners, log_rejected};
+use crate::sockets::{Carrier, sealed_frame};
 use fairspan_core::ring::Side;
 use fairspan_core::units::{ChannelId, Time};
 
@@ -24,7 +23,7 @@ pub(super) fn call(
     ring: &Ring,
     socket: Option<usize>,
     sessions: &mut Sessions,
-    paths: &mut Vec<Option<Side>>,
+    paths: &mut PathOwners<Side>,
 ) -> Result<(), DaemonError> {
     let Some(key) = config.public_key else { return Ok(()) };
     let place = format!("ring.{}", neighbour.name());
@@ -38,7 +37,7 @@ pub(super) fn call(
     peer.hello = hello.encode();
     let id = match sessions.peer(key) {
         Some(id) => id,
-        None => sessions.add_peer(peer).map_err(|e| setting(&place, e))?,
+        None => sessions.add_peer(peer).map_err(|e| DaemonError::setting(&place, e))?,
     };
     neighbour.peer = Some(id);
     let (Some(channel), Some(socket)) = (&config.channel, socket) else { return Ok(()) };
@@ -48,23 +47,16 @@ pub(super) fn call(
     };
     let path = sessions
         .connect(now, id, neighbour.channel, SocketId(socket as u32), remote, hello.encode())
-        .map_err(|e| setting(&place, e))?;
-    note_path(paths, path, neighbour.side);
+        .map_err(|e| DaemonError::setting(&place, e))?;
+    paths.note(path, neighbour.side);
     neighbour.carrier = Some(Carrier::Sealed { path, socket, remote });
     Ok(())
 }
 
-fn note_path(paths: &mut Vec<Option<Side>>, path: PathId, side: Side) {
-    if paths.len() <= path.index() {
-        paths.resize(path.index() + 1, None);
-    }
-    paths[path.index()] = Some(side);
-}
-
-impl RingDaemon {
+impl RingNode {
     /// Follows everything that the sessions tell.
-    pub(super) fn handle_session_events(&mut self, now: Time) {
-        while let Some(event) = self.sessions.as_mut().and_then(Sessions::poll_event) {
+    pub(super) fn follow_sessions(&mut self, now: Time) {
+        while let Some(event) = self.transport.sessions.as_mut().and_then(Sessions::poll_event) {
             match event {
                 Event::Established { path, peer, channel, endpoint, cipher, restarted, .. } => {
                     tracing::debug!(channel = channel.0, ?cipher, restarted, "session established");
@@ -72,7 +64,7 @@ impl RingDaemon {
                 }
                 Event::Rekeyed { path } => tracing::debug!(path = path.index(), "new keys"),
                 Event::Lost { path, reason, .. } => {
-                    if let Some(side) = self.path_owner(path)
+                    if let Some(side) = self.paths.owner(path)
                         && let Some(neighbour) = &mut self.neighbours[side.index()]
                     {
                         tracing::warn!(link = neighbour.name(), ?reason, "neighbour lost");
@@ -81,18 +73,14 @@ impl RingDaemon {
                     }
                 }
                 Event::Roamed { path, to, .. } => {
-                    if let Some(side) = self.path_owner(path) {
+                    if let Some(side) = self.paths.owner(path) {
                         tracing::info!(link = name(side), to = sealed_frame::show(to.address), "neighbour moved");
                         self.carry(now, side, path, to);
                     }
                 }
-                Event::Rejected { address, reason } => report::log_rejected(&sealed_frame::show(address), reason),
+                Event::Rejected { address, reason } => log_rejected(address, reason),
             }
         }
-    }
-
-    fn path_owner(&self, path: PathId) -> Option<Side> {
-        self.paths.get(path.index()).copied().flatten()
     }
 
     fn connected(&mut self, now: Time, peer: PeerId, channel: ChannelId, path: PathId, endpoint: Endpoint) {
@@ -106,7 +94,7 @@ impl RingDaemon {
             );
             return;
         };
-        note_path(&mut self.paths, path, side);
+        self.paths.note(path, side);
         self.carry(now, side, path, endpoint);
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         tracing::info!(
@@ -127,7 +115,9 @@ impl RingDaemon {
         neighbour.carrier = Some(Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address });
         neighbour.local = None;
         // What waited for the old socket is tried on the new one.
-        self.congested |= neighbour.blocked && before != Some(to.socket.0 as usize);
+        if neighbour.blocked && before != Some(to.socket.0 as usize) {
+            self.transport.retry_soon(now);
+        }
         if neighbour.overhead() != overhead {
             // From IPv4 to IPv6 or back: less or more fits.
             let overhead = neighbour.overhead();
@@ -158,24 +148,24 @@ impl RingDaemon {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         let Some(carrier) = neighbour.carrier else { return };
         let number = carrier.socket();
-        let blocked = match neighbour.flush(&mut self.pool, &mut self.sockets[number]) {
+        let blocked = match neighbour.flush(&mut self.transport.pool, &mut self.transport.sockets[number]) {
             Sent::Done => false,
             Sent::Blocked => {
-                self.sockets.want_write(number, true);
+                self.transport.sockets.want_write(number, true);
                 true
             }
             Sent::Congested => {
-                self.congested = true;
+                self.transport.retry_soon(now);
                 true
             }
             Sent::TooBig { size } => {
-                let largest = (size + self.sockets[number].outer_headers()).saturating_sub(1);
-                let mtu = self.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
+                let largest = (size + self.transport.sockets[number].outer_headers()).saturating_sub(1);
+                let mtu = self.transport.sockets[number].device_mtu().map_or(largest, |mtu| mtu.min(largest));
                 self.set_mtu(now, side, mtu);
                 false
             }
             Sent::Down => {
-                self.counters.send_down += 1;
+                self.transport.counts.send_down += 1;
                 self.fail(now, side);
                 false
             }
@@ -197,7 +187,7 @@ impl RingDaemon {
             }
         }
         if !self.sides_of(number).any(|side| self.neighbours[side.index()].as_ref().is_some_and(|n| n.blocked)) {
-            self.sockets.want_write(number, false);
+            self.transport.sockets.want_write(number, false);
         }
     }
 
@@ -214,44 +204,38 @@ impl RingDaemon {
     /// A socket failed: its interface may be gone.
     pub(super) fn socket_down(&mut self, now: Time, number: usize) {
         self.look_at_socket(now, number);
-        if !self.sockets.is_usable(number) {
+        if !self.transport.sockets.is_usable(number) {
             self.sides_of(number).for_each(|side| self.fail(now, side));
         }
     }
 
-    /// Follows what happens to the host's interfaces.
-    ///
-    /// # Errors
-    /// The TUN interface was deleted.
-    pub(super) fn follow_interfaces(&mut self, now: Time) -> Result<(), TunError> {
-        while let Some(change) = sockets::next_change(&mut self.monitor, &self.tun)? {
-            for number in 0..self.sockets.len() {
-                let usable = match &change {
-                    Change::Unknown => {
-                        self.look_at_socket(now, number);
-                        self.sockets.is_usable(number)
-                    }
-                    Change::Device { name, .. } if !self.sockets[number].is_on(name) => continue,
-                    Change::Device { running, mtu, .. } => {
-                        self.look_at_socket(now, number);
-                        if let Some(mtu) = *mtu {
-                            self.sides_of(number).for_each(|side| self.set_device_mtu(now, side, mtu));
-                        }
-                        *running
-                    }
-                };
-                for side in self.sides_of(number) {
-                    if usable { self.revive(now, side) } else { self.fail(now, side) }
+    /// Follows what happens to an interface of the host.
+    pub(super) fn follow_interface(&mut self, now: Time, change: &Change) {
+        for number in 0..self.transport.sockets.len() {
+            let usable = match change {
+                Change::Unknown => {
+                    self.look_at_socket(now, number);
+                    self.transport.sockets.is_usable(number)
                 }
+                Change::Device { name, .. } if !self.transport.sockets[number].is_on(name) => continue,
+                Change::Device { running, mtu, .. } => {
+                    self.look_at_socket(now, number);
+                    if let Some(mtu) = *mtu {
+                        self.sides_of(number).for_each(|side| self.set_device_mtu(now, side, mtu));
+                    }
+                    *running
+                }
+            };
+            for side in self.sides_of(number) {
+                if usable { self.revive(now, side) } else { self.fail(now, side) }
             }
         }
-        Ok(())
     }
 
     /// Tries every link that failed again. What merely has no session is left to the sessions' own retries.
     pub(super) fn retry_links(&mut self, now: Time) {
-        for number in 0..self.sockets.len() {
-            if self.sockets[number].absent {
+        for number in 0..self.transport.sockets.len() {
+            if self.transport.sockets[number].absent {
                 self.look_at_socket(now, number);
             }
         }
@@ -267,14 +251,14 @@ impl RingDaemon {
     fn revive(&mut self, now: Time, side: Side) {
         let Some(neighbour) = &self.neighbours[side.index()] else { return };
         let Some(carrier) = neighbour.carrier.filter(|_| neighbour.failed || !neighbour.connected) else { return };
-        if !self.sockets.is_usable(carrier.socket()) {
+        if !self.transport.sockets.is_usable(carrier.socket()) {
             return;
         }
         let mut stands = true;
-        if let (Some(path), Some(sessions)) = (carrier.path(), &mut self.sessions) {
+        if let (Some(path), Some(sessions)) = (carrier.path(), &mut self.transport.sessions) {
             sessions.refresh(now, path);
             stands = sessions.can_seal(path) && !neighbour.lost;
-            if !self.send_session_messages(None) {
+            if !self.transport.send_messages(None) {
                 return;
             }
         }
@@ -291,15 +275,15 @@ impl RingDaemon {
         let learnt =
             channel.is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { peer_mac: None, secure: false, .. }));
         if let Some(neighbour) = self.neighbours[side.index()].as_ref().filter(|_| learnt)
-            && let Some(socket) = neighbour.carrier.and_then(|carrier| self.sockets.get_mut(carrier.socket()))
+            && let Some(socket) = neighbour.carrier.and_then(|carrier| self.transport.sockets.get_mut(carrier.socket()))
         {
             socket.forget_station(neighbour.owner());
         }
     }
 
     fn look_at_socket(&mut self, now: Time, number: usize) {
-        if self.sockets.look(number) {
-            if let Some(mtu) = self.sockets[number].device_mtu() {
+        if self.transport.sockets.look(number) {
+            if let Some(mtu) = self.transport.sockets[number].device_mtu() {
                 self.sides_of(number).for_each(|side| self.set_device_mtu(now, side, mtu));
             }
             self.sides_of(number).for_each(|side| self.revive(now, side));
@@ -325,7 +309,9 @@ impl RingDaemon {
 
     /// The bond beneath a link carries something else than before.
     pub(super) fn follow_capacity(&mut self, now: Time, side: Side) {
-        let Some(rate) = self.followers[side.index()].as_mut().and_then(Follower::poll) else { return };
+        let Some(rate) = self.followers[side.index()].as_mut().and_then(|(_, follower)| follower.poll()) else {
+            return;
+        };
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         neighbour.starved = rate.as_bits_per_sec() == 0;
         match neighbour.starved {

@@ -1,13 +1,9 @@
-//! What the daemon tells: events to the log, status to the control socket and the metrics.
+//! What a ring's node tells: events to the log, and its part of the status.
 
-use super::RingDaemon;
+use super::RingNode;
 use super::neighbour::{Neighbour, name};
-use crate::channel::ethernet::Mac;
 use crate::config::Ring;
-use crate::metrics;
 use crate::quantity::show_rate;
-use crate::roles::peers::report;
-use crate::sockets::{Carrier, sealed_frame};
 use crate::status::{
     Counters, RingFairStatus, RingLimitStatus, RingLinkStatus, RingNetworkStatus, RingStationStatus, RingStatus,
     RingletStatus, Status,
@@ -19,32 +15,19 @@ use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{NodeId, Ringlet, Side};
 use fairspan_core::units::Rate;
 
-impl RingDaemon {
-    /// Everything there is to tell, now.
-    pub fn status(&self) -> Status {
-        let mut counters = Counters::new();
+impl RingNode {
+    /// Fills in what there is to tell, now.
+    pub(super) fn tell(&self, status: &mut Status) {
+        let counters = &mut status.counters;
         counters.insert("host_no_node".into(), self.counters.host_no_node);
-        counters.insert("unknown_station".into(), self.counters.stranger);
-        counters.insert("plain_frame".into(), self.counters.plain_frame);
-        counters.insert("malformed_frame".into(), self.counters.malformed_frame);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("ring_not_ip".into(), self.counters.not_ip);
         counters.insert("wrong_link".into(), self.counters.wrong_link);
         counters.insert("odd_announcement".into(), self.counters.odd_announcement);
-        counters.insert("send_down".into(), self.counters.send_down);
-        counters.insert("mtu_refused".into(), self.counters.mtu_refused);
-        report::count_parts(&mut counters, &self.tun, self.sessions.as_ref(), &self.sockets);
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            interface: self.tun.name().into(),
-            uptime_s: self.clock.now().as_secs_f64(),
-            mtu: self.mtu,
-            listen_port: self.config.interface.listen_port,
-            counters,
-            peers: Vec::new(),
-            bond: None,
-            ring: Some(self.ring_status()),
-        }
+        self.host.count(counters);
+        self.transport.count(counters);
+        status.listen_port = self.config.interface.listen_port;
+        status.ring = Some(self.ring_status());
     }
 
     fn ring_status(&self) -> RingStatus {
@@ -87,14 +70,8 @@ impl RingDaemon {
             n if n.connected => "down",
             _ => "connecting",
         };
-        let remote = neighbour.carrier.and_then(|carrier| match carrier {
-            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
-            Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
-            Carrier::Plain { socket } => {
-                let mac = self.sockets.get(socket)?.station(neighbour.owner());
-                (mac != Mac::BROADCAST).then(|| mac.to_string())
-            }
-        });
+        let owner = neighbour.owner();
+        let remote = neighbour.carrier.and_then(|carrier| self.transport.sockets.show_remote(carrier, owner));
         RingLinkStatus {
             side: neighbour.name().into(),
             neighbour: neighbour.node.number(),
@@ -154,19 +131,6 @@ impl RingDaemon {
             ringlet: ringlet.index() as u8,
             fair: nodes().filter_map(fair).collect(),
             limits: nodes().filter_map(limit).collect(),
-        }
-    }
-
-    pub(super) fn serve_control(&mut self) {
-        let Some(mut control) = self.control.take() else { return };
-        control.serve_status(|| self.status());
-        self.control = Some(control);
-    }
-
-    /// Gives the metrics their newest status.
-    pub(super) fn publish(&self) {
-        if let Some(shared) = &self.shared {
-            metrics::publish(shared, self.status());
         }
     }
 }

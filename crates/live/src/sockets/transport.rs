@@ -1,0 +1,266 @@
+//! What peers and rings send and receive over: sockets, the sessions that seal on them, and what all of these share.
+//!
+//! The way in is here once: a socket that is readable gives datagrams or frames, sessions open them, and a [`Receiver`] gets
+//! what was in them. The way out is the receiver's own, through an [`Outbox`](super::outbox::Outbox) for each channel.
+
+use super::outbox::Pool;
+use super::socket::Kind;
+use super::{Sockets, sealed_frame};
+use crate::channel::ethernet::{Codepoint, Mac};
+use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
+use crate::config::Interface;
+use crate::pool::PacketBuf;
+use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, OsEntropy, PathId, Received, RejectReason, Sessions, SocketId};
+use crate::shell::error::DaemonError;
+use crate::shell::machine::TimerName;
+use crate::shell::poller::Poller;
+use crate::status::Counters;
+use fairspan_core::units::{Span, Time};
+use std::net::SocketAddr;
+
+/// Receives in a row on one socket before others get their turn.
+const RECEIVE_BURST: usize = 4;
+/// Frames taken from one Ethernet socket before others get their turn.
+const FRAME_BURST: usize = 256;
+/// Wait until a queue that was full, of which no poll tells when there is room, is tried again.
+const RETRY_WAIT: Span = Span::from_millis(1);
+
+/// The sockets and what is lent to them.
+pub(crate) struct Transport {
+    pub(crate) sockets: Sockets,
+    /// `None` where nothing is sealed.
+    pub(crate) sessions: Option<Sessions>,
+    /// Empty batches for datagrams.
+    pub(crate) pool: Pool,
+    pub(crate) counts: Counts,
+    /// Frames in the clear have a length before them too.
+    measured: bool,
+    /// A queue was full: tried again then.
+    retry: Option<Time>,
+    /// Lent to each receive; only absent meanwhile.
+    received: Option<ReceiveBatch>,
+    /// Frames on their way from a receive ring, with who sent them.
+    frames: Vec<(Mac, Codepoint, PacketBuf)>,
+}
+
+/// What went wrong between sockets and packets.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Frames from a station that is no peer.
+    pub(crate) stranger: u64,
+    /// Frames in the clear where only sealed ones count, or of an EtherType that nothing here uses.
+    pub(crate) plain_frame: u64,
+    /// Frames that are too short, or whose length points behind their end.
+    pub(crate) malformed_frame: u64,
+    /// Frames dropped because their link was down.
+    pub(crate) send_down: u64,
+}
+
+/// Who gets what came in.
+pub(crate) trait Receiver {
+    fn transport(&mut self) -> &mut Transport;
+
+    /// A session opened `datagram`: `packet` was in it.
+    fn handle_opened(&mut self, now: Time, data: &Data, packet: PacketBuf, datagram: &Datagram<'_>);
+
+    /// A frame in the clear.
+    fn handle_plain(&mut self, now: Time, socket: usize, source: Mac, codepoint: Codepoint, frame: PacketBuf);
+
+    /// The sessions have something to tell, and what they tell is to be known before the next packet.
+    fn handle_session_events(&mut self, now: Time);
+
+    /// A socket failed: its interface may be gone.
+    fn handle_down(&mut self, now: Time, socket: usize);
+}
+
+impl Transport {
+    /// No sockets yet. `measured`: frames in the clear have a length before them too.
+    ///
+    /// # Errors
+    /// What the sessions refuse.
+    pub(crate) fn new(
+        interface: &Interface,
+        poller: &Poller,
+        now: Time,
+        measured: bool,
+    ) -> Result<Transport, DaemonError> {
+        let sessions = match interface.private_key.clone() {
+            Some(key) => Some(
+                Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), now)
+                    .map_err(|e| DaemonError::setting("interface", e))?,
+            ),
+            None => None,
+        };
+        Ok(Transport {
+            sockets: Sockets::open(interface, poller)?,
+            sessions,
+            pool: Pool::new(),
+            counts: Counts::default(),
+            measured,
+            retry: None,
+            received: Some(ReceiveBatch::new()),
+            frames: Vec::with_capacity(FRAME_BURST),
+        })
+    }
+
+    /// A queue is full and nothing tells when there is room.
+    pub(crate) fn retry_soon(&mut self, now: Time) {
+        self.retry.get_or_insert(now + RETRY_WAIT);
+    }
+
+    /// Whether some queue was full and is to be tried again.
+    pub(crate) fn take_retry(&mut self) -> bool {
+        self.retry.take().is_some()
+    }
+
+    /// When the sessions or a full queue want to be looked at.
+    pub(crate) fn poll_timeout(&self) -> Option<(Time, TimerName)> {
+        let sessions = self.sessions.as_ref().and_then(Sessions::poll_timeout);
+        let sessions = sessions.map(|due| (due, TimerName("sessions")));
+        let retry = self.retry.map(|due| (due, TimerName("full queue")));
+        [sessions, retry].into_iter().flatten().min_by_key(|(due, _)| *due)
+    }
+
+    /// What the sessions have to do by now.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if let Some(sessions) = &mut self.sessions
+            && sessions.poll_timeout().is_some_and(|due| due <= now)
+        {
+            sessions.handle_timeout(now);
+        }
+    }
+
+    /// Sends what the sessions themselves have to say; false when a link is down. An answer leaves from the address that
+    /// was `asked`.
+    pub(crate) fn send_messages(&mut self, asked: Option<&Datagram<'_>>) -> bool {
+        let failed = self.sessions.as_mut().map_or(0, |sessions| self.sockets.send_messages(sessions, asked));
+        self.counts.send_down += failed;
+        failed == 0
+    }
+
+    /// Adds the counters of sockets, sessions and frames.
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        counters.insert("unknown_station".into(), self.counts.stranger);
+        counters.insert("plain_frame".into(), self.counts.plain_frame);
+        counters.insert("malformed_frame".into(), self.counts.malformed_frame);
+        counters.insert("send_down".into(), self.counts.send_down);
+        let secure = self.sessions.iter().flat_map(|sessions| sessions.stats().each());
+        counters.extend(secure.map(|(name, n)| (format!("secure_{name}"), n)));
+        for (name, n) in self.sockets.iter().flat_map(|socket| socket.counters()) {
+            *counters.entry(format!("socket_{name}")).or_default() += n;
+        }
+    }
+
+    /// Takes frames from a receive ring; how many there were.
+    fn receive_frames(&mut self, number: usize) -> usize {
+        let (frames, counts) = (&mut self.frames, &mut self.counts);
+        let socket = &mut self.sockets[number];
+        let measured = self.measured || socket.is_sealed();
+        let Kind::Ethernet(ethernet) = &mut socket.kind else { return 0 };
+        ethernet.receive(FRAME_BURST, |frame| {
+            let bytes = match (measured, frame.codepoint) {
+                (false, _) => Some(frame.bytes),
+                (true, Codepoint::Envelope) => sealed_frame::datagram(frame.bytes),
+                (true, Codepoint::Raw) => return counts.plain_frame += 1,
+            };
+            match bytes {
+                Some(bytes) => frames.push((frame.source, frame.codepoint, PacketBuf::copy_from(bytes))),
+                None => counts.malformed_frame += 1,
+            }
+        })
+    }
+}
+
+/// Takes what a socket has received, a burst of it, and hands it on.
+pub(crate) fn receive(receiver: &mut impl Receiver, now: Time, number: usize) {
+    match receiver.transport().sockets[number].kind {
+        Kind::Udp(_) => receive_datagrams(receiver, now, number),
+        Kind::Ethernet(_) => receive_frames(receiver, now, number),
+        Kind::Missing(..) => {}
+    }
+}
+
+fn receive_datagrams(receiver: &mut impl Receiver, now: Time, number: usize) {
+    let mut received = receiver.transport().received.take().unwrap_or_default();
+    for _ in 0..RECEIVE_BURST {
+        let Kind::Udp(socket) = &mut receiver.transport().sockets[number].kind else { break };
+        match socket.receive(&mut received) {
+            Receive::Messages(_) => {}
+            Receive::Empty => break,
+            Receive::Down => {
+                receiver.handle_down(now, number);
+                break;
+            }
+        }
+        for datagram in received.datagrams() {
+            handle_datagram(receiver, now, number, &datagram);
+        }
+    }
+    receiver.transport().received = Some(received);
+}
+
+fn receive_frames(receiver: &mut impl Receiver, now: Time, number: usize) {
+    let taken = receiver.transport().receive_frames(number);
+    let sealed = receiver.transport().sockets[number].is_sealed();
+    let mut frames = std::mem::take(&mut receiver.transport().frames);
+    for (source, codepoint, frame) in frames.drain(..) {
+        if sealed {
+            let source = sealed_frame::address_of(source);
+            let datagram = Datagram { source, destination: None, ecn: 0, bytes: frame.as_slice() };
+            handle_datagram(receiver, now, number, &datagram);
+        } else {
+            receiver.handle_plain(now, number, source, codepoint, frame);
+        }
+    }
+    receiver.transport().frames = frames;
+    if taken == 0 {
+        // Readable without a frame: an error is pending.
+        receiver.handle_down(now, number);
+    }
+}
+
+fn handle_datagram(receiver: &mut impl Receiver, now: Time, number: usize, datagram: &Datagram<'_>) {
+    let Some(sessions) = &mut receiver.transport().sessions else { return };
+    // Opened straight into the slot that goes on: decryption is the copy.
+    let mut slot = PacketBuf::with_len(datagram.bytes.len());
+    let socket = SocketId(number as u32);
+    match sessions.handle_datagram(now, socket, datagram.source, datagram.bytes, slot.as_mut_slice()) {
+        Received::Data(data) => {
+            slot.truncate(data.len);
+            slot.checksum_partial = data.flags & FLAG_CHECKSUM_PARTIAL != 0;
+            receiver.handle_opened(now, &data, slot, datagram);
+        }
+        Received::Control => {
+            // A channel that connected just now is to be known before its first packet.
+            receiver.handle_session_events(now);
+            receiver.transport().send_messages(Some(datagram));
+        }
+        Received::Dropped(reason) => tracing::trace!(from = %datagram.source, ?reason, "datagram dropped"),
+    }
+}
+
+/// Whose the paths of the sessions are.
+#[derive(Debug)]
+pub(crate) struct PathOwners<T>(Vec<Option<T>>);
+
+impl<T: Copy> PathOwners<T> {
+    pub(crate) fn new() -> PathOwners<T> {
+        PathOwners(Vec::new())
+    }
+
+    pub(crate) fn note(&mut self, path: PathId, owner: T) {
+        if self.0.len() <= path.index() {
+            self.0.resize(path.index() + 1, None);
+        }
+        self.0[path.index()] = Some(owner);
+    }
+
+    pub(crate) fn owner(&self, path: PathId) -> Option<T> {
+        self.0.get(path.index()).copied().flatten()
+    }
+}
+
+/// A line in the log for a call that the sessions refused.
+pub(crate) fn log_rejected(address: SocketAddr, reason: RejectReason) {
+    tracing::warn!(address = sealed_frame::show(address), %reason, "refused");
+}
