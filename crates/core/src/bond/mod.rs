@@ -179,11 +179,6 @@ impl<P: Packet> Bond<P> {
         Some(c.path.measured(now, c.usable, self.channels.least_transit()))
     }
 
-    /// The settings of one channel; `None` if it never joined.
-    pub fn channel_config(&self, channel: ChannelId) -> Option<&ChannelConfig> {
-        self.channels.get(channel).filter(|_| self.channels.has(channel)).map(|c| &c.config)
-    }
-
     /// The settings that the bond was made with.
     pub fn config(&self) -> &Config {
         &self.config

@@ -46,7 +46,7 @@ impl<'a> Frame<'a> {
 
     /// What follows its Ethernet header, where it has one.
     #[inline]
-    pub fn behind_ethernet(&self) -> &'a [u8] {
+    pub(crate) fn behind_ethernet(&self) -> &'a [u8] {
         match self.layer {
             Layer::Ethernet => self.bytes.get(ethernet::HEADER..).unwrap_or(&[]),
             Layer::Ip => self.bytes,

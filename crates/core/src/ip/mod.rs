@@ -16,7 +16,7 @@ pub const TCP: u8 = 6;
 /// UDP.
 pub const UDP: u8 = 17;
 /// ICMP over IPv6.
-pub const ICMPV6: u8 = 58;
+pub(crate) const ICMPV6: u8 = 58;
 
 /// Hop-by-hop options of IPv6.
 pub const HOP_BY_HOP: u8 = 0;
@@ -95,7 +95,7 @@ pub enum Piece {
 impl Piece {
     /// By the flags and the offset of an IPv4 header.
     #[inline]
-    pub const fn of_v4(place: u16) -> Piece {
+    pub(crate) const fn of_v4(place: u16) -> Piece {
         match (place & 0x1fff, place & 0x2000) {
             (0, 0) => Piece::Whole,
             (0, _) => Piece::First,
@@ -137,7 +137,7 @@ impl Extension {
 
 /// Whether headers of this protocol begin with two ports.
 #[inline]
-pub const fn has_ports(protocol: u8) -> bool {
+pub(crate) const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | SCTP | DCCP | UDP_LITE)
 }
 

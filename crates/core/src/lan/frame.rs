@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where LACPDUs and markers go.
-pub const SLOW_PROTOCOLS: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x02]);
+pub(crate) const SLOW_PROTOCOLS: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x02]);
 
 /// EtherType of LACPDUs and markers.
 pub const TYPE_SLOW: u16 = 0x8809;
@@ -24,13 +24,13 @@ pub const SHORTEST: usize = 60;
 
 /// Whether `mac` stands for a group of stations: multicast or broadcast.
 #[inline]
-pub fn is_group(mac: Mac) -> bool {
+pub(crate) fn is_group(mac: Mac) -> bool {
     mac.0[0] & 1 != 0
 }
 
 /// Whether bridges keep `mac` on its link: 01-80-C2-00-00-00 to -0F.
 #[inline]
-pub fn is_link_local(mac: Mac) -> bool {
+pub(crate) fn is_link_local(mac: Mac) -> bool {
     mac.0[..5] == SLOW_PROTOCOLS.0[..5] && mac.0[5] < 0x10
 }
 
@@ -103,7 +103,7 @@ impl Arp {
     /// An answer.
     pub const REPLY: u16 = 2;
     /// Where the sender's Ethernet address lies in an untagged frame.
-    pub const SENDER_MAC: usize = HEADER + 8;
+    pub(crate) const SENDER_MAC: usize = HEADER + 8;
 
     /// The ARP packet of an untagged frame.
     pub fn parse(frame: &[u8]) -> Option<Arp> {

@@ -32,8 +32,6 @@ pub const HEAD_LEN: usize = 8;
 pub const MOST_RESERVATIONS: usize = 64;
 /// Longest announcement in bytes.
 pub const MOST_ANNOUNCED: usize = 512;
-/// The longest control frame of these kinds in bytes.
-pub const MAX_LEN: usize = REPORT_LEN + RESERVATION_LEN * MOST_RESERVATIONS + MOST_ANNOUNCED;
 
 const KEEPALIVE_LEN: usize = 40;
 const REPORT_LEN: usize = 56;

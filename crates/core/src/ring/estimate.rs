@@ -108,7 +108,7 @@ impl Meter {
     }
 
     /// `source` has sent `bytes` in all, in packets of at most `largest`.
-    pub fn set_total(&mut self, source: usize, bytes: u64, largest: u32) {
+    pub(crate) fn set_total(&mut self, source: usize, bytes: u64, largest: u32) {
         if let Some(counter) = self.counters.get_mut(source) {
             // When it sent them is not known: nothing is owed.
             *counter = Counter { bytes, last_at: u64::MAX, largest };
@@ -121,7 +121,7 @@ impl Meter {
     }
 
     /// When it measured last.
-    pub fn measured_at(&self) -> Time {
+    pub(crate) fn measured_at(&self) -> Time {
         Time::from_nanos(self.measured_at)
     }
 

@@ -134,7 +134,7 @@ impl Codes<'_> {
     }
 
     /// Writes them over `known`, by node.
-    pub fn copy_to(&self, known: &mut [u16]) {
+    pub(crate) fn copy_to(&self, known: &mut [u16]) {
         match self.bits {
             Bits::Eight => known.iter_mut().zip(self.bytes).for_each(|(known, code)| *known = u16::from(*code)),
             Bits::Sixteen => {

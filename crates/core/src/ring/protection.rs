@@ -96,7 +96,7 @@ pub fn fate(protection: Protection, node: NodeId, nodes: usize, up: [bool; 2], f
 }
 
 /// What becomes of a frame that leaves its ingress, or that waited in transit while ways out changed.
-pub fn onward(protection: Protection, nodes: usize, up: [bool; 2], frame: Path) -> Fate {
+pub(crate) fn onward(protection: Protection, nodes: usize, up: [bool; 2], frame: Path) -> Fate {
     if up[frame.ringlet.index()] {
         return match frame.ttl.checked_sub(1) {
             Some(ttl @ 1..) => Fate::Send(Path { ttl, ..frame }),

@@ -131,7 +131,7 @@ impl Balance {
 
     /// The link of a packet of `len` bytes in `group`.
     #[inline]
-    pub fn grouped(&mut self, now: Time, group: u8, len: usize, links: &Links) -> LinkSet {
+    pub(crate) fn grouped(&mut self, now: Time, group: u8, len: usize, links: &Links) -> LinkSet {
         self.catch_up(now, links);
         let found = self.groups[usize::from(group)].link.filter(|link| links.usable().contains(*link));
         let link = found.or_else(|| self.assign(group, links));
@@ -144,7 +144,7 @@ impl Balance {
 
     /// The link of a packet of `len` bytes that is in no group.
     #[inline]
-    pub fn ungrouped(&mut self, now: Time, len: usize, links: &Links) -> LinkSet {
+    pub(crate) fn ungrouped(&mut self, now: Time, len: usize, links: &Links) -> LinkSet {
         self.catch_up(now, links);
         self.unbalanced = self.unbalanced.saturating_add(len as u64);
         LinkSet::of(self.current.link())

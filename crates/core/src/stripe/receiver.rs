@@ -741,11 +741,6 @@ impl<P: Packet> Receiver<P> {
         self.channel.iter().map(|c| u64::from(c.packets)).sum::<u64>() + self.out.len() as u64
     }
 
-    /// The channel that logical reception waits for.
-    pub fn waiting_for(&self) -> ChannelId {
-        self.srr.select()
-    }
-
     /// The discipline's state.
     pub fn discipline(&self) -> &Srr {
         &self.srr

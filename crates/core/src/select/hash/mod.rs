@@ -94,7 +94,7 @@ pub fn choose(usable: LinkSet, hash: u32) -> LinkSet {
 ///
 /// The paper says nothing of other packets: fragments and protocols without ports count without them, VLAN tags are
 /// passed over, and what is no IP packet has the hash of layer2.
-pub fn ports_and_addresses(frame: &Frame<'_>) -> u128 {
+pub(crate) fn ports_and_addresses(frame: &Frame<'_>) -> u128 {
     let mut tags = Tags::new(frame.behind_ethernet(), frame.ether_type(), 0);
     tags.pass(&VLAN, usize::MAX);
     let packet = frame.behind_ethernet().get(tags.at..).unwrap_or(&[]);
