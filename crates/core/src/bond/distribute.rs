@@ -76,7 +76,10 @@ impl<P: Packet> Distribute<P> {
     ) {
         match self {
             Distribute::Discipline(share) => {
-                *share = Share::new(config.scheduler, members, largest, rng.next_u64());
+                let seed = rng.next_u64();
+                if !share.as_mut().is_some_and(|share| share.change(members, largest)) {
+                    *share = Share::new(config.scheduler, members, largest, seed);
+                }
             }
             Distribute::Best(order) => {
                 order.clear();

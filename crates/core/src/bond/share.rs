@@ -9,10 +9,37 @@ use alloc::vec::Vec;
 /// A discipline over at least one channel.
 #[derive(Debug)]
 pub(super) enum Share {
-    Srr(Box<Srr>),
+    Srr(Box<Rounds>),
     Rr(Box<Rr>),
     Grr(Box<Grr>),
     Rfq(Box<Rfq>),
+}
+
+/// Surplus round robin, and the quanta of the rounds to come.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    srr: Srr,
+    /// In force from the next round on.
+    next: Option<ChannelSet>,
+}
+
+impl Rounds {
+    #[inline]
+    fn update(&mut self, len: Bytes) {
+        let round = self.srr.round();
+        self.srr.update(len);
+        if self.next.is_some() && self.srr.round() != round {
+            self.adopt();
+        }
+    }
+
+    #[cold]
+    fn adopt(&mut self) {
+        if let Some(set) = self.next.take() {
+            // Never empty: a set without members is none.
+            let _ = self.srr.adopt(&set);
+        }
+    }
 }
 
 /// A usable channel and what its share depends on.
@@ -29,17 +56,29 @@ impl Share {
         let quanta: Vec<_> = quanta(members, largest);
         let set = ChannelSet::new(&quanta, Bytes::from(largest)).ok()?;
         Some(match scheduler {
-            Scheduler::Srr => Share::Srr(Box::new(Srr::new(&set).ok()?)),
+            Scheduler::Srr => Share::Srr(Box::new(Rounds { srr: Srr::new(&set).ok()?, next: None })),
             Scheduler::Rr => Share::Rr(Box::new(Rr::new(&set).ok()?)),
             Scheduler::Grr => Share::Grr(Box::new(Grr::new(&set).ok()?)),
             Scheduler::Rfq => Share::Rfq(Box::new(Rfq::new(&set, seed).ok()?)),
         })
     }
 
+    /// The members have other rates: surplus round robin goes on with other quanta from its next round on, so that what a
+    /// channel has overdrawn is not forgotten. `false`, and no change, where a new discipline has to be made.
+    pub(super) fn change(&mut self, members: &[Member], largest: usize) -> bool {
+        let Share::Srr(rounds) = self else { return false };
+        let Ok(set) = ChannelSet::new(&quanta(members, largest), Bytes::from(largest)) else { return false };
+        let same = set.mask() == rounds.srr.mask();
+        if same {
+            rounds.next = Some(set);
+        }
+        same
+    }
+
     #[inline]
     pub(super) fn select(&self) -> ChannelId {
         match self {
-            Share::Srr(s) => s.select(),
+            Share::Srr(s) => s.srr.select(),
             Share::Rr(s) => s.select(),
             Share::Grr(s) => s.select(),
             Share::Rfq(s) => s.select(),
@@ -107,5 +146,44 @@ mod tests {
             }
         }
         assert!(Share::new(Scheduler::Srr, &[], 1500, 7).is_none());
+    }
+
+    #[test]
+    fn rates_that_change_while_running_lose_no_surplus() {
+        let rates = [[30, 10], [10, 10], [10, 25]].map(|[a, b]| [member(0, Some(a), 1), member(1, Some(b), 1)]);
+        let mut share = Share::new(Scheduler::Srr, &rates[0], 1500, 7).unwrap();
+        let (mut sent, mut granted, mut round) = ([0i64; 2], [0i64; 2], 0);
+        for n in 0..10_000usize {
+            // In the middle of a round as well as at its end.
+            if n % 7 == 0 {
+                assert!(share.change(&rates[n / 7 % 3], 1500));
+            }
+            let Share::Srr(rounds) = &share else { panic!() };
+            if rounds.srr.round() != round {
+                round = rounds.srr.round();
+                for (channel, granted) in granted.iter_mut().enumerate() {
+                    *granted += i64::from(rounds.srr.quantum(ChannelId(channel as u8)));
+                }
+            }
+            let len = 40 + n * 7919 % 1460;
+            sent[share.select().index()] += len as i64;
+            share.update(len);
+            for (channel, (sent, granted)) in sent.iter().zip(granted).enumerate() {
+                let Share::Srr(rounds) = &share else { panic!() };
+                let quantum = i64::from(rounds.srr.quantum(ChannelId(channel as u8)));
+                // What a round gives is used up but for the visit that is yet to come, and overdrawn by a packet at most.
+                assert!(sent - granted < 1500 && granted - sent <= quantum.max(4500), "{n}: {sent} of {granted}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_members_are_another_discipline() {
+        let members = [member(0, Some(100), 1), member(1, Some(40), 1)];
+        for scheduler in [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq] {
+            let mut share = Share::new(scheduler, &members, 1500, 7).unwrap();
+            assert_eq!(share.change(&members, 1500), scheduler == Scheduler::Srr);
+            assert!(!share.change(&members[..1], 1500));
+        }
     }
 }

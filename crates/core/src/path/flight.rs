@@ -296,14 +296,16 @@ mod tests {
                     arrivals.push_back((free + 20_000, number));
                 }
             }
-            while let Some((_, number)) = arrivals.pop_front_if(|(at, _)| *at == us) {
+            while arrivals.front().is_some_and(|(at, _)| *at == us) {
+                let Some((_, number)) = arrivals.pop_front() else { break };
                 // The peer's clock is an hour ahead.
                 receipts.on_arrival(now + Span::from_secs(3600), number, 1000, false);
             }
             if let Some(report) = receipts.poll(now + Span::from_secs(3600), ChannelId(0), 0) {
                 reports.push_back((us + 20_000, report));
             }
-            while let Some((_, report)) = reports.pop_front_if(|(at, _)| *at == us) {
+            while reports.front().is_some_and(|(at, _)| *at == us) {
+                let Some((_, report)) = reports.pop_front() else { break };
                 got += 1;
                 if !dropped(got) {
                     assert!(flight.on_feedback(now, &report).is_some());

@@ -2,7 +2,9 @@
 //!
 //! Source: striping §6.3.1: the receiver's credits ride on the sender's markers. Nothing else couples the two.
 
-use super::{Config, ConfigError, Receiver, ReceiverConfig, Sender};
+use super::config::{Config, ConfigError, ReceiverConfig};
+use super::receiver::Receiver;
+use super::sender::Sender;
 use crate::causal::ChannelSet;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Time};

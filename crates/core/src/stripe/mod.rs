@@ -47,13 +47,18 @@
 //! assert!(delivered.into_iter().eq(0..100));
 //! ```
 
+mod config;
 pub mod credit;
 mod endpoint;
+mod event;
 pub mod fragment;
 pub mod quanta;
 mod receiver;
 mod sender;
+mod serial;
 
+pub use config::{Config, ConfigError, MarkerPlace, ReceiverConfig};
 pub use endpoint::Endpoint;
-pub use receiver::{Receiver, ReceiverConfig, ReceiverStats};
-pub use sender::{Config, ConfigError, EpochCause, Event, MarkerPlace, Sender, Stats, Wait};
+pub use event::{EpochCause, Event, ReceiverStats, Stats, Wait};
+pub use receiver::Receiver;
+pub use sender::Sender;

@@ -27,71 +27,18 @@
 //! Cost: O(1) a packet; skipping any number of rounds is O(channels). No allocation once the buffers have grown.
 //! Memory: the buffers, and at most as many markers as packets.
 
+mod answers;
+
+use super::config::ReceiverConfig;
 use super::credit::Arrivals;
-use super::sender::{newer, serial};
+use super::event::ReceiverStats;
+use super::serial::{newer, serial};
 use crate::causal::{Causal, ChannelSet, Srr, Unit, set};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Span, Time};
-use crate::wire::marker::{Ack, Grant, Marker, Plan};
+use crate::wire::marker::{Marker, Plan};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-
-/// Settings of a [`Receiver`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReceiverConfig {
-    /// Most bytes buffered on one channel, at most 2^30. Default 4 MB: 300 ms at 100 Mbit/s.
-    pub buffer_bytes: Bytes,
-    /// Most packets buffered on one channel, at most 2^30. Default 8192.
-    pub buffer_packets: u32,
-    /// First interval between requests for a reset; it doubles up to 32 times this. Default 30 ms.
-    pub request_interval: Span,
-    /// Whether to answer with a new grant whenever it has grown by half the buffer. Default false.
-    pub credits: bool,
-}
-
-impl Default for ReceiverConfig {
-    fn default() -> ReceiverConfig {
-        ReceiverConfig {
-            buffer_bytes: Bytes::new(4_000_000),
-            buffer_packets: 8192,
-            request_interval: Span::from_millis(30),
-            credits: false,
-        }
-    }
-}
-
-/// Plain counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReceiverStats {
-    /// Packets delivered.
-    pub delivered: u64,
-    /// Bytes delivered.
-    pub delivered_bytes: u64,
-    /// Packets dropped because their channel's buffer was full.
-    pub overflow: u64,
-    /// Packets dropped because their channel was not open: of an older epoch or membership, or with no epoch at all.
-    pub stale: u64,
-    /// Packets that markers proved lost on the way.
-    pub lost: u64,
-    /// Markers accepted.
-    pub markers: u64,
-    /// Control messages of an epoch that is over.
-    pub old_epoch: u64,
-    /// Control messages that name another channel than the one they came by: the ends are cabled differently.
-    pub miswired: u64,
-    /// Times that a reset was asked for because this side was ahead of a marker.
-    pub ahead: u64,
-    /// Times that a reset was asked for because this side did not know the sender's epoch or quanta.
-    pub unknown: u64,
-    /// Epochs begun.
-    pub epochs: u64,
-    /// Changes of set or quanta that came into force.
-    pub changes: u64,
-    /// Visits skipped (condition C1, or a dead channel).
-    pub skips: u64,
-}
 
 #[derive(Clone, Debug)]
 enum Item<P> {
@@ -622,101 +569,6 @@ impl<P: Packet> Receiver<P> {
         if c.arrivals.untold(bytes) >= self.limit.0 / 2 {
             self.reply |= set::bit(id);
         }
-    }
-
-    // ---------------------------------------------------------------- answers
-
-    /// Asks for a new epoch, at once if that was not asked just now.
-    fn ask(&mut self, now: Time, epoch: u32, bit: u64) {
-        if self.asking.is_none() {
-            self.reply |= bit;
-            self.ask_span = self.config.request_interval;
-            self.ask_at = now + self.ask_span;
-        }
-        self.asking = Some(epoch);
-        self.on_heard(now, bit);
-    }
-
-    /// The epoch that is believed in is alive: what was asked about was a stray of another.
-    fn on_alive(&mut self) {
-        if self.asking.is_some_and(|e| Some(e) != self.epoch) {
-            self.asking = None;
-            self.ask_at = Time::MAX;
-        }
-    }
-
-    /// Something came by these channels: a reset can be asked for there.
-    fn on_heard(&mut self, now: Time, bit: u64) {
-        self.heard |= bit;
-        if self.asking.is_some() && self.ask_at == Time::MAX {
-            self.ask_at = now;
-        }
-    }
-
-    /// As [`ask_again`](Self::ask_again), where no clock is at hand: by the timer, which is due at once.
-    fn ask_soon(&mut self) {
-        if self.asking.is_none() {
-            self.asking = self.epoch;
-            self.heard = self.open;
-            self.ask_span = self.config.request_interval;
-            self.ask_at = Time::ZERO;
-        }
-    }
-
-    fn ask_again(&mut self, now: Time) {
-        if let Some(epoch) = self.epoch {
-            self.ask(now, epoch, self.open);
-        }
-    }
-
-    /// The next answer to send on its channel.
-    pub fn poll_reply(&mut self) -> Option<(ChannelId, Ack)> {
-        let channel = set::bits(self.reply).next()?;
-        self.reply &= !set::bit(channel);
-        let epoch = self.asking.or(self.epoch).unwrap_or(0);
-        let grant = self.grant(channel);
-        if let (Some(g), Some(c)) = (&grant, self.channel.get_mut(channel.index())) {
-            c.arrivals.on_told(g.bytes);
-        }
-        let ack = Ack {
-            epoch,
-            channel,
-            generation: self.pending.back().map_or(self.generation, |p| p.generation),
-            applied: self.generation,
-            seen: self.seen,
-            reset: self.asking.is_some(),
-            grant: grant.map(|g| (g.bytes, g.packets)),
-        };
-        Some((channel, ack))
-    }
-
-    /// The grant for `channel` to put on a marker of the reverse direction; `None` while the channel is not open.
-    pub fn grant(&self, channel: ChannelId) -> Option<Grant> {
-        let epoch = self.epoch?;
-        let c = self.channel.get(channel.index()).filter(|_| self.open & set::bit(channel) != 0)?;
-        let (bytes, packets) = c.arrivals.grant((c.bytes, c.packets), self.limit);
-        Some(Grant { epoch, bytes, packets })
-    }
-
-    /// When [`handle_timeout`](Receiver::handle_timeout) is due.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        (self.asking.is_some() && self.ask_at != Time::MAX).then_some(self.ask_at)
-    }
-
-    /// Repeats a request for a reset that is due at `now`, where anything was heard of the sender since.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.asking.is_none() || self.ask_at > now {
-            return;
-        }
-        if self.heard == 0 {
-            self.ask_at = Time::MAX;
-            return;
-        }
-        self.reply |= self.heard;
-        self.heard = 0;
-        let most = self.config.request_interval.times(32);
-        self.ask_span = self.ask_span.times(2).min(most);
-        self.ask_at = now + self.ask_span;
     }
 
     // ---------------------------------------------------------------- what it knows
