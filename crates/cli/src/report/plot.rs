@@ -2,6 +2,11 @@
 //!
 //! A plot stands alone as a file or inside a page; its colours follow the reader's light or dark setting. Nothing is
 //! fetched, no script runs.
+//!
+//! Why this is ours, and no library: two kinds of plots are needed, as text, in a page that stands alone, the same bytes from
+//! the same results. `plotters` writes fixed colours into each element, so that a page cannot turn them dark, and brings a
+//! dozen crates (its axes are for bitmaps, windows and dates as well). `charming` describes a plot for ECharts: a megabyte of
+//! script in each page, or a JavaScript engine in this program.
 
 use super::{escape, short};
 use std::fmt::Write as _;

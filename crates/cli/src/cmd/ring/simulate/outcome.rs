@@ -7,8 +7,7 @@
 //! that the flow crosses. One that throttles nobody is not told from another that does not, whatever its rate: else the
 //! limiters of flows with a small demand, which no message holds down, would say something about convergence.
 
-use super::setup::Setup;
-use fairspan_core::units::Time;
+use super::setup::{Phases, Setup};
 use fairspan_sim::results::{LimitResult, Results, RingResult};
 use fairspan_sim::steps::Steps;
 use serde::Serialize;
@@ -72,17 +71,6 @@ fn limiter<'a>(setup: &Setup, flow: usize, ring: &'a RingResult) -> Option<&'a L
     ring.limits.iter().find(|limit| (limit.from, limit.to, limit.ringlet) == passed)
 }
 
-/// The times of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Phases {
-    /// The last start or stop of a flow.
-    pub(super) begin: Time,
-    /// Rates are measured from here on.
-    pub(super) measured: Time,
-    /// The end.
-    pub(super) end: Time,
-}
-
 /// How long it takes until every limiter stays near its mean over the measured time. `None`: one does not before that
 /// begins, or there is none.
 pub(super) fn converged_ms(effects: &[Steps], phases: Phases) -> Option<f64> {
@@ -121,6 +109,7 @@ pub(super) fn effect(rate: &Steps, most: f64) -> Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairspan_core::units::Time;
 
     const fn ms(n: u64) -> Time {
         Time::from_millis(n)

@@ -1,7 +1,6 @@
 //! What is to be simulated: the problem of a file in bits, bytes and times.
 
 use super::super::problem::{self, Document, FlowEntry};
-use super::outcome::Phases;
 use crate::exit::BadInput;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::{Class, NodeId, Ringlet, rias};
@@ -50,6 +49,17 @@ impl Unit {
             format!("unit \"{name}\": write one of {}", known.join(", "))
         })
     }
+}
+
+/// The times of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phases {
+    /// The last start or stop of a flow.
+    pub(super) begin: Time,
+    /// Rates are measured from here on.
+    pub(super) measured: Time,
+    /// The end.
+    pub(super) end: Time,
 }
 
 /// One flow.
