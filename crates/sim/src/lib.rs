@@ -6,9 +6,11 @@
 mod bond;
 pub mod endpoint;
 pub mod engine;
+mod error;
 pub mod metrics;
 pub mod model;
 pub mod multilink;
+mod node;
 pub mod packet;
 pub mod results;
 mod ring;

@@ -71,6 +71,14 @@ pub struct HostCost {
     pub queue: u32,
 }
 
+impl HostCost {
+    /// Whether handling packets costs anything.
+    pub(crate) fn any(&self) -> bool {
+        let spans = [self.receive, self.send, self.interrupt, self.out_of_order];
+        self.per_byte_ps > 0 || spans.iter().any(|span| *span > Span::ZERO)
+    }
+}
+
 /// One direction of a link.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -110,6 +118,21 @@ pub enum Framing {
     Ethernet,
     /// ATM: LLC/SNAP 8 and AAL5 trailer 8, padded to cells of 48, each 53 bytes.
     AtmAal5,
+}
+
+impl Framing {
+    /// Bytes on this link of an IP packet of `size`.
+    #[inline]
+    pub fn length(self, size: u32) -> u32 {
+        match self {
+            Framing::None => size,
+            Framing::Bytes(extra) => size.saturating_add(extra),
+            // IEEE 802.3: 14 header, 4 check, together at least 64; 8 preamble, 12 gap.
+            Framing::Ethernet => size.saturating_add(18).max(64).saturating_add(20),
+            // RFC 2684 (LLC/SNAP) and I.363.5: 8 + payload + 8, padded to cells of 48, each of 53 bytes.
+            Framing::AtmAal5 => size.saturating_add(16).div_ceil(48).saturating_mul(53),
+        }
+    }
 }
 
 /// A bond between two nodes: core's own, at both ends.

@@ -4,7 +4,7 @@ use crate::steps::Steps;
 use fairspan_core::units::Span;
 
 /// The outcome of one run of one scenario with one seed.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Results {
     /// The seed that replays it.
     pub seed: u64,

@@ -16,6 +16,7 @@
 //! packets have DF set), and the answer to the host is not delivered.
 
 mod frame;
+pub(crate) mod joined;
 
 use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};

@@ -13,6 +13,7 @@
 //!
 //! Departures: the nodes' clocks agree.
 
+pub(crate) mod circle;
 mod life;
 mod report;
 mod ticket;
@@ -23,6 +24,7 @@ use crate::engine::event::Event;
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
 use crate::model::{self, Crossing, Scenario};
+use crate::node::Here;
 use crate::results::Refusals;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::node::{self, Node};
@@ -45,11 +47,9 @@ const CUT: &str = "link cut";
 /// Why a control frame is refused, where the node told of another for the same reason before.
 const UNTOLD: &str = "as before";
 
-/// What the world is to do next for a ring.
+/// What is to be done next for a ring.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// This event, its place to be set to the way's number, goes into the calendar.
-    Arm(u32, Event),
     /// A packet goes on from this ring.
     Deliver(Handle),
     /// A packet was dropped here.
@@ -71,20 +71,12 @@ pub(crate) enum Brought {
     Control(u64),
 }
 
-/// What a ring needs to know of the world.
-#[derive(Debug)]
-pub(crate) struct At<'a> {
-    pub(crate) now: Time,
-    /// Whether this instant counts.
-    pub(crate) counts: bool,
-    /// Insertions into the calendar so far.
-    pub(crate) order: &'a mut u64,
-}
-
 /// A ring while it runs.
 #[derive(Debug)]
 pub(crate) struct Ring {
     model: model::Ring,
+    /// What the scenario calls its nodes.
+    names: Vec<String>,
     /// The rate of the fastest link.
     nominal: Rate,
     /// Of this ring's nodes.
@@ -181,7 +173,9 @@ impl Ring {
             fresh: true,
             wanted: None,
         };
+        let names = model.nodes.iter().map(|node| scenario.nodes[*node as usize].name.clone());
         let mut ring = Ring {
+            names: names.collect(),
             nominal,
             seed: streams::seed(scenario.seed, Purpose::RingNode, number as u64),
             window,
@@ -244,16 +238,11 @@ impl Ring {
     }
 
     /// An event of a way has come: what has arrived, and where.
-    pub(crate) fn handle_way(
-        &mut self,
-        now: Time,
-        counts: bool,
-        number: u32,
-        event: Event,
-    ) -> Option<(usize, Brought)> {
+    pub(crate) fn handle_way(&mut self, here: &mut Here<'_>, number: u32, event: Event) -> Option<(usize, Brought)> {
+        let (now, counts) = (here.now(), here.counts());
         let (load, next) = self.ways[number as usize].arrive(event)?;
         if let Some(next) = next {
-            self.outputs.push_back(Output::Arm(number, next));
+            here.arm(number, next);
         }
         let ringlet = Ringlet::BOTH[number as usize % 2];
         let place = self.neighbour(number as usize / 2, ringlet.way_out());
@@ -334,14 +323,13 @@ impl Ring {
     }
 
     /// What is to be done next; to be asked until there is nothing, after every input at this place.
-    pub(crate) fn poll(&mut self, at: &mut At<'_>, place: usize) -> Option<Output> {
+    pub(crate) fn poll(&mut self, here: &mut Here<'_>, place: usize) -> Option<Output> {
         if let Some(output) = self.outputs.pop_front() {
             return Some(output);
         }
-        let now = at.now;
         if std::mem::take(&mut self.stations[place].fresh) {
-            self.transmit(at, place);
-            self.hear(now, place);
+            self.transmit(here, place);
+            self.hear(here.now(), place);
         }
         if let Some(node) = &mut self.stations[place].node
             && let Some(delivery) = node.poll_deliver()
@@ -356,13 +344,16 @@ impl Ring {
 
     /// Puts what the node of a place sends on its ways.
     #[inline]
-    fn transmit(&mut self, at: &mut At<'_>, place: usize) {
+    fn transmit(&mut self, here: &mut Here<'_>, place: usize) {
         let Some(node) = &mut self.stations[place].node else { return };
-        let now = at.now;
+        let (now, counts) = (here.now(), here.counts());
         while let Some((side, frame)) = node.poll_control(now) {
             let number = way_of(place, side.ringlet());
-            let (fate, arm) = self.ways[number].send_control(now, frame, at.counts, &mut self.buffers, at.order);
-            self.outputs.extend(arm.map(|event| Output::Arm(number as u32, event)));
+            let order = here.engine.clock().2;
+            let (fate, arm) = self.ways[number].send_control(now, frame, counts, &mut self.buffers, order);
+            if let Some(event) = arm {
+                here.arm(number as u32, event);
+            }
             let control = &mut self.control;
             control.sent += 1;
             match fate {
@@ -375,8 +366,9 @@ impl Ring {
         while let Some(transmit) = node.poll_transmit(now) {
             let number = way_of(place, transmit.side.ringlet());
             let way = &mut self.ways[number];
-            match way.send(now, transmit.head, transmit.packet, at.counts, at.order) {
-                Ok(arm) => self.outputs.extend(arm.map(|event| Output::Arm(number as u32, event))),
+            match way.send(now, transmit.head, transmit.packet, counts, here.engine.clock().2) {
+                Ok(Some(event)) => here.arm(number as u32, event),
+                Ok(None) => {}
                 Err(ticket) => {
                     way.lost += 1;
                     self.inside -= 1;

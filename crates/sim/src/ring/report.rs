@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 impl Ring {
     /// Packets dropped, by place and reason, nodes by their names.
-    pub(crate) fn dropped(&self, scenario: &Scenario) -> Vec<Dropped> {
+    pub(crate) fn dropped(&self) -> Vec<Dropped> {
         let mut list = Vec::new();
         let mut count = |place: &dyn Fn() -> String, reason: &str, packets: u64| {
             if packets > 0 {
@@ -21,8 +21,8 @@ impl Ring {
             }
         };
         let name = &self.model.name;
-        for (station, node) in self.stations.iter().zip(&self.model.nodes) {
-            let place = || format!("{name}: {}", scenario.nodes[*node as usize].name);
+        for (station, node) in self.stations.iter().zip(&self.names) {
+            let place = || format!("{name}: {node}");
             for ((reason, _), packets) in Stats::default().drops().iter().zip(station.dropped) {
                 count(&place, reason, packets);
             }
@@ -75,7 +75,7 @@ impl Ring {
     }
 
     /// The result of the measured time, which ends now.
-    pub(crate) fn result(&mut self, scenario: &Scenario) -> RingResult {
+    pub(crate) fn result(&mut self) -> RingResult {
         let (window, nominal) = (self.window, self.nominal.as_bits_per_sec() as f64);
         let nanos = (window.until.since(window.from).as_nanos() as f64).max(1.0);
         let link = |number: usize| {
@@ -114,7 +114,7 @@ impl Ring {
                 in_flight: self.ways.iter().map(|way| way.in_flight().1).sum(),
                 refused: self.refused(),
             },
-            dropped: self.dropped(scenario),
+            dropped: self.dropped(),
             restored_s: self.failures.restored(),
             events: std::mem::take(&mut self.failures.events),
         }

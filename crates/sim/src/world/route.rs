@@ -1,79 +1,60 @@
 //! Paths, compiled: every flow and direction is a run of steps in one table, and a packet carries its place in it.
 //! There is no routing: a scenario gives each path, and nodes that cost nothing leave no step.
 
-use super::WorldError;
-use super::processor::Work;
-use crate::model::{Card, Crossing, Hop, Node, Scenario};
-use std::collections::BTreeMap;
-
-/// What happens to a packet next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// It is offered to a link.
-    Link(u32),
-    /// It needs a node's processor, on one of its interfaces.
-    /// `cards` is a place in [`Routes::cards`].
-    Process { node: u32, interface: u32, work: Work, cards: u32 },
-    /// It enters a bond at one of its ends, and comes out at the other.
-    Bond { bond: u32, end: u8 },
-    /// It is a frame of a bond's channel and has come to the bond's other end.
-    Frame { bond: u32, end: u8, channel: u8 },
-    /// It enters a ring at one of its nodes, and comes out at another.
-    Ring { ring: u32, way: Crossing },
-    /// It has come to its receiver.
-    Deliver,
-}
+use super::nodes::{Layout, Step, check_node};
+use crate::bond::joined::Joined;
+use crate::error::WorldError;
+use crate::model::{Card, Hop, Scenario};
+use crate::node::flow::Flow;
+use crate::node::processor::{Port, Work};
 
 /// The table of steps while it is made.
-pub(crate) struct Routes<'a> {
-    scenario: &'a Scenario,
-    /// For each link the interface of the node where it ends.
-    interfaces: Vec<u32>,
-    /// For each ring the interface of each of its nodes.
-    ring_interfaces: Vec<Vec<u32>>,
-    /// For each node the number of interfaces, its own sending among them.
-    pub(crate) counts: Vec<usize>,
-    pub(crate) steps: Vec<Step>,
-    /// What the cards by which a packet comes and goes cost together: each sum that there is, once.
-    pub(crate) cards: Vec<Card>,
-    places: BTreeMap<Card, u32>,
+pub(super) struct Routes<'a> {
+    pub(super) layout: Layout<'a>,
+    pub(super) steps: Vec<Step>,
 }
 
 impl<'a> Routes<'a> {
-    /// Checks the numbers that links, bonds and rings have for nodes.
-    pub(crate) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
-        let mut counts = vec![1; scenario.nodes.len()];
-        let mut interfaces = Vec::with_capacity(scenario.links.len());
-        for link in &scenario.links {
-            let what = || format!("link `{}`", link.name);
-            node(scenario, link.from, what)?;
-            node(scenario, link.to, what)?;
-            let count = &mut counts[link.to as usize];
-            interfaces.push(*count as u32);
-            *count += 1;
-        }
-        for bond in &scenario.bonds {
-            for end in bond.ends {
-                node(scenario, end, || format!("bond `{}`", bond.name))?;
+    /// No paths yet.
+    pub(super) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
+        Ok(Routes { layout: Layout::new(scenario)?, steps: Vec::new() })
+    }
+
+    /// The flow `number` of the scenario with its paths.
+    pub(super) fn flow(&mut self, number: usize) -> Result<Flow, WorldError> {
+        let scenario = self.layout.scenario;
+        let model = &scenario.flows[number];
+        let deliver = self.layout.deliver(number);
+        let there = || format!("flow `{}`", model.name);
+        let back = || format!("flow `{}`, back", model.name);
+        let first = self.add(&there, model.from, &model.path, model.to, deliver)?;
+        let answers = !model.back.is_empty();
+        let second = if answers { self.add(&back, model.to, &model.back, model.from, deliver)? } else { u32::MAX };
+        let processors = [model.from, model.to].map(|node| self.layout.processor(node));
+        Flow::new(scenario, number, [first, second], processors)
+    }
+
+    /// The bond `number` of the scenario with the paths of its channels.
+    pub(super) fn bond(&mut self, number: usize) -> Result<Joined, WorldError> {
+        let scenario = self.layout.scenario;
+        let model = &scenario.bonds[number];
+        let mut bond = Joined::new(scenario, number)?;
+        for (channel, paths) in model.channels.iter().enumerate() {
+            let mut first = [0; 2];
+            for (end, path) in paths.iter().enumerate() {
+                let what = || format!("bond `{}`, channel {channel} from end {end}", model.name);
+                let hops: Vec<Hop> = path.iter().map(|link| Hop::Link(*link)).collect();
+                let last = self.layout.deliver_frame(number, 1 - end, channel);
+                first[end] = self.add(&what, model.ends[end], &hops, model.ends[1 - end], last)?;
             }
+            bond.connect(first);
         }
-        let mut ring_interfaces = Vec::with_capacity(scenario.rings.len());
-        for ring in &scenario.rings {
-            let mut its = Vec::with_capacity(ring.nodes.len());
-            for &number in &ring.nodes {
-                node(scenario, number, || format!("ring `{}`", ring.name))?;
-                its.push(counts[number as usize] as u32);
-                counts[number as usize] += 1;
-            }
-            ring_interfaces.push(its);
-        }
-        let (cards, places) = (Vec::new(), BTreeMap::new());
-        Ok(Routes { scenario, interfaces, ring_interfaces, counts, steps: Vec::new(), cards, places })
+        Ok(bond)
     }
 
     /// Compiles the path from node `from` over `hops` to node `to`, with `last` at its end; gives the first step's
     /// number. `what` names it in errors.
-    pub(crate) fn add(
+    fn add(
         &mut self,
         what: &dyn Fn() -> String,
         from: u32,
@@ -81,9 +62,8 @@ impl<'a> Routes<'a> {
         to: u32,
         last: Step,
     ) -> Result<u32, WorldError> {
-        let scenario = self.scenario;
-        node(scenario, from, what)?;
-        node(scenario, to, what)?;
+        check_node(self.layout.scenario, from, what)?;
+        check_node(self.layout.scenario, to, what)?;
         if hops.is_empty() {
             return Err(WorldError::NoPath { what: what() });
         }
@@ -91,78 +71,36 @@ impl<'a> Routes<'a> {
         // Where the packet is, and by which interface and card it came there.
         let (mut at, mut interface, mut came) = (from, 0, Card::default());
         for (number, hop) in hops.iter().enumerate() {
-            let (start, end, step, next, card) = match *hop {
-                Hop::Link(link) => {
-                    let model = known(&scenario.links, link, "link", what)?;
-                    (model.from, model.to, Step::Link(link), self.interfaces[link as usize], model.card)
-                }
-                Hop::Bond(bond, side) => {
-                    let model = known(&scenario.bonds, bond, "bond", what)?;
-                    let Some(&near) = model.ends.get(usize::from(side)) else {
-                        return Err(WorldError::Unknown { what: what(), kind: "end", number: side.into(), count: 2 });
-                    };
-                    // The bond's frames have paid for the reception at the far end already.
-                    let far = model.ends[1 - usize::from(side)];
-                    (near, far, Step::Bond { bond, end: side }, 0, Card::default())
-                }
-                Hop::Ring(ring, way) => {
-                    let model = known(&scenario.rings, ring, "ring", what)?;
-                    let place = |place: u8| {
-                        let (number, count) = (u32::from(place), model.nodes.len());
-                        let unknown = || WorldError::Unknown { what: what(), kind: "place of a ring", number, count };
-                        model.nodes.get(usize::from(place)).copied().ok_or_else(unknown)
-                    };
-                    let (near, far) = (place(way.from)?, place(way.to)?);
-                    let interface = self.ring_interfaces[ring as usize][usize::from(way.to)];
-                    (near, far, Step::Ring { ring, way }, interface, Card::default())
-                }
-            };
-            if start != at {
-                return Err(self.misplaced(what(), number, start, at));
+            let crossed = self.layout.cross(what, *hop)?;
+            if crossed.near != at {
+                return Err(self.misplaced(what(), number, crossed.near, at));
             }
-            // Into a bond a packet needs no sending: its frames do.
-            let work = Work { receive: interface > 0, send: !matches!(step, Step::Bond { .. }) };
-            self.process(at, interface, work, [came, card]);
-            self.steps.push(step);
-            (at, interface, came) = (end, next, card);
+            self.process(at, interface, crossed.sends, [came, crossed.card]);
+            self.steps.push(crossed.step);
+            (at, interface, came) = (crossed.far, crossed.interface, crossed.card);
         }
         if at != to {
             return Err(self.misplaced(what(), hops.len(), to, at));
         }
-        self.process(at, interface, Work { receive: interface > 0, send: false }, [came, Card::default()]);
+        self.process(at, interface, false, [came, Card::default()]);
         self.steps.push(last);
         Ok(begin)
     }
 
-    fn process(&mut self, node: u32, interface: u32, work: Work, cards: [Card; 2]) {
-        if !(work.receive || work.send) || !self.scenario.nodes[node as usize].cost.any() {
+    /// A packet has come to a node by an interface, 0 if it begins there, and is sent on or not.
+    fn process(&mut self, node: u32, interface: u32, send: bool, cards: [Card; 2]) {
+        let work = Work { receive: interface > 0, send };
+        if !(work.receive || work.send) {
             return;
         }
         let [a, b] = cards;
-        let sum = Card { packet: a.packet + b.packet, per_byte_ps: a.per_byte_ps.saturating_add(b.per_byte_ps) };
-        let cards = *self.places.entry(sum).or_insert_with(|| {
-            self.cards.push(sum);
-            self.cards.len() as u32 - 1
-        });
-        self.steps.push(Step::Process { node, interface, work, cards });
+        let card = Card { packet: a.packet + b.packet, per_byte_ps: a.per_byte_ps.saturating_add(b.per_byte_ps) };
+        let step = self.layout.process(node, Port { interface, work, card });
+        self.steps.extend(step);
     }
 
     fn misplaced(&self, what: String, hop: usize, found: u32, expected: u32) -> WorldError {
-        let name = |node: u32| self.scenario.nodes[node as usize].name.clone();
+        let name = |node: u32| self.layout.scenario.nodes[node as usize].name.clone();
         WorldError::Path { what, hop, found: name(found), expected: name(expected) }
     }
-}
-
-fn node(scenario: &Scenario, number: u32, what: impl Fn() -> String) -> Result<&Node, WorldError> {
-    known(&scenario.nodes, number, "node", &what)
-}
-
-fn known<'a, T>(
-    list: &'a [T],
-    number: u32,
-    kind: &'static str,
-    what: &dyn Fn() -> String,
-) -> Result<&'a T, WorldError> {
-    let unknown = || WorldError::Unknown { what: what(), kind, number, count: list.len() };
-    list.get(number as usize).ok_or_else(unknown)
 }

@@ -10,6 +10,8 @@
 //! Interface 0 is the host's own sending; interface i + 1 the i-th link that ends here. Cost: O(1) and one event a
 //! packet. Invariant: spans are integer picoseconds until they are added up, so per-byte costs carry no error.
 
+use super::{Here, Next, Node, Output, Tell};
+use crate::engine::event::Event;
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
 use crate::model::{Card, HostCost};
@@ -18,12 +20,22 @@ use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;
 
 /// What a packet needs at a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Work {
     /// It came in over a link.
     pub(crate) receive: bool,
     /// It goes out over one.
     pub(crate) send: bool,
+}
+
+/// How packets of some path come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Port {
+    /// By which interface they come.
+    pub(crate) interface: u32,
+    pub(crate) work: Work,
+    /// What the cards by which they come and go ask for together.
+    pub(crate) card: Card,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +53,10 @@ struct Job {
 /// The processor of one node.
 #[derive(Debug)]
 pub(crate) struct Processor {
+    /// The number of its node.
+    node: u32,
     cost: HostCost,
+    ports: Vec<Port>,
     rng: Rng,
     queue: VecDeque<Job>,
     current: Option<Job>,
@@ -52,41 +67,23 @@ pub(crate) struct Processor {
     carry: u64,
     /// Nanoseconds to be spent before the next job, on packets out of order.
     extra: Span,
+    /// The packet whose service is at its end, until it goes on.
+    leaving: Option<Handle>,
     /// Packets dropped for want of room.
-    pub(crate) dropped: u64,
-    /// Interrupts taken.
-    pub(crate) interrupts: u64,
-    /// Nanoseconds of work.
-    pub(crate) busy: u64,
-}
-
-/// What the processor says to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// It waits.
-    Waits,
-    /// It is served until then.
-    Until(Time),
-    /// No room.
-    Dropped,
+    dropped: u64,
 }
 
 fn picoseconds(span: Span) -> u64 {
     span.as_nanos().saturating_mul(1000)
 }
 
-impl HostCost {
-    /// Whether handling packets costs anything.
-    pub(crate) fn any(&self) -> bool {
-        let spans = [self.receive, self.send, self.interrupt, self.out_of_order];
-        self.per_byte_ps > 0 || spans.iter().any(|span| *span > Span::ZERO)
-    }
-}
-
 impl Processor {
-    pub(crate) fn new(cost: &HostCost, interfaces: usize, seed: u64, node: u32) -> Processor {
+    /// Of the node with this number; its ports are places in `ports`.
+    pub(crate) fn new(cost: &HostCost, interfaces: usize, ports: Vec<Port>, seed: u64, node: u32) -> Processor {
         Processor {
+            node,
             cost: cost.clone(),
+            ports,
             rng: streams::stream(seed, Purpose::Processor, u64::from(node)),
             queue: VecDeque::new(),
             current: None,
@@ -94,47 +91,14 @@ impl Processor {
             present: vec![0; interfaces],
             carry: 0,
             extra: Span::ZERO,
+            leaving: None,
             dropped: 0,
-            interrupts: 0,
-            busy: 0,
         }
     }
 
-    /// A packet comes, by `interface`.
-    pub(crate) fn offer(
-        &mut self,
-        now: Time,
-        handle: Handle,
-        size: u32,
-        interface: u32,
-        work: Work,
-        card: Card,
-    ) -> Turn {
-        let place = interface as usize;
-        let idle = self.current.is_none();
-        if !idle && self.cost.queue > 0 && self.waiting[place] >= self.cost.queue {
-            self.dropped += 1;
-            return Turn::Dropped;
-        }
-        let interrupt = work.receive && self.present[place] == 0;
-        self.interrupts += u64::from(interrupt);
-        self.present[place] += 1;
-        let cards = picoseconds(card.packet).saturating_add(u64::from(size).saturating_mul(card.per_byte_ps));
-        let job = Job { handle: Some(handle), interface, size, cards, work, interrupt };
-        if idle {
-            return Turn::Until(self.begin(now, job));
-        }
-        self.waiting[place] += 1;
-        self.queue.push_back(job);
-        Turn::Waits
-    }
-
-    /// The packet whose service is at its end; it goes on its way now, and then [`Processor::proceed`] is due.
-    pub(crate) fn finish(&mut self) -> Option<Handle> {
-        let job = self.current?;
-        let handle = job.handle?;
-        self.present[job.interface as usize] -= 1;
-        Some(handle)
+    /// The number of its node.
+    pub(crate) fn node(&self) -> u32 {
+        self.node
     }
 
     /// The transport found the packet that was just served to be out of order.
@@ -144,11 +108,10 @@ impl Processor {
     }
 
     /// Begins the next service: until when, if there is one.
-    pub(crate) fn proceed(&mut self, now: Time) -> Option<Time> {
+    fn proceed(&mut self, now: Time) -> Option<Time> {
         self.current = None;
         if self.extra > Span::ZERO {
             let end = now + self.extra;
-            self.busy += self.extra.as_nanos();
             self.extra = Span::ZERO;
             let work = Work { receive: false, send: false };
             self.current = Some(Job { handle: None, interface: 0, size: 0, cards: 0, work, interrupt: false });
@@ -156,10 +119,10 @@ impl Processor {
         }
         let job = self.queue.pop_front()?;
         self.waiting[job.interface as usize] -= 1;
-        Some(self.begin(now, job))
+        Some(self.begin_job(now, job))
     }
 
-    fn begin(&mut self, now: Time, job: Job) -> Time {
+    fn begin_job(&mut self, now: Time, job: Job) -> Time {
         let mut total = self.carry.saturating_add(self.drawn(job.cards));
         for (counts, each) in [(job.work.receive, self.cost.receive), (job.work.send, self.cost.send)] {
             if counts {
@@ -172,7 +135,6 @@ impl Processor {
         }
         self.carry = total % 1000;
         self.current = Some(job);
-        self.busy += total / 1000;
         now + Span::from_nanos(total / 1000)
     }
 
@@ -184,10 +146,58 @@ impl Processor {
         let factor = 1.0 + self.cost.jitter * (2.0 * self.rng.unit() - 1.0);
         (picoseconds as f64 * factor.max(0.0)) as u64
     }
+}
+
+impl Node for Processor {
+    fn handle_packet(&mut self, mut here: Here<'_>, port: u32, handle: Handle) -> Next {
+        let Port { interface, work, card } = self.ports[port as usize];
+        let size = here.engine.pool[handle].size;
+        let place = interface as usize;
+        let idle = self.current.is_none();
+        if !idle && self.cost.queue > 0 && self.waiting[place] >= self.cost.queue {
+            self.dropped += 1;
+            return Next::Only(Output::Dropped(handle));
+        }
+        let interrupt = work.receive && self.present[place] == 0;
+        self.present[place] += 1;
+        let cards = picoseconds(card.packet).saturating_add(u64::from(size).saturating_mul(card.per_byte_ps));
+        let job = Job { handle: Some(handle), interface, size, cards, work, interrupt };
+        if idle {
+            let end = self.begin_job(here.now(), job);
+            here.schedule(0, end);
+        } else {
+            self.waiting[place] += 1;
+            self.queue.push_back(job);
+        }
+        Next::Nothing
+    }
+
+    /// A service is at its end: the packet goes on, and then the next one begins.
+    fn handle_timeout(&mut self, _: Here<'_>, _: u32, _: Event) -> Next {
+        if let Some(Job { handle: Some(handle), interface, .. }) = self.current {
+            self.present[interface as usize] -= 1;
+            self.leaving = Some(handle);
+        }
+        Next::Poll(0)
+    }
+
+    fn poll(&mut self, mut here: Here<'_>, _: u32) -> Option<Output> {
+        if let Some(handle) = self.leaving.take() {
+            return Some(Output::Forward(handle));
+        }
+        if let Some(end) = self.proceed(here.now()) {
+            here.schedule(0, end);
+        }
+        None
+    }
 
     /// Packets that wait or are in service.
-    pub(crate) fn in_flight(&self) -> u64 {
+    fn in_flight(&self) -> u64 {
         let serving = self.current.is_some_and(|job| job.handle.is_some());
         self.queue.len() as u64 + u64::from(serving)
+    }
+
+    fn dropped(&self, name: &str, tell: Tell<'_>) {
+        tell(name, "processor", self.dropped);
     }
 }

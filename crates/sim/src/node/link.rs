@@ -8,13 +8,18 @@
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
 
+use super::{Here, Next, Node, Output, Tell};
+use crate::engine::Engine;
 use crate::engine::event::Event;
+use crate::engine::log::What;
+use crate::engine::measured::Measured;
 use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
+use crate::error::WorldError;
+use crate::metrics::series;
 use crate::model;
-use crate::results::LinkResult;
+use crate::results::{LinkResult, Results};
 use crate::traffic::Config;
-use crate::world::WorldError;
 use fairspan_core::buffer::Reason;
 use fairspan_core::link::{DropReason, Passage, Served, Server};
 use fairspan_core::queue::Opaque;
@@ -22,11 +27,15 @@ use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Its timers: the first packet under way has come to the far end; a transmission has ended.
+const ARRIVES: u32 = 0;
+const TRANSMITTED: u32 = 1;
+
 /// Why a link drops a packet.
-pub(crate) type Cause = DropReason;
+type Cause = DropReason;
 
 /// The words that results have for causes, by number.
-pub(crate) const CAUSES: [&str; 2 + Reason::ALL.len()] = {
+const CAUSES: [&str; 2 + Reason::ALL.len()] = {
     let mut names = ["loss"; 2 + Reason::ALL.len()];
     names[1] = "outage";
     let mut at = 0;
@@ -46,14 +55,14 @@ fn number(cause: Cause) -> usize {
     }
 }
 
-/// What a link tells the world after it was given a packet or an event.
+/// What becomes of a packet that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// Nothing to do: the packet waits behind others.
+enum Arrival {
+    /// It waits behind others.
     Waits,
     /// The first packet to leave has changed: this event, its place still to be set, goes into the calendar.
     Arm(Event),
-    /// The packet is dropped.
+    /// It is dropped.
     Dropped(Cause),
 }
 
@@ -74,7 +83,7 @@ pub(crate) struct Link {
     /// Packets under way.
     flying: u32,
     framing: model::Framing,
-    pub(crate) capture: bool,
+    capture: bool,
     reorders: bool,
     /// Whether packets wait in a discipline here.
     holds: bool,
@@ -96,35 +105,34 @@ enum Behind {
     Reordering(BinaryHeap<Reverse<Event>>),
 }
 
-/// What a link needs to know of the world.
+/// What a link needs of the engine.
 #[derive(Debug)]
-pub(crate) struct At<'a> {
-    pub(crate) now: Time,
-    pub(crate) measured: Measured,
+struct At<'a> {
+    now: Time,
+    measured: Measured,
     /// Insertions into the calendar so far.
-    pub(crate) order: &'a mut u64,
+    order: &'a mut u64,
 }
 
 impl At<'_> {
+    #[inline]
+    fn new(engine: &mut Engine) -> At<'_> {
+        let (now, measured, order) = engine.clock();
+        At { now, measured, order }
+    }
+
     /// Whether this instant counts.
     #[inline]
     fn counts(&self) -> bool {
-        self.now >= self.measured.from
+        self.measured.counts(self.now)
     }
-}
-
-/// The time that is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
-    from: Time,
-    until: Time,
 }
 
 /// Packets dropped at a link: in the measured time, and in all by [`Cause`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Drops {
-    pub(crate) measured: u64,
-    pub(crate) all: [u64; CAUSES.len()],
+struct Drops {
+    measured: u64,
+    all: [u64; CAUSES.len()],
 }
 
 /// What the world is still to be told of a link with a discipline.
@@ -136,24 +144,6 @@ struct Held {
     dropped: VecDeque<(Handle, Cause)>,
     /// Since when the occupancy has been what it is.
     since: Time,
-}
-
-impl Measured {
-    pub(crate) fn new(scenario: &model::Scenario) -> Measured {
-        Measured { from: Time::ZERO + scenario.warm_up, until: Time::ZERO + scenario.duration }
-    }
-
-    /// When it begins.
-    #[inline]
-    pub(crate) fn from(self) -> Time {
-        self.from
-    }
-
-    /// Nanoseconds of a span that lie in it.
-    #[inline]
-    fn part(self, start: Time, end: Time) -> u64 {
-        end.min(self.until).since(start.max(self.from)).as_nanos()
-    }
 }
 
 impl Link {
@@ -201,7 +191,7 @@ impl Link {
 
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline]
-    pub(crate) fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
+    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
         if self.holds {
             return self.offer_queue(at, handle, size, flow);
         }
@@ -264,7 +254,7 @@ impl Link {
     /// The calendar's event for this link has come: the packet that leaves the far end, and the event for the next.
     /// `None` if the event is stale.
     #[inline]
-    pub(crate) fn leave(&mut self, event: Event) -> Option<(Handle, Option<Event>)> {
+    fn leave(&mut self, event: Event) -> Option<(Handle, Option<Event>)> {
         if self.flying == 0 || (self.reorders && self.first.for_place(0) != event.for_place(0)) {
             return None;
         }
@@ -297,8 +287,8 @@ impl Link {
 
     /// A packet has left the far end.
     #[inline]
-    pub(crate) fn count_passed(&mut self, now: Time, measured: Measured, size: u32) {
-        if now >= measured.from {
+    fn count_passed(&mut self, now: Time, measured: Measured, size: u32) {
+        if measured.counts(now) {
             self.packets += 1;
             self.bytes += u64::from(self.framing.length(size));
         }
@@ -322,7 +312,7 @@ impl Link {
     }
 
     /// A transmission has ended.
-    pub(crate) fn transmitted(&mut self, at: At<'_>) -> Arrival {
+    fn transmitted(&mut self, at: At<'_>) -> Arrival {
         self.transmit(at)
     }
 
@@ -355,20 +345,23 @@ impl Link {
     }
 
     /// The end of the transmission that has begun since this was last asked.
-    pub(crate) fn poll_begun(&mut self) -> Option<Time> {
+    fn poll_begun(&mut self) -> Option<Time> {
         self.held.as_mut()?.begun.take()
     }
 
     /// A packet that a policy dropped.
     #[inline]
-    pub(crate) fn poll_dropped(&mut self) -> Option<(Handle, Cause)> {
+    fn poll_dropped(&mut self) -> Option<(Handle, Cause)> {
         self.held.as_mut()?.dropped.pop_front()
     }
 
-    /// Whether packets wait in a discipline here.
-    #[inline]
-    pub(crate) fn has_discipline(&self) -> bool {
-        self.holds
+    /// A discipline may have begun a transmission and dropped packets.
+    fn after_queue(&mut self, here: &mut Here<'_>) -> Next {
+        if let Some(end) = self.poll_begun() {
+            here.schedule(TRANSMITTED, end);
+        }
+        let dropped = self.held.as_ref().is_some_and(|held| !held.dropped.is_empty());
+        if dropped { Next::Poll(0) } else { Next::Nothing }
     }
 
     fn collect(&mut self, at: &At<'_>) {
@@ -403,35 +396,81 @@ impl Link {
         }
     }
 
+    /// Packets dropped so far.
+    fn drops(&self) -> Drops {
+        self.dropped.as_deref().copied().unwrap_or_default()
+    }
+}
+
+impl Node for Link {
+    #[inline]
+    fn handle_packet(&mut self, mut here: Here<'_>, _: u32, handle: Handle) -> Next {
+        here.record(What::Entered, handle);
+        let packet = &here.engine.pool[handle];
+        let (size, flow) = (packet.size, packet.flow << 1 | u32::from(packet.reverse));
+        match self.offer(At::new(here.engine), handle, size, flow) {
+            Arrival::Waits => {}
+            Arrival::Arm(event) => here.arm(ARRIVES, event),
+            Arrival::Dropped(_) => return Next::Only(Output::Dropped(handle)),
+        }
+        if self.holds { self.after_queue(&mut here) } else { Next::Nothing }
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, mut here: Here<'_>, timer: u32, event: Event) -> Next {
+        if timer == TRANSMITTED {
+            if let Arrival::Arm(event) = self.transmitted(At::new(here.engine)) {
+                here.arm(ARRIVES, event);
+            }
+            return self.after_queue(&mut here);
+        }
+        let Some((handle, next)) = self.leave(event) else { return Next::Nothing };
+        self.count_passed(here.now(), here.engine.measured(), here.engine.pool[handle].size);
+        here.record(What::Left, handle);
+        if let Some(next) = next {
+            here.arm(ARRIVES, next);
+        }
+        Next::Only(if self.capture { Output::Capture(handle) } else { Output::Forward(handle) })
+    }
+
+    fn poll(&mut self, _: Here<'_>, _: u32) -> Option<Output> {
+        self.poll_dropped().map(|(handle, _)| Output::Dropped(handle))
+    }
+
     /// Packets under way or waiting.
-    pub(crate) fn in_flight(&self) -> u64 {
+    fn in_flight(&self) -> u64 {
         let waiting = self.held.as_ref().map_or(0, |held| self.server.held_packets() + held.dropped.len());
         u64::from(self.flying) + waiting as u64
     }
 
+    fn dropped(&self, name: &str, tell: Tell<'_>) {
+        for (reason, &packets) in CAUSES.iter().zip(&self.drops().all) {
+            tell(name, reason, packets);
+        }
+    }
+
+    fn series(&self, name: &str, tell: &mut dyn FnMut(String, &'static str, series::Kind)) {
+        tell(format!("link {name} queue"), "bytes", series::Kind::Level);
+    }
+
     /// Bytes that wait for transmission now.
-    pub(crate) fn waiting_bytes(&mut self, now: Time) -> u64 {
-        self.server.waiting(now).1
+    fn sample(&mut self, now: Time, tell: &mut dyn FnMut(f64)) {
+        tell(self.server.waiting(now).1 as f64);
     }
 
-    /// Packets dropped so far.
-    pub(crate) fn dropped(&self) -> Drops {
-        self.dropped.as_deref().copied().unwrap_or_default()
-    }
-
-    /// The result of the measured time, which ends now.
-    pub(crate) fn result(&mut self, at: &At<'_>, name: &str) -> LinkResult {
-        self.weigh(at);
-        let nanos = (at.measured.until.since(at.measured.from).as_nanos() as f64).max(1.0);
-        LinkResult {
+    fn result(&mut self, here: Here<'_>, name: &str, results: &mut Results) {
+        let at = At::new(here.engine);
+        self.weigh(&at);
+        let nanos = (at.measured.span().as_nanos() as f64).max(1.0);
+        results.links.push(LinkResult {
             name: name.to_owned(),
             packets: self.packets,
             bytes: self.bytes,
             load: self.busy as f64 / nanos,
-            dropped: self.dropped().measured,
+            dropped: self.drops().measured,
             queue_mean: self.occupancy as f64 / nanos,
             queue_max: self.occupancy_max,
-        }
+        });
     }
 }
 
@@ -451,19 +490,4 @@ pub(crate) fn periodic(scenario: &model::Scenario) -> Vec<bool> {
         }
     }
     flows.iter().map(|&(count, fixed)| scenario.drift_ppm > 0 && count > 1 && fixed).collect()
-}
-
-impl model::Framing {
-    /// Bytes on this link of an IP packet of `size`.
-    #[inline]
-    pub fn length(self, size: u32) -> u32 {
-        match self {
-            model::Framing::None => size,
-            model::Framing::Bytes(extra) => size.saturating_add(extra),
-            // IEEE 802.3: 14 header, 4 check, together at least 64; 8 preamble, 12 gap.
-            model::Framing::Ethernet => size.saturating_add(18).max(64).saturating_add(20),
-            // RFC 2684 (LLC/SNAP) and I.363.5: 8 + payload + 8, padded to cells of 48, each of 53 bytes.
-            model::Framing::AtmAal5 => size.saturating_add(16).div_ceil(48).saturating_mul(53),
-        }
-    }
 }
