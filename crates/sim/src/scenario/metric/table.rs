@@ -1,0 +1,289 @@
+//! The table of metrics: what results have by name, its unit, and where it is read.
+//!
+//! A new metric is a row here, a field in `results.rs` if nothing has measured it yet, and a line in docs/scenarios.md.
+
+use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Reordering, Results};
+use crate::results::{RingLinkResult, RingResult, TcpResult, Transfers};
+use std::fmt;
+
+/// What a metric counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bits per second.
+    BitsPerSecond,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Packets, events, transfers.
+    Count,
+    /// A share, a ratio, an index.
+    None,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::BitsPerSecond => "bit/s",
+            Unit::Seconds => "s",
+            Unit::Bytes => "bytes",
+            Unit::Count | Unit::None => "",
+        })
+    }
+}
+
+/// What a metric needs of `[metrics]` beyond the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::scenario) enum Needs {
+    Nothing,
+    /// `delay`.
+    Percentiles,
+    /// `reordering`.
+    Reordering,
+}
+
+/// A value, or why there is none: a remedy to be told behind the metric's name, if one is known.
+pub(super) type Found = Result<f64, &'static str>;
+
+/// A row: what is called so in a `T`.
+pub(super) struct Field<T: 'static> {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    pub(super) needs: Needs,
+    pub(super) value: fn(&T) -> Found,
+}
+
+/// A group of rows: for each of [`STATISTICS`] the name begins so.
+pub(super) struct Spread {
+    pub(super) prefix: &'static str,
+    unit: Unit,
+    /// [`Needs::Percentiles`]: only those of its rows that are percentiles; else all of them.
+    needs: Needs,
+    distribution: fn(&FlowResult) -> Result<&Distribution, &'static str>,
+}
+
+impl<T> PartialEq for Field<T> {
+    fn eq(&self, other: &Field<T>) -> bool {
+        self.name == other.name
+    }
+}
+
+impl<T> fmt::Debug for Field<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Spread {
+    fn eq(&self, other: &Spread) -> bool {
+        self.prefix == other.prefix
+    }
+}
+
+impl fmt::Debug for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prefix)
+    }
+}
+
+impl Spread {
+    /// What one of its rows counts.
+    pub(super) fn unit(&self, statistic: &Field<Distribution>) -> Unit {
+        if statistic.unit == Unit::Count { Unit::Count } else { self.unit }
+    }
+
+    /// What one of its rows needs.
+    pub(super) fn needs(&self, statistic: &Field<Distribution>) -> Needs {
+        if self.needs == Needs::Percentiles { statistic.needs } else { self.needs }
+    }
+
+    /// The value of one of its rows.
+    pub(super) fn value(&self, statistic: &Field<Distribution>, flow: &FlowResult) -> Found {
+        (statistic.value)((self.distribution)(flow)?)
+    }
+}
+
+const fn row<T>(name: &'static str, unit: Unit, value: fn(&T) -> Found) -> Field<T> {
+    Field { name, unit, needs: Needs::Nothing, value }
+}
+
+impl<T> Field<T> {
+    const fn needing(self, needs: Needs) -> Field<T> {
+        Field { needs, ..self }
+    }
+}
+
+fn reordering(flow: &FlowResult) -> Result<&Reordering, &'static str> {
+    flow.reordering.as_ref().ok_or("; it needs `reordering = true` in [metrics]")
+}
+
+fn tcp(flow: &FlowResult) -> Result<&TcpResult, &'static str> {
+    flow.tcp.as_ref().ok_or("; the flow has no TCP")
+}
+
+fn transfers(flow: &FlowResult) -> Result<&Transfers, &'static str> {
+    flow.transfers.as_ref().ok_or("; the flow has no transfers")
+}
+
+fn percentile(distribution: &Distribution, place: usize) -> Found {
+    let percentiles = distribution.percentiles.ok_or("; percentiles need `delay = true` in [metrics]")?;
+    Ok(percentiles[place])
+}
+
+/// n-reordering for some n, called `reordering.n` and the number: 1 to [`MOST_N`].
+pub(super) fn n_reordering(flow: &FlowResult, n: usize) -> Found {
+    Ok(reordering(flow)?.n_reordering.get(n - 1).copied().unwrap_or(0.0))
+}
+
+/// See [`n_reordering`].
+pub(super) const MOST_N: usize = 1000;
+
+/// Of the whole run.
+pub(super) static TOTALS: [Field<Results>; 7] = [
+    row("jain", Unit::None, |all| Ok(all.jain)),
+    row("goodput", Unit::BitsPerSecond, |all| Ok(all.goodput)),
+    row("events", Unit::Count, |all| Ok(all.events as f64)),
+    row("sent", Unit::Count, |all| Ok(all.conservation.sent as f64)),
+    row("delivered", Unit::Count, |all| Ok(all.conservation.delivered as f64)),
+    row("dropped", Unit::Count, |all| {
+        Ok(all.conservation.dropped.iter().map(|dropped| dropped.packets).sum::<u64>() as f64)
+    }),
+    row("in_flight", Unit::Count, |all| Ok(all.conservation.in_flight as f64)),
+];
+
+/// Of a flow.
+pub(super) static FLOW: [Field<FlowResult>; 16] = [
+    row("goodput", Unit::BitsPerSecond, |flow| Ok(flow.goodput)),
+    row("throughput", Unit::BitsPerSecond, |flow| Ok(flow.throughput)),
+    row("sent", Unit::Count, |flow| Ok(flow.sent as f64)),
+    row("received", Unit::Count, |flow| Ok(flow.received as f64)),
+    row("dropped", Unit::Count, |flow| Ok(flow.dropped as f64)),
+    row("loss", Unit::None, |flow| Ok(if flow.sent == 0 { 0.0 } else { flow.dropped as f64 / flow.sent as f64 })),
+    row("reordering.ratio", Unit::None, |flow| Ok(reordering(flow)?.ratio)).needing(Needs::Reordering),
+    row("reordering.below_highest", Unit::None, |flow| Ok(reordering(flow)?.below_highest)).needing(Needs::Reordering),
+    row("tcp.retransmitted", Unit::Count, |flow| Ok(tcp(flow)?.retransmitted as f64)),
+    row("tcp.timeouts", Unit::Count, |flow| Ok(tcp(flow)?.timeouts as f64)),
+    row("tcp.recoveries", Unit::Count, |flow| Ok(tcp(flow)?.recoveries as f64)),
+    row("tcp.window", Unit::Bytes, |flow| Ok(tcp(flow)?.window as f64)),
+    row("tcp.smoothed_rtt", Unit::Seconds, |flow| Ok(tcp(flow)?.smoothed_rtt)),
+    row("transfers.completed", Unit::Count, |flow| Ok(transfers(flow)?.completed as f64)),
+    row("transfers.bytes", Unit::Bytes, |flow| Ok(transfers(flow)?.bytes as f64)),
+    // What http_load says: bytes of all over the time from the first beginning to the last end.
+    row("transfers.throughput", Unit::BitsPerSecond, |flow| {
+        let transfers = transfers(flow)?;
+        // None is complete: nothing came through.
+        Ok(if transfers.elapsed_s > 0.0 { 8.0 * transfers.bytes as f64 / transfers.elapsed_s } else { 0.0 })
+    }),
+];
+
+/// Of a flow too, each with the [`STATISTICS`].
+pub(super) static SPREADS: [Spread; 4] = [
+    Spread { prefix: "delay.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.delay) },
+    Spread { prefix: "jitter.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.jitter) },
+    Spread {
+        prefix: "reordering.extent.",
+        unit: Unit::Count,
+        needs: Needs::Reordering,
+        distribution: |flow| Ok(&reordering(flow)?.extent),
+    },
+    Spread {
+        prefix: "transfers.duration.",
+        unit: Unit::Seconds,
+        needs: Needs::Nothing,
+        distribution: |flow| Ok(&transfers(flow)?.duration),
+    },
+];
+
+/// Of a distribution; all but `count` are in the distribution's unit.
+pub(super) static STATISTICS: [Field<Distribution>; 9] = [
+    row("count", Unit::Count, |of| Ok(of.count as f64)),
+    row("mean", Unit::None, |of| Ok(of.mean)),
+    row("min", Unit::None, |of| Ok(of.min)),
+    row("max", Unit::None, |of| Ok(of.max)),
+    row("deviation", Unit::None, |of| Ok(of.deviation)),
+    row("p50", Unit::None, |of| percentile(of, 0)).needing(Needs::Percentiles),
+    row("p90", Unit::None, |of| percentile(of, 1)).needing(Needs::Percentiles),
+    row("p99", Unit::None, |of| percentile(of, 2)).needing(Needs::Percentiles),
+    row("p99.9", Unit::None, |of| percentile(of, 3)).needing(Needs::Percentiles),
+];
+
+/// Of a link.
+pub(super) static LINK: [Field<LinkResult>; 6] = [
+    row("packets", Unit::Count, |link| Ok(link.packets as f64)),
+    row("bytes", Unit::Bytes, |link| Ok(link.bytes as f64)),
+    row("load", Unit::None, |link| Ok(link.load)),
+    row("dropped", Unit::Count, |link| Ok(link.dropped as f64)),
+    row("queue_mean", Unit::Bytes, |link| Ok(link.queue_mean)),
+    row("queue_max", Unit::Bytes, |link| Ok(link.queue_max as f64)),
+];
+
+/// Of a ring.
+pub(super) static RING: [Field<RingResult>; 10] = [
+    // Until the last limiter has settled. None where the ring has no limiters.
+    row("converged", Unit::Seconds, |ring| {
+        let times = ring.limits.iter().map(|limit| limit.converged_s.unwrap_or(f64::INFINITY));
+        times.reduce(f64::max).ok_or("")
+    }),
+    // Of the limiter with most.
+    row("oscillation", Unit::None, |ring| ring.limits.iter().map(|limit| limit.oscillation).reduce(f64::max).ok_or("")),
+    row("restored", Unit::Seconds, |ring| ring.restored_s.ok_or("")),
+    row("dropped", Unit::Count, |ring| Ok(ring.dropped.iter().map(|dropped| dropped.packets).sum::<u64>() as f64)),
+    row("control.sent", Unit::Count, |ring| Ok(ring.control.sent as f64)),
+    row("control.taken", Unit::Count, |ring| Ok(ring.control.taken as f64)),
+    row("control.lost", Unit::Count, |ring| Ok(ring.control.lost as f64)),
+    row("control.unheard", Unit::Count, |ring| Ok(ring.control.unheard as f64)),
+    row("control.corrupted", Unit::Count, |ring| Ok(ring.control.corrupted as f64)),
+    row("control.refused", Unit::Count, |ring| {
+        Ok(ring.control.refused.iter().map(|refused| refused.messages).sum::<u64>() as f64)
+    }),
+];
+
+/// Of a ring's limiter.
+pub(super) static LIMIT: [Field<LimitResult>; 8] = [
+    row("last", Unit::BitsPerSecond, |limit| Ok(limit.last)),
+    row("mean", Unit::BitsPerSecond, |limit| Ok(limit.mean)),
+    row("min", Unit::BitsPerSecond, |limit| Ok(limit.min)),
+    row("max", Unit::BitsPerSecond, |limit| Ok(limit.max)),
+    row("settled", Unit::BitsPerSecond, |limit| Ok(limit.settled)),
+    row("converged", Unit::Seconds, |limit| Ok(limit.converged_s.unwrap_or(f64::INFINITY))),
+    row("oscillation", Unit::None, |limit| Ok(limit.oscillation)),
+    row("changes", Unit::Count, |limit| Ok(limit.changes as f64)),
+];
+
+/// Of one direction of a link of a ring.
+pub(super) static WAY: [Field<RingLinkResult>; 7] = [
+    row("packets", Unit::Count, |way| Ok(way.packets as f64)),
+    row("bytes", Unit::Bytes, |way| Ok(way.bytes as f64)),
+    row("load", Unit::None, |way| Ok(way.load)),
+    row("control", Unit::Count, |way| Ok(way.control as f64)),
+    row("control_load", Unit::None, |way| Ok(way.control_load)),
+    row("transit_max", Unit::Bytes, |way| Ok(way.transit_max as f64)),
+    row("ahead_max", Unit::Bytes, |way| Ok(way.ahead_max as f64)),
+];
+
+/// The row of a name.
+pub(super) fn find<T>(rows: &'static [Field<T>], name: &str) -> Option<&'static Field<T>> {
+    rows.iter().find(|row| row.name == name)
+}
+
+/// The names of rows, for errors.
+pub(super) fn names<T>(rows: &[Field<T>]) -> String {
+    rows.iter().map(|row| row.name).collect::<Vec<&str>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn docs_scenarios_names_every_metric() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+        let text = std::fs::read_to_string(path).expect("docs/scenarios.md");
+        let flows = FLOW.iter().map(|row| row.name).chain(STATISTICS.iter().map(|row| row.name));
+        let links = LINK.iter().map(|row| row.name).chain(TOTALS.iter().map(|row| row.name));
+        let rings = RING.iter().map(|row| row.name).chain(LIMIT.iter().map(|row| row.name));
+        for name in flows.chain(links).chain(rings).chain(WAY.iter().map(|row| row.name)) {
+            assert!(text.contains(&format!("`{name}`")), "docs/scenarios.md: `{name}`");
+        }
+    }
+}
