@@ -140,16 +140,7 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
                         key == "name" || format!("{:?}", without().unwrap()) != set,
                         "{key} = {example}: the default"
                     );
-                    let peer = &with(default).peers[0];
-                    let core = bond::Config::default();
-                    match key {
-                        "reorder_deadline" => assert_eq!(peer.reorder_deadline, Some(core.deadline)),
-                        "equalize" => assert_eq!(peer.equalize, Some(core.equalize)),
-                        "reorder_memory" => assert_eq!(peer.reorder_memory.unwrap().as_u64(), core.hold_bytes as u64),
-                        "queue_limit" => assert_eq!(peer.queue_limit, Some(core.queue_time)),
-                        "dead_after" => assert_eq!(peer.dead_after, Some(core.dead_after)),
-                        _ => assert_eq!(format!("{:?}", with(default)), format!("{:?}", without().unwrap()), "{key}"),
-                    }
+                    assert_eq!(format!("{:?}", with(default)), format!("{:?}", without().unwrap()), "{key}");
                 }
             }
         }

@@ -5,20 +5,20 @@
 //! setting means and its default.
 
 mod bond;
+mod peer;
 mod policy;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use bond::{Bond, BondLink};
+pub use peer::{Channel, ChannelKind, Peer};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 
-use self::policy::RawPolicy;
-use crate::quantity::{parse_bytes, parse_rate, parse_span};
-use crate::secure::{PresharedKey, PrivateKey, PublicKey};
-use fairspan_core::bond::{self as core_bond, Mode, Scheduler};
-use fairspan_core::select::Settings;
-use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
+use self::peer::RawKind;
+use crate::quantity::parse_rate;
+use crate::secure::PrivateKey;
+use fairspan_core::units::Rate;
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::fmt::Display;
@@ -84,85 +84,6 @@ pub enum Table {
     Number(u32),
 }
 
-/// `[[peer]]`: the other end of one bond.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Peer {
-    /// `name`: for people and metrics; default `peer0`, `peer1`, ...
-    pub name: String,
-    /// `public_key`: needed as soon as one of the peer's channels is encrypted.
-    pub public_key: Option<PublicKey>,
-    /// `preshared_key` or `preshared_key_file`; default none.
-    pub preshared_key: Option<PresharedKey>,
-    /// `allowed_ips`: what the peer may send from and what is routed to it.
-    pub allowed_ips: Vec<IpNet>,
-    /// `mode`; default `ordered` on UDP channels, `stripe` on Ethernet channels.
-    pub mode: Mode,
-    /// `policy`: how the channel of each packet is chosen in mode `flow`; default `brr`.
-    pub policy: Settings,
-    /// `scheduler`; default `srr`.
-    pub scheduler: Scheduler,
-    /// `reorder_deadline`: longest that a packet waits for an earlier one; default 500 ms.
-    pub reorder_deadline: Option<Span>,
-    /// `equalize`: delays of the channels that differ by up to this are made equal at arrival; default 350 ms.
-    pub equalize: Option<Span>,
-    /// `reorder_memory`: most bytes that wait; default 56 MB.
-    pub reorder_memory: Option<Bytes>,
-    /// `queue_limit`: longest that a packet from the host waits for its turn; default 100 ms.
-    pub queue_limit: Option<Span>,
-    /// `dead_after`: a channel silent for this long is not used; default 1 s.
-    pub dead_after: Option<Span>,
-    /// `copies`: how many channels carry each packet in `duplicate` mode; default all.
-    pub copies: Option<u8>,
-    /// `[[peer.channel]]`, numbered from 0. Empty: the peer calls and names its channels.
-    pub channels: Vec<Channel>,
-}
-
-/// `[[peer.channel]]`: one link towards the peer.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Channel {
-    /// `name`: for people and metrics; default `channel0`, ...
-    pub name: String,
-    /// `device`: the interface by which the channel leaves; the channel waits for one that does not exist yet.
-    pub device: Option<String>,
-    /// `rate`: what we may send, counted at the link layer; default: not paced, and an equal share.
-    pub rate: Option<Rate>,
-    /// `peer_rate`: what the peer may send towards us; told to it; default: not paced.
-    pub peer_rate: Option<Rate>,
-    /// `priority`: in `backup` mode the smallest that works is used; default: the channel's number.
-    pub priority: u8,
-    /// `weight`: its share where not all channels have a rate; default 1.
-    pub weight: u32,
-    /// `mtu`: of the path, IP header included; default: the device's, else 1500.
-    pub mtu: Option<u16>,
-    /// `overhead`: bytes that the link adds to each IP packet and that count against `rate`; default 14 (Ethernet).
-    pub overhead: u16,
-    /// `kind` and what belongs to it.
-    pub kind: ChannelKind,
-}
-
-/// `kind`: what carries the channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChannelKind {
-    /// `udp`: encrypted datagrams.
-    Udp {
-        /// `endpoint`: where the peer listens.
-        endpoint: SocketAddr,
-        /// `source`: the local address to send from; default: the kernel's choice.
-        source: Option<IpAddr>,
-    },
-    /// `ethernet`: frames on `device`, not encrypted unless `secure`.
-    Ethernet {
-        /// `peer_mac`: the peer's address on that LAN; default: learnt from its first frame.
-        peer_mac: Option<[u8; 6]>,
-        /// `ethertype`: of data frames; control frames use the next one; default 0x88B5 (and 0x88B6).
-        ethertype: u16,
-        /// `secure`: encrypted like a UDP channel; default false.
-        secure: bool,
-    },
-}
-
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}:{line}: {setting}{}{problem}", .file.display(), if setting.is_empty() { "" } else { ": " })]
@@ -213,7 +134,7 @@ impl Config {
 struct RawConfig {
     interface: Spanned<RawInterface>,
     #[serde(default)]
-    peer: Vec<Spanned<RawPeer>>,
+    peer: Vec<Spanned<peer::RawPeer>>,
     bond: Option<Spanned<bond::RawBond>>,
     ring: Option<Spanned<ring::RawRing>>,
 }
@@ -234,57 +155,6 @@ struct RawInterface {
     metrics: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPeer {
-    name: Option<Spanned<String>>,
-    public_key: Option<Spanned<String>>,
-    preshared_key: Option<Spanned<String>>,
-    preshared_key_file: Option<Spanned<String>>,
-    #[serde(default)]
-    allowed_ips: Vec<Spanned<String>>,
-    mode: Option<Spanned<String>>,
-    policy: Option<Spanned<RawPolicy>>,
-    scheduler: Option<Spanned<String>>,
-    reorder_deadline: Option<Spanned<String>>,
-    equalize: Option<Spanned<String>>,
-    reorder_memory: Option<Spanned<String>>,
-    queue_limit: Option<Spanned<String>>,
-    dead_after: Option<Spanned<String>>,
-    copies: Option<Spanned<u8>>,
-    #[serde(default)]
-    channel: Vec<Spanned<RawChannel>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawChannel {
-    name: Option<String>,
-    kind: Spanned<String>,
-    device: Option<Spanned<String>>,
-    endpoint: Option<Spanned<String>>,
-    source: Option<Spanned<String>>,
-    rate: Option<Spanned<String>>,
-    peer_rate: Option<Spanned<String>>,
-    priority: Option<u8>,
-    weight: Option<Spanned<u32>>,
-    mtu: Option<Spanned<u16>>,
-    overhead: Option<Spanned<u16>>,
-    peer_mac: Option<Spanned<String>>,
-    ethertype: Option<Spanned<u16>>,
-    secure: Option<bool>,
-}
-
-/// What says how a channel is carried, wherever it stands.
-struct RawKind<'a> {
-    kind: &'a Spanned<String>,
-    endpoint: Option<&'a Spanned<String>>,
-    source: Option<&'a Spanned<String>>,
-    peer_mac: Option<&'a Spanned<String>>,
-    ethertype: Option<&'a Spanned<u16>>,
-    secure: Option<bool>,
 }
 
 /// Turns raw settings into checked ones, knowing where each stands.
@@ -426,48 +296,6 @@ impl Reader<'_> {
         Ok(Config { interface, peers, bond: None, ring: None, notices })
     }
 
-    /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
-    fn stations(&self, span: Range<usize>, peers: &[Peer]) -> Result<(), ConfigError> {
-        let all: Vec<(&Channel, Option<[u8; 6]>, u16, bool)> = peers
-            .iter()
-            .flat_map(|peer| &peer.channels)
-            .filter_map(|channel| match channel.kind {
-                ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
-                ChannelKind::Udp { .. } => None,
-            })
-            .collect();
-        for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
-            for (other, other_mac, other_type, other_secure) in &all[..n] {
-                if channel.device != other.device {
-                    continue;
-                }
-                if ethertype.abs_diff(*other_type) == 1 {
-                    let problem = format!(
-                        "of `{}` is the control EtherType of `{}`, or the other way round: leave one free between them",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.ethertype", problem));
-                }
-                if ethertype == other_type && secure != other_secure {
-                    let problem = format!(
-                        "`{}` and `{}` share a device and an ethertype: set both alike, or give one another ethertype",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.secure", problem));
-                }
-                if ethertype == other_type && !secure && mac == other_mac {
-                    let problem = format!(
-                        "`{}` and `{}` share a device and an ethertype, and frames could not be told apart: \
-                         give each peer its own address",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.peer_mac", problem));
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn interface(&self, raw: RawInterface) -> Result<Interface, ConfigError> {
         let name = self.device_name(&raw.name, "interface.name")?;
         let addresses = raw
@@ -504,219 +332,6 @@ impl Reader<'_> {
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
         })
-    }
-
-    /// The peer, and what of it works and is hardly meant.
-    fn peer(
-        &self,
-        number: usize,
-        interface: &Interface,
-        raw: Spanned<RawPeer>,
-    ) -> Result<(Peer, Option<ConfigError>), ConfigError> {
-        let span = raw.span();
-        let raw = raw.into_inner();
-        let allowed_ips = self.networks(&raw.allowed_ips, "peer.allowed_ips")?;
-        let mut channels = Vec::new();
-        for (n, raw) in raw.channel.into_iter().enumerate() {
-            channels.push(self.channel(n, raw)?);
-        }
-        if channels.len() > ChannelId::LIMIT {
-            let problem = format!("{} channels: at most {} make one bond", channels.len(), ChannelId::LIMIT);
-            return Err(self.error(span, "peer.channel", problem));
-        }
-        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, "peer.public_key")?;
-        let plain = !channels.is_empty()
-            && channels.iter().all(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
-        if !plain {
-            if public_key.is_none() {
-                return Err(self.error(span, "peer.public_key", "missing: encrypted channels need the peer's key"));
-            }
-            if interface.private_key.is_none() {
-                let problem = "missing: encrypted channels need a key; `fairspan keygen` makes one";
-                return Err(self.error(span, "interface.private_key", problem));
-            }
-        }
-        if channels.is_empty() && interface.listen_port.is_none() {
-            let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
-            return Err(self.error(span, "peer.channel", problem));
-        }
-        let mode = match raw.mode.as_ref() {
-            None if plain => Mode::Stripe,
-            None => Mode::Ordered,
-            Some(m) => match m.get_ref().as_str() {
-                "ordered" => Mode::Ordered,
-                "stripe" => Mode::Stripe,
-                "duplicate" => Mode::Duplicate,
-                "backup" => Mode::Backup,
-                "plain" => Mode::Plain,
-                "flow" => Mode::Flow,
-                other => {
-                    let problem = format!("`{other}` is none of ordered, stripe, duplicate, backup, plain, flow");
-                    return Err(self.error(m.span(), "peer.mode", problem));
-                }
-            },
-        };
-        let scheduler = match raw.scheduler.as_ref() {
-            None => Scheduler::Srr,
-            Some(s) => match s.get_ref().as_str() {
-                "srr" => Scheduler::Srr,
-                "rr" => Scheduler::Rr,
-                "grr" => Scheduler::Grr,
-                "rfq" => Scheduler::Rfq,
-                other => {
-                    let problem = format!("`{other}` is none of srr, rr, grr, rfq");
-                    return Err(self.error(s.span(), "peer.scheduler", problem));
-                }
-            },
-        };
-        if let Some(s) = &raw.scheduler
-            && mode == Mode::Stripe
-            && scheduler == Scheduler::Rfq
-        {
-            let problem =
-                "mode = \"stripe\" works with `srr`, `grr` and `rr`: write one of these, or choose another mode";
-            return Err(self.error(s.span(), "peer.scheduler", problem));
-        }
-        if let Some(s) = &raw.scheduler
-            && mode == Mode::Flow
-        {
-            let problem = "in mode \"flow\" the policy chooses channels: write `policy`, and leave this out";
-            return Err(self.error(s.span(), "peer.scheduler", problem));
-        }
-        let (policy, notice) = match &raw.policy {
-            Some(policy) if mode != Mode::Flow => {
-                let problem =
-                    format!("is for mode = \"flow\", and this is mode `{mode}`: write that mode, or leave this out");
-                return Err(self.error(policy.span(), "peer.policy", problem));
-            }
-            Some(policy) => self.peer_policy(policy, &channels)?,
-            None => (core_bond::Config::default().policy, None),
-        };
-        if let Some(dead_after) = &raw.dead_after
-            && policy.supervision.silence().is_some()
-        {
-            let problem = "the policy's arp_interval and missed_max say that: keep them, or this";
-            return Err(self.error(dead_after.span(), "peer.dead_after", problem));
-        }
-        if let Some(copies) = &raw.copies
-            && (*copies.get_ref() == 0 || mode != Mode::Duplicate)
-        {
-            let problem = "needs mode = \"duplicate\" and is at least 1";
-            return Err(self.error(copies.span(), "peer.copies", problem));
-        }
-        let peer = Peer {
-            name: match raw.name {
-                Some(n) if n.get_ref().is_empty() || n.get_ref().len() > 64 => {
-                    return Err(self.error(n.span(), "peer.name", "must have 1 to 64 bytes"));
-                }
-                Some(n) => n.into_inner(),
-                None => format!("peer{number}"),
-            },
-            public_key,
-            preshared_key: self.key(
-                raw.preshared_key.as_ref(),
-                raw.preshared_key_file.as_ref(),
-                "peer.preshared_key",
-            )?,
-            allowed_ips,
-            mode,
-            policy,
-            scheduler,
-            reorder_deadline: self.quantity(raw.reorder_deadline.as_ref(), "peer.reorder_deadline", parse_span)?,
-            equalize: self.quantity(raw.equalize.as_ref(), "peer.equalize", parse_span)?,
-            reorder_memory: self.quantity(raw.reorder_memory.as_ref(), "peer.reorder_memory", parse_bytes)?,
-            queue_limit: self.quantity(raw.queue_limit.as_ref(), "peer.queue_limit", parse_span)?,
-            dead_after: self.quantity(raw.dead_after.as_ref(), "peer.dead_after", parse_span)?,
-            copies: raw.copies.map(Spanned::into_inner),
-            channels,
-        };
-        Ok((peer, notice))
-    }
-
-    fn channel(&self, number: usize, raw: Spanned<RawChannel>) -> Result<Channel, ConfigError> {
-        let span = raw.span();
-        let raw = raw.into_inner();
-        let device = raw.device.as_ref().map(|d| self.device_name(d, "peer.channel.device")).transpose()?;
-        let kind = self.kind(
-            "peer.channel",
-            span,
-            device.is_some(),
-            &RawKind {
-                kind: &raw.kind,
-                endpoint: raw.endpoint.as_ref(),
-                source: raw.source.as_ref(),
-                peer_mac: raw.peer_mac.as_ref(),
-                ethertype: raw.ethertype.as_ref(),
-                secure: raw.secure,
-            },
-        )?;
-        Ok(Channel {
-            name: raw.name.unwrap_or_else(|| format!("channel{number}")),
-            device,
-            rate: self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?,
-            peer_rate: self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?,
-            priority: raw.priority.unwrap_or(number.min(255) as u8),
-            weight: self.weight(raw.weight.as_ref(), "peer.channel.weight")?,
-            mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
-            overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
-            kind,
-        })
-    }
-
-    /// What carries a channel; `place` is where its settings stand.
-    fn kind(
-        &self,
-        place: &str,
-        span: Range<usize>,
-        has_device: bool,
-        raw: &RawKind<'_>,
-    ) -> Result<ChannelKind, ConfigError> {
-        let setting = |name: &str| format!("{place}.{name}");
-        let misplaced = |field: Option<Range<usize>>, name: &str, kind: &str| match field {
-            Some(span) => Err(self.error(span, &setting(name), format!("belongs to kind = \"{kind}\" only"))),
-            None => Ok(()),
-        };
-        match raw.kind.get_ref().as_str() {
-            "udp" => {
-                misplaced(raw.peer_mac.map(Spanned::span), "peer_mac", "ethernet")?;
-                misplaced(raw.ethertype.map(Spanned::span), "ethertype", "ethernet")?;
-                if raw.secure == Some(false) {
-                    let problem = "a udp channel is always encrypted: leave it out";
-                    return Err(self.error(span, &setting("secure"), problem));
-                }
-                let Some(endpoint) = raw.endpoint else {
-                    let problem = "missing: say where the peer listens, such as \"203.0.113.1:51900\"; the side that \
-                                   listens has no [[peer.channel]]";
-                    return Err(self.error(span, &setting("endpoint"), problem));
-                };
-                let source: Option<IpAddr> =
-                    raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
-                let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
-                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
-                    let problem = "is not of the family of `endpoint`";
-                    return Err(self.error(span, &setting("source"), problem));
-                }
-                Ok(ChannelKind::Udp { endpoint: endpoint_addr, source })
-            }
-            "ethernet" => {
-                misplaced(raw.endpoint.map(Spanned::span), "endpoint", "udp")?;
-                misplaced(raw.source.map(Spanned::span), "source", "udp")?;
-                if !has_device {
-                    return Err(self.error(span, &setting("device"), "missing: an ethernet channel names its device"));
-                }
-                let ethertype = raw.ethertype.map_or(0x88B5, |e| *e.get_ref());
-                if ethertype < 0x0600 || ethertype == 0xFFFF {
-                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
-                    return Err(self.error(span, &setting("ethertype"), problem));
-                }
-                let peer_mac = raw.peer_mac.map(|m| self.mac(m, &setting("peer_mac"))).transpose()?;
-                Ok(ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) })
-            }
-            other => {
-                let problem = format!("`{other}` is none of udp, ethernet");
-                Err(self.error(raw.kind.span(), &setting("kind"), problem))
-            }
-        }
     }
 
     /// Networks, or single addresses.

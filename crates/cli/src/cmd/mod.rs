@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod claims;
 pub(crate) mod demo;
 pub(crate) mod emulate;
+mod family;
 pub(crate) mod figure;
 pub(crate) mod keygen;
 pub(crate) mod replay;

@@ -344,30 +344,6 @@ pub enum ConfigError {
     Policy(#[from] OptionError),
 }
 
-impl Config {
-    /// All spans, in a fixed order: for recordings.
-    pub(crate) fn spans(&self) -> [Span; 11] {
-        let mut copy = self.clone();
-        copy.spans_mut().map(|span| *span)
-    }
-
-    pub(crate) fn spans_mut(&mut self) -> [&mut Span; 11] {
-        [
-            &mut self.deadline,
-            &mut self.equalize,
-            &mut self.queue_time,
-            &mut self.idle_marker,
-            &mut self.active_for,
-            &mut self.heartbeat,
-            &mut self.heartbeat_idle,
-            &mut self.dead_after,
-            &mut self.dead_after_idle,
-            &mut self.stall_after,
-            &mut self.echo_interval,
-        ]
-    }
-}
-
 fn before(other: &'static str, bound: Span, setting: &'static str, value: Span) -> Result<(), ConfigError> {
     if bound < value {
         return Ok(());

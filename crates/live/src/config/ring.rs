@@ -14,6 +14,7 @@ use fairspan_core::ring::{Class, MOST_NODES, NodeId, Side};
 use fairspan_core::units::{Bytes, Rate, Span};
 use ipnet::IpNet;
 use serde::Deserialize;
+use std::ops::Range;
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -252,49 +253,10 @@ impl Reader<'_> {
         };
         let networks = self.networks(&raw.networks, "ring.networks")?;
         let mut places = fit::Places::default();
-        let mut sides = [None, None];
-        for (side, raw) in [(Side::East, raw.east), (Side::West, raw.west)] {
-            if let Some(raw) = raw {
-                places.sides[side.index()] = raw.span();
-                sides[side.index()] = Some(self.side(interface, rate, side, raw)?);
-            }
-        }
-        if sides.iter().all(Option::is_none) {
-            let problem = "there is no neighbour: add [ring.east], [ring.west] or both";
-            return Err(self.error(span, "ring", problem));
-        }
-        if let [Some(east), Some(west)] = &sides
-            && (east.public_key.is_some() && east.public_key == west.public_key) != (nodes == 2)
-            && east.public_key.is_some()
-            && west.public_key.is_some()
-        {
-            let problem = match nodes {
-                2 => "in a ring of two nodes both neighbours are the same node: give both the same key",
-                _ => "both neighbours have the same key, and are two nodes: each has a key of its own",
-            };
-            return Err(self.error(span, "ring.west.public_key", problem));
-        }
+        let sides = self.sides(interface, rate, nodes, span, [raw.east, raw.west], &mut places)?;
         places.reservations = raw.reservations.iter().map(|raw| raw.get_ref().rate.span()).collect();
         let reservations = self.reservations(node, nodes, raw.reservations)?;
-        let mut stations: Vec<RingStation> = Vec::new();
-        for raw in raw.stations {
-            let span = raw.span();
-            let raw = raw.into_inner();
-            let number = self.ring_node(&raw.node, nodes, "ring.station.node")?;
-            if number == node {
-                let problem = "is this node: write what lies behind it in `ring.networks`";
-                return Err(self.error(raw.node.span(), "ring.station.node", problem));
-            }
-            let networks = self.networks(&raw.networks, "ring.station.networks")?;
-            for net in &networks {
-                if let Some(other) = stations.iter().find(|s| s.networks.contains(net)) {
-                    let problem = format!("{net} is behind node {} already: give it to one", other.node);
-                    return Err(self.error(span.clone(), "ring.station.networks", problem));
-                }
-            }
-            places.stations.push(span);
-            stations.push(RingStation { node: number, networks });
-        }
+        let stations = self.stations_behind(node, nodes, raw.stations, &mut places)?;
         let ring = Ring {
             node,
             nodes,
@@ -318,6 +280,71 @@ impl Reader<'_> {
         };
         self.fits(interface, &ring, &places)?;
         Ok(ring)
+    }
+
+    /// The links to the neighbours.
+    fn sides(
+        &self,
+        interface: &Interface,
+        rate: Rate,
+        nodes: usize,
+        span: Range<usize>,
+        [east, west]: [Option<Spanned<RawSide>>; 2],
+        places: &mut fit::Places,
+    ) -> Result<[Option<RingSide>; 2], ConfigError> {
+        let mut sides = [None, None];
+        for (side, raw) in [(Side::East, east), (Side::West, west)] {
+            if let Some(raw) = raw {
+                places.sides[side.index()] = raw.span();
+                sides[side.index()] = Some(self.side(interface, rate, side, raw)?);
+            }
+        }
+        if sides.iter().all(Option::is_none) {
+            let problem = "there is no neighbour: add [ring.east], [ring.west] or both";
+            return Err(self.error(span, "ring", problem));
+        }
+        if let [Some(east), Some(west)] = &sides
+            && (east.public_key.is_some() && east.public_key == west.public_key) != (nodes == 2)
+            && east.public_key.is_some()
+            && west.public_key.is_some()
+        {
+            let problem = match nodes {
+                2 => "in a ring of two nodes both neighbours are the same node: give both the same key",
+                _ => "both neighbours have the same key, and are two nodes: each has a key of its own",
+            };
+            return Err(self.error(span, "ring.west.public_key", problem));
+        }
+        Ok(sides)
+    }
+
+    /// What lies behind other nodes.
+    fn stations_behind(
+        &self,
+        node: NodeId,
+        nodes: usize,
+        raw: Vec<Spanned<RawStation>>,
+        places: &mut fit::Places,
+    ) -> Result<Vec<RingStation>, ConfigError> {
+        let mut stations: Vec<RingStation> = Vec::new();
+        for raw in raw {
+            let span = raw.span();
+            let raw = raw.into_inner();
+            let number = self.ring_node(&raw.node, nodes, "ring.station.node")?;
+            if number == node {
+                let problem = "is this node: write what lies behind it in `ring.networks`";
+                return Err(self.error(raw.node.span(), "ring.station.node", problem));
+            }
+            let networks = self.networks(&raw.networks, "ring.station.networks")?;
+            for net in &networks {
+                if let Some(other) = stations.iter().find(|s| s.networks.contains(net)) {
+                    let problem = format!("{net} is behind node {} already: give it to one", other.node);
+                    return Err(self.error(span.clone(), "ring.station.networks", problem));
+                }
+            }
+            places.stations.push(span);
+            stations.push(RingStation { node: number, networks });
+        }
+        Ok(stations)
     }
 
     fn reservations(

@@ -1,6 +1,8 @@
 //! What configurations mean, and how wrong ones are refused.
 
 use super::*;
+use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::select::Settings;
 
 const KEY: &str = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=";
 
@@ -23,7 +25,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.interface.fwmark, 51900);
     assert!(config.interface.offload && config.interface.metrics.is_none());
     let peer = &config.peers[0];
-    assert_eq!((peer.name.as_str(), peer.mode, peer.scheduler), ("peer0", Mode::Ordered, Scheduler::Srr));
+    assert_eq!((peer.name.as_str(), peer.bond.mode, peer.bond.scheduler), ("peer0", Mode::Ordered, Scheduler::Srr));
     assert_eq!(peer.allowed_ips, ["10.77.0.2/32".parse::<IpNet>().unwrap()]);
     let channel = &peer.channels[0];
     assert_eq!((channel.name.as_str(), channel.overhead), ("channel0", 14));
@@ -35,7 +37,7 @@ fn ethernet_channels_default_to_stripe_without_a_key() {
     let text = "[interface]\nname = \"fs0\"\n[[peer]]\nallowed_ips = [\"::/0\"]\n[[peer.channel]]\n\
                 kind = \"ethernet\"\ndevice = \"eth1\"\npeer_mac = \"02:00:00:00:00:01\"\n";
     let config = parse(text).unwrap();
-    assert_eq!(config.peers[0].mode, Mode::Stripe);
+    assert_eq!(config.peers[0].bond.mode, Mode::Stripe);
     let expected = ChannelKind::Ethernet { peer_mac: Some([2, 0, 0, 0, 0, 1]), ethertype: 0x88B5, secure: false };
     assert_eq!(config.peers[0].channels[0].kind, expected);
 }
@@ -77,7 +79,7 @@ fn flow(policy: &str) -> String {
 #[test]
 fn a_policy_is_text_or_a_table_or_a_linux_mode_and_means_the_same() {
     let settings =
-        |policy: &str| parse(&flow(policy)).unwrap_or_else(|e| panic!("{policy}: {e}")).peers.remove(0).policy;
+        |policy: &str| parse(&flow(policy)).unwrap_or_else(|e| panic!("{policy}: {e}")).peers.remove(0).bond.policy;
     let expected: Settings = "brr:24ms,weighted=off,expiry=90s".parse().unwrap();
     for policy in [
         "policy = \"brr:24ms,expiry=90s,weighted=off\"",

@@ -13,16 +13,12 @@
 //! | 8 | weight where not all channels have a rate, u16 big-endian, from 1 to 1000 |
 
 use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::options::Words;
 use fairspan_core::units::Rate;
 use thiserror::Error;
 
 /// Longest name of a channel in bytes.
 pub(super) const NAME_LIMIT: usize = 64;
-
-/// The modes by their number in tag 6.
-const MODES: [Mode; 6] = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
-/// The schedulers by their number in tag 7.
-const SCHEDULERS: [Scheduler; 4] = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq];
 
 /// One channel, as its initiator describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -88,11 +84,11 @@ impl Hello {
         if let Some(mtu) = self.mtu {
             put(5, &mtu.to_be_bytes());
         }
-        if let Some(n) = self.mode.and_then(|mode| MODES.iter().position(|m| *m == mode)) {
-            put(6, &[n as u8]);
+        if let Some(n) = self.mode.map(Words::number) {
+            put(6, &[n]);
         }
-        if let Some(n) = self.scheduler.and_then(|scheduler| SCHEDULERS.iter().position(|s| *s == scheduler)) {
-            put(7, &[n as u8]);
+        if let Some(n) = self.scheduler.map(Words::number) {
+            put(7, &[n]);
         }
         if let Some(weight) = self.weight {
             put(8, &weight.to_be_bytes());
@@ -141,11 +137,11 @@ impl Hello {
                 }
                 6 => match value {
                     // One that we do not know is a later version's.
-                    [n] => hello.mode = MODES.get(usize::from(*n)).copied(),
+                    [n] => hello.mode = Mode::from_number(*n),
                     _ => return Err(bad),
                 },
                 7 => match value {
-                    [n] => hello.scheduler = SCHEDULERS.get(usize::from(*n)).copied(),
+                    [n] => hello.scheduler = Scheduler::from_number(*n),
                     _ => return Err(bad),
                 },
                 8 => {

@@ -4,10 +4,10 @@ use super::error::Problem;
 use super::form::{Defaults, Errors, Form};
 use super::names::{EXPECTED, Names, Pattern};
 use super::topology::{self, Copies, NONE, Topology};
-use super::value::Kind;
 use crate::model::{Bond, Framing};
-use fairspan_core::bond::{Aqm, ChannelConfig, Config, MarkerPlace, Mode, Scheduler};
+use fairspan_core::bond::{Aqm, CHANNEL_OPTIONS, ChannelConfig, Config, Mode, OPTIONS};
 use fairspan_core::link::Capacity;
+use fairspan_core::options::Kind as Options;
 use fairspan_core::select::Settings;
 use fairspan_core::units::Rate;
 
@@ -138,23 +138,12 @@ fn channels<'a>(form: &mut Form<'a>, errors: &mut Errors<'_>) -> Vec<Channel<'a>
         let path = patterns(&mut inner, "path", errors).unwrap_or_default();
         let back = patterns(&mut inner, "back", errors);
         let mut config = ChannelConfig::default();
-        let rate = match inner.value("rate") {
-            None => None,
-            Some(value) if value.kind == Kind::Text("unlimited".into()) => Some(None),
-            Some(value) => inner.rate_of("rate", value, errors).map(Some),
-        };
-        let mut set = |key, target: &mut u32, errors: &mut Errors<'_>| {
-            if let Some(number) = inner.integer(key, 0..=u64::from(u32::MAX), errors) {
-                *target = number as u32;
-            }
-        };
-        set("weight", &mut config.weight, errors);
-        set("priority", &mut config.priority, errors);
-        let mut bytes = |key| inner.bytes(key, 0..=65_535, errors).map(|bytes| bytes.as_u64() as usize);
-        let (mtu, framing) = (bytes("mtu"), bytes("framing"));
-        config.overhead = bytes("overhead").unwrap_or(config.overhead);
-        config.burst = inner.bytes("burst", 1..=1 << 30, errors);
-        config.raw = inner.bool("raw", errors).unwrap_or(config.raw);
+        for entry in CHANNEL_OPTIONS.iter().filter(|entry| entry.spec.name != "name") {
+            inner.option(entry, &mut config, errors);
+        }
+        let rate = inner.has("rate").then_some(config.rate);
+        let mtu = inner.has("mtu").then_some(config.mtu);
+        let framing = inner.has("framing").then_some(config.framing);
         channels.push(Channel { name, path, back, config, rate, mtu, framing });
         inner.finish(None, errors);
     }
@@ -278,62 +267,14 @@ fn follow(
 /// The settings of [`Config`], by their names there.
 fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     let mut config = Config::default();
-    let modes = [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow];
-    let names = ["ordered", "stripe", "duplicate", "backup", "plain", "flow"];
-    let modes: Vec<(&'static str, Mode)> = names.into_iter().zip(modes).collect();
-    config.mode = form.choice("mode", &modes, errors).unwrap_or(config.mode);
+    for entry in OPTIONS.iter() {
+        // A policy needs its mode; and nobody in a simulation asks who sends ICMP errors.
+        if !matches!(entry.spec.kind, Options::Text(_) | Options::Ipv4 | Options::Ipv6) {
+            form.option(entry, &mut config, errors);
+        }
+    }
     if let Some(policy) = policy("policy", config.mode, form, errors) {
         config.policy = policy;
-    }
-    let schedulers = [("srr", Scheduler::Srr), ("rr", Scheduler::Rr), ("grr", Scheduler::Grr), ("rfq", Scheduler::Rfq)];
-    config.scheduler = form.choice("scheduler", &schedulers, errors).unwrap_or(config.scheduler);
-    let places = [("end", MarkerPlace::End), ("start", MarkerPlace::Start), ("middle", MarkerPlace::Middle)];
-    config.marker_place = form.choice("marker_place", &places, errors).unwrap_or(config.marker_place);
-    if let Some(rounds) = form.integer("marker_rounds", 1..=1 << 20, errors) {
-        config.marker_rounds = rounds as u32;
-    }
-    config.stripe_buffer = form.bytes("stripe_buffer", 1500..=1 << 30, errors);
-    let mut count = |key, target: &mut usize| {
-        if let Some(number) = form.integer(key, 0..=1 << 40, errors) {
-            *target = number as usize;
-        }
-    };
-    count("buckets", &mut config.buckets);
-    count("copies", &mut config.copies);
-    let mut bytes = |key, target: &mut usize| {
-        if let Some(bytes) = form.bytes(key, 0..=1 << 40, errors) {
-            *target = bytes.as_u64() as usize;
-        }
-    };
-    bytes("hold_bytes", &mut config.hold_bytes);
-    bytes("queue_bytes", &mut config.queue_bytes);
-    let mut span = |key, target: &mut _| {
-        if let Some(span) = form.span(key, errors) {
-            *target = span;
-        }
-    };
-    span("deadline", &mut config.deadline);
-    span("equalize", &mut config.equalize);
-    span("queue_time", &mut config.queue_time);
-    span("idle_marker", &mut config.idle_marker);
-    span("active_for", &mut config.active_for);
-    span("heartbeat", &mut config.heartbeat);
-    span("heartbeat_idle", &mut config.heartbeat_idle);
-    span("dead_after", &mut config.dead_after);
-    span("dead_after_idle", &mut config.dead_after_idle);
-    span("stall_after", &mut config.stall_after);
-    span("echo_interval", &mut config.echo_interval);
-    let mut flag = |key, target: &mut bool| {
-        if let Some(value) = form.bool(key, errors) {
-            *target = value;
-        }
-    };
-    flag("credits", &mut config.credits);
-    flag("probe_mtu", &mut config.probe_mtu);
-    flag("clamp_mss", &mut config.clamp_mss);
-    flag("copy_dscp", &mut config.copy_dscp);
-    if let Some(rate) = form.integer("icmp_rate", 0..=u64::from(u32::MAX), errors) {
-        config.icmp_rate = rate as u32;
     }
     if let Some(mut inner) = form.table("codel", errors) {
         let target = inner.some_span("target", errors);

@@ -2,6 +2,7 @@
 
 use super::error::{Problem, ReadError, closest};
 use super::value::{Entry, Kind, OUTSIDE, Table, Value};
+use fairspan_core::options;
 use fairspan_core::quantity::{QuantityError, parse_bytes, parse_picoseconds, parse_rate, parse_span};
 use fairspan_core::units::{Bytes, Rate, Span};
 use std::ops::RangeInclusive;
@@ -394,6 +395,44 @@ impl<'a> Form<'a> {
         let close = closest(text, names.iter().copied());
         let close = close.map_or(String::new(), |close| format!(" (did you mean \"{close}\"?)"));
         self.wrong(key, value, format!("one of {}{close}", quoted.join(", ")), errors);
+    }
+
+    /// Sets an option in `config` where the table has its key: by its name, its kind and its range.
+    pub(super) fn option<C>(&mut self, entry: &'static options::Entry<C>, config: &mut C, errors: &mut Errors<'_>) {
+        let (key, kind) = (entry.spec.name, entry.spec.kind);
+        let word = |word: Option<&str>, value: &Value| matches!(&value.kind, Kind::Text(text) if word == Some(text));
+        let Some(value) = self.value(key) else { return };
+        let read = match kind {
+            options::Kind::Flag => self.bool(key, errors).map(options::Value::Flag),
+            options::Kind::Count(least, most, _) => {
+                self.integer(key, least..=most, errors).map(|n| options::Value::Count(Some(n)))
+            }
+            options::Kind::Bytes(.., or) if word(or, value) => Some(options::Value::Bytes(None)),
+            options::Kind::Bytes(least, most, _) => {
+                self.bytes(key, least..=most, errors).map(|bytes| options::Value::Bytes(Some(bytes)))
+            }
+            options::Kind::Rate(.., or) if word(or, value) => Some(options::Value::Rate(None)),
+            options::Kind::Rate(..) => self.rate(key, errors).map(|rate| options::Value::Rate(Some(rate))),
+            options::Kind::Span(.., or) if word(or, value) => Some(options::Value::Span(None)),
+            options::Kind::Span(..) => self.span(key, errors).map(|span| options::Value::Span(Some(span))),
+            options::Kind::Choice(words) => {
+                let choices: Vec<(&'static str, usize)> = words.iter().copied().zip(0..).collect();
+                self.choice(key, &choices, errors).map(options::Value::Choice)
+            }
+            _ => {
+                let text = self.text(key, errors);
+                text.and_then(|text| match entry.spec.parse(text, options::Dialect::Plain) {
+                    Ok(value) => Some(value),
+                    Err(_) => {
+                        self.wrong(key, value, entry.spec.expected(), errors);
+                        None
+                    }
+                })
+            }
+        };
+        if let Some(read) = read {
+            entry.set(config, read);
+        }
     }
 
     /// A table in this one, without defaults.

@@ -105,7 +105,7 @@ impl Peers {
         };
         let mut peer = PeerState::new(now, config, recording)?;
         // What channels that the peer opens are told in our answer.
-        let answer = Hello { mode: Some(config.mode), scheduler: Some(config.scheduler), ..Hello::default() };
+        let answer = Hello { mode: Some(config.bond.mode), scheduler: Some(config.bond.scheduler), ..Hello::default() };
         for net in &config.allowed_ips {
             self.allowed.insert(*net, number);
         }

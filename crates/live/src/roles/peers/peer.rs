@@ -8,7 +8,7 @@ use crate::secure::{Endpoint, Entropy, OsEntropy, PathId, PeerId};
 use crate::shell::DaemonError;
 use crate::sockets::Carrier;
 use crate::sockets::outbox::Outbox;
-use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Config, Link, Mode, Scheduler, Transmit};
+use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Link, Mode, Scheduler, Transmit};
 use fairspan_core::record::Recorder;
 use fairspan_core::select::Settings;
 use fairspan_core::units::{ChannelId, Rate, Time};
@@ -78,16 +78,15 @@ impl PeerState {
         config: &config::Peer,
         recording: Option<Recording>,
     ) -> Result<PeerState, DaemonError> {
-        let bond_config = bond_config(config);
         let seed = random_seed();
-        let bond = Recorder::new(bond_config, now, seed, recording)
+        let bond = Recorder::new(config.bond.clone(), now, seed, recording)
             .map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })?;
         Ok(PeerState {
             name: config.name.clone(),
             id: None,
-            mode: config.mode,
-            policy: config.policy.clone(),
-            scheduler: config.scheduler,
+            mode: config.bond.mode,
+            policy: config.bond.policy.clone(),
+            scheduler: config.bond.scheduler,
             differs: None,
             bond,
             channels: Vec::new(),
@@ -297,29 +296,4 @@ fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     OsEntropy::new().fill(&mut bytes);
     u64::from_ne_bytes(bytes)
-}
-
-fn bond_config(peer: &config::Peer) -> Config {
-    let mut config = Config::default();
-    config.mode = peer.mode;
-    config.scheduler = peer.scheduler;
-    config.policy = peer.policy.clone();
-    if let Some(deadline) = peer.reorder_deadline {
-        config.deadline = deadline;
-    }
-    if let Some(equalize) = peer.equalize {
-        config.equalize = equalize;
-    }
-    if let Some(memory) = peer.reorder_memory {
-        config.hold_bytes = memory.as_u64() as usize;
-    }
-    if let Some(limit) = peer.queue_limit {
-        config.queue_time = limit;
-    }
-    if let Some(dead_after) = peer.dead_after {
-        config.dead_after = dead_after;
-        config.dead_after_idle = config.dead_after_idle.max(dead_after);
-    }
-    config.copies = peer.copies.unwrap_or(0).into();
-    config
 }

@@ -6,11 +6,12 @@ mod setup;
 mod text;
 
 use super::problem::Document;
+use crate::cmd::family;
 use crate::exit::{BadInput, Outcome as Exit};
 use crate::report;
 use crate::simulation::{self, Options};
 use crate::testbed::Interrupt;
-use fairspan_core::ring::algorithm::Algorithm;
+use fairspan_core::ring::algorithm::{ALGORITHMS, Algorithm};
 use outcome::Outcome;
 use setup::Setup;
 use std::path::PathBuf;
@@ -50,12 +51,11 @@ and what the narrowest link carries that the flow crosses. docs/rings.md tells m
 ///
 /// Sources send at constant rates by exact clocks. Without --json: a table with the RIAS rates beside the received ones.
 #[derive(clap::Args)]
-#[command(after_help = "--help tells what FILE may say and what comes out.", after_long_help = FILE_HELP)]
+#[command(after_help = "--help tells what FILE may say and what comes out.", after_long_help = long_help())]
 pub(crate) struct Args {
     /// The ring and its flows, as JSON; - is standard input
     file: PathBuf,
-    /// dvsr, rpr-am, rpr-cm, dba, explicit or fifo, with options such as dvsr:bits=8,suballocation=equal
-    #[arg(long, value_name = "A", default_value = "dvsr")]
+    #[arg(long, value_name = "A", default_value = "dvsr", help = algorithms())]
     algorithm: Algorithm,
     /// Simulated time
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
@@ -69,6 +69,23 @@ pub(crate) struct Args {
     /// Write ring.toml (the scenario), and summary.json, report.html and series of rates and limiters as `sim` does, into DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+/// What `--algorithm` takes.
+fn algorithms() -> String {
+    format!("{}, with options such as dvsr:bits=8,suballocation=equal", family::names::<Algorithm>())
+}
+
+/// What FILE may say, what comes out, and the algorithms with their options.
+fn long_help() -> String {
+    let mut text = format!("{FILE_HELP}\n\nAlgorithms:\n{}", family::list::<Algorithm>());
+    for member in ALGORITHMS {
+        let options = family::options(member, |_| true);
+        if !options.is_empty() {
+            text += &format!("\n{}:\n{options}", member.name);
+        }
+    }
+    text
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,0 +1,461 @@
+//! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
+
+use super::policy::RawPolicy;
+use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
+use crate::quantity::{QuantityError, parse_bytes, parse_span};
+use crate::secure::{PresharedKey, PublicKey};
+use fairspan_core::bond::{Config as BondConfig, Mode, OPTIONS, Scheduler};
+use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
+use fairspan_core::units::{ChannelId, Rate};
+use ipnet::IpNet;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use toml::{Spanned, Value};
+
+/// `[[peer]]`: the other end of one bond.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Peer {
+    /// `name`: for people and metrics; default `peer0`, `peer1`, ...
+    pub name: String,
+    /// `public_key`: needed as soon as one of the peer's channels is encrypted.
+    pub public_key: Option<PublicKey>,
+    /// `preshared_key` or `preshared_key_file`; default none.
+    pub preshared_key: Option<PresharedKey>,
+    /// `allowed_ips`: what the peer may send from and what is routed to it.
+    pub allowed_ips: Vec<IpNet>,
+    /// The settings of the bond, each by its name in a file ([`OPTIONS`]); `mode` by default `ordered`, and `stripe` where all
+    /// channels are Ethernet in the clear; other defaults are the core's. Without channels.
+    pub bond: BondConfig,
+    /// `[[peer.channel]]`, numbered from 0. Empty: the peer calls and names its channels.
+    pub channels: Vec<Channel>,
+}
+
+/// `[[peer.channel]]`: one link towards the peer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Channel {
+    /// `name`: for people and metrics; default `channel0`, ...
+    pub name: String,
+    /// `device`: the interface by which the channel leaves; the channel waits for one that does not exist yet.
+    pub device: Option<String>,
+    /// `rate`: what we may send, counted at the link layer; default: not paced, and an equal share.
+    pub rate: Option<Rate>,
+    /// `peer_rate`: what the peer may send towards us; told to it; default: not paced.
+    pub peer_rate: Option<Rate>,
+    /// `priority`: in `backup` mode the smallest that works is used; default: the channel's number.
+    pub priority: u8,
+    /// `weight`: its share where not all channels have a rate; default 1.
+    pub weight: u32,
+    /// `mtu`: of the path, IP header included; default: the device's, else 1500.
+    pub mtu: Option<u16>,
+    /// `overhead`: bytes that the link adds to each IP packet and that count against `rate`; default 14 (Ethernet).
+    pub overhead: u16,
+    /// `kind` and what belongs to it.
+    pub kind: ChannelKind,
+}
+
+/// `kind`: what carries the channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// `udp`: encrypted datagrams.
+    Udp {
+        /// `endpoint`: where the peer listens.
+        endpoint: SocketAddr,
+        /// `source`: the local address to send from; default: the kernel's choice.
+        source: Option<IpAddr>,
+    },
+    /// `ethernet`: frames on `device`, not encrypted unless `secure`.
+    Ethernet {
+        /// `peer_mac`: the peer's address on that LAN; default: learnt from its first frame.
+        peer_mac: Option<[u8; 6]>,
+        /// `ethertype`: of data frames; control frames use the next one; default 0x88B5 (and 0x88B6).
+        ethertype: u16,
+        /// `secure`: encrypted like a UDP channel; default false.
+        secure: bool,
+    },
+}
+
+/// Settings of a peer that are no options of its bond, with `policy`, which may be a table.
+const OWN: [&str; 7] =
+    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel"];
+
+#[derive(Default)]
+pub(super) struct RawPeer {
+    name: Option<Spanned<String>>,
+    public_key: Option<Spanned<String>>,
+    preshared_key: Option<Spanned<String>>,
+    preshared_key_file: Option<Spanned<String>>,
+    allowed_ips: Vec<Spanned<String>>,
+    policy: Option<Spanned<RawPolicy>>,
+    channel: Vec<Spanned<RawChannel>>,
+    /// Options of the bond, each as it is written.
+    options: Vec<(&'static Entry<BondConfig>, Spanned<Value>)>,
+}
+
+impl RawPeer {
+    /// Where an option of the bond is written, by its name in the file.
+    fn place(&self, name: &str) -> Option<Range<usize>> {
+        self.options.iter().find(|(entry, _)| entry.spec.file == Some(name)).map(|(_, value)| value.span())
+    }
+}
+
+/// The option of that name in a file.
+fn option(name: &str) -> Option<&'static Entry<BondConfig>> {
+    OPTIONS.iter().find(|entry| entry.spec.file == Some(name))
+}
+
+/// A setting that a peer has.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        if OWN.contains(&key.as_str()) || option(&key).is_some() {
+            return Ok(Key(key));
+        }
+        let options = OPTIONS.iter().filter_map(|entry| entry.spec.file).filter(|name| !OWN.contains(name));
+        let known: Vec<String> = OWN.into_iter().chain(options).map(|name| format!("`{name}`")).collect();
+        Err(D::Error::custom(format!("unknown field `{key}`, expected one of {}", known.join(", "))))
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPeer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawPeer, D::Error> {
+        struct Settings;
+
+        impl<'de> Visitor<'de> for Settings {
+            type Value = RawPeer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the settings of a peer")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawPeer, A::Error> {
+                let mut raw = RawPeer::default();
+                while let Some(Key(key)) = map.next_key()? {
+                    match key.as_str() {
+                        "name" => raw.name = Some(map.next_value()?),
+                        "public_key" => raw.public_key = Some(map.next_value()?),
+                        "preshared_key" => raw.preshared_key = Some(map.next_value()?),
+                        "preshared_key_file" => raw.preshared_key_file = Some(map.next_value()?),
+                        "allowed_ips" => raw.allowed_ips = map.next_value()?,
+                        "policy" => raw.policy = Some(map.next_value()?),
+                        "channel" => raw.channel = map.next_value()?,
+                        _ => raw.options.extend(option(&key).zip(Some(map.next_value()?))),
+                    }
+                }
+                Ok(raw)
+            }
+        }
+
+        deserializer.deserialize_map(Settings)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawChannel {
+    name: Option<String>,
+    kind: Spanned<String>,
+    device: Option<Spanned<String>>,
+    endpoint: Option<Spanned<String>>,
+    source: Option<Spanned<String>>,
+    rate: Option<Spanned<String>>,
+    peer_rate: Option<Spanned<String>>,
+    priority: Option<u8>,
+    weight: Option<Spanned<u32>>,
+    mtu: Option<Spanned<u16>>,
+    overhead: Option<Spanned<u16>>,
+    peer_mac: Option<Spanned<String>>,
+    ethertype: Option<Spanned<u16>>,
+    secure: Option<bool>,
+}
+
+/// What says how a channel is carried, wherever it stands.
+pub(super) struct RawKind<'a> {
+    pub(super) kind: &'a Spanned<String>,
+    pub(super) endpoint: Option<&'a Spanned<String>>,
+    pub(super) source: Option<&'a Spanned<String>>,
+    pub(super) peer_mac: Option<&'a Spanned<String>>,
+    pub(super) ethertype: Option<&'a Spanned<u16>>,
+    pub(super) secure: Option<bool>,
+}
+
+impl Reader<'_> {
+    /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
+    pub(super) fn stations(&self, span: Range<usize>, peers: &[Peer]) -> Result<(), ConfigError> {
+        let all: Vec<(&Channel, Option<[u8; 6]>, u16, bool)> = peers
+            .iter()
+            .flat_map(|peer| &peer.channels)
+            .filter_map(|channel| match channel.kind {
+                ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
+                ChannelKind::Udp { .. } => None,
+            })
+            .collect();
+        for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
+            for (other, other_mac, other_type, other_secure) in &all[..n] {
+                if channel.device != other.device {
+                    continue;
+                }
+                if ethertype.abs_diff(*other_type) == 1 {
+                    let problem = format!(
+                        "of `{}` is the control EtherType of `{}`, or the other way round: leave one free between them",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.ethertype", problem));
+                }
+                if ethertype == other_type && secure != other_secure {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype: set both alike, or give one another ethertype",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.secure", problem));
+                }
+                if ethertype == other_type && !secure && mac == other_mac {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype, and frames could not be told apart: \
+                         give each peer its own address",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.peer_mac", problem));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer, and what of it works and is hardly meant.
+    pub(super) fn peer(
+        &self,
+        number: usize,
+        interface: &Interface,
+        raw: Spanned<RawPeer>,
+    ) -> Result<(Peer, Option<ConfigError>), ConfigError> {
+        let span = raw.span();
+        let mut raw = raw.into_inner();
+        let allowed_ips = self.networks(&raw.allowed_ips, "peer.allowed_ips")?;
+        let mut channels = Vec::new();
+        for (n, raw) in std::mem::take(&mut raw.channel).into_iter().enumerate() {
+            channels.push(self.channel(n, raw)?);
+        }
+        if channels.len() > ChannelId::LIMIT {
+            let problem = format!("{} channels: at most {} make one bond", channels.len(), ChannelId::LIMIT);
+            return Err(self.error(span, "peer.channel", problem));
+        }
+        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, "peer.public_key")?;
+        let plain = !channels.is_empty()
+            && channels.iter().all(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
+        if !plain {
+            if public_key.is_none() {
+                return Err(self.error(span, "peer.public_key", "missing: encrypted channels need the peer's key"));
+            }
+            if interface.private_key.is_none() {
+                let problem = "missing: encrypted channels need a key; `fairspan keygen` makes one";
+                return Err(self.error(span, "interface.private_key", problem));
+            }
+        }
+        if channels.is_empty() && interface.listen_port.is_none() {
+            let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
+            return Err(self.error(span, "peer.channel", problem));
+        }
+        let (bond, notice) = self.bond_of_peer(&raw, plain, &channels)?;
+        let peer = Peer {
+            name: match raw.name {
+                Some(n) if n.get_ref().is_empty() || n.get_ref().len() > 64 => {
+                    return Err(self.error(n.span(), "peer.name", "must have 1 to 64 bytes"));
+                }
+                Some(n) => n.into_inner(),
+                None => format!("peer{number}"),
+            },
+            public_key,
+            preshared_key: self.key(
+                raw.preshared_key.as_ref(),
+                raw.preshared_key_file.as_ref(),
+                "peer.preshared_key",
+            )?,
+            allowed_ips,
+            bond,
+            channels,
+        };
+        Ok((peer, notice))
+    }
+
+    /// The settings of a peer's bond, and what of them works and is hardly meant. `plain`: all channels are Ethernet in the
+    /// clear.
+    fn bond_of_peer(
+        &self,
+        raw: &RawPeer,
+        plain: bool,
+        channels: &[Channel],
+    ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
+        let mut bond = BondConfig::default();
+        bond.mode = if plain { Mode::Stripe } else { Mode::Ordered };
+        for (entry, value) in &raw.options {
+            self.option(entry, value, &mut bond)?;
+        }
+        let wrong = |name: &str, problem: &str| match raw.place(name) {
+            Some(place) => Err(self.error(place, &format!("peer.{name}"), problem)),
+            None => Ok(()),
+        };
+        if bond.mode == Mode::Stripe && bond.scheduler == Scheduler::Rfq {
+            wrong(
+                "scheduler",
+                "mode = \"stripe\" works with `srr`, `grr` and `rr`: write one of these, or choose another mode",
+            )?;
+        }
+        if bond.mode == Mode::Flow {
+            wrong("scheduler", "in mode \"flow\" the policy chooses channels: write `policy`, and leave this out")?;
+        }
+        let mut notice = None;
+        if let Some(policy) = &raw.policy {
+            if bond.mode != Mode::Flow {
+                let mode = bond.mode;
+                let problem =
+                    format!("is for mode = \"flow\", and this is mode `{mode}`: write that mode, or leave this out");
+                return Err(self.error(policy.span(), "peer.policy", problem));
+            }
+            (bond.policy, notice) = self.peer_policy(policy, channels)?;
+        }
+        if bond.policy.supervision.silence().is_some() {
+            wrong("dead_after", "the policy's arp_interval and missed_max say that: keep them, or this")?;
+        }
+        if bond.copies == 0 || bond.mode != Mode::Duplicate {
+            wrong("copies", "needs mode = \"duplicate\" and is at least 1")?;
+        }
+        bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
+        Ok((bond, notice))
+    }
+
+    /// Sets an option of a bond to what is written.
+    fn option(
+        &self,
+        entry: &Entry<BondConfig>,
+        value: &Spanned<Value>,
+        bond: &mut BondConfig,
+    ) -> Result<(), ConfigError> {
+        let name = format!("peer.{}", entry.spec.file.unwrap_or(entry.spec.name));
+        let expected = || entry.spec.expected();
+        let read = match (value.get_ref(), entry.spec.kind) {
+            (Value::Boolean(flag), Kind::Flag) => Ok(OptionValue::Flag(*flag)),
+            (Value::Integer(n), Kind::Count(..)) => {
+                entry.spec.kind.parse(&n.to_string(), Dialect::Plain).ok_or_else(expected)
+            }
+            (Value::String(text), Kind::Choice(words)) => entry
+                .spec
+                .kind
+                .parse(text, Dialect::Plain)
+                .ok_or_else(|| format!("`{text}` is none of {}", words.join(", "))),
+            // What is no quantity at all says so itself.
+            (Value::String(text), Kind::Span(..)) => quantity(parse_span(text), entry, text),
+            (Value::String(text), Kind::Bytes(..)) => quantity(parse_bytes(text), entry, text),
+            (Value::String(text), kind) if !matches!(kind, Kind::Flag | Kind::Count(..)) => {
+                kind.parse(text, Dialect::Plain).ok_or_else(expected)
+            }
+            _ => Err(expected()),
+        };
+        match read {
+            Ok(read) => {
+                entry.set(bond, read);
+                Ok(())
+            }
+            Err(problem) => Err(self.error(value.span(), &name, problem)),
+        }
+    }
+
+    fn channel(&self, number: usize, raw: Spanned<RawChannel>) -> Result<Channel, ConfigError> {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let device = raw.device.as_ref().map(|d| self.device_name(d, "peer.channel.device")).transpose()?;
+        let kind = self.kind(
+            "peer.channel",
+            span,
+            device.is_some(),
+            &RawKind {
+                kind: &raw.kind,
+                endpoint: raw.endpoint.as_ref(),
+                source: raw.source.as_ref(),
+                peer_mac: raw.peer_mac.as_ref(),
+                ethertype: raw.ethertype.as_ref(),
+                secure: raw.secure,
+            },
+        )?;
+        Ok(Channel {
+            name: raw.name.unwrap_or_else(|| format!("channel{number}")),
+            device,
+            rate: self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?,
+            peer_rate: self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?,
+            priority: raw.priority.unwrap_or(number.min(255) as u8),
+            weight: self.weight(raw.weight.as_ref(), "peer.channel.weight")?,
+            mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
+            overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
+            kind,
+        })
+    }
+
+    /// What carries a channel; `place` is where its settings stand.
+    pub(super) fn kind(
+        &self,
+        place: &str,
+        span: Range<usize>,
+        has_device: bool,
+        raw: &RawKind<'_>,
+    ) -> Result<ChannelKind, ConfigError> {
+        let setting = |name: &str| format!("{place}.{name}");
+        let misplaced = |field: Option<Range<usize>>, name: &str, kind: &str| match field {
+            Some(span) => Err(self.error(span, &setting(name), format!("belongs to kind = \"{kind}\" only"))),
+            None => Ok(()),
+        };
+        match raw.kind.get_ref().as_str() {
+            "udp" => {
+                misplaced(raw.peer_mac.map(Spanned::span), "peer_mac", "ethernet")?;
+                misplaced(raw.ethertype.map(Spanned::span), "ethertype", "ethernet")?;
+                if raw.secure == Some(false) {
+                    let problem = "a udp channel is always encrypted: leave it out";
+                    return Err(self.error(span, &setting("secure"), problem));
+                }
+                let Some(endpoint) = raw.endpoint else {
+                    let problem = "missing: say where the peer listens, such as \"203.0.113.1:51900\"; the side that \
+                                   listens has no [[peer.channel]]";
+                    return Err(self.error(span, &setting("endpoint"), problem));
+                };
+                let source: Option<IpAddr> =
+                    raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
+                let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
+                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
+                    let problem = "is not of the family of `endpoint`";
+                    return Err(self.error(span, &setting("source"), problem));
+                }
+                Ok(ChannelKind::Udp { endpoint: endpoint_addr, source })
+            }
+            "ethernet" => {
+                misplaced(raw.endpoint.map(Spanned::span), "endpoint", "udp")?;
+                misplaced(raw.source.map(Spanned::span), "source", "udp")?;
+                if !has_device {
+                    return Err(self.error(span, &setting("device"), "missing: an ethernet channel names its device"));
+                }
+                let ethertype = raw.ethertype.map_or(0x88B5, |e| *e.get_ref());
+                if ethertype < 0x0600 || ethertype == 0xFFFF {
+                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
+                    return Err(self.error(span, &setting("ethertype"), problem));
+                }
+                let peer_mac = raw.peer_mac.map(|m| self.mac(m, &setting("peer_mac"))).transpose()?;
+                Ok(ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) })
+            }
+            other => {
+                let problem = format!("`{other}` is none of udp, ethernet");
+                Err(self.error(raw.kind.span(), &setting("kind"), problem))
+            }
+        }
+    }
+}
+
+/// The value of an option that is a quantity; what is none says so itself.
+fn quantity<T>(parsed: Result<T, QuantityError>, entry: &Entry<BondConfig>, text: &str) -> Result<OptionValue, String> {
+    parsed.map_err(|e| e.to_string())?;
+    let outside = || format!("is `{text}`; {}", entry.spec.expected());
+    entry.spec.kind.parse(text, Dialect::Plain).ok_or_else(outside)
+}
