@@ -28,6 +28,50 @@ fn sigterm_sigint_and_a_closed_terminal_leave_nothing_behind() {
     }
 }
 
+/// Peers, an Ethernet bond and a ring's node, each on `eth0`.
+fn roles() -> [(&'static str, String); 3] {
+    let peers = interface("fs0", "[\"10.77.0.2/24\"]", "", "")
+        + &peer("hub", "", "[\"10.77.0.1/32\"]", "")
+        + &ethernet("one", "eth0", "");
+    let bond = interface("bond0", "[\"10.78.0.2/24\"]", "", "")
+        + "[bond]\npolicy = \"active-backup\"\n[[bond.link]]\ndevice = \"eth0\"\n";
+    let ring = interface("ring0", "[\"10.79.0.1/24\"]", "", "")
+        + "[ring]\nnode = 1\nnodes = 2\nrate = \"100Mbit\"\n[ring.east]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
+    [("peers", peers), ("bond", bond), ("ring", ring)]
+}
+
+#[test]
+fn up_runs_whichever_the_file_describes_and_the_ring_s_own_commands_are_for_rings() {
+    let Some(lab) = Lab::new(&["host", "other"]) else { return };
+    lab.cable(("host", "eth0", ""), ("other", "eth0", ""));
+    let before = lab.traces("host");
+    for (role, text) in roles() {
+        let daemon = lab.daemon("host", role, &text);
+        let status = daemon.status();
+        let has = [
+            ("peers", status["peers"].as_array().is_some_and(|peers| !peers.is_empty())),
+            ("bond", status["bond"].is_object()),
+            ("ring", status["ring"].is_object()),
+        ];
+        assert!(has.iter().all(|(name, has)| *has == (*name == role)), "{role}: {status}");
+        daemon.wait_log("ready");
+        let socket = daemon.socket.display().to_string();
+        let shown = lab.fairspan("host", &["ring", "status", "--socket", &socket]);
+        assert_eq!(shown.status.code(), Some(if role == "ring" { 0 } else { 1 }), "{shown:?}");
+        daemon.stop();
+
+        let mut daemon = lab.start_by(&["ring", "up"], "host", role, &text);
+        if role == "ring" {
+            daemon.wait_answer();
+            daemon.stop();
+        } else {
+            assert_eq!(daemon.ended().code(), Some(2), "{}", daemon.log());
+            daemon.wait_log("there is no [ring]");
+        }
+        assert_eq!(lab.traces("host"), before, "{role}");
+    }
+}
+
 #[test]
 fn what_a_killed_daemon_left_is_replaced_and_then_undone() {
     let Some(pair) = Pair::new() else { return };

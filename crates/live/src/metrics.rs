@@ -4,7 +4,8 @@
 //! as `fairspan_events_total`, `fairspan_peer_events_total` or `fairspan_channel_events_total` with its name as the label
 //! `event`, so that a counter that is added is never forgotten here.
 
-use crate::status::{Counters, LinkStatus, RingStatus, Status};
+use crate::status::{Counters, LinkStatus, RingStatus, State, Status};
+use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -97,7 +98,7 @@ impl Collector for StatusCollector {
         gauge(&mut encoder, "fairspan_channel_up", "1 while the channel carries traffic", |m| {
             for peer in &status.peers {
                 for channel in &peer.channels {
-                    let up = f64::from(u8::from(channel.state == "up"));
+                    let up = f64::from(u8::from(channel.state == State::Up));
                     let labels = [("interface", interface), ("peer", &peer.name), ("channel", &channel.name)];
                     put_gauge(m, &labels, up)?;
                 }
@@ -109,7 +110,11 @@ impl Collector for StatusCollector {
         gauge(&mut encoder, "fairspan_link_up", "1 while the link of an Ethernet bond is usable", |m| {
             bond.iter().flat_map(|bond| &bond.links).try_for_each(|link| {
                 let labels = link_labels(link);
-                put_gauge(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), f64::from(u8::from(link.state == "up")))
+                put_gauge(
+                    m,
+                    &labels.each_ref().map(|(k, v)| (*k, v.as_str())),
+                    f64::from(u8::from(link.state == State::Up)),
+                )
             })
         })?;
         gauge(&mut encoder, "fairspan_link_current", "1 on the link that carries what is not balanced", |m| {
@@ -138,8 +143,12 @@ impl Collector for StatusCollector {
         })?;
         gauge(&mut encoder, "fairspan_peer_mode", "1, with how the peer's packets are spread as labels", |m| {
             status.peers.iter().try_for_each(|peer| {
-                let how = peer.policy.as_ref().unwrap_or(&peer.scheduler);
-                put_gauge(m, &[("interface", interface), ("peer", &peer.name), ("mode", &peer.mode), ("how", how)], 1.0)
+                let how = peer.policy.as_deref().unwrap_or(peer.scheduler.word());
+                put_gauge(
+                    m,
+                    &[("interface", interface), ("peer", &peer.name), ("mode", peer.mode.word()), ("how", how)],
+                    1.0,
+                )
             })
         })?;
         if let Some(ring) = &status.ring {
@@ -174,7 +183,7 @@ fn encode_ring(encoder: &mut DescriptorEncoder<'_>, interface: &str, ring: &Ring
     })?;
     gauge(encoder, "fairspan_ring_link_up", "1 while the node's link carries packets", |m| {
         ring.links.iter().try_for_each(|link| {
-            put_gauge(m, &link_labels(link.side.as_str()), f64::from(u8::from(link.state == "up")))
+            put_gauge(m, &link_labels(link.side.as_str()), f64::from(u8::from(link.state == State::Up)))
         })
     })?;
     gauge(encoder, "fairspan_ring_link_rate_bits", "What the node's link carries, in bit/s", |m| {
@@ -249,6 +258,7 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 mod tests {
     use super::*;
     use crate::status::{ChannelStatus, PeerStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
+    use fairspan_core::bond::{Mode, Scheduler};
 
     fn get(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -264,7 +274,7 @@ mod tests {
             side: "east".into(),
             neighbour: 3,
             kind: "udp".into(),
-            state: "up".into(),
+            state: State::Up,
             remote: None,
             rate_mbit: 100.0,
             overhead: 78,
@@ -318,9 +328,9 @@ mod tests {
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),
-                mode: "flow".into(),
+                mode: Mode::Flow,
                 policy: Some("brr:24ms".into()),
-                scheduler: "srr".into(),
+                scheduler: Scheduler::Srr,
                 peer_mode: None,
                 peer_scheduler: None,
                 up: true,
@@ -330,7 +340,7 @@ mod tests {
                     number: 0,
                     name: "dsl".into(),
                     kind: "udp".into(),
-                    state: "up".into(),
+                    state: State::Up,
                     remote: None,
                     rate_mbit: None,
                     rtt_ms: None,

@@ -1,10 +1,72 @@
 //! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
 
+use fairspan_core::bond::{Mode, Scheduler};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Named counters, each a number of events since the daemon began.
 pub type Counters = BTreeMap<String, u64>;
+
+/// How a channel or a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It may carry traffic.
+    Up,
+    /// It may not: nothing is heard from the other end, or it has just come back.
+    Down,
+    /// There is no session with the other end.
+    Connecting,
+    /// There is no such device.
+    Absent,
+    /// Its socket or interface failed, or what is beneath carries nothing.
+    Failed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            State::Up => "up",
+            State::Down => "down",
+            State::Connecting => "connecting",
+            State::Absent => "absent",
+            State::Failed => "failed",
+        })
+    }
+}
+
+/// Settings as the words that people write.
+mod word {
+    use fairspan_core::options::Words;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Words, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(value.word())
+    }
+
+    pub(super) fn deserialize<'de, T: Words, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        T::from_word(&word).ok_or_else(|| D::Error::custom(format!("`{word}` is none of {}", T::WORDS.join(", "))))
+    }
+}
+
+/// The same of one that there may be.
+mod optional_word {
+    use fairspan_core::options::Words;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[expect(clippy::ref_option, reason = "serde asks for this signature")]
+    pub(super) fn serialize<T: Words, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.map(Words::word).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Words, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+        let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let value = T::from_word(&word).ok_or_else(|| D::Error::custom(format!("`{word}` is not known")))?;
+        Ok(Some(value))
+    }
+}
 
 /// One daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,8 +148,8 @@ pub struct RingLinkStatus {
     pub neighbour: u8,
     /// `udp` or `ethernet`.
     pub kind: String,
-    /// `up`, `down` (the neighbour is connected, and says nothing or has just come back), `connecting` or `failed`.
-    pub state: String,
+    /// Up, down (the neighbour is connected, and says nothing or has just come back), connecting or failed.
+    pub state: State,
     /// The neighbour's address, if known.
     pub remote: Option<String>,
     /// What we may send, in Mbit/s at the link layer.
@@ -191,8 +253,8 @@ pub struct LinkStatus {
     pub name: String,
     /// Its device.
     pub device: String,
-    /// `up`, `down`, or `absent` while there is no such device.
-    pub state: String,
+    /// Up, down, or absent while there is no such device.
+    pub state: State,
     /// What it carries, in Mbit/s, as configured or as the device says; null where neither does.
     pub rate_mbit: Option<f64>,
     /// Whether both ends may send at once.
@@ -210,16 +272,20 @@ pub struct LinkStatus {
 pub struct PeerStatus {
     /// Its name.
     pub name: String,
-    /// `ordered`, `stripe`, `duplicate`, `backup`, `plain` or `flow`.
-    pub mode: String,
+    /// How its packets are kept in order, or not.
+    #[serde(with = "word")]
+    pub mode: Mode,
     /// Mode `flow`: how channels are chosen, with what is not the default; else null.
     pub policy: Option<String>,
-    /// `srr`, `rr`, `grr` or `rfq`.
-    pub scheduler: String,
+    /// By which discipline they are spread.
+    #[serde(with = "word")]
+    pub scheduler: Scheduler,
     /// The peer's mode, where it told us that its mode or scheduler is not ours; else null.
-    pub peer_mode: Option<String>,
+    #[serde(with = "optional_word")]
+    pub peer_mode: Option<Mode>,
     /// The peer's scheduler, in the same case.
-    pub peer_scheduler: Option<String>,
+    #[serde(with = "optional_word")]
+    pub peer_scheduler: Option<Scheduler>,
     /// True while at least one channel is up.
     pub up: bool,
     /// Largest packet that fits every active channel, in bytes.
@@ -239,8 +305,8 @@ pub struct ChannelStatus {
     pub name: String,
     /// `udp` or `ethernet`.
     pub kind: String,
-    /// `up`, `down` or `connecting`.
-    pub state: String,
+    /// Up, down or connecting.
+    pub state: State,
     /// The peer's address on this channel, if known.
     pub remote: Option<String>,
     /// What we may send, in Mbit/s at the link layer; null where unpaced.
@@ -253,4 +319,25 @@ pub struct ChannelStatus {
     pub queued_bytes: Option<u64>,
     /// The channel's counters: packets and bytes each way, drops by reason.
     pub counters: Counters,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_settings_are_the_words_that_people_write_and_nothing_else_is_read() {
+        let text = r#"{"name":"hub","mode":"flow","policy":"brr:24ms","scheduler":"srr","peer_mode":"stripe","peer_scheduler":null,"up":true,"mtu":1400,"counters":{},"channels":[{"number":0,"name":"dsl","kind":"udp","state":"connecting","remote":null,"rate_mbit":30.0,"rtt_ms":null,"queued_packets":null,"queued_bytes":null,"counters":{"sent_packets":7}}]}"#;
+        let peer: PeerStatus = serde_json::from_str(text).expect("a peer");
+        assert_eq!((peer.mode, peer.scheduler), (Mode::Flow, Scheduler::Srr));
+        assert_eq!((peer.peer_mode, peer.peer_scheduler), (Some(Mode::Stripe), None));
+        assert_eq!(peer.channels[0].state, State::Connecting);
+        assert_eq!(serde_json::to_string(&peer).expect("text"), text);
+        for (word, other) in [("flow", "flows"), ("stripe", "strip"), ("connecting", "connected")] {
+            assert!(serde_json::from_str::<PeerStatus>(&text.replace(word, other)).is_err(), "{other}");
+        }
+        for state in [State::Up, State::Down, State::Connecting, State::Absent, State::Failed] {
+            assert_eq!(serde_json::to_string(&state).expect("text"), format!("\"{state}\""));
+        }
+    }
 }

@@ -121,27 +121,27 @@ impl Lab {
         path
     }
 
-    /// Starts a daemon, and does not wait for it.
+    /// Starts a daemon by `fairspan up`, and does not wait for it.
     pub fn start(&self, namespace: &str, name: &str, config: &str) -> Daemon {
+        self.start_by(&["up"], namespace, name, config)
+    }
+
+    /// Starts a daemon by `fairspan COMMAND`, and does not wait for it.
+    pub fn start_by(&self, command: &[&str], namespace: &str, name: &str, config: &str) -> Daemon {
         let config = self.config(name, config);
         let log = self.path(&format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).expect("the log");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan"), "up"]).arg(config);
-        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
-        let child = command.spawn().expect("`ip netns exec`");
+        let mut up = Command::new("ip");
+        up.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(command).arg(config);
+        up.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
+        let child = up.spawn().expect("`ip netns exec`");
         Daemon { name: name.into(), child, log, socket: self.path(&format!("{name}.sock")) }
     }
 
     /// Starts a daemon and waits until it answers.
     pub fn daemon(&self, namespace: &str, name: &str, config: &str) -> Daemon {
         let mut daemon = self.start(namespace, name, config);
-        let end = Instant::now() + PATIENCE;
-        while daemon.try_status().is_none() {
-            assert!(daemon.child.try_wait().expect("a status").is_none(), "{name} ended: {}", daemon.log());
-            assert!(Instant::now() < end, "{name} does not answer: {}", daemon.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        daemon.wait_answer();
         daemon
     }
 
@@ -286,6 +286,16 @@ impl Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
         let output = child::output(command.args(["status", "--json", "--socket"]).arg(&self.socket));
         output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("one JSON document"))
+    }
+
+    /// Waits until it answers.
+    pub fn wait_answer(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.try_status().is_none() {
+            assert!(self.child.try_wait().expect("a status").is_none(), "{} ended: {}", self.name, self.log());
+            assert!(Instant::now() < end, "{} does not answer: {}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Its status.

@@ -4,7 +4,7 @@ mod check;
 mod problem;
 mod rias;
 mod simulate;
-pub(crate) mod status;
+mod status;
 
 use super::{status as daemons, up};
 use crate::exit::Outcome;

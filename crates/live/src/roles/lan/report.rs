@@ -1,7 +1,7 @@
 //! What the machine of an Ethernet bond tells: events to the log, and its part of the status.
 
 use super::EthernetBond;
-use crate::status::{BondStatus, Counters, LinkStatus, Status};
+use crate::status::{BondStatus, Counters, LinkStatus, State, Status};
 use fairspan_core::lan::Event;
 use fairspan_core::units::ChannelId;
 
@@ -32,11 +32,10 @@ impl EthernetBond {
                 name: link.name.clone(),
                 device: link.device.clone(),
                 state: match (device.is_open(), usable.contains(id)) {
-                    (false, _) => "absent",
-                    (true, true) => "up",
-                    (true, false) => "down",
-                }
-                .into(),
+                    (false, _) => State::Absent,
+                    (true, true) => State::Up,
+                    (true, false) => State::Down,
+                },
                 rate_mbit: device.condition.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                 full_duplex: device.condition.full_duplex,
                 current: current == Some(id),

@@ -3,7 +3,7 @@
 use super::Peers;
 use super::peer::PeerState;
 use crate::quantity::show_rate;
-use crate::status::{ChannelStatus, Counters, PeerStatus, Status};
+use crate::status::{ChannelStatus, Counters, PeerStatus, State, Status};
 use fairspan_core::bond::{self, Mode, Reason};
 
 impl Peers {
@@ -31,15 +31,15 @@ impl Peers {
                     Some(stats) => {
                         counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
                         rtt = stats.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
-                        if stats.usable { "up" } else { "down" }
+                        if stats.usable { State::Up } else { State::Down }
                     }
-                    None => "down",
+                    None => State::Down,
                 };
                 ChannelStatus {
                     number: id.0,
                     name: channel.name.clone(),
                     kind: channel.carrier.kind().into(),
-                    state: if channel.connected { state } else { "connecting" }.into(),
+                    state: if channel.connected { state } else { State::Connecting },
                     remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
                     rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                     rtt_ms: rtt,
@@ -51,12 +51,12 @@ impl Peers {
             .collect();
         PeerStatus {
             name: peer.name.clone(),
-            mode: peer.mode.to_string(),
+            mode: peer.mode,
             policy: (peer.mode == Mode::Flow).then(|| peer.policy.to_string()),
-            scheduler: peer.scheduler.to_string(),
-            peer_mode: peer.differs.map(|(mode, _)| mode.to_string()),
-            peer_scheduler: peer.differs.map(|(_, scheduler)| scheduler.to_string()),
-            up: channels.iter().any(|c| c.state == "up"),
+            scheduler: peer.scheduler,
+            peer_mode: peer.differs.map(|(mode, _)| mode),
+            peer_scheduler: peer.differs.map(|(_, scheduler)| scheduler),
+            up: channels.iter().any(|c| c.state == State::Up),
             mtu: peer.bond.mtu(),
             counters: {
                 let bond = peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n));

@@ -6,7 +6,8 @@
 
 use crate::config::BondOf;
 use crate::control::{self, Request};
-use crate::status::{PeerStatus, Status};
+use crate::status::{PeerStatus, State, Status};
+use fairspan_core::bond::Mode;
 use fairspan_core::units::Rate;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -83,7 +84,7 @@ fn is_closed(teller: &mut UnixStream) -> bool {
 /// What a bond carries now, at most `unpaced`.
 fn capacity(status: &Status, peer: Option<&str>, unpaced: Rate) -> Rate {
     let mbit = match (&status.bond, peer, status.peers.as_slice()) {
-        (Some(bond), ..) => sum(bond.links.iter().filter(|link| link.state == "up").map(|link| link.rate_mbit)),
+        (Some(bond), ..) => sum(bond.links.iter().filter(|link| link.state == State::Up).map(|link| link.rate_mbit)),
         (None, Some(name), peers) => peers.iter().find(|peer| peer.name == name).map_or(Some(0.0), peer_mbit),
         (None, None, [peer]) => peer_mbit(peer),
         // Several, and nobody said which.
@@ -94,10 +95,10 @@ fn capacity(status: &Status, peer: Option<&str>, unpaced: Rate) -> Rate {
 
 /// What the bond with a peer carries, in Mbit/s; `None` where one of its channels has no rate.
 fn peer_mbit(peer: &PeerStatus) -> Option<f64> {
-    let rates = peer.channels.iter().filter(|channel| channel.state == "up").map(|channel| channel.rate_mbit);
-    match peer.mode.as_str() {
+    let rates = peer.channels.iter().filter(|channel| channel.state == State::Up).map(|channel| channel.rate_mbit);
+    match peer.mode {
         // Which channel it is, or how many copies there are, the status does not tell: the least is safe.
-        "backup" | "duplicate" => rates.reduce(|least, rate| Some(least?.min(rate?))).unwrap_or(Some(0.0)),
+        Mode::Backup | Mode::Duplicate => rates.reduce(|least, rate| Some(least?.min(rate?))).unwrap_or(Some(0.0)),
         _ => sum(rates),
     }
 }
@@ -110,14 +111,15 @@ fn sum(rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::status::{ChannelStatus, Counters};
+    use fairspan_core::bond::Scheduler;
     use std::time::Instant;
 
-    fn peer(mode: &str, channels: &[(&str, Option<f64>)]) -> PeerStatus {
-        let channel = |(state, rate): &(&str, Option<f64>)| ChannelStatus {
+    fn peer(mode: Mode, channels: &[(State, Option<f64>)]) -> PeerStatus {
+        let channel = |(state, rate): &(State, Option<f64>)| ChannelStatus {
             number: 0,
             name: "dsl".into(),
             kind: "udp".into(),
-            state: (*state).into(),
+            state: *state,
             remote: None,
             rate_mbit: *rate,
             rtt_ms: None,
@@ -127,9 +129,9 @@ mod tests {
         };
         PeerStatus {
             name: "hub".into(),
-            mode: mode.into(),
+            mode,
             policy: None,
-            scheduler: "srr".into(),
+            scheduler: Scheduler::Srr,
             peer_mode: None,
             peer_scheduler: None,
             up: true,
@@ -140,17 +142,7 @@ mod tests {
     }
 
     fn status(peers: Vec<PeerStatus>) -> Status {
-        Status {
-            version: "0".into(),
-            interface: "fs0".into(),
-            uptime_s: 1.5,
-            mtu: 1400,
-            listen_port: None,
-            bond: None,
-            ring: None,
-            counters: Counters::new(),
-            peers,
-        }
+        Status { peers, ..Status::new("fs0", 1.5, 1400) }
     }
 
     fn mbit(status: &Status, peer: Option<&str>) -> f64 {
@@ -159,23 +151,27 @@ mod tests {
 
     #[test]
     fn the_usable_channels_count_and_the_bond_keeps_a_hundredth_for_itself() {
-        let channels = [("up", Some(30.0)), ("down", Some(500.0)), ("up", Some(20.0))];
-        assert_eq!(mbit(&status(vec![peer("ordered", &channels)]), None), 49.5);
-        assert_eq!(mbit(&status(vec![peer("backup", &channels)]), None), 19.8);
-        assert_eq!(mbit(&status(vec![peer("ordered", &[("down", Some(30.0))])]), None), 0.0);
+        let channels = [(State::Up, Some(30.0)), (State::Down, Some(500.0)), (State::Up, Some(20.0))];
+        assert_eq!(mbit(&status(vec![peer(Mode::Ordered, &channels)]), None), 49.5);
+        assert_eq!(mbit(&status(vec![peer(Mode::Backup, &channels)]), None), 19.8);
+        assert_eq!(mbit(&status(vec![peer(Mode::Ordered, &[(State::Down, Some(30.0))])]), None), 0.0);
         assert_eq!(
-            mbit(&status(vec![peer("ordered", &[("up", Some(700.0))])]), None),
+            mbit(&status(vec![peer(Mode::Ordered, &[(State::Up, Some(700.0))])]), None),
             100.0,
             "no more than is configured"
         );
-        assert_eq!(mbit(&status(vec![peer("ordered", &[("up", Some(30.0)), ("up", None)])]), None), 100.0, "not paced");
+        assert_eq!(
+            mbit(&status(vec![peer(Mode::Ordered, &[(State::Up, Some(30.0)), (State::Up, None)])]), None),
+            100.0,
+            "not paced"
+        );
     }
 
     #[test]
     fn a_peer_is_named_where_there_are_several() {
-        let mut other = peer("ordered", &[("up", Some(10.0))]);
+        let mut other = peer(Mode::Ordered, &[(State::Up, Some(10.0))]);
         other.name = "site".into();
-        let status = status(vec![peer("ordered", &[("up", Some(30.0))]), other]);
+        let status = status(vec![peer(Mode::Ordered, &[(State::Up, Some(30.0))]), other]);
         assert_eq!(mbit(&status, None), 0.0);
         assert_eq!(mbit(&status, Some("site")), 9.9);
         assert_eq!(mbit(&status, Some("nobody")), 0.0);
@@ -190,7 +186,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(30);
         let mut told = Vec::new();
         let mut answer = |control: &mut control::Control, mbit: f64, told: &mut Vec<u64>| {
-            let text = serde_json::to_string(&status(vec![peer("ordered", &[("up", Some(mbit))])])).unwrap();
+            let text = serde_json::to_string(&status(vec![peer(Mode::Ordered, &[(State::Up, Some(mbit))])])).unwrap();
             let before = told.len();
             while told.len() == before {
                 assert!(Instant::now() < end, "told {told:?}");

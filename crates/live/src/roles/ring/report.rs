@@ -6,7 +6,7 @@ use crate::config::Ring;
 use crate::quantity::show_rate;
 use crate::status::{
     Counters, RingFairStatus, RingLimitStatus, RingLinkStatus, RingNetworkStatus, RingStationStatus, RingStatus,
-    RingletStatus, Status,
+    RingletStatus, State, Status,
 };
 use fairspan_core::ring::discovery::REASONS;
 use fairspan_core::ring::node::Event;
@@ -65,10 +65,10 @@ impl RingNode {
     fn link_status(&self, neighbour: &Neighbour) -> RingLinkStatus {
         let side = neighbour.side;
         let state = match neighbour {
-            _ if self.node.is_up(side) => "up",
-            n if n.failed || n.starved => "failed",
-            n if n.connected => "down",
-            _ => "connecting",
+            _ if self.node.is_up(side) => State::Up,
+            n if n.failed || n.starved => State::Failed,
+            n if n.connected => State::Down,
+            _ => State::Connecting,
         };
         let owner = neighbour.owner();
         let remote = neighbour.carrier.and_then(|carrier| self.transport.sockets.show_remote(carrier, owner));
@@ -76,7 +76,7 @@ impl RingNode {
             side: neighbour.name().into(),
             neighbour: neighbour.node.number(),
             kind: neighbour.carrier.map_or("udp", |carrier| carrier.kind()).into(),
-            state: state.into(),
+            state,
             remote,
             rate_mbit: mbit(neighbour.capacity),
             overhead: neighbour.overhead(),

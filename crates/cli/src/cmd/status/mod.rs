@@ -1,12 +1,17 @@
 //! `fairspan status`: what the running daemons tell of themselves.
 
+mod ring;
+mod table;
+
 use crate::exit::Outcome;
 use anyhow::{Context, bail};
-use comfy_table::{Table, presets};
+use fairspan_core::bond::Mode;
+use fairspan_core::options::Words;
 use fairspan_live::control::{self, Request};
-use fairspan_live::status::{BondStatus, ChannelStatus, Counters, Status};
+use fairspan_live::status::{BondStatus, ChannelStatus, Status};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use table::{show_counters, table};
 
 /// Show running daemons: peers, channels, and what was dropped and why.
 #[derive(clap::Args)]
@@ -82,17 +87,16 @@ fn show(status: &Status) {
     println!("{}: up {}, MTU {}{port}", status.interface, show_uptime(status.uptime_s), status.mtu);
     for peer in &status.peers {
         let state = if peer.up { "up" } else { "down" };
-        let mode = peer.policy.as_ref().map_or_else(|| peer.mode.clone(), |policy| format!("{}, {policy}", peer.mode));
+        let mode =
+            peer.policy.as_ref().map_or_else(|| peer.mode.to_string(), |policy| format!("{}, {policy}", peer.mode));
         println!("\n  peer {} ({mode}): {state}, MTU {}", peer.name, peer.mtu);
         if let (Some(mode), Some(scheduler)) = (&peer.peer_mode, &peer.peer_scheduler) {
-            let works = peer.mode != "stripe" && mode != "stripe";
+            let works = peer.mode != Mode::Stripe && *mode != Mode::Stripe;
             let note = if works { "" } else { ": that cannot work, set `mode` alike on both ends" };
-            let ours = peer.policy.as_ref().unwrap_or(&peer.scheduler);
+            let ours = peer.policy.as_deref().unwrap_or(peer.scheduler.word());
             println!("  the peer uses {mode}, {scheduler}; this end {}, {ours}{note}", peer.mode);
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_BORDERS_ONLY);
-        table.set_header([
+        let mut table = table([
             "channel",
             "state",
             "remote",
@@ -113,7 +117,7 @@ fn show(status: &Status) {
         show_bond(bond);
     }
     if let Some(ring) = &status.ring {
-        super::ring::status::show(ring);
+        ring::show(ring);
     }
     show_counters("\n  daemon", &status.counters);
 }
@@ -121,9 +125,7 @@ fn show(status: &Status) {
 fn show_bond(bond: &BondStatus) {
     let state = if bond.up { "up" } else { "down" };
     println!("\n  bond {} ({}): {state}", bond.mac, bond.policy);
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["link", "state", "rate Mbit/s", "sent frames", "sent MB", "received frames", "received MB"]);
+    let mut table = table(["link", "state", "rate Mbit/s", "sent frames", "sent MB", "received frames", "received MB"]);
     for link in &bond.links {
         let count = |name| link.counters.get(name).copied().unwrap_or(0);
         let megabytes = |name| format!("{:.3}", count(name) as f64 / 1e6);
@@ -153,7 +155,7 @@ fn row(channel: &ChannelStatus) -> Vec<String> {
     let megabytes = |name| format!("{:.3}", channel.counters.get(name).copied().unwrap_or(0) as f64 / 1e6);
     vec![
         channel.name.clone(),
-        channel.state.clone(),
+        channel.state.to_string(),
         channel.remote.clone().unwrap_or_else(|| "-".into()),
         number(channel.rate_mbit),
         number(channel.rtt_ms),
@@ -162,14 +164,6 @@ fn row(channel: &ChannelStatus) -> Vec<String> {
         number(channel.queued_bytes.map(|bytes| bytes as f64 / 1e3)),
         megabytes("received_bytes"),
     ]
-}
-
-/// The counters that are not zero, on as few lines as they need.
-pub(super) fn show_counters(title: &str, counters: &Counters) {
-    let shown: Vec<String> = counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
-    if !shown.is_empty() {
-        println!("{title}: {}", shown.join(", "));
-    }
 }
 
 fn show_uptime(seconds: f64) -> String {

@@ -1,0 +1,192 @@
+//! What comes of a packet that a session opened: paths that are confirmed, established and moved.
+
+use super::*;
+
+impl Sessions {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one datagram")]
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        receiver: u32,
+        header: &[u8; crate::secure::DATA_HEADER_LEN],
+        counter: u64,
+        ciphertext: &[u8],
+        tag: &[u8],
+        out: &mut [u8],
+    ) -> Result<(u16, bool), DropReason> {
+        let slot = receiver as u16;
+        let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
+            return Err(DropReason::UnknownIndex);
+        };
+        if session.index != receiver {
+            return Err(DropReason::UnknownIndex);
+        }
+        session.open(now, header, counter, ciphertext, tag, out).map(|newest| (slot, newest)).map_err(|error| {
+            match error {
+                OpenError::Expired => DropReason::Expired,
+                OpenError::BufferTooSmall => DropReason::Oversized,
+                OpenError::Authentication => DropReason::Authentication,
+                OpenError::Replayed => DropReason::Replayed,
+                OpenError::TooOld => DropReason::TooOld,
+            }
+        })
+    }
+
+    /// A packet was authenticated on the session in `slot`.
+    pub(super) fn on_opened(
+        &mut self,
+        now: Time,
+        slot: u16,
+        newest: bool,
+        from: Endpoint,
+        flags: u8,
+        len: usize,
+    ) -> Received {
+        let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
+            return Received::Control;
+        };
+        let first = !std::mem::replace(&mut session.proved, true);
+        let number = session.path;
+        let Some(path) = self.paths.get_mut(number as usize).and_then(Option::as_deref_mut) else {
+            return Received::Control;
+        };
+        path.unanswered_since = None;
+        let moved = newest && path.endpoint != Some(from) && (first || path.inbound == Some(slot));
+        if first || moved || path.state == State::Down || flags & FLAG_ASK != 0 {
+            self.on_unusual(now, number, slot, first, moved, from, flags);
+        }
+        if len == 0 {
+            self.stats.keepalives += 1;
+            return Received::Control;
+        }
+        // Looked up again, since the unusual may have changed everything but the path's owner.
+        let Some(path) = self.paths.get(number as usize).and_then(Option::as_deref) else {
+            return Received::Control;
+        };
+        self.stats.opened += 1;
+        self.stats.opened_bytes += len as u64;
+        Received::Data(Data {
+            path: PathId(number),
+            peer: path.peer,
+            channel: path.channel,
+            flags: flags & FLAG_CHECKSUM_PARTIAL,
+            len,
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is unusual of one datagram")]
+    pub(super) fn on_unusual(
+        &mut self,
+        now: Time,
+        number: u32,
+        slot: u16,
+        first: bool,
+        moved: bool,
+        from: Endpoint,
+        flags: u8,
+    ) {
+        let Some(mut path) = self.take(number) else { return };
+        if first {
+            path.inbound = Some(slot);
+            if path.current == Some(slot) {
+                path.proof_wait = None;
+            }
+        }
+        if moved {
+            self.roam(number, &mut path, from);
+        }
+        if path.pending.contains(&slot) {
+            path.pending.retain(|&pending| pending != slot);
+            self.confirm(now, number, &mut path, slot);
+        } else if path.state == State::Down && path.current.is_some() {
+            // The link is back before the keys have expired.
+            path.tries = 0;
+            self.establish(number, &mut path, slot, false);
+        }
+        if flags & FLAG_ASK != 0 {
+            self.send_empty(now, &mut path, slot, 0);
+        }
+        self.put_back(number, path);
+    }
+
+    pub(super) fn roam(&mut self, number: u32, path: &mut Path, to: Endpoint) {
+        match path.endpoint {
+            Some(from) if self.config.roaming => {
+                path.endpoint = Some(to);
+                self.stats.roamed += 1;
+                self.event(Event::Roamed { path: PathId(number), from, to });
+            }
+            Some(_) => {}
+            None => path.endpoint = Some(to),
+        }
+    }
+
+    /// Makes the session in `slot` the one that seals: both ends have it.
+    pub(super) fn confirm(&mut self, now: Time, number: u32, path: &mut Path, slot: u16) {
+        let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
+        let (instance, sequence, role) = (session.instance, session.sequence, session.role);
+        let hello = std::mem::take(&mut session.hello);
+        self.stats.handshakes += 1;
+        let restarted = path.instance.is_some_and(|known| known != instance);
+        if path.instance != Some(instance) {
+            path.instance = Some(instance);
+            path.sequence = 0;
+        }
+        if role == Role::Responder {
+            path.sequence = path.sequence.max(sequence);
+        }
+        if let Some(old) = path.current.replace(slot) {
+            path.older.insert(0, old);
+        }
+        // What a former process of the peer still has under way is of no use to the present one.
+        let kept = if restarted { 0 } else { OLDER_MAX };
+        while path.older.len() > kept {
+            if let Some(old) = path.older.pop() {
+                self.free_slot(old);
+            }
+        }
+        // An initiator that completed one of its tries has given up those before. What the peer was answered while
+        // this end's own handshake completed stays: the peer may complete it too.
+        if role == Role::Responder {
+            for pending in std::mem::take(&mut path.pending) {
+                match self.session(pending) {
+                    Some(other) if other.instance == instance && other.sequence > sequence => {
+                        path.pending.push(pending)
+                    }
+                    _ => self.free_slot(pending),
+                }
+            }
+        }
+        self.drop_attempts(path);
+        path.rekey_wanted = false;
+        path.proof_wait = None;
+        path.asked_at = None;
+        path.last_sent = path.last_sent.max(now);
+        let news = path.state == State::Down || restarted || path.peer_hello != hello;
+        path.peer_hello = hello;
+        if news {
+            self.establish(number, path, slot, restarted);
+        } else {
+            self.event(Event::Rekeyed { path: PathId(number) });
+        }
+    }
+
+    pub(super) fn establish(&mut self, number: u32, path: &mut Path, slot: u16, restarted: bool) {
+        let (Some(session), Some(endpoint), Some(instance)) = (self.session(slot), path.endpoint, path.instance) else {
+            return;
+        };
+        let (role, cipher) = (session.role, session.cipher);
+        path.state = State::Up;
+        self.event(Event::Established {
+            path: PathId(number),
+            peer: path.peer,
+            channel: path.channel,
+            endpoint,
+            hello: path.peer_hello.clone(),
+            instance,
+            restarted,
+            role,
+            cipher,
+        });
+    }
+}
