@@ -48,7 +48,7 @@ pub struct Acked {
     pub limited: bool,
     /// Whether the sender's own recovery goes on, which then moves the window ([`Law::on_recovery`]).
     pub recovering: bool,
-    /// What the acknowledgment says about the rate of delivery.
+    /// What the acknowledgment says about the rate of delivery, where the law wants it.
     pub delivery: Option<Sample>,
 }
 
@@ -93,6 +93,8 @@ pub trait Law {
     fn window(&self) -> Bytes;
     /// What a recovery brings the window down to (ssthresh); `u64::MAX` bytes where there is no such bound yet.
     fn threshold(&self) -> Bytes;
+    /// Whether it goes by samples of the delivery rate ([`Acked::delivery`]): where not, a sender need not measure.
+    fn wants_delivery_rate(&self) -> bool;
     /// How fast a sender that paces sends; `None` before a round trip was measured: as fast as the window lets it.
     fn pacing_rate(&self) -> Option<Rate>;
 }

@@ -14,6 +14,7 @@ pub mod window;
 
 pub use law::{Acked, Congested, Law, Sent};
 
+use crate::options::words;
 use crate::units::{Bytes, Rate, Span};
 use cubic::Cubic;
 use reno::Reno;
@@ -45,7 +46,7 @@ macro_rules! offer {
     ($first:literal, $($rest:literal),+) => { concat!("\"", $first, "\", ", offer!($($rest),+)) };
 }
 
-/// Declares the laws once: name, state and how it begins.
+/// Declares the laws once, in the order of their numbers: name, state and how it begins.
 macro_rules! laws {
     ($($(#[doc = $doc:literal])* $law:ident = $name:literal: $state:ty = $begin:expr;)*) => {
         /// The laws by name.
@@ -54,21 +55,11 @@ macro_rules! laws {
             $($(#[doc = $doc])* $law,)*
         }
 
+        words!(Algorithm { $($law = $name),* });
+
         impl Algorithm {
-            /// All of them.
-            pub const ALL: &'static [Algorithm] = &[$(Algorithm::$law,)*];
             /// What may be written for one, as a message says it.
             pub const EXPECTED: &'static str = offer!($($name),*);
-
-            /// Its name in settings, reports and recordings.
-            pub const fn name(self) -> &'static str {
-                match self { $(Algorithm::$law => $name,)* }
-            }
-
-            /// The law of this name.
-            pub fn by_name(name: &str) -> Option<Algorithm> {
-                match name { $($name => Some(Algorithm::$law),)* _ => None }
-            }
         }
 
         /// The state of whichever law a [`Config`] names.
@@ -125,6 +116,9 @@ macro_rules! laws {
             fn threshold(&self) -> Bytes {
                 match self { $(AnyLaw::$law(law) => law.threshold(),)* }
             }
+            fn wants_delivery_rate(&self) -> bool {
+                match self { $(AnyLaw::$law(law) => law.wants_delivery_rate(),)* }
+            }
             #[inline]
             fn pacing_rate(&self) -> Option<Rate> {
                 match self { $(AnyLaw::$law(law) => law.pacing_rate(),)* }
@@ -145,17 +139,16 @@ laws! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
+    use crate::options::Words;
 
     #[test]
     fn every_law_is_found_by_its_name_and_a_message_offers_all() {
         for &law in Algorithm::ALL {
-            assert_eq!(Algorithm::by_name(law.name()), Some(law));
-            assert!(Algorithm::EXPECTED.contains(law.name()));
+            assert_eq!(Algorithm::from_word(law.word()), Some(law));
+            assert!(Algorithm::EXPECTED.contains(law.word()));
         }
-        assert_eq!(Algorithm::by_name("vegas"), None);
+        assert_eq!(Algorithm::from_word("vegas"), None);
         assert_eq!(Algorithm::EXPECTED, "\"reno\" or \"cubic\"");
-        let names: Vec<&str> = Algorithm::ALL.iter().map(|law| law.name()).collect();
-        assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"", "{names:?}");
+        assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"");
     }
 }

@@ -360,6 +360,10 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         Bytes::new(self.threshold)
     }
 
+    fn wants_delivery_rate(&self) -> bool {
+        false
+    }
+
     fn pacing_rate(&self) -> Option<Rate> {
         if self.smoothed_rtt == Span::ZERO {
             return None;

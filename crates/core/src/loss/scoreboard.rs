@@ -314,6 +314,7 @@ impl<T: Copy> Scoreboard<T> {
     }
 
     /// What was marked as lost since this was asked last.
+    #[inline]
     pub fn take_lost(&mut self) -> Lost {
         core::mem::take(&mut self.untold)
     }

@@ -8,6 +8,7 @@ use fairspan_core::loss::episode::Episode;
 use fairspan_core::loss::rack::{Progress, Rack};
 use fairspan_core::loss::rtt::{self, Rtt};
 use fairspan_core::loss::scoreboard::{EVER, Scoreboard};
+use fairspan_core::options::Words;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use std::collections::VecDeque;
 
@@ -231,7 +232,7 @@ fn every_law_fills_a_bottleneck_by_packet_numbers_alone() {
             run(&mut sender, &mut link, Time::ZERO, span);
             let share = utilisation(&sender, span);
             // A queue of one product of rate and delay keeps the link busy through every reduction; the rest is the start.
-            assert!((0.95..=1.0).contains(&share), "{} {paces}: {share}", algorithm.name());
+            assert!((0.95..=1.0).contains(&share), "{} {paces}: {share}", algorithm.word());
             assert!(sender.episodes >= 1 && sender.lost >= u64::from(PACKET), "the queue overflows at last");
             assert!(sender.episodes * 83 * u64::from(PACKET) > sender.lost, "reductions are one a window");
         }
@@ -258,12 +259,12 @@ fn marks_keep_the_queue_short_so_that_nothing_is_lost_after_slow_start() {
         sender.delivered = 0;
         run(&mut sender, &mut link, Time::from_millis(2000), span);
         assert!(sender.marked > 0 && sender.episodes > episodes);
-        assert_eq!(sender.lost, lost, "{}", algorithm.name());
+        assert_eq!(sender.lost, lost, "{}", algorithm.word());
         // A queue of a quarter of the path's product does not keep the link busy through every reduction.
         assert!(
             (0.8..=1.0).contains(&utilisation(&sender, span)),
             "{}: {}",
-            algorithm.name(),
+            algorithm.word(),
             utilisation(&sender, span)
         );
     }
@@ -293,6 +294,6 @@ fn no_event_allocates_once_the_window_was_filled() {
             run(&mut sender, &mut link, Time::from_millis(5000), Span::from_secs(10));
         });
         assert!(sender.lost > 0 && sender.marked > 0);
-        assert_eq!(counted.count_total, 0, "{}", algorithm.name());
+        assert_eq!(counted.count_total, 0, "{}", algorithm.word());
     }
 }

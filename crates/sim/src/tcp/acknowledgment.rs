@@ -22,6 +22,7 @@ pub(super) struct Acknowledgment {
 
 impl Acknowledgment {
     /// Without SACK.
+    #[inline]
     pub(super) fn new(position: u64, bare: bool, echo: Option<u32>) -> Acknowledgment {
         Acknowledgment { position, bare, blocks: [(0, 0); 4], count: 0, duplicate: None, echo }
     }

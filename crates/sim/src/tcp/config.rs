@@ -16,6 +16,7 @@
 use fairspan_core::congestion::window::{Basis, Counting, InitialWindow, SlowStart, initial_window};
 use fairspan_core::congestion::{self, Algorithm};
 use fairspan_core::loss::rtt;
+use fairspan_core::options::Words;
 use fairspan_core::units::{Bytes, Span};
 use thiserror::Error;
 
@@ -154,10 +155,10 @@ macro_rules! choice {
 impl Value for Algorithm {
     const EXPECTED: &'static str = Algorithm::EXPECTED;
     fn parse(text: &str) -> Option<Algorithm> {
-        Algorithm::by_name(text)
+        Algorithm::from_word(text)
     }
     fn text(&self) -> String {
-        self.name().into()
+        self.word().into()
     }
 }
 

@@ -22,7 +22,7 @@ use super::config::{FullAck, LossDetection, PartialAck, RttSampling};
 use super::phase::{Frto, Phase, Reduction};
 use super::sender::Sender;
 use fairspan_core::congestion::{Acked, Congested, Law};
-use fairspan_core::loss::delivery_rate::Stamp;
+use fairspan_core::loss::delivery_rate::{DeliveryRate, Stamp};
 use fairspan_core::loss::rack::{Outcome, Progress, Rack};
 use fairspan_core::loss::scoreboard::{EVER, RETRANSMITTED, SACKED, Sent};
 use fairspan_core::units::{Bytes, Span, Time};
@@ -55,16 +55,15 @@ impl Sender {
         if self.loss == LossDetection::Rack {
             self.on_rack_ack(now, ack, newly, duplicate);
         }
-        let acked = self.acked(now, newly, flight, rtt);
+        let probing = newly > 0 && self.frto != Frto::Off && self.on_frto_progress(now, ack);
+        if newly > 0 || newly_sacked > 0 {
+            let recovering = probing || newly == 0 || self.phase == Phase::Recovery;
+            self.tell_delivery(now, newly, flight, rtt, recovering);
+        }
         if newly > 0 {
-            self.on_progress(now, ack, newly, acked);
-        } else {
-            if newly_sacked > 0 {
-                self.law.on_acked(&acked);
-            }
-            if duplicate {
-                self.on_duplicate(now, flight);
-            }
+            self.on_progress(now, newly, probing);
+        } else if duplicate {
+            self.on_duplicate(now, flight);
         }
         if newly_sacked > 0 || newly > 0 {
             self.find_losses(now);
@@ -96,8 +95,10 @@ impl Sender {
         });
         let delivery_rate = &mut self.delivery_rate;
         let mut on_each = |sent: &Sent<Stamp>, sacked: bool, rack: &mut Option<&mut Rack>| {
-            if !sent.is(SACKED) {
-                delivery_rate.on_delivered(now, u64::from(sent.bytes), sent.sent_at, sent.is(EVER), &sent.stamp);
+            if let Some(rate) = delivery_rate
+                && !sent.is(SACKED)
+            {
+                rate.on_delivered(now, u64::from(sent.bytes), sent.sent_at, sent.is(EVER), &sent.stamp);
             }
             if sent.is(EVER) {
                 delivery.resent |= !sacked;
@@ -170,10 +171,8 @@ impl Sender {
     }
 
     /// SND.UNA moved.
-    fn on_progress(&mut self, now: Time, ack: &Acknowledgment, newly: u64, acked: Acked) {
+    fn on_progress(&mut self, now: Time, newly: u64, probing: bool) {
         let mut restart = true;
-        let probing = self.frto != Frto::Off && self.on_frto_progress(now, ack);
-        self.law.on_acked(&Acked { recovering: probing || self.phase == Phase::Recovery, ..acked });
         match self.phase {
             _ if probing => {}
             Phase::Open => {}
@@ -204,12 +203,13 @@ impl Sender {
         }
     }
 
-    /// What the law is told of an ACK that moves SND.UNA by `newly`, with `flight` bytes under way before it.
-    fn acked(&mut self, now: Time, newly: u64, flight: u64, rtt: Option<Span>) -> Acked {
+    /// Tells the law of an ACK that moves SND.UNA by `newly`, with `flight` bytes under way before it.
+    #[inline]
+    fn tell_delivery(&mut self, now: Time, newly: u64, flight: u64, rtt: Option<Span>, recovering: bool) {
         // Neither the SYN nor the FIN counts.
         let syn = u64::from(newly > 0 && self.una == newly);
         let fin = u64::from(newly > 0 && self.fin_acknowledged());
-        Acked {
+        self.law.on_acked(&Acked {
             now,
             bytes: Bytes::new(newly.saturating_sub(syn + fin)),
             in_flight: Bytes::new(flight),
@@ -218,9 +218,9 @@ impl Sender {
             up_to: self.una,
             next: self.next,
             limited: self.limited,
-            recovering: true,
-            delivery: self.delivery_rate.sample(),
-        }
+            recovering,
+            delivery: self.delivery_rate.as_mut().and_then(DeliveryRate::sample),
+        });
     }
 
     /// Tells the law of losses that are no new sign of congestion.

@@ -67,7 +67,8 @@ pub(super) struct Sender {
 
     pub(super) law: AnyLaw,
     pub(super) board: Scoreboard<Stamp>,
-    pub(super) delivery_rate: DeliveryRate,
+    /// Where the law goes by it.
+    pub(super) delivery_rate: Option<DeliveryRate>,
     pub(super) rtt: Rtt,
     pub(super) phase: Phase,
     pub(super) recover: u64,
@@ -158,7 +159,7 @@ impl Sender {
             window_by: 0,
             law: AnyLaw::new(&config.law(config.mss)),
             board: Scoreboard::default(),
-            delivery_rate: DeliveryRate::default(),
+            delivery_rate: None,
             rtt: Rtt::new(&config.rtt()),
             phase: Phase::Open,
             recover: 0,
@@ -211,6 +212,7 @@ impl Sender {
             }
         }
         self.law = AnyLaw::new(&law);
+        self.delivery_rate = self.law.wants_delivery_rate().then(DeliveryRate::default);
         if config.window_limit > 0 {
             self.window_limit = mss * u64::from(config.window_limit);
         }

@@ -16,6 +16,7 @@ use super::config::{LossDetection, Nagle};
 use super::phase::Phase;
 use super::sender::Sender;
 use fairspan_core::congestion::{Law, Sent};
+use fairspan_core::loss::delivery_rate::Stamp;
 use fairspan_core::loss::rack::ProbeTimer;
 use fairspan_core::loss::scoreboard::RETRANSMITTED;
 use fairspan_core::units::{Bytes, Span, Time};
@@ -88,7 +89,7 @@ impl Sender {
 
     fn send_again(&mut self, now: Time, index: usize) -> Outgoing {
         let in_flight = self.board.in_flight();
-        let stamp = self.delivery_rate.on_sent(now, false);
+        let stamp = self.stamp(now, false);
         let sent = self.board.retransmit(index, now, stamp);
         // The SYN is the first position, the FIN the one after the last byte.
         let (syn, fin) = (sent.start() == 0, sent.end > self.end);
@@ -176,9 +177,11 @@ impl Sender {
 
     /// The application, or the peer's window, and not the congestion window leaves nothing to send.
     fn on_nothing_to_send(&mut self) {
-        let in_flight = self.board.in_flight();
-        if in_flight < self.congestion_window() {
-            self.delivery_rate.on_app_limited(in_flight);
+        let (in_flight, window) = (self.board.in_flight(), self.congestion_window());
+        if let Some(rate) = &mut self.delivery_rate
+            && in_flight < window
+        {
+            rate.on_app_limited(in_flight);
         }
     }
 
@@ -275,9 +278,14 @@ impl Sender {
     /// A segment of `length` positions up to `end` goes out for the first time.
     fn put_on_board(&mut self, now: Time, end: u64, length: u32) {
         let in_flight = self.board.in_flight();
-        let stamp = self.delivery_rate.on_sent(now, self.board.is_empty());
+        let stamp = self.stamp(now, self.board.is_empty());
         self.board.push(now, end, length, length, stamp);
         self.on_sent(now, in_flight, length, end);
+    }
+
+    #[inline]
+    fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
+        self.delivery_rate.as_mut().map(|rate| rate.on_sent(now, idle)).unwrap_or_default()
     }
 
     fn on_sent(&mut self, now: Time, in_flight: u64, bytes: u32, end: u64) {
