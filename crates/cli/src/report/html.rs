@@ -1,8 +1,8 @@
 //! A report as one HTML file: tables and plots, nothing fetched, no script, readable in light and dark.
 
 use super::chart;
-use super::escape;
 use super::text::{self, Rows};
+use super::words::escape;
 use crate::simulation::{Batch, Expected};
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
@@ -154,7 +154,7 @@ fn one(page: &mut Page, results: &Results) {
         "Goodput {} in all over {} s, Jain's index {:.4}. {} packets sent = {} delivered + {dropped} dropped + {} on the \
          way. Seed {}, log hash {}, {} events.",
         text::quantity(results.goodput, "bit/s"),
-        super::short(results.measured_s),
+        super::words::short(results.measured_s),
         results.jain,
         conservation.sent,
         conservation.delivered,

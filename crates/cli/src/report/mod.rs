@@ -4,89 +4,14 @@
 mod arrow;
 mod chart;
 mod document;
+mod folder;
 pub(crate) mod html;
 pub(crate) mod pcapng;
 pub(crate) mod plot;
 mod series;
 pub(crate) mod text;
+mod words;
 
 pub(crate) use document::Document;
-
-use crate::exit::BadInput;
-use crate::simulation::{Batch, Expected};
-use anyhow::{Context, Result};
-use fairspan_sim::scenario::File;
-use std::path::Path;
-
-/// Makes the folder for a report.
-///
-/// # Errors
-/// [`BadInput`] where that is not possible.
-pub(crate) fn folder(path: &Path) -> Result<()> {
-    Ok(std::fs::create_dir_all(path).map_err(|error| BadInput(format!("--out {}: {error}", path.display())))?)
-}
-
-/// Writes everything into `folder`: summary.json, report.html, and a CSV file for the series of each run, with an
-/// Arrow file beside it if the program was built with that feature.
-///
-/// # Errors
-/// When a file cannot be written.
-pub(crate) fn write(folder: &Path, file: &File, batch: &Batch, expected: &[Expected]) -> Result<()> {
-    let put = |name: &str, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    put("summary.json", serde_json::to_string(&Document::new(file, batch, expected))? + "\n")?;
-    put("report.html", html::report(file, batch, expected))?;
-    for run in batch.finished.iter().filter(|run| !run.results.series.is_empty()) {
-        let name = if batch.planned > 1 { format!("series-{}", run.number) } else { "series".to_owned() };
-        series::write(&folder.join(format!("{name}.csv")), &run.results)?;
-        #[cfg(feature = "arrow")]
-        arrow::write(&folder.join(format!("{name}.arrow")), file.title(), &run.results)?;
-    }
-    Ok(())
-}
-
-/// A number with four significant digits at most, without exponent for what people read.
-pub(crate) fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return if value.is_finite() { "0".to_owned() } else { "-".to_owned() };
-    }
-    let magnitude = value.abs().log10().floor();
-    if !(-6.0..15.0).contains(&magnitude) {
-        return format!("{value:.3e}");
-    }
-    let digits = (3.0 - magnitude).clamp(0.0, 9.0) as usize;
-    let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// The name of `names` that is spelt most like `wanted`.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
-    names.min_by_key(|name| strsim::levenshtein(wanted, name)).unwrap_or("")
-}
-
-/// Text for HTML and SVG.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn four_digits_are_shown_and_no_empty_decimals() {
-        let shown: Vec<String> =
-            [0.0, 0.123_456, 12.0, 18.345_6, 622.0, 1_927_345.0, -0.05, 4e-9, f64::NAN].map(short).into();
-        assert_eq!(shown, ["0", "0.1235", "12", "18.35", "622", "1927345", "-0.05", "4.000e-9", "-"]);
-    }
-
-    #[test]
-    fn the_nearest_name_is_the_one_spelt_alike() {
-        assert_eq!(
-            nearest("striping.fig5", ["striping.fifo", "striping.fig15", "rings.x"].into_iter()),
-            "striping.fig15"
-        );
-    }
-}
+pub(crate) use folder::{make as folder, write};
+pub(crate) use words::{nearest, short};

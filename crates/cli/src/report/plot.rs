@@ -8,7 +8,7 @@
 //! dozen crates (its axes are for bitmaps, windows and dates as well). `charming` describes a plot for ECharts: a megabyte of
 //! script in each page, or a JavaScript engine in this program.
 
-use super::{escape, short};
+use super::words::{escape, short};
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;

@@ -1,7 +1,7 @@
 //! What people read on a terminal.
 
 use super::document::hash;
-use super::short;
+use super::words::short;
 use crate::simulation::{Batch, Expected, Finished};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use fairspan_sim::results::{FlowResult, LimitResult, LinkResult, Results, RingEvent, RingLinkResult};

@@ -95,7 +95,7 @@ fn in_turn(
 ) -> Outcome {
     let mut finished = Vec::new();
     for run in file.runs() {
-        let run = run.map_err(super::bad_input)?;
+        let run = run.map_err(super::file::bad_input)?;
         let done = one(run, options.captures, meter, &mut || {
             progress.show(meter);
             interrupt.check().is_err()
@@ -129,7 +129,7 @@ fn spread(
                 while !stop.load(Ordering::Relaxed) {
                     let Some(run) = file.run(next.fetch_add(1, Ordering::Relaxed)) else { break };
                     let done = run
-                        .map_err(|errors| anyhow::Error::new(super::bad_input(errors)))
+                        .map_err(|errors| anyhow::Error::new(super::file::bad_input(errors)))
                         .and_then(|run| one(run, captures, meter, &mut || stop.load(Ordering::Relaxed)));
                     if report.send(done).is_err() {
                         break;

@@ -1,0 +1,40 @@
+//! A report as a folder of files.
+
+#[cfg(feature = "arrow")]
+use super::arrow;
+use super::document::Document;
+use super::{html, series};
+use crate::exit::BadInput;
+use crate::simulation::{Batch, Expected};
+use anyhow::{Context, Result};
+use fairspan_sim::scenario::File;
+use std::path::Path;
+
+/// Makes the folder for a report.
+///
+/// # Errors
+/// [`BadInput`] where that is not possible.
+pub(crate) fn make(path: &Path) -> Result<()> {
+    Ok(std::fs::create_dir_all(path).map_err(|error| BadInput(format!("--out {}: {error}", path.display())))?)
+}
+
+/// Writes everything into `folder`: summary.json, report.html, and a CSV file for the series of each run, with an
+/// Arrow file beside it if the program was built with that feature.
+///
+/// # Errors
+/// When a file cannot be written.
+pub(crate) fn write(folder: &Path, file: &File, batch: &Batch, expected: &[Expected]) -> Result<()> {
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    put("summary.json", serde_json::to_string(&Document::new(file, batch, expected))? + "\n")?;
+    put("report.html", html::report(file, batch, expected))?;
+    for run in batch.finished.iter().filter(|run| !run.results.series.is_empty()) {
+        let name = if batch.planned > 1 { format!("series-{}", run.number) } else { "series".to_owned() };
+        series::write(&folder.join(format!("{name}.csv")), &run.results)?;
+        #[cfg(feature = "arrow")]
+        arrow::write(&folder.join(format!("{name}.arrow")), file.title(), &run.results)?;
+    }
+    Ok(())
+}
