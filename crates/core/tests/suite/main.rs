@@ -10,6 +10,7 @@ mod bond_record;
 mod congestion_numbered;
 mod lan_bond;
 mod link_schedule;
+mod network;
 mod queue_disciplines;
 mod queue_server;
 mod ring_allocations;

@@ -1,11 +1,12 @@
 //! Two bonds joined by a deterministic network: channels with a delay, jitter, loss, and a switch to cut them.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
+use crate::network::{Network, Weather};
 use fairspan_core::bond::{ChannelConfig, Codepoint, Config, Event, Link};
 use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// How one channel treats frames, in both directions.
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +69,7 @@ pub struct Net {
     pub most_held: [usize; 2],
     /// Changes frames on their way, when set.
     pub mangle: Option<fn(&mut Flight, &mut Rng)>,
-    flights: BTreeMap<(Time, u64), Flight>,
-    last: HashMap<(usize, ChannelId), Time>,
-    count: u64,
+    network: Network<Flight>,
     pub rng: Rng,
 }
 
@@ -97,9 +96,7 @@ impl Net {
             frames: [vec![0; count], vec![0; count]],
             most_held: [0; 2],
             mangle: None,
-            flights: BTreeMap::new(),
-            last: HashMap::new(),
-            count: 0,
+            network: Network::new(),
             rng: Rng::new(seed),
         };
         for end in 0..2 {
@@ -157,27 +154,22 @@ impl Net {
         self.most_held[end] = self.most_held[end].max(self.ends[end].held_bytes());
     }
 
-    fn send(&mut self, from: usize, mut flight: Flight) {
+    fn send(&mut self, from: usize, flight: Flight) {
         let wire = self.wires[flight.channel.index()];
-        if wire.cut[from] || flight.bytes.len() > wire.largest || self.rng.unit() < wire.loss {
+        if wire.cut[from] || flight.bytes.len() > wire.largest {
             return;
         }
-        if let Some(mangle) = self.mangle {
-            mangle(&mut flight, &mut self.rng);
-        }
-        let copies = if self.rng.unit() < wire.twice { 2 } else { 1 };
-        for _ in 0..copies {
-            let jitter = Span::from_nanos(self.rng.below(wire.jitter.as_nanos() + 1));
-            let back = if from == 1 { wire.back } else { Span::ZERO };
-            let mut at = self.now + wire.delay + back + jitter;
-            let last = self.last.entry((from, flight.channel)).or_default();
-            if !wire.reorders {
-                at = at.max(*last);
-                *last = at;
+        let Wire { jitter, reorders, .. } = wire;
+        let (loss, twice) = (Some(wire.loss), Some(wire.twice));
+        let delay = wire.delay + if from == 1 { wire.back } else { Span::ZERO };
+        let weather = Weather { jitter, reorders, loss, twice, ..Weather::fine(delay) };
+        let mangle = |flight: &mut Flight, rng: &mut Rng| {
+            if let Some(mangle) = self.mangle {
+                mangle(flight, rng);
             }
-            self.count += 1;
-            self.flights.insert((at, self.count), flight.clone());
-        }
+        };
+        let lane = 2 * flight.channel.index() + from;
+        self.network.send(self.now, lane, &weather, &mut self.rng, flight, mangle);
     }
 
     /// Lets `span` pass.
@@ -185,7 +177,7 @@ impl Net {
         let until = self.now + span;
         let mut steps = 0u64;
         loop {
-            let flight = self.flights.keys().next().map(|k| k.0);
+            let flight = self.network.next();
             let timers = [0, 1].map(|end| self.ends[end].poll_timeout().map(|t| t.0));
             let next = [flight, timers[0], timers[1]].into_iter().flatten().min();
             let Some(next) = next.filter(|t| *t <= until) else { break };
@@ -198,7 +190,7 @@ impl Net {
             );
             self.now = self.now.max(next);
             if flight == Some(next) {
-                let (_, flight) = self.flights.pop_first().unwrap();
+                let flight = self.network.take().unwrap();
                 let to = flight.to;
                 self.ends[to].handle_channel(self.now, flight.channel, flight.codepoint, flight.bytes, flight.tos);
                 self.drain(to);
@@ -216,7 +208,7 @@ impl Net {
 
     /// Packets on their way.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.network.frames().count()
     }
 }
 

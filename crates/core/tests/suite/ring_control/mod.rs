@@ -1,11 +1,11 @@
 //! Discovery at every node of a ring over links with delays, faults and an enemy, each node with a clock of its own.
 #![allow(dead_code)] // each test file uses its part
 
+use crate::network::{Network, Weather};
 use fairspan_core::ring::discovery::{Config, Discovery, Event, Refused};
 use fairspan_core::ring::{NodeId, Ringlet, Side};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
-use std::collections::BTreeMap;
 
 /// What happens to a frame on its way, in a hundred.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,8 +35,7 @@ pub(crate) struct Net {
     pub(crate) seen: Vec<Vec<u8>>,
     /// When each node has something to do.
     due: Vec<Time>,
-    under_way: BTreeMap<(Time, u64), (usize, Side, Vec<u8>)>,
-    order: u64,
+    under_way: Network<(usize, Side, Vec<u8>)>,
 }
 
 pub(crate) fn node(index: usize) -> NodeId {
@@ -74,8 +73,7 @@ impl Net {
             refused: vec![],
             frames: 0,
             seen: vec![],
-            under_way: BTreeMap::new(),
-            order: 0,
+            under_way: Network::new(),
         };
         for (index, config) in configs.into_iter().enumerate() {
             net.start(index, config);
@@ -150,32 +148,25 @@ impl Net {
             self.seen.remove(0);
         }
         self.seen.push(frame.clone());
-        let chance = |rng: &mut Rng, of: u64| rng.below(100) < of;
         let Faults { lost, doubled, late, corrupted } = self.faults;
-        if chance(&mut self.rng, lost) {
-            return;
-        }
-        let copies = 1 + u64::from(chance(&mut self.rng, doubled));
-        for _ in 0..copies {
-            let mut frame = frame.clone();
-            if chance(&mut self.rng, corrupted) {
-                let bit = self.rng.below(frame.len() as u64 * 8) as usize;
+        let [loss, twice, late, corrupted] = [lost, doubled, late, corrupted].map(|of| of as f64 / 100.0);
+        let (loss, twice, jitter) = (Some(loss), Some(twice), Span::from_millis(8));
+        let weather = Weather { jitter, late, reorders: true, loss, twice, ..Weather::fine(self.delay) };
+        let damage = |(_, _, frame): &mut (usize, Side, Vec<u8>), rng: &mut Rng| {
+            if rng.unit() < corrupted {
+                let bit = rng.below(frame.len() as u64 * 8) as usize;
                 frame[bit / 8] ^= 1 << (bit % 8);
             }
-            let mut delay = self.delay;
-            if chance(&mut self.rng, late) {
-                delay = delay + Span::from_micros(self.rng.below(8_000));
-            }
-            let count = self.nodes.len();
-            let to = if side == Side::East { (index + 1) % count } else { (index + count - 1) % count };
-            self.deliver(to, side.other(), delay, frame);
-        }
+        };
+        let count = self.nodes.len();
+        let to = if side == Side::East { (index + 1) % count } else { (index + count - 1) % count };
+        let lane = 2 * index + side.index();
+        self.under_way.send(self.now, lane, &weather, &mut self.rng, (to, side.other(), frame), damage);
     }
 
     /// This arrives at the node at `index` from `side`, `delay` from now.
     pub(crate) fn deliver(&mut self, index: usize, side: Side, delay: Span, frame: Vec<u8>) {
-        self.order += 1;
-        self.under_way.insert((self.now + delay, self.order), (index, side, frame));
+        self.under_way.put(self.now + delay, (index, side, frame));
     }
 
     pub(crate) fn run_for(&mut self, span: Span) {
@@ -184,7 +175,7 @@ impl Net {
 
     pub(crate) fn run_until(&mut self, until: Time) {
         loop {
-            let frame = self.under_way.keys().next().map_or(Time::MAX, |(at, _)| *at);
+            let frame = self.under_way.next().unwrap_or(Time::MAX);
             let (mut timer, mut index) = (Time::MAX, 0);
             for (at, due) in self.due.iter().enumerate() {
                 if *due < timer && self.nodes[at].is_some() {
@@ -197,7 +188,7 @@ impl Net {
             }
             self.now = frame.min(timer);
             if frame <= timer {
-                let ((_, _), (index, side, bytes)) = self.under_way.pop_first().unwrap();
+                let (index, side, bytes) = self.under_way.take().unwrap();
                 let now = self.clock(index);
                 let Some(node) = &mut self.nodes[index] else { continue };
                 if let Err(reason) = node.handle_frame(now, side, &bytes) {

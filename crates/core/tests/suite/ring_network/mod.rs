@@ -4,11 +4,11 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use crate::network::Network as UnderWay;
 use fairspan_core::packet::Packet;
 use fairspan_core::ring::node::{Config, Event, HEAD, Node};
 use fairspan_core::ring::{Class, NodeId, Ringlet, Side};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
-use std::collections::BTreeMap;
 
 /// A packet that is mostly its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,7 @@ pub(crate) struct Account {
     next: u32,
 }
 
+#[derive(Clone)]
 enum Content {
     Data([u8; HEAD], Load),
     Control(Vec<u8>),
@@ -100,12 +101,11 @@ pub(crate) struct Network {
     pub(crate) lose_control: Option<u64>,
     sources: Vec<(Source, Time)>,
     timeouts: Vec<Option<Time>>,
-    wires: BTreeMap<(Time, u64), (usize, NodeId, Side, Content)>,
+    wires: UnderWay<(usize, NodeId, Side, Content)>,
     /// When packets were offered, by flow.
     pub(crate) offered: Vec<Vec<Time>>,
     /// How often they were delivered.
     pub(crate) copies: Vec<Vec<u8>>,
-    order: u64,
     control_frames: u64,
 }
 
@@ -146,10 +146,9 @@ impl Network {
             lose_control: None,
             sources: vec![],
             timeouts: vec![None; nodes],
-            wires: BTreeMap::new(),
+            wires: UnderWay::new(),
             offered: vec![],
             copies: vec![],
-            order: 0,
             control_frames: 0,
         };
         for n in 1..=nodes {
@@ -230,7 +229,7 @@ impl Network {
 
     /// One instant: whether there was one by `end`.
     fn step(&mut self, end: Time) -> bool {
-        let wire = self.wires.first_key_value().map(|(&(time, _), _)| time);
+        let wire = self.wires.next();
         let source = self.sources.iter().filter(|(source, next)| *next < source.end).map(|(_, next)| *next).min();
         let timeout = self.timeouts.iter().flatten().min().copied();
         let Some(next) = [wire, source, timeout].into_iter().flatten().min() else { return false };
@@ -240,7 +239,7 @@ impl Network {
         assert!(next >= self.now || timeout == Some(next), "time goes back");
         self.now = self.now.max(next);
         if wire == Some(next) {
-            let Some((_, (link, to, side, content))) = self.wires.pop_first() else { return false };
+            let Some((link, to, side, content)) = self.wires.take() else { return false };
             self.arrive(link, to, side, content);
         } else if source == Some(next) {
             for at in 0..self.sources.len() {
@@ -307,8 +306,7 @@ impl Network {
                 Side::West => ((n + count - 2) % count + 1, (n + count - 2) % count + 1),
             };
             let arrival = now + capacity.transmit_time(Bytes::from(bytes)) + delay[link - 1];
-            self.order += 1;
-            wires.insert((arrival, self.order), (link, NodeId::at(to - 1), side.other(), content));
+            wires.put(arrival, (link, NodeId::at(to - 1), side.other(), content));
         };
         loop {
             let mut idle = true;
@@ -353,7 +351,7 @@ impl Network {
 
     /// Packets under way on links.
     pub(crate) fn on_wires(&self) -> u64 {
-        self.wires.values().filter(|(.., content)| matches!(content, Content::Data(..))).count() as u64
+        self.wires.frames().filter(|(.., content)| matches!(content, Content::Data(..))).count() as u64
     }
 
     /// Rates at which sources were received in this time, in Mbit/s of packet bytes.

@@ -2,6 +2,7 @@
 //! per frame. Time is counted, not measured; every draw comes from one seed.
 #![allow(dead_code, unreachable_pub)]
 
+use crate::network::{Network, Weather};
 use fairspan_core::causal::ChannelSet;
 use fairspan_core::packet::Packet;
 use fairspan_core::rng::Rng;
@@ -17,6 +18,9 @@ pub enum Frame {
     Control(Vec<u8>),
 }
 
+/// From which side, and on which channel.
+type Lane = (usize, usize);
+
 /// One direction of one channel. FIFO whatever the delays.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -31,8 +35,6 @@ pub struct Link {
     pub rate: Option<Rate>,
     pub queue: Bytes,
     busy_until: Time,
-    last_due: Time,
-    flying: VecDeque<(Time, Frame)>,
     pub data_bytes: u64,
     pub data_lost: u64,
 }
@@ -48,8 +50,6 @@ impl Link {
             rate: None,
             queue: Bytes::new(3000),
             busy_until: Time::ZERO,
-            last_due: Time::ZERO,
-            flying: VecDeque::new(),
             data_bytes: 0,
             data_lost: 0,
         }
@@ -59,7 +59,7 @@ impl Link {
         self.rate.is_some_and(|rate| self.busy_until.since(now) > rate.transmit_time(self.queue))
     }
 
-    fn send(&mut self, now: Time, frame: Frame, rng: &mut Rng) {
+    fn send(&mut self, now: Time, lane: Lane, frame: Frame, rng: &mut Rng, network: &mut Network<(Lane, Frame)>) {
         let control = matches!(frame, Frame::Control(_));
         let len = match &frame {
             Frame::Data(b) | Frame::Control(b) => b.len(),
@@ -67,18 +67,15 @@ impl Link {
         if let Some(rate) = self.rate {
             self.busy_until = self.busy_until.max(now) + rate.transmit_time(Bytes::from(len));
         }
-        let lost = !self.up || ((!control || self.loss_of_control) && rng.unit() < self.loss);
+        let loss = (!control || self.loss_of_control).then_some(self.loss);
+        let weather = Weather { jitter: self.jitter, loss, ..Weather::fine(self.delay) };
+        let left = self.busy_until.max(now);
+        let number = 2 * lane.1 + lane.0;
+        let arrives = self.up && network.send(left, number, &weather, rng, (lane, frame), |_, _| ());
         if !control {
             self.data_bytes += len as u64;
-            self.data_lost += u64::from(lost);
+            self.data_lost += u64::from(!arrives);
         }
-        if lost {
-            return;
-        }
-        let jitter = Span::from_nanos(rng.below(self.jitter.as_nanos() + 1));
-        let due = (self.busy_until.max(now) + self.delay + jitter).max(self.last_due);
-        self.last_due = due;
-        self.flying.push_back((due, frame));
     }
 }
 
@@ -94,6 +91,7 @@ pub struct World {
     /// Numbers and times of the packets delivered at each side.
     pub delivered: [Vec<(u64, Time)>; 2],
     waiting: [VecDeque<Vec<u8>>; 2],
+    network: Network<(Lane, Frame)>,
     pub rng: Rng,
 }
 
@@ -121,6 +119,7 @@ impl World {
             offered: [0; 2],
             delivered: Default::default(),
             waiting: Default::default(),
+            network: Network::new(),
             rng: Rng::new(seed),
         }
     }
@@ -166,7 +165,7 @@ impl World {
         for _ in 0..6000 {
             self.run_for(Span::from_millis(10));
             let quiet = self.source.iter().all(VecDeque::is_empty) && self.waiting.iter().all(VecDeque::is_empty);
-            if quiet && self.end[0].sender.is_settled() && self.link[0].iter().all(|l| l.flying.is_empty()) {
+            if quiet && self.end[0].sender.is_settled() && self.network.frames().all(|((side, _), _)| *side != 0) {
                 return;
             }
         }
@@ -174,7 +173,7 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Time> {
-        let flying = self.link.iter().flatten().filter_map(|l| l.flying.front().map(|&(t, _)| t));
+        let flying = self.network.next();
         let timers = self.end.iter().filter_map(Endpoint::poll_timeout);
         let sources = self.source.iter().filter_map(|s| s.front().map(|&(t, _)| t));
         let unblock = (0..2).flat_map(|side| {
@@ -184,24 +183,18 @@ impl World {
                 Time::from_nanos(l.busy_until.as_nanos() - room.as_nanos())
             })
         });
-        flying.chain(timers).chain(sources).chain(unblock).min()
+        flying.into_iter().chain(timers).chain(sources).chain(unblock).min()
     }
 
     fn arrive(&mut self) {
-        for side in 0..2 {
-            for i in 0..self.link[side].len() {
-                while self.link[side][i].flying.front().is_some_and(|&(t, _)| t <= self.now) {
-                    let (_, frame) = self.link[side][i].flying.pop_front().unwrap();
-                    let (end, channel) = (&mut self.end[1 - side], ChannelId(i as u8));
-                    match frame {
-                        Frame::Data(packet) => end.handle_data(self.now, channel, packet),
-                        Frame::Control(bytes) => {
-                            end.handle_control(self.now, channel, &Control::decode(&bytes).unwrap())
-                        }
-                    }
-                    self.deliver(1 - side);
-                }
+        while self.network.next().is_some_and(|due| due <= self.now) {
+            let Some(((side, channel), frame)) = self.network.take() else { break };
+            let (end, channel) = (&mut self.end[1 - side], ChannelId(channel as u8));
+            match frame {
+                Frame::Data(packet) => end.handle_data(self.now, channel, packet),
+                Frame::Control(bytes) => end.handle_control(self.now, channel, &Control::decode(&bytes).unwrap()),
             }
+            self.deliver(1 - side);
         }
     }
 
@@ -212,11 +205,16 @@ impl World {
         }
     }
 
+    fn send(&mut self, side: usize, channel: ChannelId, frame: Frame) {
+        let lane = (side, channel.index());
+        self.link[side][lane.1].send(self.now, lane, frame, &mut self.rng, &mut self.network);
+    }
+
     fn control(&mut self, side: usize) {
         while let Some((channel, control)) = self.end[side].poll_control(self.now) {
             let mut bytes = vec![];
             control.encode(&mut bytes);
-            self.link[side][channel.index()].send(self.now, Frame::Control(bytes), &mut self.rng);
+            self.send(side, channel, Frame::Control(bytes));
         }
     }
 
@@ -242,7 +240,7 @@ impl World {
             let Ok(channel) = self.end[side].sender.next_channel(packet.size()) else { break };
             let packet = self.waiting[side].pop_front().unwrap();
             let len = packet.size();
-            self.link[side][channel.index()].send(self.now, Frame::Data(packet), &mut self.rng);
+            self.send(side, channel, Frame::Data(packet));
             self.end[side].sender.on_sent(self.now, len);
         }
         self.deliver(side);
