@@ -30,8 +30,8 @@ passed=0 failed=0 skipped=0
 failures='' skips=''
 began=$(date +%s)
 # No test program starts after 45 minutes (95), and nothing goes on after 55 (110).
-FAIRSPAN_TEST_DEADLINE=$((began + 2700 + ${all:+3000}))
-last=$((began + 3300 + ${all:+3300}))
+FAIRSPAN_TEST_DEADLINE=$((began + ${all:+3000+}2700))
+last=$((began + ${all:+3300+}3300))
 # Most of the longer tests wait for daemons.
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 export FAIRSPAN_TEST_DEADLINE RUST_TEST_THREADS
