@@ -1,8 +1,6 @@
 //! Mode `flow`: where packets go, their order without anything at the receiver, and what becomes of flows whose channel fails.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,6 @@
 //! The daemon on Ethernet channels, in the clear and sealed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use fairspan_live::channel::ethernet::{Codepoint, EthernetConfig, EthernetSocket, Mac, Outgoing};
 
 /// Two hosts on two LANs, and a third station on the first of them.

@@ -1,8 +1,6 @@
 //! The daemon in the host's network: routes, both IP versions, packet sizes, metrics, recordings.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rustix::process::Signal;
 use socket2::SockRef;
 use std::io::{Read, Write};

@@ -1,12 +1,9 @@
 //! Daemons in network namespaces for one test, all gone at its end.
-#![allow(dead_code, unreachable_pub)]
+#![allow(unreachable_pub)]
 
-pub mod child;
-#[path = "../../../live/tests/privilege/mod.rs"]
-mod privilege;
-
+pub(crate) use crate::child;
+use crate::privilege::may_make_namespaces;
 use fairspan_live::secure::{OsEntropy, PrivateKey};
-use privilege::may_make_namespaces;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};

@@ -1,8 +1,6 @@
 //! What strangers, forgers and misconfigured peers can do to a daemon: be counted, by name.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use fairspan_core::rng::Rng;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Read;

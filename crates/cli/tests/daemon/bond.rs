@@ -1,9 +1,7 @@
 //! `fairspan up` with a `[bond]`: an Ethernet bond in front of a switch that knows nothing of it, one of links that speak
 //! LACP with another, links that fail, and what is left behind.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,8 +1,6 @@
 //! Links that fail, vanish, come back, or were not there yet, under a running daemon.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! How a daemon begins and ends: in order, killed, and where it cannot.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 

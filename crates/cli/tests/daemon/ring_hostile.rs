@@ -1,8 +1,6 @@
 //! A ring on Ethernet in the clear, where everybody on a link may send what it likes: counted by reason, and nothing breaks.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use fairspan_live::channel::ethernet::{Codepoint, EthernetConfig, EthernetSocket, Mac, Outgoing};
 
 /// Three hosts in a ring: link n leads from `east` of host n to `west` of the next.

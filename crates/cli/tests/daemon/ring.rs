@@ -1,8 +1,6 @@
 //! Nodes of a ring, in namespaces: links of every kind, what is learnt, and neighbours that are none.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 /// The public keys and the private ones.
 type Keys = Vec<(String, String)>;
@@ -123,7 +121,7 @@ fn only_the_neighbour_whose_key_and_place_are_right_gets_a_link() {
     let one = lab.daemon("n1", "n1", &node_of_three(1, &keys, ""));
 
     // Another key at the right place.
-    let right = std::mem::replace(&mut keys[2], common::keys());
+    let right = std::mem::replace(&mut keys[2], crate::common::keys());
     let impostor = lab.daemon("n3", "impostor", &node_of_three(3, &keys, ""));
     one.wait("it is refused", |d| d.counter("secure_dropped_unknown_peer") > 0);
     assert_eq!(link_state(&one, 1), "connecting");

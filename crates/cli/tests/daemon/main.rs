@@ -1,0 +1,18 @@
+//! Daemons in network namespaces: one program, so that it links once and its tests, which wait for most of their time, wait
+//! together.
+
+#[path = "../common/child.rs"]
+mod child;
+mod common;
+#[path = "../../../live/tests/privilege/mod.rs"]
+mod privilege;
+
+mod bond;
+mod ethernet;
+mod flow;
+mod hostile;
+mod lifecycle;
+mod links;
+mod network;
+mod ring;
+mod ring_hostile;
