@@ -9,6 +9,7 @@ mod bond_ordered;
 mod bond_record;
 mod congestion_numbered;
 mod lan_bond;
+mod lan_support;
 mod link_schedule;
 mod network;
 mod queue_disciplines;
