@@ -99,6 +99,12 @@ struct Both {
     /// Queue limit: frames as 1000, or bytes as 64kB [default: 1000]
     #[arg(long, value_name = "LIMIT")]
     queue: Option<String>,
+    /// Which frame that waits goes next: fifo, round-robin, drr, srr, sfq or stochastic, with options as drr:quantum=3000 [default: fifo]
+    #[arg(long, value_name = "NAME")]
+    discipline: Option<String>,
+    /// Which frames are let in, marked, dropped: drop-tail, drop-front, longest-queue or codel, with options as codel:target=5ms [default: drop-tail with fifo, else longest-queue]
+    #[arg(long, value_name = "NAME")]
+    buffer: Option<String>,
     /// Outage START+LENGTH or START+LENGTH/PERIOD, such as 5s+2s/60s; may be given more than once
     #[arg(long, value_name = "WHEN")]
     outage: Vec<String>,
@@ -123,6 +129,8 @@ impl Both {
             loss: self.loss.clone(),
             gilbert: self.gilbert.clone(),
             queue: self.queue.clone(),
+            discipline: self.discipline.clone(),
+            buffer: self.buffer.clone(),
             outages: (!self.outage.is_empty()).then(|| self.outage.clone()),
             during_outage: self.during_outage.clone(),
             overhead: self.overhead,

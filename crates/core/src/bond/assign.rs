@@ -13,7 +13,7 @@ use super::event::{FlowStats, Reason};
 use super::lines::{BACK_PRESSURE, Note, Waiting};
 use super::number::Numbers;
 use super::policy::is_open;
-use super::queue::{self, HostQueue, Queued};
+use super::queue::{self, ChannelQueue, Queued};
 use super::{Bond, Codepoint, Transmit};
 use crate::ip::{Header, Version};
 use crate::packet::Packet;
@@ -76,7 +76,7 @@ impl<P: Packet> Bond<P> {
             self.put_back(now, queued);
         }
         while self.channels.usable != 0
-            && let Some(Queued { packet, bucket, tos, six, since, .. }) = self.ingress.queue.take()
+            && let Some(Queued { packet, bucket, tos, six, since, .. }) = self.ingress.queue.take(now)
         {
             self.assign(now, Queued { packet, bucket, tos, six, since, note: Note::default() });
         }
@@ -85,11 +85,11 @@ impl<P: Packet> Bond<P> {
     /// The packets that wait for `channel`, which failed, go to others.
     fn requeue(&mut self, now: Time, channel: ChannelId) {
         let Some(policed) = self.distribute.policy_mut() else { return };
-        let Some(mut left) = policed.lines.replace(channel, HostQueue::new(self.config.aqm)) else { return };
+        let Some(mut left) = policed.lines.replace(channel, ChannelQueue::fifo(self.config.buffer)) else { return };
         if let Some(f) = &mut policed.flush {
             f.flush.on_left(channel, left.len() as u64);
         }
-        while let Some(queued) = left.take() {
+        while let Some(queued) = left.take(now) {
             if self.protect.makes_copies() {
                 self.stats.copies_skipped += 1;
             } else {

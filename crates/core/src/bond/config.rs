@@ -1,6 +1,8 @@
 //! The settings of a bond and of its channels, checked once.
 
+use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::options::{Kind, OptionError, OutOfRange, Table, Words, option, words};
+use crate::queue::DisciplineConfig;
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
@@ -49,21 +51,6 @@ pub enum Scheduler {
 }
 
 words!(Scheduler { Srr = "srr", Rr = "rr", Grr = "grr", Rfq = "rfq" });
-
-/// What the host queue does when it is long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Aqm {
-    /// Drops the packet that arrives when [`Config::queue_time`] is full.
-    #[default]
-    DropTail,
-    /// CoDel (RFC 8289): marks or drops when packets waited longer than `target` for a whole `interval`.
-    CoDel {
-        /// Acceptable standing wait; 5 ms is usual.
-        target: Span,
-        /// About the largest common round trip; 100 ms is usual.
-        interval: Span,
-    },
-}
 
 /// The settings of one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +144,10 @@ pub struct Config {
     pub queue_time: Span,
     /// Most memory, in bytes, that packets waiting for a channel may take. Default 7 MB.
     pub queue_bytes: usize,
-    /// What the host queue does when it is long. Default [`Aqm::DropTail`].
-    pub aqm: Aqm,
+    /// Which of the packets that wait goes next; in mode `flow` first in, first out. Default first in, first out.
+    pub discipline: DisciplineConfig,
+    /// Which packets are let in, marked, dropped; in mode `flow` a policy that evicts none. Default drop-tail.
+    pub buffer: PolicyConfig,
 
     /// How many channels carry each packet in mode `duplicate`; 0 (the default) means all.
     pub copies: usize,
@@ -223,7 +212,8 @@ impl Default for Config {
             hold_bytes: 56_000_000,
             queue_time: Span::from_millis(100),
             queue_bytes: 7_000_000,
-            aqm: Aqm::DropTail,
+            discipline: DisciplineConfig::default(),
+            buffer: PolicyConfig::default(),
             copies: 0,
             marker_rounds: 8,
             marker_place: MarkerPlace::End,
@@ -270,6 +260,8 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(deadline: Kind::Span(MS, Span::from_secs(60), None), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
     option!(equalize: Kind::Span(Span::ZERO, Span::from_secs(1), None), "delays of the channels that differ by up to this are made equal at arrival", file "equalize"),
     option!(queue_time: Kind::Span(MS, Span::from_secs(10), None), "longest that a packet from the host waits for its channel", file "queue_limit"),
+    option!(discipline: Kind::Text(|text| text.parse::<DisciplineConfig>().map(drop)), "which of the packets that wait goes next", file "discipline", since 4),
+    option!(buffer: Kind::Text(|text| text.parse::<PolicyConfig>().map(drop)), "which packets that are to wait are let in, marked, dropped", file "buffer", since 4),
     option!(idle_marker: Kind::Span(Span::ZERO, Span::from_secs(1), None), "a marker follows the last packet this long after the sender fell idle"),
     option!(active_for: Kind::Span(Span::from_millis(10), HOUR, None), "traffic counts as flowing this long after a packet"),
     option!(heartbeat: Kind::Span(MS, Span::from_secs(60), None), "heartbeats on each channel while traffic flows"),
@@ -339,6 +331,9 @@ pub enum ConfigError {
         /// What would work.
         instead: &'static str,
     },
+    /// A discipline or buffer policy that cannot work.
+    #[error("queue: {0}")]
+    Queue(QueueError),
     /// A policy of mode `flow` that cannot work.
     #[error("policy: {0}")]
     Policy(#[from] OptionError),
@@ -392,9 +387,7 @@ impl Config {
         }
         before("heartbeat", self.heartbeat.times(2), "dead_after", self.dead_after)?;
         before("heartbeat_idle", self.heartbeat_idle.times(2), "dead_after_idle", self.dead_after_idle)?;
-        if let Aqm::CoDel { target, interval } = self.aqm {
-            before("aqm target", target, "aqm interval", interval)?;
-        }
+        self.discipline.check().and_then(|()| self.buffer.check()).map_err(ConfigError::Queue)?;
         if self.mode == Mode::Stripe && self.scheduler == Scheduler::Rfq {
             return Err(ConfigError::Unsupported {
                 mode: self.mode,

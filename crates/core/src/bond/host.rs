@@ -1,9 +1,9 @@
 //! From the host into the queue: what is checked and changed before a channel is chosen.
 
 use super::Bond;
-use super::config::Config;
+use super::config::{Config, ConfigError};
 use super::lines::BACK_PRESSURE;
-use super::queue::{self, HostQueue, Queued};
+use super::queue::{HostQueue, Queued};
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
@@ -23,11 +23,12 @@ pub(super) struct Ingress<P> {
 }
 
 impl<P: Packet> Ingress<P> {
-    pub(super) fn new(config: &Config) -> Ingress<P> {
+    pub(super) fn new(config: &Config, seed: u64) -> Result<Ingress<P>, ConfigError> {
         // One "byte" is one ICMP error; ten may go at once.
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
-        Ingress { queue: HostQueue::new(config.aqm), limit: None, mtu: 0, icmp }
+        let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
+        Ok(Ingress { queue, limit: None, mtu: 0, icmp })
     }
 }
 
@@ -83,20 +84,15 @@ impl<P: Packet> Bond<P> {
         if self.assigns() {
             return self.enqueue_policed(now, header, packet);
         }
-        let size = packet.size().as_u64() as usize;
-        let memory = self.ingress.queue.memory() + queue::cost::<P, ()>(&packet);
-        let too_long = self.ingress.limit.is_some_and(|limit| self.ingress.queue.bytes() + size > limit);
-        if too_long || memory > self.config.queue_bytes {
-            if self.channels.usable != 0 {
-                self.stats.queue_full += 1;
-            } else {
-                self.stats.no_channel += 1;
-            }
-            return;
-        }
         let bucket = self.number.bucket(header, packet.bytes());
         let six = header.version == Version::V6;
-        self.ingress.queue.push(Queued { packet, bucket, tos: header.tos, six, since: now, note: () });
+        let queued = Queued { packet, bucket, tos: header.tos, six, since: now, note: () };
+        let dropped = self.ingress.queue.offer(queued, self.ingress.limit, self.config.queue_bytes);
+        if self.channels.usable != 0 {
+            self.stats.queue_full += dropped;
+        } else {
+            self.stats.no_channel += dropped;
+        }
     }
 
     fn on_too_big(&mut self, now: Time, header: &Header, mut packet: P) {

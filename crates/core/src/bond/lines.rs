@@ -10,7 +10,7 @@
 
 use super::channel::{Channels, bit, each};
 use super::number::Numbers;
-use super::queue::{self, Actions, HostQueue, Queued};
+use super::queue::{self, Actions, ChannelQueue, Queued};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ pub(super) type Waiting<P> = Queued<P, Note>;
 /// A channel's queue.
 #[derive(Debug)]
 pub(super) struct Line<P> {
-    pub(super) queue: HostQueue<P, Note>,
+    pub(super) queue: ChannelQueue<P, Note>,
     /// Bytes that it may hold.
     pub(super) limit: usize,
     /// Wire bytes that a packet has on top of its own.
@@ -68,7 +68,7 @@ impl<P: Packet> Lines<P> {
     }
 
     /// Adds a line for the next channel.
-    pub(super) fn add(&mut self, queue: HostQueue<P, Note>) {
+    pub(super) fn add(&mut self, queue: ChannelQueue<P, Note>) {
         self.lines.push(Line { queue, limit: 0, extra: 0, until: Time::ZERO });
     }
 
@@ -146,7 +146,11 @@ impl<P: Packet> Lines<P> {
     }
 
     /// Takes all that waits for `channel`, and leaves `empty` in its place.
-    pub(super) fn replace(&mut self, channel: ChannelId, empty: HostQueue<P, Note>) -> Option<HostQueue<P, Note>> {
+    pub(super) fn replace(
+        &mut self,
+        channel: ChannelId,
+        empty: ChannelQueue<P, Note>,
+    ) -> Option<ChannelQueue<P, Note>> {
         let line = self.lines.get_mut(channel.index())?;
         let left = core::mem::replace(&mut line.queue, empty);
         self.waiting &= !bit(channel);
@@ -184,14 +188,15 @@ impl<P: Packet> Lines<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Aqm, ChannelConfig};
+    use super::super::config::ChannelConfig;
     use super::*;
+    use crate::buffer::PolicyConfig;
     use alloc::vec;
 
     fn lines(count: usize) -> (Lines<Vec<u8>>, Channels) {
         let (mut lines, mut channels) = (Lines::new(), Channels::new(false));
         for n in 0..count {
-            lines.add(HostQueue::new(Aqm::DropTail));
+            lines.add(ChannelQueue::fifo(PolicyConfig::DropTail));
             lines.get_mut(ChannelId(n as u8)).unwrap().limit = 3000;
             channels.join(Time::ZERO, ChannelId(n as u8), ChannelConfig::default());
             channels[ChannelId(n as u8)].path.signs.up = true;
@@ -245,7 +250,7 @@ mod tests {
         }
         assert!(!lines.has_room(ChannelId(0), 1) && !lines.has_room(ChannelId(1), 0));
         assert_eq!(lines.queued(ChannelId(0)), (3, Bytes::new(3000)));
-        let left = lines.replace(ChannelId(0), HostQueue::new(Aqm::DropTail)).unwrap();
+        let left = lines.replace(ChannelId(0), ChannelQueue::fifo(PolicyConfig::DropTail)).unwrap();
         assert_eq!((left.len(), lines.memory(), lines.is_empty()), (3, 0, true));
     }
 }

@@ -61,7 +61,7 @@ mod window;
 
 pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
-pub use config::{Aqm, CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
+pub use config::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 pub use frame::{Codepoint, Transmit};
 
@@ -122,7 +122,7 @@ impl<P: Packet> Bond<P> {
         let epoch = rng.next_u64() as u32;
         let mut bond = Bond {
             channels: Channels::new(config.feedback),
-            ingress: Ingress::new(&config),
+            ingress: Ingress::new(&config, seed)?,
             number: Numberer::new(preset, &config, epoch, rng.next_u64()),
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),

@@ -33,11 +33,12 @@ use super::channel::{Channel, Channels, bit};
 use super::config::{Config, ConfigError};
 use super::lines::{LEAST_QUEUE, Lines, UNPACED, Waiting};
 use super::preset::{Distribution, Preset};
-use super::queue::HostQueue;
+use super::queue::ChannelQueue;
 use crate::flow::Buckets;
 use crate::options::{Family, Field, Value};
 use crate::packet::Packet;
 use crate::path::delay::Reference;
+use crate::queue::DisciplineConfig;
 use crate::rng::Rng;
 use crate::select::flush::{self, Flush};
 use crate::select::supervision::Supervisor;
@@ -117,7 +118,7 @@ impl<P: Packet> Policed<P> {
         head: impl Fn(bool) -> usize,
     ) {
         while self.lines.len() < channels.len() {
-            self.lines.add(HostQueue::new(config.aqm));
+            self.lines.add(ChannelQueue::fifo(config.buffer));
         }
         let reference = channels.reference();
         for (channel, c) in channels.iter() {
@@ -290,6 +291,20 @@ impl Config {
                 mode: self.mode,
                 with: "policy balance-alb, which needs Ethernet links to tell neighbours addresses on",
                 instead: "use balance-tlb, or a bond of Ethernet links",
+            });
+        }
+        if self.discipline != DisciplineConfig::Fifo {
+            return Err(ConfigError::Unsupported {
+                mode: self.mode,
+                with: "a discipline but fifo, since each channel has a queue of its own",
+                instead: "leave the discipline out, or use another mode",
+            });
+        }
+        if self.buffer.evicts() {
+            return Err(ConfigError::Unsupported {
+                mode: self.mode,
+                with: "a buffer policy that evicts",
+                instead: "use drop-tail or codel",
             });
         }
         self.policy.check()?;

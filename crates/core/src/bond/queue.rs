@@ -1,22 +1,17 @@
 //! The host queue: packets that wait for their channel.
 //!
-//! What it is: one FIFO, bounded in time (as bytes at the sum of the rates) and in memory. Packets that find it full
-//! are dropped; with CoDel (RFC 8289), packets at the head are marked, or dropped where they cannot be, once the
-//! queue has stood for longer than `interval` above `target`.
-//!
-//! | RFC 8289 section 5.1 | field |
-//! |---|---|
-//! | TARGET, INTERVAL | `target`, `interval` |
-//! | first_above_time_ | `above_since` + interval |
-//! | drop_next_, count_, lastcount_, dropping_ | `next`, `count`, `last_count`, `dropping` |
-//!
-//! Departure: a queue of less than two packets of data is never "above". Cost: O(1), an integer square root per drop.
+//! What it is: a [`Queue`] whose bounds are a time (as bytes at the sum of the rates) and memory, and whose flows are the
+//! flow buckets. By default first in, first out with drop-tail; any discipline and any policy otherwise. The queue of a
+//! channel in mode `flow` is first in, first out: there a policy has chosen before, and packets carry numbers in their
+//! order. Cost: those of discipline and policy.
 
-use super::config::Aqm;
-use crate::ip::ecn;
+use crate::buffer::{Bounds, Limit, PolicyConfig};
+use crate::ip::{Version, ecn};
 use crate::packet::Packet;
-use crate::units::{Bytes, Span, Time};
-use alloc::collections::VecDeque;
+use crate::queue::{
+    Admit, AnyDiscipline, Config, ConfigError, Discipline, DisciplineConfig, Entry, Fifo, Parcel, Queue,
+};
+use crate::units::{Bytes, FlowNumber, Time};
 
 /// A packet in the queue and what is known of it. `N`: what a mode needs to know beside that.
 #[derive(Debug)]
@@ -29,139 +24,148 @@ pub(super) struct Queued<P, N = ()> {
     pub(super) note: N,
 }
 
-/// What CoDel did on the way to the packet it gave.
+impl<P: Packet, N> Parcel for Queued<P, N> {
+    #[inline]
+    fn size(&self) -> u32 {
+        self.packet.size().as_u64() as u32
+    }
+
+    #[inline]
+    fn memory(&self) -> u64 {
+        cost::<P, N>(&self.packet) as u64
+    }
+
+    fn mark(&mut self) -> bool {
+        if self.tos & 3 == ecn::NOT_ECT {
+            return false;
+        }
+        let version = if self.six { Version::V6 } else { Version::V4 };
+        ecn::set(self.packet.bytes_mut(), version, ecn::CE);
+        self.tos |= ecn::CE;
+        true
+    }
+}
+
+/// What the policy did on the way to the packet that goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Actions {
     pub(super) dropped: u64,
     pub(super) marked: u64,
 }
 
-/// The queue.
+/// The queue of the bond, in the order of `D`.
 #[derive(Debug)]
-pub(super) struct HostQueue<P, N = ()> {
-    packets: VecDeque<Queued<P, N>>,
-    bytes: usize,
-    memory: usize,
-    codel: Option<CoDel>,
+pub(super) struct HostQueue<P, N = (), D = AnyDiscipline<Queued<P, N>>> {
+    queue: Queue<Queued<P, N>, D>,
 }
 
+/// The queue of one channel: first in, first out.
+pub(super) type ChannelQueue<P, N> = HostQueue<P, N, Fifo<Queued<P, N>>>;
+
 impl<P: Packet, N> HostQueue<P, N> {
-    pub(super) fn new(aqm: Aqm) -> HostQueue<P, N> {
-        let codel = match aqm {
-            Aqm::DropTail => None,
-            Aqm::CoDel { target, interval } => Some(CoDel::new(target, interval)),
-        };
-        HostQueue { packets: VecDeque::with_capacity(64), bytes: 0, memory: 0, codel }
+    /// An empty queue, whose bounds come with each packet; `seed` keys the hash of a stochastic discipline.
+    pub(super) fn new(discipline: DisciplineConfig, buffer: PolicyConfig, seed: u64) -> Result<Self, ConfigError> {
+        let mut config = Config::default();
+        (config.discipline, config.buffer, config.limit) = (discipline, buffer, Limit::Bytes(Config::MOST_BYTES));
+        Ok(HostQueue { queue: Queue::new(&config, seed)? })
     }
 
+    /// A packet from the host, and how much may wait: at most `bytes`, and `memory`. Says how many packets that cost.
+    #[inline]
+    pub(super) fn offer(&mut self, queued: Queued<P, N>, bytes: Option<usize>, memory: usize) -> u64 {
+        let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
+        self.queue.set_bounds(Bounds { bytes, memory: memory as u64, ..Bounds::NONE });
+        let (since, flow) = (queued.since, FlowNumber(queued.bucket.into()));
+        let refused = matches!(self.queue.enqueue(since, flow, queued), Admit::Refused(..));
+        u64::from(refused) + self.forget_dropped()
+    }
+}
+
+impl<P: Packet, N> ChannelQueue<P, N> {
+    /// An empty queue.
+    pub(super) fn fifo(buffer: PolicyConfig) -> Self {
+        HostQueue { queue: Queue::fifo(buffer, Bounds::NONE) }
+    }
+
+    /// Puts `queued` in front of the first packet that it is to go before, in a queue that is in such an order.
+    pub(super) fn insert(&mut self, queued: Queued<P, N>, goes_first: impl Fn(&Queued<P, N>) -> bool) {
+        self.queue.insert(queued.since, queued, goes_first);
+    }
+}
+
+impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
     /// How many packets.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.packets.len()
+        self.queue.packets()
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.queue.packets() == 0
     }
 
     /// Bytes of the packets.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.queue.bytes() as usize
     }
 
     /// What they cost in memory.
     #[inline]
     pub(super) fn memory(&self) -> usize {
-        self.memory
+        self.queue.memory() as usize
     }
 
+    /// Puts a packet in for which there is room, or which was here before.
     #[inline]
     pub(super) fn push(&mut self, queued: Queued<P, N>) {
-        self.bytes += queued.packet.size().as_u64() as usize;
-        self.memory += cost::<P, N>(&queued.packet);
-        self.packets.push_back(queued);
+        self.queue.readmit(queued.since, FlowNumber(queued.bucket.into()), queued);
     }
 
-    /// Puts `queued` in front of the first packet that it is to go before, in a queue that is in such an order.
-    pub(super) fn insert(&mut self, queued: Queued<P, N>, goes_first: impl Fn(&Queued<P, N>) -> bool) {
-        self.bytes += queued.packet.size().as_u64() as usize;
-        self.memory += cost::<P, N>(&queued.packet);
-        let place = self.packets.partition_point(goes_first);
-        self.packets.insert(place, queued);
-    }
-
-    /// The packet at the head.
+    /// The packet that goes next.
     #[inline]
     pub(super) fn first(&self) -> Option<&Queued<P, N>> {
-        self.packets.front()
+        self.queue.peek().map(|entry| &entry.packet)
     }
 
-    /// The size of the packet at the head.
+    /// The size of the packet that goes next.
     #[inline]
     pub(super) fn next_size(&self) -> Option<Bytes> {
-        self.packets.front().map(|queued| queued.packet.size())
+        self.first().map(|queued| queued.packet.size())
     }
 
-    /// Drops the packet at the head.
-    pub(super) fn drop_first(&mut self) {
-        self.take();
-    }
-
-    /// Takes the packet at the head, once CoDel has had its say.
+    /// Takes the packet that goes next, once the policy has had its say.
     #[inline]
     pub(super) fn pop(&mut self, now: Time) -> (Option<Queued<P, N>>, Actions) {
-        if self.codel.is_none() {
-            return (self.take(), Actions::default());
-        }
-        self.pop_codel(now)
+        let marked = self.queue.marked();
+        let entry = self.queue.dequeue(now);
+        let actions = Actions { dropped: self.forget_dropped(), marked: self.queue.marked() - marked };
+        (entry.map(|entry| entry.packet), actions)
     }
 
     /// Drops what came before `oldest`, and says how many that were.
     pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
         let mut dropped = 0;
-        while self.packets.front().is_some_and(|queued| queued.since < oldest) {
-            self.take();
+        while self.queue.expire(oldest).is_some() {
             dropped += 1;
         }
         dropped
     }
 
-    /// Takes the packet at the head, whatever CoDel may say.
-    pub(super) fn take(&mut self) -> Option<Queued<P, N>> {
-        let queued = self.packets.pop_front()?;
-        self.bytes -= queued.packet.size().as_u64() as usize;
-        self.memory -= cost::<P, N>(&queued.packet);
-        Some(queued)
+    /// Takes the packet that goes next, whatever the policy may say.
+    pub(super) fn take(&mut self, now: Time) -> Option<Queued<P, N>> {
+        self.queue.take(now).map(|entry| entry.packet)
     }
 
-    fn pop_codel(&mut self, now: Time) -> (Option<Queued<P, N>>, Actions) {
-        let mut actions = Actions::default();
-        loop {
-            let Some(mut queued) = self.take() else {
-                if let Some(codel) = &mut self.codel {
-                    codel.on_empty();
-                }
-                return (None, actions);
-            };
-            let hit = match &mut self.codel {
-                Some(codel) => codel.hits(now, now.since(queued.since), self.bytes),
-                None => false,
-            };
-            if !hit {
-                return (Some(queued), actions);
-            }
-            if queued.tos & 3 == ecn::NOT_ECT {
-                actions.dropped += 1;
-                continue;
-            }
-            let version = if queued.six { crate::ip::Version::V6 } else { crate::ip::Version::V4 };
-            ecn::set(queued.packet.bytes_mut(), version, ecn::CE);
-            queued.tos |= ecn::CE;
-            actions.marked += 1;
-            return (Some(queued), actions);
+    /// How many packets the policy dropped since.
+    #[inline]
+    fn forget_dropped(&mut self) -> u64 {
+        let mut dropped = 0;
+        while self.queue.poll_dropped().is_some() {
+            dropped += 1;
         }
+        dropped
     }
 }
 
@@ -171,73 +175,15 @@ const PLACE_COST: usize = 192;
 
 /// What a packet costs in the queue.
 pub(super) fn cost<P: Packet, N>(packet: &P) -> usize {
-    const { assert!(2 * size_of::<Queued<P, N>>() <= PLACE_COST, "the packet type is too large: box it") };
+    const { assert!(2 * size_of::<Entry<Queued<P, N>>>() <= PLACE_COST, "the packet type is too large: box it") };
     packet.footprint() + PLACE_COST
-}
-
-#[derive(Clone, Debug)]
-struct CoDel {
-    target: Span,
-    interval: Span,
-    above_since: Option<Time>,
-    dropping: bool,
-    next: Time,
-    count: u64,
-    last_count: u64,
-}
-
-impl CoDel {
-    fn new(target: Span, interval: Span) -> CoDel {
-        CoDel { target, interval, above_since: None, dropping: false, next: Time::ZERO, count: 0, last_count: 0 }
-    }
-
-    fn on_empty(&mut self) {
-        self.above_since = None;
-        self.dropping = false;
-    }
-
-    /// Whether the packet that waited `wait`, with `behind` bytes behind it, is to be marked or dropped.
-    fn hits(&mut self, now: Time, wait: Span, behind: usize) -> bool {
-        let above = if wait < self.target || behind <= 3000 {
-            self.above_since = None;
-            false
-        } else {
-            let since = *self.above_since.get_or_insert(now);
-            now.since(since) >= self.interval
-        };
-        if !above {
-            self.dropping = false;
-            return false;
-        }
-        if self.dropping {
-            if now < self.next {
-                return false;
-            }
-            self.count += 1;
-            self.next += self.spacing();
-            return true;
-        }
-        self.dropping = true;
-        // RFC 8289 section 5.4: resume near the rate that worked, if that was not long ago.
-        let delta = self.count - self.last_count;
-        let recent = now.since(self.next) < self.interval.times(16);
-        self.count = if delta > 1 && recent { delta } else { 1 };
-        self.last_count = self.count;
-        self.next = now + self.spacing();
-        true
-    }
-
-    /// interval / sqrt(count).
-    fn spacing(&self) -> Span {
-        let root = (self.count << 20).isqrt().max(1);
-        Span::from_nanos(((u128::from(self.interval.as_nanos()) << 10) / u128::from(root)) as u64)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ip::{Header, testing};
+    use crate::units::Span;
     use alloc::vec::Vec;
 
     fn queued(at: Time, tos: u8) -> Queued<Vec<u8>> {
@@ -248,8 +194,8 @@ mod tests {
     }
 
     /// 12 Mbit/s in, 10 Mbit/s out, for `seconds`; returns the longest wait of the last half and what CoDel did.
-    fn overload(tos: u8, aqm: Aqm, ms: u64) -> (Span, Actions, u64) {
-        let mut queue = HostQueue::<_, ()>::new(aqm);
+    fn overload(tos: u8, buffer: PolicyConfig, ms: u64) -> (Span, Actions, u64) {
+        let mut queue = HostQueue::<_, ()>::new(DisciplineConfig::Fifo, buffer, 1).unwrap();
         let (mut worst, mut sum, mut sent) = (Span::ZERO, Actions::default(), 0);
         let (mut next_in, mut next_out) = (0, 0);
         for us in 0..ms * 1000 {
@@ -280,9 +226,9 @@ mod tests {
 
     #[test]
     fn codel_bounds_the_wait_where_drop_tail_lets_it_grow() {
-        let aqm = Aqm::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
-        let (tail, none, _) = overload(0, Aqm::DropTail, 20_000);
-        let (codel, actions, sent) = overload(0, aqm, 20_000);
+        let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
+        let (tail, none, _) = overload(0, PolicyConfig::DropTail, 20_000);
+        let (codel, actions, sent) = overload(0, codel, 20_000);
         assert_eq!(none, Actions::default());
         assert!(tail > Span::from_millis(3000), "20 s of 20 % too much make a queue of seconds: {tail:?}");
         assert!(codel < Span::from_millis(1500), "CoDel's drop rate catches up with the overload: {codel:?}");
@@ -292,14 +238,17 @@ mod tests {
 
     #[test]
     fn codel_marks_what_can_be_marked() {
-        let aqm = Aqm::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
-        let (_, actions, _) = overload(ecn::ECT_0, aqm, 3000);
+        let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
+        let (_, actions, _) = overload(ecn::ECT_0, codel, 3000);
         assert!(actions.marked > 10 && actions.dropped == 0, "{actions:?}");
     }
 
     #[test]
     fn codel_leaves_a_queue_below_target_alone() {
-        let mut queue = HostQueue::new(Aqm::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) });
+        let mut queue = ChannelQueue::<_, ()>::fifo(PolicyConfig::CoDel {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+        });
         for ms in 0..2000 {
             queue.push(queued(Time::from_millis(ms), 0));
             if ms > 3 {
@@ -311,7 +260,7 @@ mod tests {
 
     #[test]
     fn bytes_and_memory_return_to_zero() {
-        let mut queue = HostQueue::new(Aqm::DropTail);
+        let mut queue = ChannelQueue::<_, ()>::fifo(PolicyConfig::DropTail);
         for _ in 0..10 {
             queue.push(queued(Time::ZERO, 0));
         }
@@ -319,5 +268,37 @@ mod tests {
         assert!(queue.memory() > 15_000);
         while queue.pop(Time::ZERO).0.is_some() {}
         assert_eq!((queue.bytes(), queue.memory()), (0, 0));
+    }
+
+    #[test]
+    fn a_fair_queue_spares_the_modest_flow_and_gives_all_memory_back() {
+        let discipline = "drr".parse().unwrap();
+        let mut queue = HostQueue::<_, ()>::new(discipline, PolicyConfig::LongestQueue, 1).unwrap();
+        let mut dropped = 0;
+        for n in 0..20 {
+            let bucket = if n % 10 == 9 { 7 } else { 1 };
+            let at = Time::from_millis(n);
+            dropped += queue.offer(Queued { bucket, ..queued(at, 0) }, Some(15_000), 1 << 20);
+        }
+        assert_eq!((dropped, queue.len(), queue.bytes()), (10, 10, 15_000));
+        assert_eq!(queue.next_size(), Some(Bytes::new(1500)));
+        let now = Time::from_millis(20);
+        let buckets: Vec<u16> = core::iter::from_fn(|| queue.pop(now).0).take(4).map(|queued| queued.bucket).collect();
+        assert_eq!(buckets, [1, 7, 1, 7], "in turn, and nothing of the modest one is lost");
+        assert_eq!(queue.drop_before(now), 6);
+        assert_eq!((queue.bytes(), queue.memory(), queue.is_empty()), (0, 0, true));
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_policy() {
+        for policy in ["drop-tail", "drop-front", "longest-queue", "codel"] {
+            let mut queue = HostQueue::<_, ()>::new("sfq".parse().unwrap(), policy.parse().unwrap(), 1).unwrap();
+            let mut dropped = 0;
+            for n in 0..100 {
+                dropped += queue.offer(Queued { bucket: n, ..queued(Time::ZERO, 0) }, None, 16_920);
+                assert!(queue.memory() <= 16_920);
+            }
+            assert_eq!((dropped, queue.len()), (90, 10), "{policy}: 1500 bytes and 192 for the place");
+        }
     }
 }

@@ -131,7 +131,7 @@ impl<P: Packet> Bond<P> {
                 Ok(channel) => break channel,
                 Err(Wait::TooLong) => {
                     // It was taken when the stripe was to be wider.
-                    self.ingress.queue.drop_first();
+                    self.ingress.queue.take(now);
                     self.stats.stripe_too_long += 1;
                 }
                 Err(_) => return None,

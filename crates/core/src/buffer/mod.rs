@@ -20,7 +20,6 @@ mod longest;
 mod policy;
 mod table;
 mod tail;
-mod text;
 
 pub use codel::CoDel;
 pub use front::DropFront;
@@ -28,5 +27,3 @@ pub use longest::LongestQueue;
 pub use policy::{Backlog, Bounds, ConfigError, Leaving, Limit, Policy, Room, Verdict, Victim};
 pub use table::{AnyPolicy, PolicyConfig, Reason};
 pub use tail::DropTail;
-pub use text::TextError;
-pub(crate) use text::{each as each_option, quantity as option_quantity, split as split_options};

@@ -5,9 +5,11 @@ use super::front::DropFront;
 use super::longest::LongestQueue;
 use super::policy::{Backlog, ConfigError, Leaving, Policy, Verdict, Victim};
 use super::tail::DropTail;
-use super::text::{self, TextError};
-use crate::quantity::{parse_span, show_span};
+use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
 use crate::units::{FlowNumber, Span, Time};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -64,9 +66,6 @@ impl Reason {
 }
 
 impl PolicyConfig {
-    /// All of them.
-    pub const NAMES: &[&str] = &["drop-tail", "drop-front", "longest-queue", "codel"];
-
     /// Checks the settings.
     ///
     /// # Errors
@@ -78,8 +77,13 @@ impl PolicyConfig {
         }
     }
 
+    /// Whether packets that wait may have to go for one that arrives.
+    pub fn evicts(&self) -> bool {
+        self.victim().is_some()
+    }
+
     /// Which packets it evicts: a discipline keeps an order of them only where it must.
-    pub(crate) fn evicts(&self) -> Option<Victim> {
+    pub(crate) fn victim(&self) -> Option<Victim> {
         match self {
             PolicyConfig::DropFront => Some(Victim::Oldest),
             PolicyConfig::LongestQueue => Some(Victim::Longest),
@@ -88,49 +92,83 @@ impl PolicyConfig {
     }
 }
 
-impl FromStr for PolicyConfig {
-    type Err = TextError;
+static TARGET: OptionSpec = OptionSpec::new("target", TIME, "wait that is always fine");
+static INTERVAL: OptionSpec = OptionSpec::new("interval", TIME, "how long it may last: a round trip");
+const TIME: Kind = Kind::Span(Span::from_micros(1), Span::from_secs(60), None);
 
-    fn from_str(text: &str) -> Result<PolicyConfig, TextError> {
-        let (name, options) = text::split(text);
-        let mut policy = match name {
-            "drop-tail" => PolicyConfig::DropTail,
-            "drop-front" => PolicyConfig::DropFront,
-            "longest-queue" => PolicyConfig::LongestQueue,
-            "codel" => PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) },
-            _ => return Err(TextError::Name { what: "buffer policy", found: name.into(), known: PolicyConfig::NAMES }),
+const fn member(name: &'static str, help: &'static str, plain: fn() -> PolicyConfig) -> Member<PolicyConfig> {
+    Member { name, mode: None, main: None, help, plain }
+}
+
+impl Family for PolicyConfig {
+    const WHAT: &'static str = "buffer policy";
+    const DIALECT: Dialect = Dialect::Plain;
+    const MEMBERS: &'static [Member<PolicyConfig>] = &[
+        member("drop-tail", "drops what comes to a full queue", || PolicyConfig::DropTail),
+        member("drop-front", "drops the oldest packet of a full queue", || PolicyConfig::DropFront),
+        member("longest-queue", "drops the newest packet of the longest queue of a full queue", || {
+            PolicyConfig::LongestQueue
+        }),
+        member("codel", "marks or drops packets of a queue that stands", || PolicyConfig::CoDel {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+        }),
+    ];
+
+    fn same(&self, other: &PolicyConfig) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        match self {
+            PolicyConfig::CoDel { target, interval } => vec![(&TARGET, target as &dyn Field), (&INTERVAL, interval)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn field_mut(&mut self, option: &str) -> Option<&mut dyn Field> {
+        match (self, option) {
+            (PolicyConfig::CoDel { target, .. }, "target") => Some(target),
+            (PolicyConfig::CoDel { interval, .. }, "interval") => Some(interval),
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), OptionError> {
+        let conflict = |error: ConfigError| OptionError::Conflict {
+            setting: self.name().into(),
+            with: "these options".into(),
+            instead: error.to_string(),
         };
-        let takes = match policy {
-            PolicyConfig::CoDel { .. } => "target and interval",
-            _ => "none",
-        };
-        text::each(name, options, takes, |key, value| {
-            match (&mut policy, key) {
-                (PolicyConfig::CoDel { target, .. }, "target") => {
-                    *target = text::quantity("target", value, parse_span)?
-                }
-                (PolicyConfig::CoDel { interval, .. }, "interval") => {
-                    *interval = text::quantity("interval", value, parse_span)?;
-                }
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        policy.check()?;
-        Ok(policy)
+        PolicyConfig::check(self).map_err(conflict)
+    }
+}
+
+impl Field for PolicyConfig {
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn take(&mut self, value: Value) {
+        if let Value::Text(text) = value
+            && let Ok(config) = text.parse()
+        {
+            *self = config;
+        }
+    }
+}
+
+impl FromStr for PolicyConfig {
+    type Err = OptionError;
+
+    fn from_str(text: &str) -> Result<PolicyConfig, OptionError> {
+        options::parse(text)
     }
 }
 
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            PolicyConfig::DropTail => f.write_str("drop-tail"),
-            PolicyConfig::DropFront => f.write_str("drop-front"),
-            PolicyConfig::LongestQueue => f.write_str("longest-queue"),
-            PolicyConfig::CoDel { target, interval } => {
-                write!(f, "codel:target={},interval={}", show_span(target), show_span(interval))
-            }
-        }
+        options::write(self, f)
     }
 }
 

@@ -64,6 +64,21 @@ pub fn set(bytes: &mut [u8], version: Version, ecn: u8) {
     }
 }
 
+/// Marks an IP packet, "congestion experienced", if it is capable of it.
+pub fn mark(bytes: &mut [u8]) -> bool {
+    let Some(&[first, second]) = bytes.first_chunk() else { return false };
+    let (version, ecn) = match first >> 4 {
+        4 => (Version::V4, second & 3),
+        6 => (Version::V6, second >> 4 & 3),
+        _ => return false,
+    };
+    if ecn == NOT_ECT {
+        return false;
+    }
+    set(bytes, version, CE);
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Header, testing};

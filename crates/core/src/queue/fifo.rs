@@ -63,7 +63,8 @@ impl<P> Discipline<P> for Fifo<P> {
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
-        let entry = self.queue.pop_front_if(|entry| entry.since < oldest);
+        self.queue.front().filter(|entry| entry.since < oldest)?;
+        let entry = self.queue.pop_front();
         self.count(entry)
     }
 

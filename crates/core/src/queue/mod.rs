@@ -55,6 +55,7 @@ pub use drr::Drr;
 pub use fifo::Fifo;
 pub use parcel::{Opaque, Parcel};
 
+pub use crate::buffer::ConfigError;
 pub use sfq::Sfq;
 pub use srr::Srr;
 pub use stochastic::Stochastic;

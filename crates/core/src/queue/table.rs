@@ -6,10 +6,13 @@ use super::fifo::Fifo;
 use super::sfq::Sfq;
 use super::srr::Srr;
 use super::stochastic::Stochastic;
-use crate::buffer::{ConfigError, PolicyConfig, TextError, Victim, each_option, option_quantity, split_options};
-use crate::quantity::parse_bytes;
+use crate::buffer::{ConfigError, PolicyConfig, Victim};
+use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -19,7 +22,10 @@ pub const MOST_QUANTUM: u64 = 1 << 30;
 pub const MOST_BUCKETS: u32 = 1 << 20;
 
 const QUANTUM: Bytes = Bytes::new(1500);
-const BUCKETS: u32 = 1024;
+static QUANTUM_SPEC: OptionSpec =
+    OptionSpec::new("quantum", Kind::Bytes(1, MOST_QUANTUM, None), "bytes of a flow's turn");
+static BUCKETS_SPEC: OptionSpec =
+    OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
 
 /// Which discipline, with its settings. As text: its name, then options, such as `drr:quantum=3000B`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,9 +58,6 @@ pub enum DisciplineConfig {
 }
 
 impl DisciplineConfig {
-    /// All of them.
-    pub const NAMES: &[&str] = &["fifo", "round-robin", "drr", "srr", "sfq", "stochastic"];
-
     /// The policy that goes with it where none is named. Fair queues come with longest-queue drop (McKenney 1990; DRR's own
     /// paper; ns-2): with drop-tail, who sends most gets the buffer, and the discipline decides over what is left.
     pub fn usual_buffer(&self) -> PolicyConfig {
@@ -87,79 +90,82 @@ impl DisciplineConfig {
             }
         }
     }
+}
 
-    /// The bytes of a visit, where the discipline has such.
-    pub fn quantum_mut(&mut self) -> Option<&mut Bytes> {
+const fn member(name: &'static str, help: &'static str, plain: fn() -> DisciplineConfig) -> Member<DisciplineConfig> {
+    Member { name, mode: None, main: None, help, plain }
+}
+
+impl Family for DisciplineConfig {
+    const WHAT: &'static str = "queue discipline";
+    const DIALECT: Dialect = Dialect::Plain;
+    const MEMBERS: &'static [Member<DisciplineConfig>] = &[
+        member("fifo", "first in, first out", || DisciplineConfig::Fifo),
+        member("round-robin", "one packet of each flow in turn", || DisciplineConfig::RoundRobin),
+        member("drr", "deficit round robin over flows", || DisciplineConfig::Drr { quantum: QUANTUM }),
+        member("srr", "surplus round robin over flows", || DisciplineConfig::Srr { quantum: QUANTUM }),
+        member("sfq", "start-time fair queueing over flows", || DisciplineConfig::Sfq),
+        member("stochastic", "deficit round robin over buckets of flows", || DisciplineConfig::Stochastic {
+            buckets: 1024,
+            quantum: QUANTUM,
+        }),
+    ];
+
+    fn same(&self, other: &DisciplineConfig) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
+    }
+
+    fn fields(&self) -> Fields<'_> {
         match self {
-            DisciplineConfig::Drr { quantum }
-            | DisciplineConfig::Srr { quantum }
-            | DisciplineConfig::Stochastic { quantum, .. } => Some(quantum),
-            _ => None,
+            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
+                vec![(&QUANTUM_SPEC, quantum as &dyn Field)]
+            }
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                vec![(&BUCKETS_SPEC, buckets as &dyn Field), (&QUANTUM_SPEC, quantum)]
+            }
+            _ => Vec::new(),
         }
     }
 
-    /// The number of buckets, where the discipline has such.
-    pub fn buckets_mut(&mut self) -> Option<&mut u32> {
-        match self {
-            DisciplineConfig::Stochastic { buckets, .. } => Some(buckets),
+    fn field_mut(&mut self, option: &str) -> Option<&mut dyn Field> {
+        match (self, option) {
+            (
+                DisciplineConfig::Drr { quantum }
+                | DisciplineConfig::Srr { quantum }
+                | DisciplineConfig::Stochastic { quantum, .. },
+                "quantum",
+            ) => Some(quantum),
+            (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
             _ => None,
+        }
+    }
+}
+
+impl Field for DisciplineConfig {
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn take(&mut self, value: Value) {
+        if let Value::Text(text) = value
+            && let Ok(config) = text.parse()
+        {
+            *self = config;
         }
     }
 }
 
 impl FromStr for DisciplineConfig {
-    type Err = TextError;
+    type Err = OptionError;
 
-    fn from_str(text: &str) -> Result<DisciplineConfig, TextError> {
-        let (name, options) = split_options(text);
-        let mut discipline = match name {
-            "fifo" => DisciplineConfig::Fifo,
-            "round-robin" => DisciplineConfig::RoundRobin,
-            "drr" => DisciplineConfig::Drr { quantum: QUANTUM },
-            "srr" => DisciplineConfig::Srr { quantum: QUANTUM },
-            "sfq" => DisciplineConfig::Sfq,
-            "stochastic" => DisciplineConfig::Stochastic { buckets: BUCKETS, quantum: QUANTUM },
-            _ => {
-                return Err(TextError::Name { what: "discipline", found: name.into(), known: DisciplineConfig::NAMES });
-            }
-        };
-        let takes = match discipline {
-            DisciplineConfig::Stochastic { .. } => "buckets and quantum",
-            DisciplineConfig::Drr { .. } | DisciplineConfig::Srr { .. } => "quantum",
-            _ => "none",
-        };
-        each_option(name, options, takes, |key, value| {
-            match key {
-                "quantum" => {
-                    let Some(quantum) = discipline.quantum_mut() else { return Ok(false) };
-                    *quantum = option_quantity("quantum", value, parse_bytes)?;
-                }
-                "buckets" => {
-                    let Some(buckets) = discipline.buckets_mut() else { return Ok(false) };
-                    let number = value.parse();
-                    *buckets = number.map_err(|_| TextError::Number { option: "buckets", found: value.into() })?;
-                }
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        discipline.check()?;
-        Ok(discipline)
+    fn from_str(text: &str) -> Result<DisciplineConfig, OptionError> {
+        options::parse(text)
     }
 }
 
 impl fmt::Display for DisciplineConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            DisciplineConfig::Fifo => f.write_str("fifo"),
-            DisciplineConfig::RoundRobin => f.write_str("round-robin"),
-            DisciplineConfig::Drr { quantum } => write!(f, "drr:quantum={}B", quantum.as_u64()),
-            DisciplineConfig::Srr { quantum } => write!(f, "srr:quantum={}B", quantum.as_u64()),
-            DisciplineConfig::Sfq => f.write_str("sfq"),
-            DisciplineConfig::Stochastic { buckets, quantum } => {
-                write!(f, "stochastic:buckets={buckets},quantum={}B", quantum.as_u64())
-            }
-        }
+        options::write(self, f)
     }
 }
 

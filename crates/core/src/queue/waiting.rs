@@ -107,7 +107,7 @@ impl<P: Parcel> Queue<P> {
     /// Names the first setting that cannot work.
     pub fn new(config: &Config, seed: u64) -> Result<Queue<P>, ConfigError> {
         config.check()?;
-        let index = match (config.buffer.evicts(), config.limit) {
+        let index = match (config.buffer.victim(), config.limit) {
             (None, _) => Index::None,
             (Some(Victim::Oldest), _) => Index::Age,
             (Some(Victim::Longest), Limit::Packets(_)) => Index::Packets,

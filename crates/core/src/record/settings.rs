@@ -3,7 +3,8 @@
 
 use super::codec::{Reader, put, put_option};
 use super::error::ReplayError;
-use crate::bond::{Aqm, CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, OPTIONS};
+use crate::bond::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, OPTIONS};
+use crate::buffer::PolicyConfig;
 use crate::options::{Dialect, Entry, Kind, Table, Value};
 use crate::units::{Bytes, ChannelId, Rate, Span};
 use alloc::string::String;
@@ -69,16 +70,21 @@ pub(super) fn encode(config: &Config) -> Vec<u8> {
                 config.channels.iter().for_each(|channel| put_channel(&mut out, channel));
             }
             Place::Aqm => {
-                let (target, interval) = match config.aqm {
-                    Aqm::DropTail => (None, Span::ZERO),
-                    Aqm::CoDel { target, interval } => (Some(target.as_nanos()), interval),
+                let (target, interval) = match config.buffer {
+                    PolicyConfig::CoDel { target, interval } => (Some(target.as_nanos()), interval),
+                    _ => (None, Span::ZERO),
                 };
                 put_option(&mut out, target);
                 put(&mut out, interval.as_nanos());
             }
         }
     }
-    put_named(&mut out, &OPTIONS, config, &Config::default());
+    // CoDel has its place.
+    let mut rest = config.clone();
+    if matches!(rest.buffer, PolicyConfig::CoDel { .. }) {
+        rest.buffer = PolicyConfig::default();
+    }
+    put_named(&mut out, &OPTIONS, &rest, &Config::default());
     out
 }
 
@@ -110,7 +116,8 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Config, ReplayError> {
             Place::Aqm => {
                 let (target, interval) = (r.option()?, r.number()?);
                 if let Some(target) = target {
-                    config.aqm = Aqm::CoDel { target: Span::from_nanos(target), interval: Span::from_nanos(interval) };
+                    let interval = Span::from_nanos(interval);
+                    config.buffer = PolicyConfig::CoDel { target: Span::from_nanos(target), interval };
                 }
             }
         }
@@ -252,7 +259,7 @@ mod tests {
                 entry.set(&mut c, Value::Span(Some(Span::from_millis(100 + n as u64))));
             }
         }
-        c.aqm = Aqm::CoDel { target: Span::from_millis(4), interval: Span::from_millis(90) };
+        c.buffer = PolicyConfig::CoDel { target: Span::from_millis(4), interval: Span::from_millis(90) };
         (c.probe_mtu, c.clamp_mss, c.copy_dscp, c.icmp_rate) = (false, false, false, 3);
         (c.icmp_source_v4, c.icmp_source_v6) = (Some([1, 2, 3, 4]), Some([5; 16]));
         (c.marker_rounds, c.marker_place, c.credits) = (3, MarkerPlace::Middle, true);

@@ -1,7 +1,8 @@
 //! A recorded run replays byte for byte.
 
 use crate::bond_network::{Net, Wire, config, packet};
-use fairspan_core::bond::{Aqm, ChannelReport, Config, Link, MarkerPlace, Mode, Scheduler, Transmit};
+use fairspan_core::bond::{ChannelReport, Config, Link, MarkerPlace, Mode, Scheduler, Transmit};
+use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::record::{Output, Recorder, ReplayError, replay};
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ fn run(mode: Mode, scheduler: Scheduler, codel: bool, seed: u64, steps: u32) -> 
     settings.scheduler = if mode == Mode::Stripe { Scheduler::Srr } else { scheduler };
     settings.policy = if codel { "balance-rr:0,flush=on,updelay=10ms" } else { "traffic_meter" }.parse().unwrap();
     if codel {
-        settings.aqm = Aqm::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) };
+        settings.buffer = PolicyConfig::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) };
     }
     for (n, channel) in settings.channels.iter_mut().enumerate() {
         channel.rate = Some(Rate::from_mbit(4 << n));
@@ -122,7 +123,7 @@ type Change = fn(&mut Config);
 const KEPT: &[(&str, &str, Change)] = &[
     ("ordered", "brr", |c| (c.probe_mtu, c.icmp_source_v4) = (true, Some([10, 9, 8, 7]))),
     ("ordered-codel-rfq", "brr", |c| {
-        (c.scheduler, c.aqm) = (Scheduler::Rfq, Aqm::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) });
+        (c.scheduler, c.buffer) = (Scheduler::Rfq, PolicyConfig::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) });
     }),
     ("backup", "brr", |c| c.mode = Mode::Backup),
     ("duplicate", "brr", |c| c.mode = Mode::Duplicate),

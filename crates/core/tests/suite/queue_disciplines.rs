@@ -1,6 +1,7 @@
 //! Queue disciplines: worked examples, slow models of each, fairness bounds, buffer policies, hostile input.
 
 use fairspan_core::buffer::{ConfigError, Limit, PolicyConfig, Reason};
+use fairspan_core::options::Family;
 use fairspan_core::queue::{self, Config, Discipline, DisciplineConfig, Entry, Index, Opaque, Stochastic};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, FlowNumber, Span, Time};
@@ -182,33 +183,25 @@ fn settings_that_cannot_work_are_named() {
 
 #[test]
 fn settings_are_texts_that_are_read_as_they_are_written() {
-    for text in
-        ["fifo", "round-robin", "drr:quantum=3000B", "srr:quantum=1500B", "sfq", "stochastic:buckets=7,quantum=1B"]
-    {
+    let mut disciplines: Vec<&str> = DisciplineConfig::MEMBERS.iter().map(|member| member.name).collect();
+    disciplines.extend(["drr:quantum=3000", "srr:quantum=700", "stochastic:buckets=7,quantum=1"]);
+    for text in disciplines {
         assert_eq!(text.parse::<DisciplineConfig>().unwrap().to_string(), text);
     }
-    for text in ["drop-tail", "drop-front", "longest-queue", "codel:target=1ms,interval=20ms"] {
+    let mut policies: Vec<&str> = PolicyConfig::MEMBERS.iter().map(|member| member.name).collect();
+    policies.push("codel:target=1ms,interval=20ms");
+    for text in policies {
         assert_eq!(text.parse::<PolicyConfig>().unwrap().to_string(), text);
     }
-    for (short, long) in
-        [("drr", "drr:quantum=1500B"), (" stochastic : quantum = 2kB ,", "stochastic:buckets=1024,quantum=2000B")]
-    {
-        assert_eq!(short.parse::<DisciplineConfig>().unwrap().to_string(), long);
-    }
     assert_eq!("codel".parse(), Ok(codel(5, 100)));
-    assert!(DisciplineConfig::NAMES.iter().all(|name| name.parse::<DisciplineConfig>().is_ok()));
-    assert!(PolicyConfig::NAMES.iter().all(|name| name.parse::<PolicyConfig>().is_ok()));
+    assert_eq!(" drr : quantum = 2kB".parse(), Ok(drr(2000)));
     let wrong = |text: &str| text.parse::<DisciplineConfig>().unwrap_err().to_string();
-    assert_eq!(wrong("wfq"), "there is no discipline `wfq`; there are fifo, round-robin, drr, srr, sfq, stochastic");
-    assert_eq!(wrong("sfq:quantum=1B"), "sfq has no option `quantum`; it takes none");
-    assert_eq!(wrong("drr:buckets=1"), "drr has no option `buckets`; it takes quantum");
-    assert_eq!(wrong("stochastic:buckets=x"), "buckets: `x` is not a whole number");
-    assert_eq!(wrong("drr:quantum=0B"), "quantum is 0; it must be from 1 to 1073741824");
-    assert!(wrong("drr:quantum=9").starts_with("quantum: `9` has no known unit"), "{}", wrong("drr:quantum=9"));
+    assert_eq!(wrong("wfq"), "`wfq` is no queue discipline; known are fifo, round-robin, drr, srr, sfq, stochastic");
+    assert_eq!(wrong("sfq:quantum=1B"), "sfq has no option `quantum`; it has none");
+    assert!(wrong("drr:quantum=0B").starts_with("quantum is `0B`;"), "{}", wrong("drr:quantum=0B"));
     let wrong = |text: &str| text.parse::<PolicyConfig>().unwrap_err().to_string();
-    assert_eq!(wrong("red"), "there is no buffer policy `red`; there are drop-tail, drop-front, longest-queue, codel");
-    assert_eq!(wrong("codel:target=1s"), "interval (100000000) must be greater than target (1000000000)");
-    assert_eq!(wrong("codel:aim=1s"), "codel has no option `aim`; it takes target and interval");
+    assert_eq!(wrong("red"), "`red` is no buffer policy; known are drop-tail, drop-front, longest-queue, codel");
+    assert!(wrong("codel:target=1s").contains("interval (100000000) must be greater than target (1000000000)"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
 use fairspan_core::link::{
     Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
 };
+use fairspan_core::options::OptionError;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,11 @@ pub struct DirectionConfig {
     pub gilbert: Option<String>,
     /// Queue limit: a number of frames, or bytes such as `64kB`.
     pub queue: Option<String>,
+    /// Which of the frames that wait goes next, such as `drr` or `drr:quantum=3000`. Default `fifo`.
+    pub discipline: Option<String>,
+    /// Which frames are let in, marked, dropped, such as `codel:target=5ms,interval=100ms`. Default `drop-tail` with
+    /// `fifo`, else `longest-queue`.
+    pub buffer: Option<String>,
     /// Outages, each `START+LENGTH` or `START+LENGTH/PERIOD`, such as `5s+2s/60s`.
     pub outages: Option<Vec<String>>,
     /// `lose` or `hold`.
@@ -234,6 +240,8 @@ impl DirectionConfig {
             loss: loss.loss,
             gilbert: loss.gilbert,
             queue: mine.queue.or(other.queue),
+            discipline: mine.discipline.or(other.discipline),
+            buffer: mine.buffer.or(other.buffer),
             outages: mine.outages.or(other.outages),
             during_outage: mine.during_outage.or(other.during_outage),
             overhead: mine.overhead.or(other.overhead),
@@ -305,6 +313,14 @@ impl DirectionConfig {
                         .as_u64(),
                 ),
             };
+        }
+        if let Some(text) = &self.discipline {
+            let wrong = |error: OptionError| value("discipline", text, &error.to_string());
+            profile.discipline = text.parse().map_err(wrong)?;
+            profile.buffer = profile.discipline.usual_buffer();
+        }
+        if let Some(text) = &self.buffer {
+            profile.buffer = text.parse().map_err(|error: OptionError| value("buffer", text, &error.to_string()))?;
         }
         for text in self.outages.iter().flatten() {
             let outage = outage(text).ok_or_else(|| {
@@ -381,7 +397,8 @@ fn read<C>(path: &Path, parse: impl Fn(&str, &str) -> Result<C, CapacityError>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairspan_core::units::{Rate, Span};
+    use fairspan_core::queue::DisciplineConfig;
+    use fairspan_core::units::{Bytes, Rate, Span};
 
     fn profile(settings: &str) -> Result<Profile, ConfigError> {
         let config: DirectionConfig = toml::from_str(settings)?;
@@ -397,6 +414,8 @@ mod tests {
                reorder = true
                gilbert = "1% 25% 0.5 0.001"
                queue = "64kB"
+               discipline = "drr:quantum=3000"
+               buffer = "codel"
                outages = ["1s+2s", "5s+1s/30s"]
                during-outage = "hold"
                overhead = 24"#,
@@ -408,6 +427,8 @@ mod tests {
             reorder: true,
             loss: Loss::Gilbert { p: 0.01, r: 0.25, bad: 0.5, good: 0.001 },
             queue: Limit::Bytes(64_000),
+            discipline: DisciplineConfig::Drr { quantum: Bytes::new(3000) },
+            buffer: "codel:target=5ms,interval=100ms".parse().expect("a policy"),
             outages: vec![
                 Outage { start: secs(1), length: secs(2), every: None },
                 Outage { start: secs(5), length: secs(1), every: Some(secs(30)) },
@@ -418,6 +439,8 @@ mod tests {
         };
         assert_eq!(all, expected);
         assert_eq!(profile("").expect("valid"), Profile::default());
+        let fair = profile("discipline = \"sfq\"").expect("valid");
+        assert_eq!(fair.buffer.to_string(), "longest-queue", "as on a link of the simulator");
         assert_eq!(profile("queue = \"50\"").expect("valid").queue, Limit::Packets(50));
     }
 
@@ -432,6 +455,8 @@ mod tests {
             ("gilbert = \"1%\"", "gilbert"),
             ("gilbert = \"1% 2%\"\nloss = \"1%\"", "gilbert"),
             ("queue = \"many\"", "queue"),
+            ("discipline = \"dr\"", "discipline"),
+            ("buffer = \"codel:target=1s\"", "buffer"),
             ("outages = [\"5s\"]", "outages"),
             ("outages = [\"5s+2s/1s\"]", "outage"),
             ("during-outage = \"wait\"", "during-outage"),

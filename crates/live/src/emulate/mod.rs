@@ -22,6 +22,7 @@
 
 mod config;
 mod counters;
+mod direction;
 mod port;
 mod worker;
 
@@ -35,6 +36,9 @@ pub use port::{PortError, PortName, switch_offloads_off};
 
 use crate::sys::packet::set_realtime;
 use counters::Counters;
+use direction::{Direction, Memory};
+use fairspan_core::flow::FlowHash;
+use fairspan_core::link::Server;
 use fairspan_core::units::Span;
 use port::Port;
 use rustix::event::{EventfdFlags, eventfd};
@@ -44,7 +48,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use worker::{Clock, Direction, Memory, Worker};
+use worker::{Clock, Worker};
 
 /// A link between two ports.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +238,7 @@ impl Emulator {
                 let direction = ["forward", "backward"][side];
                 // Every direction draws from a sequence of its own.
                 let seed = options.seed.wrapping_add((number as u64 * 2 + side as u64) << 32);
-                let schedule = Schedule::new(profile.clone(), seed).map_err(|error| EmulateError::Profile {
+                let server = Server::new(profile.clone(), seed, seed).map_err(|error| EmulateError::Profile {
                     link: link.name.clone(),
                     direction,
                     error,
@@ -242,7 +246,8 @@ impl Emulator {
                 worker.directions.push(Direction {
                     from,
                     to,
-                    schedule,
+                    server,
+                    hash: FlowHash::new(seed),
                     counters: counters[side].clone(),
                     line: VecDeque::new(),
                     unordered: BinaryHeap::new(),

@@ -1,17 +1,16 @@
-//! The thread that moves frames: reads the receive rings, asks the [`Schedule`], sends what is due.
+//! The thread that moves frames: reads the receive rings, asks the link's server, sends what is due.
 //!
 //! It sleeps on the sockets only when nothing is under way. Otherwise it sleeps until the next frame is due, at most
 //! as long as the shortest link's delay allows arrivals to wait unread (their arrival times come from the kernel),
 //! and at least [`tick`](super::Options::tick), so that a busy link costs a wake-up per tick and not per frame.
 
-use super::counters::{Counters, Fault, add};
+use super::counters::{Fault, add};
+use super::direction::{Direction, Memory};
 use super::port::Port;
 use crate::sys::packet::{RxFrame, SEND_BATCH, VNET_HEADER};
-use fairspan_core::link::{Schedule, Verdict};
 use fairspan_core::units::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -30,9 +29,6 @@ const BATCHES: usize = 8;
 const READ_BATCH: usize = 512;
 /// Up to so many frames that are due at one time are sent one by one.
 const FEW: usize = 8;
-/// Length of the common buffers; longer ones are not kept for reuse.
-const BUFFER: usize = 2048;
-const KEPT: usize = 16 * 1024;
 
 /// Nanoseconds of `CLOCK_MONOTONIC` since `origin`.
 #[derive(Clone, Copy, Debug)]
@@ -55,74 +51,6 @@ fn nanos(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// One direction of a link.
-pub(super) struct Direction {
-    /// Index of the port where frames arrive, and of the one where they leave.
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) schedule: Schedule,
-    pub(super) counters: Arc<Counters>,
-    /// Frames under way in order of departure.
-    pub(super) line: VecDeque<Entry>,
-    /// Frames under way whose order may still change (`reorder` only).
-    pub(super) unordered: BinaryHeap<Entry>,
-    pub(super) accepted: u64,
-}
-
-/// A frame under way: virtio-net header and frame.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    due: Time,
-    number: u64,
-    bytes: Vec<u8>,
-}
-
-impl Ord for Entry {
-    /// The greatest entry is the one that leaves first.
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
-        (other.due, other.number).cmp(&(self.due, self.number))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Buffers for frames under way, reused, and bounded in total.
-pub(super) struct Memory {
-    free: Vec<Vec<u8>>,
-    used: usize,
-    limit: usize,
-}
-
-impl Memory {
-    pub(super) fn new(limit: usize) -> Memory {
-        Memory { free: Vec::new(), used: 0, limit }
-    }
-
-    /// An empty buffer with room for `len` bytes, or `None` at the limit.
-    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
-        let mut buffer = match self.free.pop() {
-            Some(buffer) => buffer,
-            None if self.used + BUFFER.max(len) > self.limit => return None,
-            None => Vec::with_capacity(BUFFER),
-        };
-        buffer.clear();
-        buffer.reserve(len);
-        self.used += buffer.capacity();
-        Some(buffer)
-    }
-
-    fn give_back(&mut self, buffer: Vec<u8>) {
-        self.used = self.used.saturating_sub(buffer.capacity());
-        if buffer.capacity() <= KEPT {
-            self.free.push(buffer);
-        }
-    }
-}
-
 /// The ports and directions that one thread serves; the directions of link n are 2n and 2n + 1, like its ports.
 pub(super) struct Worker {
     pub(super) ports: Vec<Port>,
@@ -142,7 +70,7 @@ impl Worker {
     /// Runs until told to stop, or until every link has lost a device.
     pub(super) fn run(&mut self) -> io::Result<()> {
         let tick = self.tick.max(Span::from_micros(1));
-        let least = self.directions.iter().map(|d| d.schedule.least_delay()).min().unwrap_or(Span::ZERO);
+        let least = self.directions.iter().map(|d| d.server.schedule().least_delay()).min().unwrap_or(Span::ZERO);
         let read_interval = Span::from_nanos(least.as_nanos() / 2).max(tick).min(READ_INTERVAL.max(tick));
         let mut slept = self.clock.now();
         let mut checked = slept;
@@ -158,7 +86,7 @@ impl Worker {
                 more |= self.receive(direction, turn, &mut scratch);
             }
             self.release_all();
-            let next = self.directions.iter().filter_map(Direction::next_due).min();
+            let next = self.directions.iter().filter_map(Direction::next_event).min();
             let now = self.clock.now();
             let wake = match next {
                 None if !more => None,
@@ -193,7 +121,6 @@ impl Worker {
         let offset = nanos(ClockId::Realtime);
         for _ in 0..READ_BATCH {
             let mut copied = None;
-            let counters = &direction.counters;
             let taken = socket.recv(|frame: RxFrame<'_>| {
                 let age = offset.saturating_sub(frame.arrival_realtime);
                 let arrival = Time::from_nanos(now.as_nanos().saturating_sub(age));
@@ -204,34 +131,21 @@ impl Worker {
                 let bytes = frame.data.get(VNET_HEADER..)?;
                 let tag = if frame.vlan.is_some() { 4 } else { 0 };
                 let len = bytes.len() + tag;
-                add(&counters.received_frames, 1);
-                add(&counters.received_bytes, len as u64);
-                let due = match direction.schedule.offer(arrival, len) {
-                    Verdict::Deliver(due) => due,
-                    Verdict::Drop(why) => {
-                        counters.dropped(why);
-                        return None;
-                    }
-                };
-                let Some(mut buffer) = memory.take(frame.data.len() + tag) else {
-                    counters.fault(Fault::Memory, 1);
-                    return None;
-                };
-                match frame.vlan {
+                add(&direction.counters.received_frames, 1);
+                add(&direction.counters.received_bytes, len as u64);
+                direction.arrive(arrival, len, frame.data.len() + tag, memory, |buffer| match frame.vlan {
                     None => buffer.extend_from_slice(frame.data),
-                    Some(vlan) => restore_tag(&mut buffer, frame.data, vlan),
-                }
-                Some((due, buffer))
+                    Some(vlan) => restore_tag(buffer, frame.data, vlan),
+                });
+                Some(())
             });
-            let Some(taken) = taken else {
+            if taken.is_none() {
                 let lost = socket.ring_drops();
                 if lost > 0 {
                     direction.counters.fault(Fault::Ring, lost);
                 }
+                direction.advance(now, memory);
                 return false;
-            };
-            if let Some((due, bytes)) = taken {
-                direction.accept(due, bytes);
             }
             let Some(arrival) = copied else { continue };
             let mut whole = socket.recv_copy(scratch);
@@ -258,16 +172,7 @@ impl Worker {
                 );
             }
             add(&counters.oversize, 1);
-            match direction.schedule.offer(arrival, wire_bytes(data)) {
-                Verdict::Drop(why) => counters.dropped(why),
-                Verdict::Deliver(due) => match memory.take(len) {
-                    None => counters.fault(Fault::Memory, 1),
-                    Some(mut buffer) => {
-                        buffer.extend_from_slice(data);
-                        direction.accept(due, buffer);
-                    }
-                },
-            }
+            direction.arrive(arrival, wire_bytes(data), len, memory, |buffer| buffer.extend_from_slice(data));
         }
         true
     }
@@ -383,24 +288,6 @@ impl Worker {
     }
 }
 
-impl Direction {
-    fn accept(&mut self, due: Time, bytes: Vec<u8>) {
-        let entry = Entry { due, number: self.accepted, bytes };
-        self.accepted += 1;
-        if self.schedule.profile().reorder {
-            self.unordered.push(entry);
-        } else {
-            self.line.push_back(entry);
-        }
-    }
-
-    fn next_due(&self) -> Option<Time> {
-        let unordered = self.unordered.peek().map(|entry| entry.due);
-        let ordered = self.line.front().map(|entry| entry.due);
-        ordered.into_iter().chain(unordered).min()
-    }
-}
-
 fn ignore_interrupt<T>(result: rustix::io::Result<T>) -> io::Result<()> {
     match result {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -476,16 +363,5 @@ mod tests {
         assert_eq!(wire_bytes(&data), 10 * (66 + 1448));
         data[6..8].copy_from_slice(&u16::MAX.to_ne_bytes());
         assert!(wire_bytes(&data) >= 66 + 14_480, "a nonsensical header does no harm");
-    }
-
-    #[test]
-    fn memory_is_bounded_and_reused() {
-        let mut memory = Memory::new(2 * BUFFER);
-        let a = memory.take(100).expect("room");
-        let b = memory.take(100).expect("room");
-        assert!(memory.take(100).is_none());
-        memory.give_back(a);
-        assert!(memory.take(1500).is_some());
-        memory.give_back(b);
     }
 }

@@ -2,10 +2,12 @@
 
 use super::error::Problem;
 use super::form::{Defaults, Errors, Form};
+use super::link::named;
 use super::names::{EXPECTED, Names, Pattern};
 use super::topology::{self, Copies, NONE, Topology};
 use crate::model::{Bond, Framing};
-use fairspan_core::bond::{Aqm, CHANNEL_OPTIONS, ChannelConfig, Config, Mode, OPTIONS};
+use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig, Config, Mode, OPTIONS};
+use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::Capacity;
 use fairspan_core::options::Kind as Options;
 use fairspan_core::select::Settings;
@@ -276,6 +278,8 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     if let Some(policy) = policy("policy", config.mode, form, errors) {
         config.policy = policy;
     }
+    config.discipline = named(form, "discipline", errors).unwrap_or_default();
+    config.buffer = named(form, "buffer", errors).unwrap_or_default();
     if let Some(mut inner) = form.table("codel", errors) {
         let target = inner.some_span("target", errors);
         let interval = inner.some_span("interval", errors);
@@ -285,7 +289,7 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
             }
         }
         if let (Some(target), Some(interval)) = (target, interval) {
-            config.aqm = Aqm::CoDel { target, interval };
+            config.buffer = PolicyConfig::CoDel { target, interval };
         }
         inner.finish(None, errors);
     }

@@ -5,8 +5,9 @@ use super::form::{Errors, Form};
 use super::store::Store;
 use super::value::{Kind, Value};
 use crate::model::{Card, Framing};
-use fairspan_core::buffer::{Limit, PolicyConfig, TextError};
+use fairspan_core::buffer::Limit;
 use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Series, Trace};
+use fairspan_core::options::{Family, OptionError, Value as Options};
 use fairspan_core::quantity::{parse_bytes, parse_span, split};
 use fairspan_core::queue::{self, DisciplineConfig, MOST_BUCKETS, MOST_QUANTUM};
 use fairspan_core::units::Span;
@@ -49,7 +50,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let framing = framing(form, errors);
     let card = card(form, errors);
     let discipline = discipline(form, errors);
-    let buffer = named(form, "buffer", PolicyConfig::NAMES, errors).unwrap_or(discipline.usual_buffer());
+    let buffer = named(form, "buffer", errors).unwrap_or(discipline.usual_buffer());
     let mtu = form.bytes("mtu", 68..=65_535, errors).map_or(65_535, |bytes| bytes.as_u64() as u32);
     let profile = Profile {
         capacity: capacity?,
@@ -254,42 +255,37 @@ fn card(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Card {
     card
 }
 
-/// Which packet goes next. `quantum` and `buckets` may stand for themselves, or in the text.
+/// Which packet goes next. Its options may stand for themselves, as `quantum` and `buckets`, or in the text.
 fn discipline(form: &mut Form<'_>, errors: &mut Errors<'_>) -> DisciplineConfig {
-    let mut discipline: DisciplineConfig =
-        named(form, "discipline", DisciplineConfig::NAMES, errors).unwrap_or_default();
-    let quantum = form.bytes("quantum", 1..=MOST_QUANTUM, errors);
-    let buckets = form.integer("buckets", 1..=u64::from(MOST_BUCKETS), errors);
-    if let (Some(place), Some(quantum)) = (discipline.quantum_mut(), quantum) {
-        *place = quantum;
-    }
-    if let (Some(place), Some(buckets)) = (discipline.buckets_mut(), buckets) {
-        *place = buckets as u32;
+    let mut discipline: DisciplineConfig = named(form, "discipline", errors).unwrap_or_default();
+    let quantum = form.bytes("quantum", 1..=MOST_QUANTUM, errors).map(|quantum| Options::Bytes(Some(quantum)));
+    let buckets = form.integer("buckets", 1..=u64::from(MOST_BUCKETS), errors).map(|n| Options::Count(Some(n)));
+    for (key, value) in [("quantum", quantum), ("buckets", buckets)] {
+        if let (Some(value), Some(field)) = (value, discipline.field_mut(key)) {
+            field.take(value);
+        }
     }
     discipline
 }
 
-/// A name of `names`, perhaps with options: `codel:target=5ms`.
-pub(super) fn named<T: FromStr<Err = TextError>>(
+/// A member of a family, perhaps with options: `codel:target=5ms`.
+pub(super) fn named<F: Family + FromStr<Err = OptionError>>(
     form: &mut Form<'_>,
     key: &'static str,
-    names: &[&'static str],
     errors: &mut Errors<'_>,
-) -> Option<T> {
+) -> Option<F> {
     let value = form.value(key)?;
     let text = match &value.kind {
         Kind::Text(text) => text.as_str(),
         _ => "",
     };
     match text.parse() {
-        Ok(found) => Some(found),
-        Err(TextError::Name { .. }) => {
-            form.not_one_of(key, value, text, names, errors);
-            None
+        Ok(found) => return Some(found),
+        Err(OptionError::Unknown { .. }) => {
+            let names: Vec<&'static str> = F::MEMBERS.iter().map(|member| member.name).collect();
+            form.not_one_of(key, value, text, &names, errors);
         }
-        Err(error) => {
-            form.conflict(key, error.to_string(), errors);
-            None
-        }
+        Err(error) => form.conflict(key, error.to_string(), errors),
     }
+    None
 }
