@@ -75,3 +75,20 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
     tracing::info!(interface, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_level_or_levels_by_place() {
+        for good in ["debug", "off", "info,fairspan_live::secure=debug"] {
+            assert!(good.parse::<Targets>().is_ok(), "{good}");
+        }
+        let refused = start_log("info,fairspan_live=loud").expect_err("no such level").to_string();
+        assert!(
+            refused.contains("--log `info,fairspan_live=loud`") && refused.contains("for example `debug`"),
+            "{refused}"
+        );
+    }
+}
