@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// Which peer (by number) owns which prefixes.
 #[derive(Debug, Default)]
-pub struct Allowed {
+pub(crate) struct Allowed {
     v4: Family,
     v6: Family,
 }
@@ -26,7 +26,7 @@ struct Family {
 
 impl Allowed {
     /// Gives `net` to `peer`; the newest owner of a prefix wins.
-    pub fn insert(&mut self, net: IpNet, peer: usize) {
+    pub(crate) fn insert(&mut self, net: IpNet, peer: usize) {
         let (family, bits) = self.family(net.network());
         family.last = None;
         let length = net.prefix_len();
@@ -38,7 +38,7 @@ impl Allowed {
     }
 
     /// The peer that `address` belongs to.
-    pub fn owner(&mut self, address: IpAddr) -> Option<usize> {
+    pub(crate) fn owner(&mut self, address: IpAddr) -> Option<usize> {
         let (family, bits) = self.family(address);
         if let Some((last, owner)) = family.last
             && last == bits

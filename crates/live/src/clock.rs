@@ -6,16 +6,16 @@ use std::time::Instant;
 
 /// Nanoseconds since the daemon began; never goes back.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub(crate) struct Clock(Instant);
 
 impl Clock {
     /// Starts at [`Time::ZERO`].
-    pub fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         Clock(Instant::now())
     }
 
     /// Now.
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }

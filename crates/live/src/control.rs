@@ -1,7 +1,7 @@
 //! The control socket: a Unix stream socket (mode 0600) on which `fairspan status` asks a running daemon.
 //!
 //! One request a connection: a line of JSON such as `{"command":"status"}`, answered by one line of JSON. Nothing here
-//! ever blocks the daemon: connections are few ([`CONNECTIONS`]), short ([`REQUEST_LIMIT`]) and non-blocking.
+//! ever blocks the daemon: connections are few (`CONNECTIONS`), short (`REQUEST_LIMIT`) and non-blocking.
 
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Most connections served at once; a further one is closed.
-pub const CONNECTIONS: usize = 8;
+const CONNECTIONS: usize = 8;
 /// Longest request in bytes.
-pub const REQUEST_LIMIT: usize = 4096;
+const REQUEST_LIMIT: usize = 4096;
 
 /// Longest that a client is served: one that neither asks nor reads would keep the daemon awake.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<String> {
 
 /// The daemon's end. Removes its socket when dropped.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     path: PathBuf,
     listener: UnixListener,
     connections: Vec<Connection>,
@@ -93,7 +93,7 @@ impl Control {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn open(path: &Path) -> Result<Control, ControlError> {
+    pub(crate) fn open(path: &Path) -> Result<Control, ControlError> {
         let io_error = |source| ControlError::Io { path: path.into(), source };
         if let Some(parent) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(io_error)?;
@@ -119,19 +119,19 @@ impl Control {
     }
 
     /// Whether a client is connected, so that [`serve`](Control::serve) is to be called again soon.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         !self.connections.is_empty()
     }
 
     /// As [`serve`](Control::serve), with a daemon's status.
-    pub fn serve_status(&mut self, status: impl Fn() -> Status) {
+    pub(crate) fn serve_status(&mut self, status: impl Fn() -> Status) {
         self.serve(|request| match request {
             Request::Status => serde_json::to_string(&status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")),
         });
     }
 
     /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request.
-    pub fn serve(&mut self, mut answer: impl FnMut(Request) -> String) {
+    pub(crate) fn serve(&mut self, mut answer: impl FnMut(Request) -> String) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.connections.len() < CONNECTIONS && stream.set_nonblocking(true).is_ok() {
                 self.connections.push(Connection {

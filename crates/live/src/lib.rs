@@ -1,12 +1,12 @@
 //! Fairspan on Linux: the only code that touches the operating system.
 
-pub mod allowed;
+mod allowed;
 pub mod channel;
-pub mod clock;
+mod clock;
 pub mod config;
 pub mod control;
 pub mod emulate;
-pub mod metrics;
+mod metrics;
 pub mod netlink;
 pub mod offload;
 pub mod pool;

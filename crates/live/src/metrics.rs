@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where the daemon puts its newest status.
-pub type Shared = Arc<Mutex<Option<Status>>>;
+pub(crate) type Shared = Arc<Mutex<Option<Status>>>;
 
 /// Serves metrics at `address` from a thread of its own until the process ends.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub fn serve(address: SocketAddr, shared: Shared) -> io::Result<SocketAddr> {
+pub(crate) fn serve(address: SocketAddr, shared: Shared) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     let mut registry = Registry::default();

@@ -127,7 +127,7 @@ impl Guard {
 
     /// Keeps the host's own stack away from a device whose frames belong to a bond: it answers no ARP there, has no IPv6
     /// there, and takes no IPv4 packet whose way back leads elsewhere.
-    pub fn set_apart(&mut self, device: &str) {
+    pub(crate) fn set_apart(&mut self, device: &str) {
         for (setting, value) in [
             (format!("/proc/sys/net/ipv4/conf/{device}/arp_ignore"), "8"),
             (format!("/proc/sys/net/ipv4/conf/{device}/rp_filter"), "1"),

@@ -229,7 +229,7 @@ impl Netlink {
     ///
     /// # Errors
     /// [`NetlinkError::NoInterface`], or what the kernel says; one without IPv6 refuses.
-    pub fn disable_link_local(&mut self, name: &str) -> Result<(), NetlinkError> {
+    pub(crate) fn disable_link_local(&mut self, name: &str) -> Result<(), NetlinkError> {
         let mut message = self.link_message(name)?;
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
         message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]));
@@ -260,7 +260,7 @@ impl Netlink {
     ///
     /// # Errors
     /// [`NetlinkError::NoInterface`], or what the kernel says (`EADDRNOTAVAIL`: it has no such address).
-    pub fn remove_address(&mut self, name: &str, address: IpNet) -> Result<(), NetlinkError> {
+    pub(crate) fn remove_address(&mut self, name: &str, address: IpNet) -> Result<(), NetlinkError> {
         let message = self.address_message(name, address)?;
         let action = format!("remove address {address} from interface {name}");
         self.change(RouteNetlinkMessage::DelAddress(message), 0, &action)
@@ -292,7 +292,7 @@ impl Netlink {
     ///
     /// # Errors
     /// [`NetlinkError::NoInterface`], or what the kernel says (`ESRCH`: there is none).
-    pub fn remove_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+    pub(crate) fn remove_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
         let message = self.route_message(route)?;
         let action = format!("remove {}", describe_route(route));
         self.change(RouteNetlinkMessage::DelRoute(message), 0, &action)
@@ -329,7 +329,7 @@ impl Netlink {
     ///
     /// # Errors
     /// What the kernel says (`ENOENT`: there is none).
-    pub fn remove_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
+    pub(crate) fn remove_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
         let action = format!("remove {}", describe_rule(rule));
         self.change(RouteNetlinkMessage::DelRule(rule_message(rule)), 0, &action)
     }

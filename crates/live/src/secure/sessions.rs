@@ -272,20 +272,6 @@ impl Sessions {
         Ok(next)
     }
 
-    /// Changes what this end says on a path from the next handshake on.
-    ///
-    /// # Errors
-    /// The hello's length, if above [`HELLO_MAX`].
-    pub fn set_hello(&mut self, path: PathId, hello: Vec<u8>) -> Result<(), ConnectError> {
-        if hello.len() > HELLO_MAX {
-            return Err(ConnectError::HelloTooLong(hello.len()));
-        }
-        if let Some(path) = self.path_mut(path) {
-            path.hello = Some(hello);
-        }
-        Ok(())
-    }
-
     /// Tries a path at once: asks an established peer for a sign of life, or begins a handshake. For a link that
     /// came back.
     pub fn refresh(&mut self, now: Time, path: PathId) {
@@ -410,10 +396,6 @@ impl Sessions {
 
     fn path(&self, path: PathId) -> Option<&Path> {
         self.paths.get(path.index())?.as_deref()
-    }
-
-    fn path_mut(&mut self, path: PathId) -> Option<&mut Path> {
-        self.paths.get_mut(path.index())?.as_deref_mut()
     }
 
     fn take(&mut self, number: u32) -> Option<Box<Path>> {

@@ -1,4 +1,4 @@
-//! The shell of every daemon: it waits, and drives a [`Machine`], the role that the daemon has.
+//! The shell of every daemon: it waits, and drives a `Machine`, the role that the daemon has.
 //!
 //! | file | idea |
 //! |---|---|
