@@ -32,6 +32,18 @@ fn udp() -> Vec<u8> {
 }
 
 fn main() {
+    envelopes();
+    stripe_control();
+    packets();
+    recordings();
+    random_bonds();
+    aggregation();
+    selections();
+    rings();
+}
+
+/// A message of each kind, alone and together.
+fn envelopes() {
     let heartbeat = Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3 };
     let echo = Echo { channel: ChannelId(1), token: 1, clock: 2 };
     let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
@@ -64,7 +76,10 @@ fn main() {
         data.extend_from_slice(&all);
         write("bond_hostile", &format!("all-{mode}"), &data);
     }
+}
 
+/// Markers, plans and acknowledgements.
+fn stripe_control() {
     let set = ChannelSet::of(&[3000, 1500], Bytes::new(1500)).expect("a set");
     let marker = Marker {
         epoch: 1,
@@ -92,7 +107,10 @@ fn main() {
         hostile.extend_from_slice(&data);
         write("bond_hostile", name, &hostile);
     }
+}
 
+/// IP packets of each kind.
+fn packets() {
     let mtu_and = |name: &str, packet: &[u8]| {
         let mut data = vec![0, 28];
         data.extend_from_slice(packet);
@@ -113,7 +131,10 @@ fn main() {
     six.extend_from_slice(&[0xfd; 32]);
     six.extend_from_slice(&[44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 9]);
     mtu_and("six", &six);
+}
 
+/// Recordings of bonds without and with channels.
+fn recordings() {
     for (name, channels) in [("none", 0), ("one", 1), ("three", 3)] {
         let mut config = Config::default();
         config.channels = vec![ChannelConfig::default(); channels];
@@ -131,15 +152,20 @@ fn main() {
         }
         write("record", name, &bond.finish().expect("the recording"));
     }
+}
 
+/// Random steps of a bond in each mode.
+fn random_bonds() {
     let mut rng = Rng::new(1);
     for mode in [0u8, 1, 2, 3, 4, 5, 128, 131, 133, 195, 250] {
         let mut data = vec![mode];
         data.extend((0..600).map(|_| rng.next_u64() as u8));
         write("bond", &format!("random-{mode}"), &data);
     }
+}
 
-    // Three ports up at 100 Mbit/s, the clock, then LACPDUs of one or two partners and frames as they are.
+/// Three ports up at 100 Mbit/s, the clock, then LACPDUs of one or two partners and frames as they are.
+fn aggregation() {
     let up = |port: u8| 40 << 2 | port;
     let information = |system: u8, state: u8| [0, 1, system, 0, 7, 0, 1, 0, 1, state];
     for (name, choice, systems) in [("one", 0u8, [9, 9, 9]), ("two", 1, [9, 8, 9]), ("itself", 6, [1, 9, 9])] {
@@ -160,8 +186,6 @@ fn main() {
         data.extend([32 << 2 | 1, 47 << 2 | 3, up(1), 56 << 2, 47 << 2 | 3, 47 << 2 | 3]);
         write("lacp", name, &data);
     }
-    selections();
-    rings();
 }
 
 /// Keepalives of both neighbours, reports, messages of fairness and packets, for each algorithm and protection.

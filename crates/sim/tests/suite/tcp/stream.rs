@@ -328,19 +328,8 @@ fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// One run; every choice from the seed.
-fn hostile(seed: u64, preset: &str, loss: &str, congestion: &str, calm: bool) -> Result<World, String> {
-    let mut rng = Rng::new(seed);
-    let rng = &mut rng;
-    let severity = if calm { 0.05 } else { pick(rng, &[0.0, 0.01, 0.1, 0.3, 0.6]) };
-    let channel = Channel {
-        loss: severity,
-        duplication: pick(rng, &[0.0, 0.02, 0.3]),
-        delay: Span::from_micros(pick(rng, &[10, 1000, 20_000, 300_000])),
-        jitter: Span::from_micros(pick(rng, &[0, 0, 500, 30_000, 400_000])),
-        outage: (rng.below(4) == 0)
-            .then(|| (Time::from_millis(rng.below(3000)), Time::from_millis(3000 + rng.below(60_000)))),
-    };
+/// The settings of both ends, drawn at random.
+fn hostile_configs(rng: &mut Rng, preset: &str, loss: &str, congestion: &str) -> Vec<Config> {
     let mut configs = Vec::new();
     for _ in 0..2 {
         let mut config = Config::preset(preset).unwrap();
@@ -377,43 +366,92 @@ fn hostile(seed: u64, preset: &str, loss: &str, congestion: &str, calm: bool) ->
         let mss = first[0].mss.to_string();
         second[0].set("mss", &mss).unwrap();
     }
+    configs
+}
+
+/// One end, with a stream and an application of its own.
+fn hostile_end(rng: &mut Rng, config: &Config, severity: f64, calm: bool) -> End {
+    let handshake = config.handshake;
+    let total = match rng.below(8) {
+        0 => 0,
+        1 => 1,
+        2 => 1 + rng.below(300),
+        // Small segments and a hard channel: less to carry.
+        _ if calm => 40_000 + rng.below(60_000),
+        _ => 1 + rng.below(if config.mss < 100 || severity > 0.2 { 6_000 } else { 50_000 }),
+    };
+    let iss = match (handshake, rng.below(3)) {
+        (false, _) => 0,
+        (_, 0) => rng.next_u64() as u32,
+        // The stream crosses the wrap.
+        _ => (u64::from(u32::MAX) - rng.below(total + 2)) as u32,
+    };
+    let slow = (1 + rng.below(5_000), Span::from_millis(rng.below(300)), Time::from_millis(rng.below(20_000)));
+    let reads = if rng.below(2) > 0 { (u64::MAX, Span::ZERO, Time::ZERO) } else { slow };
+    End {
+        connection: Connection::new(config, Time::ZERO, iss),
+        iss,
+        total,
+        written: 0,
+        largest_write: pick(rng, &[10, 2000, 1 << 40]).max(total / 500).max(1),
+        read: 0,
+        reads,
+        closes_at: Time::from_millis(pick(rng, &[0, 0, 5000, 30_000])),
+        closed: false,
+        arrived: Arrived::default(),
+        fin_arrived: false,
+        edge: 0,
+        highest: 0,
+        scale_offered: None,
+    }
+}
+
+/// What is known of a run that failed.
+fn told(world: World, configs: &[Config]) -> String {
+    let text = |config: &Config| {
+        let constants = config.constants().into_iter().map(|(name, value)| format!("{name} {value}"));
+        constants.collect::<Vec<_>>().join(", ")
+    };
+    let of = |end: &End| {
+        format!(
+            "{:?}, wrote {} of {}, read {}, in flight {}, window {}, timer {:?}, {:?}",
+            end.connection.state(),
+            end.written,
+            end.total,
+            end.read,
+            end.connection.in_flight(),
+            end.connection.window(),
+            end.connection.poll_timeout(),
+            end.connection.stats()
+        )
+    };
+    format!(
+        "at {:?} on {:?}\nfirst: {}\nsecond: {}\n{}\n{}",
+        world.now,
+        world.channel,
+        of(&world.ends[0]),
+        of(&world.ends[1]),
+        configs.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Vec::from(world.trace).join("\n"),
+    )
+}
+
+/// One run; every choice from the seed.
+fn hostile(seed: u64, preset: &str, loss: &str, congestion: &str, calm: bool) -> Result<World, String> {
+    let mut rng = Rng::new(seed);
+    let rng = &mut rng;
+    let severity = if calm { 0.05 } else { pick(rng, &[0.0, 0.01, 0.1, 0.3, 0.6]) };
+    let channel = Channel {
+        loss: severity,
+        duplication: pick(rng, &[0.0, 0.02, 0.3]),
+        delay: Span::from_micros(pick(rng, &[10, 1000, 20_000, 300_000])),
+        jitter: Span::from_micros(pick(rng, &[0, 0, 500, 30_000, 400_000])),
+        outage: (rng.below(4) == 0)
+            .then(|| (Time::from_millis(rng.below(3000)), Time::from_millis(3000 + rng.below(60_000)))),
+    };
+    let configs = hostile_configs(rng, preset, loss, congestion);
     let handshake = configs[0].handshake;
-    let mut ends = configs.iter().map(|config| {
-        let total = match rng.below(8) {
-            0 => 0,
-            1 => 1,
-            2 => 1 + rng.below(300),
-            // Small segments and a hard channel: less to carry.
-            _ if calm => 40_000 + rng.below(60_000),
-            _ => 1 + rng.below(if config.mss < 100 || severity > 0.2 { 6_000 } else { 50_000 }),
-        };
-        let iss = match (handshake, rng.below(3)) {
-            (false, _) => 0,
-            (_, 0) => rng.next_u64() as u32,
-            // The stream crosses the wrap.
-            _ => (u64::from(u32::MAX) - rng.below(total + 2)) as u32,
-        };
-        let slow = (1 + rng.below(5_000), Span::from_millis(rng.below(300)), Time::from_millis(rng.below(20_000)));
-        let reads = if rng.below(2) > 0 { (u64::MAX, Span::ZERO, Time::ZERO) } else { slow };
-        End {
-            connection: Connection::new(config, Time::ZERO, iss),
-            iss,
-            total,
-            written: 0,
-            largest_write: pick(rng, &[10, 2000, 1 << 40]).max(total / 500).max(1),
-            read: 0,
-            reads,
-            closes_at: Time::from_millis(pick(rng, &[0, 0, 5000, 30_000])),
-            closed: false,
-            arrived: Arrived::default(),
-            fin_arrived: false,
-            edge: 0,
-            highest: 0,
-            scale_offered: None,
-        }
-    });
-    let (Some(first), Some(second)) = (ends.next(), ends.next()) else { unreachable!() };
-    drop(ends);
+    let [first, second] = [0, 1].map(|n: usize| hostile_end(rng, &configs[n], severity, calm));
     let simultaneous = rng.below(4) == 0;
     let rng = Rng::new(seed ^ 0x5eed);
     let mut world = World {
@@ -439,32 +477,8 @@ fn hostile(seed: u64, preset: &str, loss: &str, congestion: &str, calm: bool) ->
     match world.run() {
         Ok(()) => Ok(world),
         Err(why) => {
-            let text = |config: &Config| {
-                let constants = config.constants().into_iter().map(|(name, value)| format!("{name} {value}"));
-                constants.collect::<Vec<_>>().join(", ")
-            };
-            let of = |end: &End| {
-                format!(
-                    "{:?}, wrote {} of {}, read {}, in flight {}, window {}, timer {:?}, {:?}",
-                    end.connection.state(),
-                    end.written,
-                    end.total,
-                    end.read,
-                    end.connection.in_flight(),
-                    end.connection.window(),
-                    end.connection.poll_timeout(),
-                    end.connection.stats()
-                )
-            };
-            fail(format!(
-                "seed {seed}, {preset}, {loss}, {congestion}: {why}\nat {:?} on {:?}\nfirst: {}\nsecond: {}\n{}\n{}",
-                world.now,
-                world.channel,
-                of(&world.ends[0]),
-                of(&world.ends[1]),
-                configs.iter().map(text).collect::<Vec<_>>().join("\n"),
-                Vec::from(world.trace).join("\n"),
-            ))
+            let known = told(world, &configs);
+            fail(format!("seed {seed}, {preset}, {loss}, {congestion}: {why}\n{known}"))
         }
     }
 }
