@@ -85,7 +85,7 @@ check 'documentation (warnings are errors)' 600 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 
 step 'licences, bans, sources (cargo deny)'
-if [ -n "$all" ] && ! cargo deny --version >/dev/null 2>&1; then
+if [ -n "$all${CI:-}" ] && ! cargo deny --version >/dev/null 2>&1; then
     echo 'cargo-deny is missing; building it, once'
     # It reads a few files: its own speed does not matter, that of the compiler does.
     within 600 env CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 \
@@ -103,7 +103,7 @@ if cargo deny --version >/dev/null 2>&1; then
         skip 'cargo deny: advisories (the advisory database cannot be reached)'
     fi
 else
-    skip 'cargo deny (it is not installed; `make test-all` builds it)'
+    skip 'cargo deny (it is not installed; `make test-all` and CI=true build it)'
 fi
 
 # Builds and runs tests, and adds up their results. Each test program's end is told as it comes.
