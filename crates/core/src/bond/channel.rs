@@ -3,10 +3,11 @@
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
 use crate::link::pacing::Pacer;
-use crate::path::Path;
 use crate::path::delay::Reference;
 use crate::path::mtu::Pmtu;
+use crate::path::{Counting, Path};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use crate::wire::envelope::Feedback;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
@@ -31,7 +32,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(now: Time, config: ChannelConfig, counts: bool) -> Channel {
+    pub(super) fn new(now: Time, config: ChannelConfig, counting: Counting) -> Channel {
         let mut channel = Channel {
             rate: config.rate,
             pacer: None,
@@ -39,7 +40,7 @@ impl Channel {
             heartbeat: now,
             high: 0,
             data: None,
-            path: Path::new(now, config.mtu, counts),
+            path: Path::new(now, config.mtu, counting),
             stats: ChannelStats::default(),
             config,
         };
@@ -63,6 +64,22 @@ impl Channel {
         }
     }
 
+    /// The peer told of our frames: their pace follows the law, if there is one. `false`: of some that were never sent.
+    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> bool {
+        let told = self.path.on_feedback(now, feedback);
+        self.stats.rtt = self.path.rtt();
+        if let Some(pace) = self.path.control.as_ref().and_then(|control| control.pacing_rate()) {
+            let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));
+            let burst =
+                pace.bytes_in(Span::from_millis(1)).max(Bytes::from(2 * (self.config.mtu + self.config.framing)));
+            match &mut self.pacer {
+                Some(pacer) => pacer.set(pace, burst),
+                None => self.pacer = Some(Pacer::new(pace, burst)),
+            }
+        }
+        told
+    }
+
     /// Wire bytes of a frame of `len` bytes, envelope included.
     #[inline]
     pub(super) fn wire(&self, len: usize) -> usize {
@@ -83,7 +100,7 @@ impl Channel {
     /// Whether data can go now, and if not, when.
     #[inline]
     pub(super) fn ready_at(&self) -> Option<Time> {
-        if self.path.signs.blocked.is_some() {
+        if self.path.signs.blocked.is_some() || !self.path.has_room() {
             return None;
         }
         Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
@@ -101,7 +118,8 @@ impl Channel {
 
     /// A round trip was measured.
     pub(super) fn on_rtt(&mut self, rtt: Span) {
-        self.stats.rtt = Some(self.path.on_rtt(rtt));
+        self.path.on_rtt(rtt);
+        self.stats.rtt = self.path.rtt();
     }
 }
 
@@ -109,8 +127,8 @@ impl Channel {
 #[derive(Debug)]
 pub(super) struct Channels {
     all: Vec<Channel>,
-    /// Whether our frames are counted.
-    counts: bool,
+    /// Whether our frames are counted, and why.
+    counting: Counting,
     /// Those that joined and have not left.
     pub(super) joined: u64,
     /// Those that data may be sent on.
@@ -118,19 +136,19 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// None yet; `counts`: the frames that we send are counted.
-    pub(super) fn new(counts: bool) -> Channels {
-        Channels { all: Vec::new(), counts, joined: 0, usable: 0 }
+    /// None yet; the frames that we send are counted as `counting` says.
+    pub(super) fn new(counting: Counting) -> Channels {
+        Channels { all: Vec::new(), counting, joined: 0, usable: 0 }
     }
 
     /// Adds a channel, or gives one other settings; one that is up stays so.
     pub(super) fn join(&mut self, now: Time, channel: ChannelId, config: ChannelConfig) {
         while self.all.len() <= channel.index() {
-            self.all.push(Channel::new(now, ChannelConfig::default(), self.counts));
+            self.all.push(Channel::new(now, ChannelConfig::default(), self.counting));
         }
         let c = &mut self.all[channel.index()];
         if self.joined & bit(channel) == 0 || !c.is_up() {
-            *c = Channel::new(now, config, self.counts);
+            *c = Channel::new(now, config, self.counting);
         } else {
             if c.config.mtu != config.mtu {
                 c.path.mtu = Pmtu::new(now, config.mtu);

@@ -1,7 +1,9 @@
 //! The settings of a bond and of its channels, checked once.
 
 use crate::buffer::{ConfigError as QueueError, PolicyConfig};
-use crate::options::{Kind, OptionError, OutOfRange, Table, Words, option, words};
+use crate::congestion::Algorithm;
+use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
+use crate::path::Counting;
 use crate::queue::DisciplineConfig;
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
@@ -185,6 +187,9 @@ pub struct Config {
     /// channel are measured, for 6 bytes a frame and a message of 40 bytes every 5 ms or 32 frames. Raw frames have an
     /// envelope then. Default false.
     pub feedback: bool,
+    /// The law by which each channel's frames are limited to what its path carries without a queue of its own; frames are
+    /// counted then. A channel's rate is an upper bound. Default none: as fast as the rate, or the socket, takes them.
+    pub congestion: Option<Algorithm>,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// Whether the TCP maximum segment size is held to what fits, both ways. Default true.
@@ -228,6 +233,7 @@ impl Default for Config {
             stall_after: Span::from_millis(100),
             echo_interval: Span::from_secs(1),
             feedback: false,
+            congestion: None,
             probe_mtu: true,
             clamp_mss: true,
             copy_dscp: true,
@@ -242,6 +248,31 @@ const MS: Span = Span::from_millis(1);
 const HOUR: Span = Span::from_secs(3600);
 /// Longer than anything runs.
 const FOREVER: Span = Span::from_secs(200_000_000);
+
+/// The laws of congestion control, behind none.
+const LAWS: [&str; Algorithm::ALL.len() + 1] = {
+    let mut words = ["none"; Algorithm::ALL.len() + 1];
+    let mut n = 0;
+    while n < Algorithm::ALL.len() {
+        words[n + 1] = Algorithm::WORDS[n];
+        n += 1;
+    }
+    words
+};
+
+/// A law or none, by its place in [`LAWS`].
+impl Field for Option<Algorithm> {
+    fn value(&self) -> Value {
+        let place = Algorithm::ALL.iter().position(|law| Some(*law) == *self);
+        Value::Choice(place.map_or(0, |place| place + 1))
+    }
+
+    fn take(&mut self, value: Value) {
+        if let Value::Choice(place) = value {
+            *self = place.checked_sub(1).and_then(|place| Algorithm::ALL.get(place)).copied();
+        }
+    }
+}
 
 /// The options of a bond.
 #[rustfmt::skip]
@@ -271,6 +302,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(stall_after: Kind::Span(MS, Span::from_secs(60), None), "a channel whose socket takes nothing for this long is left out until it does"),
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
+    option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),
     option!(copy_dscp: Kind::Flag, "whether the outer header carries the packet's DSCP"),
@@ -373,6 +405,11 @@ impl ChannelConfig {
 }
 
 impl Config {
+    /// What is done with the data frames of each path.
+    pub(super) fn counting(&self) -> Counting {
+        Counting { counts: self.feedback || self.congestion.is_some(), law: self.congestion }
+    }
+
     /// Checks all settings.
     ///
     /// # Errors

@@ -165,13 +165,14 @@ impl<P: Packet> Distribute<P> {
 mod tests {
     use super::super::config::{ChannelConfig, Mode};
     use super::*;
+    use crate::path::Counting;
 
     /// Three channels that are up, with these priorities.
     fn made(mode: Mode, priorities: [u32; 3]) -> (Distribute<Vec<u8>>, Channels, Vec<Member>) {
         let config = Config { mode, ..Config::default() };
         let mut rng = Rng::new(1);
         let mut distribute = Distribute::new(Preset::of(&config), &config, &mut rng).unwrap();
-        let mut channels = Channels::new(false);
+        let mut channels = Channels::new(Counting::default());
         for (n, priority) in priorities.into_iter().enumerate() {
             let id = ChannelId(n as u8);
             channels.join(Time::ZERO, id, ChannelConfig { priority, ..ChannelConfig::default() });
@@ -226,7 +227,7 @@ mod tests {
             let config = Config { mode, ..Config::default() };
             let mut rng = Rng::new(1);
             let mut distribute = Distribute::<Vec<u8>>::new(Preset::of(&config), &config, &mut rng).unwrap();
-            let channels = Channels::new(false);
+            let channels = Channels::new(Counting::default());
             distribute.refresh(&config, &channels, &[], 1500, &mut rng);
             assert_eq!(distribute.ready(Time::ZERO, &channels, 1), None);
             assert_eq!((distribute.rate(&[]), distribute.using(Time::ZERO, &channels, true, Span::ZERO)), (None, 0));

@@ -102,7 +102,7 @@ pub enum TimerName {
     Echo,
     /// A path MTU probe is due or lost.
     Probe,
-    /// The peer is to be told what arrived of the frames that it counts.
+    /// The peer is to be told what arrived of the frames that it counts, or told nothing of ours for too long.
     Feedback,
     /// The stripe wants to send a marker.
     Stripe,

@@ -55,19 +55,8 @@ impl<P: Packet> Bond<P> {
             self.stats.bad_channel += 1;
             return;
         }
-        let c = &mut self.channels[feedback.channel];
-        let Some(flight) = &mut c.path.flight else {
-            // Of frames that were never counted.
+        if !self.channels[feedback.channel].on_feedback(now, &feedback) {
             self.stats.bad_control += 1;
-            return;
-        };
-        match flight.on_feedback(now, &feedback) {
-            Some(report) => {
-                if let Some(rtt) = report.rtt {
-                    c.on_rtt(rtt);
-                }
-            }
-            None => self.stats.bad_control += 1,
         }
     }
 }

@@ -191,10 +191,11 @@ mod tests {
     use super::super::config::ChannelConfig;
     use super::*;
     use crate::buffer::PolicyConfig;
+    use crate::path::Counting;
     use alloc::vec;
 
     fn lines(count: usize) -> (Lines<Vec<u8>>, Channels) {
-        let (mut lines, mut channels) = (Lines::new(), Channels::new(false));
+        let (mut lines, mut channels) = (Lines::new(), Channels::new(Counting::default()));
         for n in 0..count {
             lines.add(ChannelQueue::fifo(PolicyConfig::DropTail));
             lines.get_mut(ChannelId(n as u8)).unwrap().limit = 3000;

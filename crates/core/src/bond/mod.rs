@@ -121,7 +121,7 @@ impl<P: Packet> Bond<P> {
         let mut rng = Rng::new(seed);
         let epoch = rng.next_u64() as u32;
         let mut bond = Bond {
-            channels: Channels::new(config.feedback),
+            channels: Channels::new(config.counting()),
             ingress: Ingress::new(&config, seed)?,
             number: Numberer::new(preset, &config, epoch, rng.next_u64()),
             distribute: Distribute::new(preset, &config, &mut rng)?,

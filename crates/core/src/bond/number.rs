@@ -40,7 +40,7 @@ impl Numberer {
     pub(super) fn new(preset: Preset, config: &Config, epoch: u32, seed: u64) -> Numberer {
         Numberer {
             preset,
-            counts: config.feedback,
+            counts: config.counting().counts,
             epoch,
             hash: Buckets::new(seed, config.buckets),
             sequence: vec![0; config.buckets],

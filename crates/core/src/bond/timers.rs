@@ -61,7 +61,7 @@ impl<P: Packet> Bond<P> {
                 continue;
             }
             add(Some(c.heartbeat + self.heartbeat_interval()), TimerName::Heartbeat);
-            add(c.path.receipts.timeout(), TimerName::Feedback);
+            add(c.path.timeout(), TimerName::Feedback);
             add(self.silent_at(channel), TimerName::Liveness);
             add(
                 c.path.signs.blocked.filter(|_| !c.path.signs.stalled).map(|at| at + self.config.stall_after),
@@ -94,6 +94,7 @@ impl<P: Packet> Bond<P> {
             if c.heartbeat + self.heartbeat_interval() <= now {
                 self.send_heartbeat(now, channel);
             }
+            self.channels[channel].path.handle_timeout(now);
             self.send_feedback(now, channel);
             if self.channels[channel].usable {
                 self.measure(now, channel);

@@ -126,12 +126,11 @@ impl<P: Packet> Bond<P> {
     ) -> Transmit<P> {
         let c = &mut self.channels[channel];
         let size = packet.size().as_u64() as usize;
-        let head = match &mut c.path.flight {
-            None => self.number.head(bucket, numbers, c.config.raw),
-            Some(flight) => {
-                let wire = self.number.head_len(c.config.raw) + size;
-                self.number.counted_head(bucket, numbers, flight.on_sent(now, wire))
-            }
+        let head = if c.path.flight.is_none() {
+            self.number.head(bucket, numbers, c.config.raw)
+        } else {
+            let bytes = self.number.head_len(c.config.raw) + size;
+            self.number.counted_head(bucket, numbers, c.path.on_counted(now, bytes, idle))
         };
         let wire = c.on_sent(now, head.len() + size);
         c.data = Some(now);

@@ -124,6 +124,11 @@ impl Flight {
         }
     }
 
+    /// There is nothing to send although more might be under way.
+    pub(crate) fn on_idle(&mut self) {
+        self.rate.on_app_limited(self.in_flight);
+    }
+
     /// The peer's report; `None` where it tells of what was never sent.
     pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> Option<Report> {
         let behind = (self.next as u32).wrapping_sub(1).wrapping_sub(feedback.highest);
@@ -243,6 +248,11 @@ impl Flight {
     #[inline]
     pub(crate) fn in_flight(&self) -> Bytes {
         Bytes::new(self.in_flight)
+    }
+
+    /// The position of the next frame.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
     }
 
     /// When the oldest frame left that is still under way.

@@ -6,11 +6,13 @@
 //! | `mtu` | the path MTU, probed (RFC 8899) |
 //! | `delay` | round trip and one-way delay, from echo requests |
 //! | `receipts` | what arrived here of the frames that the peer counts, and when to tell it |
+//! | `control` | a law of congestion control, where one is set |
 //! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
 //!
 //! A bond has one [`Path`] a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
 //! frames answers. What was measured is read as [`Measured`].
 
+pub(crate) mod control;
 pub(crate) mod delay;
 pub(crate) mod flight;
 pub(crate) mod mtu;
@@ -19,8 +21,11 @@ pub mod state;
 
 pub use state::State;
 
+use crate::congestion::Algorithm;
 use crate::units::{Bytes, Rate, Span, Time};
+use crate::wire::envelope::Feedback;
 use alloc::boxed::Box;
+use control::Control;
 use delay::Delay;
 use flight::Flight;
 use mtu::Pmtu;
@@ -51,6 +56,15 @@ pub struct Measured {
     pub in_flight: Option<Bytes>,
 }
 
+/// What is done with the data frames of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counting {
+    /// They are counted.
+    pub(crate) counts: bool,
+    /// And a law says how many go.
+    pub(crate) law: Option<Algorithm>,
+}
+
 /// The measurements of one channel, and its state.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -66,12 +80,14 @@ pub(crate) struct Path {
     pub(crate) next_echo: Time,
     /// Where frames are counted.
     pub(crate) flight: Option<Box<Flight>>,
+    /// Where a law says how much may be under way; frames are counted then.
+    pub(crate) control: Option<Box<Control>>,
     pub(crate) receipts: Receipts,
 }
 
 impl Path {
-    /// A path of which nothing is known, over a link whose MTU is `mtu`; `counts`: our frames are counted.
-    pub(crate) fn new(now: Time, mtu: usize, counts: bool) -> Path {
+    /// A path of which nothing is known, over a link whose MTU is `mtu`, whose frames are counted as `counting` says.
+    pub(crate) fn new(now: Time, mtu: usize, counting: Counting) -> Path {
         Path {
             signs: Signs::new(now),
             mtu: Pmtu::new(now, mtu),
@@ -80,7 +96,8 @@ impl Path {
             unanswered: Some(now),
             echo: None,
             next_echo: now,
-            flight: counts.then(Box::default),
+            flight: counting.counts.then(Box::default),
+            control: counting.law.map(|law| Box::new(Control::new(law, mtu))),
             receipts: Receipts::default(),
         }
     }
@@ -92,14 +109,18 @@ impl Path {
         self.echo = None;
     }
 
-    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth). Returns the smoothed one.
-    pub(crate) fn on_rtt(&mut self, rtt: Span) -> Span {
+    /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).
+    pub(crate) fn on_rtt(&mut self, rtt: Span) {
         let parts = |old: Span, new: Span, part: u64| {
             Span::from_nanos(old.as_nanos() - old.as_nanos() / part + new.as_nanos() / part)
         };
         let smooth = self.rtt.map_or(rtt, |old| parts(old, rtt, 8));
         self.rtt = Some(smooth);
-        smooth
+    }
+
+    /// The round trip, smoothed.
+    pub(crate) fn rtt(&self) -> Option<Span> {
+        self.rtt
     }
 
     /// The peer is another one, with another clock and other counts.
@@ -108,6 +129,63 @@ impl Path {
         self.receipts = Receipts::default();
         if let Some(flight) = &mut self.flight {
             flight.forget_peer();
+        }
+        if let Some(control) = &mut self.control {
+            control.forget_peer();
+        }
+    }
+
+    /// A data frame of `bytes` goes out; its number. The frames of this path are counted.
+    #[inline]
+    pub(crate) fn on_counted(&mut self, now: Time, bytes: usize, idle: bool) -> u32 {
+        let Some(flight) = &mut self.flight else { return 0 };
+        let in_flight = flight.in_flight();
+        let number = flight.on_sent(now, bytes);
+        if let Some(control) = &mut self.control {
+            control.on_sent(now, Bytes::from(bytes), in_flight, flight.next());
+        }
+        if idle {
+            flight.on_idle();
+        }
+        number
+    }
+
+    /// The peer tells of our frames. `false`: of some that were never sent.
+    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> bool {
+        let Some(flight) = &mut self.flight else { return false };
+        let Some(report) = flight.on_feedback(now, feedback) else { return false };
+        if let Some(control) = &mut self.control {
+            control.on_report(now, &report, flight.in_flight(), flight.next());
+        }
+        if let Some(rtt) = report.rtt {
+            self.on_rtt(rtt);
+        }
+        true
+    }
+
+    /// Whether the law lets another frame go.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        match (&self.control, &self.flight) {
+            (Some(control), Some(flight)) => control.has_room(flight.in_flight()),
+            _ => true,
+        }
+    }
+
+    /// When [`Path::handle_timeout`] or a report is due.
+    #[inline]
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        let control = self.control.as_ref().and_then(|control| control.timeout());
+        self.receipts.timeout().into_iter().chain(control).min()
+    }
+
+    /// Gives up what is under way, if nothing was told of it for too long.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if let (Some(control), Some(flight)) = (&mut self.control, &mut self.flight)
+            && control.timeout().is_some_and(|at| at <= now)
+        {
+            let lost = flight.abandon();
+            control.on_timeout(now, lost, flight.next());
         }
     }
 

@@ -2,9 +2,11 @@
 
 use crate::bond_network::{Flight, Net, Wire, check_once, check_ordered, config, packet};
 use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, Link, Mode};
+use fairspan_core::congestion::Algorithm;
+use fairspan_core::options::Words;
 use fairspan_core::path::{Measured, State};
 use fairspan_core::rng::Rng;
-use fairspan_core::units::{ChannelId, Rate, Span, Time};
+use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Envelope, Feedback, Message};
 
 /// Counting, with channels of these rates in Mbit/s.
@@ -177,4 +179,63 @@ fn feedback_that_lies_is_counted_and_changes_nothing() {
     // What was sent before the peer was known is under way no more.
     assert_eq!(tell(&mut bond, truth), (0, 2, 1, 2));
     assert_eq!(tell(&mut bond, Feedback { highest: 2, packets: 2, set: 1, ..truth }), (1, 2, 1, 2));
+}
+
+/// Saturates two links of 20 and 10 Mbit/s whose rates nobody configured, with room for 60 ms; returns Mbit/s delivered in the
+/// last four of six seconds, and what is known of the channels then.
+fn saturated(congestion: Option<Algorithm>) -> (f64, [Measured; 2]) {
+    let mut settings = config(2);
+    (settings.feedback, settings.congestion) = (true, congestion);
+    settings.channels[0].weight = 2;
+    let wire = |mbit: u64| {
+        let rate = Rate::from_mbit(mbit);
+        Wire { narrow: Some((rate, rate.bytes_in(Span::from_millis(60)).as_u64() as usize)), ..Wire::new(15) }
+    };
+    let mut net = Net::settled(settings, vec![wire(20), wire(10)], 11);
+    let mut number = 0;
+    let mut before = 0;
+    for ms in 0..6000 {
+        // Up to 48 Mbit/s, as long as the bond takes it.
+        for _ in 0..6 {
+            if net.ends[0].wants_host() {
+                number += 1;
+                net.host(0, packet((number % 16) as u16, number, 1000));
+            }
+        }
+        net.run(Span::from_millis(1));
+        if ms == 2000 {
+            before = net.delivered[1].len();
+        }
+    }
+    let delivered = net.delivered[1].len() - before;
+    (delivered as f64 * 8e-3 / 4.0, [measured(&net, 0), measured(&net, 1)])
+}
+
+#[test]
+fn a_law_fills_links_that_nobody_measured_and_loses_little() {
+    let (_, without) = saturated(None);
+    assert!(without.iter().all(|path| path.loss_ppm.unwrap() > 100_000), "48 Mbit/s into 30: {without:?}");
+    for &algorithm in Algorithm::ALL {
+        let (mbit, paths) = saturated(Some(algorithm));
+        // 1000 of 1022 bytes are the packet: 29.3 at most. The two laws that there are come within a tenth of it.
+        assert!((25.0..29.5).contains(&mbit), "{}: {mbit}", algorithm.word());
+        assert!(paths.iter().all(|path| path.loss_ppm.unwrap() < 20_000), "{}: {paths:?}", algorithm.word());
+    }
+}
+
+#[test]
+fn a_law_outlives_a_path_that_dies_and_comes_back() {
+    let mut settings = config(2);
+    settings.congestion = Some(Algorithm::ALL[0]);
+    let mut net = Net::settled(settings, vec![Wire::new(10), Wire::new(10)], 4);
+    let before = send(&mut net, 300, Span::from_millis(1)).len();
+    assert_eq!(net.delivered[1].len(), before);
+    net.wires[0].cut = [true; 2];
+    send(&mut net, 2000, Span::from_millis(2));
+    net.wires[0].cut = [false; 2];
+    send(&mut net, 1000, Span::from_millis(2));
+    let delivered = net.delivered[1].len();
+    let after = send(&mut net, 1000, Span::from_millis(2)).len();
+    assert_eq!(net.delivered[1].len() - delivered, after);
+    assert_eq!([measured(&net, 0).in_flight, measured(&net, 1).in_flight], [Some(Bytes::ZERO); 2]);
 }

@@ -5,7 +5,7 @@ use crate::network::{Network, Weather};
 use fairspan_core::bond::{ChannelConfig, Codepoint, Config, Event, Link};
 use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
-use fairspan_core::units::{ChannelId, Span, Time};
+use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use std::collections::{HashMap, HashSet};
 
 /// How one channel treats frames, in both directions.
@@ -26,6 +26,8 @@ pub struct Wire {
     pub cut: [bool; 2],
     /// Frames above this many bytes vanish.
     pub largest: usize,
+    /// How fast frames go, and bytes that may wait for it: what is more vanishes.
+    pub narrow: Option<(Rate, usize)>,
 }
 
 impl Wire {
@@ -40,6 +42,7 @@ impl Wire {
             twice: 0.0,
             cut: [false; 2],
             largest: usize::MAX,
+            narrow: None,
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct Net {
     /// Changes frames on their way, when set.
     pub mangle: Option<fn(&mut Flight, &mut Rng)>,
     network: Network<Flight>,
+    /// By channel and direction, when a narrow wire will have sent all that it was given.
+    free: HashMap<usize, Time>,
     pub rng: Rng,
 }
 
@@ -97,6 +102,7 @@ impl Net {
             most_held: [0; 2],
             mangle: None,
             network: Network::new(),
+            free: HashMap::new(),
             rng: Rng::new(seed),
         };
         for end in 0..2 {
@@ -169,7 +175,16 @@ impl Net {
             }
         };
         let lane = 2 * flight.channel.index() + from;
-        self.network.send(self.now, lane, &weather, &mut self.rng, flight, mangle);
+        let mut leaves = self.now;
+        if let Some((rate, room)) = wire.narrow {
+            let free = self.free.entry(lane).or_default();
+            if rate.bytes_in(free.since(self.now)) > Bytes::from(room) {
+                return;
+            }
+            *free = self.now.max(*free) + rate.transmit_time(Bytes::from(flight.bytes.len()));
+            leaves = *free;
+        }
+        self.network.send(leaves, lane, &weather, &mut self.rng, flight, mangle);
     }
 
     /// Lets `span` pass.

@@ -1,0 +1,185 @@
+//! A law of congestion control on one path: how much may be under way there, and how fast it goes.
+//!
+//! What it is: what the peer's feedback says of our frames ([`Report`]) is told to a [`Law`](crate::congestion::Law), and a frame may
+//! go while less is under way than the law's window. Which law, is a setting; nothing here depends on it. Frames that are
+//! lost are not sent again: what they carried is others' business. Where nothing is told for a retransmission timeout (RFC 6298),
+//! all that is under way is given up, so that a path whose reports are lost does not stop for ever.
+//!
+//! Losses and marks of one window are one sign ([`Episode`]). Cost: the law's, once a frame and once a report. Invariant: a
+//! timeout is set whenever something is under way.
+
+use super::flight::Report;
+use crate::congestion::{Acked, Algorithm, AnyLaw, Config, Congested, Law, Sent, window};
+use crate::loss::episode::Episode;
+use crate::loss::rtt::{self, Rtt};
+use crate::units::{Bytes, Rate, Span, Time};
+
+/// Least time until what is not told of counts as lost.
+const LEAST_TIMEOUT: Span = Span::from_millis(200);
+
+/// The law of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    law: AnyLaw,
+    episode: Episode,
+    rtt: Rtt,
+    last_sent: Time,
+    /// When all that is under way is given up.
+    due: Option<Time>,
+    /// Whether the window stopped the sender since the last report.
+    limited: bool,
+}
+
+impl Control {
+    /// `algorithm` at the beginning, for frames of `segment` bytes at most.
+    pub(crate) fn new(algorithm: Algorithm, segment: usize) -> Control {
+        let mut config = Config::new(algorithm, u32::try_from(segment).unwrap_or(u32::MAX));
+        config.window.slow_start = window::SlowStart::HyStartPlusPlus;
+        config.window.grow_only_when_limited = true;
+        config.window.paced = true;
+        let rtt = rtt::Config { minimum: LEAST_TIMEOUT, ..rtt::Config::default() };
+        Control {
+            law: AnyLaw::new(&config),
+            episode: Episode::default(),
+            rtt: Rtt::new(&rtt),
+            last_sent: Time::ZERO,
+            due: None,
+            limited: false,
+        }
+    }
+
+    /// Whether a frame may go while `in_flight` is under way.
+    #[inline]
+    pub(crate) fn has_room(&self, in_flight: Bytes) -> bool {
+        in_flight < self.law.window()
+    }
+
+    /// How fast frames go; `None` before a round trip was measured.
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        self.law.pacing_rate()
+    }
+
+    /// A frame of `bytes` went out, `in_flight` before it; the next one's position is `end`.
+    pub(crate) fn on_sent(&mut self, now: Time, bytes: Bytes, in_flight: Bytes, end: u64) {
+        if in_flight == Bytes::ZERO {
+            let idle = now.since(self.last_sent);
+            if idle > self.rtt.timeout() {
+                self.law.on_idle(idle);
+            }
+        }
+        self.law.on_sent(&Sent { now, bytes, in_flight, end });
+        self.last_sent = now;
+        self.due.get_or_insert(now + self.rtt.timeout());
+        self.limited |= !self.has_room(in_flight + bytes);
+    }
+
+    /// The peer told of our frames; `in_flight` is under way now, and the next frame's position is `next`.
+    pub(crate) fn on_report(&mut self, now: Time, report: &Report, in_flight: Bytes, next: u64) {
+        if let Some(rtt) = report.rtt {
+            self.rtt.on_sample(rtt);
+        }
+        let congested =
+            |bytes, begins| Congested { now, bytes, in_flight: report.in_flight, limit: Bytes::new(u64::MAX), begins };
+        if let Some(lost) = report.lost_up_to {
+            let begins = self.episode.begins(lost, next);
+            self.law.on_lost(&congested(report.lost, begins));
+        }
+        if report.marked > 0 {
+            let begins = self.episode.begins(report.highest, next);
+            self.law.on_ecn(&congested(report.delivered, begins));
+        }
+        if report.delivered > Bytes::ZERO {
+            self.law.on_acked(&Acked {
+                now,
+                bytes: report.delivered,
+                in_flight: report.in_flight,
+                rtt: report.rtt,
+                smoothed_rtt: self.rtt.smoothed(),
+                up_to: report.highest + 1,
+                next,
+                limited: core::mem::take(&mut self.limited),
+                recovering: self.episode.goes_on(report.highest + 1),
+                delivery: report.sample,
+            });
+            self.rtt.reset_backoff();
+        }
+        self.due = (in_flight > Bytes::ZERO).then(|| now + self.rtt.timeout());
+    }
+
+    /// When [`Control::on_timeout`] is due.
+    #[inline]
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Nothing was told for too long: `lost` bytes were under way and are given up.
+    pub(crate) fn on_timeout(&mut self, now: Time, lost: Bytes, next: u64) {
+        self.due = None;
+        let begins = self.episode.begins(next.saturating_sub(1), next);
+        self.law.on_timeout(&Congested { now, bytes: lost, in_flight: lost, limit: Bytes::new(u64::MAX), begins });
+        self.rtt.back_off();
+    }
+
+    /// The peer is another one: nothing is under way.
+    pub(crate) fn forget_peer(&mut self) {
+        self.due = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Words;
+
+    const MS: fn(u64) -> Time = Time::from_millis;
+    const FRAME: Bytes = Bytes::new(1000);
+
+    /// As many frames as the window lets go at `now`; how many are under way then.
+    fn fill(control: &mut Control, now: Time, next: &mut u64, mut in_flight: u64) -> u64 {
+        while control.has_room(Bytes::new(in_flight * 1000)) {
+            *next += 1;
+            control.on_sent(now, FRAME, Bytes::new(in_flight * 1000), *next);
+            in_flight += 1;
+        }
+        in_flight
+    }
+
+    fn report(in_flight: u64, delivered: u64, highest: u64) -> Report {
+        Report {
+            in_flight: Bytes::new(in_flight * 1000),
+            delivered: Bytes::new(delivered * 1000),
+            highest,
+            rtt: Some(Span::from_millis(50)),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn every_law_opens_with_deliveries_and_closes_with_a_loss() {
+        for &algorithm in Algorithm::ALL {
+            let mut control = Control::new(algorithm, 1000);
+            let mut next = 1;
+            let sent = fill(&mut control, MS(0), &mut next, 0);
+            assert_eq!(sent, 10, "{}: RFC 6928", algorithm.word());
+            control.on_report(MS(50), &report(sent, sent, next - 1), Bytes::ZERO, next);
+            let more = fill(&mut control, MS(50), &mut next, 0);
+            assert!(more > sent && control.pacing_rate().is_some(), "{}", algorithm.word());
+            let lost = Report { lost: FRAME, lost_up_to: Some(next - 4), ..report(more, more - 1, next - 1) };
+            control.on_report(MS(100), &lost, Bytes::ZERO, next);
+            let less = fill(&mut control, MS(100), &mut next, 0);
+            assert!(less < more, "{}: {less} after {more}", algorithm.word());
+        }
+    }
+
+    #[test]
+    fn silence_gives_up_what_is_under_way_and_backs_off() {
+        let mut control = Control::new(Algorithm::ALL[0], 1000);
+        let mut next = 1;
+        let sent = fill(&mut control, MS(0), &mut next, 0);
+        assert_eq!(control.timeout(), Some(MS(1000)), "RFC 6298 (2.1)");
+        control.on_timeout(MS(1000), Bytes::new(sent * 1000), next);
+        assert_eq!(control.timeout(), None);
+        assert_eq!(fill(&mut control, MS(1000), &mut next, 0), 1, "the loss window");
+        assert_eq!(control.timeout(), Some(MS(3000)));
+    }
+}
