@@ -16,8 +16,7 @@
 //! Departures: a queue of less than two packets of data is never "above". What a queue has learnt is forgotten when
 //! another flow's takes its place in the discipline. Cost: O(1), an integer square root per hit; 56 bytes a queue.
 
-use super::policy::{Backlog, ConfigError, Leaving, Policy, Verdict};
-use super::table::Reason;
+use super::policy::{Backlog, ConfigError, Leaving, Policy, Reason, Verdict};
 use super::tail::DropTail;
 use crate::units::{FlowNumber, Span, Time};
 use alloc::vec::Vec;

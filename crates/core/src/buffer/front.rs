@@ -3,8 +3,7 @@
 //! Source: Yin and Hluchyj, "Implication of dropping packets from the front of a buffer", IEEE Transactions on
 //! Communications 41(6), 1993. Cost: O(1), no state. Invariant: what waits is within its bounds, and is the newest.
 
-use super::policy::{Backlog, Policy, Room, Verdict, Victim};
-use super::table::Reason;
+use super::policy::{Backlog, Policy, Reason, Room, Verdict, Victim};
 use crate::units::{FlowNumber, Time};
 
 /// Evicts the oldest packet of a full buffer.

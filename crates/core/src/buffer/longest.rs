@@ -7,8 +7,7 @@
 //! Cost: O(1), no state; the discipline keeps its queues in a heap, O(log n). Invariant: a flow loses nothing while
 //! another has more waiting.
 
-use super::policy::{Backlog, Policy, Room, Verdict, Victim};
-use super::table::Reason;
+use super::policy::{Backlog, Policy, Reason, Room, Verdict, Victim};
 use crate::units::{FlowNumber, Time};
 
 /// Evicts the newest packet of the longest queue of a full buffer.

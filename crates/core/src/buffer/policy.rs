@@ -1,6 +1,5 @@
 //! What a buffer policy is asked, and what it may answer.
 
-use super::table::Reason;
 use crate::units::{FlowNumber, Span, Time};
 use thiserror::Error;
 
@@ -27,6 +26,38 @@ pub enum Verdict {
     Drop(Reason),
     /// It may pass, and others are dropped until what waits is within its bounds.
     Evict(Victim, Reason),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The buffer was full, and this was the packet that arrived.
+    Full,
+    /// The buffer was full, and this was the oldest packet.
+    Front,
+    /// The buffer was full, and this was the newest packet of the longest queue.
+    Longest,
+    /// Larger than the whole buffer.
+    TooLarge,
+    /// Packets waited for too long, for too long, and this one could not be marked.
+    Standing,
+}
+
+impl Reason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Reason; 5] = [Reason::Full, Reason::Front, Reason::Longest, Reason::TooLarge, Reason::Standing];
+
+    /// For people and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Full => "queue full",
+            Reason::Front => "queue full, oldest dropped",
+            Reason::Longest => "queue full, longest cut",
+            Reason::TooLarge => "larger than the buffer",
+            Reason::Standing => "standing queue",
+        }
+    }
 }
 
 /// Which packet is evicted.

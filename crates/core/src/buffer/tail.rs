@@ -2,8 +2,7 @@
 //!
 //! Cost: O(1), no state. Invariant: what waits is within its bounds.
 
-use super::policy::{Backlog, Policy, Room, Verdict};
-use super::table::Reason;
+use super::policy::{Backlog, Policy, Reason, Room, Verdict};
 use crate::units::{FlowNumber, Time};
 
 /// Refuses what arrives at a full buffer.

@@ -12,8 +12,8 @@
 //! | start-time fair queueing | `sfq.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //!
-//! Another discipline is its own file and its lines in `table.rs`, and is then a setting of bonds, links of the emulator and
-//! links of the simulator.
+//! Another discipline is its own file and its lines in this one, and is then a setting of bonds, links of the emulator and links
+//! of the simulator.
 //!
 //! ```
 //! use fairspan_core::buffer::{Limit, PolicyConfig};
@@ -42,22 +42,262 @@ mod drr;
 mod fifo;
 mod heap;
 mod parcel;
-
 mod sfq;
 mod srr;
 mod stochastic;
 mod store;
-mod table;
 mod waiting;
 
+pub use crate::buffer::ConfigError;
 pub use discipline::{Discipline, Entry, Index, Taken};
 pub use drr::Drr;
 pub use fifo::Fifo;
 pub use parcel::{Opaque, Parcel};
-
-pub use crate::buffer::ConfigError;
 pub use sfq::Sfq;
 pub use srr::Srr;
 pub use stochastic::Stochastic;
-pub use table::{AnyDiscipline, DisciplineConfig, MOST_BUCKETS, MOST_QUANTUM};
 pub use waiting::{Admit, Config, Dropped, Queue};
+
+use crate::buffer::{PolicyConfig, Victim};
+use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+/// The largest quantum in bytes.
+pub const MOST_QUANTUM: u64 = 1 << 30;
+/// Most buckets of a stochastic discipline.
+pub const MOST_BUCKETS: u32 = 1 << 20;
+
+const QUANTUM: Bytes = Bytes::new(1500);
+static QUANTUM_SPEC: OptionSpec =
+    OptionSpec::new("quantum", Kind::Bytes(1, MOST_QUANTUM, None), "bytes of a flow's turn");
+static BUCKETS_SPEC: OptionSpec =
+    OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
+
+/// Which discipline, with its settings. As text: its name, then options, such as `drr:quantum=3000B`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DisciplineConfig {
+    /// `fifo`: first in, first out.
+    #[default]
+    Fifo,
+    /// `round-robin`: one packet of each flow in turn, whatever its length.
+    RoundRobin,
+    /// `drr`: deficit round robin (Shreedhar and Varghese 1995), a queue for each flow.
+    Drr {
+        /// Bytes a visit. As text by default 1500 B, as everywhere here.
+        quantum: Bytes,
+    },
+    /// `srr`: surplus round robin (Adiseshu, Parulkar and Varghese), a queue for each flow.
+    Srr {
+        /// Bytes a turn.
+        quantum: Bytes,
+    },
+    /// `sfq`: start-time fair queueing (Goyal, Vin, Cheng 1996), a queue for each flow.
+    Sfq,
+    /// `stochastic`: stochastic fair queueing (McKenney 1990): DRR over this many hash buckets, with a keyed hash.
+    Stochastic {
+        /// Buckets. As text by default 1024.
+        buckets: u32,
+        /// Bytes a visit.
+        quantum: Bytes,
+    },
+}
+
+impl DisciplineConfig {
+    /// The policy that goes with it where none is named. Fair queues come with longest-queue drop (McKenney 1990; DRR's own
+    /// paper; ns-2): with drop-tail, who sends most gets the buffer, and the discipline decides over what is left.
+    pub fn usual_buffer(&self) -> PolicyConfig {
+        match self {
+            DisciplineConfig::Fifo => PolicyConfig::DropTail,
+            _ => PolicyConfig::LongestQueue,
+        }
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work, and its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let range = |setting, value, most| {
+            if (1..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::Range { setting, value, least: 1, most })
+            }
+        };
+        match *self {
+            DisciplineConfig::Fifo | DisciplineConfig::RoundRobin | DisciplineConfig::Sfq => Ok(()),
+            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
+                range("quantum", quantum.as_u64(), MOST_QUANTUM)
+            }
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                range("buckets", u64::from(buckets), u64::from(MOST_BUCKETS))?;
+                range("quantum", quantum.as_u64(), MOST_QUANTUM)
+            }
+        }
+    }
+}
+
+const fn member(name: &'static str, help: &'static str, plain: fn() -> DisciplineConfig) -> Member<DisciplineConfig> {
+    Member { name, mode: None, main: None, help, plain }
+}
+
+impl Family for DisciplineConfig {
+    const WHAT: &'static str = "queue discipline";
+    const DIALECT: Dialect = Dialect::Plain;
+    const MEMBERS: &'static [Member<DisciplineConfig>] = &[
+        member("fifo", "first in, first out", || DisciplineConfig::Fifo),
+        member("round-robin", "one packet of each flow in turn", || DisciplineConfig::RoundRobin),
+        member("drr", "deficit round robin over flows", || DisciplineConfig::Drr { quantum: QUANTUM }),
+        member("srr", "surplus round robin over flows", || DisciplineConfig::Srr { quantum: QUANTUM }),
+        member("sfq", "start-time fair queueing over flows", || DisciplineConfig::Sfq),
+        member("stochastic", "deficit round robin over buckets of flows", || DisciplineConfig::Stochastic {
+            buckets: 1024,
+            quantum: QUANTUM,
+        }),
+    ];
+
+    fn same(&self, other: &DisciplineConfig) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        match self {
+            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
+                vec![(&QUANTUM_SPEC, quantum as &dyn Field)]
+            }
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                vec![(&BUCKETS_SPEC, buckets as &dyn Field), (&QUANTUM_SPEC, quantum)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn field_mut(&mut self, option: &str) -> Option<&mut dyn Field> {
+        match (self, option) {
+            (
+                DisciplineConfig::Drr { quantum }
+                | DisciplineConfig::Srr { quantum }
+                | DisciplineConfig::Stochastic { quantum, .. },
+                "quantum",
+            ) => Some(quantum),
+            (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
+            _ => None,
+        }
+    }
+}
+
+impl Field for DisciplineConfig {
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn take(&mut self, value: Value) {
+        if let Value::Text(text) = value
+            && let Ok(config) = text.parse()
+        {
+            *self = config;
+        }
+    }
+}
+
+impl FromStr for DisciplineConfig {
+    type Err = OptionError;
+
+    fn from_str(text: &str) -> Result<DisciplineConfig, OptionError> {
+        options::parse(text)
+    }
+}
+
+impl fmt::Display for DisciplineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        options::write(self, f)
+    }
+}
+
+/// A discipline chosen by [`DisciplineConfig`]. Those with queues for each flow lie apart: most queues are FIFO.
+#[derive(Clone, Debug)]
+pub enum AnyDiscipline<P> {
+    /// [`Fifo`].
+    Fifo(Fifo<P>),
+    /// [`Drr`], and round robin by packets.
+    Drr(Box<Drr<P>>),
+    /// [`Srr`].
+    Srr(Box<Srr<P>>),
+    /// [`Sfq`].
+    Sfq(Box<Sfq<P>>),
+    /// [`Stochastic`].
+    Stochastic(Box<Stochastic<P>>),
+}
+
+impl<P> AnyDiscipline<P> {
+    /// The discipline that `config` names, which was [checked](DisciplineConfig::check). It finds victims by `index`;
+    /// `seed` keys the hash of a stochastic one.
+    pub fn new(config: DisciplineConfig, index: Index, seed: u64) -> AnyDiscipline<P> {
+        match config {
+            DisciplineConfig::Fifo => AnyDiscipline::Fifo(Fifo::default()),
+            DisciplineConfig::RoundRobin => AnyDiscipline::Drr(Box::new(Drr::by_packets(index))),
+            DisciplineConfig::Drr { quantum } => AnyDiscipline::Drr(Box::new(Drr::new(quantum, index))),
+            DisciplineConfig::Srr { quantum } => AnyDiscipline::Srr(Box::new(Srr::new(quantum, index))),
+            DisciplineConfig::Sfq => AnyDiscipline::Sfq(Box::new(Sfq::new(index))),
+            DisciplineConfig::Stochastic { buckets, quantum } => {
+                AnyDiscipline::Stochastic(Box::new(Stochastic::new(buckets, quantum, index, seed)))
+            }
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $discipline:ident => $call:expr) => {
+        match $self {
+            AnyDiscipline::Fifo($discipline) => $call,
+            AnyDiscipline::Drr($discipline) => $call,
+            AnyDiscipline::Srr($discipline) => $call,
+            AnyDiscipline::Sfq($discipline) => $call,
+            AnyDiscipline::Stochastic($discipline) => $call,
+        }
+    };
+}
+
+impl<P> Discipline<P> for AnyDiscipline<P> {
+    #[inline]
+    fn enqueue(&mut self, entry: Entry<P>) {
+        each!(self, d => d.enqueue(entry));
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time) -> Option<Taken<P>> {
+        each!(self, d => d.dequeue(now))
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<&Entry<P>> {
+        each!(self, d => d.peek())
+    }
+
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        each!(self, d => d.evict(victim))
+    }
+
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        each!(self, d => d.expire(oldest))
+    }
+
+    fn active_flows(&self) -> usize {
+        each!(self, d => d.active_flows())
+    }
+
+    fn by_flow(&self) -> bool {
+        each!(self, d => d.by_flow())
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        each!(self, d => d.next_ready())
+    }
+}

@@ -7,7 +7,7 @@
 use super::discipline::{Discipline, Entry, Index};
 use super::fifo::Fifo;
 use super::parcel::Parcel;
-use super::table::{AnyDiscipline, DisciplineConfig};
+use super::{AnyDiscipline, DisciplineConfig};
 use crate::buffer::{
     AnyPolicy, Backlog, Bounds, ConfigError, Leaving, Limit, Policy, PolicyConfig, Reason, Verdict, Victim,
 };
