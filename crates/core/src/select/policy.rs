@@ -1,8 +1,7 @@
 //! All policies as one type, and all selectors: made from the list in [`super`].
 
-use super::settings::Settings;
 use super::{BurstStats, Frame, Links, PolicyConfig, Select};
-use crate::options::{Field, Fields, OptionError};
+use crate::options::{Field, Fields};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Time};
 
@@ -44,7 +43,8 @@ macro_rules! define {
                 }
             }
 
-            fn selector(&self, seed: u64) -> Selector {
+            /// The policy at work.
+            pub(super) fn selector(&self, seed: u64) -> Selector {
                 match self {
                     $(Policy::$policy(config) => Selector::$policy(config.selector(seed)),)+
                 }
@@ -107,18 +107,3 @@ macro_rules! define {
 }
 
 policies!(define);
-
-impl Selector {
-    /// The selector of `settings` over `links`. `seed`: for what is random, and the keys of hashes that strangers must not
-    /// predict.
-    ///
-    /// # Errors
-    /// The settings cannot work, or name a link by a number that no link has. A link that is named and was not given a
-    /// number yet ([`Settings::resolve`]) counts as none: it may join later.
-    pub fn new(settings: &Settings, links: &Links, seed: u64) -> Result<Selector, OptionError> {
-        settings.check_with_links()?;
-        let mut selector = settings.policy.selector(seed);
-        selector.on_links(Time::ZERO, links);
-        Ok(selector)
-    }
-}

@@ -1,8 +1,8 @@
-//! A policy with what goes with every policy, as text and from text.
+//! A policy with what goes with every policy, as text and from text, and the selector that they make.
 
-use super::{Policy, PolicyConfig, flush, supervision};
+use super::{Links, Policy, PolicyConfig, Select, Selector, flush, supervision};
 use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
-use crate::units::ChannelId;
+use crate::units::{ChannelId, Time};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
@@ -124,7 +124,7 @@ impl Family for Settings {
 
 impl Settings {
     /// Whether the options can work together, and every number that one has for a link is one that a link can have.
-    pub(super) fn check_with_links(&self) -> Result<(), OptionError> {
+    fn check_with_links(&self) -> Result<(), OptionError> {
         self.check()?;
         for (spec, field) in self.fields() {
             if let Value::Link(Some(link)) = field.value()
@@ -156,6 +156,21 @@ impl Settings {
             }
         }
         Ok(())
+    }
+}
+
+impl Selector {
+    /// The selector of `settings` over `links`. `seed`: for what is random, and the keys of hashes that strangers must not
+    /// predict.
+    ///
+    /// # Errors
+    /// The settings cannot work, or name a link by a number that no link has. A link that is named and was not given a
+    /// number yet ([`Settings::resolve`]) counts as none: it may join later.
+    pub fn new(settings: &Settings, links: &Links, seed: u64) -> Result<Selector, OptionError> {
+        settings.check_with_links()?;
+        let mut selector = settings.policy.selector(seed);
+        selector.on_links(Time::ZERO, links);
+        Ok(selector)
     }
 }
 

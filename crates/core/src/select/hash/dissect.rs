@@ -11,7 +11,7 @@
 //!
 //! Cost: at most 16 headers, each read once. Invariant: offsets only grow.
 
-use super::{Icmp, Keys, Outer, ports, words};
+use super::keys::{Icmp, Keys, Outer, ports, words};
 use crate::flow::ethernet::{ARP, IPV4, IPV6, VLAN};
 use crate::ip::{ICMP, ICMPV6};
 use crate::packet::at;

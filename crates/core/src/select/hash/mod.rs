@@ -28,6 +28,7 @@
 //! capture cut off counts as absent.
 
 mod dissect;
+mod keys;
 mod plain;
 
 use crate::flow::ethernet::{HEADER, Tags, VLAN};
@@ -35,6 +36,7 @@ use crate::flow::frame::{Frame, Layer};
 use crate::options::words;
 use crate::packet::at;
 use crate::set::LinkSet;
+use keys::Outer;
 
 /// Which headers choose the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,54 +103,6 @@ pub(crate) fn ports_and_addresses(frame: &Frame<'_>) -> u128 {
     plain::numbers(packet, tags.ether_type).unwrap_or_else(|| u128::from(layer2(frame)))
 }
 
-/// What of a packet's headers goes into the hash, in the order of a little-endian host's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Keys {
-    /// The exclusive or of the addresses' words.
-    addresses: u32,
-    /// Both ports, or what stands in their place in ESP and AH; 0 where there are none.
-    ports: u32,
-    /// Type, code and identifier of an ICMP message.
-    icmp: Icmp,
-}
-
-impl Keys {
-    #[inline]
-    fn transport(&self) -> u32 {
-        let Icmp { kind, code, id } = self.icmp;
-        if id == 0 { self.ports } else { u32::from(kind) | u32::from(code) << 8 | u32::from(id) << 16 }
-    }
-}
-
-/// The beginning of an ICMP message, of either version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Icmp {
-    kind: u8,
-    code: u8,
-    /// 0: a message without one. An identifier of 0 counts as 1.
-    id: u16,
-}
-
-impl Icmp {
-    /// The message at `at`; all zeros where its eight bytes are not there.
-    #[inline]
-    fn read(bytes: &[u8], offset: usize) -> Icmp {
-        let Some(&[kind, code, _, _, high, low, ..]) = at::<8>(bytes, offset) else { return Icmp::default() };
-        // Echo and timestamp, with their replies; the last two are ICMPv6's. The driver does not ask which it is.
-        let identified = matches!(kind, 8 | 0 | 13 | 14 | 128 | 129);
-        let id = if identified { u16::from_be_bytes([high, low]).max(1) } else { 0 };
-        Icmp { kind, code, id }
-    }
-}
-
-/// What the Ethernet header says of the rest.
-#[derive(Clone, Copy, Debug)]
-struct Outer {
-    protocol: u16,
-    /// Where the network header begins.
-    network: usize,
-}
-
 /// The frame's EtherType, and where the kernel has the network header of a frame that it is given with its tags: behind
 /// all of them, although the EtherType is still the first tag's.
 #[inline]
@@ -197,30 +151,6 @@ fn source(frame: &Frame<'_>) -> u32 {
 fn fold(hash: u32) -> u32 {
     let hash = hash ^ hash >> 16;
     hash ^ hash >> 8
-}
-
-/// The exclusive or of `words` words of 32 bits from `offset`.
-#[inline]
-fn words<const N: usize>(bytes: &[u8; N]) -> u32 {
-    bytes.as_chunks::<4>().0.iter().fold(0, |all, word| all ^ u32::from_le_bytes(*word))
-}
-
-/// Where the four bytes of ports lie in a transport header; AH's and ESP's SPI takes their place.
-#[inline]
-fn ports_at(protocol: u8) -> Option<usize> {
-    match protocol {
-        // TCP, UDP, DCCP, ESP, SCTP, UDP-Lite.
-        6 | 17 | 33 | 50 | 132 | 136 => Some(0),
-        // AH.
-        51 => Some(4),
-        _ => None,
-    }
-}
-
-/// The ports of the transport header at `offset`; 0 where there are none.
-#[inline]
-fn ports(bytes: &[u8], offset: usize, protocol: u8) -> u32 {
-    ports_at(protocol).and_then(|place| at(bytes, offset + place)).map_or(0, |ports| u32::from_le_bytes(*ports))
 }
 
 #[cfg(test)]

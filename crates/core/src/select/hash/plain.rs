@@ -3,7 +3,7 @@
 //! Departures from what headers mean, as the driver has them: an IPv6 extension header hides the ports behind it, and a
 //! quoted packet is looked for with the version of the packet that quotes it.
 
-use super::{Icmp, Keys, Outer, ports, words};
+use super::keys::{Icmp, Keys, Outer, ports, words};
 use crate::flow::ethernet::{IPV4, IPV6};
 use crate::ip::{ICMP, ICMPV6};
 use crate::packet::at;
