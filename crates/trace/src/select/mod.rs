@@ -1,6 +1,6 @@
 //! What a policy of link selection would do with captured traffic.
 //!
-//! What it is: the core's [`Selector`] is given each packet at its captured time and chooses links of an imagined bond
+//! What it is: the core's [`Selector`](fairspan_core::select::Selector) is given each packet at its captured time and chooses links of an imagined bond
 //! ([`links`]), whose queues it sees as it would see them ([`wires`]). Counted are:
 //!
 //! | quantity | how |
@@ -18,17 +18,18 @@
 //! where assignments are kept. Invariants: the same traffic, settings, links and seed give the same report; packets =
 //! forwarded + not forwarded.
 
+mod bond;
 mod flow;
 mod flushing;
 pub mod links;
 pub mod traffic;
 pub mod wires;
 
+pub use bond::Bond;
 pub use links::{LinkList, LinkSpec, LinksError};
 pub use traffic::{Gathered, Packet, Traffic};
 
-use fairspan_core::options::OptionError;
-use fairspan_core::select::{Links, Select, Selector, Settings, flush};
+use fairspan_core::select::{Links, Select};
 use fairspan_core::set::LinkSet;
 use fairspan_core::units::{Bytes, Span, Time};
 use wires::Wires;
@@ -94,35 +95,6 @@ impl Report {
     /// Share of the forwarded packets that were reordered; zero where none were forwarded.
     pub fn reordered_share(&self) -> f64 {
         self.reordered as f64 / self.forwarded.max(1) as f64
-    }
-}
-
-/// A bond that packets are tried on.
-#[derive(Clone, Debug)]
-pub struct Bond {
-    selector: Selector,
-    links: LinkList,
-    flush: Option<flush::Config>,
-}
-
-impl Bond {
-    /// A bond of `links` with the policy `settings`, whose options may name links. `seed`: for what is random.
-    ///
-    /// # Errors
-    /// The policy cannot work, or not with these links.
-    pub fn new(settings: &Settings, links: &LinkList, seed: u64) -> Result<Bond, OptionError> {
-        let mut settings = settings.clone();
-        settings.resolve(&links.names())?;
-        let selector = Selector::new(&settings, &links.states(), seed)?;
-        Ok(Bond { selector, links: links.clone(), flush: settings.flush })
-    }
-
-    /// Sends `traffic` over it. `trace`: keep each packet's links.
-    pub fn run(mut self, traffic: &Traffic<'_>, trace: bool) -> Report {
-        match self.flush {
-            None => run(&mut self.selector, &self.links, traffic, trace),
-            Some(config) => flushing::run(&mut self.selector, config, &self.links, traffic, trace),
-        }
     }
 }
 

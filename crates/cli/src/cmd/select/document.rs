@@ -1,6 +1,6 @@
 //! What `--json` prints.
 
-use super::{About, Answered};
+use super::answer::{About, Answered};
 use fairspan_core::select::Policy;
 use fairspan_core::set::LinkSet;
 use fairspan_trace::select::Report;

@@ -1,5 +1,6 @@
 //! `fairspan select`: what policies of link selection would do with captured traffic.
 
+mod answer;
 mod document;
 mod input;
 mod policies;
@@ -7,11 +8,11 @@ mod text;
 
 use crate::exit::{BadInput, Outcome};
 use crate::testbed::Interrupt;
+use answer::{About, Answered, Asked};
 use anyhow::Result;
 use fairspan_core::quantity;
-use fairspan_core::select::Settings;
 use fairspan_core::units::Span;
-use fairspan_trace::select::{Bond, LinkList, Report, Traffic};
+use fairspan_trace::select::{Bond, LinkList, Traffic};
 use input::{Content, Source};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,30 +55,6 @@ pub(crate) struct Args {
     /// List the policies and their options, and do nothing else
     #[arg(long, exclusive = true)]
     policies: bool,
-}
-
-/// A policy as it was asked for.
-#[derive(Clone, Debug)]
-struct Asked {
-    /// As it was written.
-    text: String,
-    settings: Settings,
-}
-
-/// A policy and what it did, or why it cannot.
-#[derive(Debug)]
-struct Answered<'a> {
-    asked: &'a Asked,
-    outcome: Result<Report, String>,
-}
-
-/// What everything is said about.
-struct About<'a> {
-    files: &'a [String],
-    links: &'a LinkList,
-    traffic: &'a Traffic<'a>,
-    /// Files of which the rest could not be read, and why.
-    problems: &'a [String],
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome> {

@@ -1,6 +1,6 @@
 //! The policies and their options, from the core's tables.
 
-use super::Asked;
+use super::answer::Asked;
 use crate::cmd::family;
 use fairspan_core::options::{Kind, OptionSpec};
 use fairspan_core::select::{POLICIES, Settings};

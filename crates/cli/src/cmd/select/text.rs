@@ -1,6 +1,6 @@
 //! What people read on a terminal.
 
-use super::{About, Answered};
+use super::answer::{About, Answered};
 use crate::report::short;
 use crate::report::text::{Rows, quantity};
 use fairspan_core::quantity::show_rate;

@@ -1,11 +1,15 @@
 //! What the settings of a ring must be to each other: each of these is good alone, and together they could not work.
 
 use super::super::{Channel, ChannelKind, ConfigError, Interface, Reader};
-use super::{Ring, RingSide};
+use super::settings::{Ring, RingSide};
 use crate::quantity::show_rate;
 use fairspan_core::ring::Side;
-use fairspan_core::units::{Bytes, Rate};
+use fairspan_core::units::{Bytes, Rate, Span};
 use std::ops::Range;
+
+/// What a link's sender may be ahead of its rate, at least, and in time.
+pub(super) const BURST: Bytes = Bytes::new(4 * 1514);
+const BURST_TIME: Span = Span::from_micros(250);
 
 /// Where the parts of `[ring]` stand in the file.
 #[derive(Default)]
@@ -114,7 +118,7 @@ fn same_place(nodes: usize, east: &Channel, west: &Channel) -> Option<(&'static 
 /// How far sending may be ahead where nobody says: what the rate asks for, and no more than half of what transit has room
 /// for.
 pub(super) fn usual_burst(rate: Rate, transit_buffer: Bytes) -> Bytes {
-    let wanted = super::BURST.as_u64().max(rate.bytes_in(super::BURST_TIME).as_u64());
+    let wanted = BURST.as_u64().max(rate.bytes_in(BURST_TIME).as_u64());
     Bytes::new(wanted.min(transit_buffer.as_u64() / 2))
 }
 

@@ -1,5 +1,6 @@
 //! `fairspan bench sim`: the simulator beside its rivals, as whole processes.
 
+mod own;
 mod report;
 mod rivals;
 mod scaling;
@@ -8,11 +9,9 @@ use crate::exit::Outcome;
 use crate::measure::process::Run;
 use crate::testbed::Interrupt;
 use anyhow::{Context, Result};
+use own::Own;
 use report::{Contestant, Report, Samples};
 use rivals::Rival;
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The scenarios, as they stand in the repository.
 const SCENARIOS: [(&str, &str); 3] = [
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
 
 fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, Vec<Samples>)> {
     let directory = tempfile::Builder::new().prefix("fairspan-bench-").tempdir().context("no temporary directory")?;
-    let own = Own { program: std::env::current_exe().context("where is this program?")? };
+    let own = Own::new()?;
     let mut rivals = if args.no_rivals { Vec::new() } else { Rival::find(directory.path())? };
     let mut all = Vec::new();
     for (scenario, text) in SCENARIOS {
@@ -120,63 +119,4 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, Vec<Samples>)>
 fn show(scenario: &str, round: u32, rounds: u32, name: &str, run: &Run) {
     let round = if round == 0 { "first".to_owned() } else { format!("{round}/{rounds}") };
     eprintln!("{scenario:<14} {round:<6} {name:<24} {:8.4} s  {:6.1} MB", run.wall_s, run.peak_mb);
-}
-
-/// What a scenario gives.
-#[derive(Debug)]
-struct Figures {
-    events: u64,
-    outcome: String,
-}
-
-/// This very program.
-#[derive(Debug)]
-struct Own {
-    program: PathBuf,
-}
-
-impl Own {
-    /// One run, as it is by itself.
-    fn run(&self, file: &Path) -> Result<Run> {
-        // Status 1: something came out that the file does not expect; it ran all the same.
-        Run::new(Command::new(&self.program).arg("sim").arg(file), Some(1))
-    }
-
-    /// What comes out, from its JSON document.
-    fn figures(&self, file: &Path) -> Result<Figures> {
-        let run = Run::new(Command::new(&self.program).arg("sim").arg(file).arg("--json"), Some(1))?;
-        let document: Value = serde_json::from_str(&run.output).context("`fairspan sim --json` prints JSON")?;
-        let first = &document["runs"][0];
-        let events = first["events"].as_u64().context("a run without events")?;
-        Ok(Figures { events, outcome: outcome(first) })
-    }
-}
-
-/// What the rivals print, of a run of ours: for datagrams shares and packets, for TCP goodput and fairness.
-fn outcome(run: &Value) -> String {
-    let flows = run["flows"].as_array().map_or(&[][..], Vec::as_slice);
-    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    if flows.iter().any(|flow| !flow["tcp"].is_null()) {
-        return format!("total_kbit {:.1}, jain {:.6}", number(&run["goodput"]) / 1e3, number(&run["jain"]));
-    }
-    let throughput: Vec<f64> = flows.iter().map(|flow| number(&flow["throughput"])).collect();
-    let all: f64 = throughput.iter().sum();
-    let shares: Vec<String> = throughput.iter().map(|flow| format!("{:.2}", 100.0 * flow / all)).collect();
-    let packets: u64 = flows.iter().filter_map(|flow| flow["received"].as_u64()).sum();
-    format!("shares {}, packets {packets}", shares.join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_came_out_is_told_as_the_rivals_tell_it() {
-        let tcp = serde_json::json!({"goodput": 1_925_300.0, "jain": 0.998_877_6, "flows": [{"tcp": {"window": 7}}]});
-        assert_eq!(outcome(&tcp), "total_kbit 1925.3, jain 0.998878");
-        let line = serde_json::json!({"flows": [
-            {"throughput": 1.0, "received": 100, "tcp": null}, {"throughput": 3.0, "received": 300, "tcp": null},
-        ]});
-        assert_eq!(outcome(&line), "shares 25.00 75.00, packets 400");
-    }
 }

@@ -4,7 +4,7 @@
 //! point is a run of one simulated second and a run of two: the difference in processor time is what the second second's
 //! events cost, and the rest of the first is what it takes to read the scenario, build the network and report it.
 
-use super::Own;
+use super::own::Own;
 use crate::measure::median;
 use crate::testbed::Interrupt;
 use anyhow::{Context, Result};
