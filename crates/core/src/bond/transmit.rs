@@ -112,7 +112,7 @@ impl<P: Packet> Bond<P> {
     }
 
     /// The data frame of a packet on `channel`, accounted for as sent. `idle`: nothing waits behind it.
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn send(
         &mut self,

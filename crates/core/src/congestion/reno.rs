@@ -32,6 +32,7 @@ impl Reno {
 }
 
 impl Curve for Reno {
+    #[inline]
     fn grow(&mut self, window: f64, _: &Acked, bytes: u64) -> f64 {
         if !self.by_bytes {
             // RFC 5681, equation 3: cwnd += SMSS*SMSS/cwnd.

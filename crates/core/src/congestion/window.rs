@@ -160,6 +160,8 @@ struct Saved<C> {
 pub struct Windowed<C> {
     segment: f64,
     window: f64,
+    /// The window in whole bytes: senders ask for it more often than it changes.
+    whole: u64,
     threshold: u64,
     counting: Counting,
     basis: Basis,
@@ -182,9 +184,11 @@ impl<C: Curve + Clone> Windowed<C> {
     /// A fresh sender's.
     pub fn new(config: &Config, curve: C) -> Windowed<C> {
         let segment = f64::from(config.segment.max(1));
+        let window = (config.initial_window as f64).max(segment);
         Windowed {
             segment,
-            window: (config.initial_window as f64).max(segment),
+            window,
+            whole: window as u64,
             threshold: config.initial_threshold.max(2 * u64::from(config.segment)),
             counting: config.counting,
             basis: config.basis,
@@ -203,6 +207,13 @@ impl<C: Curve + Clone> Windowed<C> {
         }
     }
 
+    #[inline]
+    fn set_window(&mut self, window: f64) {
+        self.window = window;
+        self.whole = window as u64;
+    }
+
+    #[inline]
     fn in_slow_start(&self) -> bool {
         self.window < self.threshold as f64
     }
@@ -220,14 +231,16 @@ impl<C: Curve + Clone> Windowed<C> {
             increase = exit.increase(bytes, increase);
         }
         let room = self.threshold as f64 - self.window;
-        self.window += increase;
         match self.counting {
             // What goes past the threshold is congestion avoidance's.
             Counting::Bytes { limit: u32::MAX } if increase > room => {
-                self.window = self.threshold as f64;
+                self.set_window(self.threshold as f64);
                 (increase - room) as u64
             }
-            _ => 0,
+            _ => {
+                self.set_window(self.window + increase);
+                0
+            }
         }
     }
 
@@ -235,12 +248,12 @@ impl<C: Curve + Clone> Windowed<C> {
         let slow_start = self.window < self.threshold as f64;
         let leave = match &mut self.exit {
             Exit::Standard => false,
-            Exit::HyStart(exit) => exit.on_ack(acked, slow_start, self.window as u64),
+            Exit::HyStart(exit) => exit.on_ack(acked, slow_start, self.whole),
             // RFC 9406, 4.3: only in the initial slow start, which no loss has set a threshold for.
             Exit::PlusPlus(exit) => slow_start && self.threshold == u64::MAX && exit.on_ack(acked),
         };
         if leave {
-            self.threshold = (self.window as u64).max(2 * self.segment as u64);
+            self.threshold = self.whole.max(2 * self.segment as u64);
             self.curve.on_slow_start_exit(self.window);
         }
     }
@@ -276,17 +289,17 @@ impl<C: Curve + Clone> Law for Windowed<C> {
             return;
         }
         // In slow start a window half used counts as what limits, so that delayed ACKs do not stop growth (as in Linux).
-        let limited = acked.limited || (self.in_slow_start() && 2 * acked.in_flight.as_u64() >= self.window as u64);
+        let grows = !self.grow_only_when_limited
+            || acked.limited
+            || (self.in_slow_start() && 2 * acked.in_flight.as_u64() >= self.whole);
         self.watch_delay(acked);
-        if self.grow_only_when_limited {
-            if !limited {
-                // RFC 9438, 5.8: time without the window as the limit does not count.
-                self.unlimited_since.get_or_insert(acked.now);
-                return;
-            }
-            if let Some(since) = self.unlimited_since.take() {
-                self.curve.on_idle(acked.now.since(since));
-            }
+        if !grows {
+            // RFC 9438, 5.8: time without the window as the limit does not count.
+            self.unlimited_since.get_or_insert(acked.now);
+            return;
+        }
+        if let Some(since) = self.unlimited_since.take() {
+            self.curve.on_idle(acked.now.since(since));
         }
         let mut bytes = acked.bytes.as_u64();
         if self.in_slow_start() {
@@ -295,14 +308,15 @@ impl<C: Curve + Clone> Law for Windowed<C> {
                 return;
             }
         }
-        self.window = self.curve.grow(self.window, acked, bytes).max(self.segment);
+        let window = self.curve.grow(self.window, acked, bytes).max(self.segment);
+        self.set_window(window);
     }
 
     fn on_lost(&mut self, lost: &Congested) {
         if lost.begins {
             self.save();
             self.reduce(lost);
-            self.window = self.threshold as f64;
+            self.set_window(self.threshold as f64);
         }
     }
 
@@ -310,7 +324,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         if marked.begins {
             self.saved = None;
             self.reduce(marked);
-            self.window = self.threshold as f64;
+            self.set_window(self.threshold as f64);
         }
     }
 
@@ -320,7 +334,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
             self.reduce(timeout);
         }
         // RFC 5681, 3.1, LW: one segment.
-        self.window = self.segment;
+        self.set_window(self.segment);
         self.after_timeout = true;
         self.curve.on_timeout();
         if let Exit::HyStart(exit) = &mut self.exit {
@@ -330,20 +344,20 @@ impl<C: Curve + Clone> Law for Windowed<C> {
 
     fn on_idle(&mut self, idle: Span) {
         // RFC 5681, 4.1: RW = min(IW, cwnd).
-        self.window = self.window.min(self.initial_window as f64).max(self.segment);
+        self.set_window(self.window.min(self.initial_window as f64).max(self.segment));
         self.curve.on_idle(idle);
         self.unlimited_since = None;
     }
 
     #[inline]
     fn on_recovery(&mut self, window: Bytes) {
-        self.window = (window.as_u64() as f64).max(self.segment);
+        self.set_window((window.as_u64() as f64).max(self.segment));
     }
 
     fn on_undo(&mut self) {
         // RFC 9438, 4.9; RFC 4015.
         if let Some(saved) = self.saved.take() {
-            self.window = self.window.max(saved.window);
+            self.set_window(self.window.max(saved.window));
             self.threshold = self.threshold.max(saved.threshold);
             self.curve = saved.curve;
             self.after_timeout = false;
@@ -352,7 +366,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
 
     #[inline]
     fn window(&self) -> Bytes {
-        Bytes::new(self.window as u64)
+        Bytes::new(self.whole)
     }
 
     #[inline]
@@ -368,8 +382,8 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         if self.smoothed_rtt == Span::ZERO {
             return None;
         }
-        let percent = if (self.window as u64) < self.threshold / 2 { PACING.0 } else { PACING.1 };
-        let bits = u128::from(self.window as u64) * 8 * u128::from(percent) * 10_000_000;
+        let percent = if self.whole < self.threshold / 2 { PACING.0 } else { PACING.1 };
+        let bits = u128::from(self.whole) * 8 * u128::from(percent) * 10_000_000;
         let rate = bits / u128::from(self.smoothed_rtt.as_nanos());
         Some(Rate::from_bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX)))
     }

@@ -55,6 +55,7 @@ pub enum Verdict {
 
 impl<T> Sent<T> {
     /// As RACK sees it.
+    #[inline]
     pub fn transmission(&self) -> Transmission {
         Transmission { at: self.sent_at, end: self.end, retransmitted: self.is(EVER) }
     }
@@ -132,12 +133,14 @@ impl Rack {
     }
 
     /// Step 1: a round trip was measured.
+    #[inline]
     pub fn on_rtt(&mut self, rtt: Span) {
         self.least = self.least.min(rtt);
     }
 
     /// Steps 2 and 3: a segment is newly acknowledged, cumulatively or by SACK. `echo` is when, by the timestamp that the
     /// ACK echoes, the segment that caused it was sent; `None` without timestamps.
+    #[inline]
     pub fn on_delivered(&mut self, now: Time, sent: Transmission, echo: Option<Time>) {
         // Step 3 looks at all segments, also at those that step 2 does not trust.
         if sent.end > self.forward {
@@ -184,6 +187,7 @@ impl Rack {
     }
 
     /// Step 5: whether a segment that is neither delivered nor already taken for lost, is lost.
+    #[inline]
     pub fn judge(&self, now: Time, sent: &Transmission) -> Verdict {
         match &self.newest {
             Some(newest) if newest.after(sent) => {
@@ -296,11 +300,13 @@ impl TailProbe {
     }
 
     /// 7.3: whether a probe may be sent: none is pending, and a round trip was measured since the last.
+    #[inline]
     pub fn allowed(&self) -> bool {
         self.pending.is_none() && !self.unmeasured
     }
 
     /// A round trip was measured.
+    #[inline]
     pub fn on_rtt(&mut self) {
         self.unmeasured = false;
     }
@@ -312,6 +318,7 @@ impl TailProbe {
     }
 
     /// TLP.end_seq and TLP.is_retrans of the probe whose fate is open.
+    #[inline]
     pub fn pending(&self) -> Option<(u64, bool)> {
         self.pending
     }

@@ -115,11 +115,13 @@ impl<T> Default for Scoreboard<T> {
 
 impl<T: Copy> Scoreboard<T> {
     /// Whether nothing is outstanding.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
     /// Segments outstanding.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ring.len()
     }
@@ -201,12 +203,12 @@ impl<T: Copy> Scoreboard<T> {
             if front.end > position {
                 break;
             }
-            let sent = *front;
+            each(front);
+            let (bytes, flags) = (u64::from(front.bytes), front.flags);
             self.ring.pop_front();
-            self.withdraw(u64::from(sent.bytes), sent.flags);
-            self.sacked_segments -= u32::from(sent.is(SACKED));
-            self.outstanding -= u64::from(sent.bytes);
-            each(&sent);
+            self.withdraw(bytes, flags);
+            self.sacked_segments -= u32::from(flags & SACKED != 0);
+            self.outstanding -= bytes;
         }
         if let Some(front) = self.ring.front_mut()
             && front.start() < position

@@ -37,7 +37,7 @@ pub(crate) struct Joined {
 #[derive(Clone, Copy, Debug, Default)]
 struct Rooms {
     /// The channel from which on they are still to be asked about.
-    next: Option<usize>,
+    next: usize,
     /// When the first that has no room will have some.
     at: Option<Time>,
     /// The end is being polled, and this channel was asked about.
@@ -96,19 +96,44 @@ impl Joined {
         if !self.bond.begin_polling(end) {
             return Next::Nothing;
         }
-        self.rooms[end] = Rooms { next: Some(0), at: None, asked: None };
+        self.rooms[end] = Rooms::default();
         Next::Poll(end as u32)
     }
 
     /// The next of an end's links without a rate that is to be asked about its room.
+    #[inline]
     fn ask_room(&mut self, end: usize) -> Option<u32> {
-        let from = self.rooms[end].next?;
-        let rest = self.watched.iter().enumerate().skip(from);
-        let found = rest.filter_map(|(channel, links)| Some((channel, links[end]?))).next();
-        let channel = found.map(|(channel, _)| channel);
-        self.rooms[end].next = channel.map(|channel| channel + 1);
-        self.rooms[end].asked = channel;
-        found.map(|(_, link)| link)
+        let rooms = &mut self.rooms[end];
+        while let Some(links) = self.watched.get(rooms.next) {
+            rooms.next += 1;
+            if links[end].is_some() {
+                rooms.asked = Some(rooms.next - 1);
+                return links[end];
+            }
+        }
+        None
+    }
+
+    /// The next thing that the bond wants at an end, once all links were asked.
+    fn poll_bond(&mut self, mut here: Here<'_>, end: usize) -> Option<Output> {
+        match self.bond.poll(here.now(), end, &mut here.engine.pool) {
+            Some(Wanted::Transmit { channel, size, content }) => {
+                if self.watched[usize::from(channel)][end].is_some() {
+                    // Its link has less room now.
+                    self.rooms[end] = Rooms::default();
+                }
+                Some(Output::Forward(self.send_frame(&mut here, end, channel, size, content)))
+            }
+            Some(Wanted::Deliver(handle)) => {
+                here.record(What::Left, handle);
+                Some(Output::Forward(handle))
+            }
+            Some(Wanted::Dropped(handle)) => Some(Output::Dropped(handle)),
+            None => {
+                self.rest(&mut here, end);
+                None
+            }
+        }
     }
 
     fn send_frame(&mut self, here: &mut Here<'_>, end: usize, channel: u8, size: u32, content: u32) -> Handle {
@@ -176,37 +201,23 @@ impl Node for Joined {
         self.touched(end)
     }
 
-    fn poll(&mut self, mut here: Here<'_>, part: u32) -> Option<Output> {
-        let (now, end) = (here.now(), part as usize);
-        if let Some(link) = self.ask_room(end) {
-            return Some(Output::AskRoom(link));
-        }
-        match self.bond.poll(now, end, &mut here.engine.pool) {
-            Some(Wanted::Transmit { channel, size, content }) => {
-                if self.watched[usize::from(channel)][end].is_some() {
-                    // Its link has less room now.
-                    self.rooms[end] = Rooms { next: Some(0), at: None, asked: None };
-                }
-                Some(Output::Forward(self.send_frame(&mut here, end, channel, size, content)))
-            }
-            Some(Wanted::Deliver(handle)) => {
-                here.record(What::Left, handle);
-                Some(Output::Forward(handle))
-            }
-            Some(Wanted::Dropped(handle)) => Some(Output::Dropped(handle)),
-            None => {
-                self.rest(&mut here, end);
-                None
-            }
+    #[inline(always)]
+    fn poll(&mut self, here: Here<'_>, part: u32) -> Option<Output> {
+        match self.ask_room(part as usize) {
+            Some(link) => Some(Output::AskRoom(link)),
+            None => self.poll_bond(here, part as usize),
         }
     }
 
+    #[inline]
     fn handle_room(&mut self, now: Time, at: Time) {
-        let asked = self.rooms.iter_mut().enumerate().find_map(|(end, rooms)| Some((end, rooms.asked.take()?)));
-        let Some((end, channel)) = asked else { return };
-        let later = Some(at).filter(|at| *at > now);
-        self.bond.set_blocked(now, end, channel as u8, later.is_some());
-        self.rooms[end].at = self.rooms[end].at.into_iter().chain(later).min();
+        for (end, rooms) in self.rooms.iter_mut().enumerate() {
+            let Some(channel) = rooms.asked.take() else { continue };
+            if at > now {
+                rooms.at = Some(rooms.at.map_or(at, |first| first.min(at)));
+            }
+            return self.bond.set_blocked(now, end, channel as u8, at > now);
+        }
     }
 
     /// A frame was lost; what it carried is lost with it, unless a copy lives.

@@ -68,7 +68,7 @@ impl FlowMeter {
 
     /// A datagram of `size` IP bytes arrived, the flow's `number`-th (from 0), sent at `created`. Its payload counts
     /// separately ([`FlowMeter::handle_goodput`]).
-    #[inline]
+    #[inline(always)]
     pub fn handle_datagram(&mut self, now: Time, created: Time, number: u64, size: u32) {
         self.handle_arrival(now, created, size);
         if let Some(details) = &mut self.details {

@@ -281,7 +281,7 @@ impl Node for Flow {
     }
 
     /// A packet has come to its receiver.
-    #[inline]
+    #[inline(always)]
     fn handle_packet(&mut self, here: Here<'_>, _: u32, handle: Handle) -> Next {
         let now = here.now();
         here.engine.deliver(here.mark, handle);
@@ -307,7 +307,7 @@ impl Node for Flow {
         Next::Poll(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_timeout(&mut self, mut here: Here<'_>, timer: u32, _: Event) -> Next {
         if timer != TIMER {
             let outbox = self.agent.attached().and_then(|attached| attached.outbox.as_mut());
@@ -326,6 +326,7 @@ impl Node for Flow {
         }
     }
 
+    #[inline(always)]
     fn poll(&mut self, mut here: Here<'_>, _: u32) -> Option<Output> {
         let attached = self.agent.attached()?;
         if let Some(processor) = attached.out_of_order.take() {

@@ -190,7 +190,7 @@ impl Link {
     }
 
     /// A packet of `size` IP bytes comes to the link's near end.
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
         if self.holds {
             return self.offer_queue(at, handle, size, flow);
@@ -403,7 +403,7 @@ impl Link {
 }
 
 impl Node for Link {
-    #[inline]
+    #[inline(always)]
     fn handle_packet(&mut self, mut here: Here<'_>, _: u32, handle: Handle) -> Next {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
@@ -416,7 +416,7 @@ impl Node for Link {
         if self.holds { self.after_queue(&mut here) } else { Next::Nothing }
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_timeout(&mut self, mut here: Here<'_>, timer: u32, event: Event) -> Next {
         if timer == TRANSMITTED {
             if let Arrival::Arm(event) = self.transmitted(At::new(here.engine)) {

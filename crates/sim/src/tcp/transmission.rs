@@ -177,6 +177,9 @@ impl Sender {
 
     /// The application, or the peer's window, and not the congestion window leaves nothing to send.
     fn on_nothing_to_send(&mut self) {
+        if self.delivery_rate.is_none() {
+            return;
+        }
         let (in_flight, window) = (self.board.in_flight(), self.congestion_window());
         if let Some(rate) = &mut self.delivery_rate
             && in_flight < window
@@ -276,6 +279,7 @@ impl Sender {
     }
 
     /// A segment of `length` positions up to `end` goes out for the first time.
+    #[inline]
     fn put_on_board(&mut self, now: Time, end: u64, length: u32) {
         let in_flight = self.board.in_flight();
         let stamp = self.stamp(now, self.board.is_empty());
@@ -288,6 +292,7 @@ impl Sender {
         self.delivery_rate.as_mut().map(|rate| rate.on_sent(now, idle)).unwrap_or_default()
     }
 
+    #[inline]
     fn on_sent(&mut self, now: Time, in_flight: u64, bytes: u32, end: u64) {
         self.last_sent = now;
         let bytes = Bytes::new(u64::from(bytes));

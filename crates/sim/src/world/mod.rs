@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_timeout<N: Kind>(&mut self, place: u32, event: Event) {
         let arena = N::arena(&mut self.nodes);
         let (number, timer) = arena.find(place);
@@ -308,8 +308,8 @@ impl World {
         self.follow::<N>(number, next);
     }
 
-    /// A packet goes to its next step.
-    #[inline]
+    /// A packet goes to its next step. Many call it, and what it calls is inlined: once is enough.
+    #[inline(never)]
     fn proceed(&mut self, handle: Handle) {
         let packet = &mut self.engine.pool[handle];
         let step = self.steps[packet.step as usize];
@@ -317,7 +317,7 @@ impl World {
         of_kind!(self.nodes, step.place, N => self.handle_packet::<N>(step, handle), {});
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_packet<N: Kind>(&mut self, step: Step, handle: Handle) {
         let arena = N::arena(&mut self.nodes);
         let (number, _) = arena.find(step.place);
@@ -327,7 +327,7 @@ impl World {
     }
 
     /// Does what a node wants done.
-    #[inline]
+    #[inline(always)]
     fn follow<N: Kind>(&mut self, number: u32, next: Next) {
         match next {
             Next::Nothing => {}
@@ -336,6 +336,7 @@ impl World {
         }
     }
 
+    #[inline(never)]
     fn poll<N: Kind>(&mut self, number: u32, part: u32) {
         loop {
             let (node, here) = N::arena(&mut self.nodes).here(&mut self.engine, number);
@@ -344,7 +345,7 @@ impl World {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn act<N: Kind>(&mut self, number: u32, output: Output) {
         match output {
             Output::Forward(handle) => self.proceed(handle),
@@ -383,6 +384,7 @@ impl World {
     }
 
     /// A packet is lost at a place of the log.
+    #[inline(never)]
     fn discard(&mut self, handle: Handle, mark: u32) {
         self.engine.record(What::Dropped, mark, handle);
         let maker = self.nodes.maker(self.engine.pool[handle].flow);
