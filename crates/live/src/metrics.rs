@@ -346,6 +346,7 @@ mod tests {
                     rtt_ms: None,
                     queued_packets: Some(2),
                     queued_bytes: Some(3000),
+                    path: None,
                     counters: counters("tx_packets", 7),
                 }],
             }],

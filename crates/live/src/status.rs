@@ -1,6 +1,7 @@
 //! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
 
 use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::path;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -317,8 +318,33 @@ pub struct ChannelStatus {
     pub queued_packets: Option<u64>,
     /// Mode `flow`: their bytes, else null.
     pub queued_bytes: Option<u64>,
+    /// What the peer's feedback tells of its path, where frames are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathStatus>,
     /// The channel's counters: packets and bytes each way, drops by reason.
     pub counters: Counters,
+}
+
+/// What the peer's feedback tells of a channel's path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Up, suspect, down or held.
+    #[serde(with = "word")]
+    pub state: path::State,
+    /// The rate at which the peer got what we sent, in Mbit/s, once measured.
+    pub delivery_mbit: Option<f64>,
+    /// By how much its one-way delay, without queues, is longer than that of the peer's fastest channel, in ms.
+    pub extra_delay_ms: Option<f64>,
+    /// How long frames wait on the way beyond that, in ms.
+    pub queue_ms: Option<f64>,
+    /// Of a million frames, how many are lost; of the last few hundred.
+    pub loss_ppm: u32,
+    /// Frames that arrived.
+    pub delivered: u64,
+    /// Frames that did not.
+    pub lost: u64,
+    /// Bytes that the peer has not told of yet.
+    pub in_flight_bytes: u64,
 }
 
 #[cfg(test)]
@@ -333,6 +359,11 @@ mod tests {
         assert_eq!((peer.peer_mode, peer.peer_scheduler), (Some(Mode::Stripe), None));
         assert_eq!(peer.channels[0].state, State::Connecting);
         assert_eq!(serde_json::to_string(&peer).expect("text"), text);
+        let path = r#""path":{"state":"suspect","delivery_mbit":9.5,"extra_delay_ms":null,"queue_ms":0.5,"loss_ppm":100,"delivered":7,"lost":1,"in_flight_bytes":1400},"counters":{"sent"#;
+        let counted = text.replace(r#""counters":{"sent"#, path);
+        let peer: PeerStatus = serde_json::from_str(&counted).expect("a peer whose frames are counted");
+        assert_eq!(peer.channels[0].path.as_ref().map(|path| path.state), Some(path::State::Suspect));
+        assert_eq!(serde_json::to_string(&peer).expect("text"), counted);
         for (word, other) in [("flow", "flows"), ("stripe", "strip"), ("connecting", "connected")] {
             assert!(serde_json::from_str::<PeerStatus>(&text.replace(word, other)).is_err(), "{other}");
         }

@@ -198,6 +198,29 @@ fn the_mtu_follows_the_devices() {
 }
 
 #[test]
+fn the_status_tells_of_the_paths_where_frames_are_counted_and_nowhere_else() {
+    let Some(pair) = Pair::new() else { return };
+    let hub = pair.lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let site = pair.lab.daemon("site", "site", &pair.site_config("", "congestion = \"cubic\"\n"));
+    site.wait_up(2);
+    hub.wait_up(2);
+    pair.lab.transfer("site", "hub", "10.77.0.1:5001", 5);
+    site.wait("reports of both paths", |site| {
+        let status = site.status();
+        let channels = status["peers"][0]["channels"].as_array().expect("channels");
+        channels.iter().all(|c| {
+            let path = &c["path"];
+            path["delivered"].as_u64() > Some(0) && path["delivery_mbit"].as_f64() > Some(0.0)
+        })
+    });
+    let hub = hub.status();
+    let channels = hub["peers"][0]["channels"].as_array().expect("channels");
+    assert!(channels.len() == 2 && channels.iter().all(|c| c.get("path").is_none()), "{hub}");
+    let shown = pair.lab.fairspan("site", &["status", "--socket", &site.socket.display().to_string()]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("delivers Mbit/s"), "{shown:?}");
+}
+
+#[test]
 fn a_daemon_with_nothing_to_do_does_nothing() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;

@@ -7,6 +7,7 @@
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
 //! | up | in use, and nothing is amiss |
 
+use crate::options::words;
 use crate::units::Time;
 
 /// What a path is good for.
@@ -22,17 +23,7 @@ pub enum State {
     Held,
 }
 
-impl State {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            State::Up => "up",
-            State::Suspect => "suspect",
-            State::Down => "down",
-            State::Held => "held",
-        }
-    }
-}
+words!(State { Up = "up", Suspect = "suspect", Down = "down", Held = "held" });
 
 /// The signs.
 #[derive(Clone, Copy, Debug)]

@@ -74,6 +74,6 @@ pub(crate) trait Machine {
     /// The interface's MTU now, in bytes.
     fn mtu(&self) -> usize;
 
-    /// Fills in what there is to tell, beside what every daemon tells.
-    fn report(&self, status: &mut Status);
+    /// Fills in what there is to tell at `now`, beside what every daemon tells.
+    fn report(&self, now: Time, status: &mut Status);
 }

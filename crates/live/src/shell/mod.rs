@@ -211,8 +211,9 @@ impl Shell {
 
 /// Everything that a daemon has to tell, now.
 fn status(clock: Clock, machine: &dyn Machine) -> Status {
-    let mut status = Status::new(machine.interface(), clock.now().as_secs_f64(), machine.mtu());
-    machine.report(&mut status);
+    let now = clock.now();
+    let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
+    machine.report(now, &mut status);
     status
 }
 

@@ -122,7 +122,7 @@ impl Machine for Fake {
         1400
     }
 
-    fn report(&self, status: &mut Status) {
+    fn report(&self, _: Time, status: &mut Status) {
         status.counters.insert("drained".into(), self.drained as u64);
     }
 }

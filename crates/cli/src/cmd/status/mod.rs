@@ -111,6 +111,7 @@ fn show(status: &Status) {
             table.add_row(row(channel));
         }
         println!("{table}");
+        show_paths(&peer.channels);
         show_counters("  drops and events", &peer.counters);
     }
     if let Some(bond) = &status.bond {
@@ -150,8 +151,34 @@ fn show_bond(bond: &BondStatus) {
     show_counters("  drops and events", &bond.counters);
 }
 
+/// What the peer's feedback tells of the channels' paths, where frames are counted.
+fn show_paths(channels: &[ChannelStatus]) {
+    let counted = || channels.iter().filter_map(|channel| Some((channel, channel.path.as_ref()?)));
+    if counted().next().is_none() {
+        return;
+    }
+    let mut table =
+        table(["channel", "path", "delivers Mbit/s", "loses %", "extra delay ms", "queue ms", "in flight kB"]);
+    for (channel, path) in counted() {
+        table.add_row([
+            channel.name.clone(),
+            path.state.word().to_owned(),
+            number(path.delivery_mbit),
+            format!("{:.2}", f64::from(path.loss_ppm) / 1e4),
+            number(path.extra_delay_ms),
+            number(path.queue_ms),
+            number(Some(path.in_flight_bytes as f64 / 1e3)),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// With one decimal place, or a dash.
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
+}
+
 fn row(channel: &ChannelStatus) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
     let megabytes = |name| format!("{:.3}", channel.counters.get(name).copied().unwrap_or(0) as f64 / 1e6);
     vec![
         channel.name.clone(),

@@ -378,7 +378,7 @@ impl Machine for EthernetBond {
         self.mtu
     }
 
-    fn report(&self, status: &mut Status) {
+    fn report(&self, _: Time, status: &mut Status) {
         self.tell_all(status);
     }
 }

@@ -357,8 +357,8 @@ impl Machine for Peers {
         self.host.mtu()
     }
 
-    fn report(&self, status: &mut Status) {
-        self.tell(status);
+    fn report(&self, now: Time, status: &mut Status) {
+        self.tell(now, status);
     }
 }
 

@@ -3,12 +3,14 @@
 use super::Peers;
 use super::peer::PeerState;
 use crate::quantity::show_rate;
-use crate::status::{ChannelStatus, Counters, PeerStatus, State, Status};
+use crate::status::{ChannelStatus, Counters, PathStatus, PeerStatus, State, Status};
 use fairspan_core::bond::{self, Mode, Reason};
+use fairspan_core::path::Measured;
+use fairspan_core::units::{Span, Time};
 
 impl Peers {
     /// Fills in what there is to tell, now.
-    pub(super) fn tell(&self, status: &mut Status) {
+    pub(super) fn tell(&self, now: Time, status: &mut Status) {
         let counters = &mut status.counters;
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
@@ -16,10 +18,11 @@ impl Peers {
         self.host.count(counters);
         self.transport.count(counters);
         status.listen_port = self.config.interface.listen_port;
-        status.peers = self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(number, peer)).collect();
+        status.peers =
+            self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(now, number, peer)).collect();
     }
 
-    fn peer_status(&self, number: usize, peer: &PeerState) -> PeerStatus {
+    fn peer_status(&self, now: Time, number: usize, peer: &PeerState) -> PeerStatus {
         let channels: Vec<ChannelStatus> = peer
             .channels()
             .map(|(id, channel)| {
@@ -30,7 +33,7 @@ impl Peers {
                 let state = match stats {
                     Some(stats) => {
                         counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
-                        rtt = stats.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
+                        rtt = stats.rtt.map(milliseconds);
                         if stats.usable { State::Up } else { State::Down }
                     }
                     None => State::Down,
@@ -45,6 +48,7 @@ impl Peers {
                     rtt_ms: rtt,
                     queued_packets: queued.map(|(packets, _)| packets as u64),
                     queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
+                    path: peer.bond.channel_path(now, id).and_then(|path| path_status(&path)),
                     counters,
                 }
             })
@@ -66,6 +70,24 @@ impl Peers {
             channels,
         }
     }
+}
+
+fn milliseconds(span: Span) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+/// What the peer's feedback tells of a path; `None` where frames are not counted.
+fn path_status(path: &Measured) -> Option<PathStatus> {
+    Some(PathStatus {
+        state: path.state,
+        delivery_mbit: path.delivery_rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+        extra_delay_ms: path.extra_delay.map(milliseconds),
+        queue_ms: path.queue.map(milliseconds),
+        loss_ppm: path.loss_ppm?,
+        delivered: path.delivered?,
+        lost: path.lost?,
+        in_flight_bytes: path.in_flight?.as_u64(),
+    })
 }
 
 /// A line in the log for a change in a bond.

@@ -125,6 +125,7 @@ mod tests {
             rtt_ms: None,
             queued_packets: None,
             queued_bytes: None,
+            path: None,
             counters: Counters::new(),
         };
         PeerStatus {

@@ -404,7 +404,7 @@ impl Machine for RingNode {
         self.host.mtu()
     }
 
-    fn report(&self, status: &mut Status) {
+    fn report(&self, _: Time, status: &mut Status) {
         self.tell(status);
     }
 }
