@@ -1,8 +1,11 @@
 //! `fairspan emulate`: a link with a rate, a delay, loss and outages between two devices.
 
+use super::family;
 use crate::exit::{BadInput, NoPrivilege, Outcome};
 use anyhow::Context;
 use comfy_table::{Table, presets};
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_live::emulate::{
     DirectionConfig, DirectionStats, EmulateConfig, EmulateError, Emulator, Link, Options, PortError, Summary,
 };
@@ -99,11 +102,9 @@ struct Both {
     /// Queue limit: frames as 1000, or bytes as 64kB [default: 1000]
     #[arg(long, value_name = "LIMIT")]
     queue: Option<String>,
-    /// Which frame that waits goes next: fifo, round-robin, drr, srr, sfq or stochastic, with options as drr:quantum=3000 [default: fifo]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = discipline_help())]
     discipline: Option<String>,
-    /// Which frames are let in, marked, dropped: drop-tail, drop-front, longest-queue or codel, with options as codel:target=5ms [default: drop-tail with fifo, else longest-queue]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = buffer_help())]
     buffer: Option<String>,
     /// Outage START+LENGTH or START+LENGTH/PERIOD, such as 5s+2s/60s; may be given more than once
     #[arg(long, value_name = "WHEN")]
@@ -245,6 +246,21 @@ fn direction(pairs: &[String], option: &str) -> anyhow::Result<DirectionConfig> 
         map.insert(name.into(), value);
     }
     serde_json::from_value(map.into()).map_err(|error| BadInput(format!("{option}: {error}")).into())
+}
+
+/// What `--discipline` takes.
+fn discipline_help() -> String {
+    let names = family::names::<DisciplineConfig>();
+    format!("Which frame that waits goes next: {names}, with options as drr:quantum=3000 [default: fifo]")
+}
+
+/// What `--buffer` takes.
+fn buffer_help() -> String {
+    let names = family::names::<PolicyConfig>();
+    format!(
+        "Which frames are let in, marked, dropped: {names}, with options as codel:target=5ms \
+         [default: drop-tail with fifo, else longest-queue]"
+    )
 }
 
 fn time(text: &str) -> anyhow::Result<Duration> {
