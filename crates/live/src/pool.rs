@@ -8,6 +8,7 @@
 //! Size classes (bytes): 256, 1664, 10240, 66048. A 1500-byte packet with the heads of a channel fits the second, a
 //! 9000-byte one the third, any IP packet the last. What is larger gets an exact slot that is not recycled.
 
+use crate::offload::checksum;
 use fairspan_core::packet::Packet;
 use fairspan_core::units::Bytes;
 use std::cell::RefCell;
@@ -30,7 +31,7 @@ pub struct PacketBuf {
     /// The TCP or UDP checksum field holds only the (folded, not complemented) sum of the pseudo header; the rest
     /// is still to be added. Set on packets that the host's kernel left to the device to finish, so that a channel
     /// that authenticates its content may carry the flag instead of the sum. Before such a packet is sent in the
-    /// clear, [`complete_checksum`](crate::offload::complete_checksum) must run.
+    /// clear, [`complete_checksum`] must run.
     pub checksum_partial: bool,
 }
 
@@ -135,6 +136,20 @@ impl AsRef<[u8]> for PacketBuf {
     }
 }
 
+/// Finishes the TCP or UDP checksum of a packet that is [`checksum_partial`](PacketBuf::checksum_partial) and clears
+/// the flag; a packet that is not is left alone. False when the packet is no whole TCP or UDP packet, so that there
+/// is nothing to finish; it must then be dropped.
+pub fn complete_checksum(packet: &mut PacketBuf) -> bool {
+    if !packet.checksum_partial {
+        return true;
+    }
+    if !checksum::complete(packet.as_mut_slice()) {
+        return false;
+    }
+    packet.checksum_partial = false;
+    true
+}
+
 impl Packet for PacketBuf {
     fn bytes(&self) -> &[u8] {
         self.as_slice()
@@ -154,7 +169,7 @@ impl Packet for PacketBuf {
 
     fn complete_checksum(&mut self) {
         // A packet too malformed to have one keeps what it has: the far end's host will drop it.
-        let _ = crate::offload::complete_checksum(self);
+        let _ = complete_checksum(self);
     }
 
     fn strip(&mut self, n: usize) {

@@ -6,7 +6,6 @@
 //! Cost: eight independent 64-bit accumulators of 32-bit words, which the compiler turns into vector code.
 
 use super::header::Headers;
-use crate::pool::PacketBuf;
 
 /// The one's complement sum of `bytes` as 16-bit big-endian words (an odd last byte is padded with zero), folded to
 /// 16 bits and not complemented.
@@ -55,22 +54,14 @@ pub(crate) fn complete_at(packet: &mut [u8], start: usize, offset: usize) -> boo
     true
 }
 
-/// Finishes the TCP or UDP checksum of a packet that is [`checksum_partial`](PacketBuf::checksum_partial) and clears
-/// the flag; a packet that is not is left alone. False when the packet is no whole TCP or UDP packet, so that there
-/// is nothing to finish; it must then be dropped.
-pub fn complete_checksum(packet: &mut PacketBuf) -> bool {
-    if !packet.checksum_partial {
-        return true;
-    }
-    let Some(headers) = Headers::parse(packet.as_slice()) else { return false };
+/// Finishes the checksum of a TCP or UDP packet that its owner left partial. False, and nothing done, when it is no whole
+/// TCP or UDP packet.
+pub(crate) fn complete(packet: &mut [u8]) -> bool {
+    let Some(headers) = Headers::parse(packet) else { return false };
     let Some(offset) = headers.checksum_offset() else { return false };
     // Bytes after the IP packet's end are not covered.
-    let Some(bytes) = packet.as_mut_slice().get_mut(..headers.end) else { return false };
-    if !complete_at(bytes, headers.transport, offset) {
-        return false;
-    }
-    packet.checksum_partial = false;
-    true
+    let Some(bytes) = packet.get_mut(..headers.end) else { return false };
+    complete_at(bytes, headers.transport, offset)
 }
 
 /// Folds a wide sum of native-order words and gives it as a big-endian number.

@@ -3,14 +3,15 @@
 //! Pure functions on bytes. [`split()`] turns a unit into packets, [`Joiner`] packets into units, by the rules of
 //! Linux's own GSO and GRO, so that what leaves is what the host would have sent and received itself.
 
-mod checksum;
+pub(crate) mod checksum;
 mod header;
 mod join;
 mod split;
 #[cfg(test)]
 mod tests;
 
-pub use checksum::{complete_checksum, sum};
+pub use crate::pool::complete_checksum;
+pub use checksum::sum;
 pub use header::VnetHeader;
 pub use join::{Head, JoinError, Joiner, MAX_SEGMENTS, Offloads, Unit};
 pub use split::{SplitError, split};

@@ -139,7 +139,7 @@ const fn interval(word: Option<&'static str>) -> Kind {
 
 #[rustfmt::skip]
 mod entries {
-    use super::{ALL, Config, Entry, Kind, NOTHING, Queue, Words, interval, option};
+    use crate::ring::rpr::config::{ALL, Config, Entry, Kind, NOTHING, Queue, Words, interval, option};
 
     pub(super) const QUEUE: Entry<Config> = option!(queue: Kind::Choice(Queue::WORDS), "transit queues: one, which goes before the station; or two, the second in turn with the station");
     pub(super) const DESTINATION_QUEUES: Entry<Config> = option!(destination_queues: Kind::Flag, "a limiter for each egress (802.17 leaves it to the station); off: one for all");
