@@ -260,7 +260,7 @@ const LAWS: [&str; Algorithm::ALL.len() + 1] = {
     words
 };
 
-/// A law or none, by its place in [`LAWS`].
+/// A law or none, by its place in `LAWS`.
 impl Field for Option<Algorithm> {
     fn value(&self) -> Value {
         let place = Algorithm::ALL.iter().position(|law| Some(*law) == *self);

@@ -306,6 +306,7 @@ mod tests {
         let mut exit = HyStart::new(1000, true);
         let mut rounds = Rounds::new(90_000);
         assert!(!rounds.round(90, 100, 1, |ack| exit.on_ack(ack, true, 90_000)));
+        let mut exit = HyStart::new(1000, true);
         let mut rounds = Rounds::new(120_000);
         assert!(rounds.round(120, 100, 1, |ack| exit.on_ack(ack, true, 120_000)));
         assert_eq!(HyStartPlusPlus::new(1000, true).increase(20_000, 2000.0), 20_000.0);

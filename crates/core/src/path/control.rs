@@ -1,6 +1,6 @@
 //! A law of congestion control on one path: how much may be under way there, and how fast it goes.
 //!
-//! What it is: what the peer's feedback says of our frames ([`Report`]) is told to a [`Law`](crate::congestion::Law), and a frame may
+//! What it is: what the peer's feedback says of our frames ([`Report`]) is told to a [`Law`], and a frame may
 //! go while less is under way than the law's window. Which law, is a setting; nothing here depends on it. Frames that are
 //! lost are not sent again: what they carried is others' business. Where nothing is told for a retransmission timeout (RFC 6298),
 //! all that is under way is given up, so that a path whose reports are lost does not stop for ever.

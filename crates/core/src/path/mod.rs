@@ -9,7 +9,7 @@
 //! | `control` | a law of congestion control, where one is set |
 //! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
 //!
-//! A bond has one [`Path`] a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
+//! A bond has one `Path` a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
 //! frames answers. What was measured is read as [`Measured`].
 
 pub(crate) mod control;

@@ -1,12 +1,12 @@
 //! Recording a bond and replaying it.
 //!
 //! What it is: a [`Recorder`] stands before a [`Bond`] and writes every input - its time, kind, channel and bytes, the
-//! settings and the seed - to a [`Sink`], and a digest of every input and output. [`replay`] drives a fresh bond with the same
+//! settings and the seed - to a [`Sink`], and a digest of every input and output. [`replay()`] drives a fresh bond with the same
 //! inputs; it must give the same outputs byte for byte, or [`ReplayError::Diverged`] says where it did not. A bond that
 //! runs in a gateway and one that runs in a simulator are held together by this.
 //!
 //! Layout, numbers in LEB128 unless said: `"fairspan record 1\n"`, seed (8 bytes, big-endian), start time, length of
-//! the settings, settings ([`settings`]); then entries: tag (1 byte), nanoseconds since the entry before, and what the tag
+//! the settings, settings (`settings`); then entries: tag (1 byte), nanoseconds since the entry before, and what the tag
 //! says. Tags, and the words and numbers of options and events, never change meaning: every recording that was ever made
 //! replays as long as the bond does what it did.
 //!

@@ -12,7 +12,7 @@
 //!   of that round, and the receiver does not pass that round without having heard so: nothing is guessed.
 //! - **Death.** A dead channel is left in the middle of the round and its removal is in force from the next round on,
 //!   announced but not awaited.
-//! - **Disciplines.** A set whose quanta count packets makes this GRR, or RR where all are one ([`Unit::Packets`]); all
+//! - **Disciplines.** A set whose quanta count packets makes this GRR, or RR where all are one (`Unit::Packets`); all
 //!   else is the same.
 //! - **Markers** go out every `marker_rounds` rounds at the round's end (the paper's best place; section 8 compares
 //!   others, see [`MarkerPlace`]), at once when the

@@ -1,6 +1,6 @@
 //! One direction of a link in the world: core's link model, the packets under way in it, and its meters.
 //!
-//! Without a discipline a packet's fate is decided when it arrives (core's [`Schedule`]: a tail-drop queue that is
+//! Without a discipline a packet's fate is decided when it arrives (core's `Schedule`: a tail-drop queue that is
 //! arithmetic, not a list of packets), so a hop is one event: the packet leaves the far end. Of the packets under way
 //! only the first is in the world's calendar; the others lie in the link's own ring in the order of leaving. A link
 //! whose jitter reorders has a heap instead of the ring.

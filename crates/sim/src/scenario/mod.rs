@@ -1,4 +1,4 @@
-//! A scenario: what is simulated. [`File`] reads one from TOML text, [`model::Scenario`] is what the world runs.
+//! A scenario: what is simulated. [`File`] reads one from TOML text, [`Scenario`](crate::model::Scenario) is what the world runs.
 
 mod bond;
 mod build;

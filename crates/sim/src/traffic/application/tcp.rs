@@ -6,7 +6,7 @@
 //! timer is read. So a connection that rests costs nothing.
 //!
 //! Connections are numbered in the order of opening and found by number, in a ring from the oldest one that is not over;
-//! one that is over is forgotten (see [`Pair::is_over`]), and segments that still arrive for it are ignored.
+//! one that is over is forgotten (see `Pair::is_over`), and segments that still arrive for it are ignored.
 //!
 //! Warm-up: counters of TCP count from its end on; windows and round trips are as they are.
 
