@@ -5,7 +5,6 @@ use rustix::process::Signal;
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 use std::time::{Duration, Instant};
 
 /// A connection, if one comes about soon.
