@@ -236,6 +236,6 @@ fn the_document_of_tcp_shows_every_constant_of_every_preset() {
     }
     assert!(
         text.ends_with(&table),
-        "docs/tcp.md is out of date: UPDATE_DOCS=1 cargo test -p fairspan-sim --test scenario_document"
+        "docs/tcp.md is out of date: UPDATE_DOCS=1 cargo test -p fairspan-sim --test suite scenario_document"
     );
 }
