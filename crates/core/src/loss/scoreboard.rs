@@ -244,12 +244,13 @@ impl<T: Copy> Scoreboard<T> {
         let seen = self.blocks.iter().find(|(l, r)| *l <= left && left < *r).map_or(left, |(_, r)| *r);
         let mut bytes = 0;
         let mut index = self.find(seen.min(right));
-        while let Some(sent) = self.ring.get(index).copied().filter(|sent| sent.end <= right) {
+        while let Some(sent) = self.ring.get(index).filter(|sent| sent.end <= right) {
             if sent.start() >= left && !sent.is(SACKED) {
                 bytes += u64::from(sent.bytes);
-                each(&sent);
-                self.set(index, sent.flags & !(LOST | RETRANSMITTED) | SACKED);
-                self.highest_sacked = self.highest_sacked.max(sent.end);
+                each(sent);
+                let (flags, end) = (sent.flags, sent.end);
+                self.set(index, flags & !(LOST | RETRANSMITTED) | SACKED);
+                self.highest_sacked = self.highest_sacked.max(end);
             }
             index += 1;
         }
@@ -313,6 +314,12 @@ impl<T: Copy> Scoreboard<T> {
             self.untold.end = self.untold.end.max(sent.end);
         }
         u64::from(sent.bytes)
+    }
+
+    /// Whether [`Scoreboard::take_lost`] has something to give.
+    #[inline]
+    pub fn has_untold(&self) -> bool {
+        self.untold.bytes > 0
     }
 
     /// What was marked as lost since this was asked last.

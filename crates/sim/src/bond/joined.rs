@@ -40,8 +40,6 @@ struct Rooms {
     next: usize,
     /// When the first that has no room will have some.
     at: Option<Time>,
-    /// The end is being polled, and this channel was asked about.
-    asked: Option<usize>,
 }
 
 impl Joined {
@@ -92,6 +90,7 @@ impl Joined {
     }
 
     /// An end was given something.
+    #[inline]
     fn touched(&mut self, end: usize) -> Next {
         if !self.bond.begin_polling(end) {
             return Next::Nothing;
@@ -100,42 +99,7 @@ impl Joined {
         Next::Poll(end as u32)
     }
 
-    /// The next of an end's links without a rate that is to be asked about its room.
     #[inline]
-    fn ask_room(&mut self, end: usize) -> Option<u32> {
-        let rooms = &mut self.rooms[end];
-        while let Some(links) = self.watched.get(rooms.next) {
-            rooms.next += 1;
-            if links[end].is_some() {
-                rooms.asked = Some(rooms.next - 1);
-                return links[end];
-            }
-        }
-        None
-    }
-
-    /// The next thing that the bond wants at an end, once all links were asked.
-    fn poll_bond(&mut self, mut here: Here<'_>, end: usize) -> Option<Output> {
-        match self.bond.poll(here.now(), end, &mut here.engine.pool) {
-            Some(Wanted::Transmit { channel, size, content }) => {
-                if self.watched[usize::from(channel)][end].is_some() {
-                    // Its link has less room now.
-                    self.rooms[end] = Rooms::default();
-                }
-                Some(Output::Forward(self.send_frame(&mut here, end, channel, size, content)))
-            }
-            Some(Wanted::Deliver(handle)) => {
-                here.record(What::Left, handle);
-                Some(Output::Forward(handle))
-            }
-            Some(Wanted::Dropped(handle)) => Some(Output::Dropped(handle)),
-            None => {
-                self.rest(&mut here, end);
-                None
-            }
-        }
-    }
-
     fn send_frame(&mut self, here: &mut Here<'_>, end: usize, channel: u8, size: u32, content: u32) -> Handle {
         let number = self.bond.numbers[end];
         self.bond.numbers[end] += 1;
@@ -153,6 +117,7 @@ impl Joined {
     }
 
     /// Nothing is left to be polled at an end: sets its timer.
+    #[inline]
     fn rest(&mut self, here: &mut Here<'_>, end: usize) {
         self.bond.end_polling(end);
         // What is due already was offered and not taken: it waits for the next instant.
@@ -177,6 +142,7 @@ impl Node for Joined {
     }
 
     /// A packet enters at an end, or a frame has come to the far end of its channel.
+    #[inline(always)]
     fn handle_packet(&mut self, mut here: Here<'_>, port: u32, handle: Handle) -> Next {
         let now = here.now();
         let Some(frame) = port.checked_sub(FRAMES) else {
@@ -202,22 +168,48 @@ impl Node for Joined {
     }
 
     #[inline(always)]
-    fn poll(&mut self, here: Here<'_>, part: u32) -> Option<Output> {
-        match self.ask_room(part as usize) {
-            Some(link) => Some(Output::AskRoom(link)),
-            None => self.poll_bond(here, part as usize),
+    fn poll(&mut self, mut here: Here<'_>, part: u32) -> Option<Output> {
+        let end = part as usize;
+        match self.bond.poll(here.now(), end, &mut here.engine.pool) {
+            Some(Wanted::Transmit { channel, size, content }) => {
+                if self.watched[usize::from(channel)][end].is_some() {
+                    // Its link has less room now.
+                    self.rooms[end] = Rooms::default();
+                }
+                Some(Output::Forward(self.send_frame(&mut here, end, channel, size, content)))
+            }
+            Some(Wanted::Deliver(handle)) => {
+                here.record(What::Left, handle);
+                Some(Output::Forward(handle))
+            }
+            Some(Wanted::Dropped(handle)) => Some(Output::Dropped(handle)),
+            None => {
+                self.rest(&mut here, end);
+                None
+            }
         }
     }
 
-    #[inline]
-    fn handle_room(&mut self, now: Time, at: Time) {
-        for (end, rooms) in self.rooms.iter_mut().enumerate() {
-            let Some(channel) = rooms.asked.take() else { continue };
-            if at > now {
-                rooms.at = Some(rooms.at.map_or(at, |first| first.min(at)));
+    /// The next of an end's links whose channel's sender has no rate.
+    #[inline(always)]
+    fn ask_room(&mut self, part: u32) -> Option<u32> {
+        let rooms = &mut self.rooms[part as usize];
+        while let Some(links) = self.watched.get(rooms.next) {
+            rooms.next += 1;
+            if links[part as usize].is_some() {
+                return links[part as usize];
             }
-            return self.bond.set_blocked(now, end, channel as u8, at > now);
         }
+        None
+    }
+
+    #[inline(always)]
+    fn handle_room(&mut self, now: Time, part: u32, at: Time) {
+        let rooms = &mut self.rooms[part as usize];
+        if at > now {
+            rooms.at = Some(rooms.at.map_or(at, |first| first.min(at)));
+        }
+        self.bond.set_blocked(now, part as usize, (rooms.next - 1) as u8, at > now);
     }
 
     /// A frame was lost; what it carried is lost with it, unless a copy lives.

@@ -157,6 +157,7 @@ impl Bond {
     }
 
     /// A packet enters at `end`.
+    #[inline]
     pub(crate) fn handle_host(&mut self, now: Time, end: usize, handle: Handle, pool: &Pool) {
         self.inside += 1;
         let side = &mut self.ends[end];
@@ -187,6 +188,7 @@ impl Bond {
     }
 
     /// A frame has come to `end` over `channel`.
+    #[inline]
     pub(crate) fn handle_frame(&mut self, now: Time, end: usize, channel: u8, content: u32) {
         let Some(Flight { head, packet, codepoint, tos }) = self.take_flight(content) else { return };
         let frame = match packet {
@@ -232,21 +234,25 @@ impl Bond {
     }
 
     /// When `end` wants [`Bond::handle_timeout`].
+    #[inline]
     pub(crate) fn poll_timeout(&self, end: usize) -> Option<Time> {
         self.ends[end].bond.poll_timeout().map(|(at, _)| at)
     }
 
     /// Whether the channel's first link has no room.
+    #[inline]
     pub(crate) fn set_blocked(&mut self, now: Time, end: usize, channel: u8, blocked: bool) {
         self.ends[end].bond.set_blocked(now, ChannelId(channel), blocked);
     }
 
     /// Takes the right to poll `end`; false when someone has it, who will take what there is.
+    #[inline]
     pub(crate) fn begin_polling(&mut self, end: usize) -> bool {
         !std::mem::replace(&mut self.ends[end].busy, true)
     }
 
     /// Nothing is left to poll at `end`.
+    #[inline]
     pub(crate) fn end_polling(&mut self, end: usize) {
         let side = &mut self.ends[end];
         side.busy = false;
@@ -254,6 +260,7 @@ impl Bond {
     }
 
     /// What is to be done next for `end`; to be asked until there is nothing, after every input.
+    #[inline]
     pub(crate) fn poll(&mut self, now: Time, end: usize, pool: &mut Pool) -> Option<Output> {
         loop {
             if let Some(handle) = self.gone.pop() {
@@ -304,6 +311,7 @@ impl Bond {
     }
 
     /// Accounts for what the core dropped in the last call.
+    #[inline]
     fn settle(&mut self, end: usize) {
         let Some(mut ticket) = self.ledger.poll_dropped() else { return };
         // Of drops in one call each takes one of what was counted in it.

@@ -72,8 +72,6 @@ struct Attached {
     outbox: Option<Outbox>,
     /// The processors of the sender's and the receiver's node, where these have one.
     processors: [Option<u32>; 2],
-    /// The processor that is still to be told of a packet out of order.
-    out_of_order: Option<u32>,
     /// The endpoint was told that its time has begun, and that it is over.
     begun: bool,
     stopped: bool,
@@ -215,7 +213,6 @@ impl Attached {
             stop: model.stop,
             outbox,
             processors,
-            out_of_order: None,
             begun: false,
             stopped: false,
         }
@@ -241,6 +238,7 @@ impl Attached {
     }
 
     /// The next packet that leaves now; those of an outbox leave later.
+    #[inline(always)]
     fn poll_transmit(&mut self, here: &mut Here<'_>) -> Option<Outgoing> {
         let now = here.now();
         loop {
@@ -300,11 +298,10 @@ impl Node for Flow {
             here.engine.pool.free(handle);
             return Next::Nothing;
         };
-        if attached.endpoint.handle_packet(now, packet).out_of_order {
-            attached.out_of_order = attached.processors[usize::from(!packet.reverse)];
-        }
+        let disordered = attached.endpoint.handle_packet(now, packet).out_of_order;
+        let processor = attached.processors[usize::from(!packet.reverse)].filter(|_| disordered);
         here.engine.pool.free(handle);
-        Next::Poll(0)
+        processor.map_or(Next::Poll(0), |processor| Next::Then(Output::OutOfOrder(processor), 0))
     }
 
     #[inline(always)]
@@ -329,9 +326,6 @@ impl Node for Flow {
     #[inline(always)]
     fn poll(&mut self, mut here: Here<'_>, _: u32) -> Option<Output> {
         let attached = self.agent.attached()?;
-        if let Some(processor) = attached.out_of_order.take() {
-            return Some(Output::OutOfOrder(processor));
-        }
         if let Some(outgoing) = attached.poll_transmit(&mut here) {
             return Some(self.launch(&mut here, outgoing));
         }

@@ -253,7 +253,7 @@ impl Link {
 
     /// The calendar's event for this link has come: the packet that leaves the far end, and the event for the next.
     /// `None` if the event is stale.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, event: Event) -> Option<(Handle, Option<Event>)> {
         if self.flying == 0 || (self.reorders && self.first.for_place(0) != event.for_place(0)) {
             return None;

@@ -9,7 +9,7 @@
 //! | [`begin`](Node::begin): time begins | timers, through [`Here`] |
 //! | [`handle_packet`](Node::handle_packet): a packet comes to one of its ports | [`Next`]: nothing, one [`Output`], or [`poll`](Node::poll) until there is none |
 //! | [`handle_timeout`](Node::handle_timeout): one of its timers has run out | the same |
-//! | [`handle_room`](Node::handle_room): the answer to [`Output::AskRoom`] | none of its own: it is being polled |
+//! | [`handle_room`](Node::handle_room): the answer to [`ask_room`](Node::ask_room), before each poll | none of its own: it is being polled |
 //!
 //! The world does each output, with all that follows from it, before it polls for the next one. So a node may be given
 //! packets while it is polled; what these make belongs to the loop that runs already, and the node answers
@@ -91,8 +91,6 @@ pub(crate) enum Output {
     Dropped(Handle),
     /// This part of the node has something to be polled.
     Poll(u32),
-    /// When will this link have room?
-    AskRoom(u32),
     /// The transport at a processor's node found a packet out of order.
     OutOfOrder(u32),
 }
@@ -106,6 +104,8 @@ pub(crate) enum Next {
     Only(Output),
     /// This part of the node is to be polled until it has nothing more.
     Poll(u32),
+    /// The one, then the other.
+    Then(Output, u32),
 }
 
 /// What tells of packets that were dropped: place, reason, how many. Zeros are ignored.
@@ -130,9 +130,17 @@ pub(crate) trait Node: std::fmt::Debug {
         None
     }
 
-    /// The link that was asked about will have room for a packet at this time, which may be now.
-    fn handle_room(&mut self, now: Time, at: Time) {
-        let _ = (now, at);
+    /// The next link whose room one of its parts must know of before it is polled; asked for until there is none.
+    #[inline(always)]
+    fn ask_room(&mut self, part: u32) -> Option<u32> {
+        let _ = part;
+        None
+    }
+
+    /// The link that this part asked about will have room for a packet at this time, which may be now.
+    #[inline(always)]
+    fn handle_room(&mut self, now: Time, part: u32, at: Time) {
+        let _ = (now, part, at);
     }
 
     /// A packet of its own making was dropped somewhere.

@@ -67,8 +67,6 @@ pub(crate) struct Processor {
     carry: u64,
     /// Nanoseconds to be spent before the next job, on packets out of order.
     extra: Span,
-    /// The packet whose service is at its end, until it goes on.
-    leaving: Option<Handle>,
     /// Packets dropped for want of room.
     dropped: u64,
 }
@@ -91,7 +89,6 @@ impl Processor {
             present: vec![0; interfaces],
             carry: 0,
             extra: Span::ZERO,
-            leaving: None,
             dropped: 0,
         }
     }
@@ -176,15 +173,12 @@ impl Node for Processor {
     fn handle_timeout(&mut self, _: Here<'_>, _: u32, _: Event) -> Next {
         if let Some(Job { handle: Some(handle), interface, .. }) = self.current {
             self.present[interface as usize] -= 1;
-            self.leaving = Some(handle);
+            return Next::Then(Output::Forward(handle), 0);
         }
         Next::Poll(0)
     }
 
     fn poll(&mut self, mut here: Here<'_>, _: u32) -> Option<Output> {
-        if let Some(handle) = self.leaving.take() {
-            return Some(Output::Forward(handle));
-        }
         if let Some(end) = self.proceed(here.now()) {
             here.schedule(0, end);
         }

@@ -293,6 +293,7 @@ impl Connection {
     }
 
     /// What the segment says about ours.
+    #[inline(always)]
     fn acknowledgment(&self, segment: &Segment, position: u64, bare: bool) -> Acknowledgment {
         let unwrap = |sequence| unwrap(self.initial, self.sender.una, sequence).max(0) as u64;
         let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|(_, echo)| echo);

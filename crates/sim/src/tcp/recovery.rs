@@ -83,55 +83,34 @@ impl Sender {
         self.tell_losses(now);
     }
 
-    /// Tells the scoreboard, and RACK, what arrived.
+    /// Tells the scoreboard, and who else follows single segments, what arrived.
+    #[inline]
     fn deliver(&mut self, now: Time, ack: &Acknowledgment) -> Delivery {
         let mut delivery = Delivery::default();
-        let scoreboard = self.is_scoreboard_used();
-        let mut rack = (self.loss == LossDetection::Rack).then_some(&mut self.rack);
-        // The clock of timestamps is coarse: an echo counts as the end of its millisecond.
-        let echo = ack.echo.map(|echo| {
-            let age = u64::from(stamp(now).wrapping_sub(echo));
-            Time::from_nanos((now.as_nanos() / 1_000_000).saturating_sub(age) * 1_000_000 + 999_999)
-        });
-        let delivery_rate = &mut self.delivery_rate;
-        let mut on_each = |sent: &Sent<Stamp>, sacked: bool, rack: &mut Option<&mut Rack>| {
-            if let Some(rate) = delivery_rate
-                && !sent.is(SACKED)
-            {
-                rate.on_delivered(now, u64::from(sent.bytes), sent.sent_at, sent.is(EVER), &sent.stamp);
-            }
-            if sent.is(EVER) {
-                delivery.resent |= !sacked;
-            } else if sent.is(SACKED) {
-                return;
-            } else {
-                let sample = now.since(sent.sent_at);
-                if !sacked {
-                    delivery.first.get_or_insert(sample);
-                    delivery.untouched = true;
-                }
-                delivery.last = Some(sample);
-            }
-            if let Some(rack) = rack
-                && !sent.is(SACKED)
-            {
-                if !sent.is(EVER) {
-                    rack.on_rtt(now.since(sent.sent_at));
-                }
-                rack.on_delivered(now, sent.transmission(), echo);
-            }
-        };
         if ack.position > self.una {
-            self.board.acknowledge(ack.position, |sent| on_each(sent, false, &mut rack));
+            let mut followers = Followers::new(now, ack, self.loss, &mut self.rack, &mut self.delivery_rate);
+            self.board.acknowledge(ack.position, |sent| {
+                followers.tell(sent);
+                delivery.count(now, sent, false);
+            });
         }
-        let mut sacked = 0;
-        if scoreboard && ack.count > 0 {
-            for (left, right) in &ack.blocks[..ack.count] {
-                sacked += self.board.sack(*left, *right, |sent| on_each(sent, true, &mut rack));
-            }
-            self.board.remember_blocks(ack.blocks);
+        if ack.count > 0 && self.is_scoreboard_used() {
+            delivery = self.deliver_blocks(now, ack, delivery);
         }
-        delivery.sacked = sacked;
+        delivery
+    }
+
+    /// The same for what is acknowledged out of order.
+    #[inline(never)]
+    fn deliver_blocks(&mut self, now: Time, ack: &Acknowledgment, mut delivery: Delivery) -> Delivery {
+        let mut followers = Followers::new(now, ack, self.loss, &mut self.rack, &mut self.delivery_rate);
+        for (left, right) in &ack.blocks[..ack.count] {
+            delivery.sacked += self.board.sack(*left, *right, |sent| {
+                followers.tell(sent);
+                delivery.count(now, sent, true);
+            });
+        }
+        self.board.remember_blocks(ack.blocks);
         delivery
     }
 
@@ -224,10 +203,10 @@ impl Sender {
     }
 
     /// Tells the law of losses that are no new sign of congestion.
+    #[inline]
     pub(super) fn tell_losses(&mut self, now: Time) {
-        let bytes = self.board.take_lost().bytes;
-        if bytes > 0 {
-            let lost = Congested { bytes: Bytes::new(bytes), ..self.congested(now, self.flight(), false) };
+        if self.board.has_untold() {
+            let lost = self.congested(now, self.flight(), false);
             self.law.on_lost(&lost);
         }
     }
@@ -552,4 +531,66 @@ struct Delivery {
     resent: bool,
     /// Bytes newly SACKed.
     sacked: u64,
+}
+
+impl Delivery {
+    /// A segment was acknowledged, in order or, `sacked`, not.
+    #[inline]
+    fn count(&mut self, now: Time, sent: &Sent<Stamp>, sacked: bool) {
+        if sent.is(EVER) {
+            self.resent |= !sacked;
+        } else if !sent.is(SACKED) {
+            let sample = now.since(sent.sent_at);
+            if !sacked {
+                self.first.get_or_insert(sample);
+                self.untouched = true;
+            }
+            self.last = Some(sample);
+        }
+    }
+}
+
+/// Who follows single segments, where they are in use.
+struct Followers<'a> {
+    now: Time,
+    rack: Option<(&'a mut Rack, Option<Time>)>,
+    rate: Option<&'a mut DeliveryRate>,
+}
+
+impl<'a> Followers<'a> {
+    #[inline]
+    fn new(
+        now: Time,
+        ack: &Acknowledgment,
+        loss: LossDetection,
+        rack: &'a mut Rack,
+        rate: &'a mut Option<DeliveryRate>,
+    ) -> Followers<'a> {
+        let rack = (loss == LossDetection::Rack).then(|| {
+            // The clock of timestamps is coarse: an echo counts as the end of its millisecond.
+            let echo = ack.echo.map(|echo| {
+                let age = u64::from(stamp(now).wrapping_sub(echo));
+                Time::from_nanos((now.as_nanos() / 1_000_000).saturating_sub(age) * 1_000_000 + 999_999)
+            });
+            (rack, echo)
+        });
+        Followers { now, rack, rate: rate.as_mut() }
+    }
+
+    /// A segment was acknowledged: they hear of the first time.
+    #[inline]
+    fn tell(&mut self, sent: &Sent<Stamp>) {
+        if sent.is(SACKED) {
+            return;
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.on_delivered(self.now, u64::from(sent.bytes), sent.sent_at, sent.is(EVER), &sent.stamp);
+        }
+        if let Some((rack, echo)) = &mut self.rack {
+            if !sent.is(EVER) {
+                rack.on_rtt(self.now.since(sent.sent_at));
+            }
+            rack.on_delivered(self.now, sent.transmission(), *echo);
+        }
+    }
 }

@@ -279,7 +279,7 @@ impl Sender {
     }
 
     /// A segment of `length` positions up to `end` goes out for the first time.
-    #[inline]
+    #[inline(always)]
     fn put_on_board(&mut self, now: Time, end: u64, length: u32) {
         let in_flight = self.board.in_flight();
         let stamp = self.stamp(now, self.board.is_empty());

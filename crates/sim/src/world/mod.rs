@@ -333,15 +333,30 @@ impl World {
             Next::Nothing => {}
             Next::Only(output) => self.act::<N>(number, output),
             Next::Poll(part) => self.poll::<N>(number, part),
+            Next::Then(output, part) => {
+                self.act::<N>(number, output);
+                self.poll::<N>(number, part);
+            }
         }
     }
 
     #[inline(never)]
     fn poll<N: Kind>(&mut self, number: u32, part: u32) {
         loop {
+            self.tell_room::<N>(number, part);
             let (node, here) = N::arena(&mut self.nodes).here(&mut self.engine, number);
             let Some(output) = node.poll(here, part) else { return };
             self.act::<N>(number, output);
+        }
+    }
+
+    /// Answers what a part of a node asks about links before it is polled.
+    #[inline(always)]
+    fn tell_room<N: Kind>(&mut self, number: u32, part: u32) {
+        let now = self.engine.now();
+        while let Some(link) = N::arena(&mut self.nodes).nodes[number as usize].ask_room(part) {
+            let at = self.nodes.links.nodes[link as usize].room_at(now);
+            N::arena(&mut self.nodes).nodes[number as usize].handle_room(now, part, at);
         }
     }
 
@@ -359,11 +374,6 @@ impl World {
                 self.discard(handle, mark);
             }
             Output::Poll(part) => self.poll::<N>(number, part),
-            Output::AskRoom(link) => {
-                let now = self.engine.now();
-                let at = self.nodes.links.nodes[link as usize].room_at(now);
-                N::arena(&mut self.nodes).nodes[number as usize].handle_room(now, at);
-            }
             Output::OutOfOrder(processor) => self.nodes.processors.nodes[processor as usize].charge_out_of_order(),
         }
     }
