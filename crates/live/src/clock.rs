@@ -1,22 +1,24 @@
 //! The clock that feeds the core: CLOCK_MONOTONIC from the daemon's start, so steps of the wall clock do not matter.
 
+use crate::system::system;
 use fairspan_core::units::Time;
 use rustix::event::Timespec;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Nanoseconds since the daemon began; never goes back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Clock(Duration);
 
 impl Clock {
     /// Starts at [`Time::ZERO`].
     pub(crate) fn start() -> Clock {
-        Clock(Instant::now())
+        Clock(system().monotonic())
     }
 
     /// Now.
     pub(crate) fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let since = system().monotonic().saturating_sub(self.0);
+        Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

@@ -16,6 +16,7 @@ pub mod shell;
 mod sockets;
 pub mod status;
 mod sys;
+mod system;
 pub mod tun;
 
 pub use fairspan_core::quantity;

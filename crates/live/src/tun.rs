@@ -7,7 +7,7 @@
 use crate::netlink::{Netlink, NetlinkError};
 use crate::offload::{Head, Joiner, MAX_SEGMENTS, Offloads, VnetHeader, complete_checksum, split};
 use crate::pool::PacketBuf;
-use crate::sys;
+use crate::system::system;
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -163,7 +163,7 @@ impl Tun {
     /// # Errors
     /// [`TunError`]; an existing name is one of them.
     pub fn open(config: &Config) -> Result<Tun, TunError> {
-        let open = |vnet_header| sys::open_tun(&config.name, false, vnet_header);
+        let open = |vnet_header| system().open_tun(&config.name, vnet_header);
         let opened = match config.offload {
             true => match open(true) {
                 // A kernel without vnet headers.
@@ -231,7 +231,7 @@ impl Tun {
     /// [`TunError::Gone`] when the interface was deleted; other failures are returned as they are.
     pub fn recv(&mut self, sink: &mut impl FnMut(PacketBuf)) -> Result<Option<usize>, TunError> {
         let len = loop {
-            match rustix::io::read(&self.fd, &mut self.buffer[..]) {
+            match system().read_tun(self.fd.as_fd(), &mut self.buffer) {
                 Ok(len) => break len,
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
@@ -348,7 +348,7 @@ impl Tun {
 
     fn write(&self, slices: &[IoSlice<'_>]) -> Result<(), Errno> {
         loop {
-            match rustix::io::writev(&self.fd, slices) {
+            match system().write_tun(self.fd.as_fd(), slices) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -389,7 +389,7 @@ fn agree_offloads(tun: BorrowedFd<'_>) -> Offloads {
         (tcp, Offloads { tcp: true, udp: false }),
         (libc::TUN_F_CSUM, Offloads::default()),
     ] {
-        match sys::set_tun_offload(tun, flags) {
+        match system().set_tun_offload(tun, flags) {
             Ok(()) => return offloads,
             Err(error) => tracing::debug!(flags, %error, "the kernel refuses these TUN offloads"),
         }

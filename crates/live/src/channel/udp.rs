@@ -9,12 +9,13 @@
 //! Cost: one system call for up to 64 datagrams each way.
 
 use crate::sys;
+use crate::system::{Outgoing, system};
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::io::Errno;
-use rustix::net::{netdevice, sockopt};
-use socket2::{Domain, MsgHdr, Protocol, SockAddr, Socket, Type};
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -303,7 +304,7 @@ impl UdpSocket {
     /// The socket could not be opened on the new interface.
     pub fn check(&mut self) -> Result<Presence, OpenError> {
         let Some(name) = &self.config.device else { return Ok(Presence::Present) };
-        match netdevice::name_to_index(&self.socket, name) {
+        match system().interface_index(&self.socket, name) {
             Ok(index) if self.device == Some(index) => Ok(Presence::Present),
             Ok(_) => self.reopen().map(|()| Presence::Reopened),
             Err(_) => {
@@ -331,11 +332,10 @@ impl UdpSocket {
     /// Sends a batch, and empties it unless it is [`Sent::Blocked`] or [`Sent::Congested`].
     pub fn send(&mut self, batch: &mut Batch) -> Sent {
         let Some(destination) = batch.destination.filter(|_| batch.count > 0) else { return Sent::Done };
-        let address = SockAddr::from(destination.address);
         let mut sent = None;
         let mut refused = false;
         if self.segmentation && batch.sent == 0 && batch.count > 1 {
-            match self.send_bytes(&address, &destination, &batch.buffer[..batch.len], Some(batch.segment)) {
+            match self.send_bytes(&destination, &batch.buffer[..batch.len], Some(batch.segment)) {
                 Ok(()) => {
                     self.stats.sent += batch.count as u64;
                     sent = Some(Sent::Done);
@@ -350,7 +350,7 @@ impl UdpSocket {
                 Err(Failure::TooBig | Failure::Invalid | Failure::Down) => refused = true,
             }
         }
-        let sent = sent.unwrap_or_else(|| self.send_singly(batch, &address, &destination, refused));
+        let sent = sent.unwrap_or_else(|| self.send_singly(batch, &destination, refused));
         match sent {
             Sent::Blocked => self.stats.blocked += 1,
             Sent::Congested => self.stats.congested += 1,
@@ -359,12 +359,12 @@ impl UdpSocket {
         sent
     }
 
-    fn send_singly(&mut self, batch: &mut Batch, address: &SockAddr, destination: &Destination, refused: bool) -> Sent {
+    fn send_singly(&mut self, batch: &mut Batch, destination: &Destination, refused: bool) -> Sent {
         let mut result = Sent::Done;
         while batch.sent < batch.len {
             let end = (batch.sent + batch.segment).min(batch.len);
             let size = end - batch.sent;
-            match self.send_bytes(address, destination, &batch.buffer[batch.sent..end], None) {
+            match self.send_bytes(destination, &batch.buffer[batch.sent..end], None) {
                 Ok(()) => {
                     self.stats.sent += 1;
                     if refused && size == batch.segment && self.segmentation {
@@ -395,7 +395,7 @@ impl UdpSocket {
     /// Sends one datagram, such as a handshake message, apart from any batch. What is [`Sent::Blocked`] or
     /// [`Sent::Congested`] was not sent.
     pub fn send_one(&mut self, destination: Destination, bytes: &[u8]) -> Sent {
-        let (sent, counter) = match self.send_bytes(&SockAddr::from(destination.address), &destination, bytes, None) {
+        let (sent, counter) = match self.send_bytes(&destination, bytes, None) {
             Ok(()) => (Sent::Done, &mut self.stats.sent),
             Err(Failure::Blocked) => (Sent::Blocked, &mut self.stats.blocked),
             Err(Failure::Congested) => (Sent::Congested, &mut self.stats.congested),
@@ -407,45 +407,11 @@ impl UdpSocket {
         sent
     }
 
-    fn send_bytes(
-        &mut self,
-        address: &SockAddr,
-        to: &Destination,
-        bytes: &[u8],
-        segment: Option<usize>,
-    ) -> Result<(), Failure> {
-        let mut control = Control::new();
-        if to.tos != 0 {
-            let (level, kind) = if to.address.is_ipv4() {
-                (libc::IPPROTO_IP, libc::IP_TOS)
-            } else {
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-            };
-            control.push(level, kind, &i32::from(to.tos).to_ne_bytes());
-        }
-        match to.source {
-            // struct in_pktinfo: interface index, source address, (destination address).
-            Some(IpAddr::V4(source)) => {
-                let mut info = [0; 12];
-                info[4..8].copy_from_slice(&source.octets());
-                control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
-            }
-            // struct in6_pktinfo: source address, interface index.
-            Some(IpAddr::V6(source)) => {
-                let mut info = [0; 20];
-                info[..16].copy_from_slice(&source.octets());
-                control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
-            }
-            None => {}
-        }
-        if let Some(segment) = segment {
-            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &(segment as u16).to_ne_bytes());
-        }
-        let slices = [IoSlice::new(bytes)];
-        let message = MsgHdr::new().with_addr(address).with_buffers(&slices).with_control(control.bytes());
+    fn send_bytes(&mut self, to: &Destination, bytes: &[u8], segment: Option<usize>) -> Result<(), Failure> {
+        let outgoing = Outgoing { destination: to.address, source: to.source, tos: to.tos, bytes, segment };
         loop {
-            match self.socket.sendmsg(&message, 0) {
-                Ok(_) => {
+            match system().send(&self.socket, &outgoing) {
+                Ok(()) => {
                     self.stats.send_calls += 1;
                     self.stats.sent_bytes += bytes.len() as u64;
                     return Ok(());
@@ -462,7 +428,7 @@ impl UdpSocket {
         let mut chunks = batch.buffer.chunks_exact_mut(MESSAGE_BYTES);
         let mut slices: [IoSliceMut<'_>; RECEIVE_MESSAGES] =
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut batch.metas) {
+        match system().receive(&self.socket, &self.state, &mut slices, &mut batch.metas) {
             Ok(count) => {
                 batch.count = count.min(RECEIVE_MESSAGES);
                 self.stats.received += count as u64;
@@ -506,13 +472,13 @@ fn open(config: &UdpConfig, bind: SocketAddr) -> Result<Opened, OpenError> {
     }
     let mut device = None;
     if let Some(name) = &config.device {
-        socket.bind_device(Some(name.as_bytes())).map_err(refused("device", name))?;
-        device = Some(netdevice::name_to_index(&socket, name).map_err(|errno| refused("device", name)(errno.into()))?);
+        system().bind_device(&socket, name).map_err(refused("device", name))?;
+        device = Some(system().interface_index(&socket, name).map_err(|errno| refused("device", name)(errno.into()))?);
     }
     if let Some(mark) = config.mark {
-        socket.set_mark(mark).map_err(refused("mark", mark))?;
+        system().set_mark(&socket, mark).map_err(refused("mark", mark))?;
     }
-    socket.bind(&bind.into()).map_err(refused("address", bind))?;
+    let local = system().bind(&socket, device, bind).map_err(refused("address", bind))?.unwrap_or(bind);
     // The forced sizes need privileges; without them the kernel's limit applies, and that is no error.
     if sockopt::set_socket_recv_buffer_size_force(&socket, config.receive_buffer).is_err() {
         socket.set_recv_buffer_size(config.receive_buffer).map_err(refused("receive_buffer", config.receive_buffer))?;
@@ -527,7 +493,6 @@ fn open(config: &UdpConfig, bind: SocketAddr) -> Result<Opened, OpenError> {
     if state.may_fragment() {
         return Err(OpenError { setting: "IP_MTU_DISCOVER", value: "PROBE".into(), errno: libc::ENOPROTOOPT });
     }
-    let local = socket.local_addr().map_err(refused("address", bind))?.as_socket().unwrap_or(bind);
     Ok((socket, state, local, device))
 }
 
@@ -560,35 +525,6 @@ impl Failure {
             ) => Failure::Down,
             _ => Failure::Ignored,
         }
-    }
-}
-
-/// Control messages as the kernel reads them: length, level, kind, data, each aligned to the machine word (`cmsg(3)`).
-struct Control {
-    bytes: [u8; 128],
-    len: usize,
-}
-
-impl Control {
-    const WORD: usize = size_of::<usize>();
-    const HEADER: usize = Self::WORD + 8;
-
-    fn new() -> Control {
-        Control { bytes: [0; 128], len: 0 }
-    }
-
-    fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
-        let len = Self::HEADER + data.len();
-        let place = &mut self.bytes[self.len..self.len + len];
-        place[..Self::WORD].copy_from_slice(&len.to_ne_bytes());
-        place[Self::WORD..Self::WORD + 4].copy_from_slice(&level.to_ne_bytes());
-        place[Self::WORD + 4..Self::HEADER].copy_from_slice(&kind.to_ne_bytes());
-        place[Self::HEADER..].copy_from_slice(data);
-        self.len += len.next_multiple_of(Self::WORD);
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }
 

@@ -1,9 +1,8 @@
 //! Changes to the host's network that undo themselves.
 
 use super::{Netlink, NetlinkError, Route, Rule, TABLE_MAIN};
+use crate::system::system;
 use ipnet::IpNet;
-use std::fs;
-use std::path::Path;
 
 /// How traffic is drawn into the tunnel without looping: all packets but those with the mark look into a table of
 /// the tunnel's own, after the main table, whose default routes do not count. The tunnel's own sockets set the mark.
@@ -191,8 +190,8 @@ impl Guard {
     /// loose one. The peer's packets come without the mark and would fail the strict one.
     pub fn loosen_reverse_path(&mut self, device: &str) {
         let path = |scope: &str| format!("/proc/sys/net/ipv4/conf/{scope}/rp_filter");
-        let is_strict = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "1");
-        let is_loose = |scope: &str| fs::read_to_string(path(scope)).is_ok_and(|value| value.trim() == "2");
+        let is_strict = |scope: &str| system().read_setting(&path(scope)).is_ok_and(|value| value.trim() == "1");
+        let is_loose = |scope: &str| system().read_setting(&path(scope)).is_ok_and(|value| value.trim() == "2");
         // The larger of the two counts: 0 off, 1 strict, 2 loose.
         if (is_strict("all") || is_strict(device)) && !is_loose("all") {
             self.set_setting(&path(device), "2");
@@ -206,12 +205,12 @@ impl Guard {
 
     /// Sets a kernel setting where that is possible (`/proc/sys` may be read-only in a container).
     fn set_setting(&mut self, path: &str, value: &str) {
-        let Ok(before) = fs::read_to_string(path) else { return };
+        let Ok(before) = system().read_setting(path) else { return };
         let before = before.trim().to_owned();
         if before == value {
             return;
         }
-        match fs::write(path, value) {
+        match system().write_setting(path, value) {
             Ok(()) => self.undo.push(Undo::Setting { path: path.to_owned(), value: before }),
             Err(error) => tracing::warn!(path, value, %error, "cannot change a kernel setting"),
         }
@@ -229,8 +228,9 @@ impl Guard {
                 Undo::Up { device, up } => netlink.set_up(device, *up),
                 Undo::Mac { device, mac } => set_mac(netlink, device, *mac),
                 // The device, and its settings with it, is gone.
-                Undo::Setting { path, .. } if !Path::new(path).exists() => Ok(()),
-                Undo::Setting { path, value } => fs::write(path, value)
+                Undo::Setting { path, .. } if system().read_setting(path).is_err() => Ok(()),
+                Undo::Setting { path, value } => system()
+                    .write_setting(path, value)
                     .map_err(|error| super::refused(&format!("set {path} back to {value}"), &error)),
             };
             match result {

@@ -10,6 +10,7 @@ mod monitor;
 pub use guard::{Capture, Guard};
 pub use monitor::{LinkChange, Monitor};
 
+use crate::system::system;
 use ipnet::IpNet;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -415,12 +416,12 @@ impl Netlink {
         packet.finalize();
         let mut bytes = vec![0; packet.buffer_len()];
         packet.serialize(&mut bytes);
-        self.socket.send(&bytes, 0).map_err(|error| refused(action, &error))?;
+        system().send_netlink(&self.socket, &bytes).map_err(|error| refused(action, &error))?;
 
         let mut answers = Vec::new();
         loop {
             self.buffer.clear();
-            match self.socket.recv(&mut self.buffer, 0) {
+            match system().receive_netlink(&self.socket, &mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(refused(action, &error)),
                 Ok(_) => {}

@@ -1,6 +1,7 @@
 //! What happens to the interfaces: they appear, change and disappear.
 
 use super::{Interface, NetlinkError, interface_of, messages, refused};
+use crate::system::system;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -63,7 +64,7 @@ impl Monitor {
                 return Ok(Some(change));
             }
             self.buffer.clear();
-            match self.socket.recv(&mut self.buffer, 0) {
+            match system().receive_netlink(&self.socket, &mut self.buffer) {
                 Ok(_) => self.waiting.extend(messages(&self.buffer).filter_map(change_of)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

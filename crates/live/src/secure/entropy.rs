@@ -1,6 +1,6 @@
 //! Where secret randomness comes from: one source, handed in when the sessions are made.
 
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use crate::system::system;
 use fairspan_core::rng::Rng;
 
 /// A source of secret random bytes.
@@ -11,7 +11,7 @@ pub trait Entropy: Send {
 
 /// The operating system's generator.
 #[derive(Debug, Default)]
-pub struct OsEntropy(SystemRandom);
+pub struct OsEntropy(());
 
 impl OsEntropy {
     /// The source.
@@ -22,7 +22,7 @@ impl OsEntropy {
 
 impl Entropy for OsEntropy {
     fn fill(&mut self, out: &mut [u8]) {
-        self.0.fill(out).expect("the operating system's random generator failed");
+        system().fill(out);
     }
 }
 

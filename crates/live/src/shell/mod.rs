@@ -113,29 +113,39 @@ impl Shell {
     fn drive(&mut self, machine: &mut dyn Machine, stop: Token) -> Result<(), DaemonError> {
         let mut events = Vec::with_capacity(EVENTS);
         machine.drain(self.clock.now())?;
-        loop {
-            let asleep = self.clock.now();
-            let (next, timer) = self.next_timeout(asleep, machine);
-            self.poller.wait(&mut events, &until(asleep, next))?;
-            let now = self.clock.now();
-            if events.is_empty() {
-                tracing::trace!(%timer, "woken");
-            }
-            let timers_first = machine.order() == Order::TimersFirst;
-            if timers_first {
-                self.handle_timeouts(now, machine);
-            }
-            if self.handle_events(now, machine, &events, stop)? {
-                return Ok(());
-            }
-            if !timers_first {
-                self.handle_timeouts(now, machine);
-            }
-            if self.control.is_busy() {
-                self.serve_control(machine);
-            }
-            machine.drain(now)?;
+        while !self.turn(machine, &mut events, stop)? {}
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do, and does it; true when it is time to stop.
+    fn turn(
+        &mut self,
+        machine: &mut dyn Machine,
+        events: &mut Vec<epoll::Event>,
+        stop: Token,
+    ) -> Result<bool, DaemonError> {
+        let asleep = self.clock.now();
+        let (next, timer) = self.next_timeout(asleep, machine);
+        self.poller.wait(events, &until(asleep, next))?;
+        let now = self.clock.now();
+        if events.is_empty() {
+            tracing::trace!(%timer, "woken");
         }
+        let timers_first = machine.order() == Order::TimersFirst;
+        if timers_first {
+            self.handle_timeouts(now, machine);
+        }
+        if self.handle_events(now, machine, events, stop)? {
+            return Ok(true);
+        }
+        if !timers_first {
+            self.handle_timeouts(now, machine);
+        }
+        if self.control.is_busy() {
+            self.serve_control(machine);
+        }
+        machine.drain(now)?;
+        Ok(false)
     }
 
     /// When to be awake at the latest, and why.

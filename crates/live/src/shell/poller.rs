@@ -6,11 +6,12 @@
 //! Source: epoll(7); the kernel forgets a descriptor by itself when it is closed.
 
 use super::slab::{Key, Slab};
+use crate::system::system;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use std::cell::RefCell;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 /// Names a descriptor that is waited for, and no other later.
@@ -65,7 +66,7 @@ impl Poller {
     /// Begins to wait for something to read.
     pub(crate) fn watch(&self, fd: BorrowedFd<'_>, turn: Turn) -> Result<Token, Errno> {
         let token = self.0.watched.borrow_mut().insert(turn);
-        let added = epoll::add(&self.0.epoll, fd, EventData::new_u64(token.to_u64()), EventFlags::IN);
+        let added = system().watch(self.0.epoll.as_fd(), fd, token.to_u64(), EventFlags::IN);
         added.inspect_err(|_| self.forget(token)).map(|()| token)
     }
 
@@ -76,12 +77,12 @@ impl Poller {
             Interest::Read => EventFlags::IN,
             Interest::ReadAndWrite => EventFlags::IN | EventFlags::OUT,
         };
-        epoll::modify(&self.0.epoll, fd, EventData::new_u64(token.to_u64()), flags)
+        system().rewatch(self.0.epoll.as_fd(), fd, token.to_u64(), flags)
     }
 
     /// Waits no longer for a descriptor that stays open.
     pub(crate) fn unwatch(&self, token: Token, fd: BorrowedFd<'_>) {
-        let _ = epoll::delete(&self.0.epoll, fd);
+        let _ = system().unwatch(self.0.epoll.as_fd(), fd);
         self.forget(token);
     }
 
@@ -98,8 +99,8 @@ impl Poller {
     /// Waits until something is ready, at most as long as `timeout` says, and no longer than a signal allows.
     pub(super) fn wait(&self, events: &mut Vec<epoll::Event>, timeout: &Timespec) -> Result<(), Errno> {
         events.clear();
-        match epoll::wait(&self.0.epoll, rustix::buffer::spare_capacity(events), Some(timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+        match system().wait(self.0.epoll.as_fd(), events, timeout) {
+            Ok(()) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
@@ -121,7 +122,6 @@ mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::process::{Resource, getrlimit};
-    use std::os::fd::AsFd;
 
     const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
