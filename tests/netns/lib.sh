@@ -10,6 +10,7 @@ set -eu
 
 fairspan=${FAIRSPAN_PROGRAM:-$(pwd)/target/release/fairspan}
 work=$(mktemp -d)
+export STATE_DIRECTORY="$work/state"
 hosts=
 pids=
 

@@ -43,7 +43,8 @@ fn pair(cipher: Cipher) -> Pair {
     config.reject_after_packets = 1 << 40;
     config.reject_after_bytes = u64::MAX;
     let [mut left, mut right] = [0, 1].map(|end: usize| {
-        Sessions::new(config.clone(), keys[end].clone(), Box::new(SeededEntropy::new(end as u64)), NOW).unwrap()
+        let past = Past::forgotten(0);
+        Sessions::new(config.clone(), keys[end].clone(), Box::new(SeededEntropy::new(end as u64)), past, NOW).unwrap()
     });
     let peer = left.add_peer(PeerConfig::new(keys[1].public_key())).unwrap();
     right.add_peer(PeerConfig::new(keys[0].public_key())).unwrap();

@@ -1,4 +1,5 @@
-//! The clock that feeds the core: CLOCK_MONOTONIC from the daemon's start, so steps of the wall clock do not matter.
+//! The clock that feeds the core, from the daemon's start. Steps of the wall clock do not matter to it, and the time that the
+//! machine sleeps counts: keys grow old meanwhile, and what a peer said has become old news.
 
 use crate::system::system;
 use fairspan_core::units::Time;

@@ -65,6 +65,8 @@ pub struct Interface {
     pub table: Table,
     /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
     pub control_socket: PathBuf,
+    /// `state_dir`: where the timestamps of handshakes are kept between runs; default `/var/lib/fairspan`.
+    pub state_dir: PathBuf,
     /// `metrics`: address of the Prometheus endpoint; default off.
     pub metrics: Option<SocketAddr>,
     /// `record`: file into which every input of the core is written; default off. For one peer only.
@@ -152,6 +154,7 @@ struct RawInterface {
     fwmark: Option<u32>,
     table: Option<Spanned<toml::Value>>,
     control_socket: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
@@ -321,6 +324,7 @@ impl Reader<'_> {
             raw.metrics.as_ref().map(|m| self.parsed(m, "interface.metrics", "127.0.0.1:9310")).transpose()?;
         Ok(Interface {
             control_socket: raw.control_socket.unwrap_or_else(|| crate::control::default_path(&name)),
+            state_dir: raw.state_dir.unwrap_or_else(crate::memory::default_directory),
             name,
             addresses,
             private_key,

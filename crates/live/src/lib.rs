@@ -6,6 +6,7 @@ mod clock;
 pub mod config;
 pub mod control;
 pub mod emulate;
+pub mod memory;
 mod metrics;
 pub mod netlink;
 pub mod offload;

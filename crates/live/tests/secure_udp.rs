@@ -168,8 +168,14 @@ fn two_session_layers_talk_through_real_sockets_in_batches() {
         let keys = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
         let now = Time::from_millis(1);
         let mut ends = [0, 1].map(|end: usize| {
-            let mut sessions =
-                Sessions::new(Config::default(), keys[end].clone(), Box::new(OsEntropy::new()), now).unwrap();
+            let mut sessions = Sessions::new(
+                Config::default(),
+                keys[end].clone(),
+                Box::new(OsEntropy::new()),
+                Past::forgotten(0),
+                now,
+            )
+            .unwrap();
             let peer = sessions.add_peer(PeerConfig::new(keys[1 - end].public_key())).unwrap();
             (sessions, peer)
         });

@@ -2,7 +2,8 @@
 
 use crate::exit::{BadInput, Outcome};
 use fairspan_live::config::{Config, ConfigError};
-use std::path::PathBuf;
+use fairspan_live::memory;
+use std::path::{Path, PathBuf};
 
 /// Check a configuration without touching anything: names file, line, setting, and what would be right;
 /// warns of what works and is hardly meant.
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             Ok(config) => {
                 let notice =
                     |n: &ConfigError| serde_json::json!({"line": n.line, "setting": n.setting, "problem": n.problem});
-                let notices: Vec<_> = config.notices.iter().map(notice).collect();
+                let notices: Vec<_> = config.notices.iter().chain(&unkept(config, &args.config)).map(notice).collect();
                 serde_json::json!({"ok": true, "file": args.config, "notices": notices})
             }
             Err(e) => serde_json::json!({
@@ -33,7 +34,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     match checked {
         Ok(config) => {
-            config.notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
+            config
+                .notices
+                .iter()
+                .chain(&unkept(&config, &args.config))
+                .for_each(|notice| eprintln!("warning: {notice}"));
             if let (false, Some(ring)) = (args.json, &config.ring) {
                 println!(
                     "{}: good: interface {}, node {} of a ring of {}, {}",
@@ -68,4 +73,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         Err(e) => Err(BadInput(e.to_string()).into()),
     }
+}
+
+/// Why the daemon could keep nothing between its runs, where that is so.
+fn unkept(config: &Config, file: &Path) -> Option<ConfigError> {
+    config.interface.private_key.as_ref()?;
+    let problem = memory::problem(&config.interface.state_dir)?;
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let stands = |what: &str| text.lines().position(|line| line.trim_start().starts_with(what));
+    let line = stands("state_dir").or_else(|| stands("[interface]")).map_or(0, |before| before + 1);
+    Some(ConfigError { file: file.into(), line, setting: "interface.state_dir".into(), problem })
 }

@@ -170,9 +170,11 @@ fn far_config(mode: Mode, own: &KeyPair, peer: &KeyPair, directory: &Path) -> St
 
 fn interface(address: Ipv4Addr, port: Option<u16>, key: &KeyPair, socket: &Path) -> String {
     let mut text = format!(
-        "[interface]\nname = \"fs0\"\naddress = [\"{address}/24\"]\nprivate_key = \"{}\"\ncontrol_socket = \"{}\"\n",
+        "[interface]\nname = \"fs0\"\naddress = [\"{address}/24\"]\nprivate_key = \"{}\"\ncontrol_socket = \"{}\"\n\
+         state_dir = \"{}\"\n",
         key.private,
-        socket.display()
+        socket.display(),
+        socket.with_extension("state").display()
     );
     if let Some(port) = port {
         let _ = writeln!(text, "listen_port = {port}");

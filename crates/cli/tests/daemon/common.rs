@@ -394,10 +394,12 @@ pub fn keys() -> (String, String) {
     (key.to_base64().to_string(), key.public_key().to_string())
 }
 
-/// `[interface]` of a daemon whose control socket is in the lab's directory.
+/// `[interface]` of a daemon whose control socket and memory are in the lab's directory.
 pub fn interface(name: &str, address: &str, key: &str, more: &str) -> String {
     let key = if key.is_empty() { String::new() } else { format!("private_key = \"{key}\"\n") };
-    format!("[interface]\nname = \"{name}\"\naddress = {address}\ncontrol_socket = \"SOCKET\"\n{key}{more}\n")
+    format!(
+        "[interface]\nname = \"{name}\"\naddress = {address}\ncontrol_socket = \"SOCKET\"\nstate_dir = \"SOCKET.state\"\n{key}{more}\n"
+    )
 }
 
 /// A `[[peer]]` without channels.

@@ -1,7 +1,8 @@
 //! The secure session layer of the UDP channel: who the peer is, and that what it sent is what arrives.
 //!
 //! Sans-IO: [`Sessions`] takes datagrams and the time, and gives datagrams, events and the next deadline. It reads no
-//! clock, so steps of the wall clock mean nothing to it, and draws randomness only from the [`Entropy`] handed in.
+//! clock, so steps of the wall clock mean nothing to it, and draws randomness only from the [`Entropy`] handed in. What it
+//! must know of former processes is its [`Past`], and what later ones must know is a [`Memory`] that the driver keeps.
 //!
 //! | file | idea |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `wire` | the datagrams, byte for byte; [`decode`] is also the fuzz target |
 //! | `noise` | the handshake |
 //! | `cookie` | mac1, cookies, rate limits |
+//! | `stamp`, `behind` | the timestamps by which a recorded handshake is known; how a peer learns that its own are behind |
 //! | `aead`, `replay`, `session` | one session: cipher, window, counters, limits |
 //! | `sessions` | peers, paths, timers: the state machine |
 //!
@@ -23,8 +25,9 @@
 //! let (a, b) = (PrivateKey::generate(&mut entropy), PrivateKey::generate(&mut entropy));
 //! let (at_a, at_b) = ("192.0.2.1:1000".parse().unwrap(), "192.0.2.2:1000".parse().unwrap());
 //! let now = Time::ZERO;
-//! let mut left = Sessions::new(Config::default(), a.clone(), Box::new(OsEntropy::new()), now).unwrap();
-//! let mut right = Sessions::new(Config::default(), b.clone(), Box::new(OsEntropy::new()), now).unwrap();
+//! let past = Past::forgotten(1_700_000_000_000_000_000); // Nanoseconds since 1970.
+//! let mut left = Sessions::new(Config::default(), a.clone(), Box::new(OsEntropy::new()), past.clone(), now).unwrap();
+//! let mut right = Sessions::new(Config::default(), b.clone(), Box::new(OsEntropy::new()), past, now).unwrap();
 //! let peer = left.add_peer(PeerConfig::new(b.public_key())).unwrap();
 //! right.add_peer(PeerConfig::new(a.public_key())).unwrap();
 //! let path = left.connect(now, peer, ChannelId(0), SocketId(0), at_b, Vec::new()).unwrap();
@@ -49,6 +52,7 @@
 //! ```
 
 mod aead;
+mod behind;
 mod cookie;
 mod entropy;
 pub mod keys;
@@ -58,6 +62,7 @@ mod primitives;
 mod replay;
 mod session;
 mod sessions;
+mod stamp;
 mod stats;
 mod wire;
 
@@ -67,6 +72,7 @@ pub use keys::{KEY_LEN, KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use replay::{Replay, Verdict, WINDOW};
 pub use session::{Role, SealError};
 pub use sessions::{AddPeerError, ConnectError, Sessions};
+pub use stamp::{Memory, Past};
 pub use stats::{DropReason, Stats};
 pub use wire::{DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode};
 

@@ -4,9 +4,8 @@
 //! NDSS 2017). The prologue is the protocol's name and version and the initiator's index, so that none of them can be
 //! changed on the way. After message 2 both ends take the raw split and use it as the two directions' keys.
 //!
-//! Departures from WireGuard: no timestamp in message 1, since no wall clock is used anywhere. A replayed initiation
-//! is known by its instance and sequence (see [`sessions`](super::sessions)), and in any case changes nothing, because
-//! a session of a responder counts only once its initiator has proved that it has the keys.
+//! A replayed initiation is known by the timestamp that message 1 carries ([`stamp`](super::stamp)). Departure from WireGuard:
+//! the timestamp stands in a payload with more.
 
 use super::entropy::Entropy;
 use super::keys::{KEY_LEN, PresharedKey, PrivateKey, PublicKey};
@@ -232,15 +231,15 @@ mod tests {
             hex(&one),
             concat!(
                 "fcac8c5ffdc16846d493c0e0ab48d6fe9f065640257358be2e879c64144c2707105ea2769d695dc6e910a84c7e7260a4",
-                "32b73a0ff9fc614d6d223826f0c545e35192466174e1e274faaf942bf39b1235dd784546805cc6bd6d61acfbe2c651fa",
-                "de065a2e",
+                "32b73a0ff9fc614d6d223826f0c545e3068b362b948933f0342cd18af8e58a23dd784546eacca24b99b65dc5e16ce14a",
+                "43c44e1e",
             )
         );
         assert_eq!(
             hex(&two),
             concat!(
-                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc23312aeac196b6bf469cfadfa3",
-                "fc3c26ec",
+                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc239c40ded8974dc8e4655526bb",
+                "e6c08c47",
             )
         );
         assert_eq!(hex(&*keys.from_initiator), "01180aab1958c43b2190ab1697244eae7772a7fd9da7c78b8fa7cfcde2464e92");

@@ -50,7 +50,7 @@ pub(super) struct Path {
     pub(super) current: Option<u16>,
     /// Slots of sessions that only open, newest first.
     pub(super) older: Vec<u16>,
-    /// Slots of sessions that await their initiator's proof, oldest first.
+    /// Slots of sessions that await their initiator's proof, by growing stamps.
     pub(super) pending: Vec<u16>,
     /// The slot of the session that the peer took up last: what is newest on it says where the peer is.
     pub(super) inbound: Option<u16>,
@@ -65,12 +65,13 @@ pub(super) struct Path {
     /// The limits of the current session ask for a new one.
     pub(super) rekey_wanted: bool,
 
-    /// The peer's process, its newest initiation, and what it said.
+    /// The peer's process, and what it said.
     pub(super) instance: Option<u64>,
-    pub(super) sequence: u64,
     pub(super) peer_hello: Vec<u8>,
 
     pub(super) last_sent: Time,
+    /// When the peer last proved that it is there.
+    pub(super) last_received: Time,
     /// When the first packet was sent after the last that was received.
     pub(super) unanswered_since: Option<Time>,
     pub(super) asked_at: Option<Time>,
@@ -100,9 +101,9 @@ impl Path {
             hurried: false,
             rekey_wanted: false,
             instance: None,
-            sequence: 0,
             peer_hello: Vec::new(),
             last_sent: Time::ZERO,
+            last_received: Time::ZERO,
             unanswered_since: None,
             asked_at: None,
             proof_wait: None,

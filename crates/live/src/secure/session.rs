@@ -83,7 +83,8 @@ pub(super) struct Session {
     limits: Limits,
     /// What the peer said in the handshake, until the session is confirmed.
     pub(super) instance: u64,
-    pub(super) sequence: u64,
+    /// That of the initiation that this end answered; 0 where it began.
+    pub(super) stamp: u64,
     pub(super) hello: Vec<u8>,
 }
 
@@ -100,7 +101,7 @@ pub(super) struct Made {
     pub(super) reject_at: Time,
     pub(super) limits: Limits,
     pub(super) instance: u64,
-    pub(super) sequence: u64,
+    pub(super) stamp: u64,
     pub(super) hello: Vec<u8>,
 }
 
@@ -127,7 +128,7 @@ impl Session {
             reject_at: made.reject_at,
             limits: made.limits,
             instance: made.instance,
-            sequence: made.sequence,
+            stamp: made.stamp,
             hello: made.hello,
         }
     }

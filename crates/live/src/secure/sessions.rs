@@ -2,10 +2,14 @@
 //!
 //! Source: WireGuard (Donenfeld, NDSS 2017), section 6, with these departures:
 //!
-//! - No timestamp, so no clock: an initiation carries its process's random *instance* and a *sequence* number. Of the
-//!   instance that a path is established with, only growing sequence numbers are answered. Of another instance a
-//!   replay may be answered, but changes nothing: an answered session counts once its first packet proves that the
-//!   initiator has the keys, up to four such sessions wait beside the established one, and none of them is lost to it.
+//! - The greatest timestamp is remembered for each path, so that what one link delays is not taken for a replay by what
+//!   another has brought. An initiation that is not above it gets no answer. So a recorded one never is answered while the
+//!   memory is there; without memory it is answered once at most, and never after the genuine peer was. An answered session
+//!   counts once its first packet proves that the initiator has the keys; up to four of them wait beside the established
+//!   one, which loses nothing to them, and only a newer one takes the place of the oldest.
+//! - A peer whose timestamps are behind, and of which nothing else came for a while, is told so now and then: it may have lost
+//!   its memory. What it is told is sealed to it under the static keys of both.
+//! - An initiation also carries its process's random *instance*: another one is a restarted peer.
 //! - The initiator asks for the responder's proof of the new session (flag *ask*, answered by an empty packet), first
 //!   after 100 ms, so that a lost first packet does not leave the responder without the session.
 //! - Both ends may begin at once. Both handshakes may complete; each end seals with the last one that was confirmed
@@ -20,10 +24,12 @@ mod opening;
 mod timers;
 
 use super::aead::Capabilities;
-use super::cookie::{Admission, Bucket, Cookie, Gate, Limits as GateLimits, MacKeys};
+use super::behind::BehindKey;
+use super::cookie::{Admission, Bucket, Cookie, Gate, Limits as GateLimits, Mac, MacKeys};
 use super::noise::{Initiator, Responder, Split};
 use super::path::{ATTEMPTS_MAX, Attempt, OLDER_MAX, PENDING_MAX, Path, State};
 use super::session::{Limits, Made, OpenError, Session};
+use super::stamp::{Memory, Past, Stamps};
 use super::wire::{
     FLAG_ASK, INITIATION, InitiationPayload, Message, OVERHEAD, RESPONSE, ResponsePayload, VERSION, decode,
     handshake_header,
@@ -35,7 +41,7 @@ use super::{
 };
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use thiserror::Error;
 
@@ -43,6 +49,8 @@ use thiserror::Error;
 const QUEUE_MAX: usize = 1024;
 /// Rejections reported to people: this many a second, in bursts of twenty.
 const NOTICES_PER_SECOND: u32 = 5;
+/// A peer that is silent otherwise for this long is told that its timestamps are behind, and as often again.
+const BEHIND_EVERY: Span = Span::from_secs(10);
 
 /// Why a peer was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -75,7 +83,22 @@ pub enum ConnectError {
 struct Peer {
     config: PeerConfig,
     macs: MacKeys,
+    behind: BehindKey,
+    /// When the peer may be told so next.
+    tell_at: Time,
     paths: Vec<Option<u32>>,
+    /// The greatest timestamp of the peer's initiations: on any path by former processes of this end, and on each since.
+    remembered: u64,
+    heard: Vec<u64>,
+    /// The peer says that it has heard this timestamp of ours.
+    floor: u64,
+}
+
+impl Peer {
+    /// The greatest timestamp ever heard.
+    fn greatest(&self) -> u64 {
+        self.heard.iter().copied().fold(self.remembered, u64::max)
+    }
 }
 
 enum Slot {
@@ -99,7 +122,10 @@ pub struct Sessions {
     macs: MacKeys,
     capabilities: Capabilities,
     instance: u64,
-    sequence: u64,
+    stamps: Stamps,
+    /// The greatest timestamps of peers that are not configured.
+    remembered: BTreeMap<PublicKey, u64>,
+    started: Time,
     entropy: Box<dyn Entropy>,
     jitter: Rng,
     gate: Gate,
@@ -117,7 +143,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No peers yet. `entropy` is the one source of randomness; it also gives this process its instance number.
+    /// No peers yet. `entropy` is the one source of randomness; it also gives this process its instance number. `past` is what
+    /// former processes with this key have left.
     ///
     /// # Errors
     /// A setting that cannot work.
@@ -125,6 +152,7 @@ impl Sessions {
         config: Config,
         private: PrivateKey,
         mut entropy: Box<dyn Entropy>,
+        past: Past,
         now: Time,
     ) -> Result<Sessions, ConfigError> {
         config.validate()?;
@@ -144,7 +172,9 @@ impl Sessions {
             public,
             macs,
             instance,
-            sequence: 0,
+            stamps: Stamps::new(&past, now),
+            remembered: past.memory.heard,
+            started: now,
             entropy,
             jitter: Rng::new(seed),
             gate,
@@ -193,8 +223,18 @@ impl Sessions {
         let number = self.peers.len() as u32;
         self.by_key.insert(config.public_key, number);
         let macs = MacKeys::new(&config.public_key);
-        let paths = vec![None; usize::from(self.config.channels_per_peer)];
-        self.peers.push(Some(Box::new(Peer { config, macs, paths })));
+        let channels = usize::from(self.config.channels_per_peer);
+        let peer = Peer {
+            macs,
+            behind: BehindKey::new(&self.private, &config.public_key),
+            tell_at: self.started + BEHIND_EVERY,
+            paths: vec![None; channels],
+            remembered: self.remembered.remove(&config.public_key).unwrap_or(0),
+            heard: vec![0; channels],
+            floor: 0,
+            config,
+        };
+        self.peers.push(Some(Box::new(peer)));
         Ok(PeerId(number))
     }
 
@@ -207,6 +247,7 @@ impl Sessions {
     pub fn remove_peer(&mut self, peer: PeerId) {
         if let Some(removed) = self.peers.get_mut(peer.index()).and_then(Option::take) {
             self.by_key.remove(&removed.config.public_key);
+            self.remembered.insert(removed.config.public_key, removed.greatest());
             for path in removed.paths.iter().flatten() {
                 self.forget_path(*path);
             }
@@ -354,6 +395,7 @@ impl Sessions {
             }
             Ok(Message::Response { receiver, noise }) => self.on_response(now, from, datagram, receiver, noise),
             Ok(Message::CookieReply { receiver, nonce, sealed }) => self.on_cookie(now, receiver, nonce, sealed),
+            Ok(Message::Behind { receiver, nonce, sealed }) => self.on_behind(now, receiver, nonce, sealed),
             Ok(Message::VersionReply { version, receiver, .. }) => {
                 self.on_version(now, source, datagram, receiver, version)
             }
@@ -392,6 +434,29 @@ impl Sessions {
                 self.put_back(number, path);
             }
         }
+    }
+
+    /// What is to be kept now for later processes, if it is time. Once it is kept, [`on_kept`](Self::on_kept) is to be
+    /// called.
+    pub fn poll_memory(&mut self, now: Time) -> Option<Memory> {
+        let used = self.stamps.due(now)?;
+        self.stamps.on_asked(now);
+        Some(Memory { used, heard: self.heard() })
+    }
+
+    /// What [`poll_memory`](Self::poll_memory) gave has been kept.
+    pub fn on_kept(&mut self, memory: &Memory) {
+        self.stamps.on_kept(memory.used);
+    }
+
+    /// What later processes must know if this one ends now.
+    pub fn memory(&self) -> Memory {
+        Memory { used: self.stamps.last(), heard: self.heard() }
+    }
+
+    fn heard(&self) -> BTreeMap<PublicKey, u64> {
+        let peers = self.peers.iter().flatten().map(|peer| (peer.config.public_key, peer.greatest()));
+        self.remembered.iter().map(|(key, stamp)| (*key, *stamp)).chain(peers).filter(|(_, stamp)| *stamp > 0).collect()
     }
 
     fn path(&self, path: PathId) -> Option<&Path> {
@@ -468,6 +533,4 @@ impl Sessions {
             self.event(Event::Rejected { address, reason });
         }
     }
-
-    // --- data ---
 }

@@ -53,7 +53,7 @@ drops! {
     Channel => "dropped_channel",
     /// No cipher that both ends accept.
     Cipher => "dropped_no_common_cipher",
-    /// An initiation seen before, or older than one seen before.
+    /// An initiation whose timestamp is not above all before it: a recorded one, or one that another overtook.
     ReplayedInitiation => "dropped_replayed_initiation",
     /// All session slots are in use.
     SessionsFull => "dropped_sessions_full",
@@ -102,10 +102,14 @@ pub struct Stats {
     pub responses_sent: u64,
     /// Handshakes completed: sessions confirmed on this end.
     pub handshakes: u64,
-    /// Handshakes answered that were never confirmed (among them replayed initiations of an earlier process).
+    /// Handshakes answered that were never confirmed.
     pub unconfirmed: u64,
     /// Cookies received.
     pub cookies: u64,
+    /// Peers told that their timestamps are behind.
+    pub behind_sent: u64,
+    /// Times a peer told that this end's timestamps are behind: its memory was lost, and its clock is wrong.
+    pub behind: u64,
     /// Times a path followed its peer to another address.
     pub roamed: u64,
     /// Control datagrams dropped because the driver did not fetch them.
@@ -139,6 +143,8 @@ impl Stats {
             ("handshakes", self.handshakes),
             ("unconfirmed", self.unconfirmed),
             ("cookies", self.cookies),
+            ("behind_sent", self.behind_sent),
+            ("behind", self.behind),
             ("roamed", self.roamed),
             ("transmits_lost", self.transmits_lost),
             ("events_lost", self.events_lost),

@@ -9,20 +9,21 @@
 //! | 3 cookie | kind 1, version 1, zero 2, receiver index 4, nonce 16, sealed cookie 32 |
 //! | 4 version | kind 1, version 1, zero 2, receiver index 4, mac 16 |
 //! | 5 data | kind 1, flags 1, receiver index 4, counter 8, ciphertext n, tag 16 |
+//! | 6 behind | kind 1, version 1, zero 2, receiver index 4, nonce 16, sealed stamp 24 |
 //!
 //! The first 8 bytes and the last 32 of kinds 1, 3 and 4 stay as they are in every version of the protocol, so that
 //! peers of different versions can tell each other so.
 //!
 //! | handshake payload | layout |
 //! |---|---|
-//! | of message 1 | version 1, channel 1, capabilities 1, zero 1, instance 8, sequence 8, hello length 2, hello |
+//! | of message 1 | version 1, channel 1, capabilities 1, zero 1, instance 8, stamp 8, hello length 2, hello |
 //! | of message 2 | version 1, cipher 1, zero 2, sender index 4, instance 8, hello length 2, hello |
 
 use super::aead::{Capabilities, Cipher, TAG_LEN};
 use thiserror::Error;
 
-/// The protocol's version.
-pub const VERSION: u8 = 1;
+/// The protocol's version. Version 1 had a sequence number in place of the stamp.
+pub const VERSION: u8 = 2;
 /// Longest opaque `hello` of either end, in bytes.
 pub const HELLO_MAX: usize = 256;
 /// Length of a data header.
@@ -35,6 +36,8 @@ pub(super) const HANDSHAKE_HEADER_LEN: usize = 8;
 pub(super) const MAC_LEN: usize = 16;
 /// Length of a cookie reply.
 pub(super) const COOKIE_REPLY_LEN: usize = HANDSHAKE_HEADER_LEN + 16 + MAC_LEN + TAG_LEN;
+/// Length of a reply to an initiation that is behind.
+pub(super) const BEHIND_LEN: usize = HANDSHAKE_HEADER_LEN + 16 + 8 + TAG_LEN;
 
 const INITIATION_PAYLOAD_MIN: usize = 22;
 const RESPONSE_PAYLOAD_MIN: usize = 18;
@@ -50,6 +53,7 @@ pub(super) const RESPONSE: u8 = 2;
 pub(super) const COOKIE: u8 = 3;
 pub(super) const VERSION_REPLY: u8 = 4;
 pub(super) const DATA: u8 = 5;
+pub(super) const BEHIND: u8 = 6;
 
 /// Flag of a data datagram: the transport checksum of the packet inside is still to be computed by who delivers it.
 pub const FLAG_CHECKSUM_PARTIAL: u8 = 0x01;
@@ -93,6 +97,15 @@ pub enum Message<'a> {
         receiver: u32,
         /// Proof that the peer saw our initiation.
         mac: &'a [u8],
+    },
+    /// A peer has heard a greater stamp of ours before.
+    Behind {
+        /// Our index.
+        receiver: u32,
+        /// From which the key of this reply is derived.
+        nonce: &'a [u8],
+        /// The sealed stamp.
+        sealed: &'a [u8],
     },
     /// Data, or an empty keepalive.
     Data {
@@ -154,7 +167,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
             tag,
         });
     }
-    if !(INITIATION..=VERSION_REPLY).contains(&kind) {
+    if !(INITIATION..=VERSION_REPLY).contains(&kind) && kind != BEHIND {
         return Err(DecodeError::Kind(kind));
     }
     let ([_, version, z0, z1, i0, i1, i2, i3], rest) =
@@ -196,10 +209,15 @@ pub fn decode(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
             body(NOISE_2_MIN + 2 * MAC_LEN, NOISE_2_MIN + HELLO_MAX + 2 * MAC_LEN)?;
             Ok(Message::Response { receiver: index, noise: &rest[..rest.len() - 2 * MAC_LEN] })
         }
-        _ => {
+        COOKIE => {
             body(COOKIE_REPLY_LEN - HANDSHAKE_HEADER_LEN, COOKIE_REPLY_LEN - HANDSHAKE_HEADER_LEN)?;
             let (nonce, sealed) = rest.split_at(16);
             Ok(Message::CookieReply { receiver: index, nonce, sealed })
+        }
+        _ => {
+            body(BEHIND_LEN - HANDSHAKE_HEADER_LEN, BEHIND_LEN - HANDSHAKE_HEADER_LEN)?;
+            let (nonce, sealed) = rest.split_at(16);
+            Ok(Message::Behind { receiver: index, nonce, sealed })
         }
     }
 }
@@ -226,7 +244,8 @@ pub(super) struct InitiationPayload {
     pub(super) channel: u8,
     pub(super) capabilities: Capabilities,
     pub(super) instance: u64,
-    pub(super) sequence: u64,
+    /// Greater than that of any initiation before it ([`stamp`](super::stamp)).
+    pub(super) stamp: u64,
     pub(super) hello: Vec<u8>,
 }
 
@@ -234,7 +253,7 @@ impl InitiationPayload {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, self.channel, self.capabilities.bits(), 0];
         out.extend_from_slice(&self.instance.to_be_bytes());
-        out.extend_from_slice(&self.sequence.to_be_bytes());
+        out.extend_from_slice(&self.stamp.to_be_bytes());
         put_hello(&mut out, &self.hello);
         out
     }
@@ -242,7 +261,7 @@ impl InitiationPayload {
     pub(super) fn decode(bytes: &[u8]) -> Option<InitiationPayload> {
         let ([version, channel, capabilities, _], rest) = bytes.split_first_chunk::<4>()?;
         let (instance, rest) = rest.split_first_chunk::<8>()?;
-        let (sequence, rest) = rest.split_first_chunk::<8>()?;
+        let (stamp, rest) = rest.split_first_chunk::<8>()?;
         if *version != VERSION {
             return None;
         }
@@ -250,7 +269,7 @@ impl InitiationPayload {
             channel: *channel,
             capabilities: Capabilities::from_bits(*capabilities),
             instance: u64::from_be_bytes(*instance),
-            sequence: u64::from_be_bytes(*sequence),
+            stamp: u64::from_be_bytes(*stamp),
             hello: take_hello(rest)?,
         })
     }
@@ -312,7 +331,7 @@ mod tests {
             channel: 7,
             capabilities: Capabilities::from_bits(3),
             instance: 0x0102_0304_0506_0708,
-            sequence: 9,
+            stamp: 9,
             hello: b"hello".to_vec(),
         };
         let bytes = one.encode();

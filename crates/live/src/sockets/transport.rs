@@ -9,6 +9,7 @@ use super::{Sockets, sealed_frame};
 use crate::channel::ethernet::{Codepoint, Mac};
 use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::config::Interface;
+use crate::memory::Keeper;
 use crate::pool::PacketBuf;
 use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, OsEntropy, PathId, Received, RejectReason, Sessions, SocketId};
 use crate::shell::error::DaemonError;
@@ -30,6 +31,8 @@ pub(crate) struct Transport {
     pub(crate) sockets: Sockets,
     /// `None` where nothing is sealed.
     pub(crate) sessions: Option<Sessions>,
+    /// `None` where nothing can be kept.
+    keeper: Option<Keeper>,
     /// Empty batches for datagrams.
     pub(crate) pool: Pool,
     pub(crate) counts: Counts,
@@ -84,16 +87,19 @@ impl Transport {
         now: Time,
         measured: bool,
     ) -> Result<Transport, DaemonError> {
-        let sessions = match interface.private_key.clone() {
-            Some(key) => Some(
-                Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), now)
-                    .map_err(|e| DaemonError::setting("interface", e))?,
-            ),
-            None => None,
+        let (sessions, keeper) = match interface.private_key.clone() {
+            Some(key) => {
+                let (keeper, past) = Keeper::open(&interface.state_dir, &key.public_key());
+                let sessions = Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), past, now)
+                    .map_err(|e| DaemonError::setting("interface", e))?;
+                (Some(sessions), keeper)
+            }
+            None => (None, None),
         };
         Ok(Transport {
             sockets: Sockets::open(interface, poller)?,
             sessions,
+            keeper,
             pool: Pool::new(),
             counts: Counts::default(),
             measured,
@@ -127,6 +133,18 @@ impl Transport {
             && sessions.poll_timeout().is_some_and(|due| due <= now)
         {
             sessions.handle_timeout(now);
+        }
+    }
+
+    /// Keeps what the sessions must not forget, where it is time.
+    pub(crate) fn handle_housekeeping(&mut self, now: Time) {
+        if let (Some(sessions), Some(keeper)) = (&mut self.sessions, &self.keeper) {
+            if let Some(kept) = keeper.poll_kept() {
+                sessions.on_kept(&kept);
+            }
+            if let Some(memory) = sessions.poll_memory(now) {
+                keeper.keep(memory);
+            }
         }
     }
 
@@ -168,6 +186,14 @@ impl Transport {
                 None => counts.malformed_frame += 1,
             }
         })
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        if let (Some(sessions), Some(keeper)) = (&self.sessions, self.keeper.take()) {
+            keeper.close(&sessions.memory());
+        }
     }
 }
 

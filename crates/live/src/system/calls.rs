@@ -9,7 +9,7 @@ use socket2::Socket;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// One datagram, or several of one size back to back, to be sent by one call.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,18 @@ pub(crate) struct Outgoing<'a> {
 
 /// The calls. Errors are the kernel's; a call that a signal interrupted says so, and is the caller's to repeat.
 pub(crate) trait System {
-    /// The clock that no one sets.
+    /// The clock that no one sets, and that counts the time asleep.
     fn monotonic(&self) -> Duration;
+
+    /// The wall clock, since 1970.
+    fn wall(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// Whether slow work has threads of its own. Where time is not the kernel's, it is done at once.
+    fn has_threads(&self) -> bool {
+        true
+    }
 
     /// Fills `out` with secret randomness, or panics.
     fn fill(&self, out: &mut [u8]);

@@ -23,7 +23,7 @@ pub(crate) struct Linux;
 
 impl System for Linux {
     fn monotonic(&self) -> Duration {
-        let now = clock_gettime(ClockId::Monotonic);
+        let now = clock_gettime(ClockId::Boottime);
         Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
 

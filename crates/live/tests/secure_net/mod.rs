@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 pub(crate) const A: usize = 0;
 pub(crate) const B: usize = 1;
+/// Nanoseconds from 1970 to then.
+pub(crate) const YEAR_2020: u64 = 1_577_836_800_000_000_000;
 
 /// What the network does to a datagram.
 #[derive(Clone, Copy)]
@@ -47,11 +49,18 @@ pub(crate) struct Net {
     /// Packets opened at each end.
     pub(crate) delivered: [Vec<Vec<u8>>; 2],
     pub(crate) events: [Vec<Event>; 2],
+    /// Datagrams to other addresses than the two ends', where there are strangers.
+    pub(crate) strays: Option<Vec<Transmit>>,
     born: u64,
 }
 
 pub(crate) fn sessions(config: &Config, key: &PrivateKey, seed: u64, now: Time) -> Sessions {
-    Sessions::new(config.clone(), key.clone(), Box::new(SeededEntropy::new(seed)), now).unwrap()
+    // The wall clock is right.
+    remembering(config, key, seed, Past::forgotten(YEAR_2020 + now.as_nanos()), now)
+}
+
+pub(crate) fn remembering(config: &Config, key: &PrivateKey, seed: u64, past: Past, now: Time) -> Sessions {
+    Sessions::new(config.clone(), key.clone(), Box::new(SeededEntropy::new(seed)), past, now).unwrap()
 }
 
 impl Net {
@@ -82,6 +91,7 @@ impl Net {
             recorded: Vec::new(),
             delivered: [Vec::new(), Vec::new()],
             events: [Vec::new(), Vec::new()],
+            strays: None,
             born: seed + 3000,
         }
     }
@@ -95,10 +105,15 @@ impl Net {
         self.drain(end);
     }
 
-    /// `end` dies and comes back with nothing but its configuration.
+    /// `end` dies and comes back with nothing but its configuration, and a clock that is right.
     pub(crate) fn restart(&mut self, end: usize) {
+        self.restart_with(end, Past::forgotten(YEAR_2020 + self.now.as_nanos()));
+    }
+
+    /// `end` dies and comes back with its configuration and this past.
+    pub(crate) fn restart_with(&mut self, end: usize, past: Past) {
         self.born += 1;
-        self.ends[end] = sessions(&self.configs[end], &self.keys[end], self.born, self.now);
+        self.ends[end] = remembering(&self.configs[end], &self.keys[end], self.born, past, self.now);
         self.peers[end] = add(&mut self.ends[end], &self.keys[1 - end], &self.psks[end]);
         self.paths[end] = None;
     }
@@ -133,8 +148,13 @@ impl Net {
 
     pub(crate) fn drain(&mut self, end: usize) {
         while let Some(sent) = self.ends[end].poll_transmit() {
-            assert_eq!(sent.destination, self.address[1 - end]);
-            self.fly(end, sent.payload);
+            match &mut self.strays {
+                Some(strays) if sent.destination != self.address[1 - end] => strays.push(sent),
+                _ => {
+                    assert_eq!(sent.destination, self.address[1 - end]);
+                    self.fly(end, sent.payload);
+                }
+            }
         }
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Established { path, .. } = &event {

@@ -323,6 +323,7 @@ impl Machine for Peers {
 
     fn handle_housekeeping(&mut self, now: Time) {
         self.retry_links(now);
+        self.transport.handle_housekeeping(now);
     }
 
     fn poll_timeout(&self) -> Option<(Time, TimerName)> {

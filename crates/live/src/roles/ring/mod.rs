@@ -371,6 +371,7 @@ impl Machine for RingNode {
         self.retry_links(now);
         // What a node told is forgotten some time after it is gone: no change of the topology.
         self.learn(now);
+        self.transport.handle_housekeeping(now);
     }
 
     fn poll_timeout(&self) -> Option<(Time, TimerName)> {

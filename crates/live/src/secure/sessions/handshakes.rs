@@ -30,12 +30,20 @@ impl Sessions {
             self.stats.drop(DropReason::SessionsFull);
             return;
         };
-        self.sequence += 1;
+        let own = self.stamps.next(now);
+        let peer = self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut);
+        let stamp = peer.map_or(own, |peer| {
+            // Above what the peer says it has heard; other peers' stamps have nothing to do with that.
+            if own <= peer.floor {
+                peer.floor = peer.floor.saturating_add(1);
+            }
+            own.max(peer.floor)
+        });
         let payload = InitiationPayload {
             channel: path.channel.0,
             capabilities: self.capabilities,
             instance: self.instance,
-            sequence: self.sequence,
+            stamp,
             hello: self.hello_of(path),
         };
         let mut message = handshake_header(INITIATION, index).to_vec();
@@ -113,7 +121,7 @@ impl Sessions {
             return Err(DropReason::Cipher);
         };
         let Some(mut path) = self.take(number) else { return Err(DropReason::UnknownPeer) };
-        let result = self.answer(now, number, &mut path, from, sender, responder, said, cipher);
+        let result = self.answer(now, number, &mut path, from, (sender, mac1), responder, said, cipher);
         self.put_back(number, path);
         result
     }
@@ -125,16 +133,20 @@ impl Sessions {
         number: u32,
         path: &mut Path,
         from: Endpoint,
-        sender: u32,
+        (sender, mac1): (u32, Mac),
         responder: Responder,
         said: InitiationPayload,
         cipher: Cipher,
     ) -> Result<Received, DropReason> {
-        let seen = path.instance == Some(said.instance) && said.sequence <= path.sequence;
-        let waiting = path.pending.iter().filter_map(|&slot| self.session(slot));
-        if seen || waiting.into_iter().any(|other| other.instance == said.instance && said.sequence <= other.sequence) {
+        let peer =
+            self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut).ok_or(DropReason::UnknownPeer)?;
+        let heard = &mut peer.heard[path.channel.index()];
+        if said.stamp <= (*heard).max(peer.remembered) {
+            self.tell_behind(now, path, from, sender, &mac1);
             return Err(DropReason::ReplayedInitiation);
         }
+        *heard = said.stamp;
+        self.stamps.on_heard();
         let (slot, index) = self.allocate(number).ok_or(DropReason::SessionsFull)?;
         let payload = ResponsePayload { cipher, sender: index, instance: self.instance, hello: self.hello_of(path) };
         let mut message = handshake_header(RESPONSE, sender).to_vec();
@@ -152,7 +164,7 @@ impl Sessions {
             Role::Responder,
             cipher,
             split,
-            (said.instance, said.sequence),
+            (said.instance, said.stamp),
             said.hello,
         );
         self.slots[usize::from(slot)] = Slot::Session(Box::new(Session::new(made)));
@@ -162,9 +174,6 @@ impl Sessions {
             self.stats.unconfirmed += 1;
         }
         path.pending.push(slot);
-        if path.instance == Some(said.instance) {
-            path.sequence = said.sequence;
-        }
         self.stats.responses_sent += 1;
         self.transmit(from, message);
         Ok(Received::Control)
@@ -179,7 +188,7 @@ impl Sessions {
         role: Role,
         cipher: Cipher,
         split: Split,
-        (instance, sequence): (u64, u64),
+        (instance, stamp): (u64, u64),
         hello: Vec<u8>,
     ) -> Made {
         let rekey = self.config.rekey_after.as_nanos();
@@ -202,7 +211,7 @@ impl Sessions {
                 reject_bytes: self.config.reject_after_bytes,
             },
             instance,
-            sequence,
+            stamp,
             hello,
         }
     }
@@ -292,6 +301,43 @@ impl Sessions {
         self.stats.cookies += 1;
         if !path.hurried {
             path.hurried = true;
+            path.retry_at = Some(now);
+            self.next = now;
+        }
+        Ok(Received::Control)
+    }
+
+    /// Tells a peer that is silent otherwise, now and then, which timestamp it must exceed.
+    fn tell_behind(&mut self, now: Time, path: &Path, to: Endpoint, sender: u32, mac1: &Mac) {
+        let Some(peer) = self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut) else { return };
+        let others = peer.paths.iter().flatten().filter_map(|&path| self.paths[path as usize].as_deref());
+        let received = others.fold(path.last_received, |received, other| received.max(other.last_received));
+        if now < peer.tell_at.max(received + BEHIND_EVERY) {
+            return;
+        }
+        peer.tell_at = now + BEHIND_EVERY;
+        let mut nonce = [0; 16];
+        self.entropy.fill(&mut nonce);
+        let reply = peer.behind.seal(sender, nonce, peer.greatest(), mac1);
+        self.stats.behind_sent += 1;
+        self.transmit(to, reply);
+    }
+
+    pub(super) fn on_behind(
+        &mut self,
+        now: Time,
+        receiver: u32,
+        nonce: &[u8],
+        sealed: &[u8],
+    ) -> Result<Received, DropReason> {
+        let (number, place) = self.attempt(receiver).ok_or(DropReason::UnknownIndex)?;
+        let path = self.paths[number as usize].as_deref_mut().ok_or(DropReason::UnknownIndex)?;
+        let peer = self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut);
+        let peer = peer.ok_or(DropReason::UnknownPeer)?;
+        let heard = peer.behind.open(nonce, sealed, &path.attempts[place].mac1).ok_or(DropReason::BadReply)?;
+        self.stats.behind += 1;
+        if heard > peer.floor {
+            peer.floor = heard;
             path.retry_at = Some(now);
             self.next = now;
         }

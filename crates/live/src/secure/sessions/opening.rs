@@ -51,6 +51,7 @@ impl Sessions {
             return Received::Control;
         };
         path.unanswered_since = None;
+        path.last_received = now;
         let moved = newest && path.endpoint != Some(from) && (first || path.inbound == Some(slot));
         if first || moved || path.state == State::Down || flags & FLAG_ASK != 0 {
             self.on_unusual(now, number, slot, first, moved, from, flags);
@@ -124,17 +125,11 @@ impl Sessions {
     /// Makes the session in `slot` the one that seals: both ends have it.
     pub(super) fn confirm(&mut self, now: Time, number: u32, path: &mut Path, slot: u16) {
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
-        let (instance, sequence, role) = (session.instance, session.sequence, session.role);
+        let (instance, stamp, role) = (session.instance, session.stamp, session.role);
         let hello = std::mem::take(&mut session.hello);
         self.stats.handshakes += 1;
         let restarted = path.instance.is_some_and(|known| known != instance);
-        if path.instance != Some(instance) {
-            path.instance = Some(instance);
-            path.sequence = 0;
-        }
-        if role == Role::Responder {
-            path.sequence = path.sequence.max(sequence);
-        }
+        path.instance = Some(instance);
         if let Some(old) = path.current.replace(slot) {
             path.older.insert(0, old);
         }
@@ -150,9 +145,7 @@ impl Sessions {
         if role == Role::Responder {
             for pending in std::mem::take(&mut path.pending) {
                 match self.session(pending) {
-                    Some(other) if other.instance == instance && other.sequence > sequence => {
-                        path.pending.push(pending)
-                    }
+                    Some(other) if other.stamp > stamp => path.pending.push(pending),
                     _ => self.free_slot(pending),
                 }
             }
