@@ -15,7 +15,7 @@ use super::number::Numbers;
 use super::policy::is_open;
 use super::queue::{self, ChannelQueue, Queued};
 use super::{Bond, Codepoint, Transmit};
-use crate::ip::{Header, Version};
+use crate::ip::Header;
 use crate::packet::Packet;
 use crate::select::flush::Place;
 use crate::select::{Frame, Layer, Select};
@@ -76,9 +76,9 @@ impl<P: Packet> Bond<P> {
             self.put_back(now, queued);
         }
         while self.channels.usable != 0
-            && let Some(Queued { packet, bucket, tos, six, since, .. }) = self.ingress.queue.take(now)
+            && let Some(queued) = self.ingress.queue.take(now)
         {
-            self.assign(now, Queued { packet, bucket, tos, six, since, note: Note::default() });
+            self.assign(now, queued.noted(Note::default()));
         }
     }
 
@@ -102,28 +102,24 @@ impl<P: Packet> Bond<P> {
     /// A packet whose channel is no more: the policy chooses again, now or when a channel comes up.
     fn put_back(&mut self, now: Time, queued: Waiting<P>) {
         if self.channels.usable == 0 && queued.note.numbers.bond == 0 {
-            let Queued { packet, bucket, tos, six, since, .. } = queued;
-            self.ingress.queue.push(Queued { packet, bucket, tos, six, since, note: () });
+            self.ingress.queue.push(queued.noted(()));
         } else {
             self.assign(now, queued);
         }
     }
 
-    /// A packet from the host.
+    /// The flow bucket of a packet: as its number is counted, or as marker flushes hold flows.
     #[inline]
-    pub(super) fn enqueue_policed(&mut self, now: Time, header: &Header, packet: P) {
-        let flush = self.distribute.policy().and_then(|policed| policed.flush.as_ref());
-        let bucket = match flush {
-            Some(f) if !self.number.orders_flows() => f.hash.bucket(header, packet.bytes()),
-            _ => self.number.bucket(header, packet.bytes()),
-        };
-        let six = header.version == Version::V6;
-        self.assign(now, Queued { packet, bucket, tos: header.tos, six, since: now, note: Note::default() });
+    pub(super) fn bucket(&self, header: &Header, bytes: &[u8]) -> u16 {
+        match self.distribute.policy().and_then(|policed| policed.flush.as_ref()) {
+            Some(f) if !self.number.orders_flows() => f.hash.bucket(header, bytes),
+            _ => self.number.bucket(header, bytes),
+        }
     }
 
     /// Gives a packet to the channels that the policy chooses.
     #[inline]
-    fn assign(&mut self, now: Time, queued: Waiting<P>) {
+    pub(super) fn assign(&mut self, now: Time, queued: Waiting<P>) {
         let Some(policed) = self.distribute.policy_mut() else { return };
         policed.look(now, &self.channels);
         let size = queued.packet.size().as_u64() as usize;
@@ -212,8 +208,8 @@ impl<P: Packet> Bond<P> {
             if let Some(before) = last.replace(channel) {
                 match queued.packet.duplicate() {
                     Some(packet) => {
-                        let Queued { bucket, tos, six, since, note, .. } = queued;
-                        lines.push(before, Queued { packet, bucket, tos, six, since, note });
+                        let Queued { bucket, tos, since, note, .. } = queued;
+                        lines.push(before, Queued { packet, bucket, tos, since, note });
                         given = true;
                     }
                     None => self.stats.copies_skipped += 1,
@@ -253,11 +249,10 @@ impl<P: Packet> Bond<P> {
         loop {
             let policed = self.distribute.policy_mut()?;
             let channel = policed.lines.next_ready(now, &self.channels)?;
-            let (queued, actions) = policed.lines.pop(now, channel);
-            self.stats.codel_dropped += actions.dropped;
-            self.stats.codel_marked += actions.marked;
+            let before = policed.lines.queued(channel).0;
+            let queued = policed.lines.pop(now, channel, &mut self.stats);
             if let Some(f) = &mut policed.flush {
-                f.flush.on_left(channel, actions.dropped + u64::from(queued.is_some()));
+                f.flush.on_left(channel, (before - policed.lines.queued(channel).0) as u64);
             }
             let idle = policed.lines.is_empty();
             if let Some(Queued { packet, bucket, tos, note, .. }) = queued {

@@ -15,8 +15,9 @@ use crate::units::{ChannelId, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What chooses the channel.
+/// What chooses the channel. Its tag is a byte of its own, since it is read several times a packet.
 #[derive(Debug)]
+#[repr(u8)]
 pub(super) enum Distribute<P> {
     /// A discipline over the usable channels; `None` without any.
     Discipline(Option<Share>),

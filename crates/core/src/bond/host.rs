@@ -2,9 +2,9 @@
 
 use super::Bond;
 use super::config::{Config, ConfigError};
-use super::lines::BACK_PRESSURE;
+use super::lines::{BACK_PRESSURE, Note};
 use super::queue::{HostQueue, Queued};
-use crate::ip::{Header, Version, fragment, icmp, mss};
+use crate::ip::{Header, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::units::{Bytes, Rate, Time};
@@ -15,7 +15,7 @@ pub(super) struct Ingress<P> {
     /// Packets that wait for a channel.
     pub(super) queue: HostQueue<P>,
     /// Bytes that it may hold where all channels that drain it have a rate.
-    pub(super) limit: Option<usize>,
+    limit: Option<usize>,
     /// The largest packet that fits all channels.
     pub(super) mtu: usize,
     /// Paces ICMP errors.
@@ -28,7 +28,15 @@ impl<P: Packet> Ingress<P> {
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
-        Ok(Ingress { queue, limit: None, mtu: 0, icmp })
+        let mut ingress = Ingress { queue, limit: None, mtu: 0, icmp };
+        ingress.set_limit(None, config.queue_bytes);
+        Ok(ingress)
+    }
+
+    /// From the next packet on, at most so many bytes may wait, and so much memory be taken.
+    pub(super) fn set_limit(&mut self, bytes: Option<usize>, memory: usize) {
+        self.limit = bytes;
+        self.queue.set_bounds(bytes, memory);
     }
 }
 
@@ -56,7 +64,8 @@ impl<P: Packet> Bond<P> {
         if self.config.clamp_mss && mss::is_syn(&header, packet.bytes()) {
             self.clamp(&header, &mut packet);
         }
-        self.enqueue(now, &header, packet);
+        let bucket = self.bucket(&header, packet.bytes());
+        self.enqueue(Queued { packet, bucket, tos: header.tos, since: now, note: () });
     }
 
     /// Whether the driver should read more packets from the host. `false`: the queue is long enough.
@@ -80,14 +89,14 @@ impl<P: Packet> Bond<P> {
     }
 
     #[inline]
-    fn enqueue(&mut self, now: Time, header: &Header, packet: P) {
+    fn enqueue(&mut self, queued: Queued<P>) {
         if self.assigns() {
-            return self.enqueue_policed(now, header, packet);
+            return self.assign(queued.since, queued.noted(Note::default()));
         }
-        let bucket = self.number.bucket(header, packet.bytes());
-        let six = header.version == Version::V6;
-        let queued = Queued { packet, bucket, tos: header.tos, six, since: now, note: () };
-        let dropped = self.ingress.queue.offer(queued, self.ingress.limit, self.config.queue_bytes);
+        let dropped = self.ingress.queue.offer(queued);
+        if dropped == 0 {
+            return;
+        }
         if self.channels.usable != 0 {
             self.stats.queue_full += dropped;
         } else {
@@ -95,6 +104,7 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    #[inline(never)]
     fn on_too_big(&mut self, now: Time, header: &Header, mut packet: P) {
         if fragment::allowed(header, packet.bytes()) {
             packet.complete_checksum();
@@ -103,7 +113,8 @@ impl<P: Packet> Bond<P> {
             let done = fragment::split(header, packet.bytes(), mtu, |bytes| match P::from_bytes(bytes) {
                 Some(part) => {
                     if let Ok(header) = Header::parse(part.bytes(), bytes.len()) {
-                        self.enqueue(now, &header, part);
+                        let bucket = self.bucket(&header, part.bytes());
+                        self.enqueue(Queued { packet: part, bucket, tos: header.tos, since: now, note: () });
                     }
                 }
                 None => refused += 1,

@@ -9,8 +9,9 @@
 //! [`Config::queue_time`]: super::Config::queue_time
 
 use super::channel::{Channels, bit, each};
+use super::event::Stats;
 use super::number::Numbers;
-use super::queue::{self, Actions, ChannelQueue, Queued};
+use super::queue::{self, ChannelQueue, Queued};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::vec::Vec;
@@ -168,12 +169,12 @@ impl<P: Packet> Lines<P> {
         })
     }
 
-    /// Takes the first packet of `channel`, if the queue's management lets one through.
+    /// Takes the first packet of `channel`, if the queue's policy lets one through, which `stats` counts.
     #[inline]
-    pub(super) fn pop(&mut self, now: Time, channel: ChannelId) -> (Option<Waiting<P>>, Actions) {
-        let Some(line) = self.lines.get_mut(channel.index()) else { return (None, Actions::default()) };
+    pub(super) fn pop(&mut self, now: Time, channel: ChannelId, stats: &mut Stats) -> Option<Waiting<P>> {
+        let line = self.lines.get_mut(channel.index())?;
         let before = line.queue.memory();
-        let (queued, actions) = line.queue.pop(now);
+        let queued = line.queue.pop(now, stats);
         self.memory -= before - line.queue.memory();
         if line.queue.is_empty() {
             self.waiting &= !bit(channel);
@@ -182,7 +183,7 @@ impl<P: Packet> Lines<P> {
         if queued.is_some() {
             self.last = channel;
         }
-        (queued, actions)
+        queued
     }
 }
 
@@ -207,7 +208,7 @@ mod tests {
 
     fn packet(bond: u32, not_before: u64) -> Waiting<Vec<u8>> {
         let note = Note { numbers: Numbers { sequence: 0, bond }, not_before: Time::from_millis(not_before) };
-        Queued { packet: vec![0; 1000], bucket: 0, tos: 0, six: false, since: Time::ZERO, note }
+        Queued { packet: vec![0; 1000], bucket: 0, tos: 0, since: Time::ZERO, note }
     }
 
     #[test]
@@ -218,7 +219,7 @@ mod tests {
         }
         let mut order = Vec::new();
         while let Some(channel) = lines.next_ready(Time::ZERO, &channels) {
-            assert!(lines.pop(Time::ZERO, channel).0.is_some());
+            assert!(lines.pop(Time::ZERO, channel, &mut Stats::default()).is_some());
             order.push(channel.0);
         }
         assert_eq!(order, [2, 0, 0], "after the last one, which was 0 at the start");
@@ -235,7 +236,7 @@ mod tests {
         lines.insert(ChannelId(0), packet(1, 0));
         let mut bonds = Vec::new();
         while let Some(first) = lines.first_number(ChannelId(0)) {
-            lines.pop(Time::ZERO, ChannelId(0));
+            lines.pop(Time::ZERO, ChannelId(0), &mut Stats::default());
             bonds.push(first);
         }
         assert_eq!(bonds, [u32::MAX - 1, 1, 2, 3]);

@@ -199,7 +199,8 @@ impl<P: Packet> Bond<P> {
         }
         let least = LEAST_QUEUE * largest;
         let rate = self.distribute.rate(&members);
-        self.ingress.limit = rate.map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(least));
+        let limit = rate.map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(least));
+        self.ingress.set_limit(limit, self.config.queue_bytes);
         self.refresh_stripe(now, &members, went);
         self.refresh_policy(now, largest, went);
         self.refresh_mtu();

@@ -101,7 +101,7 @@ impl Numberer {
     }
 
     /// The envelope of a data frame on a channel that is raw or not; empty where it has none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn head(&self, bucket: u16, numbers: Numbers, raw: bool) -> Head {
         let message = match self.preset.number {
             Numbering::Flow => Message::Ordered { bucket, sequence: numbers.sequence, bond: numbers.bond },

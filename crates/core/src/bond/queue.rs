@@ -5,6 +5,7 @@
 //! channel in mode `flow` is first in, first out: there a policy has chosen before, and packets carry numbers in their
 //! order. Cost: those of discipline and policy.
 
+use super::event::Stats;
 use crate::buffer::{Bounds, Limit, PolicyConfig};
 use crate::ip::{Version, ecn};
 use crate::packet::Packet;
@@ -19,9 +20,17 @@ pub(super) struct Queued<P, N = ()> {
     pub(super) packet: P,
     pub(super) bucket: u16,
     pub(super) tos: u8,
-    pub(super) six: bool,
     pub(super) since: Time,
     pub(super) note: N,
+}
+
+impl<P, N> Queued<P, N> {
+    /// The same with another note.
+    #[inline]
+    pub(super) fn noted<M>(self, note: M) -> Queued<P, M> {
+        let Queued { packet, bucket, tos, since, .. } = self;
+        Queued { packet, bucket, tos, since, note }
+    }
 }
 
 impl<P: Packet, N> Parcel for Queued<P, N> {
@@ -39,18 +48,12 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
         if self.tos & 3 == ecn::NOT_ECT {
             return false;
         }
-        let version = if self.six { Version::V6 } else { Version::V4 };
-        ecn::set(self.packet.bytes_mut(), version, ecn::CE);
+        let bytes = self.packet.bytes_mut();
+        let version = if bytes.first().is_some_and(|first| first >> 4 == 6) { Version::V6 } else { Version::V4 };
+        ecn::set(bytes, version, ecn::CE);
         self.tos |= ecn::CE;
         true
     }
-}
-
-/// What the policy did on the way to the packet that goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Actions {
-    pub(super) dropped: u64,
-    pub(super) marked: u64,
 }
 
 /// The queue of the bond, in the order of `D`.
@@ -63,18 +66,33 @@ pub(super) struct HostQueue<P, N = (), D = AnyDiscipline<Queued<P, N>>> {
 pub(super) type ChannelQueue<P, N> = HostQueue<P, N, Fifo<Queued<P, N>>>;
 
 impl<P: Packet, N> HostQueue<P, N> {
-    /// An empty queue, whose bounds come with each packet; `seed` keys the hash of a stochastic discipline.
+    /// An empty queue, without bounds so far; `seed` keys the hash of a stochastic discipline.
     pub(super) fn new(discipline: DisciplineConfig, buffer: PolicyConfig, seed: u64) -> Result<Self, ConfigError> {
         let mut config = Config::default();
         (config.discipline, config.buffer, config.limit) = (discipline, buffer, Limit::Bytes(Config::MOST_BYTES));
-        Ok(HostQueue { queue: Queue::new(&config, seed)? })
+        let mut queue = Queue::new(&config, seed)?;
+        queue.set_bounds(Bounds::NONE);
+        Ok(HostQueue { queue })
     }
 
-    /// A packet from the host, and how much may wait: at most `bytes`, and `memory`. Says how many packets that cost.
-    #[inline]
-    pub(super) fn offer(&mut self, queued: Queued<P, N>, bytes: Option<usize>, memory: usize) -> u64 {
+    /// From the next packet on, at most so many bytes may wait, and so much memory be taken.
+    pub(super) fn set_bounds(&mut self, bytes: Option<usize>, memory: usize) {
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
         self.queue.set_bounds(Bounds { bytes, memory: memory as u64, ..Bounds::NONE });
+    }
+
+    /// A packet from the host. Says how many packets that cost.
+    #[inline]
+    pub(super) fn offer(&mut self, queued: Queued<P, N>) -> u64 {
+        if self.queue.lets_in(&queued) {
+            self.push(queued);
+            return 0;
+        }
+        self.offer_judged(queued)
+    }
+
+    #[inline(never)]
+    fn offer_judged(&mut self, queued: Queued<P, N>) -> u64 {
         let (since, flow) = (queued.since, FlowNumber(queued.bucket.into()));
         let refused = matches!(self.queue.enqueue(since, flow, queued), Admit::Refused(..));
         u64::from(refused) + self.forget_dropped()
@@ -135,13 +153,19 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
         self.first().map(|queued| queued.packet.size())
     }
 
-    /// Takes the packet that goes next, once the policy has had its say.
+    /// Takes the packet that goes next, once the policy has had its say, which `stats` counts.
     #[inline]
-    pub(super) fn pop(&mut self, now: Time) -> (Option<Queued<P, N>>, Actions) {
+    pub(super) fn pop(&mut self, now: Time, stats: &mut Stats) -> Option<Queued<P, N>> {
+        if self.queue.is_passive() { self.take(now) } else { self.pop_judged(now, stats) }
+    }
+
+    #[inline(never)]
+    fn pop_judged(&mut self, now: Time, stats: &mut Stats) -> Option<Queued<P, N>> {
         let marked = self.queue.marked();
         let entry = self.queue.dequeue(now);
-        let actions = Actions { dropped: self.forget_dropped(), marked: self.queue.marked() - marked };
-        (entry.map(|entry| entry.packet), actions)
+        stats.codel_dropped += self.forget_dropped();
+        stats.codel_marked += self.queue.marked() - marked;
+        entry.map(|entry| entry.packet)
     }
 
     /// Drops what came before `oldest`, and says how many that were.
@@ -154,6 +178,7 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
     }
 
     /// Takes the packet that goes next, whatever the policy may say.
+    #[inline]
     pub(super) fn take(&mut self, now: Time) -> Option<Queued<P, N>> {
         self.queue.take(now).map(|entry| entry.packet)
     }
@@ -190,13 +215,13 @@ mod tests {
         let mut packet = testing::udp4(1, 2, 3, 4, &[0; 1472]);
         packet[1] = tos;
         testing::seal4(&mut packet);
-        Queued { packet, bucket: 0, tos, six: false, since: at, note: () }
+        Queued { packet, bucket: 0, tos, since: at, note: () }
     }
 
     /// 12 Mbit/s in, 10 Mbit/s out, for `seconds`; returns the longest wait of the last half and what CoDel did.
-    fn overload(tos: u8, buffer: PolicyConfig, ms: u64) -> (Span, Actions, u64) {
+    fn overload(tos: u8, buffer: PolicyConfig, ms: u64) -> (Span, Stats, u64) {
         let mut queue = HostQueue::<_, ()>::new(DisciplineConfig::Fifo, buffer, 1).unwrap();
-        let (mut worst, mut sum, mut sent) = (Span::ZERO, Actions::default(), 0);
+        let (mut worst, mut stats, mut sent) = (Span::ZERO, Stats::default(), 0);
         let (mut next_in, mut next_out) = (0, 0);
         for us in 0..ms * 1000 {
             let now = Time::from_nanos(us * 1000);
@@ -204,43 +229,40 @@ mod tests {
                 queue.push(queued(now, tos));
                 next_in += 1000;
             }
-            if us >= next_out && !queue.is_empty() {
-                let (packet, actions) = queue.pop(now);
-                sum.dropped += actions.dropped;
-                sum.marked += actions.marked;
-                if let Some(packet) = packet {
-                    sent += 1;
-                    next_out = us + 1200;
-                    if us > ms * 500 {
-                        worst = worst.max(now.since(packet.since));
-                    }
-                    if packet.tos & 3 == ecn::CE {
-                        assert_eq!(crate::ip::checksum::of(&packet.packet[..20]), 0);
-                        assert_eq!(Header::parse(&packet.packet, packet.packet.len()).unwrap().tos & 3, ecn::CE);
-                    }
+            if us >= next_out
+                && let Some(packet) = queue.pop(now, &mut stats)
+            {
+                sent += 1;
+                next_out = us + 1200;
+                if us > ms * 500 {
+                    worst = worst.max(now.since(packet.since));
+                }
+                if packet.tos & 3 == ecn::CE {
+                    assert_eq!(crate::ip::checksum::of(&packet.packet[..20]), 0);
+                    assert_eq!(Header::parse(&packet.packet, packet.packet.len()).unwrap().tos & 3, ecn::CE);
                 }
             }
         }
-        (worst, sum, sent)
+        (worst, stats, sent)
     }
 
     #[test]
     fn codel_bounds_the_wait_where_drop_tail_lets_it_grow() {
         let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
         let (tail, none, _) = overload(0, PolicyConfig::DropTail, 20_000);
-        let (codel, actions, sent) = overload(0, codel, 20_000);
-        assert_eq!(none, Actions::default());
+        let (codel, stats, sent) = overload(0, codel, 20_000);
+        assert_eq!((none.codel_dropped, none.codel_marked), (0, 0));
         assert!(tail > Span::from_millis(3000), "20 s of 20 % too much make a queue of seconds: {tail:?}");
         assert!(codel < Span::from_millis(1500), "CoDel's drop rate catches up with the overload: {codel:?}");
-        assert!(actions.dropped > 1000 && actions.marked == 0, "{actions:?}");
+        assert!(stats.codel_dropped > 1000 && stats.codel_marked == 0, "{stats:?}");
         assert!(sent > 16_500, "and the line stays busy: {sent}");
     }
 
     #[test]
     fn codel_marks_what_can_be_marked() {
         let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
-        let (_, actions, _) = overload(ecn::ECT_0, codel, 3000);
-        assert!(actions.marked > 10 && actions.dropped == 0, "{actions:?}");
+        let (_, stats, _) = overload(ecn::ECT_0, codel, 3000);
+        assert!(stats.codel_marked > 10 && stats.codel_dropped == 0, "{stats:?}");
     }
 
     #[test]
@@ -249,13 +271,14 @@ mod tests {
             target: Span::from_millis(5),
             interval: Span::from_millis(100),
         });
+        let mut stats = Stats::default();
         for ms in 0..2000 {
             queue.push(queued(Time::from_millis(ms), 0));
             if ms > 3 {
-                let (packet, actions) = queue.pop(Time::from_millis(ms));
-                assert!(packet.is_some() && actions == Actions::default());
+                assert!(queue.pop(Time::from_millis(ms), &mut stats).is_some());
             }
         }
+        assert_eq!((stats.codel_dropped, stats.codel_marked), (0, 0));
     }
 
     #[test]
@@ -266,7 +289,7 @@ mod tests {
         }
         assert_eq!(queue.bytes(), 15_000);
         assert!(queue.memory() > 15_000);
-        while queue.pop(Time::ZERO).0.is_some() {}
+        while queue.take(Time::ZERO).is_some() {}
         assert_eq!((queue.bytes(), queue.memory()), (0, 0));
     }
 
@@ -274,16 +297,17 @@ mod tests {
     fn a_fair_queue_spares_the_modest_flow_and_gives_all_memory_back() {
         let discipline = "drr".parse().unwrap();
         let mut queue = HostQueue::<_, ()>::new(discipline, PolicyConfig::LongestQueue, 1).unwrap();
+        queue.set_bounds(Some(15_000), 1 << 20);
         let mut dropped = 0;
         for n in 0..20 {
             let bucket = if n % 10 == 9 { 7 } else { 1 };
             let at = Time::from_millis(n);
-            dropped += queue.offer(Queued { bucket, ..queued(at, 0) }, Some(15_000), 1 << 20);
+            dropped += queue.offer(Queued { bucket, ..queued(at, 0) });
         }
         assert_eq!((dropped, queue.len(), queue.bytes()), (10, 10, 15_000));
         assert_eq!(queue.next_size(), Some(Bytes::new(1500)));
         let now = Time::from_millis(20);
-        let buckets: Vec<u16> = core::iter::from_fn(|| queue.pop(now).0).take(4).map(|queued| queued.bucket).collect();
+        let buckets: Vec<u16> = core::iter::from_fn(|| queue.take(now)).take(4).map(|queued| queued.bucket).collect();
         assert_eq!(buckets, [1, 7, 1, 7], "in turn, and nothing of the modest one is lost");
         assert_eq!(queue.drop_before(now), 6);
         assert_eq!((queue.bytes(), queue.memory(), queue.is_empty()), (0, 0, true));
@@ -293,9 +317,10 @@ mod tests {
     fn memory_is_bounded_whatever_the_policy() {
         for policy in ["drop-tail", "drop-front", "longest-queue", "codel"] {
             let mut queue = HostQueue::<_, ()>::new("sfq".parse().unwrap(), policy.parse().unwrap(), 1).unwrap();
+            queue.set_bounds(None, 16_920);
             let mut dropped = 0;
             for n in 0..100 {
-                dropped += queue.offer(Queued { bucket: n, ..queued(Time::ZERO, 0) }, None, 16_920);
+                dropped += queue.offer(Queued { bucket: n, ..queued(Time::ZERO, 0) });
                 assert!(queue.memory() <= 16_920);
             }
             assert_eq!((dropped, queue.len()), (90, 10), "{policy}: 1500 bytes and 192 for the place");

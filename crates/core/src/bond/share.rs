@@ -26,16 +26,19 @@ pub(super) struct Rounds {
 impl Rounds {
     #[inline]
     fn update(&mut self, len: Bytes) {
-        let round = self.srr.round();
-        self.srr.update(len);
-        if self.next.is_some() && self.srr.round() != round {
-            self.adopt();
+        if self.next.is_some() {
+            return self.update_and_adopt(len);
         }
+        self.srr.update(len);
     }
 
     #[cold]
-    fn adopt(&mut self) {
-        if let Some(set) = self.next.take() {
+    fn update_and_adopt(&mut self, len: Bytes) {
+        let round = self.srr.round();
+        self.srr.update(len);
+        if self.srr.round() != round
+            && let Some(set) = self.next.take()
+        {
             // Never empty: a set without members is none.
             let _ = self.srr.adopt(&set);
         }
@@ -85,7 +88,7 @@ impl Share {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn update(&mut self, len: usize) {
         let len = Bytes::from(len);
         match self {

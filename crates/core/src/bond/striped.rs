@@ -141,7 +141,7 @@ impl<P: Packet> Bond<P> {
             return None;
         }
         // CoDel may drop the head and give another packet, for which the same channel is next.
-        let queued = self.pop(now)?;
+        let queued = self.ingress.queue.pop(now, &mut self.stats)?;
         let (size, idle) = (queued.packet.size(), self.ingress.queue.is_empty());
         if let Some(striped) = &mut self.striped {
             striped.endpoint.sender.on_sent(now, size);

@@ -4,6 +4,7 @@ use super::channel::{bit, each};
 use super::distribute::{Distribute, Ready};
 use super::frame::{Codepoint, Control, Transmit};
 use super::number::Numbers;
+use super::queue::Queued;
 use super::{Bond, CONTROL_LIMIT};
 use crate::ip::ecn;
 use crate::packet::Packet;
@@ -34,12 +35,14 @@ impl<P: Packet> Bond<P> {
             return Some(frame);
         }
         match self.distribute {
+            Distribute::Discipline(_) | Distribute::Best(_) if self.ingress.queue.is_empty() => None,
             Distribute::Discipline(_) | Distribute::Best(_) => self.next_queued(now),
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
         }
     }
 
+    #[inline(never)]
     fn next_control(&mut self, now: Time) -> Option<Transmit<P>> {
         while let Some(frame) = self.protect.pop() {
             if self.channels[frame.channel].path.signs.blocked.is_none() {
@@ -79,36 +82,33 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    #[inline]
-    pub(super) fn pop(&mut self, now: Time) -> Option<super::queue::Queued<P>> {
-        let (queued, actions) = self.ingress.queue.pop(now);
-        self.stats.codel_dropped += actions.dropped;
-        self.stats.codel_marked += actions.marked;
-        queued
-    }
-
     /// The next packet of the host queue, on the channels that are chosen as it leaves.
-    #[inline]
+    #[inline(never)]
     fn next_queued(&mut self, now: Time) -> Option<Transmit<P>> {
-        if self.ingress.queue.is_empty() {
-            return None;
-        }
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
-        let queued = self.pop(now)?;
+        let queued = self.ingress.queue.pop(now, &mut self.stats)?;
         self.stats.copies_skipped += skipped;
         let (bucket, tos) = (queued.bucket, queued.tos);
         let numbers = self.number.assign(bucket);
-        for channel in each(others) {
+        if others != 0 {
+            self.send_copies(now, others, &queued, numbers);
+        }
+        let idle = self.ingress.queue.is_empty();
+        Some(self.send(now, first, queued.packet, bucket, numbers, tos, idle))
+    }
+
+    /// Copies of a packet, which follow it.
+    #[inline(never)]
+    fn send_copies(&mut self, now: Time, channels: u64, queued: &Queued<P>, numbers: Numbers) {
+        for channel in each(channels) {
             match queued.packet.duplicate() {
                 Some(packet) => {
-                    let copy = self.send(now, channel, packet, bucket, numbers, tos, false);
+                    let copy = self.send(now, channel, packet, queued.bucket, numbers, queued.tos, false);
                     self.protect.push(copy);
                 }
                 None => self.stats.copies_skipped += 1,
             }
         }
-        let idle = self.ingress.queue.is_empty();
-        Some(self.send(now, first, queued.packet, bucket, numbers, tos, idle))
     }
 
     /// The data frame of a packet on `channel`, accounted for as sent. `idle`: nothing waits behind it.

@@ -66,6 +66,15 @@ impl PolicyConfig {
         }
     }
 
+    /// Whether only packets that do not fit are its business: all that fit may pass, and all that go. A queue need not ask it
+    /// of any other.
+    pub(crate) fn is_passive(&self) -> bool {
+        match self {
+            PolicyConfig::DropTail | PolicyConfig::DropFront | PolicyConfig::LongestQueue => true,
+            PolicyConfig::CoDel { .. } => false,
+        }
+    }
+
     /// Whether packets that wait may have to go for one that arrives.
     pub fn evicts(&self) -> bool {
         self.victim().is_some()
@@ -205,5 +214,26 @@ impl<P> Policy<P> for AnyPolicy {
     #[inline]
     fn release(&mut self, now: Time, flow: FlowNumber, packet: &P, leaving: &Leaving) -> Verdict {
         each!(self, policy => policy.release(now, flow, packet, leaving))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_passive_policy_lets_all_pass_that_fits_and_all_that_goes() {
+        let bounds = Limit::Packets(10).into();
+        let backlog = Backlog { packets: 9, bytes: 13_500, memory: 0, bounds, size: 1500, cost: 0, by_flow: true };
+        let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500 };
+        for member in PolicyConfig::MEMBERS {
+            let config = (member.plain)();
+            let mut policy = AnyPolicy::from(config);
+            let passes = (0..1000).map(Time::from_millis).all(|now| {
+                let admitted = policy.admit(now, FlowNumber(1), &(), &backlog);
+                (admitted, policy.release(now, FlowNumber(1), &(), &leaving)) == (Verdict::Pass, Verdict::Pass)
+            });
+            assert_eq!(passes, config.is_passive(), "{}", member.name);
+        }
     }
 }

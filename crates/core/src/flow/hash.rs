@@ -131,10 +131,12 @@ impl Buckets {
         let [k0, k1, _] = self.hash.key;
         let ports = key.ports.filter(|_| key.piece == Piece::Whole).map_or(0, u32::from_be_bytes);
         let tail = u64::from(ports) | u64::from(key.protocol) << 32 | u64::from(key.version.number()) << 40;
-        let mut hash = fold(tail ^ k0, k1);
-        for word in key.addresses.as_chunks::<8>().0 {
-            hash = fold(hash ^ u64::from_le_bytes(*word), k0);
-        }
+        let step = |hash, word: &[u8; 8]| fold(hash ^ u64::from_le_bytes(*word), k0);
+        let start = fold(tail ^ k0, k1);
+        let hash = match key.addresses.as_chunks::<8>().0 {
+            [both] => step(start, both),
+            words => words.iter().fold(start, step),
+        };
         fold(hash, k1)
     }
 }

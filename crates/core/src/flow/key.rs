@@ -30,18 +30,13 @@ impl<'a> Key<'a> {
     /// The key of the packet `bytes` whose header is `header`.
     #[inline]
     pub fn of(header: &Header, bytes: &'a [u8]) -> Key<'a> {
-        let addresses = match header.version {
+        let &Header { version, protocol, payload, piece, .. } = header;
+        let ports = ports(bytes, payload, protocol, piece);
+        let addresses = match version {
             Version::V4 => bytes.get(12..20),
             Version::V6 => bytes.get(8..40),
         };
-        let &Header { version, protocol, payload, piece, .. } = header;
-        Key {
-            version,
-            addresses: addresses.unwrap_or(&[]),
-            protocol,
-            ports: ports(bytes, payload, protocol, piece),
-            piece,
-        }
+        Key { version, addresses: addresses.unwrap_or(&[]), protocol, ports, piece }
     }
 
     /// The key of the packet that `bytes` begin with. Lengths in it are not believed. `None`: it has no whole IP header.

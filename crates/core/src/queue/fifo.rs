@@ -44,8 +44,9 @@ impl<P> Discipline<P> for Fifo<P> {
 
     #[inline]
     fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
+        let size = self.queue.front()?.size;
+        self.bytes -= u64::from(size);
         let entry = self.queue.pop_front()?;
-        self.bytes -= u64::from(entry.size);
         Some(Taken { entry, queue: 0, key: 0, behind: self.bytes })
     }
 

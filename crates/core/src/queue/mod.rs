@@ -221,35 +221,43 @@ impl fmt::Display for DisciplineConfig {
     }
 }
 
-/// A discipline chosen by [`DisciplineConfig`]. Those with queues for each flow lie apart: most queues are FIFO.
+/// A discipline chosen by [`DisciplineConfig`]. Those with queues for each flow lie apart: most queues are FIFO, and their way
+/// is short.
 #[derive(Clone, Debug)]
 pub enum AnyDiscipline<P> {
     /// [`Fifo`].
     Fifo(Fifo<P>),
+    /// One with a queue for each flow or bucket.
+    Fair(Box<Fair<P>>),
+}
+
+/// A discipline with queues for each flow or bucket.
+#[derive(Clone, Debug)]
+pub enum Fair<P> {
     /// [`Drr`], and round robin by packets.
-    Drr(Box<Drr<P>>),
+    Drr(Drr<P>),
     /// [`Srr`].
-    Srr(Box<Srr<P>>),
+    Srr(Srr<P>),
     /// [`Sfq`].
-    Sfq(Box<Sfq<P>>),
+    Sfq(Sfq<P>),
     /// [`Stochastic`].
-    Stochastic(Box<Stochastic<P>>),
+    Stochastic(Stochastic<P>),
 }
 
 impl<P> AnyDiscipline<P> {
     /// The discipline that `config` names, which was [checked](DisciplineConfig::check). It finds victims by `index`;
     /// `seed` keys the hash of a stochastic one.
     pub fn new(config: DisciplineConfig, index: Index, seed: u64) -> AnyDiscipline<P> {
-        match config {
-            DisciplineConfig::Fifo => AnyDiscipline::Fifo(Fifo::default()),
-            DisciplineConfig::RoundRobin => AnyDiscipline::Drr(Box::new(Drr::by_packets(index))),
-            DisciplineConfig::Drr { quantum } => AnyDiscipline::Drr(Box::new(Drr::new(quantum, index))),
-            DisciplineConfig::Srr { quantum } => AnyDiscipline::Srr(Box::new(Srr::new(quantum, index))),
-            DisciplineConfig::Sfq => AnyDiscipline::Sfq(Box::new(Sfq::new(index))),
+        AnyDiscipline::Fair(Box::new(match config {
+            DisciplineConfig::Fifo => return AnyDiscipline::Fifo(Fifo::default()),
+            DisciplineConfig::RoundRobin => Fair::Drr(Drr::by_packets(index)),
+            DisciplineConfig::Drr { quantum } => Fair::Drr(Drr::new(quantum, index)),
+            DisciplineConfig::Srr { quantum } => Fair::Srr(Srr::new(quantum, index)),
+            DisciplineConfig::Sfq => Fair::Sfq(Sfq::new(index)),
             DisciplineConfig::Stochastic { buckets, quantum } => {
-                AnyDiscipline::Stochastic(Box::new(Stochastic::new(buckets, quantum, index, seed)))
+                Fair::Stochastic(Stochastic::new(buckets, quantum, index, seed))
             }
-        }
+        }))
     }
 }
 
@@ -257,10 +265,7 @@ macro_rules! each {
     ($self:ident, $discipline:ident => $call:expr) => {
         match $self {
             AnyDiscipline::Fifo($discipline) => $call,
-            AnyDiscipline::Drr($discipline) => $call,
-            AnyDiscipline::Srr($discipline) => $call,
-            AnyDiscipline::Sfq($discipline) => $call,
-            AnyDiscipline::Stochastic($discipline) => $call,
+            AnyDiscipline::Fair($discipline) => $call,
         }
     };
 }
@@ -299,5 +304,49 @@ impl<P> Discipline<P> for AnyDiscipline<P> {
 
     fn next_ready(&self) -> Option<Time> {
         each!(self, d => d.next_ready())
+    }
+}
+
+macro_rules! each_fair {
+    ($self:ident, $discipline:ident => $call:expr) => {
+        match $self {
+            Fair::Drr($discipline) => $call,
+            Fair::Srr($discipline) => $call,
+            Fair::Sfq($discipline) => $call,
+            Fair::Stochastic($discipline) => $call,
+        }
+    };
+}
+
+impl<P> Discipline<P> for Fair<P> {
+    #[inline(never)]
+    fn enqueue(&mut self, entry: Entry<P>) {
+        each_fair!(self, d => d.enqueue(entry));
+    }
+
+    #[inline(never)]
+    fn dequeue(&mut self, now: Time) -> Option<Taken<P>> {
+        each_fair!(self, d => d.dequeue(now))
+    }
+
+    #[inline(never)]
+    fn peek(&self) -> Option<&Entry<P>> {
+        each_fair!(self, d => d.peek())
+    }
+
+    fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
+        each_fair!(self, d => d.evict(victim))
+    }
+
+    fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        each_fair!(self, d => d.expire(oldest))
+    }
+
+    fn active_flows(&self) -> usize {
+        each_fair!(self, d => d.active_flows())
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        each_fair!(self, d => d.next_ready())
     }
 }

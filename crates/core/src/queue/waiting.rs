@@ -4,7 +4,7 @@
 //! packet that goes in comes out once, from `dequeue`, `take` or `poll_dropped`, or at once in [`Admit::Refused`]; once
 //! `poll_dropped` is drained, what waits is within the bounds, but for what was put in by `readmit`.
 
-use super::discipline::{Discipline, Entry, Index};
+use super::discipline::{Discipline, Entry, Index, Taken};
 use super::fifo::Fifo;
 use super::parcel::Parcel;
 use super::{AnyDiscipline, DisciplineConfig};
@@ -90,6 +90,8 @@ pub struct Dropped<P> {
 pub struct Queue<P, D = AnyDiscipline<P>> {
     discipline: D,
     policy: AnyPolicy,
+    /// Whether the policy is asked only of what does not fit.
+    passive: bool,
     bounds: Bounds,
     packets: u64,
     bytes: u64,
@@ -137,6 +139,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         Queue {
             discipline,
             policy: buffer.into(),
+            passive: buffer.is_passive(),
             bounds,
             packets: 0,
             bytes: 0,
@@ -155,7 +158,25 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
 
     /// A packet of `flow` arrives.
     #[inline]
-    pub fn enqueue(&mut self, now: Time, flow: FlowNumber, mut packet: P) -> Admit<P> {
+    pub fn enqueue(&mut self, now: Time, flow: FlowNumber, packet: P) -> Admit<P> {
+        if self.lets_in(&packet) {
+            self.readmit(now, flow, packet);
+            return Admit::Queued;
+        }
+        self.admit(now, flow, packet)
+    }
+
+    /// Whether [`enqueue`](Queue::enqueue) lets this packet in without a question to the policy: then
+    /// [`readmit`](Queue::readmit) does the same.
+    #[inline]
+    pub fn lets_in(&self, packet: &P) -> bool {
+        let bytes = self.bytes + u64::from(packet.size().max(1));
+        self.passive && self.bounds.hold(self.packets + 1, bytes, self.memory + packet.memory())
+    }
+
+    /// A packet arrives, and the policy is asked.
+    #[inline(never)]
+    fn admit(&mut self, now: Time, flow: FlowNumber, mut packet: P) -> Admit<P> {
         let backlog = Backlog {
             packets: self.packets,
             bytes: self.bytes,
@@ -167,13 +188,8 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         };
         match self.policy.admit(now, flow, &packet, &backlog) {
             Verdict::Pass => {}
-            Verdict::Mark(reason) => {
-                if !packet.mark() {
-                    return Admit::Refused(packet, reason);
-                }
-                self.marked += 1;
-            }
-            Verdict::Drop(reason) => return Admit::Refused(packet, reason),
+            Verdict::Mark(_) if packet.mark() => self.marked += 1,
+            Verdict::Mark(reason) | Verdict::Drop(reason) => return Admit::Refused(packet, reason),
             Verdict::Evict(victim, reason) => self.evicting = Some((victim, reason)),
         }
         self.readmit(now, flow, packet);
@@ -191,11 +207,16 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// fallen idle.
     #[inline]
     pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
+        if self.passive { self.take(now) } else { self.release(now) }
+    }
+
+    /// The packet that goes next, of which the policy is asked.
+    #[inline(never)]
+    fn release(&mut self, now: Time) -> Option<Entry<P>> {
         loop {
-            let taken = self.discipline.dequeue(now)?;
-            let mut entry = self.discount(taken.entry);
-            let leaving =
-                Leaving { waited: now.since(entry.since), queue: taken.queue, key: taken.key, behind: taken.behind };
+            let Taken { mut entry, queue, key, behind } = self.discipline.dequeue(now)?;
+            self.discount(&entry);
+            let leaving = Leaving { waited: now.since(entry.since), queue, key, behind };
             let reason = match self.policy.release(now, entry.flow, &entry.packet, &leaving) {
                 Verdict::Pass | Verdict::Evict(..) => return Some(entry),
                 Verdict::Mark(_) if entry.packet.mark() => {
@@ -209,9 +230,11 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     }
 
     /// The packet that goes next, whatever the policy may say.
+    #[inline]
     pub fn take(&mut self, now: Time) -> Option<Entry<P>> {
         let taken = self.discipline.dequeue(now)?;
-        Some(self.discount(taken.entry))
+        self.discount(&taken.entry);
+        Some(taken.entry)
     }
 
     /// What [`take`](Queue::take) would give.
@@ -223,12 +246,21 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// Takes out a packet that came before `oldest`, if there is one.
     pub fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         let entry = self.discipline.expire(oldest)?;
-        Some(self.discount(entry))
+        self.discount(&entry);
+        Some(entry)
     }
 
     /// A packet that the policy dropped since.
     #[inline]
     pub fn poll_dropped(&mut self) -> Option<Dropped<P>> {
+        if self.dropped.is_empty() && self.evicting.is_none() {
+            return None;
+        }
+        self.drop_next()
+    }
+
+    #[inline(never)]
+    fn drop_next(&mut self) -> Option<Dropped<P>> {
         if let Some(dropped) = self.dropped.pop_front() {
             return Some(dropped);
         }
@@ -236,8 +268,8 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         if !self.bounds.hold(self.packets, self.bytes, self.memory)
             && let Some(entry) = self.discipline.evict(victim)
         {
-            let Entry { flow, packet, .. } = self.discount(entry);
-            return Some(Dropped { flow, packet, reason });
+            self.discount(&entry);
+            return Some(Dropped { flow: entry.flow, packet: entry.packet, reason });
         }
         self.evicting = None;
         None
@@ -246,6 +278,12 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// From when on [`dequeue`](Queue::dequeue) gives a packet; `None` while nothing waits.
     pub fn next_ready(&self) -> Option<Time> {
         self.discipline.next_ready()
+    }
+
+    /// Whether the policy is asked only of packets that do not fit: whatever goes may go.
+    #[inline]
+    pub fn is_passive(&self) -> bool {
+        self.passive
     }
 
     /// How many wait.
@@ -287,10 +325,9 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     }
 
     #[inline]
-    fn discount(&mut self, entry: Entry<P>) -> Entry<P> {
+    fn discount(&mut self, entry: &Entry<P>) {
         self.packets -= 1;
         self.bytes -= u64::from(entry.size);
         self.memory -= entry.packet.memory();
-        entry
     }
 }

@@ -316,20 +316,38 @@ impl core::fmt::Debug for Head {
 
 impl Envelope {
     /// The bytes of this envelope.
+    #[inline]
     pub fn encode(&self) -> Head {
-        let mut head = Head::EMPTY;
-        head.bytes[0] = VERSION << 4 | self.message.kind();
-        head.bytes[1] = self.tag;
-        head.len = self.message.head_len() as u8;
-        let b = &mut head.bytes;
+        // The commonest messages first: they are on the path of every packet.
         match self.message {
             Message::Ordered { bucket, sequence, bond } => {
-                b[2..4].copy_from_slice(&bucket.to_be_bytes());
-                b[4..8].copy_from_slice(&sequence.to_be_bytes());
-                b[8..12].copy_from_slice(&bond.to_be_bytes());
+                let mut head = self.start(ORDERED);
+                head.bytes[2..4].copy_from_slice(&bucket.to_be_bytes());
+                head.bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
+                head.bytes[8..12].copy_from_slice(&bond.to_be_bytes());
+                head
             }
+            Message::Plain => self.start(PLAIN),
+            _ => self.encode_other(),
+        }
+    }
+
+    /// What an envelope of this kind starts with; the rest of its bytes are zero.
+    #[inline]
+    fn start(&self, kind: u8) -> Head {
+        let mut head = Head { len: need(kind) as u8, ..Head::EMPTY };
+        (head.bytes[0], head.bytes[1]) = (VERSION << 4 | kind, self.tag);
+        head
+    }
+
+    #[inline(never)]
+    fn encode_other(&self) -> Head {
+        let mut head = self.start(self.message.kind());
+        let b = &mut head.bytes;
+        match self.message {
+            // The first two were met in `encode`.
+            Message::Ordered { .. } | Message::Plain | Message::Striped | Message::StripeControl => {}
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
-            Message::Plain | Message::Striped | Message::StripeControl => {}
             Message::Counted { number } => b[2..6].copy_from_slice(&number.to_be_bytes()),
             Message::Feedback(f) => {
                 (b[2], b[3]) = (f.channel.0, f.of);
