@@ -36,12 +36,12 @@ impl Activity {
 impl<P: Packet> Bond<P> {
     /// When [`Bond::handle_timeout`] is to be called at the latest, and why.
     pub fn poll_timeout(&self) -> Option<(Time, TimerName)> {
-        let mut first: Option<(Time, TimerName)> = None;
+        let mut first = (Time::MAX, TimerName::Heartbeat);
         let mut add = |at: Option<Time>, name| {
             if let Some(at) = at
-                && first.is_none_or(|(time, _)| at < time)
+                && at < first.0
             {
-                first = Some((at, name));
+                first = (at, name);
             }
         };
         add(self.resequence.equalize_timeout(), TimerName::Equalize);
@@ -55,12 +55,13 @@ impl<P: Packet> Bond<P> {
         if !self.ingress.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
+        let heartbeat = self.heartbeat_interval();
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];
             if !c.is_up() {
                 continue;
             }
-            add(Some(c.heartbeat + self.heartbeat_interval()), TimerName::Heartbeat);
+            add(Some(c.heartbeat + heartbeat), TimerName::Heartbeat);
             add(c.path.timeout(), TimerName::Feedback);
             add(self.silent_at(channel), TimerName::Liveness);
             add(
@@ -72,7 +73,7 @@ impl<P: Packet> Bond<P> {
                 add(self.config.probe_mtu.then(|| c.path.mtu.timeout()), TimerName::Probe);
             }
         }
-        first
+        (first.0 < Time::MAX).then_some(first)
     }
 
     /// Does what is due at `now`. Calling it early or late does no harm.

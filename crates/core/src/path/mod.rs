@@ -176,7 +176,10 @@ impl Path {
     #[inline]
     pub(crate) fn timeout(&self) -> Option<Time> {
         let control = self.control.as_ref().and_then(|control| control.timeout());
-        self.receipts.timeout().into_iter().chain(control).min()
+        match (self.receipts.timeout(), control) {
+            (Some(report), Some(control)) => Some(report.min(control)),
+            (report, control) => report.or(control),
+        }
     }
 
     /// Gives up what is under way, if nothing was told of it for too long.

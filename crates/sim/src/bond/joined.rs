@@ -28,18 +28,31 @@ pub(crate) struct Joined {
     timers: [Timer; 2],
     /// For each channel the first step of the path from end 0, and from end 1.
     entry: Vec<[u32; 2]>,
-    /// For each channel whose sender has no rate the first link of its paths: their room says when it may send.
-    watched: Vec<[Option<u32>; 2]>,
+    /// For each end its channels without a rate: the room of their first links says when they may send.
+    watched: [Vec<Watched>; 2],
     rooms: [Rooms; 2],
 }
 
-/// What an end knows of the room of its channels' first links.
-#[derive(Clone, Copy, Debug, Default)]
+/// A channel whose sender has no rate.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    channel: u8,
+    /// The first link of its path.
+    link: u32,
+}
+
+/// What an end knows of the room of the links that it watches.
+#[derive(Clone, Copy, Debug)]
 struct Rooms {
-    /// The channel from which on they are still to be asked about.
+    /// From which on they are still to be asked about.
     next: usize,
-    /// When the first that has no room will have some.
-    at: Option<Time>,
+    /// When the first that has no room will have some; [`Time::MAX`]: all have some.
+    at: Time,
+}
+
+impl Rooms {
+    /// Nothing is known.
+    const UNKNOWN: Rooms = Rooms { next: 0, at: Time::MAX };
 }
 
 impl Joined {
@@ -52,17 +65,18 @@ impl Joined {
             return Err(wrong(format!("settings for {found} channels; there are paths for {expected}")));
         }
         let bond = Bond::new(model, number, scenario.seed, false).map_err(|error| wrong(error.to_string()))?;
-        let watched = model.channels.iter().zip(&model.config.channels).map(|(paths, channel)| {
-            let unpaced = channel.rate.is_none();
-            [0, 1].map(|end: usize| paths[end].first().copied().filter(|_| unpaced))
+        let unpaced = model.config.channels.iter().zip(0..).filter(|(channel, _)| channel.rate.is_none());
+        let watched = [0, 1].map(|end: usize| {
+            let first = |channel: u8| model.channels[usize::from(channel)][end].first();
+            unpaced.clone().filter_map(|(_, channel)| Some(Watched { channel, link: *first(channel)? })).collect()
         });
         Ok(Joined {
             bond,
             flow: (scenario.flows.len() + number) as u32,
             timers: [Timer::IDLE; 2],
             entry: Vec::with_capacity(model.channels.len()),
-            watched: watched.collect(),
-            rooms: [Rooms::default(); 2],
+            watched,
+            rooms: [Rooms::UNKNOWN; 2],
         })
     }
 
@@ -95,7 +109,7 @@ impl Joined {
         if !self.bond.begin_polling(end) {
             return Next::Nothing;
         }
-        self.rooms[end] = Rooms::default();
+        self.rooms[end] = Rooms::UNKNOWN;
         Next::Poll(end as u32)
     }
 
@@ -117,12 +131,12 @@ impl Joined {
     }
 
     /// Nothing is left to be polled at an end: sets its timer.
-    #[inline]
+    #[inline(always)]
     fn rest(&mut self, here: &mut Here<'_>, end: usize) {
         self.bond.end_polling(end);
         // What is due already was offered and not taken: it waits for the next instant.
-        let wanted = self.bond.poll_timeout(end).into_iter().chain(self.rooms[end].at).min();
-        if let Some(at) = wanted {
+        let at = self.bond.poll_timeout(end).unwrap_or(Time::MAX).min(self.rooms[end].at);
+        if at < Time::MAX {
             let at = at.max(here.now());
             if self.timers[end].set(at) {
                 here.schedule(end as u32, at);
@@ -172,9 +186,9 @@ impl Node for Joined {
         let end = part as usize;
         match self.bond.poll(here.now(), end, &mut here.engine.pool) {
             Some(Wanted::Transmit { channel, size, content }) => {
-                if self.watched[usize::from(channel)][end].is_some() {
+                if self.watched[end].iter().any(|watched| watched.channel == channel) {
                     // Its link has less room now.
-                    self.rooms[end] = Rooms::default();
+                    self.rooms[end] = Rooms::UNKNOWN;
                 }
                 Some(Output::Forward(self.send_frame(&mut here, end, channel, size, content)))
             }
@@ -190,26 +204,22 @@ impl Node for Joined {
         }
     }
 
-    /// The next of an end's links whose channel's sender has no rate.
     #[inline(always)]
     fn ask_room(&mut self, part: u32) -> Option<u32> {
-        let rooms = &mut self.rooms[part as usize];
-        while let Some(links) = self.watched.get(rooms.next) {
-            rooms.next += 1;
-            if links[part as usize].is_some() {
-                return links[part as usize];
-            }
-        }
-        None
+        let end = part as usize;
+        Some(self.watched[end].get(self.rooms[end].next)?.link)
     }
 
     #[inline(always)]
     fn handle_room(&mut self, now: Time, part: u32, at: Time) {
-        let rooms = &mut self.rooms[part as usize];
+        let end = part as usize;
+        let rooms = &mut self.rooms[end];
+        let Some(Watched { channel, .. }) = self.watched[end].get(rooms.next) else { return };
+        rooms.next += 1;
         if at > now {
-            rooms.at = Some(rooms.at.map_or(at, |first| first.min(at)));
+            rooms.at = rooms.at.min(at);
         }
-        self.bond.set_blocked(now, part as usize, (rooms.next - 1) as u8, at > now);
+        self.bond.set_blocked(now, end, *channel, at > now);
     }
 
     /// A frame was lost; what it carried is lost with it, unless a copy lives.

@@ -178,6 +178,7 @@ impl Node for Processor {
         Next::Poll(0)
     }
 
+    #[inline(always)]
     fn poll(&mut self, mut here: Here<'_>, _: u32) -> Option<Output> {
         if let Some(end) = self.proceed(here.now()) {
             here.schedule(0, end);

@@ -34,6 +34,7 @@ pub(super) struct Outgoing {
 
 impl Sender {
     /// The next segment that the stream has to send. `open`: data may be sent, not only the SYN.
+    #[inline]
     pub(super) fn poll(&mut self, now: Time, open: bool) -> Option<Outgoing> {
         if self.board.waiting() > 0
             && let Some(outgoing) = self.send_lost(now)

@@ -137,6 +137,7 @@ impl Pair {
     }
 
     /// When a timer of either end runs out.
+    #[inline]
     pub fn poll_timeout(&self) -> Time {
         self.ends.iter().filter_map(Connection::poll_timeout).min().unwrap_or(Time::MAX)
     }
