@@ -6,7 +6,7 @@ use fairspan_core::ring::frame::Head;
 use fairspan_core::ring::node::{Config, Node};
 use fairspan_core::ring::protection::Protection;
 use fairspan_core::ring::{Class, NodeId, Ringlet, Side, discovery};
-use fairspan_core::units::{Rate, Span, Time};
+use fairspan_core::units::{FlowNumber, Rate, Span, Time};
 
 /// The heads of data frames and the messages of control frames: what decodes must encode to the same bytes. The bytes are
 /// a frame as it is, and a body of each kind that is sealed first.
@@ -83,9 +83,9 @@ pub fn ring_node(data: &[u8]) {
                 let to = NodeId::at(usize::from(first & 15));
                 for _ in 0..many - 71 {
                     if first & 128 == 0 {
-                        node.handle_station(now, to, class, vec![0; 1000]);
+                        node.handle_station(now, to, class, FlowNumber::default(), vec![0; 1000]);
                     } else {
-                        node.handle_station_by(now, to, Ringlet::BOTH[usize::from(step & 1)], class, vec![0; 100]);
+                        node.handle_station_by(now, to, Ringlet::BOTH[usize::from(step & 1)], class, FlowNumber::default(), vec![0; 100]);
                     }
                 }
             }

@@ -11,7 +11,7 @@ use fairspan_core::ring::frame::Head;
 use fairspan_core::ring::node::{Config, Node};
 use fairspan_core::ring::protection::Path;
 use fairspan_core::ring::{Class, NodeId, Ringlet, Side};
-use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_core::units::{Bytes, FlowNumber, Rate, Span, Time};
 
 fn main() {
     divan::main();
@@ -82,7 +82,7 @@ impl At {
     #[inline]
     fn station(&mut self, class: Class) {
         self.number += 1;
-        self.node.handle_station(self.now, NodeId::at(32 + self.number % 31), class, Length);
+        self.node.handle_station(self.now, NodeId::at(32 + self.number % 31), class, FlowNumber(0), Length);
     }
 
     /// All polls, and the next microsecond.

@@ -5,7 +5,9 @@ pub use crate::traffic::Transport;
 
 use crate::traffic;
 use fairspan_core::bond;
+use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::{Outage, Profile};
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, Ringlet};
@@ -180,6 +182,10 @@ pub struct Ring {
     pub threshold: Bytes,
     /// Room of the station's queue to each egress.
     pub station: Bytes,
+    /// Which packet in it goes next.
+    pub station_discipline: DisciplineConfig,
+    /// Which packets it lets in, and which it drops.
+    pub station_policy: PolicyConfig,
     /// What happens to packets where a link is down.
     pub protection: Protection,
     /// Whether nodes learn the topology from messages. If not, they know it from the beginning and it stays.
@@ -212,6 +218,8 @@ impl Ring {
             transit: Ring::BUFFER,
             threshold: Bytes::new(Ring::BUFFER.as_u64() / 4),
             station: Ring::BUFFER,
+            station_discipline: DisciplineConfig::default(),
+            station_policy: PolicyConfig::default(),
             protection: Protection::default(),
             discovery: false,
             carrier: false,

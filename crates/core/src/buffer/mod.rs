@@ -11,8 +11,8 @@
 //! | longest queue | `longest.rs` | | the newest packet of the longest queue | |
 //! | CoDel | `codel.rs` | what comes to a full buffer | | packets of a queue that stands; drops those that cannot be |
 //!
-//! Another policy is its own file and its lines in this one, and is then a setting of bonds, links of the emulator
-//! and links of the simulator.
+//! Another policy is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of the
+//! emulator and links of the simulator.
 
 mod codel;
 mod front;

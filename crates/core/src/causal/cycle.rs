@@ -31,10 +31,12 @@ impl Cycle {
         (self.first != NIL).then_some(self.first)
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.links.get(slot as usize).is_some_and(|link| link.0 != NIL)
     }
@@ -50,6 +52,7 @@ impl Cycle {
     }
 
     /// Puts `slot`, which is not in it, behind all others.
+    #[inline]
     pub(crate) fn push(&mut self, slot: u32) {
         if self.links.len() <= slot as usize {
             self.links.resize(slot as usize + 1, (NIL, NIL));
@@ -75,6 +78,7 @@ impl Cycle {
     }
 
     /// Takes `slot` out, which is in it.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
         let (next, prev) = core::mem::replace(&mut self.links[slot as usize], (NIL, NIL));
         if next == slot {

@@ -59,6 +59,7 @@ impl Turns {
         Turns { quantum, cycle: Cycle::with_slots(slots), counters: alloc::vec![Counter(quantum); slots], begun: false }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.cycle.len() == 0
     }
@@ -67,11 +68,13 @@ impl Turns {
         self.cycle.len()
     }
 
+    #[inline]
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.cycle.contains(slot)
     }
 
     /// `slot` has something to send, and had nothing.
+    #[inline]
     pub(crate) fn join(&mut self, slot: u32) {
         let at = slot as usize;
         if self.counters.len() <= at {
@@ -119,6 +122,7 @@ impl Turns {
     }
 
     /// `slot` has nothing to send any more. What it did not use of its turn is lost; what it overdrew is not.
+    #[inline]
     pub(crate) fn leave(&mut self, slot: u32) {
         if self.cycle.first() == Some(slot) && core::mem::take(&mut self.begun) {
             self.counters[slot as usize] = Counter(self.quantum);

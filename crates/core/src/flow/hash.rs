@@ -24,6 +24,7 @@ use super::frame::{Frame, Layer};
 use super::key::Key;
 use crate::ip::{Header, Piece};
 use crate::rng::Rng;
+use crate::units::FlowNumber;
 
 /// Tags whose VLANs tell flows apart.
 const VLAN_TAGS: usize = 4;
@@ -37,6 +38,15 @@ pub struct FlowId {
     pub pair: u64,
     /// Whether it is a fragment: then it is to be told by `pair`.
     pub piece: Piece,
+}
+
+impl FlowId {
+    /// What a queue calls it: fragments go with those that have no ports.
+    #[inline]
+    pub fn number(&self) -> FlowNumber {
+        let hash = if self.piece == Piece::Whole { self.flow } else { self.pair };
+        FlowNumber((hash >> 32) as u32)
+    }
 }
 
 /// The keyed hash.

@@ -12,8 +12,8 @@
 //! | start-time fair queueing | `sfq.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //!
-//! Another discipline is its own file and its lines in this one, and is then a setting of bonds, links of the emulator and links
-//! of the simulator.
+//! Another discipline is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of
+//! the emulator and links of the simulator.
 //!
 //! ```
 //! use fairspan_core::buffer::{Limit, PolicyConfig};

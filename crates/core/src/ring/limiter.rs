@@ -22,6 +22,7 @@ impl Limiter {
     }
 
     /// The rate.
+    #[inline]
     pub(super) fn rate(&self) -> Option<Rate> {
         self.rate
     }

@@ -12,7 +12,7 @@
 //! | `frame`, `control`, `checksum` | the wire |
 //! | `discovery`, `keepalive`, `reports`, `refusal`, `protection` | who is there, and what happens when a link fails |
 //! | `node` | a node: all of it together |
-//! | `station`, `limiter`, `multiplexer`, `meter` | its parts: queues to each egress, their limiters, transit and scheduling |
+//! | `station`, `output_queue`, `limiter`, `multiplexer`, `meter` | its parts: queues to each egress, their limiters, transit and scheduling |
 //!
 //! Nodes are numbered from 1. Link `n` joins nodes `n` and `n + 1`, link `N` joins `N` and 1. Ringlet 0 runs `n -> n + 1`,
 //! ringlet 1 back; control messages of a ringlet travel on the other one, against its data.
@@ -37,6 +37,7 @@ pub mod message;
 mod meter;
 mod multiplexer;
 pub mod node;
+mod output_queue;
 pub mod problem;
 pub mod proportional;
 pub mod protection;

@@ -18,8 +18,11 @@
 
 use super::Class;
 use super::control::Reservation;
-use super::station::{Held, Station};
+use super::output_queue::Held;
+use super::station::{Station, Waiting};
 use crate::link::pacing::Pacer;
+use crate::packet::Packet;
+use crate::queue::ConfigError;
 use crate::units::{Bytes, Rate, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -98,16 +101,16 @@ pub(super) struct Multiplexer<P> {
     spare: Vec<Vec<u8>>,
 }
 
-impl<P> Multiplexer<P> {
+impl<P: Packet> Multiplexer<P> {
     pub(super) fn new(
         settings: Settings,
         nodes: usize,
-        station_limit: Bytes,
+        queue: &Waiting,
         reservations: &[Reservation],
-    ) -> Multiplexer<P> {
-        Multiplexer {
+    ) -> Result<Multiplexer<P>, ConfigError> {
+        Ok(Multiplexer {
             settings,
-            station: Station::new(nodes, station_limit, settings.burst, reservations),
+            station: Station::new(nodes, queue, settings.burst, reservations)?,
             primary: Transit::EMPTY,
             secondary: Transit::EMPTY,
             station_next: false,
@@ -117,7 +120,7 @@ impl<P> Multiplexer<P> {
             control: VecDeque::new(),
             fairness: Vec::new(),
             spare: Vec::new(),
-        }
+        })
     }
 
     /// Bytes of a packet on this link.
@@ -198,15 +201,15 @@ impl<P> Multiplexer<P> {
             return self.transit_in(held).map(|()| false);
         }
         let demoted = self.station.enqueue(now, held, arrived)?;
-        self.admit();
+        self.admit(now);
         Ok(demoted)
     }
 
     /// Lets released packets of the station into the queue that it shares with transit.
-    pub(super) fn admit(&mut self) {
+    pub(super) fn admit(&mut self, now: Time) {
         while self.settings.scheduling == Scheduling::Admitted
             && self.secondary.bytes < self.settings.threshold.as_u64()
-            && let Some(held) = self.station.take()
+            && let Some(held) = self.station.take(now)
         {
             self.secondary.push(held);
         }
@@ -215,7 +218,7 @@ impl<P> Multiplexer<P> {
     /// Releases what limiters let pass by now.
     pub(super) fn release_due(&mut self, now: Time, arrived: impl FnMut(u32)) {
         self.station.release_due(now, arrived);
-        self.admit();
+        self.admit(now);
     }
 
     fn has_data(&self) -> bool {
@@ -253,39 +256,41 @@ impl<P> Multiplexer<P> {
         if !self.is_free(now) {
             return None;
         }
-        let held = self.next()?;
+        let held = self.next(now)?;
         self.pacer.on_sent(now, held.wire as usize);
-        self.admit();
+        self.admit(now);
         Some(held)
     }
 
     #[inline]
-    fn next(&mut self) -> Option<Held<P>> {
+    fn next(&mut self, now: Time) -> Option<Held<P>> {
         match self.settings.scheduling {
             Scheduling::Fifo => self.secondary.pop(),
             Scheduling::Admitted => {
-                self.primary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.secondary.pop())
+                self.primary.pop().or_else(|| self.station.take_urgent(now)).or_else(|| self.secondary.pop())
             }
             Scheduling::Single => {
-                self.secondary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.station.take())
+                self.secondary.pop().or_else(|| self.station.take_urgent(now)).or_else(|| self.station.take(now))
             }
-            Scheduling::Dual => self.primary.pop().or_else(|| self.station.take_urgent()).or_else(|| self.in_turn()),
+            Scheduling::Dual => {
+                self.primary.pop().or_else(|| self.station.take_urgent(now)).or_else(|| self.in_turn(now))
+            }
         }
     }
 
     /// The secondary queue and the station.
-    fn in_turn(&mut self) -> Option<Held<P>> {
+    fn in_turn(&mut self, now: Time) -> Option<Held<P>> {
         let full = self.secondary.bytes >= self.settings.threshold.as_u64();
         if self.station_next
             && !full
-            && let Some(held) = self.station.take()
+            && let Some(held) = self.station.take(now)
         {
             self.station_next = false;
             return Some(held);
         }
         let held = self.secondary.pop();
         self.station_next = held.is_some();
-        held.or_else(|| self.station.take())
+        held.or_else(|| self.station.take(now))
     }
 
     /// A control frame that waits for the link: whether there was room.
@@ -341,11 +346,11 @@ mod tests {
     use crate::ring::frame::Head;
     use crate::ring::protection::Path;
     use crate::ring::{NodeId, Ringlet};
-    use crate::units::Span;
+    use crate::units::{FlowNumber, Span};
     use std::string::String;
 
     /// A link of 8 Mbit/s: a byte takes a microsecond.
-    fn multiplexer(scheduling: Scheduling) -> Multiplexer<&'static str> {
+    fn multiplexer(scheduling: Scheduling) -> Multiplexer<u32> {
         let settings = Settings {
             scheduling,
             capacity: Rate::from_mbit(8),
@@ -356,22 +361,26 @@ mod tests {
             carrier: true,
         };
         let a = Reservation { to: None, class: Class::A, rate: Rate::from_mbit(8_000) };
-        Multiplexer::new(settings, 8, Bytes::new(100_000), &[a])
+        Multiplexer::new(settings, 8, &Waiting::fifo(Bytes::new(100_000)), &[a]).unwrap()
     }
 
-    fn held(packet: &'static str, ingress: u8, class: Class) -> Held<&'static str> {
+    fn held(packet: char, ingress: u8, class: Class) -> Held<u32> {
         let node = |n| NodeId::new(n).unwrap();
         let path = Path { ingress: node(ingress), egress: node(5), ringlet: Ringlet::Zero, wrapped: false, ttl: 8 };
-        Held { head: Head { path, class, shares: class != Class::A }, wire: 1000, charge: 1000, packet }
+        Held {
+            head: Head { path, class, shares: class != Class::A },
+            wire: 1000,
+            flow: FlowNumber(0),
+            packet: u32::from(packet),
+        }
     }
 
     /// Lets packets in at time 0: `t` in transit, `s` from the station; capitals are of class A. What leaves when.
     fn order(scheduling: Scheduling, packets: &'static str) -> String {
         let mut mux = multiplexer(scheduling);
-        for at in 0..packets.len() {
-            let packet = &packets[at..=at];
-            let class = if packet.chars().all(char::is_uppercase) { Class::A } else { Class::C };
-            if packet.eq_ignore_ascii_case("t") {
+        for packet in packets.chars() {
+            let class = if packet.is_uppercase() { Class::A } else { Class::C };
+            if packet.eq_ignore_ascii_case(&'t') {
                 assert!(mux.transit_in(held(packet, 1, class)).is_ok());
             } else {
                 assert!(mux.station_in(Time::ZERO, held(packet, 4, class), |_| {}).is_ok());
@@ -384,7 +393,7 @@ mod tests {
             now = now.max(due);
             mux.release_due(now, |_| {});
             if let Some(held) = mux.poll_transmit(now) {
-                left.push_str(held.packet);
+                left.extend(char::from_u32(held.packet));
                 assert!(mux.poll_transmit(now).is_none(), "the link is taken");
             }
         }
@@ -412,8 +421,8 @@ mod tests {
         for scheduling in [Scheduling::Fifo, Scheduling::Admitted, Scheduling::Single, Scheduling::Dual] {
             let mut mux = multiplexer(scheduling);
             let entered =
-                (0..20).filter(|_| mux.station_in(Time::ZERO, held("s", 4, Class::C), |_| {}).is_ok()).count();
-            let passed = (0..20).filter(|_| mux.transit_in(held("t", 1, Class::C)).is_ok()).count();
+                (0..20).filter(|_| mux.station_in(Time::ZERO, held('s', 4, Class::C), |_| {}).is_ok()).count();
+            let passed = (0..20).filter(|_| mux.transit_in(held('t', 1, Class::C)).is_ok()).count();
             let expected = match scheduling {
                 Scheduling::Fifo => (10, 0),
                 Scheduling::Admitted => (20, 7),
@@ -427,9 +436,9 @@ mod tests {
     fn control_frames_go_before_data_take_their_time_and_only_the_newest_fairness_message_counts() {
         let mut mux = multiplexer(Scheduling::Admitted);
         let mut sent = Vec::new();
-        assert!(mux.transit_in(held("t", 1, Class::A)).is_ok());
+        assert!(mux.transit_in(held('t', 1, Class::A)).is_ok());
         assert!(mux.poll_transmit(Time::ZERO).is_some());
-        assert!(mux.transit_in(held("t", 1, Class::A)).is_ok());
+        assert!(mux.transit_in(held('t', 1, Class::A)).is_ok());
         assert!(mux.push_control(&[7; 100]));
         for message in [1u8, 2] {
             mux.fairness().unwrap().extend_from_slice(&[message; 50]);
@@ -451,7 +460,7 @@ mod tests {
     fn a_blocked_link_takes_nothing_and_one_without_carrier_forgets_its_control_frames() {
         let mut mux = multiplexer(Scheduling::Dual);
         let mut sent = Vec::new();
-        assert!(mux.transit_in(held("t", 1, Class::C)).is_ok());
+        assert!(mux.transit_in(held('t', 1, Class::C)).is_ok());
         assert!(mux.push_control(&[1]));
         mux.set_blocked(true);
         assert_eq!(mux.poll_timeout(true), None);

@@ -1,11 +1,11 @@
 //! The station's queues for one ringlet: what its own packets wait in until they may enter the ring.
 //!
-//! What it is: virtual output queues, one for each egress, so that a packet that must wait holds up no packet for another
-//! egress. Each has a limiter at the rate that the fairness algorithm sets. A packet that its limiter has let pass is
-//! *released*: it has come to the multiplexer of the outgoing link, is counted there, and enters when the multiplexer takes
-//! it; among egresses with released packets surplus round robin (`causal/surplus.rs`) decides by bytes. Limiters go by the
-//! clock alone and never
-//! wait for the multiplexer, so that demand is seen also where transit leaves no room.
+//! What it is: virtual output queues (`output_queue.rs`), one for each egress, so that a packet that must wait holds up no
+//! packet for another egress. Each has a limiter at the rate that the fairness algorithm sets. A packet that its limiter has
+//! let pass is *released*: it has come to the multiplexer of the outgoing link, is counted there, and enters when the
+//! multiplexer takes it; among egresses with released packets surplus round robin (`causal/surplus.rs`) decides by bytes.
+//! Limiters go by the clock alone and never wait for the multiplexer, so that demand is seen also where transit leaves no
+//! room.
 //!
 //! Packets with a reservation wait in queues of their own: class A until its bucket lets it pass (what comes faster than
 //! the reserved rate fills the queue and is dropped at its tail); class B passes by its bucket unshared, or else by the
@@ -23,10 +23,13 @@
 
 use super::control::Reservation;
 use super::fairness::Station as Counts;
-use super::frame::Head;
 use super::limiter::Limiter;
+use super::output_queue::{Held, OutputQueue};
 use super::{Class, NodeId};
+use crate::buffer::{Limit, PolicyConfig, Reason};
 use crate::causal::Turns;
+use crate::packet::Packet;
+use crate::queue::{Config, ConfigError, DisciplineConfig};
 use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -39,60 +42,18 @@ const KEPT: usize = 2;
 /// Bytes that an egress may send in its turn.
 const QUANTUM: u32 = 1500;
 
-/// A packet and what is known of it.
-#[derive(Debug)]
-pub(super) struct Held<P> {
-    pub(super) head: Head,
-    /// Bytes on the wire.
-    pub(super) wire: u32,
-    /// Bytes of the limit that it takes: those of the wire, or of the memory if they are more.
-    pub(super) charge: u32,
-    pub(super) packet: P,
-}
-
-#[derive(Debug)]
-struct Queue<P> {
-    packets: VecDeque<Held<P>>,
-    /// Sum of charges.
-    charged: u64,
-    /// How many of the first ones are released, and how many were at any time.
-    released: usize,
-    counted: usize,
-}
-
-impl<P> Queue<P> {
-    const EMPTY: Queue<P> = Queue { packets: VecDeque::new(), charged: 0, released: 0, counted: 0 };
-
-    /// The first packet that is not released.
-    fn first(&mut self) -> Option<&mut Held<P>> {
-        self.packets.get_mut(self.released)
-    }
-
-    fn waits(&self) -> bool {
-        self.released < self.packets.len()
-    }
-
-    fn pop(&mut self) -> Option<Held<P>> {
-        let held = self.packets.pop_front()?;
-        self.charged -= u64::from(held.charge);
-        self.released = self.released.saturating_sub(1);
-        self.counted = self.counted.saturating_sub(1);
-        Some(held)
-    }
-}
-
 /// Queues of an egress for which the node has reserved something, with the numbers of their buckets.
 #[derive(Debug)]
 struct Reserved<P> {
-    a: Queue<P>,
+    a: OutputQueue<P>,
     a_bucket: Option<usize>,
-    b: Queue<P>,
+    b: OutputQueue<P>,
     b_bucket: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Egress<P> {
-    shared: Queue<P>,
+    shared: OutputQueue<P>,
     reserved: Option<Box<Reserved<P>>>,
     limiter: Limiter,
     /// The limit that the algorithm set last; an idle limiter takes it when it is needed.
@@ -115,6 +76,16 @@ impl Service {
     const ALL: [Service; 3] = [Service::A, Service::B, Service::Shared];
 }
 
+/// What packets for an egress wait in that share fairly, as settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) discipline: DisciplineConfig,
+    pub(super) policy: PolicyConfig,
+    pub(super) room: Bytes,
+    /// Keys the hash of a stochastic discipline.
+    pub(super) seed: u64,
+}
+
 /// All of a ringlet.
 #[derive(Debug)]
 pub(super) struct Station<P> {
@@ -130,10 +101,24 @@ pub(super) struct Station<P> {
     /// Room of each queue.
     limit: u64,
     packets: usize,
+    dropped: Dropped,
 }
 
-impl<P> Station<P> {
-    pub(super) fn new(nodes: usize, limit: Bytes, burst: Bytes, reservations: &[Reservation]) -> Station<P> {
+/// Packets that the buffer policy dropped: because there was no room, and because they stood too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    pub(super) full: u64,
+    pub(super) standing: u64,
+}
+
+impl<P: Packet> Station<P> {
+    /// `queue`: what waits for each egress and has no reservation, with the room of each queue.
+    pub(super) fn new(
+        nodes: usize,
+        queue: &Waiting,
+        burst: Bytes,
+        reservations: &[Reservation],
+    ) -> Result<Station<P>, ConfigError> {
         let mut buckets: Vec<Limiter> = Vec::new();
         let mut found: Vec<(Option<NodeId>, Class, usize)> = Vec::new();
         for one in reservations {
@@ -150,29 +135,33 @@ impl<P> Station<P> {
             let of = |wanted: Option<NodeId>| found.iter().find(|(to, c, _)| (*to, *c) == (wanted, class));
             of(Some(to)).or_else(|| of(None)).map(|&(.., bucket)| bucket)
         };
+        let mut config = Config::default();
+        (config.discipline, config.buffer) = (queue.discipline, queue.policy);
+        config.limit = Limit::Bytes(queue.room.as_u64());
         let egress = |index: usize| {
             let (a_bucket, b_bucket) = (bucket(NodeId::at(index), Class::A), bucket(NodeId::at(index), Class::B));
             let reserved = (a_bucket.is_some() || b_bucket.is_some())
-                .then(|| Box::new(Reserved { a: Queue::EMPTY, a_bucket, b: Queue::EMPTY, b_bucket }));
-            Egress {
-                shared: Queue::EMPTY,
+                .then(|| Box::new(Reserved { a: OutputQueue::FIFO, a_bucket, b: OutputQueue::FIFO, b_bucket }));
+            Ok(Egress {
+                shared: OutputQueue::new(&config, queue.seed)?,
                 reserved,
                 limiter: Limiter::new(None, burst),
                 limit: None,
                 listed: [false; 3],
                 b_last: false,
-            }
+            })
         };
-        Station {
-            egress: (0..nodes).map(egress).collect(),
+        Ok(Station {
+            egress: (0..nodes).map(egress).collect::<Result<_, ConfigError>>()?,
             buckets,
             counts: alloc::vec![Counts::default(); nodes],
             due: BinaryHeap::with_capacity(nodes * Service::ALL.len()),
             turns: Turns::new(QUANTUM, nodes),
             urgent: VecDeque::new(),
-            limit: limit.as_u64(),
+            limit: queue.room.as_u64(),
             packets: 0,
-        }
+            dropped: Dropped::default(),
+        })
     }
 
     /// Counters by egress, for the algorithm.
@@ -193,6 +182,11 @@ impl<P> Station<P> {
     /// The limit of an egress.
     pub(super) fn limit(&self, to: NodeId) -> Option<Rate> {
         self.egress[to.index()].limit
+    }
+
+    /// What the policy dropped, and how many packets it marked.
+    pub(super) fn policy(&self) -> (Dropped, u64) {
+        (self.dropped, self.egress.iter().map(|egress| egress.shared.marked()).sum())
     }
 
     /// Takes a packet in, or gives it back where its queue is full: whether it was made class C. `arrived` is told of bytes that come to the multiplexer
@@ -221,18 +215,18 @@ impl<P> Station<P> {
             egress.limiter.set(now, egress.limit);
         }
         let Some(queue) = egress.queue(service) else { return Err(held) };
-        if queue.charged + u64::from(held.charge) > self.limit {
+        let wire = held.wire;
+        if let Err(held) = queue.offer(now, held, self.limit) {
             // Were there room, its limiter would let it pass: it is demand at the multiplexer.
             if service == Service::Shared && !queue.waits() && egress.limiter.ready_at() <= now {
-                egress.limiter.on_sent(now, held.wire);
-                arrived(held.wire);
+                egress.limiter.on_sent(now, wire);
+                arrived(wire);
             }
             return Err(held);
         }
-        queue.charged += u64::from(held.charge);
-        self.counts[at].waiting += u64::from(held.wire);
-        queue.packets.push_back(held);
+        self.counts[at].waiting += u64::from(wire);
         self.packets += 1;
+        self.forget_dropped(at);
         if !*self.egress[at].listed(service) {
             self.release(now, at, service, &mut arrived);
         }
@@ -269,36 +263,32 @@ impl<P> Station<P> {
                 return;
             }
             if let (Service::A, Some(reserved)) = (service, egress.reserved.as_deref_mut()) {
-                let (Some(held), Some(bucket)) = (reserved.a.first(), reserved.a_bucket) else { return };
-                buckets[bucket].on_sent(now, held.wire);
-                reserved.a.released += 1;
+                let (Some((wire, _)), Some(bucket)) = (reserved.a.release(false), reserved.a_bucket) else { return };
+                buckets[bucket].on_sent(now, wire);
                 urgent.push_back(at as u8);
                 continue;
             }
             // Who passes the limiter: B and C in turn.
             let mut service = service;
-            let mut shares = true;
+            let mut committed = None;
             if let Some(Reserved { b, b_bucket: Some(bucket), .. }) = egress.reserved.as_deref_mut() {
                 let bucket = &mut buckets[*bucket];
                 if service == Service::B && bucket.ready_at() <= now {
-                    let Some(held) = b.first() else { return };
-                    shares = false;
-                    held.head.shares = false;
-                    bucket.on_sent(now, held.wire);
+                    committed = Some(bucket);
                 } else if b.waits() && egress.shared.waits() {
                     service = if egress.b_last { Service::Shared } else { Service::B };
                 }
             }
             let Some(queue) = egress.queue(service) else { return };
-            let Some(wire) = queue.first().map(|held| held.wire) else { return };
-            queue.released += 1;
-            let fresh = queue.released > queue.counted;
-            queue.counted = queue.counted.max(queue.released);
-            if shares {
-                egress.limiter.on_sent(now, wire);
-                egress.b_last = service == Service::B;
-                if fresh {
-                    arrived(wire);
+            let Some((wire, fresh)) = queue.release(committed.is_none()) else { return };
+            match committed {
+                Some(bucket) => bucket.on_sent(now, wire),
+                None => {
+                    egress.limiter.on_sent(now, wire);
+                    egress.b_last = service == Service::B;
+                    if fresh {
+                        arrived(wire);
+                    }
                 }
             }
             if !turns.contains(at as u32) {
@@ -320,28 +310,45 @@ impl<P> Station<P> {
     }
 
     /// Class A whose time has come.
-    pub(super) fn take_urgent(&mut self) -> Option<Held<P>> {
+    pub(super) fn take_urgent(&mut self, now: Time) -> Option<Held<P>> {
         let at = usize::from(self.urgent.pop_front()?);
-        let held = self.egress[at].queue(Service::A).and_then(Queue::pop)?;
+        let held = self.egress[at].queue(Service::A)?.pop(now)?;
         self.counts[at].waiting -= u64::from(held.wire);
         self.packets -= 1;
         Some(held)
     }
 
     /// The released packet whose turn it is, of class B or C.
-    pub(super) fn take(&mut self) -> Option<Held<P>> {
-        let slot = self.turns.select()?;
-        let at = slot as usize;
-        let egress = &mut self.egress[at];
-        let service = match egress.reserved.as_deref() {
-            Some(reserved) if reserved.b.released > 0 => Service::B,
-            _ => Service::Shared,
-        };
-        let held = egress.queue(service).and_then(Queue::pop)?;
-        self.turns.update(held.wire, egress.has_released());
-        self.counts[at].waiting -= u64::from(held.wire);
-        self.packets -= 1;
-        Some(held)
+    pub(super) fn take(&mut self, now: Time) -> Option<Held<P>> {
+        loop {
+            let at = self.turns.select()? as usize;
+            let egress = &mut self.egress[at];
+            let service = match egress.reserved.as_deref() {
+                Some(reserved) if reserved.b.has_released() => Service::B,
+                _ => Service::Shared,
+            };
+            let held = egress.queue(service)?.pop(now);
+            self.forget_dropped(at);
+            let wire = held.as_ref().map_or(0, |held| held.wire);
+            self.turns.update(wire, self.egress[at].has_released());
+            let Some(held) = held else { continue };
+            self.counts[at].waiting -= u64::from(wire);
+            self.packets -= 1;
+            return Some(held);
+        }
+    }
+
+    /// Counts what the policy of an egress dropped since.
+    #[inline]
+    fn forget_dropped(&mut self, at: usize) {
+        while let Some((wire, reason)) = self.egress[at].shared.poll_dropped() {
+            self.counts[at].waiting -= u64::from(wire);
+            self.packets -= 1;
+            match reason {
+                Reason::Standing => self.dropped.standing += 1,
+                _ => self.dropped.full += 1,
+            }
+        }
     }
 
     /// Asks for all limits again: whether any changed.
@@ -365,7 +372,7 @@ impl<P> Station<P> {
             }
             relist = true;
             egress.limiter.set(now, rate);
-            egress.shared.released = egress.shared.released.min(KEPT);
+            egress.shared.take_back(KEPT);
         }
         if relist {
             self.due.clear();
@@ -380,7 +387,7 @@ impl<P> Station<P> {
     }
 
     /// Takes all packets for `to` out, in their order within each class.
-    pub(super) fn drain(&mut self, to: NodeId) -> impl Iterator<Item = Held<P>> + use<P> {
+    pub(super) fn drain(&mut self, now: Time, to: NodeId) -> impl Iterator<Item = Held<P>> + use<P> {
         let at = to.index();
         let mut all: Vec<Held<P>> = Vec::new();
         let egress = &mut self.egress[at];
@@ -388,7 +395,7 @@ impl<P> Station<P> {
         for service in Service::ALL {
             *egress.listed(service) = false;
             let Some(queue) = egress.queue(service) else { continue };
-            while let Some(held) = queue.pop() {
+            while let Some(held) = queue.withdraw(now) {
                 self.counts[at].waiting -= u64::from(held.wire);
                 self.packets -= 1;
                 all.push(held);
@@ -402,8 +409,8 @@ impl<P> Station<P> {
     }
 }
 
-impl<P> Egress<P> {
-    fn queue(&mut self, service: Service) -> Option<&mut Queue<P>> {
+impl<P: Packet> Egress<P> {
+    fn queue(&mut self, service: Service) -> Option<&mut OutputQueue<P>> {
         match service {
             Service::Shared => Some(&mut self.shared),
             Service::A => self.reserved.as_deref_mut().map(|reserved| &mut reserved.a),
@@ -412,8 +419,7 @@ impl<P> Egress<P> {
     }
 
     fn is_empty(&self) -> bool {
-        self.shared.packets.is_empty()
-            && self.reserved.as_deref().is_none_or(|r| r.a.packets.is_empty() && r.b.packets.is_empty())
+        self.shared.is_empty() && self.reserved.as_deref().is_none_or(|r| r.a.is_empty() && r.b.is_empty())
     }
 
     /// Whether something waits for a limiter or bucket.
@@ -422,7 +428,7 @@ impl<P> Egress<P> {
     }
 
     fn has_released(&self) -> bool {
-        self.shared.released > 0 || self.reserved.as_deref().is_some_and(|r| r.b.released > 0)
+        self.shared.has_released() || self.reserved.as_deref().is_some_and(|r| r.b.has_released())
     }
 
     /// Whether this queue is in the heap.
@@ -448,10 +454,45 @@ impl<P> Egress<P> {
 mod tests {
     use super::*;
     use crate::ring::Ringlet;
+    use crate::ring::frame::Head;
     use crate::ring::protection::Path;
-    use crate::units::Span;
+    use crate::units::{FlowNumber, Span};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl Waiting {
+        /// As without settings.
+        pub(in crate::ring) fn fifo(room: Bytes) -> Waiting {
+            Waiting { discipline: DisciplineConfig::Fifo, policy: PolicyConfig::DropTail, room, seed: 1 }
+        }
+    }
+
+    /// A packet that is its number.
+    impl Packet for u32 {
+        fn bytes(&self) -> &[u8] {
+            &[]
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            &mut []
+        }
+
+        fn size(&self) -> Bytes {
+            Bytes::ZERO
+        }
+
+        fn strip(&mut self, _: usize) {}
+
+        fn truncate(&mut self, _: usize) {}
+
+        fn duplicate(&self) -> Option<u32> {
+            Some(*self)
+        }
+
+        fn from_bytes(_: &[u8]) -> Option<u32> {
+            None
+        }
+    }
 
     fn node(n: u8) -> NodeId {
         NodeId::new(n).unwrap()
@@ -459,17 +500,19 @@ mod tests {
 
     fn held(to: u8, class: Class, wire: u32, packet: u32) -> Held<u32> {
         let path = Path { ingress: node(1), egress: node(to), ringlet: Ringlet::Zero, wrapped: false, ttl: 8 };
-        Held { head: Head { path, class, shares: class != Class::A }, wire, charge: wire, packet }
+        Held { head: Head { path, class, shares: class != Class::A }, wire, flow: FlowNumber(0), packet }
     }
 
     fn station(reservations: &[Reservation]) -> Station<u32> {
-        Station::new(8, Bytes::new(20_000), Bytes::ZERO, reservations)
+        Station::new(8, &Waiting::fifo(Bytes::new(20_000)), Bytes::ZERO, reservations).unwrap()
     }
 
     fn mbit(rate: u64) -> Option<Rate> {
         Some(Rate::from_mbit(rate))
     }
 
+    /// Where first in goes first out, nothing depends on when.
+    const NOW: Time = Time::ZERO;
     const US: fn(u64) -> Time = |us| Time::from_nanos(us * 1000);
 
     #[test]
@@ -483,21 +526,21 @@ mod tests {
         }
         station.enqueue(US(0), held(4, Class::C, 1000, 10), |bytes| arrived += bytes).unwrap();
         assert_eq!(arrived, 2000);
-        assert_eq!(station.take().map(|held| held.packet), Some(0));
-        assert_eq!(station.take().map(|held| held.packet), Some(10));
-        assert!(station.take().is_none());
+        assert_eq!(station.take(NOW).map(|held| held.packet), Some(0));
+        assert_eq!(station.take(NOW).map(|held| held.packet), Some(10));
+        assert!(station.take(NOW).is_none());
         assert_eq!(station.counts()[2], Counts { offered: 3000, waiting: 2000 });
         assert_eq!(station.due(), Some(US(1000)));
         station.release_due(US(999), |_| panic!("early"));
         station.release_due(US(1000), |bytes| arrived += bytes);
-        assert_eq!(station.take().map(|held| held.packet), Some(1));
+        assert_eq!(station.take(NOW).map(|held| held.packet), Some(1));
         assert_eq!((arrived, station.due()), (3000, Some(US(2000))));
         station.set_limits(US(1500), |_| mbit(80), |_| {});
         assert_eq!(station.due(), Some(US(1550)), "half of what is owed is left, at ten times the rate");
         station.set_limits(US(1500), |_| Some(Rate::default()), |_| {});
         assert_eq!(station.due(), None, "nothing passes at zero");
         station.set_limits(US(1600), |_| None, |bytes| arrived += bytes);
-        assert_eq!((station.take().map(|held| held.packet), arrived, station.packets()), (Some(2), 4000, 0));
+        assert_eq!((station.take(NOW).map(|held| held.packet), arrived, station.packets()), (Some(2), 4000, 0));
     }
 
     #[test]
@@ -511,12 +554,12 @@ mod tests {
         assert!(station.enqueue(US(0), held(3, Class::C, 1000, 20), |bytes| arrived += bytes).is_err());
         assert_eq!(arrived, 21_000, "its limiter would have let it pass: it is demand");
         assert!(station.set_limits(US(0), |_| mbit(8), |_| panic!("counted already")));
-        let passed: Vec<u32> = core::iter::from_fn(|| station.take()).map(|held| held.packet).collect();
+        let passed: Vec<u32> = core::iter::from_fn(|| station.take(NOW)).map(|held| held.packet).collect();
         assert_eq!(passed, [0, 1, 2], "two that were released, and the first that the limiter lets pass");
         station.enqueue(US(0), held(3, Class::C, 1000, 21), |_| panic!("18 are before it")).unwrap();
         for ms in 1..=18 {
             station.release_due(US(ms * 1000), |bytes| arrived += bytes);
-            assert!(station.take().is_some() && station.take().is_none());
+            assert!(station.take(NOW).is_some() && station.take(NOW).is_none());
         }
         assert_eq!(arrived, 22_000, "nothing is counted twice, and the new one once");
         assert!(!station.set_limits(US(20_000), |_| mbit(8), |_| {}), "the same limits");
@@ -531,7 +574,7 @@ mod tests {
                 let _ = station.enqueue(US(0), held(to, Class::C, wire, number), |_| {});
             }
             if number % 2 == 0
-                && let Some(held) = station.take()
+                && let Some(held) = station.take(NOW)
             {
                 *sent.entry(held.head.path.egress).or_insert(0u64) += u64::from(held.wire);
             }
@@ -559,8 +602,8 @@ mod tests {
                 let result = station.enqueue(US(us), held(to, class, 1000, 0), |bytes| shared += u64::from(bytes));
                 demoted += u64::from(result.is_ok_and(|demoted| demoted));
             }
-            let urgent: Vec<_> = core::iter::from_fn(|| station.take_urgent()).collect();
-            for held in urgent.into_iter().chain(core::iter::from_fn(|| station.take())) {
+            let urgent: Vec<_> = core::iter::from_fn(|| station.take_urgent(NOW)).collect();
+            for held in urgent.into_iter().chain(core::iter::from_fn(|| station.take(NOW))) {
                 let Head { path, class, shares } = held.head;
                 *sent.entry((path.egress.number(), class, shares)).or_insert(0) += held.wire;
             }
@@ -615,7 +658,7 @@ mod tests {
                     }
                     _ => {
                         // All that may go goes. A limited egress: no faster than its rate since the limit was set.
-                        while let Some(held) = station.take() {
+                        while let Some(held) = station.take(NOW) {
                             let to = held.head.path.egress.number();
                             let queue = model.get_mut(&to).unwrap();
                             prop_assert_eq!(queue.remove(0), (held.packet, held.wire));
@@ -640,7 +683,7 @@ mod tests {
                 let limited: usize = model.iter().filter(|(to, _)| limits.contains_key(to)).map(|(_, q)| q.len()).sum();
                 prop_assert!(station.due().is_none() || limited > 0);
             }
-            let mut left: Vec<u32> = (2..6).flat_map(|to| station.drain(node(to)).map(|held| held.packet).collect::<Vec<_>>()).collect();
+            let mut left: Vec<u32> = (2..6).flat_map(|to| station.drain(NOW, node(to)).map(|held| held.packet).collect::<Vec<_>>()).collect();
             let mut expected: Vec<u32> = model.values().flatten().map(|(number, _)| *number).collect();
             left.sort_unstable();
             expected.sort_unstable();

@@ -4,7 +4,7 @@ use crate::ring_network::{Load, config, node};
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::node::{Config, HEAD, Node};
 use fairspan_core::ring::{Class, Side};
-use fairspan_core::units::{Rate, Span, Time};
+use fairspan_core::units::{FlowNumber, Rate, Span, Time};
 
 /// Three nodes whose links have no delay.
 struct Triangle {
@@ -68,9 +68,16 @@ impl Triangle {
                 if number % 7 == n as u32 {
                     let class = [Class::A, Class::B, Class::C, Class::C][number as usize / 7 % 4];
                     let packet = Load { flow: 0, number, size: 1400 };
-                    self.nodes[n].handle_station(self.now, node((n + 1) % 3 + 1), class, packet);
+                    self.nodes[n].handle_station(self.now, node((n + 1) % 3 + 1), class, FlowNumber::default(), packet);
                     let ringlet = fairspan_core::ring::Ringlet::Zero;
-                    self.nodes[n].handle_station_by(self.now, node((n + 2) % 3 + 1), ringlet, class, packet);
+                    self.nodes[n].handle_station_by(
+                        self.now,
+                        node((n + 2) % 3 + 1),
+                        ringlet,
+                        class,
+                        FlowNumber::default(),
+                        packet,
+                    );
                 }
             }
             number += 1;

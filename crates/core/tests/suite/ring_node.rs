@@ -295,7 +295,7 @@ fn packets_that_wait_for_a_lost_way_take_the_other_one() {
     ring.set_link(1, false, true);
     assert_eq!(ring.at(1).backlog(Ringlet::Zero, node(4)), Bytes::ZERO);
     ring.run(Span::from_millis(50));
-    let (stats, lost) = (*ring.at(1).stats(), ring.lost);
+    let (stats, lost) = (ring.at(1).stats(), ring.lost);
     assert!(stats.steered > 250 && stats.unreachable == 0, "{stats:?}");
     assert!(lost <= 3, "{lost} were on the link");
     assert!(ring.accounts[flow].delivered > before.delivered + 500);
@@ -313,7 +313,7 @@ fn what_is_not_for_other_nodes_is_dropped_under_its_name() {
     ring.flow(1, 1, MBIT(8));
     ring.flow(1, 5, MBIT(8));
     ring.run(Span::from_millis(10));
-    let stats = *ring.at(1).stats();
+    let stats = ring.at(1).stats();
     assert_eq!((stats.to_itself, stats.unknown), (11, 11));
     ring.assert_conserved();
 }
@@ -442,7 +442,7 @@ proptest! {
             ring.with(2, |node, now| node.handle_control(now, side(east), &bytes));
             refused += 1;
         }
-        let stats = *ring.at(2).stats();
+        let stats = ring.at(2).stats();
         prop_assert!(stats.received >= forged && stats.control_refused <= stats.control_received);
         prop_assert!(stats.control_received >= refused);
         ring.run(Span::from_millis(200));

@@ -150,7 +150,7 @@ fn a_ring_cut_twice_serves_both_parts_and_wraps_nothing_for_ever() {
         assert!(account.sent - account.delivered < 10 && account.disordered == 0, "{account:?}");
     }
     assert!(across.iter().all(|&flow| network.accounts[flow].delivered == 0 && network.accounts[flow].sent > 500));
-    let stats = |network: &mut Network, n: usize| *network.at(n).stats();
+    let stats = |network: &mut Network, n: usize| network.at(n).stats();
     assert_eq!((1..=8).map(|n| stats(&mut network, n).expired).sum::<u64>(), 0);
     assert!((1..=8).map(|n| stats(&mut network, n).unreachable).sum::<u64>() > 1000);
     network.assert_conserved();

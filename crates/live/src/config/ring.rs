@@ -9,6 +9,8 @@ use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, Raw
 use crate::control;
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
 use crate::secure::PublicKey;
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::control::{MOST_RESERVATIONS, Reservation};
 use fairspan_core::ring::protection::Protection;
@@ -38,6 +40,8 @@ pub(super) struct RawRing {
     restore_after: Option<Spanned<String>>,
     transit_buffer: Option<Spanned<String>>,
     station_buffer: Option<Spanned<String>>,
+    station_discipline: Option<Spanned<String>>,
+    station_policy: Option<Spanned<String>>,
     burst: Option<Spanned<String>>,
     #[serde(default)]
     networks: Vec<Spanned<String>>,
@@ -143,6 +147,8 @@ impl Reader<'_> {
         };
         let transit_buffer = buffer(raw.transit_buffer.as_ref(), "ring.transit_buffer", Bytes::new(256_000))?;
         let station_buffer = buffer(raw.station_buffer.as_ref(), "ring.station_buffer", Bytes::new(256_000))?;
+        let (station_discipline, station_policy) =
+            self.waiting(raw.station_discipline.as_ref(), raw.station_policy.as_ref(), &algorithm)?;
         let burst = match &raw.burst {
             Some(v) => {
                 let bytes = self.quantity(Some(v), "ring.burst", parse_bytes)?.unwrap_or(fit::BURST);
@@ -175,6 +181,8 @@ impl Reader<'_> {
             restore_after,
             transit_buffer,
             station_buffer,
+            station_discipline,
+            station_policy,
             burst,
             networks,
             learn: raw.learn.unwrap_or(true),
@@ -183,6 +191,33 @@ impl Reader<'_> {
         };
         self.fits(interface, &ring, &places)?;
         Ok(ring)
+    }
+
+    /// Which of the station's packets to another node goes next, and which are let in.
+    fn waiting(
+        &self,
+        discipline: Option<&Spanned<String>>,
+        policy: Option<&Spanned<String>>,
+        algorithm: &Algorithm,
+    ) -> Result<(DisciplineConfig, PolicyConfig), ConfigError> {
+        const PLACES: [&str; 2] = ["ring.station_discipline", "ring.station_policy"];
+        let discipline_of = match discipline {
+            Some(text) => self.parsed(text, PLACES[0], "sfq")?,
+            None => DisciplineConfig::default(),
+        };
+        let policy_of = match policy {
+            Some(text) => self.parsed(text, PLACES[1], "codel:target=5ms")?,
+            None => discipline_of.usual_buffer(),
+        };
+        let plain = [discipline_of == DisciplineConfig::Fifo, policy_of == PolicyConfig::DropTail];
+        for ((text, place), plain) in [discipline, policy].into_iter().zip(PLACES).zip(plain) {
+            if let Some(text) = text.filter(|_| *algorithm == Algorithm::Fifo && !plain) {
+                let problem = "with `algorithm = \"fifo\"` the station has no queue of its own: leave it out, or take \
+                               another algorithm, such as dvsr";
+                return Err(self.error(text.span(), place, problem));
+            }
+        }
+        Ok((discipline_of, policy_of))
     }
 
     /// The links to the neighbours.
@@ -471,9 +506,27 @@ mod tests {
         assert_eq!((ring.algorithm.to_string().as_str(), ring.protection), ("dvsr", Protection::Steer));
         assert_eq!((ring.interval, ring.silence), (Span::from_millis(1), Span::from_millis(25)));
         assert_eq!(ring.burst, Bytes::new(6056));
+        assert_eq!((ring.station_discipline, ring.station_policy), (DisciplineConfig::Fifo, PolicyConfig::DropTail));
         let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
         assert_eq!((east.rate, east.overhead, &east.bond), (Rate::from_mbit(100), 14, &None));
         assert_eq!((ring.neighbour(Side::East).number(), ring.neighbour(Side::West).number()), (2, 4));
+    }
+
+    #[test]
+    fn the_station_s_queue_is_named_by_the_text_that_all_queues_are_named_by() {
+        for (settings, discipline, policy) in [
+            ("station_discipline = \"sfq\"", "sfq", "longest-queue"),
+            ("station_policy = \"codel\"", "fifo", "codel:target=5ms,interval=100ms"),
+            (
+                "station_discipline = \"drr:quantum=3000\"\nstation_policy = \"drop-front\"",
+                "drr:quantum=3000",
+                "drop-front",
+            ),
+        ] {
+            let ring = parse(&file(settings, &east(CALLED))).unwrap().ring.expect("a ring");
+            assert_eq!(ring.station_discipline, discipline.parse().unwrap(), "{settings}");
+            assert_eq!(ring.station_policy, policy.parse().unwrap(), "{settings}");
+        }
     }
 
     #[test]
@@ -520,6 +573,30 @@ mod tests {
             ("weight = \"heavy\"", good.clone(), 8, "ring.weight", "0.001 to 1000"),
             ("silence = \"10ms\"", good.clone(), 8, "ring.silence", "three times"),
             ("transit_buffer = \"1kB\"", good.clone(), 8, "ring.transit_buffer", "from 6kB"),
+            ("station_discipline = \"wfq\"", good.clone(), 8, "ring.station_discipline", "stochastic"),
+            ("station_discipline = \"drr:quantum=0\"", good.clone(), 8, "ring.station_discipline", "quantum"),
+            ("station_policy = \"red\"", good.clone(), 8, "ring.station_policy", "longest-queue"),
+            (
+                "station_policy = \"codel:target=1s,interval=1ms\"",
+                good.clone(),
+                8,
+                "ring.station_policy",
+                "must be greater",
+            ),
+            (
+                "algorithm = \"fifo\"\nstation_discipline = \"sfq\"",
+                good.clone(),
+                9,
+                "ring.station_discipline",
+                "another algorithm",
+            ),
+            (
+                "algorithm = \"fifo\"\nstation_policy = \"codel\"",
+                good.clone(),
+                9,
+                "ring.station_policy",
+                "leave it out",
+            ),
             ("burst = \"200kB\"", good.clone(), 8, "ring.burst", "half of `transit_buffer`"),
             ("networks = [\"10.0.0.1/8\"]", good.clone(), 8, "ring.networks", "10.0.0.0/8"),
             ("", String::new(), 4, "ring", "[ring.east]"),

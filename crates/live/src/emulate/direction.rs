@@ -8,7 +8,7 @@ use super::counters::{Counters, Fault};
 use crate::sys::packet::VNET_HEADER;
 
 use fairspan_core::flow::{FlowHash, Frame, Layer};
-use fairspan_core::ip::{Piece, ecn};
+use fairspan_core::ip::ecn;
 use fairspan_core::link::{DropReason, Served, Server};
 use fairspan_core::queue::Parcel;
 use fairspan_core::units::{FlowNumber, Time};
@@ -46,9 +46,7 @@ impl Held {
     /// Its flow.
     fn flow(&self, hash: &FlowHash) -> FlowNumber {
         let bytes = self.bytes.get(VNET_HEADER..).unwrap_or_default();
-        let flow = hash.flow(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet });
-        let number = if flow.piece == Piece::Whole { flow.flow } else { flow.pair };
-        FlowNumber((number >> 32) as u32)
+        hash.flow(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet }).number()
     }
 }
 

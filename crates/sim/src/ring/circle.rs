@@ -14,7 +14,7 @@ use crate::node::timer::Timer;
 use crate::node::{Here, Next, Node, Output, Tell};
 use crate::results::Results;
 use fairspan_core::ring::{Class, Ringlet};
-use fairspan_core::units::Time;
+use fairspan_core::units::{FlowNumber, Time};
 use std::collections::VecDeque;
 
 /// Its timers in bits: two ways and a station for each place, and one for what fails.
@@ -119,8 +119,9 @@ impl Node for Circle {
     fn handle_packet(&mut self, mut here: Here<'_>, port: u32, handle: Handle) -> Next {
         let way = Circle::crossing(port);
         here.record(What::Entered, handle);
-        let size = here.engine.pool[handle].size;
-        match self.ring.handle_station(here.now(), way, handle, size) {
+        let packet = &here.engine.pool[handle];
+        let (flow, size) = (FlowNumber(packet.flow), packet.size);
+        match self.ring.handle_station(here.now(), way, flow, handle, size) {
             Ok(()) => self.fresh(usize::from(way.from)),
             Err(handle) => Next::Only(Output::Dropped(handle)),
         }

@@ -53,6 +53,8 @@ impl Ring {
         config.transit_limit = self.model.transit;
         config.station_threshold = self.model.threshold;
         config.station_limit = self.model.station;
+        config.station_discipline = self.model.station_discipline;
+        config.station_policy = self.model.station_policy;
         config.interval = self.model.interval;
         config.weight = self.model.weights[place];
         let own = self.model.reservations.iter().filter(|reserved| usize::from(reserved.from) == place);

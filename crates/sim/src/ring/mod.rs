@@ -30,7 +30,7 @@ use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::node::{self, Node};
 use fairspan_core::ring::topology::{Topology, Way as Known};
 use fairspan_core::ring::{MOST_NODES, NodeId, Ringlet, Side};
-use fairspan_core::units::{Rate, Time};
+use fairspan_core::units::{FlowNumber, Rate, Time};
 use life::{Change, changes};
 use report::limits;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ use watch::{Failures, Limits, Window, effect};
 use way::{Fate, Load, Way};
 
 /// How many reasons a node has to drop a packet.
-const REASONS: usize = 12;
+const REASONS: usize = 13;
 /// Why a packet is dropped outside of a node that lives.
 const FAILED: &str = "node failed";
 const CUT: &str = "link cut";
@@ -212,7 +212,14 @@ impl Ring {
     }
 
     /// A packet enters at the node of a place. One that is dropped at once comes back, and there is nothing to poll.
-    pub(crate) fn handle_station(&mut self, now: Time, way: Crossing, handle: Handle, size: u32) -> Result<(), Handle> {
+    pub(crate) fn handle_station(
+        &mut self,
+        now: Time,
+        way: Crossing,
+        flow: FlowNumber,
+        handle: Handle,
+        size: u32,
+    ) -> Result<(), Handle> {
         self.inside += 1;
         let place = usize::from(way.from);
         let ticket = Ticket::new(handle, size, &self.ledger);
@@ -220,15 +227,17 @@ impl Ring {
         if let Some(node) = &mut station.node {
             let to = NodeId::at(way.to.into());
             match way.ringlet {
-                None => node.handle_station(now, to, way.class, ticket),
-                Some(ringlet) => node.handle_station_by(now, to, ringlet, way.class, ticket),
+                None => node.handle_station(now, to, way.class, flow, ticket),
+                Some(ringlet) => node.handle_station_by(now, to, ringlet, way.class, flow, ticket),
             }
         } else {
             drop(ticket);
         }
         if !self.ledger.is_empty() {
+            let before = self.outputs.len();
             self.explain(place);
-            if self.outputs.back().is_some_and(|output| output.is_drop_of(handle)) {
+            // With others that are dropped for it, it is polled as they are.
+            if self.outputs.len() == before + 1 && self.outputs.back().is_some_and(|output| output.is_drop_of(handle)) {
                 self.outputs.pop_back();
                 return Err(handle);
             }

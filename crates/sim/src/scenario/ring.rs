@@ -3,11 +3,13 @@
 use super::bond::patterns;
 use super::error::Problem;
 use super::form::{Defaults, Errors, Form};
-use super::link::{LONGEST_DELAY, outages};
+use super::link::{LONGEST_DELAY, named, outages};
 use super::names::Names;
 use super::topology::{self, Topology};
 use super::value::{Kind, Value};
 use crate::model::{Faults, NodeOutage, Protection, Reservation, Ring, RingLink};
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, MOST_NODES, Ringlet};
@@ -73,6 +75,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     let interval = form.some_span("interval", errors);
     let mut room = |key| form.bytes(key, 64..=1 << 40, errors).unwrap_or(Ring::BUFFER);
     let (transit, station) = (room("buffer"), room("station_buffer"));
+    let (station_discipline, station_policy) = waiting(form, &algorithm, errors);
     let threshold = form.bytes("threshold", 1..=transit.as_u64(), errors);
     let threshold = threshold.unwrap_or(Bytes::new(transit.as_u64() / 4));
     let protections = [("steer", Protection::Steer), ("wrap", Protection::Wrap), ("none", Protection::None)];
@@ -108,6 +111,8 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
         transit,
         threshold,
         station,
+        station_discipline,
+        station_policy,
         protection,
         discovery: discovery.unwrap_or(told),
         carrier,
@@ -179,6 +184,23 @@ fn algorithm(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Algorithm {
         form.conflict("algorithm", format!("{error}"), errors);
         Algorithm::default()
     })
+}
+
+/// Which of the packets in a station's queue goes next, and which are let in.
+fn waiting(form: &mut Form<'_>, algorithm: &Algorithm, errors: &mut Errors<'_>) -> (DisciplineConfig, PolicyConfig) {
+    let discipline: DisciplineConfig = named(form, "station_discipline", errors).unwrap_or_default();
+    let policy = named(form, "station_policy", errors).unwrap_or(discipline.usual_buffer());
+    for (key, plain) in [
+        ("station_discipline", discipline == DisciplineConfig::Fifo),
+        ("station_policy", policy == PolicyConfig::DropTail),
+    ] {
+        if *algorithm == Algorithm::Fifo && form.has(key) && !plain {
+            let problem =
+                "with the algorithm fifo a station has no queue of its own: leave it out, or take another algorithm";
+            form.conflict(key, problem, errors);
+        }
+    }
+    (discipline, policy)
 }
 
 /// What is different at some links.

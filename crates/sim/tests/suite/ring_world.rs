@@ -375,3 +375,33 @@ fn sixty_four_nodes_that_all_send_to_all_are_a_scenario_like_any_other() {
     assert!(results.conservation.dropped.is_empty(), "half of a Gbit/s at most is asked of each link");
     assert!(results.flows.iter().all(|flow| flow.received > 0));
 }
+
+/// Two flows of one node to another, the greedy one more than the ring carries.
+#[test]
+fn a_fair_station_loses_no_packet_of_a_gentle_flow_where_fifo_does() {
+    let delivered = |keys: &str| {
+        let flows = flow("greedy", 1, 2, "900Mbit") + &flow("gentle", 1, 2, "30Mbit");
+        let results = run(&text("300ms", keys, &flows));
+        results.flows.iter().map(|flow| flow.throughput / 1e6).collect::<Vec<f64>>()
+    };
+    let fifo = delivered("");
+    assert!(fifo[1] < 27.0 && fifo[0] + fifo[1] > 600.0, "{fifo:?}");
+    for discipline in ["sfq", "drr", "stochastic"] {
+        let fair = delivered(&format!("station_discipline = \"{discipline}\""));
+        assert!(fair[1] > 29.7 && fair[0] + fair[1] > 600.0, "{discipline}: {fair:?}");
+    }
+}
+
+/// What the policy drops from a queue that stands has a reason of its own.
+#[test]
+fn a_station_s_policy_names_what_it_drops() {
+    let flows = flow("greedy", 1, 2, "700Mbit");
+    let reasons = |keys: &str| {
+        let results = run(&text("300ms", keys, &flows));
+        results.conservation.dropped.iter().map(|dropped| dropped.reason.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(reasons(""), ["station_full"]);
+    assert_eq!(reasons("station_discipline = \"drr\""), ["station_full"], "longest queue");
+    let codel = reasons("station_policy = \"codel:target=100us,interval=1ms\"\nstation_buffer = \"100MB\"");
+    assert_eq!(codel, ["station_standing"]);
+}

@@ -412,6 +412,28 @@ fn a_path_leads_over_a_link_through_a_ring_and_over_a_link_again() {
     assert_eq!(ring.links[2].rate, [Rate::from_mbit(5), Rate::from_mbit(4)]);
     assert_eq!(ring.weights, [1000, 1500, 1000, 1000]);
     assert!(!ring.discovery, "nothing fails");
+    assert_eq!((ring.station_discipline, ring.station_policy), (DisciplineConfig::Fifo, PolicyConfig::DropTail));
+}
+
+#[test]
+fn the_queue_of_a_ring_s_stations_is_named_as_a_link_s_is() {
+    let with = |keys: &str| RINGED.replace("delay = \"2ms\"", &format!("delay = \"2ms\"\n{keys}"));
+    let ring = |keys: &str| scenario(&with(keys)).rings[0].clone();
+    let fair = ring("station_discipline = \"drr:quantum=500B\"");
+    assert_eq!(fair.station_discipline, DisciplineConfig::Drr { quantum: Bytes::new(500) });
+    assert_eq!(fair.station_policy, PolicyConfig::LongestQueue, "as on a link");
+    let both = ring("station_discipline = \"sfq\"\nstation_policy = \"codel\"");
+    assert_eq!(both.station_policy, "codel:target=5ms,interval=100ms".parse().expect("a policy"));
+    for (keys, line, advice) in [
+        ("station_discipline = \"drf\"", 25, "stochastic"),
+        ("station_policy = \"codel:target=1s\"", 25, "greater"),
+        ("algorithm = \"fifo\"\nstation_discipline = \"sfq\"", 26, "another algorithm"),
+        ("algorithm = \"fifo\"\nstation_policy = \"codel\"", 26, "another algorithm"),
+    ] {
+        let errors = File::parse("test.toml", &with(keys), &mut no_files).map(drop).expect_err(keys);
+        let text = show(&errors);
+        assert!(errors.len() == 1 && text.contains(&format!(":{line}:")) && text.contains(advice), "{text}");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::{Config, Event, Known, Node};
 use crate::packet::Packet;
 use crate::ring::fairness::Fairness;
 use crate::ring::frame::Head;
+use crate::ring::output_queue::Held;
 use crate::ring::protection::{Fate, onward};
-use crate::ring::station::Held;
 use crate::ring::{Class, NodeId, Ringlet, Side};
 use crate::units::Time;
 
@@ -62,7 +62,7 @@ impl<P: Packet> Node<P> {
             for held in self.exits[ringlet.index()].mux.drain_transit() {
                 let path = held.head.path;
                 if path.ingress == node && !path.wrapped && !self.is_whole(path.egress, ringlet) {
-                    self.resend(now, held.head, held.packet);
+                    self.resend(now, held);
                 } else if up {
                     self.exits[ringlet.index()].mux.put_back(held);
                 } else {
@@ -75,8 +75,8 @@ impl<P: Packet> Node<P> {
             }
             for to in (0..nodes).map(NodeId::at) {
                 if !self.is_whole(to, ringlet) && self.exits[ringlet.index()].mux.station.has(to) {
-                    for Held { head, packet, .. } in self.exits[ringlet.index()].mux.station.drain(to) {
-                        self.resend(now, head, packet);
+                    for held in self.exits[ringlet.index()].mux.station.drain(now, to) {
+                        self.resend(now, held);
                     }
                 }
             }
@@ -84,12 +84,13 @@ impl<P: Packet> Node<P> {
     }
 
     /// An own packet whose way is gone.
-    fn resend(&mut self, now: Time, head: Head, packet: P) {
+    fn resend(&mut self, now: Time, held: Held<P>) {
+        let Held { head, flow, packet, .. } = held;
         let to = head.path.egress;
         match self.routes[to.index()] {
             Some(ringlet) => {
                 self.stats.steered += 1;
-                self.send(now, to, ringlet, head.class, packet);
+                self.send(now, to, ringlet, head.class, flow, packet);
             }
             None => self.stats.unreachable += 1,
         }

@@ -1,11 +1,14 @@
 //! Settings of a node, and what is wrong with them.
 
+use crate::buffer::{ConfigError as QueueError, PolicyConfig};
+use crate::queue::DisciplineConfig;
 use crate::ring::algorithm::Algorithm;
 use crate::ring::control::{MOST_ANNOUNCED, MOST_RESERVATIONS, Reservation};
 use crate::ring::discovery;
 use crate::ring::multiplexer::Scheduling;
 use crate::ring::protection::Protection;
 use crate::ring::rpr::Queue;
+use crate::ring::station::Waiting;
 use crate::ring::topology::{Topology, UNIT_WEIGHT};
 use crate::ring::{Class, MOST_NODES, NodeId, Ringlet, Side};
 use crate::units::{Bytes, Rate, Span};
@@ -47,6 +50,11 @@ pub struct Config {
     /// Room of the station's queue to each egress, on each ringlet; a packet counts the memory that it takes, if that is more
     /// than its bytes on the wire. Classes with a reservation have queues of their own. Default: 256 kB.
     pub station_limit: Bytes,
+    /// Which of the station's packets to an egress goes next, of those without a reservation. Default: first in, first out.
+    /// With `fifo` as the algorithm the station has no queues of its own, and no other discipline or policy.
+    pub station_discipline: DisciplineConfig,
+    /// Which of them are let in, marked, dropped. Default: drop-tail.
+    pub station_policy: PolicyConfig,
     /// Time between control messages. Default: 1 ms.
     pub interval: Span,
     /// The node's weight in thousandths. Default: 1000.
@@ -76,6 +84,8 @@ impl Config {
             transit_limit: Bytes::new(256_000),
             station_threshold: Bytes::new(64_000),
             station_limit: Bytes::new(256_000),
+            station_discipline: DisciplineConfig::default(),
+            station_policy: PolicyConfig::default(),
             interval: Span::from_millis(1),
             weight: UNIT_WEIGHT,
             reservations: Vec::new(),
@@ -95,6 +105,12 @@ impl Config {
         }
     }
 
+    /// What the station's packets wait in; `seed` is the node's.
+    pub(super) fn waiting(&self, seed: u64) -> Waiting {
+        let Config { station_discipline: discipline, station_policy: policy, station_limit: room, .. } = *self;
+        Waiting { discipline, policy, room, seed }
+    }
+
     /// What the node may send of its reservations of `class` on the way out of `ringlet`, in the whole ring.
     pub(super) fn reserved(&self, topology: &Topology, ringlet: Ringlet, class: Class) -> Rate {
         let by = |to: NodeId| topology.route(self.node, to).is_some_and(|route| route.ringlet == ringlet);
@@ -110,7 +126,8 @@ impl Config {
         if self.node.index() >= self.nodes {
             return Err(ConfigError::Node { node: self.node, nodes: self.nodes });
         }
-        let settings: [(bool, &'static str, &'static str); 9] = [
+        let plain = self.station_discipline == DisciplineConfig::Fifo && self.station_policy == PolicyConfig::DropTail;
+        let settings: [(bool, &'static str, &'static str); 10] = [
             (self.nominal.as_bits_per_sec() > 0, "nominal", "a rate above zero"),
             (self.capacity.iter().all(|rate| rate.as_bits_per_sec() > 0), "capacity", "a rate above zero"),
             (self.transit_limit.as_u64() > 0, "transit_limit", "a size above zero"),
@@ -123,6 +140,11 @@ impl Config {
             ),
             (self.interval.as_nanos() > 0, "interval", "a time above zero"),
             (self.weight > 0, "weight", "1 or more, in thousandths"),
+            (
+                plain || self.scheduling() != Scheduling::Fifo,
+                "station_discipline",
+                "fifo, and the policy drop-tail, where the algorithm is fifo: it has one queue for all; take another algorithm",
+            ),
             (self.announcement.len() <= MOST_ANNOUNCED, "announcement", "512 bytes or less"),
         ];
         if let Some(&(_, setting, right)) = settings.iter().find(|(fits, ..)| !fits) {
@@ -198,6 +220,9 @@ pub enum ConfigError {
         /// What there is.
         capacity: Rate,
     },
+    /// A discipline or policy that cannot work.
+    #[error("station's queue: {0}")]
+    Queue(#[from] QueueError),
     /// A setting of discovery.
     #[error(transparent)]
     Discovery(#[from] discovery::ConfigError),
@@ -224,6 +249,14 @@ mod tests {
             (|c| c.capacity[1] = Rate::default(), "capacity must be a rate above zero"),
             (|c| c.station_threshold = Bytes::new(300_000), "station_threshold must be transit_limit or less"),
             (|c| c.interval = Span::ZERO, "interval must be a time above zero"),
+            (
+                |c| {
+                    c.algorithm = Algorithm::Fifo;
+                    c.station_discipline = DisciplineConfig::Sfq;
+                },
+                "station_discipline must be fifo, and the policy drop-tail, where the algorithm is fifo: it has one queue for \
+                 all; take another algorithm",
+            ),
             (|c| c.announcement = alloc::vec![0; 513], "announcement must be 512 bytes or less"),
             (|c| reserve(c, 9, Class::A, 1), "reservations must be for other nodes of the ring"),
             (|c| reserve(c, 1, Class::A, 1), "reservations must be for other nodes of the ring"),

@@ -102,7 +102,7 @@ impl<P: Packet> Node<P> {
         if arrived > 0 {
             agent.on_arrival(now, config.node, arrived);
         }
-        mux.admit();
+        mux.admit(now);
         while let Some(message) = agent.poll_control() {
             if back.up
                 && let Some(frame) = back.mux.fairness()

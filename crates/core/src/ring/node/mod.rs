@@ -39,12 +39,12 @@ use super::fairness::{Fairness, Refused};
 use super::frame::Head;
 use super::meter::Meter;
 use super::multiplexer::{Multiplexer, Settings};
+use super::output_queue::Held;
 use super::protection::{Fate, Path, Stripped, fate};
-use super::station::Held;
 use super::topology::{Topology, Way};
 use super::{Class, NodeId, Ringlet, Side};
 use crate::packet::Packet;
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, FlowNumber, Rate, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -209,7 +209,7 @@ impl<P: Packet> Node<P> {
             }
         };
         let scheduling = config.scheduling();
-        let exit = |side: Side| {
+        let exit = |side: Side| -> Result<Exit<P>, ConfigError> {
             let settings = Settings {
                 scheduling,
                 capacity: config.capacity[side.index()],
@@ -220,16 +220,17 @@ impl<P: Packet> Node<P> {
                 carrier: config.discovery.is_none(),
             };
             let (algorithm, interval) = (&config.algorithm, config.interval);
-            Exit {
-                mux: Multiplexer::new(settings, config.nodes, config.station_limit, &config.reservations),
+            let queue = config.waiting(seed);
+            Ok(Exit {
+                mux: Multiplexer::new(settings, config.nodes, &queue, &config.reservations)?,
                 agent: Agent::new(algorithm, config.node, side.ringlet(), config.nodes, interval, now),
                 committed: Meter::new(interval.times(METER_INTERVALS), now),
                 reserved: Rate::default(),
                 up: false,
                 reach: 0,
-            }
+            })
         };
-        let exits = Side::BOTH.map(exit);
+        let exits = [exit(Side::East)?, exit(Side::West)?];
         let mut node = Node {
             known,
             exits,
@@ -246,19 +247,28 @@ impl<P: Packet> Node<P> {
         Ok(node)
     }
 
-    /// A packet from the station for the node `to`.
-    pub fn handle_station(&mut self, now: Time, to: NodeId, class: Class, packet: P) {
+    /// A packet of `flow` from the station for the node `to`. Flows are told apart only by a discipline other than `fifo`.
+    pub fn handle_station(&mut self, now: Time, to: NodeId, class: Class, flow: FlowNumber, packet: P) {
         let ringlet = self.routes.get(to.index()).copied().flatten();
-        self.enter(now, to, ringlet, class, packet);
+        self.enter(now, to, ringlet, class, flow, packet);
     }
 
-    /// A packet from the station for the node `to` that goes round by `ringlet`, while that way is whole.
-    pub fn handle_station_by(&mut self, now: Time, to: NodeId, ringlet: Ringlet, class: Class, packet: P) {
+    /// A packet of `flow` from the station for the node `to` that goes round by `ringlet`, while that way is whole.
+    pub fn handle_station_by(
+        &mut self,
+        now: Time,
+        to: NodeId,
+        ringlet: Ringlet,
+        class: Class,
+        flow: FlowNumber,
+        packet: P,
+    ) {
         let route = self.routes.get(to.index()).copied().flatten();
-        self.enter(now, to, route.map(|route| if self.is_whole(to, ringlet) { ringlet } else { route }), class, packet);
+        let ringlet = route.map(|route| if self.is_whole(to, ringlet) { ringlet } else { route });
+        self.enter(now, to, ringlet, class, flow, packet);
     }
 
-    fn enter(&mut self, now: Time, to: NodeId, ringlet: Option<Ringlet>, class: Class, packet: P) {
+    fn enter(&mut self, now: Time, to: NodeId, ringlet: Option<Ringlet>, class: Class, flow: FlowNumber, packet: P) {
         self.stats.station += 1;
         let Some(ringlet) = ringlet else {
             let reason = if to == self.config.node {
@@ -271,18 +281,17 @@ impl<P: Packet> Node<P> {
             *reason += 1;
             return;
         };
-        self.send(now, to, ringlet, class, packet);
+        self.send(now, to, ringlet, class, flow, packet);
     }
 
     /// Puts an own packet into the queue of its egress on `ringlet`, whose way is whole.
-    fn send(&mut self, now: Time, to: NodeId, ringlet: Ringlet, class: Class, packet: P) {
+    fn send(&mut self, now: Time, to: NodeId, ringlet: Ringlet, class: Class, flow: FlowNumber, packet: P) {
         let Config { node, nodes, .. } = self.config;
         // One is taken off for each link, the first one included.
         let path = Path { ingress: node, egress: to, ringlet, wrapped: false, ttl: nodes as u8 - 1 };
         let Exit { mux, agent, .. } = &mut self.exits[ringlet.index()];
         let wire = mux.wire(packet.size());
-        let charge = wire.max(u32::try_from(packet.footprint()).unwrap_or(u32::MAX));
-        let held = Held { head: Head { path, class, shares: class != Class::A }, wire, charge, packet };
+        let held = Held { head: Head { path, class, shares: class != Class::A }, wire, flow, packet };
         match mux.station_in(now, held, |bytes| agent.on_arrival(now, node, bytes)) {
             Ok(demoted) => self.stats.demoted += u64::from(demoted),
             Err(_) => self.stats.station_full += 1,
@@ -329,7 +338,7 @@ impl<P: Packet> Node<P> {
         if head.shares {
             agent.on_arrival(now, head.path.ingress, wire);
         }
-        if mux.transit_in(Held { head, wire, charge: wire, packet }).is_err() {
+        if mux.transit_in(Held { head, wire, flow: FlowNumber::default(), packet }).is_err() {
             self.stats.transit_full += 1;
         }
     }
@@ -562,7 +571,14 @@ impl<P: Packet> Node<P> {
     }
 
     /// Counters.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        for exit in &self.exits {
+            let (dropped, marked) = exit.mux.station.policy();
+            stats.station_full += dropped.full;
+            stats.station_standing += dropped.standing;
+            stats.station_marked += marked;
+        }
+        stats
     }
 }

@@ -24,6 +24,8 @@ pub struct Stats {
     pub steered: u64,
     /// Packets of class A carried as class C, for want of a reservation.
     pub demoted: u64,
+    /// Packets of the station that a policy marked, "congestion experienced".
+    pub station_marked: u64,
     /// Control frames sent.
     pub control_sent: u64,
     /// Control frames received.
@@ -42,6 +44,8 @@ pub struct Stats {
     pub unreachable: u64,
     /// Dropped: from the station, with the queue to its egress full; with `fifo`, with the link's queue full.
     pub station_full: u64,
+    /// Dropped: from the station, by a policy that drops from a queue that stands.
+    pub station_standing: u64,
     /// Dropped: in transit, with the transit queue full.
     pub transit_full: u64,
     /// Dropped: a head that is none.
@@ -62,12 +66,13 @@ pub struct Stats {
 
 impl Stats {
     /// Every reason to drop a packet, by name.
-    pub fn drops(&self) -> [(&'static str, u64); 12] {
+    pub fn drops(&self) -> [(&'static str, u64); 13] {
         [
             ("to_itself", self.to_itself),
             ("unknown", self.unknown),
             ("unreachable", self.unreachable),
             ("station_full", self.station_full),
+            ("station_standing", self.station_standing),
             ("transit_full", self.transit_full),
             ("malformed", self.malformed),
             ("wrong_side", self.wrong_side),
@@ -90,6 +95,7 @@ impl Stats {
             ("wrapped", self.wrapped),
             ("steered", self.steered),
             ("demoted", self.demoted),
+            ("station_marked", self.station_marked),
             ("control_sent", self.control_sent),
             ("control_received", self.control_received),
             ("control_refused", self.control_refused),

@@ -8,7 +8,7 @@ use crate::network::Network as UnderWay;
 use fairspan_core::packet::Packet;
 use fairspan_core::ring::node::{Config, Event, HEAD, Node};
 use fairspan_core::ring::{Class, NodeId, Ringlet, Side};
-use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_core::units::{Bytes, FlowNumber, Rate, Span, Time};
 
 /// A packet that is mostly its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +279,7 @@ impl Network {
         *time += source.rate.transmit_time(Bytes::new(u64::from(source.size)));
         let source = *source;
         let account = &mut self.accounts[at];
+        let flow = FlowNumber(at as u32);
         let packet = Load { flow: at as u32, number: account.sent as u32, size: source.size };
         let now = self.now;
         if let Some(node) = &mut self.nodes[source.from.index()] {
@@ -286,8 +287,8 @@ impl Network {
             self.offered[at].push(now);
             self.copies[at].push(0);
             match source.by {
-                None => node.handle_station(now, source.to, source.class, packet),
-                Some(ringlet) => node.handle_station_by(now, source.to, ringlet, source.class, packet),
+                None => node.handle_station(now, source.to, source.class, flow, packet),
+                Some(ringlet) => node.handle_station_by(now, source.to, ringlet, source.class, flow, packet),
             }
             self.drive(source.from.index() + 1);
         }

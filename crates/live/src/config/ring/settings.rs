@@ -2,6 +2,8 @@
 
 use super::super::Channel;
 use crate::secure::{PresharedKey, PublicKey};
+use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::protection::Protection;
@@ -34,6 +36,10 @@ pub struct Ring {
     pub transit_buffer: Bytes,
     /// `station_buffer`: room of this node's queue to each other node, on each ringlet; default 256 kB.
     pub station_buffer: Bytes,
+    /// `station_discipline`: which of the packets in it goes next; default `fifo`.
+    pub station_discipline: DisciplineConfig,
+    /// `station_policy`: which are let in, marked, dropped; default `drop-tail` with `fifo`, else `longest-queue`.
+    pub station_policy: PolicyConfig,
     /// `keepalive`: time between signs of life to neighbours; default 5 ms.
     pub keepalive: Span,
     /// `silence`: a neighbour that is silent for so long has failed; default 25 ms.

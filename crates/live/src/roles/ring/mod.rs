@@ -45,12 +45,14 @@ use crate::sockets::{Carrier, Sockets, USUAL_MTU};
 use crate::status::Status;
 use capacity::Follower;
 use classes::Classes;
+use fairspan_core::flow::{FlowHash, Frame, Layer};
 use fairspan_core::ip;
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::discovery;
 use fairspan_core::ring::frame::{DATA, HEAD};
 use fairspan_core::ring::node::{self, Node};
 use fairspan_core::ring::{NodeId, Side};
-use fairspan_core::units::{Bytes, Time};
+use fairspan_core::units::{Bytes, FlowNumber, Time};
 use neighbour::Neighbour;
 use routes::Routes;
 use stations::Stations;
@@ -68,6 +70,8 @@ pub(super) struct RingNode {
     stations: Stations,
     routes: Routes,
     classes: Classes,
+    /// Tells flows apart, where the station's discipline does.
+    flows: Option<FlowHash>,
     /// Control frames that came with data which the node is to count before it computes.
     controls: Vec<(Side, PacketBuf)>,
     /// For sealing control frames.
@@ -117,7 +121,10 @@ impl RingNode {
             neighbours[side.index()] = Some(neighbour);
         }
         let stations = Stations::new(&config.interface, &settings);
-        let node = open_node(&settings, &neighbours, now)?;
+        let mut seed = [0; 8];
+        OsEntropy::new().fill(&mut seed);
+        let seed = u64::from_ne_bytes(seed);
+        let node = open_node(&settings, &neighbours, now, seed)?;
 
         let mut machine = RingNode {
             host,
@@ -129,6 +136,7 @@ impl RingNode {
             stations,
             routes: Routes::new(&config.interface),
             classes: Classes::of(&settings.reservations),
+            flows: (settings.station_discipline != DisciplineConfig::Fifo).then(|| FlowHash::new(seed)),
             controls: Vec::with_capacity(64),
             scratch: Vec::with_capacity(2048),
             dirty: true,
@@ -180,11 +188,16 @@ impl RingNode {
     fn read_host(&mut self, now: Time) -> Result<(), DaemonError> {
         for _ in 0..TUN_BURST {
             let (node, stations, counters) = (&mut self.node, &mut self.stations, &mut self.counters);
-            let (classes, own) = (self.classes, self.settings.node);
+            let (classes, flows, own) = (self.classes, &self.flows, self.settings.node);
             let mut sink = |packet: PacketBuf| {
                 let to = ip::destination(packet.as_slice()).and_then(|to| stations.node_of(to));
                 match to.filter(|to| *to != own) {
-                    Some(to) => node.handle_station(now, to, classes.class(packet.as_slice()), packet),
+                    Some(to) => {
+                        let bytes = packet.as_slice();
+                        let frame = Frame { bytes, len: bytes.len(), layer: Layer::Ip };
+                        let flow = flows.as_ref().map_or(FlowNumber::default(), |flows| flows.flow(&frame).number());
+                        node.handle_station(now, to, classes.class(bytes), flow, packet);
+                    }
                     None => counters.host_no_node += 1,
                 }
             };
@@ -474,7 +487,12 @@ fn open_side(
     Ok((neighbour, Some(number)))
 }
 
-fn open_node(ring: &Ring, neighbours: &[Option<Neighbour>; 2], now: Time) -> Result<Node<PacketBuf>, DaemonError> {
+fn open_node(
+    ring: &Ring,
+    neighbours: &[Option<Neighbour>; 2],
+    now: Time,
+    seed: u64,
+) -> Result<Node<PacketBuf>, DaemonError> {
     let mut config = node::Config::new(ring.node, ring.nodes, ring.rate);
     config.algorithm = ring.algorithm.clone();
     config.interval = ring.interval;
@@ -490,12 +508,12 @@ fn open_node(ring: &Ring, neighbours: &[Option<Neighbour>; 2], now: Time) -> Res
     config.transit_limit = ring.transit_buffer;
     config.station_threshold = Bytes::new(ring.transit_buffer.as_u64() / 4);
     config.station_limit = ring.station_buffer;
+    config.station_discipline = ring.station_discipline;
+    config.station_policy = ring.station_policy;
     config.burst = ring.burst;
     for neighbour in neighbours.iter().flatten() {
         config.capacity[neighbour.side.index()] = neighbour.capacity;
         config.overhead[neighbour.side.index()] = neighbour.overhead();
     }
-    let mut seed = [0; 8];
-    OsEntropy::new().fill(&mut seed);
-    Node::new(config, now, u64::from_ne_bytes(seed)).map_err(|e| DaemonError::setting("ring", e))
+    Node::new(config, now, seed).map_err(|e| DaemonError::setting("ring", e))
 }
