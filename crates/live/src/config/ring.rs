@@ -103,17 +103,7 @@ impl Reader<'_> {
             Some(text) => self.parsed(text, "ring.algorithm", "dvsr")?,
             None => Algorithm::default(),
         };
-        let protection = match &raw.protection {
-            None => Protection::default(),
-            Some(text) => match text.get_ref().as_str() {
-                "steer" => Protection::Steer,
-                "wrap" => Protection::Wrap,
-                other => {
-                    let problem = format!("`{other}` is none of steer, wrap");
-                    return Err(self.error(text.span(), "ring.protection", problem));
-                }
-            },
-        };
+        let protection = self.protection(raw.protection.as_ref())?;
         let time = |value: Option<&Spanned<String>>, name: &str, least: &str, most: &str, default: u64| {
             let setting = format!("ring.{name}");
             let (time, bound) =
@@ -191,6 +181,18 @@ impl Reader<'_> {
         };
         self.fits(interface, &ring, &places)?;
         Ok(ring)
+    }
+
+    fn protection(&self, value: Option<&Spanned<String>>) -> Result<Protection, ConfigError> {
+        match value.map(|text| (text, text.get_ref().as_str())) {
+            None => Ok(Protection::default()),
+            Some((_, "steer")) => Ok(Protection::Steer),
+            Some((_, "wrap")) => Ok(Protection::Wrap),
+            Some((text, other)) => {
+                let problem = format!("`{other}` is none of steer, wrap");
+                Err(self.error(text.span(), "ring.protection", problem))
+            }
+        }
     }
 
     /// Which of the station's packets to another node goes next, and which are let in.
