@@ -32,7 +32,8 @@ pub(crate) fn default_directory() -> PathBuf {
 /// Says why nothing can be kept in `directory`, and what to do, without touching anything.
 pub fn problem(directory: &Path) -> Option<String> {
     // What is not there yet is made in what is.
-    let there = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
+    let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let there = full.ancestors().find(|path| path.exists()).unwrap_or(&full);
     let error = match access(there, Access::WRITE_OK | Access::EXEC_OK) {
         _ if !there.is_dir() => Errno::NOTDIR,
         Ok(()) => return None,
@@ -261,5 +262,6 @@ mod tests {
         let said = problem(&occupied.join("state")).expect("a problem");
         assert!(said.contains("Not a directory") && said.contains("name another directory"), "{said}");
         assert_eq!(problem(&directory.path().join("a/b")), None, "what is not there yet is made");
+        assert_eq!(problem(Path::new("not-there-yet")), None, "a path may be relative");
     }
 }

@@ -398,6 +398,105 @@ fn under_a_flood_of_initiations_a_peer_still_gets_in_by_a_cookie() {
     assert!((1..=25).contains(&told), "{told}");
 }
 
+/// Gives B as much computing as the next `steps` steps of handshakes.
+fn compute(net: &mut Net, steps: usize) {
+    for _ in 0..steps {
+        let Some(work) = net.ends[B].poll_work() else { return };
+        let now = net.now;
+        net.ends[B].handle_done(now, work.run(&mut SeededEntropy::new(now.as_nanos())));
+    }
+    net.drain(B);
+}
+
+#[test]
+fn handshakes_computed_elsewhere_complete_and_a_proven_flood_keeps_neither_peers_nor_newcomers_out() {
+    let mut config = Config::default();
+    // No proof is asked for: all of the flood is worth computing, and there are five times as many as B can compute.
+    config.handshakes_per_second = 1_000_000_000;
+    let mut patient = Config::default();
+    patient.rekey_after = Span::from_secs(2);
+    let mut net = Net::with(18, [patient, config], [None, None]);
+    net.strays = Some(Vec::new());
+    net.ends[B].offload();
+    net.connect(A);
+    net.run(Span::from_millis(15));
+    assert!(!net.is_up(B), "nothing is answered before it is computed");
+    compute(&mut net, 2);
+    net.run(Span::from_millis(50));
+    assert!(net.is_up(A) && net.is_up(B));
+    // Strangers who know B's key, from 20 networks; none of the networks is A's.
+    let flood = strangers(&net, 50);
+    let mut given = 0;
+    for step in 0..4000 {
+        for _ in 0..5 {
+            let from = format!("203.0.{}.{}:{}", given % 20, given % 250, 1024 + given % 5000).parse().unwrap();
+            let received = net.give_from(B, from, &flood[given % flood.len()]);
+            assert!(matches!(received, Received::Queued | Received::Dropped(DropReason::RateLimited)), "{received:?}");
+            given += 1;
+        }
+        compute(&mut net, 1);
+        if step % 10 == 0 {
+            assert!(net.send(A, b"packet"));
+        }
+        net.run(Span::from_millis(1));
+    }
+    let stats = net.ends[B].stats();
+    assert!(net.count(B, |event| matches!(event, Event::Rekeyed { .. })) >= 1, "{stats:?}");
+    assert!(stats.dropped(DropReason::RateLimited) > 10_000 && stats.dropped(DropReason::UnknownPeer) > 3000);
+    assert_eq!(net.ends[A].stats().initiations_sent, net.ends[A].stats().handshakes, "none was tried again");
+    // A peer that has no session yet, from a network of its own.
+    net.restart(A);
+    net.connect(A);
+    let mut waited = 0;
+    while !(net.is_up(A) && net.is_up(B)) {
+        for _ in 0..5 {
+            let from = format!("203.0.{}.{}:{}", given % 20, given % 250, 1024 + given % 5000).parse().unwrap();
+            net.give_from(B, from, &flood[given % flood.len()]);
+            given += 1;
+        }
+        compute(&mut net, 1);
+        net.run(Span::from_millis(1));
+        waited += 1;
+        // One turn of each of the networks, and of what was given to compute by then.
+        assert!(waited < 200, "{waited} ms");
+    }
+}
+
+/// Initiations to B of peers that it does not know.
+fn strangers(net: &Net, count: u8) -> Vec<Vec<u8>> {
+    let initiation = |number: u8| {
+        let key = PrivateKey::from_bytes([100 + number; 32]);
+        let mut stranger = sessions(&Config::default(), &key, 99, net.now);
+        let peer = stranger.add_peer(PeerConfig::new(net.keys[B].public_key())).unwrap();
+        stranger.connect(net.now, peer, ChannelId(0), SocketId(0), net.address[B], vec![]).unwrap();
+        stranger.poll_transmit().unwrap().payload
+    };
+    (0..count).map(initiation).collect()
+}
+
+#[test]
+fn what_is_removed_while_its_handshake_is_computed_elsewhere_leaves_nothing_behind() {
+    let mut config = Config::default();
+    config.sessions = 2;
+    let mut net = Net::with(19, [Config::default(), config], [None, None]);
+    net.ends[B].offload();
+    for _ in 0..20 {
+        net.restart(A);
+        net.connect(A);
+        net.run(Span::from_millis(15));
+        compute(&mut net, 1);
+        let step = net.ends[B].poll_work().expect("the answer");
+        let peer = net.peers[B];
+        net.ends[B].remove_peer(peer);
+        net.ends[B].handle_done(net.now, step.run(&mut SeededEntropy::new(1)));
+        assert_eq!(net.ends[B].poll_transmit(), None);
+        net.peers[B] = net.ends[B].add_peer(PeerConfig::new(net.keys[A].public_key())).unwrap();
+        net.run(Span::from_secs(1));
+        while net.ends[B].poll_work().is_some() {}
+    }
+    assert_eq!(net.ends[B].stats().dropped(DropReason::SessionsFull), 0);
+}
+
 #[test]
 fn what_a_peer_may_open_is_bounded() {
     let mut config = Config::default();

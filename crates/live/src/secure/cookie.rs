@@ -1,11 +1,11 @@
-//! Who may cost us a handshake: mac1, cookies, and rate limits.
+//! Who may cost us a handshake: mac1, and cookies under load.
 //!
 //! Source: WireGuard (Donenfeld, NDSS 2017), sections 5.3 and 5.4.4 to 5.4.7.
 //!
 //! - mac1 is keyed by the receiver's public key, so that a scanner that does not know the key meets silence.
 //! - A token bucket bounds the handshakes computed per second. While it has tokens, no more is asked.
-//! - When it is empty, the initiator must prove its address by mac2, keyed by a cookie that we sent to that address;
-//!   then a bucket per source (IPv4 address, or IPv6 /64) in a table of bounded size decides.
+//! - When it is empty, the initiator must prove its address by mac2, keyed by a cookie that we sent to that address.
+//!   How many of those are computed is then a matter of shares ([`waiting`](super::waiting)).
 //!
 //! Departures: the cookie reply is sealed with ChaCha20-Poly1305 under a key derived from its nonce by keyed BLAKE2s
 //! (XChaCha20's job in WireGuard; the AEAD library has none); the secret before the present one is still accepted,
@@ -22,8 +22,7 @@ use blake2::digest::{
 };
 use blake2::{Blake2sMac, Digest};
 use fairspan_core::units::{Span, Time};
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// A 16-byte mac, or a cookie.
 pub(super) type Mac = [u8; MAC_LEN];
@@ -144,14 +143,6 @@ impl Bucket {
     }
 }
 
-/// The limits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) handshakes_per_second: u32,
-    pub(super) handshakes_per_source: u32,
-    pub(super) sources: usize,
-}
-
 /// What to do with an initiation whose mac1 is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
@@ -159,37 +150,21 @@ pub(super) enum Admission {
     Proceed,
     /// Send this cookie reply instead.
     Challenge(Vec<u8>),
-    /// Do nothing: its source has had its share.
-    Refuse,
 }
 
 /// Decides which initiations are worth their cost.
 pub(super) struct Gate {
     keys: MacKeys,
     overall: Bucket,
-    sources: HashMap<Source, Bucket>,
     secrets: [[u8; 32]; 2],
     rotate_at: Time,
-}
-
-/// An IPv4 address, or the /64 of an IPv6 address: what one customer has at least.
-type Source = IpAddr;
-
-fn source(address: SocketAddr) -> Source {
-    match address.ip().to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
 }
 
 impl Gate {
     pub(super) fn new(keys: MacKeys, entropy: &mut dyn Entropy, now: Time) -> Gate {
         let mut secrets = [[0; 32]; 2];
         secrets.iter_mut().for_each(|secret| entropy.fill(secret));
-        Gate { keys, overall: Bucket::FULL, sources: HashMap::new(), secrets, rotate_at: now + COOKIE_LIFE }
+        Gate { keys, overall: Bucket::FULL, secrets, rotate_at: now + COOKIE_LIFE }
     }
 
     /// Decides about an initiation from `address` whose mac1 is `mac1`.
@@ -198,13 +173,13 @@ impl Gate {
         &mut self,
         now: Time,
         entropy: &mut dyn Entropy,
-        limits: &Limits,
+        handshakes_per_second: u32,
         address: SocketAddr,
         sender: u32,
         message: &[u8],
         mac1: &Mac,
     ) -> Admission {
-        if self.overall.take(now, limits.handshakes_per_second, limits.handshakes_per_second) {
+        if self.overall.take(now, handshakes_per_second, handshakes_per_second) {
             return Admission::Proceed;
         }
         if now >= self.rotate_at {
@@ -224,19 +199,7 @@ impl Gate {
             entropy.fill(&mut nonce);
             return Admission::Challenge(self.keys.seal_cookie(sender, nonce, cookies[0], mac1));
         }
-        let source = source(address);
-        if !self.sources.contains_key(&source) && self.sources.len() >= limits.sources {
-            self.sources.retain(|_, bucket| bucket.full_at > now);
-            if self.sources.len() >= limits.sources {
-                return Admission::Refuse;
-            }
-        }
-        let bucket = self.sources.entry(source).or_insert(Bucket::FULL);
-        if bucket.take(now, limits.handshakes_per_source, limits.handshakes_per_source) {
-            Admission::Proceed
-        } else {
-            Admission::Refuse
-        }
+        Admission::Proceed
     }
 }
 
@@ -268,7 +231,7 @@ mod tests {
     use crate::secure::entropy::SeededEntropy;
     use crate::secure::wire::{Message, decode};
 
-    const LIMITS: Limits = Limits { handshakes_per_second: 10, handshakes_per_source: 2, sources: 4 };
+    const PER_SECOND: u32 = 10;
 
     struct Flood {
         entropy: SeededEntropy,
@@ -294,7 +257,7 @@ mod tests {
         fn admit(&mut self, now: Time, address: &str, cookie: Option<&Mac>) -> Admission {
             let (message, mac1) = self.message(cookie);
             let address = address.parse().unwrap();
-            self.gate.admit(now, &mut self.entropy, &LIMITS, address, 3, &message, &mac1)
+            self.gate.admit(now, &mut self.entropy, PER_SECOND, address, 3, &message, &mac1)
         }
 
         fn exhaust(&mut self, now: Time) {
@@ -313,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn under_load_a_source_must_prove_its_address_and_gets_no_more_than_its_share() {
+    fn under_load_a_sender_must_prove_its_address() {
         let mut flood = Flood::new();
         let now = Time::from_millis(1000);
         flood.exhaust(now);
@@ -321,11 +284,6 @@ mod tests {
         assert!(matches!(flood.admit(now, "192.0.2.1:6", Some(&cookie)), Admission::Challenge(_)), "another port");
         assert!(matches!(flood.admit(now, "192.0.2.2:5", Some(&cookie)), Admission::Challenge(_)), "another host");
         assert_eq!(flood.admit(now, "192.0.2.1:5", Some(&cookie)), Admission::Proceed);
-        assert_eq!(flood.admit(now, "192.0.2.1:5", Some(&cookie)), Admission::Proceed);
-        assert_eq!(flood.admit(now, "192.0.2.1:5", Some(&cookie)), Admission::Refuse);
-        let later = now + Span::from_millis(2000);
-        flood.exhaust(later);
-        assert_eq!(flood.admit(later, "192.0.2.1:5", Some(&cookie)), Admission::Proceed);
     }
 
     #[test]
@@ -339,24 +297,6 @@ mod tests {
         let twice = once + COOKIE_LIFE;
         flood.exhaust(twice);
         assert!(matches!(flood.admit(twice, "[2001:db8::1]:5", Some(&cookie)), Admission::Challenge(_)));
-    }
-
-    #[test]
-    fn the_table_of_sources_is_bounded_and_forgets_those_that_are_quiet() {
-        let mut flood = Flood::new();
-        let now = Time::from_millis(1000);
-        flood.exhaust(now);
-        for host in 0..LIMITS.sources {
-            let address = format!("192.0.2.{host}:5");
-            let cookie = flood.cookie(now, &address);
-            assert_eq!(flood.admit(now, &address, Some(&cookie)), Admission::Proceed);
-        }
-        let cookie = flood.cookie(now, "198.51.100.1:5");
-        assert_eq!(flood.admit(now, "198.51.100.1:5", Some(&cookie)), Admission::Refuse);
-        let later = now + Span::from_secs(3);
-        flood.exhaust(later);
-        assert_eq!(flood.admit(later, "198.51.100.1:5", Some(&cookie)), Admission::Proceed);
-        assert!(flood.gate.sources.len() <= LIMITS.sources);
     }
 
     #[test]

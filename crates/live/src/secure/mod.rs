@@ -9,7 +9,8 @@
 //! | `keys` | long-lived keys as WireGuard writes them |
 //! | `wire` | the datagrams, byte for byte; [`decode`] is also the fuzz target |
 //! | `noise` | the handshake |
-//! | `cookie` | mac1, cookies, rate limits |
+//! | `cookie` | mac1, cookies, and when they are asked for |
+//! | `waiting`, `work` | handshakes that wait to be computed, and what is computed of them |
 //! | `stamp`, `behind` | the timestamps by which a recorded handshake is known; how a peer learns that its own are behind |
 //! | `aead`, `replay`, `session` | one session: cipher, window, counters, limits |
 //! | `sessions` | peers, paths, timers: the state machine |
@@ -64,7 +65,9 @@ mod session;
 mod sessions;
 mod stamp;
 mod stats;
+mod waiting;
 mod wire;
+mod work;
 
 pub use aead::{Cipher, CipherChoice, TAG_LEN, has_aes_hardware};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy, random_seed};
@@ -75,9 +78,10 @@ pub use sessions::{AddPeerError, ConnectError, Sessions};
 pub use stamp::{Memory, Past};
 pub use stats::{DropReason, Stats};
 pub use wire::{DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode};
+pub use work::{Done, Work};
 
 use fairspan_core::units::{ChannelId, Span};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// The settings of all sessions of one daemon. Fields not named keep their defaults.
@@ -114,10 +118,6 @@ pub struct Config {
     pub lost_after: Span,
     /// Handshakes answered each second without asking for proof of address. Default 100.
     pub handshakes_per_second: u32,
-    /// Under load, handshakes answered each second per source address (IPv4 address or IPv6 /64). Default 5.
-    pub handshakes_per_source: u32,
-    /// Source addresses remembered for that limit. Default 4096.
-    pub handshake_sources: usize,
     /// Channels that one peer may open. Default 64, which is also the most.
     pub channels_per_peer: u8,
     /// Sessions kept in all, handshakes in progress included. Default and most 65536 (up to 8 a path).
@@ -142,8 +142,6 @@ impl Default for Config {
             silence_after: Span::from_secs(3),
             lost_after: Span::from_secs(10),
             handshakes_per_second: 100,
-            handshakes_per_source: 5,
-            handshake_sources: 4096,
             channels_per_peer: ChannelId::LIMIT as u8,
             sessions: 1 << 16,
         }
@@ -186,8 +184,6 @@ impl Config {
             (self.silence_after > self.probe_after, "silence_after", "above probe_after"),
             (self.lost_after > self.silence_after, "lost_after", "above silence_after"),
             (self.handshakes_per_second >= 1, "handshakes_per_second", "at least 1"),
-            (self.handshakes_per_source >= 1, "handshakes_per_source", "at least 1"),
-            (self.handshake_sources >= 1, "handshake_sources", "at least 1"),
             ((1..=ChannelId::LIMIT).contains(&usize::from(self.channels_per_peer)), "channels_per_peer", "1 to 64"),
             ((1..=1 << 16).contains(&self.sessions), "sessions", "1 to 65536"),
         ];
@@ -261,6 +257,8 @@ pub struct Transmit {
     pub socket: SocketId,
     /// To which address.
     pub destination: SocketAddr,
+    /// From which of our addresses, where one was asked.
+    pub source: Option<IpAddr>,
     /// The bytes.
     pub payload: Vec<u8>,
 }
@@ -287,6 +285,8 @@ pub enum Received {
     Data(Data),
     /// It was the session layer's own; look at the polls.
     Control,
+    /// It begins a handshake, which waits to be computed: look at [`Sessions::poll_work`].
+    Queued,
     /// It was dropped, and counted under this reason.
     Dropped(DropReason),
 }

@@ -25,24 +25,25 @@ mod timers;
 
 use super::aead::Capabilities;
 use super::behind::BehindKey;
-use super::cookie::{Admission, Bucket, Cookie, Gate, Limits as GateLimits, Mac, MacKeys};
+use super::cookie::{Admission, Bucket, Cookie, Gate, MacKeys};
 use super::noise::{Initiator, Responder, Split};
 use super::path::{ATTEMPTS_MAX, Attempt, OLDER_MAX, PENDING_MAX, Path, State};
 use super::session::{Limits, Made, OpenError, Session};
 use super::stamp::{Memory, Past, Stamps};
+use super::waiting::Waiting;
 use super::wire::{
-    FLAG_ASK, INITIATION, InitiationPayload, Message, OVERHEAD, RESPONSE, ResponsePayload, VERSION, decode,
-    handshake_header,
+    FLAG_ASK, INITIATION, InitiationPayload, Message, OVERHEAD, ResponsePayload, VERSION, decode, handshake_header,
 };
+use super::work::{Answering, Arrived, Outcome};
 use super::{
-    Cipher, Config, ConfigError, Data, DropReason, Endpoint, Entropy, Event, FLAG_CHECKSUM_PARTIAL, HELLO_MAX,
+    Cipher, Config, ConfigError, Data, Done, DropReason, Endpoint, Entropy, Event, FLAG_CHECKSUM_PARTIAL, HELLO_MAX,
     LostReason, PathId, PeerConfig, PeerId, PrivateKey, PublicKey, Received, RejectReason, Role, SealError, SocketId,
-    Stats, Transmit, has_aes_hardware,
+    Stats, Transmit, Work, has_aes_hardware,
 };
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Most control datagrams and events that wait to be fetched.
@@ -129,6 +130,14 @@ pub struct Sessions {
     entropy: Box<dyn Entropy>,
     jitter: Rng,
     gate: Gate,
+    /// Whether steps of handshakes are computed elsewhere.
+    offloaded: bool,
+    waiting: Waiting<Arrived>,
+    /// Second steps, of authentic initiations that are new.
+    answers: VecDeque<Work>,
+    /// Where established peers are, unless a path has changed since.
+    established: HashSet<SocketAddr>,
+    moved: bool,
     peers: Vec<Option<Box<Peer>>>,
     by_key: HashMap<PublicKey, u32>,
     paths: Vec<Option<Box<Path>>>,
@@ -178,6 +187,11 @@ impl Sessions {
             entropy,
             jitter: Rng::new(seed),
             gate,
+            offloaded: false,
+            waiting: Waiting::new(),
+            answers: VecDeque::new(),
+            established: HashSet::new(),
+            moved: false,
             peers: Vec::new(),
             by_key: HashMap::new(),
             paths: Vec::new(),
@@ -382,6 +396,19 @@ impl Sessions {
         datagram: &[u8],
         out: &mut [u8],
     ) -> Received {
+        self.handle_datagram_to(now, socket, (source, None), datagram, out)
+    }
+
+    /// As [`handle_datagram`](Self::handle_datagram), of a datagram to the second of the `addresses`, which is ours. An answer
+    /// leaves from there.
+    pub fn handle_datagram_to(
+        &mut self,
+        now: Time,
+        socket: SocketId,
+        (source, local): (SocketAddr, Option<IpAddr>),
+        datagram: &[u8],
+        out: &mut [u8],
+    ) -> Received {
         let from = Endpoint { socket, address: source };
         let result = match decode(datagram) {
             Ok(Message::Data { header, flags, receiver, counter, ciphertext, tag }) => {
@@ -391,7 +418,7 @@ impl Sessions {
                 }
             }
             Ok(Message::Initiation { version, sender, noise }) => {
-                self.on_initiation(now, from, datagram, version, sender, noise)
+                self.on_initiation(now, (from, local), datagram, version, sender, noise)
             }
             Ok(Message::Response { receiver, noise }) => self.on_response(now, from, datagram, receiver, noise),
             Ok(Message::CookieReply { receiver, nonce, sealed }) => self.on_cookie(now, receiver, nonce, sealed),
@@ -405,6 +432,26 @@ impl Sessions {
             self.stats.drop(reason);
             Received::Dropped(reason)
         })
+    }
+
+    /// From now on the steps of handshakes are computed by the driver: it takes them from [`poll_work`](Self::poll_work),
+    /// and gives back what came of them by [`handle_done`](Self::handle_done).
+    pub fn offload(&mut self) {
+        self.offloaded = true;
+    }
+
+    /// The next step of a handshake to compute.
+    pub fn poll_work(&mut self) -> Option<Work> {
+        let read = |sessions: &mut Sessions| sessions.waiting.pop().map(|it| Work::read(sessions.private.clone(), it));
+        self.answers.pop_front().or_else(|| read(self))
+    }
+
+    /// Takes what came of a step; look at the polls then.
+    pub fn handle_done(&mut self, now: Time, done: Done) {
+        match self.on_done(now, done) {
+            Ok(next) => self.answers.extend(next),
+            Err(reason) => self.stats.drop(reason),
+        }
     }
 
     /// The next control datagram to send.
@@ -468,6 +515,7 @@ impl Sessions {
     }
 
     fn put_back(&mut self, number: u32, path: Box<Path>) {
+        self.moved = true;
         self.next = self.next.min(self.deadline(&path));
         self.paths[number as usize] = Some(path);
     }
@@ -513,11 +561,16 @@ impl Sessions {
     }
 
     fn transmit(&mut self, to: Endpoint, payload: Vec<u8>) {
+        self.transmit_from(None, to, payload);
+    }
+
+    fn transmit_from(&mut self, source: Option<IpAddr>, to: Endpoint, payload: Vec<u8>) {
         if self.transmits.len() >= QUEUE_MAX {
             self.transmits.pop_front();
             self.stats.transmits_lost += 1;
         }
-        self.transmits.push_back(Transmit { socket: to.socket, destination: to.address, payload });
+        let (socket, destination) = (to.socket, to.address);
+        self.transmits.push_back(Transmit { socket, destination, source, payload });
     }
 
     fn event(&mut self, event: Event) {

@@ -39,7 +39,7 @@ drops! {
     BadMac => "dropped_bad_mac",
     /// An initiation answered with a demand to prove its address.
     CookieDemanded => "dropped_cookie_demanded",
-    /// An initiation above its source's share, under load.
+    /// An initiation above its network's share, while more wait than can be computed.
     RateLimited => "dropped_rate_limited",
     /// An initiation that does not authenticate (made with a wrong key, forged, or changed on the way).
     Initiation => "dropped_initiation_authentication",

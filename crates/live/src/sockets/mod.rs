@@ -8,12 +8,14 @@
 //! | `sealed_frame` | the datagrams of a session on Ethernet |
 //! | `outbox` | what waits to leave |
 //! | `transport` | sockets and sessions together, and the way in |
+//! | `worker` | the thread that computes handshakes |
 
 mod carrier;
 pub(crate) mod outbox;
 pub(crate) mod sealed_frame;
 pub(crate) mod socket;
 pub(crate) mod transport;
+mod worker;
 
 pub(crate) use carrier::Carrier;
 
@@ -23,7 +25,6 @@ use crate::config::{Channel, Interface};
 use crate::secure::Sessions;
 use crate::shell::poller::{Interest, Poller, Token, Turn};
 use socket::{Kind, Owner, Socket, SocketError};
-use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 
 /// The MTU of a link that nobody tells.
@@ -165,7 +166,7 @@ impl Sockets {
         while let Some(message) = sessions.poll_transmit() {
             let asked = asked.filter(|datagram| datagram.source == message.destination);
             let Some(socket) = self.list.get_mut(message.socket.0 as usize) else { continue };
-            let source: Option<IpAddr> = asked.and_then(|datagram| datagram.destination);
+            let source = message.source.or_else(|| asked.and_then(|datagram| datagram.destination));
             let destination = Destination { address: message.destination, source, tos: 0 };
             if send_sealed(socket, destination, &message.payload) == Sent::Down {
                 failed += 1;

@@ -6,7 +6,7 @@
 //!
 //! The session layer knows its peers by socket addresses. A station's address is written as an IPv6 multicast address
 //! with port 0, which no datagram that the kernel hands us can come from, so it is never mistaken for a UDP peer. The
-//! MAC stands within the first 64 bits, for which the handshake's rate limit counts. To all stations go handshakes
+//! MAC stands within the first 64 bits, so that each station has a share of the handshakes. To all stations go handshakes
 //! with a peer whose address is not known; its answer tells it.
 
 use crate::channel::ethernet::Mac;

@@ -5,6 +5,7 @@
 
 use super::outbox::Pool;
 use super::socket::Kind;
+use super::worker::Worker;
 use super::{Sockets, sealed_frame};
 use crate::channel::ethernet::{Codepoint, Mac};
 use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
@@ -14,8 +15,9 @@ use crate::pool::PacketBuf;
 use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, OsEntropy, PathId, Received, RejectReason, Sessions, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::TimerName;
-use crate::shell::poller::Poller;
+use crate::shell::poller::{Poller, Token};
 use crate::status::Counters;
+use crate::system::system;
 use fairspan_core::units::{Span, Time};
 use std::net::SocketAddr;
 
@@ -31,6 +33,8 @@ pub(crate) struct Transport {
     pub(crate) sockets: Sockets,
     /// `None` where nothing is sealed.
     pub(crate) sessions: Option<Sessions>,
+    /// `None` where the sessions compute handshakes themselves.
+    worker: Option<Worker>,
     /// `None` where nothing can be kept.
     keeper: Option<Keeper>,
     /// Empty batches for datagrams.
@@ -40,6 +44,8 @@ pub(crate) struct Transport {
     measured: bool,
     /// A queue was full: tried again then.
     retry: Option<Time>,
+    /// A handshake waits to be computed.
+    queued: bool,
     /// Lent to each receive; only absent meanwhile.
     received: Option<ReceiveBatch>,
     /// Frames on their way from a receive ring, with who sent them.
@@ -87,23 +93,31 @@ impl Transport {
         now: Time,
         measured: bool,
     ) -> Result<Transport, DaemonError> {
-        let (sessions, keeper) = match interface.private_key.clone() {
+        let (sessions, worker, keeper) = match interface.private_key.clone() {
             Some(key) => {
                 let (keeper, past) = Keeper::open(&interface.state_dir, &key.public_key());
-                let sessions = Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), past, now)
+                let mut sessions = Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), past, now)
                     .map_err(|e| DaemonError::setting("interface", e))?;
-                (Some(sessions), keeper)
+                let worker = if system().has_threads() {
+                    sessions.offload();
+                    Some(Worker::start(poller)?)
+                } else {
+                    None
+                };
+                (Some(sessions), worker, keeper)
             }
-            None => (None, None),
+            None => (None, None, None),
         };
         Ok(Transport {
             sockets: Sockets::open(interface, poller)?,
             sessions,
+            worker,
             keeper,
             pool: Pool::new(),
             counts: Counts::default(),
             measured,
             retry: None,
+            queued: false,
             received: Some(ReceiveBatch::new()),
             frames: Vec::with_capacity(FRAME_BURST),
         })
@@ -133,6 +147,18 @@ impl Transport {
             && sessions.poll_timeout().is_some_and(|due| due <= now)
         {
             sessions.handle_timeout(now);
+        }
+    }
+
+    /// Whether `token` tells of handshakes that were computed.
+    pub(crate) fn is_worker(&self, token: Token) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.is(token))
+    }
+
+    /// Exchanges steps of handshakes with the thread that computes them.
+    fn exchange_work(&mut self, now: Time) {
+        if let (Some(sessions), Some(worker)) = (&mut self.sessions, &self.worker) {
+            worker.exchange(now, sessions);
         }
     }
 
@@ -204,6 +230,17 @@ pub(crate) fn receive(receiver: &mut impl Receiver, now: Time, number: usize) {
         Kind::Ethernet(_) => receive_frames(receiver, now, number),
         Kind::Missing(..) => {}
     }
+    if receiver.transport().queued {
+        receiver.transport().queued = false;
+        receiver.transport().exchange_work(now);
+    }
+}
+
+/// Goes on with handshakes that were computed.
+pub(crate) fn receive_work(receiver: &mut impl Receiver, now: Time) {
+    receiver.transport().exchange_work(now);
+    receiver.handle_session_events(now);
+    receiver.transport().send_messages(None);
 }
 
 fn receive_datagrams(receiver: &mut impl Receiver, now: Time, number: usize) {
@@ -250,12 +287,14 @@ fn handle_datagram(receiver: &mut impl Receiver, now: Time, number: usize, datag
     // Opened straight into the slot that goes on: decryption is the copy.
     let mut slot = PacketBuf::with_len(datagram.bytes.len());
     let socket = SocketId(number as u32);
-    match sessions.handle_datagram(now, socket, datagram.source, datagram.bytes, slot.as_mut_slice()) {
+    let addresses = (datagram.source, datagram.destination);
+    match sessions.handle_datagram_to(now, socket, addresses, datagram.bytes, slot.as_mut_slice()) {
         Received::Data(data) => {
             slot.truncate(data.len);
             slot.checksum_partial = data.flags & FLAG_CHECKSUM_PARTIAL != 0;
             receiver.handle_opened(now, &data, slot, datagram);
         }
+        Received::Queued => receiver.transport().queued = true,
         Received::Control => {
             // A channel that connected just now is to be known before its first packet.
             receiver.handle_session_events(now);

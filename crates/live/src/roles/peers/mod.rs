@@ -293,6 +293,8 @@ impl Machine for Peers {
         }
         if let Some(number) = self.transport.sockets.find(token) {
             transport::receive(self, now, number);
+        } else if self.transport.is_worker(token) {
+            transport::receive_work(self, now);
         }
         Ok(())
     }

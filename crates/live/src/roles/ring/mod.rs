@@ -347,6 +347,10 @@ impl Machine for RingNode {
             transport::receive(self, now, number);
             return Ok(());
         }
+        if self.transport.is_worker(token) {
+            transport::receive_work(self, now);
+            return Ok(());
+        }
         for side in Side::BOTH {
             if self.followers[side.index()].as_ref().is_some_and(|(of, _)| *of == token) {
                 self.follow_capacity(now, side);

@@ -73,46 +73,81 @@ impl Sessions {
         }
     }
 
-    pub(super) fn gate_limits(&self) -> GateLimits {
-        GateLimits {
-            handshakes_per_second: self.config.handshakes_per_second,
-            handshakes_per_source: self.config.handshakes_per_source,
-            sources: self.config.handshake_sources,
-        }
-    }
-
+    /// Takes an initiation that arrived: what is cheap is checked at once.
     pub(super) fn on_initiation(
         &mut self,
         now: Time,
-        from: Endpoint,
+        (from, local): (Endpoint, Option<IpAddr>),
         datagram: &[u8],
         version: u8,
         sender: u32,
         noise: &[u8],
     ) -> Result<Received, DropReason> {
         let mac1 = self.macs.check(datagram).ok_or(DropReason::BadMac)?;
-        let limits = self.gate_limits();
-        match self.gate.admit(now, &mut *self.entropy, &limits, from.address, sender, datagram, &mac1) {
+        let limit = self.config.handshakes_per_second;
+        match self.gate.admit(now, &mut *self.entropy, limit, from.address, sender, datagram, &mac1) {
             Admission::Proceed => {}
             Admission::Challenge(reply) => {
-                self.transmit(from, reply);
+                self.transmit_from(local, from, reply);
                 return Err(DropReason::CookieDemanded);
             }
-            Admission::Refuse => return Err(DropReason::RateLimited),
         }
         if version != VERSION {
-            self.transmit(from, self.macs.version_reply(sender, &mac1));
+            self.transmit_from(local, from, self.macs.version_reply(sender, &mac1));
             self.reject(now, from.address, RejectReason::OtherVersion(version));
             return Err(DropReason::OtherVersion);
         }
-        let responder =
-            Responder::read(&mut *self.entropy, &self.private, sender, noise).map_err(|_| DropReason::Initiation)?;
-        let Some(&peer) = self.by_key.get(&responder.remote) else {
+        let arrived = Arrived { from, local, sender, mac1, noise: noise.to_vec() };
+        if !self.offloaded {
+            return self.compute(now, Work::read(self.private.clone(), arrived));
+        }
+        let established = self.is_established_at(from.address);
+        if self.waiting.push(from.address, established, arrived) {
+            Ok(Received::Queued)
+        } else {
+            Err(DropReason::RateLimited)
+        }
+    }
+
+    /// Computes a step here and now, and what follows from it.
+    fn compute(&mut self, now: Time, work: Work) -> Result<Received, DropReason> {
+        let mut done = work.run(&mut *self.entropy);
+        while let Some(work) = self.on_done(now, done)? {
+            done = work.run(&mut *self.entropy);
+        }
+        Ok(Received::Control)
+    }
+
+    /// Goes on with a handshake of which a step was computed; gives the next step.
+    pub(super) fn on_done(&mut self, now: Time, done: Done) -> Result<Option<Work>, DropReason> {
+        match done.0 {
+            Outcome::Read(arrived, responder) => {
+                let responder = responder.ok_or(DropReason::Initiation)?;
+                self.on_read(now, arrived, *responder).map(Some)
+            }
+            Outcome::Answered(answering, answered) => self.on_answer_made(now, *answering, answered).map(|()| None),
+        }
+    }
+
+    /// Whether an established peer is at `address`.
+    fn is_established_at(&mut self, address: SocketAddr) -> bool {
+        if std::mem::take(&mut self.moved) {
+            self.established.clear();
+            let up = self.paths.iter().flatten().filter(|path| path.state == State::Up);
+            self.established.extend(up.filter_map(|path| Some(path.endpoint?.address)));
+        }
+        self.established.contains(&address)
+    }
+
+    /// Looks who began the handshake and whether it is new. What is, holds a slot from now on, and is to be answered.
+    fn on_read(&mut self, now: Time, arrived: Arrived, responder: Responder) -> Result<Work, DropReason> {
+        let from = arrived.from;
+        let Some(&id) = self.by_key.get(&responder.remote) else {
             self.reject(now, from.address, RejectReason::UnknownPeer(responder.remote));
             return Err(DropReason::UnknownPeer);
         };
         let said = InitiationPayload::decode(&responder.payload).ok_or(DropReason::Payload)?;
-        let Ok(number) = self.path_of(PeerId(peer), ChannelId(said.channel)) else {
+        let Ok(number) = self.path_of(PeerId(id), ChannelId(said.channel)) else {
             self.reject(now, from.address, RejectReason::Channel(said.channel));
             return Err(DropReason::Channel);
         };
@@ -120,63 +155,55 @@ impl Sessions {
             self.reject(now, from.address, RejectReason::Cipher);
             return Err(DropReason::Cipher);
         };
-        let Some(mut path) = self.take(number) else { return Err(DropReason::UnknownPeer) };
-        let result = self.answer(now, number, &mut path, from, (sender, mac1), responder, said, cipher);
-        self.put_back(number, path);
-        result
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "everything that one handshake brings")]
-    pub(super) fn answer(
-        &mut self,
-        now: Time,
-        number: u32,
-        path: &mut Path,
-        from: Endpoint,
-        (sender, mac1): (u32, Mac),
-        responder: Responder,
-        said: InitiationPayload,
-        cipher: Cipher,
-    ) -> Result<Received, DropReason> {
-        let peer =
-            self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut).ok_or(DropReason::UnknownPeer)?;
-        let heard = &mut peer.heard[path.channel.index()];
+        let peer = self.peers[id as usize].as_deref_mut().ok_or(DropReason::UnknownPeer)?;
+        let heard = &mut peer.heard[usize::from(said.channel)];
         if said.stamp <= (*heard).max(peer.remembered) {
-            self.tell_behind(now, path, from, sender, &mac1);
+            self.tell_behind(now, id, &arrived);
             return Err(DropReason::ReplayedInitiation);
         }
         *heard = said.stamp;
         self.stamps.on_heard();
-        let (slot, index) = self.allocate(number).ok_or(DropReason::SessionsFull)?;
-        let payload = ResponsePayload { cipher, sender: index, instance: self.instance, hello: self.hello_of(path) };
-        let mut message = handshake_header(RESPONSE, sender).to_vec();
-        let peer = self.peers.get(path.peer.index()).and_then(Option::as_deref).ok_or(DropReason::UnknownPeer)?;
-        let psk = peer.config.preshared_key.as_ref();
-        let Ok(split) = responder.answer(psk, &payload.encode(), &mut message) else {
+        let psk = peer.config.preshared_key.clone();
+        let hello = self.paths[number as usize].as_deref().map(|path| self.hello_of(path)).unwrap_or_default();
+        let (_, index) = self.allocate(number).ok_or(DropReason::SessionsFull)?;
+        let payload = ResponsePayload { cipher, sender: index, instance: self.instance, hello };
+        let answering = Answering { arrived, path: number, index, cipher, said };
+        Ok(Work::answer(answering, responder, psk, payload.encode()))
+    }
+
+    /// Sends the answer, and lets the session wait for its proof.
+    fn on_answer_made(
+        &mut self,
+        now: Time,
+        answering: Answering,
+        answered: Option<(Vec<u8>, Split)>,
+    ) -> Result<(), DropReason> {
+        let Answering { arrived, path: number, index, cipher, said } = answering;
+        let slot = index as u16;
+        // The path may have been removed meanwhile.
+        let peer = self.path(PathId(number)).and_then(|path| self.peers[path.peer.index()].as_deref());
+        let (Some((mut message, split)), Some(peer)) = (answered, peer) else {
             self.free_slot(slot);
             return Err(DropReason::Initiation);
         };
         peer.macs.append(&mut message, None);
-        let made = self.made(
-            now,
-            number,
-            (index, sender),
-            Role::Responder,
-            cipher,
-            split,
-            (said.instance, said.stamp),
-            said.hello,
-        );
+        let indices = (index, arrived.sender);
+        let made =
+            self.made(now, number, indices, Role::Responder, cipher, split, (said.instance, said.stamp), said.hello);
         self.slots[usize::from(slot)] = Slot::Session(Box::new(Session::new(made)));
-        if path.pending.len() >= PENDING_MAX {
+        let Some(mut path) = self.take(number) else { return Err(DropReason::Initiation) };
+        // Steps that were computed may come back in another order.
+        let place = path.pending.iter().filter_map(|&slot| self.session(slot)).filter(|other| other.stamp < said.stamp);
+        path.pending.insert(place.count(), slot);
+        if path.pending.len() > PENDING_MAX {
             let oldest = path.pending.remove(0);
             self.free_slot(oldest);
             self.stats.unconfirmed += 1;
         }
-        path.pending.push(slot);
         self.stats.responses_sent += 1;
-        self.transmit(from, message);
-        Ok(Received::Control)
+        self.transmit_from(arrived.local, arrived.from, message);
+        self.put_back(number, path);
+        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "everything that makes a session")]
@@ -308,19 +335,19 @@ impl Sessions {
     }
 
     /// Tells a peer that is silent otherwise, now and then, which timestamp it must exceed.
-    fn tell_behind(&mut self, now: Time, path: &Path, to: Endpoint, sender: u32, mac1: &Mac) {
-        let Some(peer) = self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut) else { return };
-        let others = peer.paths.iter().flatten().filter_map(|&path| self.paths[path as usize].as_deref());
-        let received = others.fold(path.last_received, |received, other| received.max(other.last_received));
+    fn tell_behind(&mut self, now: Time, id: u32, arrived: &Arrived) {
+        let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else { return };
+        let paths = peer.paths.iter().flatten().filter_map(|&path| self.paths[path as usize].as_deref());
+        let received = paths.fold(Time::ZERO, |received, path| received.max(path.last_received));
         if now < peer.tell_at.max(received + BEHIND_EVERY) {
             return;
         }
         peer.tell_at = now + BEHIND_EVERY;
         let mut nonce = [0; 16];
         self.entropy.fill(&mut nonce);
-        let reply = peer.behind.seal(sender, nonce, peer.greatest(), mac1);
+        let reply = peer.behind.seal(arrived.sender, nonce, peer.greatest(), &arrived.mac1);
         self.stats.behind_sent += 1;
-        self.transmit(to, reply);
+        self.transmit_from(arrived.local, arrived.from, reply);
     }
 
     pub(super) fn on_behind(

@@ -1,0 +1,91 @@
+//! The part of answering a handshake that costs: four products on the curve and a new key, in two steps. The state machine
+//! hands a step out as [`Work`] and takes what came of it as [`Done`], so that another thread may compute it.
+//!
+//! Between the steps the state machine looks whether the initiation is new: the second step is computed for no replay.
+
+use super::Endpoint;
+use super::aead::Cipher;
+use super::cookie::Mac;
+use super::entropy::Entropy;
+use super::keys::{PresharedKey, PrivateKey};
+use super::noise::{Responder, Split};
+use super::wire::{InitiationPayload, RESPONSE, handshake_header};
+use std::net::IpAddr;
+
+/// An initiation that passed all that is cheap to check.
+pub(super) struct Arrived {
+    pub(super) from: Endpoint,
+    /// Our address that was asked, where the driver knows it.
+    pub(super) local: Option<IpAddr>,
+    pub(super) sender: u32,
+    pub(super) mac1: Mac,
+    pub(super) noise: Vec<u8>,
+}
+
+/// An initiation that is to be answered.
+pub(super) struct Answering {
+    pub(super) arrived: Arrived,
+    pub(super) path: u32,
+    /// Our index, in a slot that is held for it.
+    pub(super) index: u32,
+    pub(super) cipher: Cipher,
+    pub(super) said: InitiationPayload,
+}
+
+/// What the second step needs beside what it gives back.
+struct AnswerStep {
+    answering: Answering,
+    responder: Responder,
+    psk: Option<PresharedKey>,
+    payload: Vec<u8>,
+}
+
+/// A step to compute.
+pub struct Work(Inner);
+
+enum Inner {
+    Read(PrivateKey, Arrived),
+    Answer(Box<AnswerStep>),
+}
+
+/// What came of it.
+pub struct Done(pub(super) Outcome);
+
+pub(super) enum Outcome {
+    /// The initiation was read; `None`: it does not authenticate.
+    Read(Arrived, Option<Box<Responder>>),
+    /// The answer is made, without its macs; `None`: a key is no point of the curve.
+    Answered(Box<Answering>, Option<(Vec<u8>, Split)>),
+}
+
+impl Work {
+    pub(super) fn read(local: PrivateKey, arrived: Arrived) -> Work {
+        Work(Inner::Read(local, arrived))
+    }
+
+    pub(super) fn answer(
+        answering: Answering,
+        responder: Responder,
+        psk: Option<PresharedKey>,
+        payload: Vec<u8>,
+    ) -> Work {
+        Work(Inner::Answer(Box::new(AnswerStep { answering, responder, psk, payload })))
+    }
+
+    /// Computes it. `entropy` gives the key that this end makes for the handshake.
+    pub fn run(self, entropy: &mut dyn Entropy) -> Done {
+        match self.0 {
+            Inner::Read(local, arrived) => {
+                let read = Responder::read(entropy, &local, arrived.sender, &arrived.noise).ok().map(Box::new);
+                Done(Outcome::Read(arrived, read))
+            }
+            Inner::Answer(step) => {
+                let AnswerStep { answering, responder, psk, payload } = *step;
+                let mut message = handshake_header(RESPONSE, answering.arrived.sender).to_vec();
+                let answered =
+                    responder.answer(psk.as_ref(), &payload, &mut message).ok().map(|split| (message, split));
+                Done(Outcome::Answered(Box::new(answering), answered))
+            }
+        }
+    }
+}
