@@ -202,10 +202,16 @@ impl<P: Packet> OutputQueue<P> {
                 fifo.charged -= held.charge();
                 held
             }
-            Packets::Ordered(ordered) => ordered.queue.dequeue(now)?.packet,
+            Packets::Ordered(ordered) => ordered.pop(now)?,
         };
         self.released.remove();
         Some(held)
+    }
+
+    /// Whether the policy may have [dropped](OutputQueue::poll_dropped) something.
+    #[inline]
+    pub(super) fn may_drop(&self) -> bool {
+        matches!(self.packets, Packets::Ordered(_))
     }
 
     /// Takes a packet out that goes elsewhere.
@@ -224,7 +230,6 @@ impl<P: Packet> OutputQueue<P> {
     }
 
     /// A packet that the policy dropped since: its bytes on the wire, and why. What nothing was permitted for goes first.
-    #[inline]
     pub(super) fn poll_dropped(&mut self) -> Option<(u32, Reason)> {
         let Packets::Ordered(ordered) = &mut self.packets else { return None };
         let dropped = ordered.queue.poll_dropped()?;
@@ -246,7 +251,9 @@ impl<P: Packet> OutputQueue<P> {
     }
 }
 
+/// Apart, so that the plain queue's way is short.
 impl<P: Packet> Ordered<P> {
+    #[inline(never)]
     fn offer(&mut self, now: Time, held: Held<P>) -> Result<(), Held<P>> {
         let (flow, wire) = (held.flow, held.wire);
         match self.queue.enqueue(now, flow, held) {
@@ -258,7 +265,13 @@ impl<P: Packet> Ordered<P> {
         }
     }
 
+    #[inline(never)]
+    fn pop(&mut self, now: Time) -> Option<Held<P>> {
+        Some(self.queue.dequeue(now)?.packet)
+    }
+
     /// A permit more than the `given` ones: its worth.
+    #[inline(never)]
     fn permit(&mut self, given: usize) -> Option<u32> {
         let rest = self.queue.packets().checked_sub(given).filter(|rest| *rest > 0)?;
         let worth = if given == 0 {

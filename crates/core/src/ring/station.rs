@@ -226,7 +226,9 @@ impl<P: Packet> Station<P> {
         }
         self.counts[at].waiting += u64::from(wire);
         self.packets += 1;
-        self.forget_dropped(at);
+        if queue.may_drop() {
+            self.forget_dropped(at);
+        }
         if !*self.egress[at].listed(service) {
             self.release(now, at, service, &mut arrived);
         }
@@ -327,8 +329,11 @@ impl<P: Packet> Station<P> {
                 Some(reserved) if reserved.b.has_released() => Service::B,
                 _ => Service::Shared,
             };
-            let held = egress.queue(service)?.pop(now);
-            self.forget_dropped(at);
+            let queue = egress.queue(service)?;
+            let held = queue.pop(now);
+            if queue.may_drop() {
+                self.forget_dropped(at);
+            }
             let wire = held.as_ref().map_or(0, |held| held.wire);
             self.turns.update(wire, self.egress[at].has_released());
             let Some(held) = held else { continue };
@@ -339,7 +344,7 @@ impl<P: Packet> Station<P> {
     }
 
     /// Counts what the policy of an egress dropped since.
-    #[inline]
+    #[inline(never)]
     fn forget_dropped(&mut self, at: usize) {
         while let Some((wire, reason)) = self.egress[at].shared.poll_dropped() {
             self.counts[at].waiting -= u64::from(wire);
