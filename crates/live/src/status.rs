@@ -182,6 +182,8 @@ pub struct RingStationStatus {
     pub reachable: bool,
     /// What lies behind it.
     pub networks: Vec<RingNetworkStatus>,
+    /// What it announces and may not.
+    pub refused: Vec<String>,
 }
 
 /// A network behind a node.

@@ -52,7 +52,8 @@ fn link_state(daemon: &Daemon, link: usize) -> String {
 fn three_nodes_learn_of_each_other_carry_tcp_and_leave_nothing_behind() {
     let Some((lab, keys)) = three() else { return };
     let before = lab.traces("n1");
-    let one = lab.daemon("n1", "n1", &node_of_three(1, &keys, ""));
+    let allowed = "[[ring.station]]\nnode = 2\nallowed_ips = [\"10.9.2.0/24\", \"0.0.0.0/0\"]\n";
+    let one = lab.daemon("n1", "n1", &(node_of_three(1, &keys, "") + allowed));
     let two = lab.daemon("n2", "n2", &node_of_three(2, &keys, "networks = [\"10.9.2.0/24\", \"0.0.0.0/0\"]"));
     let three = lab.daemon("n3", "n3", &node_of_three(3, &keys, ""));
     for daemon in [&one, &two, &three] {
@@ -85,6 +86,31 @@ fn three_nodes_learn_of_each_other_carry_tcp_and_leave_nothing_behind() {
     one.stop();
     three.stop();
     assert_eq!(lab.traces("n1"), before);
+}
+
+#[test]
+fn a_node_that_announces_what_it_may_not_draws_nobodys_traffic_and_is_shown() {
+    let Some((lab, keys)) = three() else { return };
+    let one = lab.daemon("n1", "n1", &node_of_three(1, &keys, ""));
+    let three = lab.daemon("n3", "n3", &node_of_three(3, &keys, ""));
+    let networks = |d: &Daemon, node: usize| d.status()["ring"]["stations"][node - 1]["networks"].clone();
+    one.wait("node 3 has its addresses", |d| networks(d, 3).as_array().is_some_and(|all| all.len() == 2));
+    let greedy = "networks = [\"0.0.0.0/1\", \"128.0.0.0/1\", \"2000::/3\", \"10.8.0.3/32\", \"10.8.0.1/32\"]";
+    let two = lab.daemon("n2", "n2", &node_of_three(2, &keys, greedy));
+    for daemon in [&one, &two, &three] {
+        daemon.wait("a whole ring", is_whole);
+    }
+    one.wait("it is counted", |d| d.counter("refused_network") == 5);
+    let status = one.status();
+    let station = &status["ring"]["stations"][1];
+    assert_eq!(station["refused"].as_array().map(Vec::len), Some(5), "{station}");
+    assert_eq!(station["networks"].as_array().map(Vec::len), Some(2), "its own addresses: {station}");
+    for (family, drawn) in [("-4", ["0.0.0.0/1", "128.0.0.0/1", "10.8.0.3 "]), ("-6", ["2000::/3", "::/0", "default"])]
+    {
+        let routes = lab.ip("n1", &[family, "route"]);
+        assert!(drawn.iter().all(|net| !routes.contains(net)), "{routes}");
+    }
+    lab.transfer("n1", "n3", "10.8.0.3:5001", 1);
 }
 
 #[test]

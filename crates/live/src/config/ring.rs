@@ -77,7 +77,10 @@ struct RawSide {
 #[serde(deny_unknown_fields)]
 struct RawStation {
     node: Spanned<i64>,
+    #[serde(default)]
     networks: Vec<Spanned<String>>,
+    #[serde(default)]
+    allowed_ips: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -281,8 +284,9 @@ impl Reader<'_> {
                     return Err(self.error(span.clone(), "ring.station.networks", problem));
                 }
             }
+            let allowed_ips = self.networks(&raw.allowed_ips, "ring.station.allowed_ips")?;
             places.stations.push(span);
-            stations.push(RingStation { node: number, networks });
+            stations.push(RingStation { node: number, networks, allowed_ips });
         }
         Ok(stations)
     }

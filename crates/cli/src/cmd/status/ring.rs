@@ -25,12 +25,13 @@ pub(super) fn show(ring: &RingStatus) {
         };
         let networks =
             station.networks.iter().map(|n| format!("{}{}", n.network, if n.learnt { " learnt" } else { "" }));
+        let refused = station.refused.iter().map(|network| format!("{network} refused"));
         stations.add_row([
             format!("{}{mark}", station.number),
             way(station.east_up, station.east_mbit),
             way(station.west_up, station.west_mbit),
             station.weight.to_string(),
-            networks.collect::<Vec<_>>().join(", "),
+            networks.chain(refused).collect::<Vec<_>>().join(", "),
         ]);
     }
     println!("{stations}");

@@ -52,6 +52,11 @@ impl Reader<'_> {
 
     fn own_networks(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
         for (station, span) in ring.stations.iter().zip(&places.stations) {
+            if !ring.learn && !station.allowed_ips.is_empty() {
+                let problem =
+                    "is about what is learnt, and `learn` is false: write what lies behind the node in `networks`";
+                return Err(self.error(span.clone(), "ring.station.allowed_ips", problem));
+            }
             for net in &station.networks {
                 let is_address = interface.addresses.iter().any(|own| *net == own.addr().into());
                 if is_address || ring.networks.contains(net) {
@@ -153,6 +158,15 @@ mod tests {
             (udp("east", &own), 9, "ring.east.public_key", "the neighbour's"),
             (station("10.8.0.1/32"), 13, "ring.station.networks", "this node's own"),
             (station("10.9.0.0/16"), 13, "ring.station.networks", "this node's own"),
+            (
+                format!(
+                    "learn = false\n{}[[ring.station]]\nnode = 2\nallowed_ips = [\"10.7.0.0/16\"]\n",
+                    lan("east", "")
+                ),
+                14,
+                "ring.station.allowed_ips",
+                "`networks`",
+            ),
             (reserve("rate = \"10Mbit\"", &["11Mbit"]), 15, "ring.reservation.rate", "lower one"),
             (reserve("", &["60Mbit", "50Mbit"]), 18, "ring.reservation.rate", "110 Mbit/s, more than"),
         ];

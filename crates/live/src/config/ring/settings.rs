@@ -52,7 +52,7 @@ pub struct Ring {
     pub burst: Bytes,
     /// `networks`: what lies behind this node beside the interface's own addresses; announced.
     pub networks: Vec<IpNet>,
-    /// `learn`: what other nodes announce is routed to them; default true.
+    /// `learn`: what other nodes announce, and may, is routed to them; default true.
     pub learn: bool,
     /// `[ring.east]` and `[ring.west]`, by [`Side::index`]. A line's end has one only.
     pub sides: [Option<RingSide>; 2],
@@ -96,8 +96,10 @@ pub struct BondOf {
 pub struct RingStation {
     /// `node`: which.
     pub node: NodeId,
-    /// `networks`: prefixes that are routed to it, and that it may send from.
+    /// `networks`: prefixes that are routed to it, and that it may send from; default none.
     pub networks: Vec<IpNet>,
+    /// `allowed_ips`: prefixes within which it may announce what it likes; default none.
+    pub allowed_ips: Vec<IpNet>,
 }
 
 impl Ring {

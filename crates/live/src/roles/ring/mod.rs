@@ -9,6 +9,7 @@
 //! | `links` | links that connect, fill up, fail and come back |
 //! | `neighbour` | one link, what carries it, and what waits to leave |
 //! | `stations`, `announcement` | what lies behind which node, and how nodes tell |
+//! | `claims` | what each node may tell |
 //! | `routes` | the kernel's routes into the ring |
 //! | `classes` | DiffServ codepoints and service classes |
 //! | `capacity` | a link over another daemon's bond |
@@ -22,6 +23,7 @@
 
 mod announcement;
 mod capacity;
+mod claims;
 mod classes;
 mod links;
 mod neighbour;
@@ -52,11 +54,14 @@ use fairspan_core::ring::discovery;
 use fairspan_core::ring::frame::{DATA, HEAD};
 use fairspan_core::ring::node::{self, Node};
 use fairspan_core::ring::{NodeId, Side};
-use fairspan_core::units::{Bytes, FlowNumber, Time};
+use fairspan_core::units::{Bytes, FlowNumber, Span, Time};
 use neighbour::Neighbour;
 use routes::Routes;
 use stations::Stations;
 use std::os::fd::AsFd;
+
+/// How often a refused network is logged at most; all are counted.
+const REFUSALS_EVERY: Span = Span::from_secs(10);
 
 /// A node of a ring. Dropping it undoes all that it did to the host's network.
 pub(super) struct RingNode {
@@ -79,6 +84,8 @@ pub(super) struct RingNode {
     /// There was input since the polls were last drained.
     dirty: bool,
     counters: Counters,
+    /// When the next refused network may be logged.
+    next_refusal: Option<Time>,
     config: Config,
     settings: Ring,
 }
@@ -96,6 +103,8 @@ struct Counters {
     wrong_link: u64,
     /// Announcements that were not understood.
     odd_announcement: u64,
+    /// Networks that a node announced and may not.
+    refused_network: u64,
 }
 
 impl RingNode {
@@ -141,6 +150,7 @@ impl RingNode {
             scratch: Vec::with_capacity(2048),
             dirty: true,
             counters: Counters::default(),
+            next_refusal: None,
             config,
             settings,
         };
@@ -284,8 +294,22 @@ impl RingNode {
             }
         }
         if changed {
+            self.tell_refusals(now);
             self.follow_routes();
             self.fit_mtu(now);
+        }
+    }
+
+    /// Counts what nodes announced and may not, and logs one of it.
+    fn tell_refusals(&mut self, now: Time) {
+        let refusals = self.stations.take_refusals();
+        self.counters.refused_network += refusals.len() as u64;
+        if let Some((node, net, why)) = refusals.first()
+            && self.next_refusal.is_none_or(|next| next <= now)
+        {
+            self.next_refusal = Some(now + REFUSALS_EVERY);
+            let (node, more) = (node.number(), refusals.len() - 1);
+            tracing::warn!(node, %net, %why, more, "a node announces a network that it may not");
         }
     }
 

@@ -24,6 +24,7 @@ impl RingNode {
         counters.insert("ring_not_ip".into(), self.counters.not_ip);
         counters.insert("wrong_link".into(), self.counters.wrong_link);
         counters.insert("odd_announcement".into(), self.counters.odd_announcement);
+        counters.insert("refused_network".into(), self.counters.refused_network);
         self.host.count(counters);
         self.transport.count(counters);
         status.listen_port = self.config.interface.listen_port;
@@ -102,6 +103,7 @@ impl RingNode {
                 .networks(node)
                 .map(|(net, learnt)| RingNetworkStatus { network: net.to_string(), learnt })
                 .collect(),
+            refused: self.stations.refused(node).map(|net| net.to_string()).collect(),
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! One table serves both ways, as for peers: it says to which node a packet of the host goes, and packets are let in only from
 //! addresses that it would send back to the node where they entered the ring. The longest prefix wins; of equal ones this
-//! node's own, then a configured one, then that of the node with the lowest number.
+//! node's own, then a configured one, then a learnt one, which one node has at most ([`super::claims`]).
 
 use super::announcement::{Announcement, AnnouncementError};
+use super::claims::{Claims, Refusal};
 use crate::allowed::Allowed;
 use crate::config::{Interface, Ring};
 use fairspan_core::ring::NodeId;
@@ -21,6 +22,7 @@ pub(super) struct Stations {
     configured: Vec<Vec<IpNet>>,
     /// By node: what it tells, and what was made of it.
     told: Vec<(Vec<u8>, Announcement)>,
+    claims: Claims,
     table: Allowed,
 }
 
@@ -37,6 +39,7 @@ impl Stations {
             learns: ring.learn,
             configured,
             told: vec![Default::default(); ring.nodes],
+            claims: Claims::new(interface, ring),
             table: Allowed::default(),
         };
         stations.rebuild();
@@ -72,7 +75,7 @@ impl Stations {
     pub(super) fn networks(&self, node: NodeId) -> impl Iterator<Item = (IpNet, bool)> {
         let own = if node == self.own { self.own_networks.as_slice() } else { &[] };
         let configured = self.configured[node.index()].iter();
-        let learnt = self.learnt(node).iter().map(|net| (*net, true));
+        let learnt = self.learnt(node).map(|net| (net, true));
         own.iter().chain(configured).map(|net| (*net, false)).chain(learnt)
     }
 
@@ -87,15 +90,30 @@ impl Stations {
         self.told.iter().filter_map(|(_, told)| told.mtu).min().map(usize::from)
     }
 
-    fn learnt(&self, node: NodeId) -> &[IpNet] {
-        if self.learns { &self.told[node.index()].1.networks } else { &[] }
+    /// What a node announces that is not its own to announce.
+    pub(super) fn refused(&self, node: NodeId) -> impl Iterator<Item = IpNet> {
+        self.claims.refused(node)
+    }
+
+    /// What was refused since this was last asked.
+    pub(super) fn take_refusals(&mut self) -> Vec<(NodeId, IpNet, Refusal)> {
+        self.claims.take_news()
+    }
+
+    fn learnt(&self, node: NodeId) -> impl Iterator<Item = IpNet> {
+        let told = &self.told[node.index()].1.networks;
+        told.iter().filter(move |net| self.claims.has(node, net)).copied()
     }
 
     fn rebuild(&mut self) {
+        if self.learns {
+            let told = &self.told;
+            self.claims.settle(|node| told[node.index()].1.networks.as_slice());
+        }
         let mut table = Allowed::default();
         // The newest owner of a prefix wins.
-        for node in (0..self.told.len()).rev() {
-            self.learnt(NodeId::at(node)).iter().for_each(|net| table.insert(*net, node));
+        for node in 0..self.told.len() {
+            self.learnt(NodeId::at(node)).for_each(|net| table.insert(net, node));
         }
         for (node, networks) in self.configured.iter().enumerate() {
             networks.iter().for_each(|net| table.insert(*net, node));
@@ -132,11 +150,15 @@ mod tests {
         stations.node_of(address.parse().unwrap()).map(NodeId::number)
     }
 
+    const ALLOWED: &str = "[[ring.station]]\nnode = 3\nnetworks = [\"10.9.0.0/16\"]\n\
+                           [[ring.station]]\nnode = 2\nallowed_ips = [\"10.7.0.0/16\", \"10.9.1.0/24\", \"10.8.0.9/32\"]\n\
+                           [[ring.station]]\nnode = 4\nallowed_ips = [\"10.0.0.0/8\", \"10.7.0.0/16\", \"0.0.0.0/0\"]\n";
+
     #[test]
-    fn own_prefixes_win_over_configured_ones_and_those_over_learnt_ones_and_low_numbers_over_high() {
-        let mut stations = stations("[[ring.station]]\nnode = 3\nnetworks = [\"10.9.0.0/16\"]\n");
-        tells(&mut stations, 4, 1500, &["10.8.0.4/32", "10.9.0.0/16", "10.7.0.0/16", "192.168.1.0/24", "10.8.0.1/32"]);
+    fn own_prefixes_win_over_configured_ones_and_those_over_learnt_ones() {
+        let mut stations = stations(ALLOWED);
         tells(&mut stations, 2, 1400, &["10.8.0.2/32", "10.7.0.0/16", "10.9.1.0/24"]);
+        tells(&mut stations, 4, 1500, &["10.8.0.4/32", "10.0.0.0/8", "10.9.0.0/16", "192.168.1.0/24", "10.8.0.1/32"]);
         for (address, node) in [
             ("10.8.0.1", Some(1)),
             ("192.168.1.77", Some(1)),
@@ -145,12 +167,68 @@ mod tests {
             ("10.9.1.1", Some(2)),
             ("10.7.0.1", Some(2)),
             ("10.8.0.4", Some(4)),
-            ("10.8.0.3", None),
+            ("10.6.0.3", Some(4)),
+            ("11.0.0.1", None),
         ] {
             assert_eq!(node_of(&mut stations, address), node, "{address}");
         }
         assert_eq!(stations.mtu(), Some(1400));
         assert!(stations.elsewhere().all(|(net, _)| net != "192.168.1.0/24".parse().unwrap()), "it is ours");
+    }
+
+    /// Each row: who announces what, and why it does not get it.
+    #[test]
+    fn a_node_draws_no_traffic_but_of_its_own_addresses_and_of_what_it_is_allowed() {
+        let at = |n: usize| NodeId::at(n - 1);
+        for (more, node, net, verdict) in [
+            ("", 2, "10.8.0.2/32", None),
+            ("", 2, "0.0.0.0/1", Some(Refusal::NotAllowed)),
+            ("", 2, "128.0.0.0/1", Some(Refusal::NotAllowed)),
+            ("", 2, "0.0.0.0/0", Some(Refusal::NotAllowed)),
+            ("", 2, "::/0", Some(Refusal::NotAllowed)),
+            ("", 2, "2000::/3", Some(Refusal::NotAllowed)),
+            ("", 2, "203.0.113.7/32", Some(Refusal::NotAllowed)),
+            ("", 2, "10.8.0.0/24", Some(Refusal::NotAllowed)),
+            ("", 2, "10.8.0.2/31", Some(Refusal::NotAllowed)),
+            ("", 2, "10.8.0.1/32", Some(Refusal::Own)),
+            ("", 2, "192.168.1.5/32", Some(Refusal::Own)),
+            ("", 2, "10.8.0.3/32", Some(Refusal::Held(at(3)))),
+            (ALLOWED, 2, "10.7.3.0/24", None),
+            (ALLOWED, 2, "10.9.2.0/24", Some(Refusal::Given)),
+            (ALLOWED, 4, "10.9.1.7/32", Some(Refusal::Given)),
+            (ALLOWED, 4, "10.8.0.9/32", Some(Refusal::Given)),
+            (ALLOWED, 4, "10.8.0.1/32", Some(Refusal::Own)),
+            (ALLOWED, 4, "10.8.0.3/32", Some(Refusal::Held(at(3)))),
+            (ALLOWED, 4, "10.8.0.77/32", None),
+            (ALLOWED, 4, "0.0.0.0/0", None),
+            (ALLOWED, 2, "10.6.0.0/16", Some(Refusal::Given)),
+        ] {
+            let mut stations = stations(more);
+            tells(&mut stations, 3, 1500, &["10.8.0.3/32"]);
+            tells(&mut stations, node, 1500, &[net]);
+            let refused = verdict.map(|why| (at(node), net.parse().unwrap(), why));
+            assert_eq!(stations.take_refusals(), Vec::from_iter(refused), "{net} from node {node}, {more}");
+            let address = net.parse::<IpNet>().unwrap().addr();
+            let drawn = stations.node_of(address) == Some(at(node));
+            assert_eq!(drawn, verdict.is_none(), "{net} from node {node}, {more}");
+        }
+    }
+
+    #[test]
+    fn the_first_to_announce_keeps_an_address_until_it_no_longer_does() {
+        let mut stations = stations(ALLOWED);
+        tells(&mut stations, 4, 1500, &["10.8.0.7/32", "10.7.0.0/16"]);
+        tells(&mut stations, 2, 1500, &["10.8.0.7/32", "10.7.1.0/24"]);
+        let refused =
+            |stations: &Stations| stations.refused(NodeId::at(1)).map(|net| net.to_string()).collect::<Vec<_>>();
+        assert_eq!(refused(&stations), ["10.8.0.7/32", "10.7.1.0/24"]);
+        assert_eq!((node_of(&mut stations, "10.8.0.7"), node_of(&mut stations, "10.7.1.1")), (Some(4), Some(4)));
+        assert_eq!(stations.take_refusals().len(), 2);
+        tells(&mut stations, 4, 1400, &["10.8.0.7/32", "10.7.0.0/16"]);
+        assert_eq!((stations.take_refusals(), node_of(&mut stations, "10.8.0.7")), (vec![], Some(4)), "told once");
+        assert_eq!(stations.learn(NodeId::at(3), None), Ok(true));
+        assert_eq!((node_of(&mut stations, "10.8.0.7"), node_of(&mut stations, "10.7.1.1")), (Some(2), Some(2)));
+        assert!(refused(&stations).is_empty());
     }
 
     #[test]
