@@ -10,6 +10,7 @@ mod privilege;
 mod bond;
 mod ethernet;
 mod flow;
+mod handshakes;
 mod hostile;
 mod lifecycle;
 mod links;
