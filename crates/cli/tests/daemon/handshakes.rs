@@ -190,6 +190,27 @@ fn traffic_passes_and_a_peer_gets_in_under_a_flood_of_handshakes_with_proof() {
     hub.stop();
 }
 
+#[test]
+fn where_nothing_can_be_kept_check_and_the_log_say_so_and_the_daemon_works() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let config = |text: String| text.replace("SOCKET.state", "/dev/null/state");
+    let hub = lab.daemon("hub", "hub", &config(pair.hub_config("", "")));
+    let site = lab.daemon("site", "site", &config(pair.site_config("", "")));
+    site.wait_up(2);
+    lab.transfer("site", "hub", "10.77.0.1:5001", 1);
+    let said = "`/dev/null/state` cannot be written: Not a directory";
+    for daemon in [&site, &hub] {
+        daemon.wait_log(said);
+    }
+    let checked = lab.fairspan("site", &["check", &lab.path("site.toml").display().to_string()]);
+    let warning = String::from_utf8_lossy(&checked.stderr).into_owned();
+    let right = format!("site.toml:5: interface.state_dir: {said}");
+    assert!(checked.status.success() && warning.contains(&right), "{warning}");
+    site.stop();
+    hub.stop();
+}
+
 /// What one TCP connection from the site carries to the hub, in Mbit/s.
 fn throughput(lab: &Lab) -> f64 {
     const SECONDS: u64 = 4;
