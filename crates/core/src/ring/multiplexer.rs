@@ -206,8 +206,10 @@ impl<P: Packet> Multiplexer<P> {
     }
 
     /// Lets released packets of the station into the queue that it shares with transit.
+    #[inline]
     pub(super) fn admit(&mut self, now: Time) {
-        while self.settings.scheduling == Scheduling::Admitted
+        while self.station.has_released()
+            && self.settings.scheduling == Scheduling::Admitted
             && self.secondary.bytes < self.settings.threshold.as_u64()
             && let Some(held) = self.station.take(now)
         {
@@ -216,8 +218,11 @@ impl<P: Packet> Multiplexer<P> {
     }
 
     /// Releases what limiters let pass by now.
+    #[inline]
     pub(super) fn release_due(&mut self, now: Time, arrived: impl FnMut(u32)) {
-        self.station.release_due(now, arrived);
+        if self.station.due().is_some_and(|due| due <= now) {
+            self.station.release_due(now, arrived);
+        }
         self.admit(now);
     }
 

@@ -312,6 +312,7 @@ impl<P: Packet> Station<P> {
     }
 
     /// Class A whose time has come.
+    #[inline]
     pub(super) fn take_urgent(&mut self, now: Time) -> Option<Held<P>> {
         let at = usize::from(self.urgent.pop_front()?);
         let held = self.egress[at].queue(Service::A)?.pop(now)?;
@@ -415,6 +416,7 @@ impl<P: Packet> Station<P> {
 }
 
 impl<P: Packet> Egress<P> {
+    #[inline]
     fn queue(&mut self, service: Service) -> Option<&mut OutputQueue<P>> {
         match service {
             Service::Shared => Some(&mut self.shared),
