@@ -59,7 +59,6 @@ mod entropy;
 pub mod keys;
 mod noise;
 mod path;
-mod primitives;
 mod replay;
 mod session;
 mod sessions;

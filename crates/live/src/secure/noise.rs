@@ -1,90 +1,146 @@
-//! The handshake: `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` by the `snow` crate.
+//! The handshake: `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`.
 //!
-//! Source: The Noise Protocol Framework, revision 34 (pattern IK, modifier psk2); WireGuard's use of it (Donenfeld,
-//! NDSS 2017). The prologue is the protocol's name and version and the initiator's index, so that none of them can be
-//! changed on the way. After message 2 both ends take the raw split and use it as the two directions' keys.
+//! Source: The Noise Protocol Framework, revision 34 (sections 5 and 9; pattern IK, modifier psk2); WireGuard's use of it
+//! (Donenfeld, NDSS 2017). HMAC is RFC 2104, HKDF section 4.3 of the framework.
+//!
+//! | framework | here |
+//! |---|---|
+//! | h | `Symmetric::hash` |
+//! | ck | `Symmetric::chaining` |
+//! | k, n | `Symmetric::key`; n is 0 always, as each key seals one text |
+//! | e, s | `ephemeral`, `local` |
+//! | re, rs | `remote_ephemeral`, `remote` |
+//!
+//! The prologue is the protocol's name and version and the initiator's index, so that none of them can be changed on the
+//! way. After message 2 both ends take the split and use it as the two directions' keys.
 //!
 //! A replayed initiation is known by the timestamp that message 1 carries ([`stamp`](super::stamp)). Departure from WireGuard:
-//! the timestamp stands in a payload with more.
+//! the timestamp stands in a payload with more. As there, an agreement with a key of small order, which gives zero whatever
+//! the other key is, ends the handshake.
+//!
+//! Cost: message 1 takes each end two agreements, message 2 two more. Everything secret is wiped when it is dropped.
 
+use super::aead::{Cipher, Key, TAG_LEN};
 use super::entropy::Entropy;
 use super::keys::{KEY_LEN, PresharedKey, PrivateKey, PublicKey};
-use super::primitives::{Blake2s, ChaChaPoly, X25519};
-use super::wire::{HANDSHAKE_MAX, VERSION};
-use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::CryptoResolver;
-use snow::types::{Cipher, Dh, Hash, Random};
-use snow::{Builder, HandshakeState};
-use zeroize::{Zeroize, Zeroizing};
+use super::wire::VERSION;
+use blake2::{Blake2s256, Digest};
+use x25519_dalek::StaticSecret;
+use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
-const PSK_PLACE: usize = 2;
 const NO_PSK: [u8; KEY_LEN] = [0; KEY_LEN];
+/// Of BLAKE2s.
+const BLOCK_LEN: usize = 64;
+
+type Secret = Zeroizing<[u8; KEY_LEN]>;
 
 /// A handshake message that did not authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoiseError;
 
-impl From<snow::Error> for NoiseError {
-    fn from(_: snow::Error) -> NoiseError {
-        NoiseError
-    }
-}
-
 /// The two directions' keys, as the initiator names them.
 pub(super) struct Split {
-    pub(super) from_initiator: Zeroizing<[u8; KEY_LEN]>,
-    pub(super) to_initiator: Zeroizing<[u8; KEY_LEN]>,
+    pub(super) from_initiator: Secret,
+    pub(super) to_initiator: Secret,
 }
 
-/// Gives snow the one ephemeral key that was drawn for this handshake from the injected source.
-struct OneKey([u8; KEY_LEN]);
-
-struct Ephemeral {
-    key: OneKey,
-    used: bool,
+/// What both ends have computed alike so far (section 5.2).
+#[derive(Clone)]
+struct Symmetric {
+    hash: [u8; KEY_LEN],
+    chaining: Secret,
+    key: Secret,
 }
 
-impl Drop for OneKey {
-    fn drop(&mut self) {
-        self.0.zeroize();
+impl Symmetric {
+    /// Both ends know the prologue and the responder's static key.
+    fn new(prologue: &[u8], responder: &PublicKey) -> Symmetric {
+        let hash = *digest(Blake2s256::new().chain_update(PATTERN));
+        let mut state = Symmetric { hash, chaining: Zeroizing::new(hash), key: Secret::default() };
+        state.mix_hash(prologue);
+        state.mix_hash(responder.as_bytes());
+        state
     }
-}
 
-impl Random for Ephemeral {
-    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), snow::Error> {
-        if self.used || dest.len() != KEY_LEN {
-            return Err(snow::Error::Rng);
+    fn mix_hash(&mut self, data: &[u8]) {
+        self.hash = *digest(Blake2s256::new().chain_update(self.hash).chain_update(data));
+    }
+
+    fn mix_key(&mut self, input: &[u8]) {
+        [self.chaining, self.key] = hkdf(&self.chaining, input);
+    }
+
+    /// An ephemeral key: with a pre-shared key it is mixed into the keys as well (section 9.2).
+    fn mix_ephemeral(&mut self, key: &PublicKey) {
+        self.mix_hash(key.as_bytes());
+        self.mix_key(key.as_bytes());
+    }
+
+    fn mix_agreement(&mut self, private: &PrivateKey, public: &PublicKey) -> Result<(), NoiseError> {
+        let shared = StaticSecret::from(*private.as_bytes()).diffie_hellman(&(*public.as_bytes()).into());
+        if !shared.was_contributory() {
+            return Err(NoiseError);
         }
-        self.used = true;
-        dest.copy_from_slice(&self.key.0);
+        self.mix_key(shared.as_bytes());
         Ok(())
     }
+
+    fn mix_psk(&mut self, psk: Option<&PresharedKey>) {
+        let [chaining, hash, key] = hkdf(&self.chaining, psk.map_or(&NO_PSK, PresharedKey::as_bytes).as_slice());
+        self.mix_hash(&*hash);
+        (self.chaining, self.key) = (chaining, key);
+    }
+
+    /// Appends `text` to `out`, sealed. Each key is used once: an agreement or a pre-shared key is mixed in between.
+    fn seal(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
+        let start = out.len();
+        out.extend_from_slice(text);
+        let tag = self.cipher().seal(0, &self.hash, &mut out[start..]).map_err(|_| NoiseError)?;
+        out.extend_from_slice(&tag);
+        self.mix_hash(&out[start..]);
+        Ok(())
+    }
+
+    fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, NoiseError> {
+        let (text, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(NoiseError)?;
+        let mut out = vec![0; text.len()];
+        self.cipher().open(0, &self.hash, text, tag, &mut out).map_err(|_| NoiseError)?;
+        self.mix_hash(sealed);
+        Ok(out)
+    }
+
+    fn cipher(&self) -> Key {
+        Key::new(Cipher::ChaCha20Poly1305, &self.key)
+    }
+
+    fn split(&self) -> Split {
+        let [from_initiator, to_initiator] = hkdf(&self.chaining, &[]);
+        Split { from_initiator, to_initiator }
+    }
 }
 
-struct Resolver(OneKey);
-
-impl CryptoResolver for Resolver {
-    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Ephemeral { key: OneKey(self.0.0), used: false }))
-    }
-    // What `PATTERN` names, and nothing else.
-    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::new()) as _)
-    }
-    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        (*choice == HashChoice::Blake2s).then(|| Box::new(Blake2s(Default::default())) as _)
-    }
-    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        (*choice == CipherChoice::ChaChaPoly).then(|| Box::new(ChaChaPoly::new()) as _)
-    }
+fn digest(hash: Blake2s256) -> Secret {
+    let mut out = Secret::default();
+    hash.finalize_into((&mut *out).into());
+    out
 }
 
-fn builder<'a>(entropy: &mut dyn Entropy) -> Result<Builder<'a>, NoiseError> {
-    let mut key = OneKey([0; KEY_LEN]);
-    entropy.fill(&mut key.0);
-    let params: NoiseParams = PATTERN.parse()?;
-    Ok(Builder::with_resolver(params, Box::new(Resolver(key))))
+fn hmac(key: &[u8; KEY_LEN], parts: [&[u8]; 2]) -> Secret {
+    let mut pad = Zeroizing::new([0x36; BLOCK_LEN]);
+    pad.iter_mut().zip(key).for_each(|(pad, key)| *pad ^= key);
+    let inner = parts.iter().fold(Blake2s256::new().chain_update(pad.as_slice()), |hash, part| hash.chain_update(part));
+    pad.iter_mut().for_each(|pad| *pad ^= 0x36 ^ 0x5c);
+    digest(Blake2s256::new().chain_update(pad.as_slice()).chain_update(digest(inner).as_slice()))
+}
+
+fn hkdf<const N: usize>(chaining: &[u8; KEY_LEN], input: &[u8]) -> [Secret; N] {
+    let key = hmac(chaining, [input, &[]]);
+    let mut last: Option<Secret> = None;
+    std::array::from_fn(|n| {
+        let before = last.as_deref().map_or(&[][..], |last| last);
+        last.insert(hmac(&key, [before, &[n as u8 + 1]])).clone()
+    })
 }
 
 fn prologue(initiator_index: u32) -> [u8; 13] {
@@ -94,8 +150,19 @@ fn prologue(initiator_index: u32) -> [u8; 13] {
     prologue
 }
 
+/// Takes a public key from the front of a message.
+fn take_key(message: &[u8]) -> Result<(PublicKey, &[u8]), NoiseError> {
+    let (key, rest) = message.split_first_chunk::<KEY_LEN>().ok_or(NoiseError)?;
+    Ok((PublicKey::from_bytes(*key), rest))
+}
+
 /// An initiator that has sent message 1.
-pub(super) struct Initiator(HandshakeState);
+pub(super) struct Initiator {
+    state: Symmetric,
+    local: PrivateKey,
+    ephemeral: PrivateKey,
+    psk: Option<PresharedKey>,
+}
 
 impl Initiator {
     /// Starts a handshake and appends message 1 to `out`.
@@ -108,28 +175,49 @@ impl Initiator {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Initiator, NoiseError> {
-        let prologue = prologue(index);
-        let mut state = builder(entropy)?
-            .local_private_key(local.as_bytes())?
-            .remote_public_key(remote.as_bytes())?
-            .prologue(&prologue)?
-            .psk(PSK_PLACE as u8, psk.map_or(&NO_PSK, PresharedKey::as_bytes))?
-            .build_initiator()?;
-        append(&mut state, payload, out)?;
-        Ok(Initiator(state))
+        Initiator::begin(entropy, local, remote, psk, &prologue(index), payload, out)
+    }
+
+    fn begin(
+        entropy: &mut dyn Entropy,
+        local: &PrivateKey,
+        remote: &PublicKey,
+        psk: Option<&PresharedKey>,
+        prologue: &[u8],
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Initiator, NoiseError> {
+        let mut state = Symmetric::new(prologue, remote);
+        let ephemeral = PrivateKey::generate(entropy);
+        let public = ephemeral.public_key();
+        out.extend_from_slice(public.as_bytes());
+        state.mix_ephemeral(&public);
+        state.mix_agreement(&ephemeral, remote)?;
+        state.seal(local.public_key().as_bytes(), out)?;
+        state.mix_agreement(local, remote)?;
+        state.seal(payload, out)?;
+        Ok(Initiator { state, local: local.clone(), ephemeral, psk: psk.cloned() })
     }
 
     /// Reads message 2 and returns its payload and the keys. A message that fails leaves the handshake as it was, so
     /// that a forger ends nothing.
-    pub(super) fn finish(&mut self, message: &[u8]) -> Result<(Vec<u8>, Split), NoiseError> {
-        let payload = read(&mut self.0, message)?;
-        Ok((payload, split(&mut self.0)))
+    pub(super) fn finish(&self, message: &[u8]) -> Result<(Vec<u8>, Split), NoiseError> {
+        let mut state = self.state.clone();
+        let (remote_ephemeral, sealed) = take_key(message)?;
+        state.mix_ephemeral(&remote_ephemeral);
+        state.mix_agreement(&self.ephemeral, &remote_ephemeral)?;
+        state.mix_agreement(&self.local, &remote_ephemeral)?;
+        state.mix_psk(self.psk.as_ref());
+        let payload = state.open(sealed)?;
+        Ok((payload, state.split()))
     }
 }
 
 /// A responder that has read message 1.
 pub(super) struct Responder {
-    state: HandshakeState,
+    state: Symmetric,
+    ephemeral: PrivateKey,
+    remote_ephemeral: PublicKey,
     /// Who sent it: authenticated.
     pub(super) remote: PublicKey,
     /// What it says.
@@ -144,12 +232,24 @@ impl Responder {
         index: u32,
         message: &[u8],
     ) -> Result<Responder, NoiseError> {
-        let prologue = prologue(index);
-        let mut state =
-            builder(entropy)?.local_private_key(local.as_bytes())?.prologue(&prologue)?.build_responder()?;
-        let payload = read(&mut state, message)?;
-        let remote = state.get_remote_static().and_then(|key| key.try_into().ok()).ok_or(NoiseError)?;
-        Ok(Responder { state, remote: PublicKey::from_bytes(remote), payload })
+        Responder::accept(entropy, local, &prologue(index), message)
+    }
+
+    fn accept(
+        entropy: &mut dyn Entropy,
+        local: &PrivateKey,
+        prologue: &[u8],
+        message: &[u8],
+    ) -> Result<Responder, NoiseError> {
+        let mut state = Symmetric::new(prologue, &local.public_key());
+        let (remote_ephemeral, rest) = take_key(message)?;
+        state.mix_ephemeral(&remote_ephemeral);
+        state.mix_agreement(local, &remote_ephemeral)?;
+        let (identity, rest) = rest.split_at_checked(KEY_LEN + TAG_LEN).ok_or(NoiseError)?;
+        let remote = state.open(identity)?.try_into().map(PublicKey::from_bytes).map_err(|_| NoiseError)?;
+        state.mix_agreement(local, &remote)?;
+        let payload = state.open(rest)?;
+        Ok(Responder { state, ephemeral: PrivateKey::generate(entropy), remote_ephemeral, remote, payload })
     }
 
     /// Appends message 2 to `out` and returns the keys.
@@ -159,30 +259,15 @@ impl Responder {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Split, NoiseError> {
-        let psk: &[u8; KEY_LEN] = psk.map_or(&NO_PSK, PresharedKey::as_bytes);
-        self.state.set_psk(PSK_PLACE, psk)?;
-        append(&mut self.state, payload, out)?;
-        Ok(split(&mut self.state))
+        let public = self.ephemeral.public_key();
+        out.extend_from_slice(public.as_bytes());
+        self.state.mix_ephemeral(&public);
+        self.state.mix_agreement(&self.ephemeral, &self.remote_ephemeral)?;
+        self.state.mix_agreement(&self.ephemeral, &self.remote)?;
+        self.state.mix_psk(psk);
+        self.state.seal(payload, out)?;
+        Ok(self.state.split())
     }
-}
-
-fn append(state: &mut HandshakeState, payload: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
-    let mut message = [0; HANDSHAKE_MAX];
-    let len = state.write_message(payload, &mut message)?;
-    out.extend_from_slice(&message[..len]);
-    Ok(())
-}
-
-fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, NoiseError> {
-    let mut payload = vec![0; message.len()];
-    let len = state.read_message(message, &mut payload)?;
-    payload.truncate(len);
-    Ok(payload)
-}
-
-fn split(state: &mut HandshakeState) -> Split {
-    let (from_initiator, to_initiator) = state.dangerously_get_raw_split();
-    Split { from_initiator: Zeroizing::new(from_initiator), to_initiator: Zeroizing::new(to_initiator) }
 }
 
 #[cfg(test)]
@@ -201,7 +286,7 @@ mod tests {
     fn both_ends_split_the_same_keys_and_learn_each_other() {
         let (mut entropy, a, b) = pair();
         let mut one = Vec::new();
-        let mut initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"to b", &mut one).unwrap();
+        let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"to b", &mut one).unwrap();
         let responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
         assert_eq!((responder.remote, responder.payload.as_slice()), (a.public_key(), b"to b".as_slice()));
         let mut two = Vec::new();
@@ -217,12 +302,11 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_keys_are_those_of_snows_own_primitives() {
+    fn messages_and_keys_are_those_of_another_implementation() {
         let (mut entropy, a, b) = pair();
         let psk = PresharedKey::from_bytes([7; 32]);
         let (mut one, mut two) = (Vec::new(), Vec::new());
-        let mut initiator =
-            Initiator::start(&mut entropy, &a, &b.public_key(), Some(&psk), 9, b"to b", &mut one).unwrap();
+        let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), Some(&psk), 9, b"to b", &mut one).unwrap();
         let responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
         responder.answer(Some(&psk), b"to a", &mut two).unwrap();
         let (_, keys) = initiator.finish(&two).unwrap();
@@ -250,12 +334,95 @@ mod tests {
     fn another_index_or_responder_key_is_refused_at_message_one_and_another_psk_at_message_two() {
         let (mut entropy, a, b) = pair();
         let mut one = Vec::new();
-        let mut initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"", &mut one).unwrap();
+        let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"", &mut one).unwrap();
         assert!(Responder::read(&mut entropy, &b, 8, &one).is_err());
         assert!(Responder::read(&mut entropy, &a, 9, &one).is_err());
         let psk = PresharedKey::from_bytes([1; 32]);
         let mut two = Vec::new();
         Responder::read(&mut entropy, &b, 9, &one).unwrap().answer(Some(&psk), b"", &mut two).unwrap();
         assert!(initiator.finish(&two).is_err());
+    }
+
+    fn bytes<const N: usize>(hex: &str) -> [u8; N] {
+        std::array::from_fn(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap())
+    }
+
+    /// Gives one ephemeral key.
+    struct Drawn([u8; KEY_LEN]);
+
+    impl Entropy for Drawn {
+        fn fill(&mut self, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.0);
+        }
+    }
+
+    #[test]
+    fn published_vectors_come_out_byte_for_byte() {
+        // Of the cacophony project, Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s.
+        let psk = PresharedKey::from_bytes(*b"This is my Austrian perspective!");
+        let a = PrivateKey::from_bytes(bytes("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1"));
+        let b = PrivateKey::from_bytes(bytes("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893"));
+        let mut drawn_a = Drawn(bytes("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a"));
+        let mut drawn_b = Drawn(bytes("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b"));
+        let (prologue, mut one, mut two) = (b"John Galt", Vec::new(), Vec::new());
+        let payload = b"Ludwig von Mises";
+        let initiator =
+            Initiator::begin(&mut drawn_a, &a, &b.public_key(), Some(&psk), prologue, payload, &mut one).unwrap();
+        let responder = Responder::accept(&mut drawn_b, &b, prologue, &one).unwrap();
+        assert_eq!((responder.remote, responder.payload.as_slice()), (a.public_key(), payload.as_slice()));
+        let theirs = responder.answer(Some(&psk), b"Murray Rothbard", &mut two).unwrap();
+        let (said, ours) = initiator.finish(&two).unwrap();
+        assert_eq!(said, b"Murray Rothbard");
+        assert_eq!((&ours.from_initiator, &ours.to_initiator), (&theirs.from_initiator, &theirs.to_initiator));
+        let expected: [u8; 112] = bytes(concat!(
+            "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c7944001e21de9f98ddd8e2ad57527207feb5",
+            "6253c9c94a9e496782ecfcb2a75fbcaf1b52948cc48daefe660c62119ab5000980c84831215f2441eba616548e832985",
+            "464cf17e51ee93109008399a21f7e13f",
+        ));
+        assert_eq!(one, expected);
+        let expected: [u8; 63] = bytes(concat!(
+            "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f144808843cb765f2caef0751b8f007572dab03222",
+            "17755c0632f365717edbf34d33e87a",
+        ));
+        assert_eq!(two, expected);
+        for (key, text, sealed) in [
+            (ours.from_initiator, "F. A. Hayek", "8153ca9833bc3c1b91a7e66e5f4d4f5b59bf9e64c2f20d15f0bba7"),
+            (ours.to_initiator, "Carl Menger", "07af0c9c86e1b4e80f36b04ff7688d51141af3debd0332f0a705ef"),
+        ] {
+            let mut out = text.as_bytes().to_vec();
+            let tag = Key::new(Cipher::ChaCha20Poly1305, &key).seal(0, &[], &mut out).unwrap();
+            out.extend_from_slice(&tag);
+            assert_eq!(out, bytes::<27>(sealed));
+        }
+    }
+
+    #[test]
+    fn a_key_of_small_order_ends_the_handshake() {
+        let (mut entropy, a, b) = pair();
+        for low in [[0; KEY_LEN], std::array::from_fn(|n| u8::from(n == 0))] {
+            let mut one = Vec::new();
+            let remote = PublicKey::from_bytes(low);
+            assert!(Initiator::start(&mut entropy, &a, &remote, None, 9, b"", &mut one).is_err());
+            let mut one = Vec::new();
+            Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"", &mut one).unwrap();
+            one[..KEY_LEN].copy_from_slice(&low);
+            assert!(Responder::read(&mut entropy, &b, 9, &one).is_err());
+        }
+    }
+
+    #[test]
+    fn a_message_cut_anywhere_is_refused() {
+        let (mut entropy, a, b) = pair();
+        let mut one = Vec::new();
+        let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"to b", &mut one).unwrap();
+        for end in 0..one.len() {
+            assert!(Responder::read(&mut entropy, &b, 9, &one[..end]).is_err(), "{end}");
+        }
+        let mut two = Vec::new();
+        Responder::read(&mut entropy, &b, 9, &one).unwrap().answer(None, b"to a", &mut two).unwrap();
+        for end in 0..two.len() {
+            assert!(initiator.finish(&two[..end]).is_err(), "{end}");
+        }
+        assert!(initiator.finish(&two).is_ok());
     }
 }

@@ -45,8 +45,6 @@ const RESPONSE_PAYLOAD_MIN: usize = 18;
 const NOISE_1_MIN: usize = 32 + 48 + INITIATION_PAYLOAD_MIN + TAG_LEN;
 /// Ephemeral key, sealed payload.
 const NOISE_2_MIN: usize = 32 + RESPONSE_PAYLOAD_MIN + TAG_LEN;
-/// Longest handshake message.
-pub(super) const HANDSHAKE_MAX: usize = HANDSHAKE_HEADER_LEN + NOISE_1_MIN + HELLO_MAX + 2 * MAC_LEN;
 
 pub(super) const INITIATION: u8 = 1;
 pub(super) const RESPONSE: u8 = 2;
