@@ -1,5 +1,6 @@
 //! Exit statuses, and which failure gets which.
 
+use fairspan_live::config::veiled;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -54,7 +55,7 @@ pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Negative) => ExitCode::from(1),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("fairspan: {}", told(&error));
+            eprintln!("fairspan: {}", veiled("", &told(&error)));
             if error.chain().any(|cause| cause.is::<BadInput>()) {
                 ExitCode::from(2)
             } else if error.chain().any(|cause| cause.is::<NoPrivilege>() || is_permission(cause)) {

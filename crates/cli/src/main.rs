@@ -12,6 +12,7 @@ mod simulation;
 mod testbed;
 
 use clap::{Parser, Subcommand};
+use fairspan_live::config::veiled;
 use std::process::ExitCode;
 
 /// Make several links act as one.
@@ -41,7 +42,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::try_parse().unwrap_or_else(|error| {
+        let text = error.render().to_string();
+        match veiled("", &text) {
+            // A key among the arguments.
+            shown if shown != text => {
+                eprint!("{shown}");
+                std::process::exit(error.exit_code())
+            }
+            _ => error.exit(),
+        }
+    });
     // What runs long and serves others, or cleans up after itself, is not to be ended by a reader that goes away.
     let runs_long = match &args.command {
         Command::Ring(args) => args.is_daemon(),

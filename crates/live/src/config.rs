@@ -8,26 +8,32 @@ mod bond;
 mod peer;
 mod policy;
 mod ring;
+mod secret;
 #[cfg(test)]
 mod tests;
 
 pub use bond::{Bond, BondLink};
 pub use peer::{Channel, ChannelKind, Peer};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
+pub use secret::veiled;
 
 use self::peer::RawKind;
+use self::secret::Text;
 use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
 use fairspan_core::units::Rate;
 use ipnet::IpNet;
 use serde::Deserialize;
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 use toml::Spanned;
+use zeroize::Zeroizing;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -103,19 +109,39 @@ pub struct ConfigError {
 /// The link-layer bytes that Ethernet adds to an IP packet, without preamble, gap and checksum.
 const ETHERNET_OVERHEAD: u16 = 14;
 
+/// Who may read a file with a key in it, or put another in its place, beside its owner; and what would be right.
+fn exposure(file: &Path) -> Option<String> {
+    let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (own, around) = (mode(file) & 0o7777, mode(folder) & 0o7777);
+    if own & 0o077 != 0 {
+        return Some(format!("others than its owner may use it (mode {own:04o}): `chmod 600` it"));
+    }
+    // Where the sticky bit is set, others may not replace it.
+    let replaced = around & 0o022 != 0 && around & 0o1000 == 0;
+    replaced.then(|| format!("others may replace it in its folder (mode {around:04o}): `chmod go-w` that"))
+}
+
 impl Config {
     /// Reads and checks `file`.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn load(file: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|e| ConfigError {
-            file: file.into(),
-            line: 0,
-            setting: String::new(),
-            problem: format!("cannot be read: {e}"),
-        })?;
-        Config::parse(file, &text)
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => Zeroizing::new(text),
+            Err(error) => {
+                let unread = Reader::new(file, "").error(0..0, "", format!("cannot be read: {error}"));
+                return Err(ConfigError { line: 0, ..unread });
+            }
+        };
+        let mut config = Config::parse(file, &text)?;
+        if secret::has_key(&text)
+            && let Some(problem) = exposure(file)
+        {
+            config.notices.push(Reader::new(file, &text).error(0..0, "", format!("holds a key, and {problem}")));
+        }
+        Ok(config)
     }
 
     /// Checks `text`; `file` is named in errors, and key files are sought relative to its folder.
@@ -123,11 +149,19 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
-        let reader = Reader { file, text };
+        let reader = Reader::new(file, text);
         let raw: RawConfig = toml::from_str(text).map_err(|e| {
             reader.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &reader.snippet(e.span()))
         })?;
-        reader.config(raw)
+        if let Some(line) = secret::misplaced_key(text) {
+            let start = text.split_inclusive('\n').take(line).map(str::len).sum();
+            let problem = "a key stands here, where it would be shown: keys belong in `private_key`, `preshared_key` and \
+                           `public_key`, or in a file that `private_key_file` or `preshared_key_file` names";
+            return Err(reader.error(start..start, "", problem));
+        }
+        let mut config = reader.config(raw)?;
+        config.notices.append(&mut reader.notices.into_inner());
+        Ok(config)
     }
 }
 
@@ -147,7 +181,7 @@ struct RawInterface {
     name: Spanned<String>,
     #[serde(default)]
     address: Vec<Spanned<String>>,
-    private_key: Option<Spanned<String>>,
+    private_key: Option<Spanned<Text>>,
     private_key_file: Option<Spanned<String>>,
     listen_port: Option<u16>,
     mtu: Option<Spanned<u16>>,
@@ -164,13 +198,29 @@ struct RawInterface {
 struct Reader<'a> {
     file: &'a Path,
     text: &'a str,
+    /// What works and is hardly meant.
+    notices: RefCell<Vec<ConfigError>>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
+        Reader { file, text, notices: RefCell::default() }
+    }
 }
 
 impl Reader<'_> {
+    /// The one way to a [`ConfigError`], so that none shows a secret.
     fn error(&self, span: Range<usize>, setting: &str, problem: impl Display) -> ConfigError {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
-        ConfigError { file: self.file.into(), line, setting: setting.into(), problem: problem.to_string() }
+        let veil = |text: &str| secret::veiled(self.text, text);
+        let file = secret::veiled("", &self.file.display().to_string()).into();
+        ConfigError { file, line, setting: veil(setting), problem: veil(&problem.to_string()) }
+    }
+
+    fn notice(&self, span: Range<usize>, setting: &str, problem: impl Display) {
+        let notice = self.error(span, setting, problem);
+        self.notices.borrow_mut().push(notice);
     }
 
     fn snippet(&self, span: Option<Range<usize>>) -> String {
@@ -178,7 +228,7 @@ impl Reader<'_> {
             let start = self.text.get(..s.start)?.rfind('\n').map_or(0, |n| n + 1);
             self.text.get(start..)?.lines().next()
         });
-        line.map(|l| format!(" (in `{}`)", l.trim())).unwrap_or_default()
+        line.map(|l| format!(" (in `{}`)", secret::excerpt(l))).unwrap_or_default()
     }
 
     fn parsed<T>(&self, value: &Spanned<String>, setting: &str, right: &str) -> Result<T, ConfigError>
@@ -203,7 +253,7 @@ impl Reader<'_> {
     /// A key given as text or in a file; `setting` is the text's name.
     fn key<T>(
         &self,
-        text: Option<&Spanned<String>>,
+        text: Option<&Spanned<Text>>,
         file: Option<&Spanned<String>>,
         setting: &str,
     ) -> Result<Option<T>, ConfigError>
@@ -211,7 +261,6 @@ impl Reader<'_> {
         T: FromStr,
         T::Err: Display,
     {
-        // Never shows the key itself: errors end up in logs.
         let bad = |span, setting: &str, e: T::Err| {
             self.error(span, setting, format!("{e}; a key is 44 characters of base64, as `fairspan keygen` prints it"))
         };
@@ -219,12 +268,22 @@ impl Reader<'_> {
             (Some(_), Some(f)) => {
                 Err(self.error(f.span(), setting, format!("given twice: keep `{setting}` or `{setting}_file`")))
             }
-            (Some(t), None) => t.get_ref().parse().map(Some).map_err(|e| bad(t.span(), setting, e)),
+            (Some(t), None) => t.get_ref().as_str().parse().map(Some).map_err(|e| bad(t.span(), setting, e)),
             (None, Some(f)) => {
-                let path = self.file.parent().unwrap_or(Path::new("")).join(f.get_ref());
+                let folder = self.file.parent().unwrap_or(Path::new(""));
+                let path = folder.join(f.get_ref());
                 let name = format!("{setting}_file");
-                let content = std::fs::read_to_string(&path)
-                    .map_err(|e| self.error(f.span(), &name, format!("{}: {e}", path.display())))?;
+                // Not the path: it may be the key itself.
+                let content = std::fs::read_to_string(&path).map(Zeroizing::new).map_err(|e| {
+                    let problem = format!(
+                        "the file that it names cannot be read: {e}; a name without `/` before it is one in `{}`",
+                        folder.display()
+                    );
+                    self.error(f.span(), &name, problem)
+                })?;
+                if let Some(problem) = exposure(&path) {
+                    self.notice(f.span(), &name, format!("the file that it names holds a key, and {problem}"));
+                }
                 content.trim().parse().map(Some).map_err(|e| bad(f.span(), &name, e))
             }
             (None, None) => Ok(None),

@@ -1,7 +1,7 @@
 //! `fairspan check`: is this configuration right?
 
 use crate::exit::{BadInput, Outcome};
-use fairspan_live::config::{Config, ConfigError};
+use fairspan_live::config::{Config, ConfigError, veiled};
 use fairspan_live::memory;
 use std::path::{Path, PathBuf};
 
@@ -18,16 +18,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let checked = Config::load(&args.config);
+    let file = veiled("", &args.config.display().to_string());
     if args.json {
         let document = match &checked {
             Ok(config) => {
                 let notice =
                     |n: &ConfigError| serde_json::json!({"line": n.line, "setting": n.setting, "problem": n.problem});
                 let notices: Vec<_> = config.notices.iter().chain(&unkept(config, &args.config)).map(notice).collect();
-                serde_json::json!({"ok": true, "file": args.config, "notices": notices})
+                serde_json::json!({"ok": true, "file": file, "notices": notices})
             }
             Err(e) => serde_json::json!({
-                "ok": false, "file": args.config, "line": e.line, "setting": e.setting, "problem": e.problem
+                "ok": false, "file": file, "line": e.line, "setting": e.setting, "problem": e.problem
             }),
         };
         println!("{document}");
@@ -42,16 +43,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             if let (false, Some(ring)) = (args.json, &config.ring) {
                 println!(
                     "{}: good: interface {}, node {} of a ring of {}, {}",
-                    args.config.display(),
-                    config.interface.name,
-                    ring.node,
-                    ring.nodes,
-                    ring.algorithm,
+                    file, config.interface.name, ring.node, ring.nodes, ring.algorithm,
                 );
             } else if let (false, Some(bond)) = (args.json, &config.bond) {
                 println!(
                     "{}: good: interface {}, a bond of {} Ethernet link{}, {}",
-                    args.config.display(),
+                    file,
                     config.interface.name,
                     bond.links.len(),
                     if bond.links.len() == 1 { "" } else { "s" },
@@ -61,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
                 println!(
                     "{}: good: interface {}, {} peer{}, {} channel{}",
-                    args.config.display(),
+                    file,
                     config.interface.name,
                     config.peers.len(),
                     if config.peers.len() == 1 { "" } else { "s" },

@@ -1,6 +1,7 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
 use super::policy::RawPolicy;
+use super::secret::Text;
 use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
 use crate::quantity::{QuantityError, parse_bytes, parse_span};
 use crate::secure::{PresharedKey, PublicKey};
@@ -86,8 +87,8 @@ const OWN: [&str; 7] =
 #[derive(Default)]
 pub(super) struct RawPeer {
     name: Option<Spanned<String>>,
-    public_key: Option<Spanned<String>>,
-    preshared_key: Option<Spanned<String>>,
+    public_key: Option<Spanned<Text>>,
+    preshared_key: Option<Spanned<Text>>,
     preshared_key_file: Option<Spanned<String>>,
     allowed_ips: Vec<Spanned<String>>,
     policy: Option<Spanned<RawPolicy>>,

@@ -5,6 +5,7 @@ mod settings;
 
 pub use settings::{BondOf, Ring, RingSide, RingStation};
 
+use super::secret::Text;
 use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader};
 use crate::control;
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
@@ -58,8 +59,8 @@ pub(super) struct RawRing {
 #[serde(deny_unknown_fields)]
 struct RawSide {
     kind: Spanned<String>,
-    public_key: Option<Spanned<String>>,
-    preshared_key: Option<Spanned<String>>,
+    public_key: Option<Spanned<Text>>,
+    preshared_key: Option<Spanned<Text>>,
     preshared_key_file: Option<Spanned<String>>,
     device: Option<Spanned<String>>,
     endpoint: Option<Spanned<String>>,
