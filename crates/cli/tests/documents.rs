@@ -4,8 +4,10 @@
 mod child;
 
 use fairspan_core::bond;
+use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::lan;
 use fairspan_core::options::{Family, Member};
+use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring;
 use fairspan_core::select::POLICIES;
 use fairspan_live::config::{Config, ConfigError};
@@ -444,6 +446,28 @@ fn fairness_algorithms_and_their_options_are_documented_as_they_are() {
     }
     let options = options_table(ring::algorithm::ALGORITHMS);
     generated("rings.md", &[(["<!-- algorithms:", "<!-- end of algorithms -->"], names), (OPTION_MARKS, options)]);
+}
+
+#[test]
+fn queue_disciplines_and_buffer_policies_are_documented_as_they_are() {
+    generated(
+        "scenarios.md",
+        &[
+            (["<!-- disciplines:", "<!-- end of disciplines -->"], members_table(DisciplineConfig::MEMBERS)),
+            (["<!-- buffers:", "<!-- end of buffers -->"], members_table(PolicyConfig::MEMBERS)),
+        ],
+    );
+}
+
+/// The members of a family, with their options and defaults.
+fn members_table<F: Family>(members: &[Member<F>]) -> String {
+    let mut text = String::from("| name | options | what it does |\n|---|---|---|\n");
+    for member in members {
+        let options: Vec<String> =
+            member.options().map(|(option, default)| format!("`{}={default}`", option.name)).collect();
+        text += &format!("| `{}` | {} | {} |\n", member.name, options.join(", "), member.help);
+    }
+    text
 }
 
 /// The options of a family's members, in the order in which they first come: whose each is, what it takes, its default.

@@ -103,14 +103,16 @@ impl Family for PolicyConfig {
     const DIALECT: Dialect = Dialect::Plain;
     const MEMBERS: &'static [Member<PolicyConfig>] = &[
         member("drop-tail", "drops what comes to a full queue", || PolicyConfig::DropTail),
-        member("drop-front", "drops the oldest packet of a full queue", || PolicyConfig::DropFront),
-        member("longest-queue", "drops the newest packet of the longest queue of a full queue", || {
+        member("drop-front", "drops the packet that waits longest when the queue is full", || PolicyConfig::DropFront),
+        member("longest-queue", "drops the newest packet of the longest queue when the queue is full", || {
             PolicyConfig::LongestQueue
         }),
-        member("codel", "marks or drops packets of a queue that stands", || PolicyConfig::CoDel {
-            target: Span::from_millis(5),
-            interval: Span::from_millis(100),
-        }),
+        member(
+            "codel",
+            "as drop-tail; besides, when packets have waited for longer than target for a whole interval, it marks one, and \
+             then others more and more often; a packet without ECN is dropped instead",
+            || PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) },
+        ),
     ];
 
     fn same(&self, other: &PolicyConfig) -> bool {

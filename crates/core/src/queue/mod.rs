@@ -153,13 +153,20 @@ impl Family for DisciplineConfig {
     const DIALECT: Dialect = Dialect::Plain;
     const MEMBERS: &'static [Member<DisciplineConfig>] = &[
         member("fifo", "first in, first out", || DisciplineConfig::Fifo),
-        member("round-robin", "one packet of each flow in turn", || DisciplineConfig::RoundRobin),
-        member("drr", "deficit round robin over flows", || DisciplineConfig::Drr { quantum: QUANTUM }),
-        member("srr", "surplus round robin over flows", || DisciplineConfig::Srr { quantum: QUANTUM }),
-        member("sfq", "start-time fair queueing over flows", || DisciplineConfig::Sfq),
-        member("stochastic", "deficit round robin over buckets of flows", || DisciplineConfig::Stochastic {
-            buckets: 1024,
-            quantum: QUANTUM,
+        member("round-robin", "one packet of each flow in turn, whatever its length", || DisciplineConfig::RoundRobin),
+        member(
+            "drr",
+            "deficit round robin: flows have equal shares by bytes; a flow saves up for a packet that its turn does not hold",
+            || DisciplineConfig::Drr { quantum: QUANTUM },
+        ),
+        member(
+            "srr",
+            "surplus round robin: the same shares; a flow may overdraw its turn by a packet, and has less in the next",
+            || DisciplineConfig::Srr { quantum: QUANTUM },
+        ),
+        member("sfq", "start-time fair queueing", || DisciplineConfig::Sfq),
+        member("stochastic", "deficit round robin over buckets that flows are hashed to", || {
+            DisciplineConfig::Stochastic { buckets: 1024, quantum: QUANTUM }
         }),
     ];
 
