@@ -5,6 +5,7 @@
 mod claims;
 mod cmd;
 mod exit;
+mod log;
 mod measure;
 mod report;
 mod scenarios;

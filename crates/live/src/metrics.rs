@@ -1,8 +1,8 @@
-//! Prometheus metrics over HTTP: off by default, one thread, `GET /metrics` and nothing else.
+//! Prometheus metrics: a [`Status`] as a page of text.
 //!
-//! The daemon publishes a [`Status`] once a second; a scrape encodes the newest one. Every counter of the status appears
-//! as `fairspan_events_total`, `fairspan_peer_events_total` or `fairspan_channel_events_total` with its name as the label
-//! `event`, so that a counter that is added is never forgotten here.
+//! Every counter of the status appears as `fairspan_events_total`, `fairspan_peer_events_total` or
+//! `fairspan_channel_events_total` with its name as the label `event`, so that a counter that is added is never forgotten
+//! here. The shell serves the page.
 
 use crate::status::{Counters, LinkStatus, RingStatus, State, Status};
 use fairspan_core::options::Words;
@@ -13,80 +13,25 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-/// Where the daemon puts its newest status.
-pub(crate) type Shared = Arc<Mutex<Option<Status>>>;
+/// The kind of text that [`page`] writes, as HTTP names it.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves metrics at `address` from a thread of its own until the process ends.
-///
-/// # Errors
-/// When the address cannot be bound.
-pub(crate) fn serve(address: SocketAddr, shared: Shared) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
-    let bound = listener.local_addr()?;
+/// Everything that `status` tells.
+pub(crate) fn page(status: Status) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(StatusCollector(shared)));
-    std::thread::Builder::new().name("metrics".into()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A scraper that hangs or sends nonsense costs two seconds, not the daemon.
-            if let Err(e) = answer(stream, &registry) {
-                tracing::debug!(error = %e, "metrics request failed");
-            }
-        }
-    })?;
-    Ok(bound)
+    registry.register_collector(Box::new(StatusCollector(status)));
+    let mut page = String::new();
+    text::encode(&mut page, &registry).expect("a String takes whatever is written");
+    page
 }
 
-/// Gives the metrics their newest status.
-pub(crate) fn publish(shared: &Shared, status: Status) {
-    *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-}
-
-fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-    let mut head = [0; 2048];
-    let mut length = 0;
-    while length < head.len() && !head[..length].windows(4).any(|w| w == b"\r\n\r\n") {
-        match stream.read(&mut head[length..])? {
-            0 => break,
-            n => length += n,
-        }
-    }
-    let line = head[..length].split(|&b| b == b'\r').next().unwrap_or_default();
-    let target = line.strip_prefix(b"GET ").and_then(|rest| rest.split(|&b| b == b' ' || b == b'?').next());
-    let (status, kind, body) = match target {
-        Some(b"/metrics") => {
-            let mut body = String::new();
-            text::encode(&mut body, registry).map_err(io::Error::other)?;
-            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", body)
-        }
-        Some(_) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
-        None => ("405 Method Not Allowed", "text/plain", "GET only\n".to_owned()),
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-struct StatusCollector(Shared);
-
-impl fmt::Debug for StatusCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StatusCollector")
-    }
-}
+#[derive(Debug)]
+struct StatusCollector(Status);
 
 impl Collector for StatusCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let status = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(status) = status else { return Ok(()) };
+        let status = &self.0;
         let interface = status.interface.as_str();
 
         gauge(&mut encoder, "fairspan_uptime_seconds", "Time since the daemon began", |m| {
@@ -260,15 +205,6 @@ mod tests {
     use crate::status::{ChannelStatus, PeerStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
     use fairspan_core::bond::{Mode, Scheduler};
 
-    fn get(address: SocketAddr, request: &str) -> String {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
     fn ring_status(counters: impl Fn(&str, u64) -> Counters) -> Status {
         let link = RingLinkStatus {
             side: "east".into(),
@@ -351,11 +287,7 @@ mod tests {
                 }],
             }],
         };
-        let shared = Shared::default();
-        let address = serve("127.0.0.1:0".parse().unwrap(), shared.clone()).unwrap();
-        assert!(get(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n# EOF\n"), "nothing published yet");
-        *shared.lock().unwrap() = Some(status);
-        let text = get(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let text = page(status);
         for line in [
             "fairspan_uptime_seconds{interface=\"fs0\"} 1.5",
             "fairspan_channel_up{interface=\"fs0\",peer=\"hub\",channel=\"dsl\"} 1.0",
@@ -367,8 +299,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        *shared.lock().unwrap() = Some(ring_status(counters));
-        let text = get(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        let text = page(ring_status(counters));
         for line in [
             "fairspan_ring_whole{interface=\"ring0\"} 0.0",
             "fairspan_ring_link_up{interface=\"ring0\",side=\"east\"} 1.0",
@@ -382,7 +313,6 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("to=\"5\"} 25"), "no limit, no gauge");
-        assert!(get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-        assert!(get(address, "BREW /pot HTCPCP/1.0\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(text.ends_with("# EOF\n"));
     }
 }

@@ -70,6 +70,10 @@ fn a_guard_makes_every_change_and_undoes_it_when_dropped() {
         change_everything(&mut guard, "fs0");
 
         let during = snapshot(&mut netlink, "fs0");
+        assert_eq!(
+            during.src_valid_mark, before.src_valid_mark,
+            "nothing that a kill would leave set for all interfaces"
+        );
         let fs0 = netlink.interface("fs0").expect("fs0");
         assert!(fs0.up && fs0.running && fs0.mtu == 1380 && fs0.mac.is_none(), "{fs0:?}");
         assert_eq!(during.addresses, ["10.9.0.1/24".parse().unwrap(), "fd09::1/64".parse().unwrap()]);

@@ -1,20 +1,17 @@
 //! `fairspan up`: run a daemon in the foreground.
 
 use crate::exit::{BadInput, NoPrivilege, Outcome};
+use crate::log;
 use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Bring an interface up and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error.
 #[derive(clap::Args)]
@@ -27,31 +24,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    start_log(&args.log)?;
+    log::start(&args.log)?;
     let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
     serve(config)
 }
 
 /// As [`run`], for a node of a ring and nothing else.
 pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
-    start_log(&args.log)?;
+    log::start(&args.log)?;
     let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
     if Role::of(&config) != Role::Ring {
         let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
         return Err(BadInput(problem).into());
     }
     serve(config)
-}
-
-fn start_log(log: &str) -> anyhow::Result<()> {
-    let filter: Targets =
-        log.parse().map_err(|e| BadInput(format!("--log `{log}`: {e}; write for example `debug`")))?;
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry().with(lines).with(filter).init();
-    Ok(())
 }
 
 fn serve(config: Config) -> anyhow::Result<Outcome> {
@@ -74,21 +60,4 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
     drop(daemon);
     tracing::info!(interface, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_is_a_level_or_levels_by_place() {
-        for good in ["debug", "off", "info,fairspan_live::secure=debug"] {
-            assert!(good.parse::<Targets>().is_ok(), "{good}");
-        }
-        let refused = start_log("info,fairspan_live=loud").expect_err("no such level").to_string();
-        assert!(
-            refused.contains("--log `info,fairspan_live=loud`") && refused.contains("for example `debug`"),
-            "{refused}"
-        );
-    }
 }

@@ -3,6 +3,7 @@
 use crate::common::*;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 
 #[test]
 fn sigterm_sigint_and_a_closed_terminal_leave_nothing_behind() {
@@ -74,6 +75,10 @@ fn up_runs_whichever_the_file_describes_and_the_ring_s_own_commands_are_for_ring
 fn what_a_killed_daemon_left_is_replaced_and_then_undone() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
+    // What the hub sends has to pass it, although the way to the hub leads into the tunnel for all but the daemon.
+    let setting = |name: &str| PathBuf::from("/proc/sys/net/ipv4/conf/all").join(name);
+    let strict = setting("rp_filter");
+    lab.run("site", move || std::fs::write(strict, "1").expect("a strict filter"));
     let before = lab.traces("site");
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
     let config = pair.site_config("", "").replace("\"10.77.0.1/32\", \"fd77::1/128\"", "\"0.0.0.0/0\", \"::/0\"");
@@ -82,6 +87,9 @@ fn what_a_killed_daemon_left_is_replaced_and_then_undone() {
     let socket = site.socket.clone();
     site.kill();
     assert!(socket.exists() && lab.traces("site").contains("fwmark"), "a killed daemon cannot clean up");
+    let marks = setting("src_valid_mark");
+    let marks = lab.run("site", move || std::fs::read_to_string(marks).expect("a setting"));
+    assert_eq!(marks.trim(), "0", "what holds for all interfaces is as it was");
     let site = lab.daemon("site", "site", &config);
     site.wait_up(2);
     lab.transfer("site", "hub", "10.77.0.1:5001", 2);

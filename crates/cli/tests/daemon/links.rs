@@ -252,3 +252,37 @@ fn sent(daemon: &Daemon, channel: &str) -> u64 {
     let channel = channels.iter().find(|c| c["name"] == channel).expect("the channel");
     channel["counters"]["sent_bytes"].as_u64().expect("a number")
 }
+
+#[test]
+fn what_the_host_sent_during_an_outage_does_not_come_out_after_it() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let (site, hub) = pair.start();
+    let at_hub = lab.udp("hub", "10.77.0.1:7");
+    let at_site = lab.udp("site", "10.77.0.2:7");
+    for device in ["eth0", "eth1"] {
+        lab.ip("hub", &["link", "set", device, "down"]);
+    }
+    site.wait("no channel", |site| site.channels_up() == 0);
+    // More than the bond keeps and the kernel holds for the interface.
+    for _ in 0..4_000 {
+        at_site.send_to(&[0; 1200], "10.77.0.1:7").expect("sent");
+    }
+    // By now nobody waits for it (`reorder_deadline`).
+    std::thread::sleep(Duration::from_secs(1));
+    for device in ["eth0", "eth1"] {
+        lab.ip("hub", &["link", "set", device, "up"]);
+    }
+    site.wait_up(2);
+    let (mut buffer, end) = ([0; 2000], Instant::now() + PATIENCE);
+    let first = loop {
+        assert!(Instant::now() < end, "nothing arrives: {}", site.log());
+        at_site.send_to(b"new", "10.77.0.1:7").expect("sent");
+        if let Ok(len) = at_hub.recv(&mut buffer) {
+            break len;
+        }
+    };
+    assert_eq!(first, 3, "what was sent before the outage ended");
+    site.stop();
+    hub.stop();
+}

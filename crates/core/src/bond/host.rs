@@ -80,6 +80,12 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// Whether any channel is usable. While none is, a driver that waits for [`wants_host`](Self::wants_host) would keep
+    /// packets that nobody waits for by the time there is one.
+    pub fn has_channel(&self) -> bool {
+        self.channels.usable != 0
+    }
+
     /// Lowers the maximum segment size in a SYN. Its checksum is made complete first.
     pub(super) fn clamp(&mut self, header: &Header, packet: &mut P) {
         packet.complete_checksum();

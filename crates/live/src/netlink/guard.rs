@@ -166,9 +166,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Draws the host's traffic into `capture.table`: removes the rules that a killed daemon left, adds its own, and
-    /// lets the reverse-path filter of IPv4 consider the mark (`net.ipv4.conf.all.src_valid_mark`). The table's
-    /// routes are added with [`add_route`](Guard::add_route), best before.
+    /// Draws the host's traffic into `capture.table`: removes the rules that a killed daemon left, and adds its own. The
+    /// table's routes are added with [`add_route`](Guard::add_route), best before.
     ///
     /// # Errors
     /// As [`Netlink::add_rule`]. What was added by then is undone when the guard is dropped.
@@ -181,7 +180,6 @@ impl Guard {
                 other => other?,
             }
         }
-        self.set_setting("/proc/sys/net/ipv4/conf/all/src_valid_mark", "1");
         Ok(())
     }
 

@@ -70,7 +70,6 @@ impl Daemon {
         if let Some(address) = metrics {
             shell.serve_metrics(address)?;
         }
-        shell.publish(&*machine);
         Ok(Daemon { machine, shell })
     }
 

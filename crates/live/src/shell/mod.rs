@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | the loop, its own timers, control socket and metrics |
+//! | `scrapes` | the metrics over HTTP |
 //! | `machine` | what a role must be able to do |
 //! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
 //! | `error` | why a daemon does not start or ends, and whether a privilege is missing |
@@ -12,24 +13,25 @@
 pub(crate) mod error;
 pub(crate) mod machine;
 pub(crate) mod poller;
+mod scrapes;
 pub(crate) mod slab;
 
 pub use error::DaemonError;
 
 use crate::clock::{Clock, until};
 use crate::control::Control;
-use crate::metrics;
 use crate::netlink::Monitor;
 use crate::status::Status;
 use fairspan_core::units::{Span, Time};
 use machine::{Machine, Order, TimerName};
 use poller::{Poller, Ready, Token, Turn};
 use rustix::event::epoll;
+use scrapes::Scrapes;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// How often a machine tries again what failed, and the metrics are made anew.
+/// How often a machine tries again what failed.
 const HOUSEKEEPING: Span = Span::from_secs(1);
 /// Wait while a client of the control socket is being served.
 const CLIENT_WAIT: Span = Span::from_millis(1);
@@ -45,7 +47,7 @@ pub(crate) struct Shell {
     control_token: Token,
     monitor: Monitor,
     monitor_token: Token,
-    shared: Option<metrics::Shared>,
+    scrapes: Option<Scrapes>,
     housekeeping: Time,
 }
 
@@ -63,7 +65,7 @@ impl Shell {
             control_token: poller.watch(control.as_fd(), Turn::Others)?,
             monitor_token: poller.watch(monitor.as_fd(), Turn::Others)?,
             housekeeping: clock.now() + HOUSEKEEPING,
-            shared: None,
+            scrapes: None,
             clock,
             poller,
             control,
@@ -86,17 +88,10 @@ impl Shell {
     /// # Errors
     /// When the address cannot be bound.
     pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), DaemonError> {
-        let shared = metrics::Shared::default();
-        metrics::serve(address, shared.clone()).map_err(|source| DaemonError::Metrics { address, source })?;
-        self.shared = Some(shared);
+        let scrapes =
+            Scrapes::open(address, &self.poller).map_err(|source| DaemonError::Metrics { address, source })?;
+        self.scrapes = Some(scrapes);
         Ok(())
-    }
-
-    /// Gives the metrics their newest status.
-    pub(crate) fn publish(&self, machine: &dyn Machine) {
-        if let Some(shared) = &self.shared {
-            metrics::publish(shared, status(self.clock, machine));
-        }
     }
 
     /// Drives `machine` until `stop` becomes readable.
@@ -151,7 +146,8 @@ impl Shell {
     /// When to be awake at the latest, and why.
     fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
-        let timers = [machine.poll_timeout(), client].into_iter().flatten();
+        let scraper = self.scrapes.as_ref().and_then(Scrapes::poll_timeout);
+        let timers = [machine.poll_timeout(), client, scraper].into_iter().flatten();
         timers.fold(
             (self.housekeeping, TimerName("housekeeping")),
             |first, timer| {
@@ -165,7 +161,9 @@ impl Shell {
         if self.housekeeping <= now {
             self.housekeeping = now + HOUSEKEEPING;
             machine.handle_housekeeping(now);
-            self.publish(machine);
+        }
+        if let Some(scrapes) = &mut self.scrapes {
+            scrapes.handle_timeout(now);
         }
     }
 
@@ -186,6 +184,7 @@ impl Shell {
                     token if token == stop => return Ok(true),
                     token if token == self.monitor_token => self.follow_interfaces(now, machine)?,
                     token if token == self.control_token => self.serve_control(machine),
+                    _ if self.serve_scrapes(now, machine, ready) => {}
                     token => {
                         if ready.writable {
                             machine.handle_writable(now, token);
@@ -211,6 +210,12 @@ impl Shell {
                 }
             }
         }
+    }
+
+    /// Whether what is ready was of a client of the metrics.
+    fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
+        let clock = self.clock;
+        self.scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(clock, machine)))
     }
 
     fn serve_control(&mut self, machine: &dyn Machine) {

@@ -35,6 +35,8 @@ pub(crate) enum Interest {
     Read,
     /// That, and room to write.
     ReadAndWrite,
+    /// Room to write.
+    Write,
 }
 
 /// A descriptor that is ready.
@@ -76,6 +78,7 @@ impl Poller {
             Interest::Nothing => EventFlags::empty(),
             Interest::Read => EventFlags::IN,
             Interest::ReadAndWrite => EventFlags::IN | EventFlags::OUT,
+            Interest::Write => EventFlags::OUT,
         };
         system().rewatch(self.0.epoll.as_fd(), fd, token.to_u64(), flags)
     }
@@ -196,6 +199,8 @@ mod tests {
         assert_eq!(ready(&poller), told(true, false));
         poller.set_interest(token, fd.as_fd(), Interest::ReadAndWrite).expect("changed");
         assert_eq!(ready(&poller), told(true, true));
+        poller.set_interest(token, fd.as_fd(), Interest::Write).expect("changed");
+        assert_eq!(ready(&poller), told(false, true));
         poller.set_interest(token, fd.as_fd(), Interest::Nothing).expect("changed");
         assert_eq!(ready(&poller), []);
         poller.unwatch(token, fd.as_fd());

@@ -200,10 +200,10 @@ impl Peers {
     }
 
     /// With one peer, its bond says whether there is room; with several, none may hold up the others, and a full bond
-    /// drops.
+    /// drops. So does one without a channel: what stood in the interface's queue would be old when there is one again.
     fn wants_host(&self) -> bool {
         match self.peers.as_slice() {
-            [peer] => peer.bond.wants_host(),
+            [peer] => peer.bond.wants_host() || !peer.bond.has_channel(),
             _ => true,
         }
     }
