@@ -189,6 +189,11 @@ scripts "$(pwd)/target/debug/fairspan"
 if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
+    # Seeds that nobody has seen yet; each that breaks a promise says how to run it again.
+    export FAIRSPAN_FAULTS="${FAIRSPAN_FAULTS:-5000000}" FAIRSPAN_FIRST_SEED="${FAIRSPAN_FIRST_SEED:-$began}" FAIRSPAN_TEST_LIMIT=1800
+    cargo_tests "whole daemons in memory, $FAIRSPAN_FAULTS faults from seed $FAIRSPAN_FIRST_SEED" \
+        -p fairspan-live --lib simulated::no_fault
+    unset FAIRSPAN_FAULTS FAIRSPAN_FIRST_SEED FAIRSPAN_TEST_LIMIT
     ignored='--ignored regress'
     cargo_tests 'every kept scenario to its end' --profile demo -p fairspan-sim --test suite
     ignored=

@@ -14,6 +14,8 @@ pub mod pool;
 pub mod roles;
 pub mod secure;
 pub mod shell;
+#[cfg(test)]
+mod simulated;
 mod sockets;
 pub mod status;
 mod sys;

@@ -1,16 +1,19 @@
 //! What is known of the peer: its epoch, its newest heartbeat, and what it may upset.
 //!
 //! Every frame carries the low eight bits of its sender's epoch, the tag, and heartbeats carry it whole. Another one means
-//! that the peer restarted; frames of the epoch before are stale for a while. A restart, or another word on what it hears,
-//! costs us far more than the frame costs the peer, so only so many are heeded; what is not comes again with the next
+//! that the peer restarted; frames of the epochs before are stale for a while: of several, since a peer may restart twice
+//! while frames of its first process are still under way. A restart, or another word on what it hears, costs us far more than the frame costs the peer, so only so many are heeded; what is not comes again with the next
 //! heartbeat.
 
 use crate::link::pacing::Pacer;
 use crate::units::{Bytes, Rate, Span, Time};
 use crate::wire::envelope::{Heartbeat, is_after};
+use alloc::collections::VecDeque;
 
 /// How long frames from before the peer's restart are told from those of yet another restart.
 const STALE_FOR: Span = Span::from_secs(10);
+/// How many epochs before the present one are told.
+const EPOCHS_BEFORE: usize = 8;
 /// How many restarts and changes of what it hears a peer may make in a second, and at once.
 const UPSETS_PER_SECOND: u64 = 50;
 const UPSETS_AT_ONCE: u64 = 100;
@@ -33,8 +36,8 @@ pub(super) enum Origin {
 pub(super) struct Peer {
     /// The tag of its epoch, and the epoch once a heartbeat told it.
     epoch: Option<(u8, Option<u32>)>,
-    /// The epoch before, until when frames with it are stale.
-    before: Option<(u8, Option<u32>, Time)>,
+    /// The epochs before, the last one first, until when frames with them are stale.
+    before: VecDeque<(u8, Option<u32>, Time)>,
     /// The newest heartbeat's number and high water.
     heartbeat: Option<(u32, u32)>,
     /// The channels that it sends data on.
@@ -50,7 +53,15 @@ impl Peer {
     pub(super) fn new() -> Peer {
         let rate = Rate::from_bits_per_sec(UPSETS_PER_SECOND * UPSET as u64 * 8);
         let upsets = Pacer::new(rate, Bytes::new((UPSETS_AT_ONCE - 1) * UPSET as u64));
-        Peer { epoch: None, before: None, heartbeat: None, using: u64::MAX, deaf: 0, told_version: false, upsets }
+        Peer {
+            epoch: None,
+            before: VecDeque::new(),
+            heartbeat: None,
+            using: u64::MAX,
+            deaf: 0,
+            told_version: false,
+            upsets,
+        }
     }
 
     /// Whether a frame with this tag is of the present epoch, as far as the tag tells.
@@ -66,7 +77,7 @@ impl Peer {
 
     /// Of which epoch a data frame with another tag than the present epoch's is.
     pub(super) fn origin_of_tag(&mut self, now: Time, tag: u8) -> Origin {
-        if self.before.is_some_and(|(before, _, until)| before == tag && now < until) || !self.may_upset(now) {
+        if self.before.iter().any(|(before, _, until)| *before == tag && now < *until) || !self.may_upset(now) {
             return Origin::Stale;
         }
         Origin::New
@@ -82,7 +93,7 @@ impl Peer {
             }
             _ => {}
         }
-        let before = self.before.is_some_and(|(_, before, until)| before == Some(epoch) && now < until);
+        let before = self.before.iter().any(|(_, before, until)| *before == Some(epoch) && now < *until);
         if before || !self.may_upset(now) { Origin::Stale } else { Origin::New }
     }
 
@@ -90,7 +101,8 @@ impl Peer {
     pub(super) fn adopt(&mut self, now: Time, tag: u8, epoch: Option<u32>) -> bool {
         let restarted = self.epoch.is_some();
         if let Some((tag, epoch)) = self.epoch {
-            self.before = Some((tag, epoch, now + STALE_FOR));
+            self.before.truncate(EPOCHS_BEFORE - 1);
+            self.before.push_front((tag, epoch, now + STALE_FOR));
         }
         self.epoch = Some((tag, epoch));
         self.heartbeat = None;
@@ -148,6 +160,19 @@ mod tests {
         assert!(peer.adopt(MS(1000), 2, Some(2)));
         assert_eq!((peer.origin(MS(10_999), 1), peer.origin_of_tag(MS(10_999), 1)), (Origin::Stale, Origin::Stale));
         assert_eq!((peer.origin(MS(11_000), 1), peer.origin_of_tag(MS(11_000), 1)), (Origin::New, Origin::New));
+    }
+
+    #[test]
+    fn what_is_under_way_from_before_two_restarts_is_no_third_one() {
+        let mut peer = Peer::new();
+        for epoch in 1..=3 {
+            peer.adopt(MS(100 * u64::from(epoch)), epoch as u8, Some(epoch));
+        }
+        for epoch in 1..=2 {
+            assert_eq!(peer.origin(MS(400), epoch), Origin::Stale);
+            assert_eq!(peer.origin_of_tag(MS(400), epoch as u8), Origin::Stale);
+        }
+        assert_eq!(peer.origin(MS(400), 3), Origin::Current);
     }
 
     #[test]

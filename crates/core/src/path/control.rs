@@ -16,6 +16,9 @@ use crate::units::{Bytes, Rate, Span, Time};
 
 /// Least time until what is not told of counts as lost.
 const LEAST_TIMEOUT: Span = Span::from_millis(200);
+/// Nor this much longer, however often nothing was told: what an outage cost is tried again soon after it, and in mode
+/// `stripe` a channel that is not tried holds up all others. A frame each time is no load.
+const MOST_TIMEOUT: Span = Span::from_secs(3);
 
 /// The law of one path.
 #[derive(Clone, Debug)]
@@ -37,7 +40,7 @@ impl Control {
         config.window.slow_start = window::SlowStart::HyStartPlusPlus;
         config.window.grow_only_when_limited = true;
         config.window.paced = true;
-        let rtt = rtt::Config { minimum: LEAST_TIMEOUT, ..rtt::Config::default() };
+        let rtt = rtt::Config { minimum: LEAST_TIMEOUT, maximum: MOST_TIMEOUT, ..rtt::Config::default() };
         Control {
             law: AnyLaw::new(&config),
             episode: Episode::default(),
@@ -181,5 +184,18 @@ mod tests {
         assert_eq!(control.timeout(), None);
         assert_eq!(fill(&mut control, MS(1000), &mut next, 0), 1, "the loss window");
         assert_eq!(control.timeout(), Some(MS(3000)));
+    }
+
+    #[test]
+    fn after_a_long_outage_a_frame_goes_within_three_seconds() {
+        let mut control = Control::new(Algorithm::ALL[0], 1000);
+        let (mut next, mut now) = (1, MS(0));
+        for _ in 0..20 {
+            let sent = fill(&mut control, now, &mut next, 0);
+            let due = control.timeout().expect("something is under way");
+            assert!(due.since(now) <= MOST_TIMEOUT, "{:?} after {now:?}", due.since(now));
+            now = due;
+            control.on_timeout(now, Bytes::new(sent * 1000), next);
+        }
     }
 }

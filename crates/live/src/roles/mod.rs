@@ -83,6 +83,18 @@ impl Daemon {
         self.machine.mtu()
     }
 
+    /// One turn of its loop, for a host in memory; how long the next one may be away.
+    #[cfg(test)]
+    pub(crate) fn turn(&mut self) -> Result<fairspan_core::units::Span, DaemonError> {
+        self.shell.turn_once(&mut *self.machine)
+    }
+
+    /// What `fairspan status` would show.
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> crate::status::Status {
+        self.shell.status(&*self.machine)
+    }
+
     /// Moves packets until `stop` becomes readable.
     ///
     /// # Errors

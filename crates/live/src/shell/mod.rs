@@ -143,6 +143,21 @@ impl Shell {
         Ok(false)
     }
 
+    /// One turn of the loop, of a host in memory, which never sleeps; when the next one is due at the latest.
+    #[cfg(test)]
+    pub(crate) fn turn_once(&mut self, machine: &mut dyn Machine) -> Result<Span, DaemonError> {
+        let nobody = Token::from_u64(u64::MAX);
+        self.turn(machine, &mut Vec::with_capacity(EVENTS), nobody)?;
+        let now = self.clock.now();
+        Ok(self.next_timeout(now, machine).0.since(now))
+    }
+
+    /// What `fairspan status` would show.
+    #[cfg(test)]
+    pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
+        status(self.clock, machine)
+    }
+
     /// When to be awake at the latest, and why.
     fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));

@@ -30,3 +30,9 @@ thread_local! {
     static ENTERED: std::cell::RefCell<std::rc::Rc<dyn System>> =
         std::cell::RefCell::new(std::rc::Rc::new(Linux));
 }
+
+/// Enters a host in memory, or the kernel's again; tells which was entered before.
+#[cfg(test)]
+pub(crate) fn enter(host: std::rc::Rc<dyn System>) -> std::rc::Rc<dyn System> {
+    ENTERED.with(|entered| entered.replace(host))
+}

@@ -119,6 +119,9 @@ impl PeerState {
         if self.channels.len() <= id.index() {
             self.channels.resize_with(id.index() + 1, || None);
         }
+        // The bond goes on knowing that the socket takes nothing, and what waits for it is still to go.
+        let before = self.channels[id.index()].take().map(|before| (before.blocked, before.outbox));
+        let (blocked, outbox) = before.unwrap_or_default();
         self.channels[id.index()] = Some(ChannelState {
             name: joining.name,
             carrier,
@@ -130,8 +133,8 @@ impl PeerState {
             follows_device: joining.follows_device,
             settings,
             local: None,
-            outbox: Outbox::default(),
-            blocked: false,
+            outbox,
+            blocked,
         });
         Ok(())
     }
@@ -296,4 +299,45 @@ fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     OsEntropy::new().fill(&mut bytes);
     u64::from_ne_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use fairspan_core::path::State;
+    use fairspan_core::units::Span;
+    use std::path::Path;
+
+    #[test]
+    fn a_channel_that_joins_anew_while_its_socket_is_full_is_used_once_there_is_room() {
+        let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
+        let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
+        let (mut now, id) = (Time::ZERO, ChannelId(0));
+        let mut peer = PeerState::new(now, &config.peers[0], None).expect("a peer");
+        let join = |peer: &mut PeerState, now| {
+            let joining = Joining {
+                name: "channel0".into(),
+                rate: None,
+                priority: 0,
+                weight: 1,
+                framing: 14,
+                mtu: 1500,
+                configured: false,
+                follows_device: false,
+            };
+            peer.join(now, id, joining, Carrier::Plain { socket: 0 }).expect("it joins");
+            peer.set_link(now, id, Link::Up);
+        };
+        join(&mut peer, now);
+        peer.set_blocked(now, id, true);
+        // The peer restarts, and opens its channel again.
+        join(&mut peer, now);
+        assert!(peer.channel(id).is_some_and(|channel| channel.blocked), "what waits is tried again");
+        peer.set_blocked(now, id, false);
+        now += Span::from_millis(500);
+        peer.handle_timeout(now);
+        let path = peer.bond.channel_path(now, id).expect("it joined");
+        assert_eq!(path.state, State::Up);
+    }
 }

@@ -101,6 +101,8 @@ impl Peers {
                 tracing::warn!(%error, "the peer's channel cannot join");
                 return;
             }
+            // It may have waited for another socket.
+            self.transport.retry_soon(now);
         }
         let rate = peer.channel(id).and_then(|c| c.rate);
         report::log_joined(&peer.name, &peer.channel_name(id), &sealed_frame::show(endpoint.address), rate);

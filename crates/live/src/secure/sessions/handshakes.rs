@@ -158,7 +158,7 @@ impl Sessions {
         let peer = self.peers[id as usize].as_deref_mut().ok_or(DropReason::UnknownPeer)?;
         let heard = &mut peer.heard[usize::from(said.channel)];
         if said.stamp <= (*heard).max(peer.remembered) {
-            self.tell_behind(now, id, &arrived);
+            self.tell_behind(now, id, number, &arrived);
             return Err(DropReason::ReplayedInitiation);
         }
         *heard = said.stamp;
@@ -335,10 +335,11 @@ impl Sessions {
     }
 
     /// Tells a peer that is silent otherwise, now and then, which timestamp it must exceed.
-    fn tell_behind(&mut self, now: Time, id: u32, arrived: &Arrived) {
+    fn tell_behind(&mut self, now: Time, id: u32, path: u32, arrived: &Arrived) {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else { return };
-        let paths = peer.paths.iter().flatten().filter_map(|&path| self.paths[path as usize].as_deref());
-        let received = paths.fold(Time::ZERO, |received, path| received.max(path.last_received));
+        // On this path: another one of the peer may have let it in, on which older timestamps were heard.
+        let path = self.paths[path as usize].as_deref();
+        let received = path.map_or(Time::ZERO, |path| path.last_received);
         if now < peer.tell_at.max(received + BEHIND_EVERY) {
             return;
         }
