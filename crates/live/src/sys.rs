@@ -87,6 +87,26 @@ pub(crate) fn stop_timestamps(socket: BorrowedFd<'_>) -> io::Result<()> {
     })
 }
 
+/// Lets datagrams of a UDP socket be fragmented, by this host and by routers, or sets "don't fragment" again. Routers fragment no
+/// IPv6, so its datagrams become fragments of 1280 bytes here.
+///
+/// # Errors
+/// What setsockopt says of a descriptor that is no UDP socket.
+pub(crate) fn allow_fragments(socket: BorrowedFd<'_>, is_v4: bool, allowed: bool) -> io::Result<()> {
+    let set = |level: libc::c_int, name: libc::c_int, value: libc::c_int| {
+        let size = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the options named below read one `int`, which outlives the call; the descriptor is open.
+        check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size) })
+    };
+    if is_v4 {
+        let discover = if allowed { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_PROBE };
+        return set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, discover);
+    }
+    let (discover, size) = if allowed { (libc::IPV6_PMTUDISC_DONT, 1280) } else { (libc::IPV6_PMTUDISC_PROBE, 0) };
+    set(libc::IPPROTO_IPV6, libc::IPV6_MTU, size)?;
+    set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, discover)
+}
+
 /// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and
 /// descriptor in it.
 ///

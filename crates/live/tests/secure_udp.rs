@@ -2,6 +2,7 @@
 
 mod privilege;
 
+use fairspan_core::bond::Handling;
 use fairspan_core::units::{ChannelId, Time};
 use fairspan_live::channel::udp::*;
 use fairspan_live::secure::*;
@@ -27,7 +28,7 @@ fn loopback() -> Vec<&'static str> {
 }
 
 fn to(socket: &UdpSocket, tos: u8) -> Destination {
-    Destination { address: socket.local_addr(), source: None, tos }
+    Destination { address: socket.local_addr(), source: None, tos, handling: Handling::Usual }
 }
 
 fn fill(batch: &mut Batch, to: Destination, bytes: &[u8]) -> bool {
@@ -117,7 +118,8 @@ fn the_whole_traffic_class_and_df_are_on_the_wire_and_the_source_is_the_one_aske
         wire.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let source = if v4 { "127.0.0.9".parse().unwrap() } else { sender.local_addr().ip() };
         // A socket bound to one address may send from another of this host where it is told so.
-        let destination = Destination { address: receiver.local_addr(), source: Some(source), tos: 0xb9 };
+        let destination =
+            Destination { address: receiver.local_addr(), source: Some(source), tos: 0xb9, handling: Handling::Usual };
         assert_eq!(sender.send_one(destination, b"x"), Sent::Done);
         let port = receiver.local_addr().port().to_be_bytes();
         let mut packet = [0; 2048];
@@ -155,7 +157,7 @@ fn nobody_listening_is_no_error() {
     let mut sender = open("127.0.0.1:0");
     let gone = open("127.0.0.1:0").local_addr();
     for _ in 0..10 {
-        let destination = Destination { address: gone, source: None, tos: 0 };
+        let destination = Destination { address: gone, source: None, tos: 0, handling: Handling::Usual };
         assert_eq!(sender.send_one(destination, b"x"), Sent::Done);
         assert_eq!(sender.receive(&mut ReceiveBatch::new()), Receive::Empty);
     }
@@ -190,8 +192,12 @@ fn two_session_layers_talk_through_real_sockets_in_batches() {
             assert!(Instant::now() < end, "{} of 5000", delivered.len());
             if ends[0].0.can_seal(path) && sent < 5000 && sent < delivered.len() as u32 + 500 {
                 let mut batch = Batch::new();
-                let destination =
-                    Destination { address: ends[0].0.endpoint(path).unwrap().address, source: None, tos: 0 };
+                let destination = Destination {
+                    address: ends[0].0.endpoint(path).unwrap().address,
+                    source: None,
+                    tos: 0,
+                    handling: Handling::Usual,
+                };
                 while let Some(room) = batch.room(destination, 1400 + OVERHEAD) {
                     let len = ends[0].0.seal(now, path, 0, &sent.to_be_bytes(), &[7; 1396], room).unwrap();
                     batch.commit(len);
@@ -202,7 +208,8 @@ fn two_session_layers_talk_through_real_sockets_in_batches() {
             for side in [0, 1] {
                 let sessions = &mut ends[side].0;
                 while let Some(control) = sessions.poll_transmit() {
-                    let destination = Destination { address: control.destination, source: None, tos: 0 };
+                    let destination =
+                        Destination { address: control.destination, source: None, tos: 0, handling: Handling::Usual };
                     assert_eq!(sockets[side].send_one(destination, &control.payload), Sent::Done);
                 }
                 if let Receive::Messages(_) = sockets[side].receive(&mut received) {
@@ -270,7 +277,8 @@ fn what_is_above_the_mtu_is_reported_and_the_rest_still_goes_as_one_call() {
     config.device = Some("fs0".into());
     config.mark = Some(7);
     let mut socket = UdpSocket::open(config).unwrap();
-    let destination = Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0 };
+    let destination =
+        Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0, handling: Handling::Usual };
     assert_eq!(socket.send_one(destination, &[0; 1472]), Sent::Done);
     assert_eq!(socket.send_one(destination, &[0; 1473]), Sent::TooBig { size: 1473 });
     let mut batch = Batch::new();
@@ -299,7 +307,8 @@ fn an_interface_that_vanishes_is_reported_and_its_return_opens_the_socket_anew_o
     config.device = Some("fs0".into());
     let mut socket = UdpSocket::open(config).unwrap();
     let port = socket.local_addr().port();
-    let destination = Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0 };
+    let destination =
+        Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0, handling: Handling::Usual };
     let mut batch = Batch::new();
     let mut send = |socket: &mut UdpSocket| {
         for _ in 0..10 {
@@ -333,7 +342,8 @@ fn a_source_address_that_is_gone_counts_as_a_link_that_is_down() {
     let _namespace = Namespace::enter("addr");
     link("1500");
     let mut socket = open("192.0.2.1:0");
-    let destination = Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0 };
+    let destination =
+        Destination { address: "192.0.2.2:9".parse().unwrap(), source: None, tos: 0, handling: Handling::Usual };
     assert_eq!(socket.send_one(destination, b"x"), Sent::Done);
     run("ip", &["address", "del", "192.0.2.1/24", "dev", "fs0"]);
     run("ip", &["address", "add", "192.0.2.5/24", "dev", "fs0"]);

@@ -15,5 +15,6 @@ mod hostile;
 mod lifecycle;
 mod links;
 mod network;
+mod path_mtu;
 mod ring;
 mod ring_hostile;

@@ -14,7 +14,7 @@ use super::lines::{BACK_PRESSURE, Note, Waiting};
 use super::number::Numbers;
 use super::policy::is_open;
 use super::queue::{self, ChannelQueue, Queued};
-use super::{Bond, Codepoint, Transmit};
+use super::{Bond, Codepoint, Handling, Transmit};
 use crate::ip::Header;
 use crate::packet::Packet;
 use crate::select::flush::Place;
@@ -268,7 +268,7 @@ impl<P: Packet> Bond<P> {
         let c = &mut self.channels[channel];
         c.on_sent(now, head.len());
         c.stats.sent_control += 1;
-        Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0 }
+        Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0, handling: Handling::Usual }
     }
 
     /// Does what is due where a policy chooses.

@@ -192,6 +192,9 @@ pub struct Config {
     pub congestion: Option<Algorithm>,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
+    /// How often the path MTU in use is confirmed on each channel while frames of about that size go, so that a path that
+    /// narrows is noticed at once; each time at least 64 such frames have gone. Default zero: once a minute, whatever goes.
+    pub confirm_mtu: Span,
     /// Whether the TCP maximum segment size is held to what fits, both ways. Default true.
     pub clamp_mss: bool,
     /// Whether the outer header carries the packet's DSCP. Default true.
@@ -235,6 +238,7 @@ impl Default for Config {
             feedback: false,
             congestion: None,
             probe_mtu: true,
+            confirm_mtu: Span::ZERO,
             clamp_mss: true,
             copy_dscp: true,
             icmp_source_v4: None,
@@ -304,6 +308,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
+    option!(confirm_mtu: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often the path MTU is confirmed while large frames go; 0ms: once a minute", since 4),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),
     option!(copy_dscp: Kind::Flag, "whether the outer header carries the packet's DSCP"),
     option!(icmp_source_v4: Kind::Ipv4, "source of ICMP errors to the host over IPv4; none: the destination of the packet that was too big"),

@@ -12,6 +12,19 @@ pub enum Codepoint {
     Envelope,
 }
 
+/// What the layer below may do with a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Handling {
+    /// Send it by one call with others.
+    #[default]
+    Usual,
+    /// Nothing but send it by itself: it is to show what passes, and must not be lost with others.
+    Alone,
+    /// Let it be fragmented. It is longer than what the path is known to carry: an IPv6 packet of up to 1280 bytes, which has to
+    /// pass all the same, or one that was taken before the path narrowed.
+    Fragment,
+}
+
 /// A frame to send: the bytes of `head`, then the bytes of `packet`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transmit<P> {
@@ -25,6 +38,8 @@ pub struct Transmit<P> {
     pub packet: Option<P>,
     /// The type of service of the outer header: DSCP and ECN.
     pub tos: u8,
+    /// What the layer below may do with it.
+    pub handling: Handling,
 }
 
 /// A control message that waits to be sent: its head, and zero bytes up to a length.

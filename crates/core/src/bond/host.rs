@@ -4,10 +4,13 @@ use super::Bond;
 use super::config::{Config, ConfigError};
 use super::lines::{BACK_PRESSURE, Note};
 use super::queue::{HostQueue, Queued};
-use crate::ip::{Header, fragment, icmp, mss};
+use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::units::{Bytes, Rate, Time};
+
+/// What every link of IPv6 carries.
+const IPV6_MTU: usize = 1280;
 
 /// What a packet from the host meets first.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl<P: Packet> Bond<P> {
         if header.total < packet.bytes().len() {
             packet.truncate(header.total);
         }
-        if header.total > self.ingress.mtu {
+        if header.total > self.ingress.mtu && !self.must_carry(&header) {
             self.on_too_big(now, &header, packet);
             return;
         }
@@ -84,6 +87,13 @@ impl<P: Packet> Bond<P> {
     /// packets that nobody waits for by the time there is one.
     pub fn has_channel(&self) -> bool {
         self.channels.usable != 0
+    }
+
+    /// Whether a packet that does not fit is carried all the same: what is no longer than the least MTU of IPv6 is to be
+    /// fragmented below (RFC 8200 section 5).
+    #[inline(never)]
+    fn must_carry(&self, header: &Header) -> bool {
+        header.version == Version::V6 && header.total <= IPV6_MTU.min(self.stripe_limit())
     }
 
     /// Lowers the maximum segment size in a SYN. Its checksum is made complete first.
@@ -133,7 +143,11 @@ impl<P: Packet> Bond<P> {
         }
         self.stats.host_too_big += 1;
         let (v4, v6) = (self.config.icmp_source_v4, self.config.icmp_source_v6);
-        let answer = icmp::too_big(header, packet.bytes(), self.ingress.mtu, v4, v6);
+        let fits = match header.version {
+            Version::V4 => self.ingress.mtu,
+            Version::V6 => self.ingress.mtu.max(IPV6_MTU),
+        };
+        let answer = icmp::too_big(header, packet.bytes(), fits, v4, v6);
         match answer {
             Some(answer) if self.config.icmp_rate > 0 && self.ingress.icmp.ready_at() <= now => {
                 self.ingress.icmp.on_sent(now, 1_000);

@@ -63,7 +63,7 @@ pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
 pub use config::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
 pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
-pub use frame::{Codepoint, Transmit};
+pub use frame::{Codepoint, Handling, Transmit};
 
 use crate::packet::Packet;
 use crate::path::Measured;

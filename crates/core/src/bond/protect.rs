@@ -64,7 +64,7 @@ impl<P> Protect<P> {
 #[cfg(test)]
 mod tests {
     use super::super::config::Mode;
-    use super::super::frame::Codepoint;
+    use super::super::frame::{Codepoint, Handling};
     use super::*;
     use crate::wire::envelope::Head;
 
@@ -90,6 +90,7 @@ mod tests {
                 head: Head::EMPTY,
                 packet: Some(n),
                 tos: 0,
+                handling: Handling::Usual,
             };
             protect.push(frame);
         }

@@ -8,7 +8,7 @@ use super::channel::each;
 use super::config::Scheduler;
 use super::receive::Opened;
 use super::share::{self, Member};
-use super::{Bond, Codepoint, Transmit};
+use super::{Bond, Codepoint, Handling, Transmit};
 use crate::causal::{ChannelSet, Grr, Rr};
 use crate::packet::Packet;
 use crate::stripe::{self, Endpoint, ReceiverConfig, Wait};
@@ -124,7 +124,14 @@ impl<P: Packet> Bond<P> {
             }
             c.on_sent(now, head.len() + packet.bytes().len());
             c.stats.sent_control += 1;
-            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet: Some(packet), tos: 0 });
+            return Some(Transmit {
+                channel,
+                codepoint: Codepoint::Envelope,
+                head,
+                packet: Some(packet),
+                tos: 0,
+                handling: Handling::Usual,
+            });
         }
         let channel = loop {
             match self.striped.as_ref()?.endpoint.sender.next_channel(self.ingress.queue.next_size()?) {

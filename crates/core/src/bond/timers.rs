@@ -70,7 +70,7 @@ impl<P: Packet> Bond<P> {
             );
             if c.usable {
                 add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
-                add(self.config.probe_mtu.then(|| c.path.mtu.timeout()), TimerName::Probe);
+                add(self.config.probe_mtu.then(|| c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
             }
         }
         (first.0 < Time::MAX).then_some(first)
@@ -197,17 +197,21 @@ impl<P: Packet> Bond<P> {
 
     fn probe(&mut self, now: Time, channel: ChannelId) {
         let c = &self.channels[channel];
-        if !self.config.probe_mtu || c.path.mtu.timeout() > now {
+        let every = self.config.confirm_mtu;
+        if !self.config.probe_mtu || c.path.mtu.timeout(every) > now {
             return;
         }
         let token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel];
         let before = c.path.mtu.current();
-        let size = c.path.mtu.poll(now, token).map(|outer| outer.saturating_sub(c.config.overhead));
+        let alone = c.path.mtu.poll(now, token).map(|size| (token, size));
+        let round = c.path.mtu.poll_round(now, token.wrapping_add(1), every);
+        let overhead = c.config.overhead;
         if before != c.path.mtu.current() {
             self.on_path_mtu(channel);
         }
-        if let Some(size) = size {
+        for (token, outer) in alone.into_iter().chain(round.into_iter().flatten()) {
+            let size = outer.saturating_sub(overhead);
             self.send_control(channel, Message::Probe(Probe { channel, token, size: size as u32 }), size);
         }
     }

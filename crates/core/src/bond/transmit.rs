@@ -2,7 +2,7 @@
 
 use super::channel::{bit, each};
 use super::distribute::{Distribute, Ready};
-use super::frame::{Codepoint, Control, Transmit};
+use super::frame::{Codepoint, Control, Handling, Transmit};
 use super::number::Numbers;
 use super::queue::Queued;
 use super::{Bond, CONTROL_LIMIT};
@@ -60,7 +60,8 @@ impl<P: Packet> Bond<P> {
             }
             c.on_sent(now, head.len() + padding);
             c.stats.sent_control += 1;
-            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, tos: 0 });
+            let handling = if padded > 0 { Handling::Alone } else { Handling::Usual };
+            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, tos: 0, handling });
         }
         None
     }
@@ -132,7 +133,10 @@ impl<P: Packet> Bond<P> {
             let bytes = self.number.head_len(c.config.raw) + size;
             self.number.counted_head(bucket, numbers, c.path.on_counted(now, bytes, idle))
         };
-        let wire = c.on_sent(now, head.len() + size);
+        let frame = head.len() + size;
+        let wire = c.on_sent(now, frame);
+        let handling = if frame > c.frame_limit() { Handling::Fragment } else { Handling::Usual };
+        c.path.mtu.on_sent(now, frame + c.config.overhead);
         c.data = Some(now);
         c.stats.sent_packets += 1;
         c.stats.sent_bytes += wire as u64;
@@ -145,7 +149,7 @@ impl<P: Packet> Bond<P> {
         self.distribute.on_sent(wire);
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
         let tos = ecn::entry(tos, self.config.copy_dscp);
-        Transmit { channel, codepoint, head, packet: Some(packet), tos }
+        Transmit { channel, codepoint, head, packet: Some(packet), tos, handling }
     }
 
     /// Queues a control message; `padded` is the frame's length, if longer than the message.

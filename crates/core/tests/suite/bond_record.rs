@@ -92,7 +92,7 @@ fn the_outputs_of_a_replay_are_the_bytes_themselves() {
     for n in 0..50 {
         bond.set_link(at, ChannelId(n % 2), Link::Up);
         bond.handle_host(at, packet(1, u32::from(n), 100));
-        while let Some(Transmit { channel, codepoint, head, packet, tos }) = bond.poll_transmit(at) {
+        while let Some(Transmit { channel, codepoint, head, packet, tos, .. }) = bond.poll_transmit(at) {
             live.push((channel, codepoint, head.as_slice().to_vec(), packet.unwrap_or_default(), tos));
         }
         at += Span::from_millis(30);

@@ -6,6 +6,7 @@ mod bond_hostile;
 mod bond_modes;
 mod bond_network;
 mod bond_ordered;
+mod bond_path_mtu;
 mod bond_record;
 mod congestion_numbered;
 mod lan_bond;

@@ -3,13 +3,15 @@
 //! - Receiving is `quinn-udp`'s: recvmmsg with GRO, the ECN bits and our address of every datagram.
 //! - Sending is one sendmsg per [`Batch`] with `UDP_SEGMENT`. It is our own, because `quinn-udp` sets the traffic class
 //!   of every datagram to its ECN bits alone, and its reaction to one datagram above the MTU is to give up GSO for good.
-//! - `IP_MTU_DISCOVER` is `PROBE`: datagrams carry DF, and the kernel refuses only what its own interface cannot carry.
+//! - `IP_MTU_DISCOVER` is `PROBE`: datagrams carry DF, and the kernel refuses only what its own interface cannot carry. What
+//!   [may be fragmented](Handling::Fragment) goes without, one by one.
 //! - `IP_RECVERR` is off: an ICMP error, which anyone can forge, never fails a later send to somebody else.
 //!
 //! Cost: one system call for up to 64 datagrams each way.
 
 use crate::sys;
 use crate::system::{Outgoing, system};
+use fairspan_core::bond::Handling;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -80,6 +82,8 @@ pub struct Destination {
     pub source: Option<IpAddr>,
     /// The whole traffic class: DSCP and ECN.
     pub tos: u8,
+    /// Whether it may leave with others, or be fragmented on its way.
+    pub handling: Handling,
 }
 
 /// Datagrams of one destination and one size (the last may be shorter), back to back, that leave by one call.
@@ -124,6 +128,7 @@ impl Batch {
     pub fn room(&mut self, destination: Destination, len: usize) -> Option<&mut [u8]> {
         let fits = self.count == 0
             || self.destination == Some(destination)
+                && destination.handling != Handling::Alone
                 && !self.closed
                 && self.sent == 0
                 && len <= self.segment
@@ -334,7 +339,7 @@ impl UdpSocket {
         let Some(destination) = batch.destination.filter(|_| batch.count > 0) else { return Sent::Done };
         let mut sent = None;
         let mut refused = false;
-        if self.segmentation && batch.sent == 0 && batch.count > 1 {
+        if self.segmentation && destination.handling == Handling::Usual && batch.sent == 0 && batch.count > 1 {
             match self.send_bytes(&destination, &batch.buffer[..batch.len], Some(batch.segment)) {
                 Ok(()) => {
                     self.stats.sent += batch.count as u64;
@@ -408,7 +413,9 @@ impl UdpSocket {
     }
 
     fn send_bytes(&mut self, to: &Destination, bytes: &[u8], segment: Option<usize>) -> Result<(), Failure> {
-        let outgoing = Outgoing { destination: to.address, source: to.source, tos: to.tos, bytes, segment };
+        let Destination { address: destination, source, tos, handling } = *to;
+        let fragment = handling == Handling::Fragment;
+        let outgoing = Outgoing { destination, source, tos, fragment, bytes, segment };
         loop {
             match system().send(&self.socket, &outgoing) {
                 Ok(()) => {
@@ -586,7 +593,12 @@ mod tests {
     use super::*;
 
     fn to(port: u16) -> Destination {
-        Destination { address: SocketAddr::from(([127, 0, 0, 1], port)), source: None, tos: 0 }
+        Destination {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            source: None,
+            tos: 0,
+            handling: Handling::Usual,
+        }
     }
 
     fn add(batch: &mut Batch, destination: Destination, len: usize) -> bool {
@@ -606,6 +618,7 @@ mod tests {
         assert!(add(&mut batch, to(1), 1000));
         assert!(!add(&mut batch, to(2), 1000), "another destination");
         assert!(!add(&mut batch, Destination { tos: 1, ..to(1) }, 1000), "another class");
+        assert!(!add(&mut batch, Destination { handling: Handling::Fragment, ..to(1) }, 1000), "to be fragmented");
         assert!(!add(&mut batch, to(1), 1001), "longer");
         assert!(add(&mut batch, to(1), 1000));
         assert!(add(&mut batch, to(1), 10));
@@ -613,6 +626,9 @@ mod tests {
         assert_eq!(batch.len(), 2010);
         batch.clear();
         assert!(batch.is_empty() && add(&mut batch, to(2), 50));
+        batch.clear();
+        let alone = Destination { handling: Handling::Alone, ..to(1) };
+        assert!(add(&mut batch, alone, 1000) && !add(&mut batch, alone, 1000), "a probe takes no other with it");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::quantity::{QuantityError, parse_bytes, parse_span};
 use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::bond::{Config as BondConfig, Mode, OPTIONS, Scheduler};
 use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
-use fairspan_core::units::{ChannelId, Rate};
+use fairspan_core::units::{ChannelId, Rate, Span};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -79,6 +79,10 @@ pub enum ChannelKind {
         secure: bool,
     },
 }
+
+/// How often the path MTU is confirmed while large frames go: a transport that falls into a black hole tries again after some
+/// 200, 600 and 1400 ms, and by the second time it should be found.
+const CONFIRM_MTU: Span = Span::from_millis(100);
 
 /// Settings of a peer that are no options of its bond, with `policy`, which may be a table.
 const OWN: [&str; 7] =
@@ -294,6 +298,7 @@ impl Reader<'_> {
         channels: &[Channel],
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
         let mut bond = BondConfig::default();
+        bond.confirm_mtu = CONFIRM_MTU;
         bond.mode = if plain { Mode::Stripe } else { Mode::Ordered };
         for (entry, value) in &raw.options {
             self.option(entry, value, &mut bond)?;

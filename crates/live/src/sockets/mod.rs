@@ -24,6 +24,7 @@ use crate::channel::udp::{Datagram, Destination, Sent};
 use crate::config::{Channel, Interface};
 use crate::secure::Sessions;
 use crate::shell::poller::{Interest, Poller, Token, Turn};
+use fairspan_core::bond::Handling;
 use socket::{Kind, Owner, Socket, SocketError};
 use std::ops::{Deref, DerefMut};
 
@@ -167,7 +168,7 @@ impl Sockets {
             let asked = asked.filter(|datagram| datagram.source == message.destination);
             let Some(socket) = self.list.get_mut(message.socket.0 as usize) else { continue };
             let source = message.source.or_else(|| asked.and_then(|datagram| datagram.destination));
-            let destination = Destination { address: message.destination, source, tos: 0 };
+            let destination = Destination { address: message.destination, source, tos: 0, handling: Handling::Usual };
             if send_sealed(socket, destination, &message.payload) == Sent::Down {
                 failed += 1;
             }

@@ -19,6 +19,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) source: Option<IpAddr>,
     /// The whole traffic class.
     pub(crate) tos: u8,
+    /// Whether it may be fragmented; then it is one datagram.
+    pub(crate) fragment: bool,
     pub(crate) bytes: &'a [u8],
     /// The size of each, where they are several.
     pub(crate) segment: Option<usize>,

@@ -14,7 +14,7 @@ use socket2::{MsgHdr, SockAddr, Socket};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The kernel, in the network namespace of the thread.
@@ -111,7 +111,14 @@ impl System for Linux {
         let address = SockAddr::from(outgoing.destination);
         let slices = [IoSlice::new(outgoing.bytes)];
         let message = MsgHdr::new().with_addr(&address).with_buffers(&slices).with_control(control.bytes());
-        socket.sendmsg(&message, 0).map(|_| ())
+        if !outgoing.fragment {
+            return socket.sendmsg(&message, 0).map(|_| ());
+        }
+        let is_v4 = outgoing.destination.is_ipv4();
+        sys::allow_fragments(socket.as_fd(), is_v4, true)?;
+        let sent = socket.sendmsg(&message, 0).map(|_| ());
+        sys::allow_fragments(socket.as_fd(), is_v4, false)?;
+        sent
     }
 
     fn receive(

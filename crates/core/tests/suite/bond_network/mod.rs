@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use crate::network::{Network, Weather};
-use fairspan_core::bond::{ChannelConfig, Codepoint, Config, Event, Link};
+use fairspan_core::bond::{ChannelConfig, Codepoint, Config, Event, Handling, Link};
 use fairspan_core::record::Recorder;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
@@ -24,7 +24,7 @@ pub struct Wire {
     pub twice: f64,
     /// Frames from end 0, or from end 1, vanish.
     pub cut: [bool; 2],
-    /// Frames above this many bytes vanish.
+    /// Frames above this many bytes vanish, unless they may be fragmented.
     pub largest: usize,
     /// How fast frames go, and bytes that may wait for it: what is more vanishes.
     pub narrow: Option<(Rate, usize)>,
@@ -149,7 +149,7 @@ impl Net {
             self.frames[end][frame.channel.index()] += 1;
             let flight =
                 Flight { to: 1 - end, channel: frame.channel, codepoint: frame.codepoint, bytes, tos: frame.tos };
-            self.send(end, flight);
+            self.send(end, flight, frame.handling == Handling::Fragment);
         }
         while let Some(packet) = self.ends[end].poll_deliver() {
             self.delivered[end].push((self.now, packet));
@@ -160,9 +160,9 @@ impl Net {
         self.most_held[end] = self.most_held[end].max(self.ends[end].held_bytes());
     }
 
-    fn send(&mut self, from: usize, flight: Flight) {
+    fn send(&mut self, from: usize, flight: Flight, fragments: bool) {
         let wire = self.wires[flight.channel.index()];
-        if wire.cut[from] || flight.bytes.len() > wire.largest {
+        if wire.cut[from] || flight.bytes.len() > wire.largest && !fragments {
             return;
         }
         let Wire { jitter, reorders, .. } = wire;

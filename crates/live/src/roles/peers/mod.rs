@@ -21,6 +21,7 @@ mod sessions;
 
 use super::hello::Hello;
 use super::host::{Host, TUN_BURST};
+use super::network::IPV6_MTU;
 use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::{Datagram, Destination};
@@ -41,9 +42,6 @@ use fairspan_core::ip;
 use fairspan_core::units::{ChannelId, Time};
 use peer::{Joining, PeerState};
 use recording::Recording;
-
-/// The interface's MTU while no channel is known: what IPv6 asks for.
-const LEAST_MTU: usize = 1280;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
 pub(super) struct Peers {
@@ -233,7 +231,8 @@ impl Peers {
         let len = OVERHEAD + head.len() + body.len();
         let taken = match (channel.carrier, &mut self.transport.sessions) {
             (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
-                let destination = Destination { address: remote, source: channel.local, tos: frame.tos };
+                let Transmit { tos, handling, .. } = frame;
+                let destination = Destination { address: remote, source: channel.local, tos, handling };
                 channel.outbox.push_sealed(&mut self.transport.pool, destination, len, |out| {
                     sessions.seal(now, path, flags, head, body, out).ok()
                 })
@@ -267,9 +266,14 @@ impl Peers {
         Ok(self.host.deliver()?)
     }
 
-    /// The largest packet that fits every peer.
+    /// The largest packet that fits every peer that is there, and no less than IPv6 needs: no peer takes that from the others.
+    /// What is too long for its own peer is answered, or fragmented, by that peer's bond.
     fn fitting_mtu(&self) -> usize {
-        let fits = self.peers.iter().map(|peer| peer.bond.mtu()).filter(|mtu| *mtu > 0).min().unwrap_or(LEAST_MTU);
+        let least = |of: fn(&PeerState) -> bool| {
+            let mtus = self.peers.iter().filter(|peer| of(peer)).map(|peer| peer.bond.mtu());
+            mtus.filter(|mtu| *mtu > 0).min()
+        };
+        let fits = least(PeerState::is_up).or_else(|| least(|_| true)).unwrap_or(0).max(IPV6_MTU);
         self.config.interface.mtu.map_or(fits, |set| fits.min(set.into()))
     }
 
@@ -325,6 +329,8 @@ impl Machine for Peers {
 
     fn handle_housekeeping(&mut self, now: Time) {
         self.retry_links(now);
+        // A peer that was silent before its last channel was given up makes no event then.
+        self.fit_mtu();
         self.transport.handle_housekeeping(now);
     }
 
@@ -343,7 +349,7 @@ impl Machine for Peers {
         for number in 0..self.peers.len() {
             while let Some(event) = self.peers[number].bond.poll_event() {
                 report::log_bond_event(&self.peers[number], event);
-                if matches!(event, Event::Mtu { .. }) {
+                if matches!(event, Event::Mtu { .. } | Event::ChannelUp { .. } | Event::ChannelDown { .. }) {
                     self.fit_mtu();
                 }
             }

@@ -158,6 +158,11 @@ impl PeerState {
         }
     }
 
+    /// Whether any channel reaches the peer.
+    pub(super) fn is_up(&self) -> bool {
+        self.channels().any(|(_, channel)| channel.connected)
+    }
+
     /// The channels whose link failed, as a set of bits.
     pub(super) fn failed(&self) -> u64 {
         self.channels().filter(|(_, channel)| channel.failed).fold(0, |set, (id, _)| set | 1 << id.index())

@@ -10,7 +10,7 @@ use crate::secure::{FLAG_CHECKSUM_PARTIAL, OVERHEAD, PeerId, Sessions};
 use crate::sockets::outbox::{Frame, Outbox, Pool};
 use crate::sockets::socket::Socket;
 use crate::sockets::{Carrier, sealed_frame, send_sealed};
-use fairspan_core::bond::Head;
+use fairspan_core::bond::{Handling, Head};
 use fairspan_core::ring::frame::HEAD;
 use fairspan_core::ring::node::Transmit;
 use fairspan_core::ring::{NodeId, Side};
@@ -155,13 +155,18 @@ impl Neighbour {
             (Some(Carrier::Sealed { path, remote, .. }), Some(sessions)) => {
                 scratch.resize(OVERHEAD + frame.len(), 0);
                 sessions.seal(now, path, 0, &[], frame, scratch).ok().map(|len| {
-                    let destination = Destination { address: remote, source: self.local, tos: 0 };
+                    let destination =
+                        Destination { address: remote, source: self.local, tos: 0, handling: Handling::Usual };
                     send_sealed(socket, destination, &scratch[..len])
                 })
             }
             (Some(Carrier::Plain { .. }), _) => {
                 let station = sealed_frame::address_of(socket.station(self.owner()));
-                Some(send_sealed(socket, Destination { address: station, source: None, tos: 0 }, frame))
+                Some(send_sealed(
+                    socket,
+                    Destination { address: station, source: None, tos: 0, handling: Handling::Usual },
+                    frame,
+                ))
             }
             _ => None,
         };
@@ -186,7 +191,7 @@ impl Neighbour {
                 let flags = if packet.checksum_partial { FLAG_CHECKSUM_PARTIAL } else { 0 };
                 // The outer ECN field stays zero: what the links mark is not carried on.
                 let tos = traffic_class(packet.as_slice()) & 0xfc;
-                let destination = Destination { address: remote, source: self.local, tos };
+                let destination = Destination { address: remote, source: self.local, tos, handling: Handling::Usual };
                 let len = OVERHEAD + HEAD + packet.len();
                 self.outbox.push_sealed(pool, destination, len, |out| {
                     sessions.seal(now, path, flags, &frame.head, packet.as_slice(), out).ok()
