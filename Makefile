@@ -8,7 +8,7 @@ help:
 	@echo 'make test-all  the same, every kept scenario to its end, all features, and measurements of real programs'
 	@echo 'make bench     one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
 	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
-	@echo 'make dist      builds what is shipped: target/dist/fairspan, and its line tables beside it'
+	@echo 'make dist      builds what is shipped: target/dist/fairspan, its line tables and its parts list beside it'
 	@echo 'make setup     installs what building and testing needs'
 	@echo 'make sample    measures the demo and puts its output into the README'
 
@@ -35,12 +35,13 @@ rivals: setup
 setup:
 	@scripts/setup.sh
 
-# The program without symbols, and a file from which debuggers take them: both in one folder.
+# The program without symbols, a file from which debuggers take them, and the list of what it is made of: in one folder.
 dist: setup
 	@. scripts/toolchain.sh && cargo build --release -p fairspan
 	@mkdir -p target/dist
 	@objcopy --only-keep-debug target/release/fairspan target/dist/fairspan.debug
 	@objcopy --strip-all --add-gnu-debuglink=target/dist/fairspan.debug target/release/fairspan target/dist/fairspan
+	@scripts/sbom.sh target/dist/fairspan.cdx.json
 	@ls -l target/dist
 
 sample: setup

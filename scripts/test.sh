@@ -205,6 +205,7 @@ scripts "$(pwd)/target/debug/fairspan"
 if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     external 'formal models of the handshake' 2400 scripts/model.sh all
+    external 'what is shipped lists its parts' 1500 scripts/sbom.sh target/fairspan.cdx.json
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
     # Seeds that nobody has seen yet; each that breaks a promise says how to run it again.
     export FAIRSPAN_FAULTS="${FAIRSPAN_FAULTS:-5000000}" FAIRSPAN_FIRST_SEED="${FAIRSPAN_FIRST_SEED:-$began}" FAIRSPAN_TEST_LIMIT=1800
