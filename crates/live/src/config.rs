@@ -19,6 +19,7 @@ pub use secret::veiled;
 
 use self::peer::RawKind;
 use self::secret::Text;
+use crate::confinement::Wanted;
 use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
 use fairspan_core::units::Rate;
@@ -79,6 +80,10 @@ pub struct Interface {
     pub record: Option<PathBuf>,
     /// `offload`: 64 kB units between host and daemon; default true.
     pub offload: bool,
+    /// `user`: whom the daemon runs as once it has begun; default: who started it.
+    pub user: Option<String>,
+    /// `confine`: what it gives up before it opens anything; default all.
+    pub confine: Wanted,
 }
 
 /// `table`: where routes for the peers' `allowed_ips` go.
@@ -192,6 +197,8 @@ struct RawInterface {
     metrics: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
+    user: Option<String>,
+    confine: Option<Vec<Spanned<String>>>,
 }
 
 /// Turns raw settings into checked ones, knowing where each stands.
@@ -394,6 +401,20 @@ impl Reader<'_> {
             metrics,
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
+            user: raw.user,
+            confine: self.confine(raw.confine.as_deref())?,
+        })
+    }
+
+    fn confine(&self, words: Option<&[Spanned<String>]>) -> Result<Wanted, ConfigError> {
+        let wanted = match words {
+            Some(words) => Wanted::of(words.iter().map(|word| word.get_ref().as_str())),
+            None => Wanted::of(Wanted::WORDS.into_iter()),
+        };
+        wanted.map_err(|word| {
+            let span = words.into_iter().flatten().find(|given| given.get_ref() == word).map_or(0..0, Spanned::span);
+            let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
+            self.error(span, "interface.confine", problem)
         })
     }
 

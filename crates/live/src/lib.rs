@@ -4,6 +4,7 @@ mod allowed;
 pub mod channel;
 mod clock;
 pub mod config;
+pub mod confinement;
 pub mod control;
 pub mod emulate;
 pub mod memory;

@@ -1,5 +1,6 @@
 //! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
 
+use crate::confinement::Confinement;
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::path;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,9 @@ pub struct Status {
     pub mtu: usize,
     /// The UDP port on which peers may begin, if any.
     pub listen_port: Option<u16>,
+    /// What the daemon gave up before it opened anything, and how far that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<Confinement>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -103,6 +107,7 @@ impl Status {
             uptime_s,
             mtu,
             listen_port: None,
+            confinement: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,

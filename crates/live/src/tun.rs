@@ -4,6 +4,7 @@
 //! times cheaper than packet by packet; [`offload`](crate::offload) splits and joins them. Sources: Linux
 //! `Documentation/networking/tuntap.rst`, `drivers/net/tun.c`.
 
+use crate::confinement::lacking;
 use crate::netlink::{Netlink, NetlinkError};
 use crate::offload::{Head, Joiner, MAX_SEGMENTS, Offloads, VnetHeader, complete_checksum, split};
 use crate::pool::PacketBuf;
@@ -48,11 +49,16 @@ pub enum TunError {
         name: String,
     },
     /// Not allowed.
-    #[error("opening TUN interface {name} needs CAP_NET_ADMIN: run as root")]
+    #[error("cannot open TUN interface {name}{}", lacking(&io::Error::from_raw_os_error(libc::EPERM), "CAP_NET_ADMIN"))]
     NotPermitted {
         /// The name that was asked for.
         name: String,
     },
+    /// The device is not for this user.
+    #[error(
+        "/dev/net/tun: this user may not open it: `chmod 666 /dev/net/tun`, which is safe, as it takes CAP_NET_ADMIN to use it"
+    )]
+    NoAccess,
     /// The kernel has no TUN.
     #[error("this system has no /dev/net/tun: load the kernel module tun (in a container, pass the device in)")]
     NoDriver,
@@ -401,7 +407,8 @@ pub(crate) fn open_error(config: &Config, error: &io::Error) -> TunError {
     let name = config.name.clone();
     match error.raw_os_error() {
         Some(libc::EBUSY) => TunError::NameInUse { name },
-        Some(libc::EPERM | libc::EACCES) => TunError::NotPermitted { name },
+        Some(libc::EPERM) => TunError::NotPermitted { name },
+        Some(libc::EACCES) => TunError::NoAccess,
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => TunError::NoDriver,
         Some(libc::EINVAL) => TunError::BadName { name },
         errno => TunError::Refused { name, action: "open", errno: errno.unwrap_or(0) },

@@ -4,6 +4,7 @@ use crate::exit::{BadInput, NoPrivilege, Outcome};
 use crate::log;
 use anyhow::Context;
 use fairspan_live::config::Config;
+use fairspan_live::confinement;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -54,7 +55,14 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
         false => anyhow::Error::from(error),
     };
     let interface = config.interface.name.clone();
-    let mut daemon = Daemon::start(config).map_err(failed)?;
+    let confinement = confinement::enter(&config).map_err(|error| match error.is_permission() {
+        true => anyhow::Error::from(NoPrivilege(error.to_string())),
+        false => anyhow::Error::from(error),
+    })?;
+    for (name, held) in confinement.each() {
+        tracing::debug!(name, holds = %held.holds, detail = held.detail, "confined");
+    }
+    let mut daemon = Daemon::start(config, confinement).map_err(failed)?;
     tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
     daemon.run(stop.as_fd())?;
     drop(daemon);

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -115,6 +116,8 @@ impl Lab {
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, text.replace("SOCKET", &self.path(&format!("{name}.sock")).display().to_string()))
             .expect("written");
+        // It may hold a key.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
         path
     }
 

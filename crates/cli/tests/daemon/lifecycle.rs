@@ -28,7 +28,7 @@ fn sigterm_sigint_and_a_closed_terminal_leave_nothing_behind() {
 }
 
 /// Peers, an Ethernet bond and a ring's node, each on `eth0`.
-fn roles() -> [(&'static str, String); 3] {
+pub(crate) fn roles() -> [(&'static str, String); 3] {
     let peers = interface("fs0", "[\"10.77.0.2/24\"]", "", "")
         + &peer("hub", "", "[\"10.77.0.1/32\"]", "")
         + &ethernet("one", "eth0", "");

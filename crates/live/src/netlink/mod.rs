@@ -10,6 +10,7 @@ mod monitor;
 pub use guard::{Capture, Guard};
 pub use monitor::{LinkChange, Monitor};
 
+use crate::confinement::lacking;
 use crate::system::system;
 use ipnet::IpNet;
 use netlink_packet_core::{
@@ -41,7 +42,7 @@ pub enum NetlinkError {
         "cannot {action}: {}{}{}",
         io::Error::from_raw_os_error(*.errno),
         if .message.is_empty() { String::new() } else { format!(" ({message})") },
-        if matches!(*.errno, libc::EPERM | libc::EACCES) { "; it needs CAP_NET_ADMIN: run as root" } else { "" }
+        lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN")
     )]
     Refused {
         /// What was tried, with the device's name.

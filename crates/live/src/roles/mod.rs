@@ -17,6 +17,7 @@ mod peers;
 mod ring;
 
 use crate::config::Config;
+use crate::confinement::Confinement;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
 use lan::EthernetBond;
@@ -55,12 +56,14 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Opens everything that `config` names; the interface is up when this returns.
+    /// Opens everything that `config` names; the interface is up when this returns. `confinement` is what the process gave
+    /// up before, for status.
     ///
     /// # Errors
     /// The first thing that failed; what was done by then is undone.
-    pub fn start(config: Config) -> Result<Daemon, DaemonError> {
+    pub fn start(config: Config, confinement: Confinement) -> Result<Daemon, DaemonError> {
         let mut shell = Shell::open(&config.interface.control_socket)?;
+        shell.tell(confinement);
         let (now, metrics) = (shell.now(), config.interface.metrics);
         let machine: Box<dyn Machine> = match Role::of(&config) {
             Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),

@@ -71,7 +71,7 @@ impl DaemonError {
     /// Whether a privilege is missing.
     pub fn is_permission(&self) -> bool {
         match self {
-            DaemonError::Tun(TunError::NotPermitted { .. }) => true,
+            DaemonError::Tun(TunError::NotPermitted { .. } | TunError::NoAccess) => true,
             DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
             DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
             DaemonError::Socket(e) => e.is_permission(),

@@ -19,6 +19,7 @@ pub(crate) mod slab;
 pub use error::DaemonError;
 
 use crate::clock::{Clock, until};
+use crate::confinement::Confinement;
 use crate::control::Control;
 use crate::netlink::Monitor;
 use crate::status::Status;
@@ -48,6 +49,8 @@ pub(crate) struct Shell {
     monitor: Monitor,
     monitor_token: Token,
     scrapes: Option<Scrapes>,
+    /// What the process gave up.
+    confinement: Option<Confinement>,
     housekeeping: Time,
 }
 
@@ -66,6 +69,7 @@ impl Shell {
             monitor_token: poller.watch(monitor.as_fd(), Turn::Others)?,
             housekeeping: clock.now() + HOUSEKEEPING,
             scrapes: None,
+            confinement: None,
             clock,
             poller,
             control,
@@ -81,6 +85,11 @@ impl Shell {
     /// For a machine, to wait for its descriptors.
     pub(crate) fn poller(&self) -> &Poller {
         &self.poller
+    }
+
+    /// For status: what the process gave up.
+    pub(crate) fn tell(&mut self, confinement: Confinement) {
+        self.confinement = Some(confinement);
     }
 
     /// Serves metrics from now on.
@@ -229,20 +238,23 @@ impl Shell {
 
     /// Whether what is ready was of a client of the metrics.
     fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
-        let clock = self.clock;
-        self.scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(clock, machine)))
+        let Shell { clock, confinement, scrapes, .. } = self;
+        scrapes
+            .as_mut()
+            .is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, confinement.as_ref(), machine)))
     }
 
     fn serve_control(&mut self, machine: &dyn Machine) {
-        let clock = self.clock;
-        self.control.serve_status(|| status(clock, machine));
+        let Shell { clock, confinement, control, .. } = self;
+        control.serve_status(|| status(*clock, confinement.as_ref(), machine));
     }
 }
 
 /// Everything that a daemon has to tell, now.
-fn status(clock: Clock, machine: &dyn Machine) -> Status {
+fn status(clock: Clock, confinement: Option<&Confinement>, machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
+    status.confinement = confinement.cloned();
     machine.report(now, &mut status);
     status
 }

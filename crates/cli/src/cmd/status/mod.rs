@@ -120,6 +120,12 @@ fn show(status: &Status) {
     if let Some(ring) = &status.ring {
         ring::show(ring);
     }
+    if let Some(confinement) = &status.confinement {
+        println!("\n  confined");
+        for (name, held) in confinement.each() {
+            println!("    {name:<13} {:<8} {}", held.holds, held.detail);
+        }
+    }
     show_counters("\n  daemon", &status.counters);
 }
 

@@ -1,0 +1,147 @@
+//! What a running daemon has given up, and that it works without.
+
+use crate::common::*;
+use crate::lifecycle::roles;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+
+/// A line of every thread's `/proc/PID/task/TID/status`.
+fn of_each_thread(daemon: &Daemon, key: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).expect("a process");
+    let line = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
+        line.unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    tasks
+        .map(|task| line(std::fs::read_to_string(task.expect("a thread").path().join("status")).expect("read")))
+        .collect()
+}
+
+/// While a test runs, users may open the TUN device, as is usual; what opens it needs CAP_NET_ADMIN all the same.
+struct OpenDevice(u32);
+
+const DEVICE: &str = "/dev/net/tun";
+
+impl OpenDevice {
+    fn new() -> OpenDevice {
+        let mode = std::fs::metadata(DEVICE).expect("the device").mode() & 0o777;
+        std::fs::set_permissions(DEVICE, std::fs::Permissions::from_mode(0o666)).expect("a mode");
+        OpenDevice(mode)
+    }
+}
+
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        let _ = std::fs::set_permissions(DEVICE, std::fs::Permissions::from_mode(self.0));
+    }
+}
+
+/// Holds the sets of all threads to what a daemon keeps.
+fn assert_confined(daemon: &Daemon) {
+    for (set, most) in [
+        ("CapPrm", NET_ADMIN | NET_RAW),
+        ("CapEff", NET_ADMIN | NET_RAW),
+        ("CapBnd", NET_ADMIN | NET_RAW),
+        ("CapInh", 0),
+        ("CapAmb", 0),
+    ] {
+        for has in of_each_thread(daemon, set) {
+            assert_eq!(u64::from_str_radix(&has, 16).expect("a set") & !most, 0, "{set}: {has}");
+        }
+    }
+    assert!(of_each_thread(daemon, "NoNewPrivs").iter().all(|value| value == "1"));
+    assert!(of_each_thread(daemon, "Seccomp").iter().all(|value| value == "2"));
+    let status = daemon.status();
+    let holds = |what: &str| status["confinement"][what]["holds"].as_str().unwrap_or_default().to_owned();
+    assert_eq!((holds("capabilities").as_str(), holds("seccomp").as_str()), ("on", "on"), "{status}");
+    assert_ne!(holds("landlock"), "", "{status}");
+}
+
+#[test]
+fn a_daemon_of_each_role_keeps_two_capabilities_at_most_and_removes_what_it_added() {
+    let Some(lab) = Lab::new(&["host", "other"]) else { return };
+    lab.cable(("host", "eth0", ""), ("other", "eth0", ""));
+    let before = lab.traces("host");
+    for (role, text) in roles() {
+        let daemon = lab.daemon("host", role, &text);
+        assert_confined(&daemon);
+        // A device that goes and comes back is opened and set apart again.
+        lab.ip("host", &["link", "set", "eth0", "down"]);
+        lab.ip("host", &["link", "set", "eth0", "up"]);
+        let shown = lab.fairspan("host", &["status", "--socket", &daemon.socket.display().to_string()]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains("CAP_NET_ADMIN, CAP_NET_RAW") && shown.contains("seccomp"), "{shown}");
+        assert!(!daemon.log().contains("Operation not permitted"), "{}", daemon.log());
+        daemon.stop();
+        assert_eq!(lab.traces("host"), before, "{role}");
+    }
+}
+
+#[test]
+fn a_daemon_with_a_user_of_its_own_connects_moves_keeps_its_memory_and_ends_in_order() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let _device = OpenDevice::new();
+    // The user has to reach its folders.
+    std::fs::set_permissions(lab.path(""), std::fs::Permissions::from_mode(0o711)).expect("a mode");
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let folder = lab.path("nobody");
+    let config = pair
+        .site_config("user = \"nobody\"\nmetrics = \"127.0.0.1:9310\"\nrecord = \"FOLDER/fs0.record\"", "")
+        .replace("SOCKET", "FOLDER/site.sock")
+        .replace("FOLDER", &folder.display().to_string())
+        .replace("\"10.77.0.1/32\", \"fd77::1/128\"", "\"0.0.0.0/0\", \"::/0\"");
+    let mut site = lab.start("site", "site", &config);
+    site.socket = folder.join("site.sock");
+    site.wait_answer();
+    site.wait_up(2);
+    assert_confined(&site);
+    assert!(of_each_thread(&site, "Uid").iter().all(|uids| uids.split_whitespace().all(|uid| uid != "0")));
+    assert!(of_each_thread(&site, "Groups").iter().all(String::is_empty));
+    lab.transfer("site", "hub", "10.77.0.1:5001", 2);
+    // Roaming: another address on one link, and a device that vanishes and comes back.
+    lab.ip("site", &["address", "del", "192.168.1.2/24", "dev", "eth0"]);
+    lab.ip("site", &["address", "add", "192.168.1.3/24", "dev", "eth0"]);
+    lab.ip("site", &["link", "del", "eth1"]);
+    site.wait("one channel", |site| site.channels_up() <= 1);
+    lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
+    site.wait_up(2);
+    lab.transfer("site", "hub", "10.77.0.1:5002", 2);
+    let page = lab.run("site", || {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect("127.0.0.1:9310").expect("the metrics");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("written");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("read");
+        page
+    });
+    assert!(page.contains("fairspan_uptime_seconds"), "{page}");
+    let recording = std::fs::metadata(folder.join("fs0.record")).expect("a recording");
+    assert!(recording.uid() != 0 && recording.mode() & 0o777 == 0o600);
+    assert!(!site.log().contains("ermitted") && !site.log().contains("ermission"), "{}", site.log());
+    site.stop();
+    let memory = std::fs::read_dir(folder.join("site.sock.state")).expect("the memory").count();
+    assert_eq!(memory, 1);
+    let after = lab.traces("site");
+    assert!(["fs0", "fwmark", "51900"].iter().all(|trace| !after.contains(trace)), "{after}");
+    hub.stop();
+}
+
+#[test]
+fn a_restraint_that_is_left_out_is_told_and_a_user_that_is_none_is_refused() {
+    let Some(lab) = Lab::new(&["host"]) else { return };
+    let (_, text) = &roles()[0];
+    let daemon = lab.daemon("host", "peers", &text.replace("[[peer]]", "confine = [\"landlock\"]\n[[peer]]"));
+    let status = daemon.status();
+    assert_eq!(status["confinement"]["seccomp"]["holds"], "off");
+    assert!(
+        status["confinement"]["capabilities"]["detail"].as_str().is_some_and(|why| why.contains("interface.confine"))
+    );
+    assert!(of_each_thread(&daemon, "Seccomp").iter().all(|value| value == "0"));
+    daemon.stop();
+    let mut none = lab.start("host", "none", &text.replace("[[peer]]", "user = \"nobody-such\"\n[[peer]]"));
+    assert_eq!(none.ended().code(), Some(1));
+    none.wait_log("interface.user: there is no user `nobody-such`");
+}

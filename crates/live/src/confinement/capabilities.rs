@@ -1,0 +1,171 @@
+//! The user that a daemon runs as, and the capabilities that stay with it.
+
+use super::{ConfinementError, Held, Holds, folder_of};
+use crate::config::Config;
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::path::Path;
+
+/// Links, addresses, routes, rules, marks, devices; and packet sockets.
+const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
+/// Ports below this one need a capability.
+const PRIVILEGED_PORTS: u16 = 1024;
+
+/// Becomes the user of the configuration, and gives up all capabilities but those that a daemon uses as long as it runs.
+pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> {
+    let interface = &config.interface;
+    let user = match &interface.user {
+        Some(name) => Some((name, find(name).ok_or_else(|| ConfinementError::NoUser(name.clone()))?)),
+        None => None,
+    };
+    if let Some((_, (uid, gid))) = user {
+        let control = folder_of(&interface.control_socket);
+        for (folder, mode) in [(control, 0o755), (interface.state_dir.as_path(), 0o700)] {
+            give(folder, mode, uid, gid)
+                .map_err(|source| ConfinementError::Folder { path: folder.to_owned(), source })?;
+        }
+    }
+    let ports = [interface.listen_port, interface.metrics.map(|metrics| metrics.port())];
+    let privileged = ports.iter().flatten().any(|port| (1..PRIVILEGED_PORTS).contains(port));
+    // The socket of a port may be opened again while the daemon runs.
+    let kept = if privileged { KEPT | CapabilitySet::NET_BIND_SERVICE } else { KEPT };
+    // No program that is run gains anything; this one runs none.
+    set_no_new_privs(true).map_err(|error| refused(error.into()))?;
+    let bounded = if interface.confine.capabilities { bound(kept) } else { Ok(()) };
+    if let Some((name, (uid, gid))) = user {
+        become_user(uid, gid).map_err(|errno| ConfinementError::User { user: name.clone(), source: errno.into() })?;
+    }
+    let user = match user {
+        Some((name, (uid, _))) => Held::new(Holds::On, format!("{name} ({uid})")),
+        None if geteuid().is_root() => Held::new(Holds::Off, "root; interface.user names another"),
+        None => Held::new(Holds::On, format!("{}", geteuid().as_raw())),
+    };
+    let before = capabilities(None).map_err(|error| refused(error.into()))?.permitted;
+    let held = if interface.confine.capabilities { before & kept } else { before };
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: held, permitted: held, inheritable })
+        .map_err(|error| refused(error.into()))?;
+    if !interface.confine.capabilities {
+        return Ok((user, Held::unwanted()));
+    }
+    // Older kernels have none.
+    let _ = clear_ambient_capability_set();
+    Ok((user, told(held, bounded)))
+}
+
+/// What stays, as status tells it.
+fn told(held: CapabilitySet, bounded: Result<(), Errno>) -> Held {
+    let names: Vec<String> = held.iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    match bounded {
+        Ok(()) => Held::new(Holds::On, names),
+        Err(_) => Held::new(Holds::Partial, format!("{names}; the bounding set stays, as CAP_SETPCAP is missing")),
+    }
+}
+
+/// Takes all but `kept` out of the bounding set.
+fn bound(kept: CapabilitySet) -> Result<(), Errno> {
+    for one in (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
+        match capability_is_in_bounding_set(one) {
+            Ok(true) if !kept.contains(one) => remove_capability_from_bounding_set(one)?,
+            Ok(_) => {}
+            // The kernel knows no more.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Becomes a user and keeps the capabilities.
+fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    set_keep_capabilities(true)?;
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)
+}
+
+/// Makes a folder where there is none, and gives it to the user where it is root's.
+fn give(folder: &Path, mode: u32, uid: u32, gid: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(folder)?;
+    chown(folder, Some(uid), Some(gid))
+}
+
+/// A user's number and its group's, from its name or number.
+fn find(user: &str) -> Option<(u32, u32)> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    entry(&passwd, user)
+}
+
+/// A line of passwd(5) is `name:password:user:group:...`.
+fn entry(passwd: &str, user: &str) -> Option<(u32, u32)> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, uid, gid) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        (name == user || uid == user).then_some((uid.parse().ok()?, gid.parse().ok()?))
+    })
+}
+
+fn refused(error: io::Error) -> ConfinementError {
+    ConfinementError::Refused { what: "capabilities", problem: error.to_string() }
+}
+
+/// What to do where the system refused for want of `capability`: nothing where another error is meant.
+pub(crate) fn lacking(error: &io::Error, capability: &str) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    let has = capabilities(None).is_ok_and(|sets| {
+        let names = sets.effective.iter_names();
+        names.map(|(name, _)| format!("CAP_{name}")).filter(|name| capability.contains(name.as_str())).count()
+            == capability.matches("CAP_").count()
+    });
+    match has {
+        false => format!("; it needs {capability}: run as root"),
+        true => format!(
+            "; this process has {capability}, but not over this network or file: it belongs to another user namespace, or a \
+             security module refuses"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_by_name_and_by_number() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nfairspan:x:990:991::/:/sbin/nologin\nbroken:x\n";
+        assert_eq!(entry(passwd, "fairspan"), Some((990, 991)));
+        assert_eq!(entry(passwd, "990"), Some((990, 991)));
+        assert_eq!(entry(passwd, "broken"), None);
+        assert_eq!(entry(passwd, "nobody-such"), None);
+    }
+
+    #[test]
+    fn a_message_names_what_is_really_missing() {
+        let refused = io::Error::from_raw_os_error(libc::EPERM);
+        std::thread::spawn(move || {
+            let none = CapabilitySet::empty();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+                .expect("fewer capabilities");
+            let text = lacking(&refused, "CAP_NET_ADMIN");
+            assert!(text.contains("needs CAP_NET_ADMIN"), "{text}");
+            assert_eq!(lacking(&io::Error::from_raw_os_error(libc::EBUSY), "CAP_NET_ADMIN"), "");
+        })
+        .join()
+        .expect("a thread");
+        let refused = io::Error::from_raw_os_error(libc::EPERM);
+        let has = capabilities(None).expect("sets").effective.contains(CapabilitySet::NET_ADMIN);
+        let text = lacking(&refused, "CAP_NET_ADMIN");
+        assert_eq!(text.contains("another user namespace"), has, "{text}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The files that stay within a daemon's reach (Landlock), and the TCP ports.
+//!
+//! Source: Linux `Documentation/userspace-api/landlock.rst`. What an older kernel cannot hold is left out, and told.
+
+use super::{ConfinementError, Held, Holds, folder_of};
+use crate::config::Config;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    path_beneath_rules,
+};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+/// The newest restraints that are asked for.
+const NEWEST: ABI = ABI::V5;
+
+/// Leaves nothing within reach but what `config` names, the host's network settings and the TUN device.
+pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
+    let interface = &config.interface;
+    let folders = [folder_of(&interface.control_socket), interface.state_dir.as_path()];
+    // They can be within reach only if they are there; where one cannot be made, its owner says so.
+    for (folder, mode) in folders.into_iter().zip([0o755, 0o700]) {
+        let _ = DirBuilder::new().recursive(true).mode(mode).create(folder);
+    }
+    let folders = folders.into_iter().chain(interface.record.as_deref().map(folder_of));
+    let settings = [Path::new("/proc/sys/net"), Path::new("/dev/net/tun")];
+    let all = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
+    let apply = || -> Result<RulesetStatus, RulesetError> {
+        let ruleset = Ruleset::default()
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .handle_access(AccessNet::from_all(NEWEST))?
+            .create()?
+            .add_rules(path_beneath_rules(folders, all))?
+            .add_rules(path_beneath_rules(settings, all))?;
+        let ruleset = match interface.metrics {
+            Some(metrics) => ruleset.add_rule(NetPort::new(metrics.port(), AccessNet::BindTcp))?,
+            None => ruleset,
+        };
+        Ok(ruleset.restrict_self()?.ruleset)
+    };
+    match apply() {
+        Ok(RulesetStatus::FullyEnforced) => Ok(Held::new(Holds::On, "files of its own, and no TCP but metrics")),
+        Ok(RulesetStatus::PartiallyEnforced) => {
+            Ok(Held::new(Holds::Partial, "this kernel knows an older Landlock, which limits less"))
+        }
+        Ok(RulesetStatus::NotEnforced) => {
+            Ok(Held::new(Holds::Off, "this kernel has no Landlock, or it is not enabled"))
+        }
+        Err(error) => Err(ConfinementError::Refused { what: "landlock", problem: error.to_string() }),
+    }
+}
