@@ -347,13 +347,13 @@ impl State {
         }
         let (link, interface, source) = self.route(socket, outgoing.destination.ip(), outgoing.source)?;
         let size = outgoing.segment.unwrap_or(outgoing.bytes.len());
-        if size + OUTER[usize::from(source.is_ipv6())] > interface.mtu as usize {
+        if !outgoing.fragment && size + OUTER[usize::from(source.is_ipv6())] > interface.mtu as usize {
             return Err(Errno::MSGSIZE);
         }
         let source = SocketAddr::new(source, socket.local.port());
         for bytes in outgoing.bytes.chunks(size.max(1)) {
-            let (destination, ecn) = (outgoing.destination, outgoing.tos & 3);
-            self.sent.push((link, Datagram { source, destination, ecn, bytes: bytes.into() }));
+            let (destination, ecn, fragment) = (outgoing.destination, outgoing.tos & 3, outgoing.fragment);
+            self.sent.push((link, Datagram { source, destination, ecn, fragment, bytes: bytes.into() }));
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ pub(super) struct Datagram {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) ecn: u8,
+    /// It may be fragmented on its way, so that no MTU keeps it back.
+    pub(super) fragment: bool,
     pub(super) bytes: Rc<[u8]>,
 }
 
@@ -233,7 +235,7 @@ impl Network {
         let jitter = self.way(link, from, host).jitter;
         let jitter = if jitter == 0 { 0 } else { self.chance.below(jitter) };
         let way = self.way(link, from, host);
-        if way.cut || size > way.mtu {
+        if way.cut || size > way.mtu && !datagram.fragment {
             return;
         }
         let mut at = now;
