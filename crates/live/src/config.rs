@@ -5,6 +5,7 @@
 //! setting means and its default.
 
 mod bond;
+mod confine;
 mod peer;
 mod policy;
 mod ring;
@@ -13,13 +14,13 @@ mod secret;
 mod tests;
 
 pub use bond::{Bond, BondLink};
+pub use confine::Wanted;
 pub use peer::{Channel, ChannelKind, Peer};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
 
 use self::peer::RawKind;
 use self::secret::Text;
-use crate::confinement::Wanted;
 use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
 use fairspan_core::units::Rate;

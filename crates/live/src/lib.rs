@@ -12,6 +12,7 @@ mod metrics;
 pub mod netlink;
 pub mod offload;
 pub mod pool;
+mod privilege;
 pub mod roles;
 pub mod secure;
 pub mod shell;

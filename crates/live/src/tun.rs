@@ -4,10 +4,10 @@
 //! times cheaper than packet by packet; [`offload`](crate::offload) splits and joins them. Sources: Linux
 //! `Documentation/networking/tuntap.rst`, `drivers/net/tun.c`.
 
-use crate::confinement::lacking;
 use crate::netlink::{Netlink, NetlinkError};
 use crate::offload::{Head, Joiner, MAX_SEGMENTS, Offloads, VnetHeader, complete_checksum, split};
 use crate::pool::PacketBuf;
+use crate::privilege::lacking;
 use crate::system::system;
 use rustix::io::Errno;
 use std::io::{self, IoSlice};

@@ -62,7 +62,7 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
     for (name, held) in confinement.each() {
         tracing::debug!(name, holds = %held.holds, detail = held.detail, "confined");
     }
-    let mut daemon = Daemon::start(config, confinement).map_err(failed)?;
+    let mut daemon = Daemon::start(config, Some(confinement)).map_err(failed)?;
     tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
     daemon.run(stop.as_fd())?;
     drop(daemon);

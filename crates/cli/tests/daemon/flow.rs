@@ -299,6 +299,7 @@ fn check_warns_of_a_hash_that_sees_nothing_and_refuses_policies_of_ethernet_link
             + &udp("one", "eth0", "192.0.2.1:51900")
             + &udp("two", "eth1", "192.0.2.2:51900");
         std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
         let output = child::output(command.arg("check").arg(&path).args(json.then_some("--json")));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

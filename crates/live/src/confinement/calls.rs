@@ -3,7 +3,7 @@
 //! Source: seccomp(2). No process is ever begun: `clone` makes threads only, and the newer `clone3`, whose arguments no
 //! filter can see, seems not to exist, upon which the C library takes `clone`.
 
-use super::{ConfinementError, Held, Holds};
+use super::held::{ConfinementError, Held, Holds};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter_all_threads,

@@ -1,6 +1,6 @@
 //! The user that a daemon runs as, and the capabilities that stay with it.
 
-use super::{ConfinementError, Held, Holds, folder_of};
+use super::held::{ConfinementError, Held, Holds, folder_of};
 use crate::config::Config;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
@@ -118,25 +118,6 @@ fn refused(error: io::Error) -> ConfinementError {
     ConfinementError::Refused { what: "capabilities", problem: error.to_string() }
 }
 
-/// What to do where the system refused for want of `capability`: nothing where another error is meant.
-pub(crate) fn lacking(error: &io::Error, capability: &str) -> String {
-    if error.kind() != io::ErrorKind::PermissionDenied {
-        return String::new();
-    }
-    let has = capabilities(None).is_ok_and(|sets| {
-        let names = sets.effective.iter_names();
-        names.map(|(name, _)| format!("CAP_{name}")).filter(|name| capability.contains(name.as_str())).count()
-            == capability.matches("CAP_").count()
-    });
-    match has {
-        false => format!("; it needs {capability}: run as root"),
-        true => format!(
-            "; this process has {capability}, but not over this network or file: it belongs to another user namespace, or a \
-             security module refuses"
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,24 +129,5 @@ mod tests {
         assert_eq!(entry(passwd, "990"), Some((990, 991)));
         assert_eq!(entry(passwd, "broken"), None);
         assert_eq!(entry(passwd, "nobody-such"), None);
-    }
-
-    #[test]
-    fn a_message_names_what_is_really_missing() {
-        let refused = io::Error::from_raw_os_error(libc::EPERM);
-        std::thread::spawn(move || {
-            let none = CapabilitySet::empty();
-            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-                .expect("fewer capabilities");
-            let text = lacking(&refused, "CAP_NET_ADMIN");
-            assert!(text.contains("needs CAP_NET_ADMIN"), "{text}");
-            assert_eq!(lacking(&io::Error::from_raw_os_error(libc::EBUSY), "CAP_NET_ADMIN"), "");
-        })
-        .join()
-        .expect("a thread");
-        let refused = io::Error::from_raw_os_error(libc::EPERM);
-        let has = capabilities(None).expect("sets").effective.contains(CapabilitySet::NET_ADMIN);
-        let text = lacking(&refused, "CAP_NET_ADMIN");
-        assert_eq!(text.contains("another user namespace"), has, "{text}");
     }
 }

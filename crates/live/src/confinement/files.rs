@@ -2,7 +2,7 @@
 //!
 //! Source: Linux `Documentation/userspace-api/landlock.rst`. What an older kernel cannot hold is left out, and told.
 
-use super::{ConfinementError, Held, Holds, folder_of};
+use super::held::{ConfinementError, Held, Holds, folder_of};
 use crate::config::Config;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,

@@ -10,7 +10,7 @@ mod monitor;
 pub use guard::{Capture, Guard};
 pub use monitor::{LinkChange, Monitor};
 
-use crate::confinement::lacking;
+use crate::privilege::lacking;
 use crate::system::system;
 use ipnet::IpNet;
 use netlink_packet_core::{

@@ -61,7 +61,7 @@ impl Daemon {
     ///
     /// # Errors
     /// The first thing that failed; what was done by then is undone.
-    pub fn start(config: Config, confinement: Confinement) -> Result<Daemon, DaemonError> {
+    pub fn start(config: Config, confinement: Option<Confinement>) -> Result<Daemon, DaemonError> {
         let mut shell = Shell::open(&config.interface.control_socket)?;
         shell.tell(confinement);
         let (now, metrics) = (shell.now(), config.interface.metrics);

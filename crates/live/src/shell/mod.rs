@@ -88,8 +88,8 @@ impl Shell {
     }
 
     /// For status: what the process gave up.
-    pub(crate) fn tell(&mut self, confinement: Confinement) {
-        self.confinement = Some(confinement);
+    pub(crate) fn tell(&mut self, confinement: Option<Confinement>) {
+        self.confinement = confinement;
     }
 
     /// Serves metrics from now on.
@@ -164,7 +164,7 @@ impl Shell {
     /// What `fairspan status` would show.
     #[cfg(test)]
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
-        status(self.clock, machine)
+        status(self.clock, self.confinement.as_ref(), machine)
     }
 
     /// When to be awake at the latest, and why.

@@ -376,7 +376,7 @@ impl World {
         };
         self.note([1, host as u64, 0]);
         self.tell(|| format!("host {host} starts"));
-        match self.inside(host, || Daemon::start(config)) {
+        match self.inside(host, || Daemon::start(config, None)) {
             Ok(Ok(daemon)) => {
                 let node = &mut self.nodes[host];
                 node.daemon = Some(daemon);
