@@ -282,7 +282,11 @@ impl Network {
         if self.heard.is_empty() {
             return;
         }
-        let (link, mut datagram, _) = self.heard[self.chance.below(self.heard.len() as u64) as usize].clone();
+        let (link, mut datagram, at) = self.heard[self.chance.below(self.heard.len() as u64) as usize].clone();
+        // What is forged may come out as it was.
+        if now - at > self.memory {
+            return;
+        }
         let mut bytes = datagram.bytes.to_vec();
         match self.chance.below(3) {
             0 => self.corrupt(&mut bytes),

@@ -57,8 +57,7 @@ pub(super) struct Bounds {
     deadline: Span,
     equalize: Span,
     queue_time: Span,
-    /// Nothing bounds the time that packets wait, only their bytes: for a law of congestion control, or at a stripe's
-    /// receiver for what an outage keeps away.
+    /// Nothing bounds the time that packets wait at a stripe's receiver for what an outage keeps away, only their bytes.
     waits: bool,
     pub(super) hold_bytes: usize,
     pub(super) queue_bytes: usize,
@@ -262,11 +261,6 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
     if chance(rng, 30) {
         let _ = writeln!(put, "feedback = true");
     }
-    // A law and logical reception together lose packets for good, on links that lose none: not mended yet.
-    let waits_for_law = chance(rng, 20) && mode != Mode::Stripe;
-    if waits_for_law {
-        let _ = writeln!(put, "congestion = \"{}\"", one_of(rng, &["reno", "cubic"]));
-    }
     if mode != Mode::Flow && chance(rng, 30) {
         let _ = writeln!(put, "discipline = \"{}\"", one_of(rng, &["round-robin", "drr", "srr", "sfq", "stochastic"]));
     }
@@ -287,7 +281,7 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
             deadline: bond.deadline,
             equalize: bond.equalize,
             queue_time: bond.queue_time,
-            waits: waits_for_law || mode == Mode::Stripe,
+            waits: mode == Mode::Stripe,
             hold_bytes: bond.hold_bytes,
             queue_bytes: bond.queue_bytes,
         },
