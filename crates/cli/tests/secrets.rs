@@ -136,7 +136,12 @@ fn mutations(text: &str) -> BTreeSet<String> {
 }
 
 fn fairspan(args: &[&str], directory: &Path) -> Output {
-    child::output(Command::new(env!("CARGO_BIN_EXE_fairspan")).args(args).current_dir(directory))
+    child::output(
+        Command::new(env!("CARGO_BIN_EXE_fairspan"))
+            .args(args)
+            .current_dir(directory)
+            .env("STATE_DIRECTORY", directory),
+    )
 }
 
 /// What of the secrets an output tells.

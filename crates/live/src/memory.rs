@@ -161,7 +161,13 @@ fn parse(text: &str) -> Option<Memory> {
 
 fn write(file: &Path, memory: &Memory) -> io::Result<()> {
     let mut text = format!("{TITLE}\nused {}\n", memory.used);
+    // Another daemon with this key may have heard other peers, or the same ones later.
+    let mut heard = read(file).unwrap_or_default().heard;
     for (key, stamp) in &memory.heard {
+        let kept = heard.entry(*key).or_default();
+        *kept = (*kept).max(*stamp);
+    }
+    for (key, stamp) in &heard {
         text.push_str(&format!("heard {key} {stamp}\n"));
     }
     let new = file.with_extension("new");
@@ -238,6 +244,19 @@ mod tests {
             assert!(keeper.is_some());
             assert_eq!(read(&file).unwrap(), past.to_keep());
         }
+    }
+
+    #[test]
+    fn two_daemons_with_one_key_forget_nothing_that_either_of_them_heard() {
+        let directory = tempfile::tempdir().unwrap();
+        let [(first, _), (second, _)] = [(); 2].map(|()| Keeper::open(directory.path(), &key(1)));
+        let heard = |peers: &[(u8, u64)]| Memory {
+            used: 9,
+            heard: peers.iter().map(|(peer, stamp)| (key(*peer), *stamp)).collect(),
+        };
+        first.unwrap().close(&heard(&[(2, 70), (3, 50)]));
+        second.unwrap().close(&heard(&[(3, 40), (4, 60)]));
+        assert_eq!(read(&keeper_file(directory.path(), 1)).unwrap(), heard(&[(2, 70), (3, 50), (4, 60)]));
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(super) fn excerpt(line: &str) -> &str {
 /// The first line, from 0, with a key where no setting for keys is.
 pub(super) fn misplaced_key(source: &str) -> Option<usize> {
     let holds_key = |line: &str| {
-        let code = line.split('#').next().unwrap_or_default();
+        let code = before_comment(line);
         let keys = ["private_key", "preshared_key", "public_key"];
         !names(code).any(|(name, _)| keys.contains(&name)) && code.split(['"', '\'']).any(is_or_holds_key)
     };
@@ -106,9 +106,8 @@ fn hidden_values(source: &str) -> Vec<&str> {
     let mut values = Vec::new();
     let mut goes_on = false;
     for line in source.lines().map(str::trim) {
-        let code = |text: &'_ str| text.len() - text.split_once('#').map_or(0, |(_, comment)| comment.len() + 1);
         if let Some((name, value)) = secret_value(line) {
-            let value = &value[..code(value)];
+            let value = before_comment(value);
             let is_path =
                 name.ends_with("file") && value.split(|c| !in_run(c as u8)).all(|run| is_plain(run.as_bytes()));
             values.extend((!is_path).then_some(value));
@@ -118,13 +117,27 @@ fn hidden_values(source: &str) -> Vec<&str> {
         } else {
             goes_on = false;
             let value = line.split_once('=').map_or(line, |(_, value)| value);
-            let value = &value[..code(value)];
+            let value = before_comment(value);
             if !line.starts_with("public_key") && is_key_in_groups(value) {
                 values.push(value);
             }
         }
     }
     values
+}
+
+/// A line, or the end of one, without its comment. A `#` between quotes begins none.
+fn before_comment(text: &str) -> &str {
+    let mut quote = None;
+    let begins = |c: char| {
+        match quote {
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            Some(open) if open == c => quote = None,
+            _ => {}
+        }
+        quote.is_none() && c == '#'
+    };
+    text.find(begins).map_or(text, |end| &text[..end])
 }
 
 /// The name of a setting that may be a secret, and what follows it.
@@ -151,14 +164,12 @@ fn is_secret_name(name: &str) -> bool {
     name != "publickey" && (parted || NAMES.iter().any(|secret| strsim::levenshtein(name, secret) <= SLIPS))
 }
 
-/// Whether a line is a table's head, a comment, empty, or a setting of a plain name.
+/// Whether a line is a table's head, a comment, or a setting of a plain name.
 fn begins_setting(line: &str) -> bool {
     let name = line.split('=').next().unwrap_or_default().trim_end();
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
     let head = line.starts_with('[') && line.trim_end().ends_with(']') && !line.contains(['"', '\'', '=']);
-    head || line.is_empty()
-        || line.starts_with('#')
-        || (line.contains('=') && !name.is_empty() && name.chars().all(is_name))
+    head || line.starts_with('#') || (line.contains('=') && !name.is_empty() && name.chars().all(is_name))
 }
 
 fn is_key_in_groups(value: &str) -> bool {
@@ -249,9 +260,12 @@ mod tests {
 
     #[test]
     fn short_and_wordy_secrets_are_hidden_by_their_settings_name() {
-        for (line, secret) in
-            [("psk = \"hunter2\"", "hunter2"), ("preshared_key = correct-horse # of 2024", "correct-horse")]
-        {
+        for (line, secret) in [
+            ("psk = \"hunter2\"", "hunter2"),
+            ("preshared_key = correct-horse # of 2024", "correct-horse"),
+            ("preshared_key = \"hunter#2gather\" # of 2024", "hunter#2gather"),
+            ("preshared_key = \"\"\"\n\nhunter\"\"\"", "hunter"),
+        ] {
             let shown = veiled(line, &format!("invalid value: {secret}, expected a key"));
             assert_eq!(shown, "invalid value: [hidden], expected a key");
         }

@@ -42,16 +42,18 @@ pub struct PrivateKey([u8; KEY_LEN]);
 impl PrivateKey {
     /// A new key from `entropy`.
     pub fn generate(entropy: &mut dyn Entropy) -> PrivateKey {
-        let mut key = [0; KEY_LEN];
-        entropy.fill(&mut key);
-        PrivateKey::from_bytes(key)
+        let mut key = Zeroizing::new([0; KEY_LEN]);
+        entropy.fill(&mut *key);
+        PrivateKey::from_bytes(*key)
     }
 
     /// The key with these bytes, clamped as RFC 7748 section 5 asks.
     pub fn from_bytes(mut bytes: [u8; KEY_LEN]) -> PrivateKey {
         bytes[0] &= 248;
         bytes[31] = (bytes[31] & 127) | 64;
-        PrivateKey(bytes)
+        let key = PrivateKey(bytes);
+        bytes.zeroize();
+        key
     }
 
     /// The public key that belongs to it.

@@ -18,7 +18,8 @@
 //! the timestamp stands in a payload with more. As there, an agreement with a key of small order, which gives zero whatever
 //! the other key is, ends the handshake.
 //!
-//! Cost: message 1 takes each end two agreements, message 2 two more. Everything secret is wiped when it is dropped.
+//! Cost: message 1 takes each end two agreements, message 2 two more. Everything secret is wiped when it is dropped, and
+//! what waits stands behind a pointer, since a list that moves what is in it leaves copies behind.
 
 use super::aead::{Cipher, Key, TAG_LEN};
 use super::entropy::Entropy;
@@ -114,9 +115,9 @@ impl Symmetric {
         Key::new(Cipher::ChaCha20Poly1305, &self.key)
     }
 
-    fn split(&self) -> Split {
+    fn split(&self) -> Box<Split> {
         let [from_initiator, to_initiator] = hkdf(&self.chaining, &[]);
-        Split { from_initiator, to_initiator }
+        Box::new(Split { from_initiator, to_initiator })
     }
 }
 
@@ -174,7 +175,7 @@ impl Initiator {
         index: u32,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Initiator, NoiseError> {
+    ) -> Result<Box<Initiator>, NoiseError> {
         Initiator::begin(entropy, local, remote, psk, &prologue(index), payload, out)
     }
 
@@ -186,7 +187,7 @@ impl Initiator {
         prologue: &[u8],
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Initiator, NoiseError> {
+    ) -> Result<Box<Initiator>, NoiseError> {
         let mut state = Symmetric::new(prologue, remote);
         let ephemeral = PrivateKey::generate(entropy);
         let public = ephemeral.public_key();
@@ -196,12 +197,12 @@ impl Initiator {
         state.seal(local.public_key().as_bytes(), out)?;
         state.mix_agreement(local, remote)?;
         state.seal(payload, out)?;
-        Ok(Initiator { state, local: local.clone(), ephemeral, psk: psk.cloned() })
+        Ok(Box::new(Initiator { state, local: local.clone(), ephemeral, psk: psk.cloned() }))
     }
 
     /// Reads message 2 and returns its payload and the keys. A message that fails leaves the handshake as it was, so
     /// that a forger ends nothing.
-    pub(super) fn finish(&self, message: &[u8]) -> Result<(Vec<u8>, Split), NoiseError> {
+    pub(super) fn finish(&self, message: &[u8]) -> Result<(Vec<u8>, Box<Split>), NoiseError> {
         let mut state = self.state.clone();
         let (remote_ephemeral, sealed) = take_key(message)?;
         state.mix_ephemeral(&remote_ephemeral);
@@ -231,7 +232,7 @@ impl Responder {
         local: &PrivateKey,
         index: u32,
         message: &[u8],
-    ) -> Result<Responder, NoiseError> {
+    ) -> Result<Box<Responder>, NoiseError> {
         Responder::accept(entropy, local, &prologue(index), message)
     }
 
@@ -240,7 +241,7 @@ impl Responder {
         local: &PrivateKey,
         prologue: &[u8],
         message: &[u8],
-    ) -> Result<Responder, NoiseError> {
+    ) -> Result<Box<Responder>, NoiseError> {
         let mut state = Symmetric::new(prologue, &local.public_key());
         let (remote_ephemeral, rest) = take_key(message)?;
         state.mix_ephemeral(&remote_ephemeral);
@@ -249,16 +250,17 @@ impl Responder {
         let remote = state.open(identity)?.try_into().map(PublicKey::from_bytes).map_err(|_| NoiseError)?;
         state.mix_agreement(local, &remote)?;
         let payload = state.open(rest)?;
-        Ok(Responder { state, ephemeral: PrivateKey::generate(entropy), remote_ephemeral, remote, payload })
+        let ephemeral = PrivateKey::generate(entropy);
+        Ok(Box::new(Responder { state, ephemeral, remote_ephemeral, remote, payload }))
     }
 
     /// Appends message 2 to `out` and returns the keys.
     pub(super) fn answer(
-        mut self,
+        &mut self,
         psk: Option<&PresharedKey>,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Split, NoiseError> {
+    ) -> Result<Box<Split>, NoiseError> {
         let public = self.ephemeral.public_key();
         out.extend_from_slice(public.as_bytes());
         self.state.mix_ephemeral(&public);
@@ -287,7 +289,7 @@ mod tests {
         let (mut entropy, a, b) = pair();
         let mut one = Vec::new();
         let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), None, 9, b"to b", &mut one).unwrap();
-        let responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
+        let mut responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
         assert_eq!((responder.remote, responder.payload.as_slice()), (a.public_key(), b"to b".as_slice()));
         let mut two = Vec::new();
         let theirs = responder.answer(None, b"to a", &mut two).unwrap();
@@ -307,7 +309,7 @@ mod tests {
         let psk = PresharedKey::from_bytes([7; 32]);
         let (mut one, mut two) = (Vec::new(), Vec::new());
         let initiator = Initiator::start(&mut entropy, &a, &b.public_key(), Some(&psk), 9, b"to b", &mut one).unwrap();
-        let responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
+        let mut responder = Responder::read(&mut entropy, &b, 9, &one).unwrap();
         responder.answer(Some(&psk), b"to a", &mut two).unwrap();
         let (_, keys) = initiator.finish(&two).unwrap();
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -368,7 +370,7 @@ mod tests {
         let payload = b"Ludwig von Mises";
         let initiator =
             Initiator::begin(&mut drawn_a, &a, &b.public_key(), Some(&psk), prologue, payload, &mut one).unwrap();
-        let responder = Responder::accept(&mut drawn_b, &b, prologue, &one).unwrap();
+        let mut responder = Responder::accept(&mut drawn_b, &b, prologue, &one).unwrap();
         assert_eq!((responder.remote, responder.payload.as_slice()), (a.public_key(), payload.as_slice()));
         let theirs = responder.answer(Some(&psk), b"Murray Rothbard", &mut two).unwrap();
         let (said, ours) = initiator.finish(&two).unwrap();

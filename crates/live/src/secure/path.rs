@@ -28,7 +28,7 @@ pub(super) enum State {
 /// An initiation that may still be answered.
 pub(super) struct Attempt {
     pub(super) slot: u16,
-    pub(super) initiator: Initiator,
+    pub(super) initiator: Box<Initiator>,
     pub(super) mac1: Mac,
 }
 
@@ -60,8 +60,9 @@ pub(super) struct Path {
     pub(super) retry_at: Option<Time>,
     pub(super) tries: u32,
     pub(super) cookie: Option<Cookie>,
-    /// Whether a cookie already made this handshake try again at once.
+    /// Whether a cookie already made this handshake try again at once, and whether a timestamp to exceed did.
     pub(super) hurried: bool,
+    pub(super) told: bool,
     /// The limits of the current session ask for a new one.
     pub(super) rekey_wanted: bool,
 
@@ -99,6 +100,7 @@ impl Path {
             tries: 0,
             cookie: None,
             hurried: false,
+            told: false,
             rekey_wanted: false,
             instance: None,
             peer_hello: Vec::new(),

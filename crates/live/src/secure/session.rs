@@ -95,7 +95,7 @@ pub(super) struct Made {
     pub(super) path: u32,
     pub(super) role: Role,
     pub(super) cipher: Cipher,
-    pub(super) split: Split,
+    pub(super) split: Box<Split>,
     pub(super) created: Time,
     pub(super) rekey_at: Time,
     pub(super) reject_at: Time,

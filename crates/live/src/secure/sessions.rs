@@ -557,7 +557,7 @@ impl Sessions {
         }
         path.retry_at = None;
         path.tries = 0;
-        path.hurried = false;
+        (path.hurried, path.told) = (false, false);
     }
 
     fn transmit(&mut self, to: Endpoint, payload: Vec<u8>) {

@@ -35,7 +35,7 @@ pub(super) struct Answering {
 /// What the second step needs beside what it gives back.
 struct AnswerStep {
     answering: Answering,
-    responder: Responder,
+    responder: Box<Responder>,
     psk: Option<PresharedKey>,
     payload: Vec<u8>,
 }
@@ -44,7 +44,7 @@ struct AnswerStep {
 pub struct Work(Inner);
 
 enum Inner {
-    Read(PrivateKey, Arrived),
+    Read(Box<PrivateKey>, Arrived),
     Answer(Box<AnswerStep>),
 }
 
@@ -55,17 +55,17 @@ pub(super) enum Outcome {
     /// The initiation was read; `None`: it does not authenticate.
     Read(Arrived, Option<Box<Responder>>),
     /// The answer is made, without its macs; `None`: a key is no point of the curve.
-    Answered(Box<Answering>, Option<(Vec<u8>, Split)>),
+    Answered(Box<Answering>, Option<(Vec<u8>, Box<Split>)>),
 }
 
 impl Work {
     pub(super) fn read(local: PrivateKey, arrived: Arrived) -> Work {
-        Work(Inner::Read(local, arrived))
+        Work(Inner::Read(Box::new(local), arrived))
     }
 
     pub(super) fn answer(
         answering: Answering,
-        responder: Responder,
+        responder: Box<Responder>,
         psk: Option<PresharedKey>,
         payload: Vec<u8>,
     ) -> Work {
@@ -76,15 +76,13 @@ impl Work {
     pub fn run(self, entropy: &mut dyn Entropy) -> Done {
         match self.0 {
             Inner::Read(local, arrived) => {
-                let read = Responder::read(entropy, &local, arrived.sender, &arrived.noise).ok().map(Box::new);
+                let read = Responder::read(entropy, &local, arrived.sender, &arrived.noise).ok();
                 Done(Outcome::Read(arrived, read))
             }
-            Inner::Answer(step) => {
-                let AnswerStep { answering, responder, psk, payload } = *step;
-                let mut message = handshake_header(RESPONSE, answering.arrived.sender).to_vec();
-                let answered =
-                    responder.answer(psk.as_ref(), &payload, &mut message).ok().map(|split| (message, split));
-                Done(Outcome::Answered(Box::new(answering), answered))
+            Inner::Answer(mut step) => {
+                let mut message = handshake_header(RESPONSE, step.answering.arrived.sender).to_vec();
+                let answered = step.responder.answer(step.psk.as_ref(), &step.payload, &mut message).ok();
+                Done(Outcome::Answered(Box::new(step.answering), answered.map(|split| (message, split))))
             }
         }
     }

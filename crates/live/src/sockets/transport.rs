@@ -100,7 +100,7 @@ impl Transport {
                     .map_err(|e| DaemonError::setting("interface", e))?;
                 let worker = if system().has_threads() {
                     sessions.offload();
-                    Some(Worker::start(poller)?)
+                    Some(Worker::start(poller, Box::new(OsEntropy::new()))?)
                 } else {
                     None
                 };

@@ -123,7 +123,7 @@ impl Sessions {
         match done.0 {
             Outcome::Read(arrived, responder) => {
                 let responder = responder.ok_or(DropReason::Initiation)?;
-                self.on_read(now, arrived, *responder).map(Some)
+                self.on_read(now, arrived, responder).map(Some)
             }
             Outcome::Answered(answering, answered) => self.on_answer_made(now, *answering, answered).map(|()| None),
         }
@@ -140,7 +140,7 @@ impl Sessions {
     }
 
     /// Looks who began the handshake and whether it is new. What is, holds a slot from now on, and is to be answered.
-    fn on_read(&mut self, now: Time, arrived: Arrived, responder: Responder) -> Result<Work, DropReason> {
+    fn on_read(&mut self, now: Time, arrived: Arrived, responder: Box<Responder>) -> Result<Work, DropReason> {
         let from = arrived.from;
         let Some(&id) = self.by_key.get(&responder.remote) else {
             self.reject(now, from.address, RejectReason::UnknownPeer(responder.remote));
@@ -176,7 +176,7 @@ impl Sessions {
         &mut self,
         now: Time,
         answering: Answering,
-        answered: Option<(Vec<u8>, Split)>,
+        answered: Option<(Vec<u8>, Box<Split>)>,
     ) -> Result<(), DropReason> {
         let Answering { arrived, path: number, index, cipher, said } = answering;
         let slot = index as u16;
@@ -214,7 +214,7 @@ impl Sessions {
         (index, peer_index): (u32, u32),
         role: Role,
         cipher: Cipher,
-        split: Split,
+        split: Box<Split>,
         (instance, stamp): (u64, u64),
         hello: Vec<u8>,
     ) -> Made {
@@ -297,7 +297,7 @@ impl Sessions {
         place: usize,
         from: Endpoint,
         said: ResponsePayload,
-        split: Split,
+        split: Box<Split>,
     ) {
         let slot = path.attempts.remove(place).slot;
         let Some(Slot::Initiated { index, .. }) = self.slots.get(usize::from(slot)) else { return };
@@ -366,8 +366,12 @@ impl Sessions {
         self.stats.behind += 1;
         if heard > peer.floor {
             peer.floor = heard;
-            path.retry_at = Some(now);
-            self.next = now;
+            // Once: a peer that tells more and more is not to set the pace.
+            if !path.told {
+                path.told = true;
+                path.retry_at = Some(now);
+                self.next = now;
+            }
         }
         Ok(Received::Control)
     }
@@ -388,5 +392,36 @@ impl Sessions {
         }
         self.reject(now, source, RejectReason::OtherVersion(version));
         Err(DropReason::OtherVersion)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::SeededEntropy;
+
+    #[test]
+    fn a_peer_that_tells_a_greater_timestamp_each_time_does_not_set_the_pace_of_initiations() {
+        let [a, b] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let evil = BehindKey::new(&b, &a.public_key());
+        let mut now = Time::from_millis(1000);
+        let entropy = Box::new(SeededEntropy::new(3));
+        let mut sessions = Sessions::new(Config::default(), a, entropy, Past::forgotten(5), now).unwrap();
+        let peer = sessions.add_peer(PeerConfig::new(b.public_key())).unwrap();
+        let address = "192.0.2.2:5".parse().unwrap();
+        sessions.connect(now, peer, ChannelId(0), SocketId(0), address, Vec::new()).unwrap();
+        for round in 0..1000_u64 {
+            while let Some(sent) = sessions.poll_transmit() {
+                let Ok(Message::Initiation { sender, .. }) = decode(&sent.payload) else { panic!("{sent:?}") };
+                let mac1 = sent.payload[sent.payload.len() - 32..][..16].try_into().unwrap();
+                let told = evil.seal(sender, [9; 16], (1 << 40) + (round << 20), &mac1);
+                assert_eq!(sessions.handle_datagram(now, SocketId(0), address, &told, &mut []), Received::Control);
+            }
+            now += Span::from_millis(1);
+            sessions.handle_timeout(now);
+        }
+        // At first, once for what was told, and by the clock.
+        let sent = sessions.stats().initiations_sent;
+        assert!((2..=5).contains(&sent), "{sent} in a second");
     }
 }
