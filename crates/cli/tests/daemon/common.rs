@@ -133,6 +133,7 @@ impl Lab {
         let output = File::options().create(true).append(true).open(&log).expect("the log");
         let mut up = Command::new("ip");
         up.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(command).arg(config);
+        up.env("STATE_DIRECTORY", self.path("state"));
         up.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
         let child = up.spawn().expect("`ip netns exec`");
         Daemon { name: name.into(), child, log, socket: self.path(&format!("{name}.sock")) }
