@@ -6,6 +6,7 @@
 
 mod bond;
 mod confine;
+mod fit;
 mod peer;
 mod policy;
 mod ring;
@@ -157,6 +158,9 @@ impl Config {
     pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
         let reader = Reader::new(file, text);
         let raw: RawConfig = toml::from_str(text).map_err(|e| {
+            if let Some(error) = reader.wrong_brackets() {
+                return error;
+            }
             reader.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &reader.snippet(e.span()))
         })?;
         if let Some(line) = secret::misplaced_key(text) {
@@ -189,11 +193,11 @@ struct RawInterface {
     address: Vec<Spanned<String>>,
     private_key: Option<Spanned<Text>>,
     private_key_file: Option<Spanned<String>>,
-    listen_port: Option<u16>,
+    listen_port: Option<Spanned<u16>>,
     mtu: Option<Spanned<u16>>,
     fwmark: Option<u32>,
     table: Option<Spanned<toml::Value>>,
-    control_socket: Option<PathBuf>,
+    control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
@@ -269,14 +273,20 @@ impl Reader<'_> {
         T: FromStr,
         T::Err: Display,
     {
-        let bad = |span, setting: &str, e: T::Err| {
-            self.error(span, setting, format!("{e}; a key is 44 characters of base64, as `fairspan keygen` prints it"))
+        let parsed = |text: &str, span: Range<usize>, setting: &str| {
+            let text = text.trim();
+            if !text.is_empty() && text.trim_end_matches('=').bytes().all(|c| c == b'A') {
+                let problem = "is all zeros, which is nobody's key: write one that `fairspan keygen` prints";
+                return Err(self.error(span, setting, problem));
+            }
+            let advice = "a key is 44 characters of base64, as `fairspan keygen` prints it";
+            text.parse().map(Some).map_err(|e| self.error(span, setting, format!("{e}; {advice}")))
         };
         match (text, file) {
             (Some(_), Some(f)) => {
                 Err(self.error(f.span(), setting, format!("given twice: keep `{setting}` or `{setting}_file`")))
             }
-            (Some(t), None) => t.get_ref().as_str().parse().map(Some).map_err(|e| bad(t.span(), setting, e)),
+            (Some(t), None) => parsed(t.get_ref().as_str(), t.span(), setting),
             (None, Some(f)) => {
                 let folder = self.file.parent().unwrap_or(Path::new(""));
                 let path = folder.join(f.get_ref());
@@ -292,7 +302,7 @@ impl Reader<'_> {
                 if let Some(problem) = exposure(&path) {
                     self.notice(f.span(), &name, format!("the file that it names holds a key, and {problem}"));
                 }
-                content.trim().parse().map(Some).map_err(|e| bad(f.span(), &name, e))
+                parsed(&content, f.span(), &name)
             }
             (None, None) => Ok(None),
         }
@@ -345,8 +355,9 @@ impl Reader<'_> {
         let mut notices = Vec::new();
         for (number, raw) in raw.peer.into_iter().enumerate() {
             let span = raw.span();
-            let (peer, notice) = self.peer(number, &interface, raw)?;
+            let (peer, places, notice) = self.peer(number, &interface, raw)?;
             notices.extend(notice);
+            self.routes_fit(&interface, span.clone(), &peer, &places)?;
             if peers.iter().any(|p| p.name == peer.name) {
                 let problem = format!("`{}` names two peers: give each its own", peer.name);
                 return Err(self.error(span, "peer.name", problem));
@@ -368,11 +379,7 @@ impl Reader<'_> {
 
     fn interface(&self, raw: RawInterface) -> Result<Interface, ConfigError> {
         let name = self.device_name(&raw.name, "interface.name")?;
-        let addresses = raw
-            .address
-            .iter()
-            .map(|a| self.parsed(a, "interface.address", "10.77.0.1/24"))
-            .collect::<Result<Vec<IpNet>, _>>()?;
+        let addresses = self.addresses(&raw.address)?;
         let private_key = self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
         let mtu = self.mtu(raw.mtu.as_ref(), "interface.mtu")?;
         let table = match raw.table.as_ref() {
@@ -380,6 +387,10 @@ impl Reader<'_> {
             Some(v) => match v.get_ref() {
                 toml::Value::String(s) if s == "auto" => Table::Auto,
                 toml::Value::String(s) if s == "off" => Table::Off,
+                toml::Value::Integer(255) => {
+                    let problem = "255 is the kernel's own table `local`: write \"auto\", \"off\" or another number";
+                    return Err(self.error(v.span(), "interface.table", problem));
+                }
                 toml::Value::Integer(n) if (1..=i64::from(u32::MAX)).contains(n) => Table::Number(*n as u32),
                 other => {
                     let problem = format!("{other} is none of \"auto\", \"off\" or a table's number");
@@ -389,13 +400,26 @@ impl Reader<'_> {
         };
         let metrics =
             raw.metrics.as_ref().map(|m| self.parsed(m, "interface.metrics", "127.0.0.1:9310")).transpose()?;
+        if let Some(port) = raw.listen_port.as_ref().filter(|port| *port.get_ref() == 0) {
+            let problem = "0 is no port that a peer could call: write one such as 51900, or leave it out";
+            return Err(self.error(port.span(), "interface.listen_port", problem));
+        }
+        let (at, control_socket) = match raw.control_socket {
+            Some(path) => (path.span(), path.into_inner()),
+            None => (raw.name.span(), crate::control::default_path(&name)),
+        };
+        self.control_socket_fits(at, &control_socket)?;
+        if let Some(record) = raw.record.as_ref().filter(|path| path.get_ref().is_dir()) {
+            let problem = format!("`{}` is a folder: name a file in it", record.get_ref().display());
+            return Err(self.error(record.span(), "interface.record", problem));
+        }
         Ok(Interface {
-            control_socket: raw.control_socket.unwrap_or_else(|| crate::control::default_path(&name)),
+            control_socket,
             state_dir: raw.state_dir.unwrap_or_else(crate::memory::default_directory),
             name,
             addresses,
             private_key,
-            listen_port: raw.listen_port,
+            listen_port: raw.listen_port.map(Spanned::into_inner),
             mtu,
             fwmark: raw.fwmark.unwrap_or(51900),
             table,

@@ -156,6 +156,9 @@ pub struct RingLinkStatus {
     pub kind: String,
     /// Up, down (the neighbour is connected, and says nothing or has just come back), connecting or failed.
     pub state: State,
+    /// Why it does not connect, as far as this end can know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The neighbour's address, if known.
     pub remote: Option<String>,
     /// What we may send, in Mbit/s at the link layer.
@@ -315,6 +318,9 @@ pub struct ChannelStatus {
     pub kind: String,
     /// Up, down or connecting.
     pub state: State,
+    /// Why it does not connect, as far as this end can know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The peer's address on this channel, if known.
     pub remote: Option<String>,
     /// What we may send, in Mbit/s at the link layer; null where unpaced.

@@ -63,9 +63,30 @@ fn every_recorded_datagram_replayed_is_rejected_and_disturbs_nothing() {
     assert!(late <= lost, "{late} of {lost}");
     for end in [A, B] {
         assert_eq!(net.ends[end].poll_transmit(), None, "a replay was answered");
-        assert_eq!(net.ends[end].poll_event(), None, "a replay had an effect");
+        assert_eq!(effect(&mut net, end), None, "a replay had an effect");
     }
     passes(&mut net);
+}
+
+/// What an end tells, but that somebody calls with another key, which changes nothing.
+fn effect(net: &mut Net, end: usize) -> Option<Event> {
+    let other_key = |event: &Event| matches!(event, Event::Rejected { reason: RejectReason::OtherKey, .. });
+    std::iter::from_fn(|| net.ends[end].poll_event()).find(|event| !other_key(event))
+}
+
+#[test]
+fn calls_with_another_key_are_told_once_a_minute() {
+    let mut net = Net::new(15);
+    net.connect(A);
+    let mut forged = net.flying.remove(0).bytes;
+    forged[9] ^= 1;
+    let start = net.now;
+    for second in [0, 1, 30, 59, 60, 61, 200] {
+        net.now = start + Span::from_secs(second);
+        assert_eq!(net.give(B, &forged), Received::Dropped(DropReason::BadMac));
+        let told = net.ends[B].poll_event().is_some();
+        assert_eq!(told, [0, 60, 200].contains(&second), "{second}");
+    }
 }
 
 #[test]
@@ -98,7 +119,7 @@ fn a_flipped_bit_in_any_byte_of_any_kind_of_datagram_is_rejected() {
             forged[place] ^= 1 << rng.below(8);
             let received = net.give(to, &forged);
             assert!(matches!(received, Received::Dropped(_)), "step {step}, byte {place}: {received:?}");
-            assert_eq!(net.ends[to].poll_event(), None);
+            assert_eq!(effect(&mut net, to), None);
         }
         assert_eq!(net.give(to, &genuine.bytes), Received::Control, "step {step}");
         net.drain(to);
@@ -195,7 +216,7 @@ fn random_and_mutated_datagrams_never_panic_and_are_never_delivered() {
             // used up.
             let asked = received == Received::Dropped(DropReason::CookieDemanded);
             assert_eq!(net.ends[end].poll_transmit().is_some(), asked);
-            assert_eq!(net.ends[end].poll_event(), None);
+            assert_eq!(effect(&mut net, end), None);
         }
     }
     passes(&mut net);
@@ -215,7 +236,8 @@ fn who_does_not_know_our_public_key_and_who_is_unknown_to_us_meets_silence() {
         assert_eq!(net.ends[B].poll_transmit(), None);
         assert_eq!(net.ends[B].stats().dropped(reason), 1);
     }
-    // Only who proved to have a key is named to a person.
+    // Of who calls with another key the address is told; only who proved to have a key is named.
+    assert!(matches!(net.ends[B].poll_event(), Some(Event::Rejected { reason: RejectReason::OtherKey, .. })));
     let Some(Event::Rejected { reason: RejectReason::UnknownPeer(key), .. }) = net.ends[B].poll_event() else {
         panic!()
     };
@@ -249,6 +271,7 @@ fn a_peer_of_another_version_is_told_and_named_on_both_ends() {
     // As a later version would send it: its own number in byte 1, mac1 made the way that all versions share.
     initiation[1] = VERSION + 1;
     assert_eq!(net.give(B, &initiation), Received::Dropped(DropReason::BadMac), "mac1 comes before anything else");
+    assert!(matches!(net.ends[B].poll_event(), Some(Event::Rejected { reason: RejectReason::OtherKey, .. })));
     let key = net.keys[B].public_key();
     remac(&mut initiation, &key);
     assert_eq!(net.give(B, &initiation), Received::Dropped(DropReason::OtherVersion));

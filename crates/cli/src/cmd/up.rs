@@ -7,10 +7,11 @@ use fairspan_live::config::Config;
 use fairspan_live::confinement;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,19 +27,25 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log)?;
-    let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+    let config = load(&args.config)?;
     serve(config)
 }
 
 /// As [`run`], for a node of a ring and nothing else.
 pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log)?;
-    let config = Config::load(&args.config).map_err(|e| BadInput(e.to_string()))?;
+    let config = load(&args.config)?;
     if Role::of(&config) != Role::Ring {
         let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
         return Err(BadInput(problem).into());
     }
     serve(config)
+}
+
+/// The configuration, read when nobody may look into the memory any more: no core dump, no debugger of the same user.
+fn load(file: &Path) -> anyhow::Result<Config> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("memory that is not dumped")?;
+    Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
 }
 
 fn serve(config: Config) -> anyhow::Result<Outcome> {

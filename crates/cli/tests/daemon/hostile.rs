@@ -151,13 +151,16 @@ fn a_key_that_nobody_configured_is_refused_and_named() {
     let (other, other_public) = keys();
     let site = lab.daemon("site", "site", &pair.site_config("", "").replace(&pair.site_key.0, &other));
     hub.wait("the stranger is counted", |hub| hub.counter("secure_dropped_unknown_peer") > 0);
-    hub.wait_log(&format!("no peer with the public key {other_public} is configured"));
+    hub.wait_log(&format!("a handshake came with a key that no peer has, {other_public}"));
+    site.wait("it says that nobody answers", |site| reason(site, 0).contains("no answer to"));
     assert_eq!((site.channels_up(), hub.channels_up()), (0, 0));
     site.stop();
 
     // The hub's key is wrong at the site: the hub cannot even tell who calls.
     let site = lab.daemon("site", "site", &pair.site_config("", "").replace(&pair.hub_key.1, &other_public));
     hub.wait("it was not meant for the hub", |hub| hub.counter("secure_dropped_bad_mac") > 0);
+    hub.wait_log("the handshake is for another public key than this end's");
+    site.wait("it says that nobody answers", |site| reason(site, 0).contains("has it this end's public key"));
     assert_eq!((site.channels_up(), hub.channels_up()), (0, 0));
     site.stop();
     hub.stop();
@@ -173,13 +176,42 @@ fn preshared_keys_that_differ_are_refused_and_named() {
     let site = lab.daemon("site", "site", &pair.site_config("", &psk(&other)));
     site.wait("counted", |site| site.counter("secure_dropped_response_authentication") > 0);
     site.wait_log("are the pre-shared keys of both ends the same?");
+    site.wait("it says why", |site| reason(site, 0).contains("are the pre-shared keys"));
     assert_eq!((site.channels_up(), hub.channels_up()), (0, 0));
     site.stop();
     let site = lab.daemon("site", "site", &pair.site_config("", &psk(&one)));
     site.wait_up(2);
+    assert_eq!((reason(&site, 0), reason(&site, 1)), (String::new(), String::new()));
     lab.transfer("site", "hub", "10.77.0.1:5001", 1);
     site.stop();
     hub.stop();
+}
+
+/// Why a channel of the first peer does not connect, as the status says it.
+fn reason(daemon: &Daemon, channel: usize) -> String {
+    daemon.status()["peers"][0]["channels"][channel]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_channel_that_does_not_connect_says_why() {
+    let Some(lab) = Lab::new(&["site", "hub"]) else { return };
+    lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
+    lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
+    lab.ip("site", &["link", "set", "eth1", "down"]);
+    let config = interface("fs0", "[\"10.77.0.2/24\"]", &keys().0, "")
+        + &peer("hub", &keys().1, "[\"10.77.0.1/32\"]", "")
+        + &udp("silent", "eth0", "192.168.1.1:51900")
+        + &udp("absent", "eth7", "192.168.7.1:51900")
+        + &udp("down", "eth1", "192.168.2.1:51900")
+        + &udp("unrouted", "eth0", "203.0.113.1:51900");
+    let site = lab.daemon("site", "site", &config);
+    for (channel, words) in ["no answer to", "does not exist", "is down", "no route there"].iter().enumerate() {
+        site.wait(words, |site| reason(site, channel).contains(words));
+    }
+    let socket = site.socket.display().to_string();
+    let shown = lab.fairspan("site", &["status", "--socket", &socket]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("  unrouted: nothing can be sent"), "{shown:?}");
+    site.stop();
 }
 
 #[test]

@@ -137,6 +137,51 @@ fn a_port_in_use_and_an_address_that_cannot_be_are_named() {
 }
 
 #[test]
+fn two_bonds_on_one_device_are_refused_and_the_first_goes_on() {
+    let Some(lab) = Lab::new(&["host", "other"]) else { return };
+    lab.cable(("host", "eth0", ""), ("other", "eth0", ""));
+    let [_, (_, bond), _] = roles();
+    let first = lab.daemon("host", "first", &bond);
+    let mut second = lab.start("host", "second", &bond.replace("bond0", "bond1").replace("10.78", "10.79"));
+    assert_eq!(second.ended().code(), Some(1), "{}", second.log());
+    second.wait_log("link eth0: another bond has this device");
+    assert!(first.status()["bond"].is_object());
+    first.kill();
+    let third = lab.daemon("host", "second", &bond.replace("bond0", "bond1"));
+    third.stop();
+}
+
+#[test]
+fn a_daemon_that_crashes_leaves_its_keys_in_no_core_file() {
+    let Some(pair) = Pair::new() else { return };
+    let config = pair.lab.config("site", &pair.site_config("", ""));
+    let crash = |program: &str, args: &[&str], ready: &dyn Fn() -> bool| {
+        let mut command = std::process::Command::new("prlimit");
+        command.args(["--core=unlimited", "ip", "netns", "exec", &pair.lab.name("site"), program]).args(args);
+        let mut child = command.current_dir(pair.lab.path("")).spawn().expect("started");
+        let end = std::time::Instant::now() + PATIENCE;
+        while !ready() {
+            assert!(std::time::Instant::now() < end, "{program} is not ready");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a process");
+        rustix::process::kill_process(pid, Signal::ABORT).expect("signalled");
+        let status = child.wait().expect("its end");
+        assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()), "{program}");
+        status.core_dumped()
+    };
+    let made = pair.lab.path("made");
+    let touch = format!("touch {}; while :; do sleep 1; done", made.display());
+    if !crash("sh", &["-c", &touch], &|| made.exists()) {
+        eprintln!("skipped: nothing leaves a core file here");
+        return;
+    }
+    let socket = pair.lab.path("site.sock");
+    let config = config.display().to_string();
+    assert!(!crash(env!("CARGO_BIN_EXE_fairspan"), &["up", &config], &|| socket.exists()));
+}
+
+#[test]
 fn without_privileges_the_status_is_3_and_the_message_says_what_is_missing() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;

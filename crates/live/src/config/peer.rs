@@ -1,11 +1,12 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
+use super::fit::ChannelPlace;
 use super::policy::RawPolicy;
 use super::secret::Text;
 use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
-use crate::quantity::{QuantityError, parse_bytes, parse_span};
+use crate::quantity::{QuantityError, parse_bytes, parse_span, show_span};
 use crate::secure::{PresharedKey, PublicKey};
-use fairspan_core::bond::{Config as BondConfig, Mode, OPTIONS, Scheduler};
+use fairspan_core::bond::{Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
 use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
 use fairspan_core::units::{ChannelId, Rate, Span};
 use ipnet::IpNet;
@@ -164,7 +165,7 @@ impl<'de> Deserialize<'de> for RawPeer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawChannel {
-    name: Option<String>,
+    name: Option<Spanned<String>>,
     kind: Spanned<String>,
     device: Option<Spanned<String>>,
     endpoint: Option<Spanned<String>>,
@@ -233,25 +234,32 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The peer, and what of it works and is hardly meant.
+    /// The peer, where its channels stand, and what of it works and is hardly meant.
     pub(super) fn peer(
         &self,
         number: usize,
         interface: &Interface,
         raw: Spanned<RawPeer>,
-    ) -> Result<(Peer, Option<ConfigError>), ConfigError> {
+    ) -> Result<(Peer, Vec<ChannelPlace>, Option<ConfigError>), ConfigError> {
         let span = raw.span();
         let mut raw = raw.into_inner();
         let allowed_ips = self.networks(&raw.allowed_ips, "peer.allowed_ips")?;
-        let mut channels = Vec::new();
+        let (mut channels, mut places) = (Vec::new(), Vec::new());
         for (n, raw) in std::mem::take(&mut raw.channel).into_iter().enumerate() {
+            places.push(ChannelPlace {
+                whole: raw.span(),
+                name: raw.get_ref().name.as_ref().map(Spanned::span),
+                device: raw.get_ref().device.as_ref().map(Spanned::span),
+                endpoint: raw.get_ref().endpoint.as_ref().map(Spanned::span),
+            });
             channels.push(self.channel(n, raw)?);
         }
+        self.channels_fit(interface, &channels, &places)?;
         if channels.len() > ChannelId::LIMIT {
             let problem = format!("{} channels: at most {} make one bond", channels.len(), ChannelId::LIMIT);
             return Err(self.error(span, "peer.channel", problem));
         }
-        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, "peer.public_key")?;
+        let public_key = self.public_key(interface, raw.public_key.as_ref(), "peer.public_key")?;
         let plain = !channels.is_empty()
             && channels.iter().all(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
         if !plain {
@@ -267,11 +275,12 @@ impl Reader<'_> {
             let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
             return Err(self.error(span, "peer.channel", problem));
         }
-        let (bond, notice) = self.bond_of_peer(&raw, plain, &channels)?;
+        let (bond, notice) = self.bond_of_peer(&raw, span, plain, &channels)?;
         let peer = Peer {
             name: match raw.name {
-                Some(n) if n.get_ref().is_empty() || n.get_ref().len() > 64 => {
-                    return Err(self.error(n.span(), "peer.name", "must have 1 to 64 bytes"));
+                Some(n) if !(1..=64).contains(&n.get_ref().len()) || n.get_ref().chars().any(char::is_control) => {
+                    let problem = "must have 1 to 64 bytes, and no control characters";
+                    return Err(self.error(n.span(), "peer.name", problem));
                 }
                 Some(n) => n.into_inner(),
                 None => format!("peer{number}"),
@@ -286,7 +295,7 @@ impl Reader<'_> {
             bond,
             channels,
         };
-        Ok((peer, notice))
+        Ok((peer, places, notice))
     }
 
     /// The settings of a peer's bond, and what of them works and is hardly meant. `plain`: all channels are Ethernet in the
@@ -294,6 +303,7 @@ impl Reader<'_> {
     fn bond_of_peer(
         &self,
         raw: &RawPeer,
+        span: Range<usize>,
         plain: bool,
         channels: &[Channel],
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
@@ -333,7 +343,16 @@ impl Reader<'_> {
             wrong("copies", "needs mode = \"duplicate\" and is at least 1")?;
         }
         bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
-        Ok((bond, notice))
+        match bond.validate() {
+            Ok(()) => Ok((bond, notice)),
+            Err(BondError::Order { setting: "dead_after", bound, .. }) => {
+                let bound = show_span(Span::from_nanos(bound));
+                let problem = format!("must be longer than {bound}, two signs of life: write a longer time");
+                let place = raw.place("dead_after").unwrap_or(span);
+                Err(self.error(place, "peer.dead_after", problem))
+            }
+            Err(error) => Err(self.error(span, "peer", error)),
+        }
     }
 
     /// Sets an option of a bond to what is written.
@@ -389,15 +408,22 @@ impl Reader<'_> {
                 secure: raw.secure,
             },
         )?;
+        let rate = self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?;
+        let peer_rate = self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?;
+        let overhead = raw.overhead.as_ref().map_or(ETHERNET_OVERHEAD, |o| *o.get_ref());
+        let place = |value: Option<&Spanned<String>>| value.map(Spanned::span);
+        self.link_fits(place(raw.rate.as_ref()), "peer.channel.rate", rate, 0)?;
+        self.link_fits(place(raw.peer_rate.as_ref()), "peer.channel.peer_rate", peer_rate, 0)?;
+        self.link_fits(raw.overhead.as_ref().map(Spanned::span), "peer.channel.overhead", None, overhead)?;
         Ok(Channel {
-            name: raw.name.unwrap_or_else(|| format!("channel{number}")),
+            name: raw.name.map_or_else(|| format!("channel{number}"), Spanned::into_inner),
             device,
-            rate: self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?,
-            peer_rate: self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?,
+            rate,
+            peer_rate,
             priority: raw.priority.unwrap_or(number.min(255) as u8),
             weight: self.weight(raw.weight.as_ref(), "peer.channel.weight")?,
             mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
-            overhead: raw.overhead.map_or(ETHERNET_OVERHEAD, Spanned::into_inner),
+            overhead,
             kind,
         })
     }
@@ -431,6 +457,7 @@ impl Reader<'_> {
                 let source: Option<IpAddr> =
                     raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
                 let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
+                self.endpoint_fits(endpoint.span(), &setting("endpoint"), endpoint_addr)?;
                 if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
                     let problem = "is not of the family of `endpoint`";
                     return Err(self.error(span, &setting("source"), problem));

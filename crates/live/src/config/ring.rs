@@ -9,7 +9,6 @@ use super::secret::Text;
 use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader};
 use crate::control;
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
-use crate::secure::PublicKey;
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
@@ -431,7 +430,7 @@ impl Reader<'_> {
                 kind,
             })
         };
-        let public_key: Option<PublicKey> = self.key(raw.public_key.as_ref(), None, &setting("public_key"))?;
+        let public_key = self.public_key(interface, raw.public_key.as_ref(), &setting("public_key"))?;
         let plain = channel.as_ref().is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
         if plain && public_key.is_some() {
             let problem = "nothing is encrypted on this link: leave it out, or write `secure = true`";
@@ -477,14 +476,14 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    const OWN_KEY: &str = "MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnN0dXY=";
     pub(super) const KEYS: [&str; 2] =
         ["YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=", "TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0="];
 
     /// Seven lines of `[interface]` and `[ring]`; then its neighbours.
     pub(super) fn file(ring: &str, sides: &str) -> String {
         format!(
-            "[interface]\nname = \"ring0\"\nprivate_key = \"{}\"\n[ring]\nnode = 1\nnodes = 4\nrate = \"100Mbit\"\n{ring}\n{sides}",
-            KEYS[0]
+            "[interface]\nname = \"ring0\"\nprivate_key = \"{OWN_KEY}\"\n[ring]\nnode = 1\nnodes = 4\nrate = \"100Mbit\"\n{ring}\n{sides}",
         )
     }
 

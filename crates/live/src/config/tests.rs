@@ -5,11 +5,12 @@ use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::select::Settings;
 
 const KEY: &str = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=";
+const PEER_KEY: &str = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
 
 fn good() -> String {
     format!(
         "[interface]\nname = \"fs0\"\naddress = [\"10.77.0.1/24\"]\nprivate_key = \"{KEY}\"\n\n\
-         [[peer]]\npublic_key = \"{KEY}\"\nallowed_ips = [\"10.77.0.2\"]\n\n\
+         [[peer]]\npublic_key = \"{PEER_KEY}\"\nallowed_ips = [\"10.77.0.2\"]\n\n\
          [[peer.channel]]\nkind = \"udp\"\ndevice = \"eth0\"\nendpoint = \"192.0.2.1:51900\"\nrate = \"100Mbit\"\n"
     )
 }
@@ -163,7 +164,7 @@ fn ethernet_channels_that_could_not_be_told_apart_are_refused() {
     let channel = |more: &str| format!("[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth1\"\n{more}\n");
     let text = |one: &str, other: &str| {
         format!(
-            "[interface]\nname = \"fs0\"\nprivate_key = \"{KEY}\"\n[[peer]]\npublic_key = \"{KEY}\"\n{}{}",
+            "[interface]\nname = \"fs0\"\nprivate_key = \"{KEY}\"\n[[peer]]\npublic_key = \"{PEER_KEY}\"\n{}{}",
             channel(one),
             channel(other)
         )
@@ -179,6 +180,122 @@ fn ethernet_channels_that_could_not_be_told_apart_are_refused() {
     }
     for (one, other) in [(mac, ""), ("", "ethertype = 0x9000"), ("secure = true", "secure = true")] {
         assert!(parse(&text(one, other)).is_ok(), "{one} and {other}");
+    }
+}
+
+/// What `up` would stumble over. Each row: what is replaced in a good file, by what, the line and setting the error names,
+/// and a word of advice.
+#[test]
+fn what_could_not_come_up_is_refused_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().display();
+    let own: crate::secure::PrivateKey = KEY.parse().unwrap();
+    let (own, zero) = (own.public_key().to_string(), "A".repeat(43) + "=");
+    let one = "AQ".to_owned() + &"A".repeat(41) + "=";
+    let listens = "private_key = \"".to_owned() + KEY;
+    let interface = |more: &str| format!("{more}\n{listens}");
+    let peer = |more: &str| format!("{more}\nallowed_ips");
+    let channel = |more: &str| format!("{more}\nrate");
+    let second = |more: &str| {
+        format!("rate = \"1Mbit\"\n[[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.2:51900\"\n{more}\n#")
+    };
+    let key = format!("public_key = \"{PEER_KEY}\"");
+    let rows = [
+        ("\"10.77.0.1/24\"", "\"10.77.0.1/24\", \"10.77.0.1/16\"".into(), 3, "interface.address", "twice"),
+        ("10.77.0.1/24", "0.0.0.0/24".into(), 3, "interface.address", "10.77.0.1/24"),
+        (&listens, interface(&format!("control_socket = \"{folder}\"")), 4, "interface.control_socket", "name a file"),
+        (&listens, interface("control_socket = \"/dev/null\""), 4, "interface.control_socket", "another path"),
+        (
+            &listens,
+            interface(&format!("control_socket = \"/run/{}\"", "x".repeat(100))),
+            4,
+            "interface.control_socket",
+            "shorter",
+        ),
+        (&listens, interface(&format!("record = \"{folder}\"")), 4, "interface.record", "name a file"),
+        (&listens, interface("listen_port = 0"), 4, "interface.listen_port", "51900"),
+        (&listens, interface("table = 255"), 4, "interface.table", "auto"),
+        (&key, format!("public_key = \"{own}\""), 7, "peer.public_key", "the other end's"),
+        (&key, format!("public_key = \"{KEY}\""), 7, "peer.public_key", "private key"),
+        (&key, format!("public_key = \"{zero}\""), 7, "peer.public_key", "keygen"),
+        (&key, format!("public_key = \"{one}\""), 7, "peer.public_key", "pubkey"),
+        (KEY, zero.clone(), 4, "interface.private_key", "keygen"),
+        ("allowed_ips", peer(&format!("preshared_key = \"{zero}\"")), 8, "peer.preshared_key", "keygen"),
+        ("allowed_ips", peer("dead_after = \"0ms\""), 8, "peer.dead_after", "longer than 200ms"),
+        ("allowed_ips", peer("dead_after = \"200ms\""), 8, "peer.dead_after", "longer than 200ms"),
+        ("allowed_ips", peer("reorder_deadline = \"0ms\""), 8, "peer.reorder_deadline", "1ms to"),
+        ("allowed_ips", peer("reorder_memory = \"0B\""), 8, "peer.reorder_memory", "131072"),
+        ("allowed_ips", peer("name = \"a\\u0007b\""), 8, "peer.name", "control"),
+        ("100Mbit", "2000Gbit".into(), 14, "peer.channel.rate", "write a rate"),
+        ("rate", channel("peer_rate = \"2000Gbit\""), 14, "peer.channel.peer_rate", "write a rate"),
+        ("rate", channel("overhead = 257"), 14, "peer.channel.overhead", "from 0 to 256"),
+        ("\"eth0\"", "\"fs0\"".into(), 12, "peer.channel.device", "below it"),
+        ("192.0.2.1:51900", "0.0.0.0:51900".into(), 13, "peer.channel.endpoint", "203.0.113.1"),
+        ("192.0.2.1:51900", "[::]:51900".into(), 13, "peer.channel.endpoint", "203.0.113.1"),
+        ("192.0.2.1:51900", "224.0.0.1:51900".into(), 13, "peer.channel.endpoint", "203.0.113.1"),
+        ("192.0.2.1:51900", "255.255.255.255:51900".into(), 13, "peer.channel.endpoint", "203.0.113.1"),
+        ("192.0.2.1:51900", "192.0.2.1:0".into(), 13, "peer.channel.endpoint", "listen_port"),
+        ("192.0.2.1:51900", "10.77.0.1:51900".into(), 13, "peer.channel.endpoint", "write the peer's"),
+        ("rate", channel("name = \"\""), 14, "peer.channel.name", "1 to 64"),
+        ("rate = \"100Mbit\"", second("name = \"channel0\""), 18, "peer.channel.name", "its own"),
+        ("[[peer]]", "[peer]".into(), 6, "", "`[[peer]]`"),
+        ("[[peer.channel]]", "[peer.channel]".into(), 10, "", "`[[peer.channel]]`"),
+        ("[interface]", "[[interface]]".into(), 1, "", "`[interface]`"),
+    ];
+    for (old, new, line, setting, advice) in rows {
+        let text = good().replacen(old, &new, 1);
+        let error = parse(&text).expect_err(&new);
+        assert_eq!((error.line, error.setting.as_str()), (line, setting), "{new}: {error}");
+        assert!(error.problem.contains(advice), "{new}: {error}");
+    }
+}
+
+#[test]
+fn a_default_route_that_would_catch_the_daemon_s_own_datagrams_is_refused() {
+    let text = |more: &str| {
+        let line = format!("private_key = \"{KEY}\"");
+        good().replacen("10.77.0.2", "0.0.0.0/0", 1).replacen(&line, &format!("{more}\n{line}"), 1)
+    };
+    for (more, setting) in
+        [("fwmark = 0", "interface.fwmark"), ("fwmark = 254", "interface.fwmark"), ("table = 254", "interface.table")]
+    {
+        let error = parse(&text(more)).expect_err(more);
+        assert_eq!((error.setting.as_str(), error.line), (setting, 7), "{error}");
+        assert!(parse(&text(more).replacen("0.0.0.0/0", "10.0.0.0/8", 1)).is_ok(), "{more}");
+    }
+    for more in ["", "fwmark = 7", "table = \"off\"", "fwmark = 0\ntable = \"off\""] {
+        assert!(parse(&text(more)).unwrap().notices.is_empty(), "{more}");
+    }
+    let notices = parse(&text("table = 7")).unwrap().notices;
+    assert!(notices[0].problem.contains("rules of your own") && notices[0].problem.contains("51900"), "{notices:?}");
+}
+
+#[test]
+fn what_works_and_is_hardly_meant_is_told() {
+    let alike = "\n[[peer.channel]]\nkind = \"udp\"\ndevice = \"eth0\"\nendpoint = \"192.0.2.1:51900\"\n";
+    let inside = good().replacen("\"10.77.0.2\"", "\"192.0.2.0/24\"", 1);
+    let rows = [
+        (good() + alike, Some((16, "peer.channel", "of its own"))),
+        (good() + &alike.replace("eth0", "eth1"), None),
+        (good() + &alike.replace("2.1:", "2.2:"), None),
+        (good() + alike + "source = \"192.0.2.7\"\n", None),
+        (good().replacen("\"10.77.0.2\"", "", 1), Some((6, "peer.allowed_ips", "is empty"))),
+        (inside.clone(), None),
+        (inside.replacen("device = \"eth0\"\n", "", 1), Some((12, "peer.channel.endpoint", "name the `device`"))),
+        (
+            inside.replacen("device = \"eth0\"\n", "", 1).replacen("[interface]", "[interface]\ntable = \"off\"", 1),
+            None,
+        ),
+    ];
+    for (text, expected) in rows {
+        let notices = parse(&text).unwrap_or_else(|e| panic!("{e}: {text}")).notices;
+        let told = notices.first().map(|n| (n.line, n.setting.as_str()));
+        assert_eq!(
+            (told, notices.len()),
+            (expected.map(|(l, s, _)| (l, s)), usize::from(expected.is_some())),
+            "{text}"
+        );
+        assert!(expected.is_none_or(|(_, _, advice)| notices[0].problem.contains(advice)), "{notices:?}");
     }
 }
 

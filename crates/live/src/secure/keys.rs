@@ -67,6 +67,11 @@ impl PrivateKey {
         Zeroizing::new(STANDARD.encode(self.0))
     }
 
+    /// Whether somebody wrote this private key where a public one belongs.
+    pub fn is_written_as(&self, key: &PublicKey) -> bool {
+        self.0 == PrivateKey::from_bytes(key.0).0
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
     }
@@ -104,6 +109,12 @@ impl PublicKey {
     /// Its bytes.
     pub const fn as_bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
+    }
+
+    /// Whether it gives zero with every private key, so that it can be nobody's.
+    pub fn is_of_small_order(&self) -> bool {
+        let any = x25519_dalek::StaticSecret::from([1; KEY_LEN]);
+        !any.diffie_hellman(&x25519_dalek::PublicKey::from(self.0)).was_contributory()
     }
 }
 

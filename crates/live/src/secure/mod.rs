@@ -303,8 +303,16 @@ pub enum LostReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RejectReason {
     /// It proved to have a key that is not configured.
-    #[error("no peer with the public key {0} is configured")]
+    #[error(
+        "a handshake came with a key that no peer has, {0}: write it in a [[peer]], or give that end its right private key"
+    )]
     UnknownPeer(PublicKey),
+    /// It calls somebody with another public key.
+    #[error(
+        "the handshake is for another public key than this end's: if it is a peer's, write there what `fairspan pubkey` \
+         prints of the private key here"
+    )]
+    OtherKey,
     /// It speaks another version of the protocol.
     #[error(
         "the peer speaks version {0} of the protocol, this is version {VERSION}: run the same release on both ends"
@@ -319,6 +327,23 @@ pub enum RejectReason {
     /// It asked for a channel whose number is out of bounds.
     #[error("the peer asks for channel {0}, which is above channels_per_peer")]
     Channel(u8),
+}
+
+/// Why a path does not connect.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Trouble {
+    /// An end refused the other's handshake.
+    #[error("{0}")]
+    Refused(RejectReason),
+    /// Nothing came back.
+    #[error(
+        "no answer to {calls} calls: is a daemon running there, is that its `listen_port`, has it this end's public key and \
+         this end its own, and does no firewall drop UDP?"
+    )]
+    NoAnswer {
+        /// Since the path was last connected, or tried anew.
+        calls: u32,
+    },
 }
 
 /// A change that the driver should know of.

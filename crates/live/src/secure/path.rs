@@ -2,7 +2,7 @@
 
 use super::cookie::{Cookie, Mac};
 use super::noise::Initiator;
-use super::{Config, Endpoint, PeerId};
+use super::{Config, Endpoint, PeerId, RejectReason};
 use fairspan_core::units::{ChannelId, Span, Time};
 
 /// Sessions that still open packets after a newer one took over.
@@ -59,6 +59,8 @@ pub(super) struct Path {
     /// When the handshake in progress is tried again.
     pub(super) retry_at: Option<Time>,
     pub(super) tries: u32,
+    /// Why the peer, or this end, refused the last handshake that came to anything.
+    pub(super) refusal: Option<RejectReason>,
     pub(super) cookie: Option<Cookie>,
     /// Whether a cookie already made this handshake try again at once, and whether a timestamp to exceed did.
     pub(super) hurried: bool,
@@ -98,6 +100,7 @@ impl Path {
             attempts: Vec::new(),
             retry_at: None,
             tries: 0,
+            refusal: None,
             cookie: None,
             hurried: false,
             told: false,

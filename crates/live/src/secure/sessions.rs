@@ -38,7 +38,7 @@ use super::work::{Answering, Arrived, Outcome};
 use super::{
     Cipher, Config, ConfigError, Data, Done, DropReason, Endpoint, Entropy, Event, FLAG_CHECKSUM_PARTIAL, HELLO_MAX,
     LostReason, PathId, PeerConfig, PeerId, PrivateKey, PublicKey, Received, RejectReason, Role, SealError, SocketId,
-    Stats, Transmit, Work, has_aes_hardware,
+    Stats, Transmit, Trouble, Work, has_aes_hardware,
 };
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
@@ -50,6 +50,8 @@ use thiserror::Error;
 const QUEUE_MAX: usize = 1024;
 /// Rejections reported to people: this many a second, in bursts of twenty.
 const NOTICES_PER_SECOND: u32 = 5;
+/// How often people are told that somebody calls with another public key than this end's.
+const OTHER_KEY_WAIT: Span = Span::from_secs(60);
 /// A peer that is silent otherwise for this long is told that its timestamps are behind, and as often again.
 const BEHIND_EVERY: Span = Span::from_secs(10);
 
@@ -146,6 +148,8 @@ pub struct Sessions {
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     notices: Bucket,
+    /// When it may be told again that somebody calls with another public key.
+    other_key_next: Time,
     /// No deadline is earlier.
     next: Time,
     stats: Stats,
@@ -200,6 +204,7 @@ impl Sessions {
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             notices: Bucket::FULL,
+            other_key_next: now,
             next: Time::MAX,
             stats: Stats::default(),
         })
@@ -344,6 +349,13 @@ impl Sessions {
     /// Where a path's datagrams go, once that is known.
     pub fn endpoint(&self, path: PathId) -> Option<Endpoint> {
         self.path(path)?.endpoint
+    }
+
+    /// Why a path does not connect, as far as this end knows; `None` also while its first call may yet be answered.
+    pub fn trouble(&self, path: PathId) -> Option<Trouble> {
+        let path = self.path(path)?;
+        let silent = || (path.tries > 1).then_some(Trouble::NoAnswer { calls: path.tries });
+        path.refusal.clone().map(Trouble::Refused).or_else(silent)
     }
 
     /// Whether [`seal`](Self::seal) has a session to seal with.

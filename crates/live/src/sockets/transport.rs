@@ -6,7 +6,7 @@
 use super::outbox::Pool;
 use super::socket::Kind;
 use super::worker::Worker;
-use super::{Sockets, sealed_frame};
+use super::{Carrier, Sockets, sealed_frame};
 use crate::channel::ethernet::{Codepoint, Mac};
 use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::config::Interface;
@@ -180,6 +180,22 @@ impl Transport {
         let failed = self.sessions.as_mut().map_or(0, |sessions| self.sockets.send_messages(sessions, asked));
         self.counts.send_down += failed;
         failed == 0
+    }
+
+    /// Why what `carrier` carries does not connect, as far as this end knows. `failed`: nothing can be sent there.
+    pub(crate) fn trouble(&self, carrier: Carrier, failed: bool) -> Option<String> {
+        let socket = &self.sockets[carrier.socket()];
+        if socket.absent {
+            return Some("its `device` does not exist".into());
+        }
+        if !socket.is_running() {
+            return Some("its `device` is down or has no carrier".into());
+        }
+        if failed {
+            return Some("nothing can be sent: no route there by this device, or this end's address is gone".into());
+        }
+        let trouble = carrier.path().zip(self.sessions.as_ref()).and_then(|(path, sessions)| sessions.trouble(path));
+        trouble.map(|trouble| trouble.to_string())
     }
 
     /// Adds the counters of sockets, sessions and frames.

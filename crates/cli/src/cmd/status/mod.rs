@@ -111,6 +111,11 @@ fn show(status: &Status) {
             table.add_row(row(channel));
         }
         println!("{table}");
+        for channel in &peer.channels {
+            if let Some(reason) = &channel.reason {
+                println!("  {}: {reason}", channel.name);
+            }
+        }
         show_paths(&peer.channels);
         show_counters("  drops and events", &peer.counters);
     }

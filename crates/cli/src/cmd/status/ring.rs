@@ -15,6 +15,11 @@ pub(super) fn show(ring: &RingStatus) {
         links.add_row(link_row(link));
     }
     println!("{links}");
+    for link in &ring.links {
+        if let Some(reason) = &link.reason {
+            println!("  {}: {reason}", link.side);
+        }
+    }
     let mut stations = table(["node", "east", "west", "weight", "networks"]);
     for station in &ring.stations {
         let way = |up, mbit: f64| if up { format!("{mbit:.1}") } else { "down".to_owned() };

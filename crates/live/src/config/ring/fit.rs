@@ -25,7 +25,6 @@ pub(super) struct Places {
 impl Reader<'_> {
     /// Refuses what could not work together.
     pub(super) fn fits(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
-        self.own_key(interface, ring, places)?;
         if let [Some(east), Some(west)] = &ring.sides
             && let (Some(one), Some(other)) = (&east.channel, &west.channel)
             && let Some((key, problem)) = same_place(ring.nodes, one, other)
@@ -35,19 +34,6 @@ impl Reader<'_> {
         }
         self.own_networks(interface, ring, places)?;
         self.reserved(ring, places)
-    }
-
-    fn own_key(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
-        let Some(own) = interface.private_key.as_ref().map(|key| key.public_key()) else { return Ok(()) };
-        for (side, name) in [(Side::East, "east"), (Side::West, "west")] {
-            let key = ring.sides[side.index()].as_ref().and_then(|side| side.public_key);
-            if key == Some(own) {
-                let problem = "is this node's own key: write the neighbour's, of its private key (`fairspan pubkey`)";
-                let setting = format!("ring.{name}.public_key");
-                return Err(self.error(places.sides[side.index()].clone(), &setting, problem));
-            }
-        }
-        Ok(())
     }
 
     fn own_networks(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
@@ -155,7 +141,7 @@ mod tests {
                 "encrypt both",
             ),
             (udp("east", KEYS[0]) + &udp("west", KEYS[1]), 13, "ring.west.endpoint", "address or port each"),
-            (udp("east", &own), 9, "ring.east.public_key", "the neighbour's"),
+            (udp("east", &own), 11, "ring.east.public_key", "the other end's"),
             (station("10.8.0.1/32"), 13, "ring.station.networks", "this node's own"),
             (station("10.9.0.0/16"), 13, "ring.station.networks", "this node's own"),
             (

@@ -12,8 +12,10 @@ use fairspan_core::lan::Condition;
 use fairspan_core::units::Rate;
 use fairspan_core::wire::mac::Mac;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 
 /// Slots of the receive ring (2 kB each at an MTU of 1500); what arrives when all are taken is lost and counted.
 const RING_SLOTS: usize = 4096;
@@ -84,6 +86,8 @@ pub(super) struct Device {
     c_name: CString,
     /// For questions about the device that need some socket.
     probe: OwnedFd,
+    /// Says that the device is a bond's, to all daemons of the network namespace, for as long as this one lives.
+    _claim: UnixListener,
     /// `None` while there is no such device.
     socket: Option<PacketSocket>,
     rate: Option<Rate>,
@@ -104,13 +108,25 @@ pub(super) struct Device {
 impl Device {
     /// The device `name`, which need not exist. `rate`: what it carries, where its own word does not count.
     /// `carrier_counts`: whether a device that is switched on and has no carrier is down.
+    ///
+    /// # Errors
+    /// `AddrInUse` when another bond has the device: each would take the other's frames.
     pub(super) fn new(name: &str, rate: Option<Rate>, carrier_counts: bool) -> io::Result<Device> {
         let c_name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+        let claim = SocketAddr::from_abstract_name(format!("fairspan bond {name}"));
+        let claim = claim.and_then(|claim| UnixListener::bind_addr(&claim)).map_err(|error| match error.kind() {
+            ErrorKind::AddrInUse => {
+                let problem = "another bond has this device: end that daemon, or name another device";
+                io::Error::new(ErrorKind::AddrInUse, problem)
+            }
+            _ => error,
+        })?;
         Ok(Device {
             name: name.to_owned(),
             c_name,
             probe,
+            _claim: claim,
             socket: None,
             rate,
             carrier_counts,

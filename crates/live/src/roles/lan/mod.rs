@@ -84,7 +84,8 @@ impl EthernetBond {
         let mut devices = Vec::new();
         for link in &settings.links {
             let carrier_counts = settings.settings.supervision.miimon > Span::ZERO;
-            devices.push(Device::new(&link.device, link.rate, carrier_counts).map_err(DaemonError::Poll)?);
+            let device = Device::new(&link.device, link.rate, carrier_counts);
+            devices.push(device.map_err(|source| DaemonError::Link { device: link.device.clone(), source })?);
         }
         for device in &mut devices {
             prepare(device, &mut guard, settings.mac)?;

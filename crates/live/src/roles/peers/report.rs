@@ -43,6 +43,11 @@ impl Peers {
                     name: channel.name.clone(),
                     kind: channel.carrier.kind().into(),
                     state: if channel.connected { state } else { State::Connecting },
+                    reason: if channel.connected {
+                        None
+                    } else {
+                        self.transport.trouble(channel.carrier, channel.failed)
+                    },
                     remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
                     rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
                     rtt_ms: rtt,

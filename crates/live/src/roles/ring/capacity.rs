@@ -120,6 +120,7 @@ mod tests {
             name: "dsl".into(),
             kind: "udp".into(),
             state: *state,
+            reason: None,
             remote: None,
             rate_mbit: *rate,
             rtt_ms: None,

@@ -73,11 +73,13 @@ impl RingNode {
         };
         let owner = neighbour.owner();
         let remote = neighbour.carrier.and_then(|carrier| self.transport.sockets.show_remote(carrier, owner));
+        let trouble = |carrier| self.transport.trouble(carrier, neighbour.failed);
         RingLinkStatus {
             side: neighbour.name().into(),
             neighbour: neighbour.node.number(),
             kind: neighbour.carrier.map_or("udp", |carrier| carrier.kind()).into(),
             state,
+            reason: if neighbour.connected { None } else { neighbour.carrier.and_then(trouble) },
             remote,
             rate_mbit: mbit(neighbour.capacity),
             overhead: neighbour.overhead(),

@@ -83,7 +83,10 @@ impl Sessions {
         sender: u32,
         noise: &[u8],
     ) -> Result<Received, DropReason> {
-        let mac1 = self.macs.check(datagram).ok_or(DropReason::BadMac)?;
+        let Some(mac1) = self.macs.check(datagram) else {
+            self.tell_other_key(now, from.address);
+            return Err(DropReason::BadMac);
+        };
         let limit = self.config.handshakes_per_second;
         match self.gate.admit(now, &mut *self.entropy, limit, from.address, sender, datagram, &mac1) {
             Admission::Proceed => {}
@@ -268,6 +271,7 @@ impl Sessions {
         let finished = path.attempts[place].initiator.finish(noise);
         let result = match finished {
             Err(_) => {
+                path.refusal = Some(RejectReason::Answer);
                 self.reject(now, from.address, RejectReason::Answer);
                 Err(DropReason::Response)
             }
@@ -390,8 +394,20 @@ impl Sessions {
         if version == VERSION || !peer.macs.check_version_reply(datagram, &path.attempts[place].mac1) {
             return Err(DropReason::BadReply);
         }
+        if let Some(path) = &mut self.paths[number as usize] {
+            path.refusal = Some(RejectReason::OtherVersion(version));
+        }
         self.reject(now, source, RejectReason::OtherVersion(version));
         Err(DropReason::OtherVersion)
+    }
+
+    /// Somebody calls with another public key than this end's, and gets no answer: a stranger, or a peer whose configuration
+    /// is wrong. Told so seldom that strangers fill no log.
+    fn tell_other_key(&mut self, now: Time, address: SocketAddr) {
+        if now >= self.other_key_next {
+            self.other_key_next = now + OTHER_KEY_WAIT;
+            self.event(Event::Rejected { address, reason: RejectReason::OtherKey });
+        }
     }
 }
 

@@ -128,6 +128,7 @@ impl Sessions {
         let (instance, stamp, role) = (session.instance, session.stamp, session.role);
         let hello = std::mem::take(&mut session.hello);
         self.stats.handshakes += 1;
+        path.refusal = None;
         let restarted = path.instance.is_some_and(|known| known != instance);
         path.instance = Some(instance);
         if let Some(old) = path.current.replace(slot) {

@@ -1,0 +1,272 @@
+//! What the settings of an interface, its peers and their channels must be to each other and to the host: each of these is
+//! good alone, and could not work, or is hardly meant.
+
+use super::peer::{Channel, ChannelKind, Peer};
+use super::secret::Text;
+use super::{ConfigError, Interface, Reader, Table};
+use crate::secure::PublicKey;
+use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig};
+use fairspan_core::units::Rate;
+use ipnet::IpNet;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use toml::Spanned;
+
+/// Longest path of a control socket: what the kernel takes, less what is added while it is made.
+const SOCKET_PATH_MAX: usize = 96;
+/// Longest name in bytes: what the peer takes.
+const NAME_MAX: usize = 64;
+/// The kernel's own tables: `default`, `main`, `local`.
+const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
+const MAIN_TABLE: u32 = 254;
+
+/// Where the settings of a channel stand in the file.
+pub(super) struct ChannelPlace {
+    pub(super) whole: Range<usize>,
+    pub(super) name: Option<Range<usize>>,
+    pub(super) device: Option<Range<usize>>,
+    pub(super) endpoint: Option<Range<usize>>,
+}
+
+/// Heads that are written with too few or too many brackets, and what is right.
+const HEADS: [(&str, &str); 8] = [
+    ("[peer]", "[[peer]]"),
+    ("[peer.channel]", "[[peer.channel]]"),
+    ("[bond.link]", "[[bond.link]]"),
+    ("[ring.station]", "[[ring.station]]"),
+    ("[ring.reservation]", "[[ring.reservation]]"),
+    ("[[interface]]", "[interface]"),
+    ("[[bond]]", "[bond]"),
+    ("[[ring]]", "[ring]"),
+];
+
+impl Reader<'_> {
+    /// The first head with too few or too many brackets, where the file makes no sense for that.
+    pub(super) fn wrong_brackets(&self) -> Option<ConfigError> {
+        let mut start = 0;
+        for line in self.text.split_inclusive('\n') {
+            let head = line.split('#').next().unwrap_or_default().trim();
+            if let Some((_, right)) = HEADS.iter().find(|(wrong, _)| *wrong == head) {
+                let why = if right.starts_with("[[") { "there may be several" } else { "there is one" };
+                return Some(self.error(start..start, "", format!("`{head}`: write `{right}`, as {why}")));
+            }
+            start += line.len();
+        }
+        None
+    }
+
+    /// The interface's addresses.
+    pub(super) fn addresses(&self, texts: &[Spanned<String>]) -> Result<Vec<IpNet>, ConfigError> {
+        const SETTING: &str = "interface.address";
+        let mut nets: Vec<IpNet> = Vec::new();
+        for text in texts {
+            let net: IpNet = self.parsed(text, SETTING, "10.77.0.1/24")?;
+            let address = net.addr();
+            if !is_host(address) {
+                let problem = format!("`{address}` is no host's address: write for example `10.77.0.1/24`");
+                return Err(self.error(text.span(), SETTING, problem));
+            }
+            if nets.iter().any(|other| other.addr() == address) {
+                let problem = format!("`{address}` is there twice, and an interface has it once: leave one out");
+                return Err(self.error(text.span(), SETTING, problem));
+            }
+            nets.push(net);
+        }
+        Ok(nets)
+    }
+
+    /// What stands at the place of the control socket must be one, or nothing.
+    pub(super) fn control_socket_fits(&self, span: Range<usize>, path: &Path) -> Result<(), ConfigError> {
+        let found = std::fs::symlink_metadata(path).map(|found| found.file_type());
+        let problem = match found {
+            _ if path.as_os_str().len() > SOCKET_PATH_MAX => {
+                format!("is longer than {SOCKET_PATH_MAX} bytes, which the kernel does not take: choose a shorter path")
+            }
+            Ok(kind) if kind.is_dir() => {
+                format!("`{}` is a folder: name a file in it, such as `control.sock`", path.display())
+            }
+            Ok(kind) if !kind.is_socket() => {
+                format!("`{}` is there already and is no socket: choose another path", path.display())
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(span, "interface.control_socket", problem))
+    }
+
+    /// The other end's key.
+    pub(super) fn public_key(
+        &self,
+        interface: &Interface,
+        text: Option<&Spanned<Text>>,
+        setting: &str,
+    ) -> Result<Option<PublicKey>, ConfigError> {
+        let (Some(key), Some(text)) = (self.key::<PublicKey>(text, None, setting)?, text) else { return Ok(None) };
+        let own = interface.private_key.as_ref();
+        let problem = if key.is_of_small_order() {
+            "is nobody's key: write what `fairspan pubkey` prints at the other end"
+        } else if own.is_some_and(|own| own.public_key() == key) {
+            "is this end's own key: write the other end's, which `fairspan pubkey` prints from its private key"
+        } else if own.is_some_and(|own| own.is_written_as(&key)) {
+            "is this end's private key, which stays on this host: write the other end's public key, and make new keys if \
+             this file was shown to anybody"
+        } else {
+            return Ok(Some(key));
+        };
+        Err(self.error(text.span(), setting, problem))
+    }
+
+    /// A rate, or an overhead, within what a bond takes of its links.
+    pub(super) fn link_fits(
+        &self,
+        span: Option<Range<usize>>,
+        setting: &str,
+        rate: Option<Rate>,
+        overhead: u16,
+    ) -> Result<(), ConfigError> {
+        let mut link = ChannelConfig::default();
+        (link.rate, link.framing) = (rate, overhead.into());
+        let wrong = CHANNEL_OPTIONS.out_of_range(&link);
+        match wrong.and_then(|wrong| CHANNEL_OPTIONS.iter().find(|entry| entry.spec.name == wrong.option)).zip(span) {
+            Some((entry, span)) => {
+                Err(self.error(span, setting, format!("is out of bounds: {}", entry.spec.expected())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where a channel leads to must be a place.
+    pub(super) fn endpoint_fits(
+        &self,
+        span: Range<usize>,
+        setting: &str,
+        endpoint: SocketAddr,
+    ) -> Result<(), ConfigError> {
+        let problem = if endpoint.port() == 0 {
+            "has port 0, where nobody listens: write the peer's `listen_port`"
+        } else if !is_host(endpoint.ip()) {
+            "is no host's address: write one at which the peer is reached, such as \"203.0.113.1:51900\""
+        } else {
+            return Ok(());
+        };
+        Err(self.error(span, setting, problem))
+    }
+
+    /// The channels of a peer among each other and beside the interface.
+    pub(super) fn channels_fit(
+        &self,
+        interface: &Interface,
+        channels: &[Channel],
+        places: &[ChannelPlace],
+    ) -> Result<(), ConfigError> {
+        for (n, (channel, place)) in channels.iter().zip(places).enumerate() {
+            let at = |field: &Option<Range<usize>>| field.clone().unwrap_or(place.whole.clone());
+            if !(1..=NAME_MAX).contains(&channel.name.len()) || channel.name.chars().any(char::is_control) {
+                let problem = format!("must have 1 to {NAME_MAX} bytes, and no control characters");
+                return Err(self.error(at(&place.name), "peer.channel.name", problem));
+            }
+            if channels[..n].iter().any(|other| other.name == channel.name) {
+                let problem = format!("`{}` names two channels of this peer: give each its own", channel.name);
+                return Err(self.error(at(&place.name), "peer.channel.name", problem));
+            }
+            if channel.device.as_ref() == Some(&interface.name) {
+                let problem = format!(
+                    "`{}` is the interface that the peer is reached by: name a device below it",
+                    interface.name
+                );
+                return Err(self.error(at(&place.device), "peer.channel.device", problem));
+            }
+            let ChannelKind::Udp { endpoint, .. } = &channel.kind else { continue };
+            if interface.addresses.iter().any(|own| own.addr() == endpoint.ip()) {
+                let problem = format!("{} is this interface's own address: write the peer's", endpoint.ip());
+                return Err(self.error(at(&place.endpoint), "peer.channel.endpoint", problem));
+            }
+            let alike = |other: &&Channel| other.device == channel.device && other.kind == channel.kind;
+            if let Some(other) = channels[..n].iter().find(alike) {
+                let problem = format!(
+                    "`{}` and `{}` leave by the same device to the same place, and fail together: give each a `device`, \
+                     `source` or `endpoint` of its own",
+                    other.name, channel.name
+                );
+                self.notice(place.whole.clone(), "peer.channel", problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is routed to a peer, beside where its channels lead and what draws it there.
+    pub(super) fn routes_fit(
+        &self,
+        interface: &Interface,
+        span: Range<usize>,
+        peer: &Peer,
+        places: &[ChannelPlace],
+    ) -> Result<(), ConfigError> {
+        if peer.allowed_ips.is_empty() {
+            let problem = "is empty: nothing is routed to this peer, and nothing from it is let in; write its addresses and \
+                           what lies behind it";
+            self.notice(span.clone(), "peer.allowed_ips", problem);
+        }
+        for (channel, place) in peer.channels.iter().zip(places) {
+            let ChannelKind::Udp { endpoint, .. } = &channel.kind else { continue };
+            // A default route spares what carries the mark.
+            let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&endpoint.ip());
+            if let Some(net) = peer.allowed_ips.iter().find(inside)
+                && channel.device.is_none()
+                && interface.table != Table::Off
+            {
+                let problem = format!(
+                    "{} lies in {net}, which is routed into the tunnel, so the tunnel may be led into itself: name the \
+                     `device` by which the channel leaves, or take the address out of `allowed_ips`",
+                    endpoint.ip()
+                );
+                let at = place.endpoint.clone().unwrap_or(place.whole.clone());
+                self.notice(at, "peer.channel.endpoint", problem);
+            }
+        }
+        let Some(default) = peer.allowed_ips.iter().find(|net| net.prefix_len() == 0) else { return Ok(()) };
+        let mark = interface.fwmark;
+        let (setting, problem) = match interface.table {
+            Table::Auto if mark == 0 => (
+                "interface.fwmark",
+                format!(
+                    "0 marks nothing, and {default} of peer `{}` would draw the daemon's own datagrams into the tunnel: \
+                     leave it out, or write another number",
+                    peer.name
+                ),
+            ),
+            Table::Auto if OWN_TABLES.contains(&mark) => (
+                "interface.fwmark",
+                format!(
+                    "is also the table that {default} of peer `{}` goes to, and {mark} is the kernel's own: write another number",
+                    peer.name
+                ),
+            ),
+            Table::Number(MAIN_TABLE) => (
+                "interface.table",
+                format!(
+                    "{MAIN_TABLE} is the main table, where {default} of peer `{}` would draw the daemon's own datagrams \
+                     into the tunnel: write \"auto\", which spares them",
+                    peer.name
+                ),
+            ),
+            Table::Number(table) => {
+                let problem = format!(
+                    "{default} goes to table {table}, at which nothing looks but rules of your own: add them, so that they \
+                     spare mark {mark}, or write `table = \"auto\"`"
+                );
+                self.notice(span, "peer.allowed_ips", problem);
+                return Ok(());
+            }
+            Table::Auto | Table::Off => return Ok(()),
+        };
+        Err(self.error(span, setting, problem))
+    }
+}
+
+/// Whether this can be the address of one host.
+fn is_host(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !address.is_unspecified() && !address.is_multicast() && !broadcast
+}
