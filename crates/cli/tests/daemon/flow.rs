@@ -3,6 +3,7 @@
 use crate::common::*;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -295,11 +296,11 @@ fn check_warns_of_a_hash_that_sees_nothing_and_refuses_policies_of_ethernet_link
     let check = |policy: &str, json: bool| {
         let more = format!("mode = \"flow\"\npolicy = {policy}");
         let text = interface("fs0", "[]", &key, "")
-            + &peer("hub", &public, "[]", &more)
+            + &peer("hub", &public, "[\"10.77.0.1/32\"]", &more)
             + &udp("one", "eth0", "192.0.2.1:51900")
             + &udp("two", "eth1", "192.0.2.2:51900");
         std::fs::write(&path, text).expect("written");
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("a mode");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
         let output = child::output(command.arg("check").arg(&path).args(json.then_some("--json")));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
