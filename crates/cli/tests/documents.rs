@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const KEY: &str = "\"QHRWemFtcGxlLWtleS1leGFtcGxlLWtleS1leGFtcGw=\"";
+const PEER_KEY: &str = "\"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\"";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
@@ -59,7 +60,7 @@ fn sections(udp: bool) -> [(&'static str, Settings); 3] {
     };
     [
         ("[interface]", settings(&[("name", "\"fs0\""), ("private_key", KEY)])),
-        ("[[peer]]", settings(&[("public_key", KEY)])),
+        ("[[peer]]", settings(&[("public_key", PEER_KEY), ("allowed_ips", "[\"10.77.0.9/32\"]")])),
         ("[[peer.channel]]", channel),
     ]
 }
@@ -206,10 +207,10 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
     let document = document("settings.md");
     let settings =
         |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<Settings>();
-    let udp = settings(&[("kind", "\"udp\""), ("public_key", KEY), ("endpoint", "\"203.0.113.1:51900\"")]);
-    let called = settings(&[("kind", "\"udp\""), ("public_key", KEY)]);
+    let udp = settings(&[("kind", "\"udp\""), ("public_key", PEER_KEY), ("endpoint", "\"203.0.113.1:51900\"")]);
+    let called = settings(&[("kind", "\"udp\""), ("public_key", PEER_KEY)]);
     let plain = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\"")]);
-    let sealed = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\""), ("public_key", KEY)]);
+    let sealed = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\""), ("public_key", PEER_KEY)]);
     let base: [(&str, Settings); 5] = [
         ("[interface]", settings(&[("name", "\"ring0\""), ("private_key", KEY), ("listen_port", "51900")])),
         ("[ring]", settings(&[("node", "1"), ("nodes", "8"), ("rate", "\"100Mbit\"")])),

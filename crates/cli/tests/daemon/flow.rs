@@ -292,7 +292,7 @@ fn flows_of_a_channel_that_fails_move_and_come_back() {
 fn check_warns_of_a_hash_that_sees_nothing_and_refuses_policies_of_ethernet_links() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("site.toml");
-    let (key, public) = keys();
+    let (key, public) = (keys().0, keys().1);
     let check = |policy: &str, json: bool| {
         let more = format!("mode = \"flow\"\npolicy = {policy}");
         let text = interface("fs0", "[]", &key, "")
@@ -307,7 +307,7 @@ fn check_warns_of_a_hash_that_sees_nothing_and_refuses_policies_of_ethernet_link
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let (status, _, warning) = check("\"balance-xor\"", false);
-    assert_eq!(status, Some(0));
+    assert_eq!(status, Some(0), "{warning}");
     assert!(warning.starts_with("warning: ") && warning.contains("layer3+4"), "{warning}");
     let (_, document, _) = check("\"balance-xor\"", true);
     let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");

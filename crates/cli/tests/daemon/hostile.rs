@@ -203,9 +203,9 @@ fn a_channel_that_does_not_connect_says_why() {
         + &udp("silent", "eth0", "192.168.1.1:51900")
         + &udp("absent", "eth7", "192.168.7.1:51900")
         + &udp("down", "eth1", "192.168.2.1:51900")
-        + &udp("unrouted", "eth0", "203.0.113.1:51900");
+        + "[[peer.channel]]\nname = \"unrouted\"\nkind = \"udp\"\nendpoint = \"203.0.113.1:51900\"\n";
     let site = lab.daemon("site", "site", &config);
-    for (channel, words) in ["no answer to", "does not exist", "is down", "no route there"].iter().enumerate() {
+    for (channel, words) in ["no answer to", "does not exist", "is down", "there is no route"].iter().enumerate() {
         site.wait(words, |site| reason(site, channel).contains(words));
     }
     let socket = site.socket.display().to_string();

@@ -355,7 +355,7 @@ impl Sessions {
     pub fn trouble(&self, path: PathId) -> Option<Trouble> {
         let path = self.path(path)?;
         let silent = || (path.tries > 1).then_some(Trouble::NoAnswer { calls: path.tries });
-        path.refusal.clone().map(Trouble::Refused).or_else(silent)
+        path.refusal.map(Trouble::Refused).or_else(silent)
     }
 
     /// Whether [`seal`](Self::seal) has a session to seal with.

@@ -171,6 +171,9 @@ impl Sockets {
             let destination = Destination { address: message.destination, source, tos: 0, handling: Handling::Usual };
             if send_sealed(socket, destination, &message.payload) == Sent::Down {
                 failed += 1;
+                socket.unreachable = Some(message.destination);
+            } else if socket.unreachable == Some(message.destination) {
+                socket.unreachable = None;
             }
         }
         failed

@@ -102,6 +102,8 @@ pub(crate) struct Socket {
     pub(crate) owners: Vec<Owner>,
     /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
     pub(crate) absent: bool,
+    /// Where the last message of the sessions could not be sent to.
+    pub(super) unreachable: Option<SocketAddr>,
     /// What it is waited for under; `None` while it is not.
     pub(super) token: Option<Token>,
     /// Waiting for the socket to become writable.
@@ -186,6 +188,7 @@ impl Socket {
             segment,
             owners: Vec::new(),
             absent: false,
+            unreachable: None,
             token: None,
             wants_write: false,
             complaint: None,

@@ -191,8 +191,8 @@ impl Transport {
         if !socket.is_running() {
             return Some("its `device` is down or has no carrier".into());
         }
-        if failed {
-            return Some("nothing can be sent: no route there by this device, or this end's address is gone".into());
+        if failed || (socket.unreachable.is_some() && socket.unreachable == carrier.remote()) {
+            return Some("nothing can be sent: there is no route, or this end's address is gone".into());
         }
         let trouble = carrier.path().zip(self.sessions.as_ref()).and_then(|(path, sessions)| sessions.trouble(path));
         trouble.map(|trouble| trouble.to_string())
