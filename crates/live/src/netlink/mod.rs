@@ -682,10 +682,12 @@ mod tests {
             errno: libc::EPERM,
             message: "no way".to_owned(),
         };
+        let helps = lacking(&io::Error::from_raw_os_error(libc::EPERM), "CAP_NET_ADMIN");
         assert_eq!(
             error.to_string(),
-            "cannot add address 10.0.0.1/24 to interface fs0: Operation not permitted (os error 1) (no way); \
-             it needs CAP_NET_ADMIN: run as root"
+            "cannot add address 10.0.0.1/24 to interface fs0: Operation not permitted (os error 1) (no way)".to_owned()
+                + &helps
         );
+        assert!(helps.contains("CAP_NET_ADMIN"), "{helps}");
     }
 }
