@@ -22,6 +22,7 @@ pub use secret::veiled;
 
 use self::peer::RawKind;
 use self::secret::Text;
+use crate::folders;
 use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
 use fairspan_core::units::Rate;
@@ -116,11 +117,18 @@ pub struct ConfigError {
 /// The link-layer bytes that Ethernet adds to an IP packet, without preamble, gap and checksum.
 const ETHERNET_OVERHEAD: u16 = 14;
 
+/// Where control sockets are unless configurations say otherwise.
+pub const CONTROL_FOLDER: &str = "/run/fairspan";
+
+/// `/run/fairspan/NAME.sock`
+pub fn default_control_socket(interface: &str) -> PathBuf {
+    Path::new(CONTROL_FOLDER).join(format!("{interface}.sock"))
+}
+
 /// Who may read a file with a key in it, or put another in its place, beside its owner; and what would be right.
 fn exposure(file: &Path) -> Option<String> {
     let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0);
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (own, around) = (mode(file) & 0o7777, mode(folder) & 0o7777);
+    let (own, around) = (mode(file) & 0o7777, mode(folders::of(file)) & 0o7777);
     if own & 0o077 != 0 {
         return Some(format!("others than its owner may use it (mode {own:04o}): `chmod 600` it"));
     }
@@ -406,7 +414,7 @@ impl Reader<'_> {
         }
         let (at, control_socket) = match raw.control_socket {
             Some(path) => (path.span(), path.into_inner()),
-            None => (raw.name.span(), crate::control::default_path(&name)),
+            None => (raw.name.span(), default_control_socket(&name)),
         };
         self.control_socket_fits(at, &control_socket)?;
         if let Some(record) = raw.record.as_ref().filter(|path| path.get_ref().is_dir()) {
@@ -415,7 +423,7 @@ impl Reader<'_> {
         }
         Ok(Interface {
             control_socket,
-            state_dir: raw.state_dir.unwrap_or_else(crate::memory::default_directory),
+            state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,
             addresses,
             private_key,

@@ -3,11 +3,12 @@
 //! One request a connection: a line of JSON such as `{"command":"status"}`, answered by one line of JSON. Nothing here
 //! ever blocks the daemon: connections are few (`CONNECTIONS`), short (`REQUEST_LIMIT`) and non-blocking.
 
+use crate::folders;
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -46,11 +47,6 @@ pub enum ControlError {
         /// The system's reason.
         source: io::Error,
     },
-}
-
-/// `/run/fairspan/NAME.sock`
-pub fn default_path(interface: &str) -> PathBuf {
-    Path::new("/run/fairspan").join(format!("{interface}.sock"))
 }
 
 /// Asks the daemon behind `path`; gives its answer, one line of JSON.
@@ -95,9 +91,7 @@ impl Control {
     /// See [`ControlError`].
     pub(crate) fn open(path: &Path) -> Result<Control, ControlError> {
         let io_error = |source| ControlError::Io { path: path.into(), source };
-        if let Some(parent) = path.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(io_error)?;
-        }
+        folders::make(folders::of(path), 0o755).map_err(io_error)?;
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(ControlError::NotASocket(path.into())),
             Ok(_) if UnixStream::connect(path).is_ok() => return Err(ControlError::InUse(path.into())),

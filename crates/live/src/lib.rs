@@ -7,6 +7,7 @@ pub mod config;
 pub mod confinement;
 pub mod control;
 pub mod emulate;
+mod folders;
 pub mod memory;
 mod metrics;
 pub mod netlink;

@@ -9,39 +9,43 @@
 //! | `used STAMP` | no handshake was begun with a greater timestamp |
 //! | `heard KEY STAMP` | the greatest timestamp of the peer with this public key |
 
+use crate::folders;
 use crate::secure::{Memory, Past, PublicKey};
 use crate::system::system;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use rustix::process::geteuid;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 const TITLE: &str = "fairspan memory 1";
 
-/// Where files are kept unless the configuration says otherwise: what systemd's `StateDirectory=` gives, or
-/// `/var/lib/fairspan`.
-pub(crate) fn default_directory() -> PathBuf {
-    let given = std::env::var_os("STATE_DIRECTORY").filter(|given| !given.is_empty());
-    given.and_then(|given| std::env::split_paths(&given).next()).unwrap_or_else(|| "/var/lib/fairspan".into())
-}
-
-/// Says why nothing can be kept in `directory`, and what to do, without touching anything.
+/// Says why nothing can be kept in `directory`, or not safely, and what to do, without touching anything.
 pub fn problem(directory: &Path) -> Option<String> {
     // What is not there yet is made in what is.
     let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let there = full.ancestors().find(|path| path.exists()).unwrap_or(&full);
     let error = match access(there, Access::WRITE_OK | Access::EXEC_OK) {
         _ if !there.is_dir() => Errno::NOTDIR,
-        Ok(()) => return None,
+        Ok(()) => return exposed(directory),
         // Another user than root checks for a daemon that runs as another.
-        Err(Errno::ACCESS) if !rustix::process::geteuid().is_root() => return None,
+        Err(Errno::ACCESS) if !geteuid().is_root() => return exposed(directory),
         Err(error) => error,
     };
     Some(refused(directory, &error.into()))
+}
+
+/// Why what is kept in `directory` may not be what this daemon wrote.
+fn exposed(directory: &Path) -> Option<String> {
+    let problem = folders::exposure(directory)?;
+    Some(format!(
+        "{problem}; they could take away what is kept in `{}` between runs, so that recorded handshakes seem new",
+        directory.display()
+    ))
 }
 
 fn refused(directory: &Path, error: &io::Error) -> String {
@@ -76,8 +80,14 @@ impl Keeper {
             tracing::warn!(file = %file.display(), %error, "what was kept of former runs is lost");
             Memory::default()
         });
+        if let Some(problem) = exposed(directory) {
+            tracing::warn!("interface.state_dir: {problem}");
+        }
         let past = Past::remembered(wall(), found);
-        match make(directory).and_then(|()| write(&file, &past.to_keep())).and_then(|()| Keeper::start(file)) {
+        match folders::make(directory, 0o700)
+            .and_then(|_| write(&file, &past.to_keep()))
+            .and_then(|()| Keeper::start(file))
+        {
             Ok(keeper) => (Some(keeper), past),
             Err(error) => {
                 tracing::warn!("interface.state_dir: {}", refused(directory, &error));
@@ -132,17 +142,22 @@ fn write_and_tell(file: &Path, memory: Memory, tell: &Sender<Memory>) {
     }
 }
 
-fn make(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
 /// The memory in `file`; an empty one where there is no file.
 fn read(file: &Path) -> io::Result<Memory> {
-    match fs::read_to_string(file) {
-        Ok(text) => parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no memory")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Memory::default()),
-        Err(error) => Err(error),
+    // Others may have put something in its place, should they be able to write in the folder: a link, a pipe, a file.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Memory::default()),
+        opened => opened?,
+    };
+    let found = opened.metadata()?;
+    let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if !found.is_file() || ![0, geteuid().as_raw()].contains(&found.uid()) {
+        return Err(foreign("this is no file of the daemon's own"));
     }
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    parse(&text).ok_or_else(|| foreign("this is no memory"))
 }
 
 fn parse(text: &str) -> Option<Memory> {
@@ -268,6 +283,57 @@ mod tests {
         write(&file, &Memory::default()).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(read(&file).unwrap(), Memory::default());
+    }
+
+    #[test]
+    fn what_others_put_in_the_place_of_a_file_is_not_read() {
+        use rustix::fs::{CWD, FileType, Mode, chown, mknodat};
+        let directory = tempfile::tempdir().unwrap();
+        let file = keeper_file(directory.path(), 1);
+        let elsewhere = directory.path().join("elsewhere");
+        let memory = Memory { used: u64::MAX - 1, heard: [(key(2), 7)].into() };
+        write(&elsewhere, &memory).unwrap();
+        // A link, and a pipe at whose other end nobody is.
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        assert!(read(&file).is_err());
+        fs::remove_file(&file).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        assert!(read(&file).is_err());
+        let (keeper, past) = Keeper::open(directory.path(), &key(1));
+        assert!(keeper.is_some() && past.to_keep().used < memory.used, "it is written anew");
+        assert_eq!(read(&elsewhere).unwrap(), memory);
+        if geteuid().is_root() {
+            chown(&elsewhere, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
+            assert!(read(&elsewhere).is_err(), "another user's");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_or_replace_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let (around, folder) = (directory.path().join("around"), directory.path().join("around/state"));
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::create_dir(&around).unwrap();
+        // Of the folder around it, before there is one; of both, once there is.
+        for (mode, is_told) in [(0o755, false), (0o775, true), (0o777, true), (0o1777, true)] {
+            set(&around, mode);
+            assert_eq!(problem(&folder).is_some(), is_told, "{mode:o}");
+        }
+        fs::create_dir(&folder).unwrap();
+        for (outer, inner, told) in [
+            (0o755, 0o700, None),
+            (0o1777, 0o755, None),
+            (0o777, 0o700, Some(&around)),
+            (0o755, 0o770, Some(&folder)),
+            (0o755, 0o1777, Some(&folder)),
+        ] {
+            set(&around, outer);
+            set(&folder, inner);
+            let said = problem(&folder);
+            assert_eq!(said.is_some(), told.is_some(), "{outer:o} {inner:o}: {said:?}");
+            let named = told.map(|path| format!("others may write in `{}`", path.display()));
+            assert!(said.is_none_or(|said| said.contains(&named.unwrap()) && said.contains("chmod go-w")));
+        }
     }
 
     #[test]

@@ -145,3 +145,36 @@ fn a_restraint_that_is_left_out_is_told_and_a_user_that_is_none_is_refused() {
     assert_eq!(none.ended().code(), Some(1));
     none.wait_log("interface.user: there is no user `nobody-such`");
 }
+
+#[test]
+fn folders_that_a_daemon_did_not_make_stay_whose_they_are() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    std::fs::set_permissions(lab.path(""), std::fs::Permissions::from_mode(0o711)).expect("a mode");
+    let _device = OpenDevice::new();
+    let folder = |name: &str, mode| {
+        let path = lab.path(name);
+        std::fs::create_dir(&path).expect("a folder");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        path
+    };
+    let owner = |path: &std::path::Path| std::fs::metadata(path).expect("there").uid();
+    let (closed, open) = (folder("closed", 0o755), folder("open", 0o1777));
+    let with = |control: &std::path::Path, state: &std::path::Path| {
+        let text = pair.site_config("user = \"nobody\"", "");
+        let text = text.replace("SOCKET.state", &state.display().to_string());
+        text.replace("SOCKET", &control.join("x.sock").display().to_string())
+    };
+    for (control, state, setting) in [(&closed, &open, "control_socket"), (&open, &closed, "state_dir")] {
+        let mut refused = lab.start("site", setting, &with(control, state));
+        assert_eq!(refused.ended().code(), Some(1), "{}", refused.log());
+        refused.wait_log(&format!("interface.user: `nobody` cannot write in `{}`", closed.display()));
+        refused.wait_log(&format!("{setting} must be in a folder of its own"));
+    }
+    let mut daemon = lab.start("site", "works", &with(&open, &open.join("state")));
+    daemon.socket = open.join("x.sock");
+    daemon.wait_answer();
+    assert_eq!([&closed, &open].map(|path| owner(path)), [0, 0]);
+    assert_ne!(owner(&open.join("state")), 0, "what it made is its user's");
+    daemon.stop();
+}

@@ -1,7 +1,7 @@
 //! What the settings of an interface, its peers and their channels must be to each other and to the host: each of these is
 //! good alone, and could not work, or is hardly meant.
 
-use super::peer::{Channel, ChannelKind, Peer};
+use super::peer::{Channel, ChannelKind, ChannelPlace, Peer};
 use super::secret::Text;
 use super::{ConfigError, Interface, Reader, Table};
 use crate::secure::PublicKey;
@@ -21,14 +21,6 @@ const NAME_MAX: usize = 64;
 /// The kernel's own tables: `default`, `main`, `local`.
 const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
-
-/// Where the settings of a channel stand in the file.
-pub(super) struct ChannelPlace {
-    pub(super) whole: Range<usize>,
-    pub(super) name: Option<Range<usize>>,
-    pub(super) device: Option<Range<usize>>,
-    pub(super) endpoint: Option<Range<usize>>,
-}
 
 /// Heads that are written with too few or too many brackets, and what is right.
 const HEADS: [(&str, &str); 8] = [

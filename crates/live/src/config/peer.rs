@@ -1,6 +1,5 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
-use super::fit::ChannelPlace;
 use super::policy::RawPolicy;
 use super::secret::Text;
 use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
@@ -179,6 +178,14 @@ pub(super) struct RawChannel {
     peer_mac: Option<Spanned<String>>,
     ethertype: Option<Spanned<u16>>,
     secure: Option<bool>,
+}
+
+/// Where the settings of a channel stand in the file.
+pub(super) struct ChannelPlace {
+    pub(super) whole: Range<usize>,
+    pub(super) name: Option<Range<usize>>,
+    pub(super) device: Option<Range<usize>>,
+    pub(super) endpoint: Option<Range<usize>>,
 }
 
 /// What says how a channel is carried, wherever it stands.

@@ -6,8 +6,7 @@ mod settings;
 pub use settings::{BondOf, Ring, RingSide, RingStation};
 
 use super::secret::Text;
-use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader};
-use crate::control;
+use super::{Channel, ChannelKind, ConfigError, ETHERNET_OVERHEAD, Interface, RawKind, Reader, default_control_socket};
 use crate::quantity::{parse_bytes, parse_rate, parse_span};
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::queue::DisciplineConfig;
@@ -457,7 +456,7 @@ impl Reader<'_> {
             }
             let (name, peer) = bond.split_once('/').map_or((bond, None), |(name, peer)| (name, Some(peer.to_owned())));
             let good = !name.is_empty() && peer.as_ref().is_none_or(|peer| !peer.is_empty());
-            good.then(|| BondOf { socket: control::default_path(name), peer })
+            good.then(|| BondOf { socket: default_control_socket(name), peer })
         });
         bond.ok_or_else(|| {
             let problem = format!(

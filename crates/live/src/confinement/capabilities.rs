@@ -1,7 +1,10 @@
 //! The user that a daemon runs as, and the capabilities that stay with it.
 
-use super::held::{ConfinementError, Held, Holds, folder_of};
+use super::held::{ConfinementError, Held, Holds};
+use super::own::{Folder, folders_of};
 use crate::config::Config;
+use crate::folders;
+use rustix::fs::{Access, Mode, OFlags, access, fchown, fstat, open};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{
@@ -9,10 +12,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, chown};
-use std::path::Path;
 
 /// Links, addresses, routes, rules, marks, devices; and packet sockets.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
@@ -27,10 +27,9 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
         None => None,
     };
     if let Some((_, (uid, gid))) = user {
-        let control = folder_of(&interface.control_socket);
-        for (folder, mode) in [(control, 0o755), (interface.state_dir.as_path(), 0o700)] {
-            give(folder, mode, uid, gid)
-                .map_err(|source| ConfinementError::Folder { path: folder.to_owned(), source })?;
+        for folder in folders_of(interface) {
+            give(&folder, uid, gid)
+                .map_err(|source| ConfinementError::Folder { path: folder.path.to_owned(), source })?;
         }
     }
     let ports = [interface.listen_port, interface.metrics.map(|metrics| metrics.port())];
@@ -42,6 +41,14 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
     let bounded = if interface.confine.capabilities { bound(kept) } else { Ok(()) };
     if let Some((name, (uid, gid))) = user {
         become_user(uid, gid).map_err(|errno| ConfinementError::User { user: name.clone(), source: errno.into() })?;
+        for Folder { path, setting, .. } in folders_of(interface) {
+            access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| ConfinementError::NotTheirs {
+                user: name.clone(),
+                setting,
+                path: path.to_owned(),
+                reason: errno.into(),
+            })?;
+        }
     }
     let user = match user {
         Some((name, (uid, _))) => Held::new(Holds::On, format!("{name} ({uid})")),
@@ -93,10 +100,21 @@ fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// Makes a folder where there is none, and gives it to the user where it is root's.
-fn give(folder: &Path, mode: u32, uid: u32, gid: u32) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(mode).create(folder)?;
-    chown(folder, Some(uid), Some(gid))
+/// Makes a folder where there is none. Gives it to the user if it was made here, or is for daemons alone and root's; but
+/// nothing that a link leads to.
+fn give(folder: &Folder<'_>, uid: u32, gid: u32) -> io::Result<()> {
+    let is_new = folders::make(folder.path, folder.mode)?;
+    if !is_new && !folder.is_default {
+        return Ok(());
+    }
+    let opened = match open(folder.path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        opened => opened?,
+    };
+    if fstat(&opened)?.st_uid == geteuid().as_raw() {
+        fchown(&opened, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    }
+    Ok(())
 }
 
 /// A user's number and its group's, from its name or number.
@@ -121,6 +139,29 @@ fn refused(error: io::Error) -> ConfinementError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_given_away_if_it_was_made_here_or_is_for_daemons_alone_and_no_link() {
+        use std::os::unix::fs::MetadataExt as _;
+        if !geteuid().is_root() {
+            println!("skipped: only root gives folders away");
+            return;
+        }
+        let around = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| around.path().join(name);
+        let owner = |name: &str| std::fs::metadata(place(name)).expect("there").uid();
+        for name in ["theirs", "default", "behind"] {
+            std::fs::create_dir(place(name)).expect("made");
+        }
+        std::os::unix::fs::symlink(place("behind"), place("link")).expect("a link");
+        let user = 65_534;
+        for (name, is_default) in [("theirs", false), ("default", true), ("link", true), ("new", false)] {
+            let path = place(name);
+            give(&Folder { path: &path, mode: 0o700, setting: "state_dir", is_default }, user, user).expect(name);
+        }
+        let owners = ["theirs", "default", "behind", "new"].map(owner);
+        assert_eq!(owners, [0, user, 0, user]);
+    }
 
     #[test]
     fn a_user_is_found_by_name_and_by_number() {

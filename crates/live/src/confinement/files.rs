@@ -2,14 +2,14 @@
 //!
 //! Source: Linux `Documentation/userspace-api/landlock.rst`. What an older kernel cannot hold is left out, and told.
 
-use super::held::{ConfinementError, Held, Holds, folder_of};
+use super::held::{ConfinementError, Held, Holds};
+use super::own::folders_of;
 use crate::config::Config;
+use crate::folders;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
     path_beneath_rules,
 };
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// The newest restraints that are asked for.
@@ -18,12 +18,12 @@ const NEWEST: ABI = ABI::V5;
 /// Leaves nothing within reach but what `config` names, the host's network settings and the TUN device.
 pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
     let interface = &config.interface;
-    let folders = [folder_of(&interface.control_socket), interface.state_dir.as_path()];
+    let own = folders_of(interface);
     // They can be within reach only if they are there; where one cannot be made, its owner says so.
-    for (folder, mode) in folders.into_iter().zip([0o755, 0o700]) {
-        let _ = DirBuilder::new().recursive(true).mode(mode).create(folder);
+    for folder in &own {
+        let _ = folders::make(folder.path, folder.mode);
     }
-    let folders = folders.into_iter().chain(interface.record.as_deref().map(folder_of));
+    let folders = own.iter().map(|folder| folder.path).chain(interface.record.as_deref().map(folders::of));
     let settings = [Path::new("/proc/sys/net"), Path::new("/dev/net/tun")];
     let all = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
     let apply = || -> Result<RulesetStatus, RulesetError> {

@@ -4,7 +4,7 @@ use crate::privilege::lacking;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// How far a restraint holds.
@@ -87,13 +87,29 @@ pub enum ConfinementError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// A folder of the user's cannot be made or given to it.
+    /// A folder cannot be made, or given to the user.
     #[error("interface.user: {}: {source}{}", .path.display(), lacking(source, "CAP_CHOWN"))]
     Folder {
         /// The folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The user may not write in a folder that it needs, and that is not the daemon's to give away.
+    #[error(
+        "interface.user: `{user}` cannot write in `{}`: {reason}; {setting} must be in a folder of its own: name one, which is \
+         made where there is none, or give it this one (`chown {user}`)",
+        .path.display()
+    )]
+    NotTheirs {
+        /// The user.
+        user: String,
+        /// The setting that names the folder.
+        setting: &'static str,
+        /// The folder.
+        path: PathBuf,
+        /// The system's.
+        reason: io::Error,
     },
     /// A restraint that is wanted, and that the kernel knows, fails.
     #[error("interface.confine: {what}: {problem}; leave it out of the list if this system cannot have it")]
@@ -112,12 +128,9 @@ impl ConfinementError {
             ConfinementError::User { source, .. } | ConfinementError::Folder { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
-            ConfinementError::NoUser(_) | ConfinementError::Refused { .. } => false,
+            ConfinementError::NoUser(_) | ConfinementError::NotTheirs { .. } | ConfinementError::Refused { .. } => {
+                false
+            }
         }
     }
-}
-
-/// The folder that a file is in; that of a bare name is the present one.
-pub(super) fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

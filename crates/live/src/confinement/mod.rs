@@ -10,11 +10,13 @@
 //! | `calls` | the system calls that stay (seccomp) |
 //! | `held` | what is told of them |
 //! | `files` | the files that stay (Landlock) |
+//! | `own` | the folders of a daemon |
 
 mod calls;
 mod capabilities;
 mod files;
 mod held;
+mod own;
 
 pub use held::{Confinement, ConfinementError, Held, Holds};
 

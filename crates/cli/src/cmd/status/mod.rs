@@ -7,6 +7,7 @@ use crate::exit::Outcome;
 use anyhow::{Context, bail};
 use fairspan_core::bond::Mode;
 use fairspan_core::options::Words;
+use fairspan_live::config::{CONTROL_FOLDER, default_control_socket};
 use fairspan_live::control::{self, Request};
 use fairspan_live::status::{BondStatus, ChannelStatus, Status};
 use std::io::ErrorKind;
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// As [`run`], of the daemons that are `meant`, which `command` starts.
 pub(crate) fn run_for(args: &Args, command: &str, meant: fn(&Status) -> bool) -> anyhow::Result<Outcome> {
-    let one = args.socket.clone().or_else(|| args.name.as_deref().map(control::default_path));
+    let one = args.socket.clone().or_else(|| args.name.as_deref().map(default_control_socket));
     if let Some(path) = one {
         let answer = control::ask(&path, &Request::Status).map_err(|e| match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
@@ -52,7 +53,7 @@ pub(crate) fn run_for(args: &Args, command: &str, meant: fn(&Status) -> bool) ->
         return Ok(Outcome::Done);
     }
     let mut all = Vec::new();
-    for path in sockets(Path::new("/run/fairspan"))? {
+    for path in sockets(Path::new(CONTROL_FOLDER))? {
         // What a killed daemon left does not answer.
         if let Ok(answer) = control::ask(&path, &Request::Status) {
             all.push(serde_json::from_str::<Status>(&answer).context("the daemon's answer is of another version")?);
