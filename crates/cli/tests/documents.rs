@@ -36,16 +36,54 @@ fn code_span(cell: &str) -> Option<&str> {
     (!inner.contains('`')).then_some(inner)
 }
 
-/// The rows below a heading: setting, example, default.
-fn rows(document: &str, heading: &str) -> Vec<[String; 3]> {
+/// The rows below a heading: setting, example, default, meaning.
+fn rows(document: &str, heading: &str) -> Vec<[String; 4]> {
     let (_, section) = document.split_once(heading).unwrap_or_else(|| panic!("no heading `{heading}`"));
     let section = section.split("\n## ").next().unwrap_or_default();
     let table = section.split("\n\n").find(|part| part.trim_start().starts_with("| setting |")).expect("a table");
     let rows = table.trim().lines().skip(2).map(|line| {
         let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
-        [(); 3].map(|()| cells.next().unwrap_or_default())
+        [(); 4].map(|()| cells.next().unwrap_or_default())
     });
     rows.collect()
+}
+
+const UNITS: [&str; 12] = ["ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "kbit", "Mbit", "Gbit"];
+
+/// The bounds in a text: numbers, perhaps with units, on both sides of ` to `.
+fn bounds(text: &str) -> Vec<String> {
+    let text = text.replace("µs", "us").replace(',', "");
+    let words: Vec<&str> = text.split([' ', ';', '(', ')']).filter(|word| !word.is_empty()).collect();
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let unit = |place: usize| words.get(place).filter(|word| UNITS.contains(word)).copied().unwrap_or_default();
+    let between = (1..words.len()).filter(|&place| words[place] == "to" && words.get(place + 1).is_some_and(is_number));
+    between
+        .filter_map(|place| {
+            let least = words[..place].iter().rposition(is_number).filter(|&least| place - least <= 2)?;
+            Some([words[least], unit(least + 1), " to ", words[place + 1], unit(place + 2)].concat())
+        })
+        .collect()
+}
+
+/// Holds the bounds in a setting's row to those that the program names when it refuses values beyond; tells whether it does.
+fn holds_bounds<T>(key: &str, row: [&str; 2], read: impl Fn(&str) -> Result<T, ConfigError>) -> bool {
+    // Of these the bounds follow from other settings.
+    if ["node", "to", "copies"].contains(&key) {
+        return false;
+    }
+    let [example, meaning] = row;
+    let beyond: &[&str] = match example.trim_matches('"').trim_start_matches(|c: char| c.is_ascii_digit()) {
+        "" => &["0", "60000", "70000"],
+        "ns" | "us" | "ms" | "s" | "min" | "h" => &["\"0ns\"", "\"9999h\""],
+        "B" | "kB" | "MB" | "GB" => &["\"0B\"", "\"999999GB\""],
+        "kbit" | "Mbit" | "Gbit" => &["\"1bit\"", "\"9999Gbit\""],
+        _ => &[],
+    };
+    let problems = beyond.iter().filter_map(|value| read(value).err()).map(|error| error.problem);
+    let said: Vec<String> = problems.flat_map(|problem| bounds(&problem)).collect();
+    let documented = bounds(meaning);
+    assert!(said.iter().all(|said| documented.contains(said)), "{key}: {said:?}, in docs/settings.md {documented:?}");
+    !said.is_empty()
 }
 
 type Settings = BTreeMap<String, String>;
@@ -101,6 +139,7 @@ fn key_folder() -> tempfile::TempDir {
 fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_default() {
     let folder = key_folder();
     let document = document("settings.md");
+    let mut bounded = 0;
     for (place, (heading, _)) in sections(true).iter().enumerate() {
         let rows = rows(&document, &format!("## `{heading}`"));
         // What the program knows: it lists its settings when it meets one that it does not know.
@@ -115,15 +154,17 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
         documented.sort_unstable();
         assert_eq!(documented, known, "docs/settings.md against the program, {heading}");
 
-        for [key, example, default] in &rows {
+        for [key, example, default, meaning] in &rows {
             let key = code_span(key).expect("a setting's name");
             let example = code_span(example).unwrap_or_else(|| panic!("{key}: the example is `{example}`"));
             let base = base_for(place, key);
-            let with = |value: &str| {
+            let read = |value: &str| {
                 let mut sections = base.clone();
                 sections[place].1.insert(key.into(), value.into());
-                parse(folder.path(), &sections).unwrap_or_else(|e| panic!("{heading} {key} = {value}: {e}"))
+                parse(folder.path(), &sections)
             };
+            bounded += usize::from(holds_bounds(key, [example, meaning], read));
+            let with = |value: &str| read(value).unwrap_or_else(|e| panic!("{heading} {key} = {value}: {e}"));
             let without = || {
                 let mut sections = base.clone();
                 sections[place].1.remove(key);
@@ -148,6 +189,7 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
             }
         }
     }
+    assert!(bounded >= 8, "{bounded} settings with bounds");
 }
 
 #[test]
@@ -155,6 +197,7 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
     let folder = key_folder();
     let document = document("settings.md");
     let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let mut bounded = 0;
     // ARP targets go with an interval.
     let base: [(&str, Settings); 3] = [
         ("[interface]", settings(&[("name", "\"bond0\"")])),
@@ -173,7 +216,7 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
         known.sort_unstable();
         documented.sort_unstable();
         assert_eq!(documented, known, "docs/settings.md against the program, {heading}");
-        for [key, example, default] in &rows {
+        for [key, example, default, meaning] in &rows {
             let key = code_span(key).expect("a setting's name");
             let with = |value: Option<&str>| {
                 let mut sections = base.clone();
@@ -187,6 +230,8 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
                 }
                 parse(folder.path(), &sections).map(|config| format!("{config:?}"))
             };
+            let row = [code_span(example).unwrap_or_default(), meaning.as_str()];
+            bounded += usize::from(holds_bounds(key, row, |value| with(Some(value))));
             let example = with(code_span(example)).unwrap_or_else(|e| panic!("{heading} {key}: {e}"));
             match default.as_str() {
                 "required" => drop(with(None).expect_err(&format!("{heading} {key} is said to be required"))),
@@ -199,6 +244,7 @@ fn every_setting_of_an_ethernet_bond_is_documented_with_an_example_that_is_accep
             }
         }
     }
+    assert!(bounded >= 1, "{bounded} settings with bounds");
 }
 
 #[test]
@@ -207,6 +253,7 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
     let document = document("settings.md");
     let settings =
         |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<Settings>();
+    let mut bounded = 0;
     let udp = settings(&[("kind", "\"udp\""), ("public_key", PEER_KEY), ("endpoint", "\"203.0.113.1:51900\"")]);
     let called = settings(&[("kind", "\"udp\""), ("public_key", PEER_KEY)]);
     let plain = settings(&[("kind", "\"ethernet\""), ("device", "\"eth1\"")]);
@@ -232,7 +279,7 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
         known.sort_unstable();
         documented.sort_unstable();
         assert_eq!(documented, known, "docs/settings.md against the program, {}", headings[place]);
-        for [key, example, default] in &rows {
+        for [key, example, default, meaning] in &rows {
             let key = code_span(key).expect("a setting's name");
             let with = |value: Option<&str>| {
                 let mut sections = base.clone();
@@ -249,6 +296,8 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
                 sections[place].1.extend(value.map(|value| (key.to_owned(), value.to_owned())));
                 parse(folder.path(), &sections).map(|config| format!("{config:?}"))
             };
+            let row = [code_span(example).unwrap_or_default(), meaning.as_str()];
+            bounded += usize::from(holds_bounds(key, row, |value| with(Some(value))));
             let example = with(code_span(example)).unwrap_or_else(|e| panic!("{} {key}: {e}", headings[place]));
             match default.as_str() {
                 "required" => drop(with(None).expect_err(&format!("{} {key} is said to be required", headings[place]))),
@@ -261,6 +310,7 @@ fn every_setting_of_a_ring_is_documented_with_an_example_that_is_accepted_and_it
             }
         }
     }
+    assert!(bounded >= 8, "{bounded} settings with bounds");
 }
 
 #[test]
