@@ -19,6 +19,24 @@ fn of_each_thread(daemon: &Daemon, key: &str) -> Vec<String> {
         .collect()
 }
 
+/// A setting of the kernel that is another one while a test runs.
+struct Setting(&'static str, String);
+
+impl Setting {
+    /// `None` where it cannot be written.
+    fn new(path: &'static str, value: &str) -> Option<Setting> {
+        let before = std::fs::read_to_string(path).expect("the setting");
+        std::fs::write(path, value).ok()?;
+        Some(Setting(path, before))
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0, &self.1);
+    }
+}
+
 /// While a test runs, users may open the TUN device, as is usual; what opens it needs CAP_NET_ADMIN all the same.
 struct OpenDevice(u32);
 
@@ -177,4 +195,25 @@ fn folders_that_a_daemon_did_not_make_stay_whose_they_are() {
     assert_eq!([&closed, &open].map(|path| owner(path)), [0, 0]);
     assert_ne!(owner(&open.join("state")), 0, "what it made is its user's");
     daemon.stop();
+}
+
+#[test]
+fn nobody_looks_into_a_daemon_that_has_become_another_user() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    std::fs::set_permissions(lab.path(""), std::fs::Permissions::from_mode(0o711)).expect("a mode");
+    let _device = OpenDevice::new();
+    // What a process is that changes its user: with 1, its memory is open to that user.
+    let Some(_dumped) = Setting::new("/proc/sys/fs/suid_dumpable", "1") else {
+        println!("skipped: fs.suid_dumpable cannot be written");
+        return;
+    };
+    let text = pair.site_config("user = \"nobody\"", "");
+    let mut site =
+        lab.start("site", "site", &text.replace("SOCKET", &lab.path("theirs/site.sock").display().to_string()));
+    site.socket = lab.path("theirs/site.sock");
+    site.wait_answer();
+    let status = std::fs::metadata(format!("/proc/{}/status", site.pid())).expect("a process");
+    assert_eq!(status.uid(), 0, "a process that may be dumped or traced is its user's");
+    site.stop();
 }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::folders;
 use rustix::fs::{Access, Mode, OFlags, access, fchown, fstat, open};
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, geteuid};
+use rustix::process::{DumpableBehavior, Gid, Uid, geteuid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
@@ -91,13 +91,15 @@ fn bound(kept: CapabilitySet) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Becomes a user and keeps the capabilities.
+/// Becomes a user, keeps the capabilities, and stays a process that nobody looks into.
 fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     set_keep_capabilities(true)?;
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
-    set_thread_res_uid(uid, uid, uid)
+    set_thread_res_uid(uid, uid, uid)?;
+    // With the user the kernel changes this too, to what `fs.suid_dumpable` says.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
 /// Makes a folder where there is none. Gives it to the user if it was made here, or is for daemons alone and root's; but
