@@ -148,7 +148,8 @@ impl Channels {
         }
         let c = &mut self.all[channel.index()];
         if self.joined & bit(channel) == 0 || !c.is_up() {
-            *c = Channel::new(now, config, self.counting);
+            let before = core::mem::replace(c, Channel::new(now, config, self.counting));
+            c.path.succeed(before.path);
         } else {
             if c.config.mtu != config.mtu {
                 c.path.mtu = Pmtu::new(now, config.mtu);

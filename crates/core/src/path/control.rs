@@ -9,6 +9,7 @@
 //! timeout is set whenever something is under way.
 
 use super::flight::Report;
+use super::receipts::REPORT_WITHIN;
 use crate::congestion::{Acked, Algorithm, AnyLaw, Config, Congested, Law, Sent, window};
 use crate::loss::episode::Episode;
 use crate::loss::rtt::{self, Rtt};
@@ -57,6 +58,11 @@ impl Control {
         in_flight < self.law.window()
     }
 
+    /// How long a report may be away: the peer may hold it back, which round trips do not count (RFC 9002, 6.2.1).
+    fn patience(&self) -> Span {
+        self.rtt.timeout() + REPORT_WITHIN
+    }
+
     /// How fast frames go; `None` before a round trip was measured.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
         self.law.pacing_rate()
@@ -72,7 +78,7 @@ impl Control {
         }
         self.law.on_sent(&Sent { now, bytes, in_flight, end });
         self.last_sent = now;
-        self.due.get_or_insert(now + self.rtt.timeout());
+        self.due.get_or_insert(now + self.patience());
         self.limited |= !self.has_room(in_flight + bytes);
     }
 
@@ -106,7 +112,7 @@ impl Control {
             });
             self.rtt.reset_backoff();
         }
-        self.due = (in_flight > Bytes::ZERO).then(|| now + self.rtt.timeout());
+        self.due = (in_flight > Bytes::ZERO).then(|| now + self.patience());
     }
 
     /// When [`Control::on_timeout`] is due.
@@ -179,11 +185,11 @@ mod tests {
         let mut control = Control::new(Algorithm::ALL[0], 1000);
         let mut next = 1;
         let sent = fill(&mut control, MS(0), &mut next, 0);
-        assert_eq!(control.timeout(), Some(MS(1000)), "RFC 6298 (2.1)");
-        control.on_timeout(MS(1000), Bytes::new(sent * 1000), next);
+        assert_eq!(control.timeout(), Some(MS(1005)), "RFC 6298 (2.1), and the report's time");
+        control.on_timeout(MS(1005), Bytes::new(sent * 1000), next);
         assert_eq!(control.timeout(), None);
-        assert_eq!(fill(&mut control, MS(1000), &mut next, 0), 1, "the loss window");
-        assert_eq!(control.timeout(), Some(MS(3000)));
+        assert_eq!(fill(&mut control, MS(1005), &mut next, 0), 1, "the loss window");
+        assert_eq!(control.timeout(), Some(MS(3010)));
     }
 
     #[test]
@@ -193,7 +199,7 @@ mod tests {
         for _ in 0..20 {
             let sent = fill(&mut control, now, &mut next, 0);
             let due = control.timeout().expect("something is under way");
-            assert!(due.since(now) <= MOST_TIMEOUT, "{:?} after {now:?}", due.since(now));
+            assert!(due.since(now) <= MOST_TIMEOUT + REPORT_WITHIN, "{:?} after {now:?}", due.since(now));
             now = due;
             control.on_timeout(now, Bytes::new(sent * 1000), next);
         }

@@ -244,6 +244,13 @@ impl Flight {
         self.queue = Span::ZERO;
     }
 
+    /// For a channel that joins anew: nothing is known of its frames, and the next one's number is the next. The peer, for
+    /// whom the channel may never have left, takes no number for new that it has seen, and counts on.
+    pub(crate) fn begin_anew(&mut self) {
+        let Flight { next, highest, counted, .. } = *self;
+        *self = Flight { next, highest, counted, ..Flight::default() };
+    }
+
     /// Bytes under way.
     #[inline]
     pub(crate) fn in_flight(&self) -> Bytes {

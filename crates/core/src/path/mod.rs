@@ -102,6 +102,15 @@ impl Path {
         }
     }
 
+    /// Takes from the path that the channel had `before` what both ends count: the peer goes on with it.
+    pub(crate) fn succeed(&mut self, before: Path) {
+        self.receipts = before.receipts;
+        if let Some(mut flight) = before.flight {
+            flight.begin_anew();
+            self.flight = Some(flight);
+        }
+    }
+
     /// Asks for a first answer to an echo request, from now on: the link came up, or the peer is another one.
     pub(crate) fn ask_echo(&mut self, now: Time) {
         self.unanswered = Some(now);

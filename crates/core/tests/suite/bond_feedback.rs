@@ -239,3 +239,38 @@ fn a_law_outlives_a_path_that_dies_and_comes_back() {
     assert_eq!(net.delivered[1].len() - delivered, after);
     assert_eq!([measured(&net, 0).in_flight, measured(&net, 1).in_flight], [Some(Bytes::ZERO); 2]);
 }
+
+#[test]
+fn a_law_goes_on_with_a_channel_that_one_end_makes_anew() {
+    for end in [0, 1] {
+        let mut settings = config(1);
+        settings.congestion = Some(Algorithm::ALL[0]);
+        let mut net = Net::settled(settings, vec![Wire::new(10)], 4);
+        send(&mut net, 1000, Span::from_millis(1));
+        net.set_link(end, 0, Link::Down);
+        let now = net.now;
+        net.ends[end].join(now, ChannelId(0), ChannelConfig::default()).unwrap();
+        net.set_link(end, 0, Link::Up);
+        net.run(Span::from_millis(700));
+        let delivered = net.delivered[1].len();
+        net.wires[0].loss = 0.02;
+        let after = send(&mut net, 500, Span::from_millis(1)).len();
+        assert!(
+            net.delivered[1].len() - delivered > after * 9 / 10,
+            "end {end}: {}",
+            net.delivered[1].len() - delivered
+        );
+        let path = measured(&net, 0);
+        assert!(path.lost.unwrap() <= 30, "end {end}: nothing is given up but what is lost: {path:?}");
+    }
+}
+
+#[test]
+fn reports_that_the_peer_holds_back_are_no_timeouts_on_a_long_path() {
+    let mut settings = config(1);
+    settings.congestion = Some(Algorithm::ALL[0]);
+    // Longer than the least timeout, and so steady that nothing is added for its variance.
+    let mut net = Net::settled(settings, vec![Wire::new(160)], 4);
+    let sent = send(&mut net, 60, Span::from_millis(500)).len();
+    assert_eq!(measured(&net, 0).delivered, Some(sent as u64));
+}

@@ -126,6 +126,7 @@ fn a_seed_replays_exactly() {
         let [one, other] = [run(seed, None), run(seed, None)].map(|outcome| outcome.expect("it holds"));
         assert_eq!(one, other, "seed {seed}");
     }
+    assert_eq!(show(3), run(3, None), "looking at it changes nothing");
     assert_ne!(run(1, None).expect("it holds").log, run(2, None).expect("it holds").log);
 }
 

@@ -57,7 +57,8 @@ pub(super) struct Bounds {
     deadline: Span,
     equalize: Span,
     queue_time: Span,
-    /// Nothing bounds the time that packets wait at a stripe's receiver for what an outage keeps away, only their bytes.
+    /// Nothing bounds the time that packets wait, only their bytes: for a law of congestion control, or at a stripe's
+    /// receiver for what an outage keeps away.
     waits: bool,
     pub(super) hold_bytes: usize,
     pub(super) queue_bytes: usize,
@@ -261,6 +262,10 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
     if chance(rng, 30) {
         let _ = writeln!(put, "feedback = true");
     }
+    let waits_for_law = chance(rng, 20);
+    if waits_for_law {
+        let _ = writeln!(put, "congestion = \"{}\"", one_of(rng, &["reno", "cubic"]));
+    }
     if mode != Mode::Flow && chance(rng, 30) {
         let _ = writeln!(put, "discipline = \"{}\"", one_of(rng, &["round-robin", "drr", "srr", "sfq", "stochastic"]));
     }
@@ -281,7 +286,7 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
             deadline: bond.deadline,
             equalize: bond.equalize,
             queue_time: bond.queue_time,
-            waits: mode == Mode::Stripe,
+            waits: waits_for_law || mode == Mode::Stripe,
             hold_bytes: bond.hold_bytes,
             queue_bytes: bond.queue_bytes,
         },

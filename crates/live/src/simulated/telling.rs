@@ -1,16 +1,30 @@
 //! What is printed of a seed that someone looks at.
 
 use super::world::World;
+use crate::status::Status;
 use crate::system::enter;
 
 impl World {
+    /// What a host's daemon would show, if it runs: no call that it takes fails or is the last, as nobody asked a daemon that
+    /// is not looked at.
+    pub(super) fn status(&self, host: usize) -> Option<Status> {
+        let node = &self.nodes[host];
+        let daemon = node.daemon.as_ref()?;
+        let mut state = node.host.state();
+        let faults = (std::mem::take(&mut state.failing_ppm), state.kill_in.take());
+        drop(state);
+        let before = enter(node.host.clone());
+        let status = daemon.status();
+        enter(before);
+        let mut state = node.host.state();
+        (state.failing_ppm, state.kill_in) = faults;
+        Some(status)
+    }
+
     /// Prints what the daemons would show.
     pub(super) fn tell_status(&self) {
-        for (host, node) in self.nodes.iter().enumerate().filter(|_| self.tells) {
-            let Some(daemon) = &node.daemon else { continue };
-            let before = enter(node.host.clone());
-            let mut status = daemon.status();
-            enter(before);
+        for host in (0..self.nodes.len()).filter(|_| self.tells) {
+            let Some(mut status) = self.status(host) else { continue };
             status.counters.retain(|_, count| *count > 0);
             println!("host {host}: {:?}", status.counters);
             for peer in &mut status.peers {
@@ -27,10 +41,10 @@ impl World {
 
     /// Prints which channels of a host came or went.
     pub(super) fn tell_channels(&mut self, host: usize) {
-        let Some(daemon) = self.nodes[host].daemon.as_ref().filter(|_| self.tells) else { return };
-        let before = enter(self.nodes[host].host.clone());
-        let status = daemon.status();
-        enter(before);
+        if !self.tells {
+            return;
+        }
+        let Some(status) = self.status(host) else { return };
         let channels = status.peers.iter().flat_map(|peer| peer.channels.iter().map(|channel| (&peer.name, channel)));
         let shown: Vec<String> = channels.map(|(peer, c)| format!("{peer}.{} {}", c.name, c.state)).collect();
         if self.nodes[host].shown != shown {

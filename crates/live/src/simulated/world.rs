@@ -59,8 +59,8 @@ pub(super) struct Node {
     kept: Kept,
     /// A start is due.
     starting: bool,
-    /// It was killed once, so that settings which only an orderly end restores may differ.
-    killed: bool,
+    /// It was killed once, or a call failed as it ended: settings which only an orderly end restores may differ.
+    unrestored: bool,
     turns: (u64, u32),
     hoard: Vec<Vec<u8>>,
     /// The channels as they were told last.
@@ -173,7 +173,7 @@ impl World {
                 control_socket: folder.path().join(format!("host{host}.sock")),
                 kept: Kept::new(folder.path().join(format!("host{host}"))),
                 starting: false,
-                killed: false,
+                unrestored: false,
                 turns: (0, 0),
                 hoard: Vec::new(),
                 shown: Vec::new(),
@@ -389,6 +389,7 @@ impl World {
                 if !excused {
                     return self.violation(What::Blocked, host, error.to_string());
                 }
+                self.nodes[host].unrestored = true;
                 self.start_in(host, SECOND);
                 Ok(())
             }
@@ -464,8 +465,11 @@ impl World {
             }
             Ok((daemon, _, Err(error))) => {
                 let excused = self.nodes[host].host.state().routing.tun.is_none();
+                let failed = self.nodes[host].host.state().failed;
                 let ended = self.inside(host, || drop(daemon));
-                self.nodes[host].host.state().end_process();
+                let node = &mut self.nodes[host];
+                node.host.state().end_process();
+                node.unrestored |= node.host.state().failed > failed;
                 match ended {
                     Err(Some(panic)) => self.violation(What::Ended, host, panic),
                     _ if !excused => self.violation(What::Ended, host, error.to_string()),
@@ -488,7 +492,7 @@ impl World {
         self.collect(host)?;
         let node = &mut self.nodes[host];
         node.host.state().end_process();
-        node.killed = true;
+        node.unrestored = true;
         node.kept.restore();
         let path = &node.control_socket;
         let _ = std::fs::remove_file(path);
@@ -518,14 +522,15 @@ impl World {
         let mut state = node.host.state();
         state.end_process();
         let excused = state.failed > failed;
-        let routing = &state.routing;
-        let mut left = format!("{:?}", (&routing.addresses, &routing.routes, &routing.rules));
         if self.sabotage == Some(Sabotage::Litters) {
-            left.push('!');
+            state.settings.insert("litter".to_owned(), "1".to_owned());
         }
-        let settings = !node.killed && state.settings.iter().any(|(path, value)| *value != Host::usual_setting(path));
+        let routing = &state.routing;
+        let changed = state.settings.iter().filter(|(path, value)| *value != Host::usual_setting(path));
+        let settings: Vec<_> = changed.filter(|_| !node.unrestored).collect();
+        let left = format!("{:?}", (&routing.addresses, &routing.routes, &routing.rules, settings));
         drop(state);
-        if !excused && (left != "([], [], [])" || settings) {
+        if !excused && left != "([], [], [], [])" {
             return self.violation(What::Leftover, host, left);
         }
         Ok(())
