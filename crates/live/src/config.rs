@@ -83,6 +83,8 @@ pub struct Interface {
     pub record: Option<PathBuf>,
     /// `offload`: 64 kB units between host and daemon; default true.
     pub offload: bool,
+    /// `padding`: whether lengths of packets are hidden; default false.
+    pub padding: bool,
     /// `user`: whom the daemon runs as once it has begun; default: who started it.
     pub user: Option<String>,
     /// `confine`: what it gives up before it opens anything; default all.
@@ -210,6 +212,7 @@ struct RawInterface {
     metrics: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
+    padding: Option<bool>,
     user: Option<String>,
     confine: Option<Vec<Spanned<String>>>,
 }
@@ -341,6 +344,7 @@ impl Reader<'_> {
                 (interface.private_key.is_some(), "private_key", "nothing is encrypted on plain Ethernet links"),
                 (interface.listen_port.is_some(), "listen_port", "nobody calls: the links are plain Ethernet"),
                 (interface.record.is_some(), "record", "only a bond with a [[peer]] is recorded"),
+                (interface.padding, "padding", "nothing is encrypted on plain Ethernet links"),
             ];
             if let Some((_, setting, why)) = alone.iter().find(|(given, ..)| *given) {
                 let problem = format!("has no meaning beside [bond]: {why}; leave it out");
@@ -434,6 +438,7 @@ impl Reader<'_> {
             metrics,
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
+            padding: raw.padding.unwrap_or(false),
             user: raw.user,
             confine: self.confine(raw.confine.as_deref())?,
         })

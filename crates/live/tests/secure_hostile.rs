@@ -166,11 +166,12 @@ fn an_output_buffer_that_is_too_small_is_a_counted_drop() {
     let mut out = [0; 200];
     let len = net.ends[A].seal(net.now, net.paths[A].unwrap(), 0, b"", &[1; 100], &mut out).unwrap();
     let (now, from) = (net.now, net.address[A]);
-    let received = net.ends[B].handle_datagram(now, SocketId(0), from, &out[..len], &mut [0; 99]);
+    let received = net.ends[B].handle_datagram(now, SocketId(0), from, &out[..len], &mut [0; 100]);
     assert_eq!(received, Received::Dropped(DropReason::Oversized));
-    let mut exact = [0; 100];
+    // The packet, and the byte behind it.
+    let mut exact = [0; 101];
     assert!(matches!(net.ends[B].handle_datagram(now, SocketId(0), from, &out[..len], &mut exact), Received::Data(_)));
-    assert_eq!(exact, [1; 100]);
+    assert_eq!(exact[..100], [1; 100]);
     let mut small = [0; 129];
     assert_eq!(
         net.ends[A].seal(now, net.paths[A].unwrap(), 0, &[], &[1; 100], &mut small),

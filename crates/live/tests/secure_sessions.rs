@@ -556,3 +556,50 @@ fn the_longest_hellos_pass() {
     let Event::Established { hello, .. } = &net.events[B][0] else { panic!() };
     assert_eq!(hello.len(), HELLO_MAX);
 }
+
+/// The datagrams in which an end sends these packets, sealed anew from the same keys and counters each time.
+fn sealed(padding: bool, packets: &[(u8, Vec<u8>)]) -> Vec<Vec<u8>> {
+    let mut config = Config::default();
+    config.padding = padding;
+    let mut net = Net::with(21, [config, Config::default()], [None, None]);
+    net.establish();
+    let path = net.paths[A].unwrap();
+    let seal = |(flags, packet): &(u8, Vec<u8>)| {
+        let mut out = vec![0; net.ends[A].sealed_len(packet.len())];
+        let (head, body) = packet.split_at(packet.len() / 3);
+        let len = net.ends[A].seal(net.now, path, *flags, head, body, &mut out).unwrap();
+        assert_eq!(len, out.len());
+        let mut opened = vec![0; len];
+        // The other end pads nothing itself, and takes it.
+        match net.ends[B].handle_datagram(net.now, SocketId(0), net.address[A], &out, &mut opened) {
+            Received::Data(data) => assert_eq!((&opened[..data.len], data.flags), (&packet[..], *flags)),
+            received => assert_eq!((received, packet.len()), (Received::Control, 0)),
+        }
+        out
+    };
+    packets.iter().map(seal).collect()
+}
+
+#[test]
+fn nobody_but_the_peer_sees_that_a_checksum_is_partial() {
+    let packet = vec![7; 100];
+    let with = sealed(false, &[(FLAG_CHECKSUM_PARTIAL, packet.clone())]).remove(0);
+    let without = sealed(false, &[(0, packet.clone())]).remove(0);
+    assert_eq!(with.len(), without.len());
+    // The same keys and the same counter, so both have one key stream: what differs is the last byte encrypted, and the tag.
+    let clear = DATA_HEADER_LEN + packet.len();
+    assert_eq!(with[..clear], without[..clear]);
+    assert_eq!(with[clear] ^ without[clear], FLAG_CHECKSUM_PARTIAL);
+}
+
+#[test]
+fn padding_hides_all_of_a_length_but_its_sixteens_and_the_peer_gets_what_was_sent() {
+    let packets: Vec<(u8, Vec<u8>)> = (0..1500).map(|len| (0, (0..len).map(|n| n as u8).collect())).collect();
+    for (datagram, (_, packet)) in sealed(true, &packets).iter().zip(&packets) {
+        assert_eq!(datagram.len(), OVERHEAD - 1 + (packet.len() / 16 + 1) * 16);
+        assert!(datagram.len() <= packet.len() + overhead(true));
+    }
+    for (datagram, (_, packet)) in sealed(false, &packets).iter().zip(&packets) {
+        assert_eq!(datagram.len(), packet.len() + OVERHEAD);
+    }
+}

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 const BEGUN: u64 = 1_700_000_000_000_000_000;
 const CHANNEL: u8 = 3;
+/// The flag by which a packet asks for an empty one.
+const ASK: u8 = 2;
 const HELLOS: [&[u8]; 2] = [b"hello of the initiator", b"that of the responder"];
 
 /// A seeded source that tells what was drawn from it.
@@ -71,23 +73,33 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A data datagram, and what is in it.
-fn packet(from: &str, datagram: &[u8], text: &[u8], peer_index: &mut u32) -> String {
-    let Ok(Message::Data { flags, receiver, counter, .. }) = decode(datagram) else { panic!("no data: {datagram:x?}") };
+fn packet(from: &str, datagram: &[u8], flags: u8, text: &[u8], peer_index: &mut u32) -> String {
+    let Ok(Message::Data { receiver, counter, ciphertext, .. }) = decode(datagram) else {
+        panic!("no data: {datagram:x?}")
+    };
     *peer_index = receiver;
     format!(
-        "      {{\"from\": \"{from}\", \"flags\": {flags}, \"counter\": {counter}, \"text\": \"{}\", \"datagram\": \"{}\"}}",
+        "      {{\"from\": \"{from}\", \"flags\": {flags}, \"padding\": {}, \"counter\": {counter}, \"text\": \"{}\", \"datagram\": \"{}\"}}",
+        ciphertext.len() - text.len() - 1,
         hex(text),
         hex(datagram),
     )
 }
 
 /// One handshake, packets both ways, and what is told to a replay; under load also what leads to the cookie.
-fn vector(number: u8, cipher: CipherChoice, capabilities: u8, psk: Option<[u8; 32]>, loaded: bool) -> String {
+fn vector(
+    number: u8,
+    cipher: CipherChoice,
+    capabilities: u8,
+    psk: Option<[u8; 32]>,
+    loaded: bool,
+    padding: bool,
+) -> String {
     let began = Time::from_millis(1000);
     let mut now = began;
     let config = |rate: u32| {
         let mut config = Config::default();
-        (config.cipher, config.handshakes_per_second) = (cipher, rate);
+        (config.cipher, config.handshakes_per_second, config.padding) = (cipher, rate, padding);
         config
     };
     let mut a = End::new(config(100), 2 * number, now);
@@ -134,21 +146,21 @@ fn vector(number: u8, cipher: CipherChoice, capabilities: u8, psk: Option<[u8; 3
     let (mut index_b, mut index_a) = (0, 0);
     // What the initiator asks, and what it is answered.
     let asked = a.sent();
-    let mut packets = vec![packet("initiator", &asked, b"", &mut index_b)];
+    let mut packets = vec![packet("initiator", &asked, ASK, b"", &mut index_b)];
     b.handle(now, at_a, &asked);
-    packets.push(packet("responder", &b.sent(), b"", &mut index_a));
+    packets.push(packet("responder", &b.sent(), 0, b"", &mut index_a));
     assert_eq!(index_a, sender);
     let mut out = [0; 2048];
     for text in [&b"first"[..], &[0x5a; 1400], b""] {
         let len = a.sessions.seal(now, path, FLAG_CHECKSUM_PARTIAL, &[], text, &mut out).unwrap();
-        packets.push(packet("initiator", &out[..len], text, &mut index_b));
+        packets.push(packet("initiator", &out[..len], FLAG_CHECKSUM_PARTIAL, text, &mut index_b));
         let received = b.handle(now, at_a, &out[..len]);
         let Received::Data(data) = received else {
             assert_eq!((received, text), (Received::Control, &b""[..]));
             continue;
         };
         let len = b.sessions.seal(now, data.path, 0, b"back: ", text, &mut out).unwrap();
-        packets.push(packet("responder", &out[..len], &[b"back: ", text].concat(), &mut index_a));
+        packets.push(packet("responder", &out[..len], 0, &[b"back: ", text].concat(), &mut index_a));
         assert!(matches!(a.handle(now, at_b, &out[..len]), Received::Data(_)));
     }
     // The same initiation again, when nothing came for a while.
@@ -177,10 +189,10 @@ fn handshakes_and_packets_are_those_that_other_implementations_read() {
     let psk = Some(std::array::from_fn(|n| 0xf0 ^ n as u8));
     // Capabilities: 1 takes ChaCha20-Poly1305, 2 takes AES-256-GCM, 4 has hardware for it.
     let vectors = [
-        vector(1, CipherChoice::Auto, 7, None, false),
-        vector(2, CipherChoice::Only(Cipher::ChaCha20Poly1305), 5, psk, false),
-        vector(3, CipherChoice::Only(Cipher::Aes256Gcm), 6, psk, false),
-        vector(4, CipherChoice::Auto, 7, None, true),
+        vector(1, CipherChoice::Auto, 7, None, false, false),
+        vector(2, CipherChoice::Only(Cipher::ChaCha20Poly1305), 5, psk, false, false),
+        vector(3, CipherChoice::Only(Cipher::Aes256Gcm), 6, psk, false, true),
+        vector(4, CipherChoice::Auto, 7, None, true, true),
     ];
     let text = format!("[\n{}\n]\n", vectors.join(",\n"));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/handshakes.json");

@@ -38,6 +38,37 @@ fn dropped(daemon: &Daemon) -> u64 {
 }
 
 #[test]
+fn with_padding_no_length_on_the_wire_tells_more_than_sixteens_and_the_largest_packets_pass() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let site = lab.daemon("site", "site", &pair.site_config("padding = true\n", ""));
+    site.wait_up(2);
+    hub.wait_up(2);
+    // One datagram at a time, as a real wire has them.
+    lab.ip("site", &["link", "set", "eth0", "gso_max_segs", "1"]);
+    let heard = overhear(lab, "hub", 300);
+    let small = lab.udp("site", "10.77.0.2:0");
+    let end = Instant::now() + PATIENCE;
+    while !heard.is_finished() && Instant::now() < end {
+        for len in (1..200).step_by(3) {
+            small.send_to(&vec![0; len], "10.77.0.1:9").expect("a packet");
+        }
+        // Whole segments one way, acknowledgements the other.
+        lab.transfer("site", "hub", "10.77.0.1:5001", 1);
+        lab.transfer("hub", "site", "10.77.0.2:5002", 1);
+    }
+    let heard = heard.join().expect("heard");
+    let lengths: Vec<usize> = heard.iter().filter(|datagram| datagram[0] == 5).map(Vec::len).collect();
+    assert!(lengths.len() > 200 && lengths.iter().max() > Some(&1300), "{lengths:?}");
+    assert!(lengths.iter().all(|len| len % 16 == lengths[0] % 16), "{lengths:?}");
+    // The most that padding adds is left free, and nothing had to be sent in pieces.
+    let fits = |daemon: &Daemon| daemon.status()["peers"][0]["mtu"].as_u64();
+    site.wait("what fits with padding", |site| fits(site).map(|mtu| mtu + 15) == fits(&hub));
+    assert_eq!(site.counter("socket_too_big"), 0);
+}
+
+#[test]
 fn every_datagram_of_a_stranger_is_counted_and_traffic_goes_on_unharmed() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;

@@ -76,7 +76,9 @@ pub use session::{Role, SealError};
 pub use sessions::{AddPeerError, ConnectError, Sessions};
 pub use stamp::{Memory, Past};
 pub use stats::{DropReason, Stats};
-pub use wire::{DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode};
+pub use wire::{
+    DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode, overhead,
+};
 pub use work::{Done, Work};
 
 use fairspan_core::units::{ChannelId, Span};
@@ -89,6 +91,8 @@ use thiserror::Error;
 pub struct Config {
     /// Which cipher to use. Default: what both ends do fastest.
     pub cipher: CipherChoice,
+    /// Whether packets are padded to hide their lengths (default off). Padded ones are always taken.
+    pub padding: bool,
     /// Whether a path follows its peer to a new address (default), or keeps the one it first had.
     pub roaming: bool,
     /// New keys are agreed after this time (the responder of the last handshake waits an eighth longer). Default 120 s.
@@ -127,6 +131,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             cipher: CipherChoice::Auto,
+            padding: false,
             roaming: true,
             rekey_after: Span::from_secs(120),
             rekey_after_packets: 1 << 26,

@@ -317,15 +317,15 @@ mod tests {
             hex(&one),
             concat!(
                 "fcac8c5ffdc16846d493c0e0ab48d6fe9f065640257358be2e879c64144c2707105ea2769d695dc6e910a84c7e7260a4",
-                "32b73a0ff9fc614d6d223826f0c545e3068b362b948933f0342cd18af8e58a23dd784546eacca24b99b65dc5e16ce14a",
-                "43c44e1e",
+                "32b73a0ff9fc614d6d223826f0c545e3cc31bbf4aa38647794472e50a7413566dd78454676606970d1da17ee64b4cfdd",
+                "e6a1afa6",
             )
         );
         assert_eq!(
             hex(&two),
             concat!(
-                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc239c40ded8974dc8e4655526bb",
-                "e6c08c47",
+                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc23cc67498defd30c71bb246ce1",
+                "07bb1372",
             )
         );
         assert_eq!(hex(&*keys.from_initiator), "01180aab1958c43b2190ab1697244eae7772a7fd9da7c78b8fa7cfcde2464e92");

@@ -7,7 +7,7 @@
 use super::aead::{Cipher, Key, TAG_LEN};
 use super::noise::Split;
 use super::replay::{Replay, Verdict};
-use super::wire::{DATA_HEADER_LEN, OVERHEAD, data_header};
+use super::wire::{DATA_HEADER_LEN, OVERHEAD, data_header, last_byte, unpadded};
 use fairspan_core::units::Time;
 
 /// Which end of the handshake this one was.
@@ -58,6 +58,17 @@ pub(super) enum OpenError {
     Authentication,
     Replayed,
     TooOld,
+    Malformed,
+}
+
+/// What a packet is that its session accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// Whether it is the newest of the session.
+    pub(super) newest: bool,
+    pub(super) flags: u8,
+    /// Without padding.
+    pub(super) len: usize,
 }
 
 #[derive(Debug)]
@@ -133,17 +144,17 @@ impl Session {
         }
     }
 
-    /// Seals `head` then `body` into the start of `out`; returns the datagram's length.
+    /// Seals `head` then `body`, and `padding` zeros, into the start of `out`; returns the datagram's length.
     pub(super) fn seal(
         &mut self,
         now: Time,
         flags: u8,
-        head: &[u8],
-        body: &[u8],
+        padding: usize,
+        (head, body): (&[u8], &[u8]),
         out: &mut [u8],
     ) -> Result<usize, SealError> {
         let inner = head.len() + body.len();
-        let need = inner + OVERHEAD;
+        let need = inner + padding + OVERHEAD;
         if self.counter >= self.limits.reject_packets
             || self.sent_bytes >= self.limits.reject_bytes
             || now >= self.reject_at
@@ -154,12 +165,14 @@ impl Session {
         let Some(out) = out.get_mut(..need) else {
             return Err(SealError::BufferTooSmall { need, have });
         };
-        let header = data_header(flags, self.peer_index, self.counter);
+        let header = data_header(self.peer_index, self.counter);
         let (front, rest) = out.split_at_mut(DATA_HEADER_LEN);
-        let (text, tag) = rest.split_at_mut(inner);
+        let (text, tag) = rest.split_at_mut(inner + padding + 1);
         front.copy_from_slice(&header);
         text[..head.len()].copy_from_slice(head);
-        text[head.len()..].copy_from_slice(body);
+        text[head.len()..inner].copy_from_slice(body);
+        text[inner..].fill(0);
+        text[inner + padding] = last_byte(flags, padding);
         // The counter moves on whatever happens: a nonce is never used twice.
         let counter = self.counter;
         self.counter += 1;
@@ -174,7 +187,7 @@ impl Session {
         self.counter >= self.limits.rekey_packets || self.sent_bytes >= self.limits.rekey_bytes
     }
 
-    /// Authenticates and decrypts a packet into the start of `out`; says whether it is the newest of the session.
+    /// Authenticates and decrypts a packet into the start of `out`.
     pub(super) fn open(
         &mut self,
         now: Time,
@@ -183,17 +196,62 @@ impl Session {
         ciphertext: &[u8],
         tag: &[u8],
         out: &mut [u8],
-    ) -> Result<bool, OpenError> {
+    ) -> Result<Opened, OpenError> {
         if now >= self.reject_at || counter >= self.limits.reject_packets {
             return Err(OpenError::Expired);
         }
         let out = out.get_mut(..ciphertext.len()).ok_or(OpenError::BufferTooSmall)?;
         self.open.open(counter, header, ciphertext, tag, out).map_err(|_| OpenError::Authentication)?;
-        match self.replay.accept(counter) {
-            Verdict::Newest => Ok(true),
-            Verdict::Late => Ok(false),
-            Verdict::Replayed => Err(OpenError::Replayed),
-            Verdict::TooOld => Err(OpenError::TooOld),
-        }
+        let newest = match self.replay.accept(counter) {
+            Verdict::Newest => true,
+            Verdict::Late => false,
+            Verdict::Replayed => return Err(OpenError::Replayed),
+            Verdict::TooOld => return Err(OpenError::TooOld),
+        };
+        let (len, flags) = unpadded(out).ok_or(OpenError::Malformed)?;
+        Ok(Opened { newest, flags, len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::wire::{Message, decode};
+
+    fn end(role: Role) -> Session {
+        let split = Box::new(Split { from_initiator: [1; 32].into(), to_initiator: [2; 32].into() });
+        let limits = Limits { rekey_packets: 100, rekey_bytes: 100_000, reject_packets: 200, reject_bytes: 200_000 };
+        Session::new(Made {
+            index: 1,
+            peer_index: 1,
+            path: 0,
+            role,
+            cipher: Cipher::ChaCha20Poly1305,
+            split,
+            created: Time::ZERO,
+            rekey_at: Time::MAX,
+            reject_at: Time::MAX,
+            limits,
+            instance: 0,
+            stamp: 0,
+            hello: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn an_authentic_packet_whose_last_byte_makes_no_sense_is_not_delivered() {
+        let (peer, mut local) = (end(Role::Initiator), end(Role::Responder));
+        let mut give = |counter: u64, text: &[u8]| {
+            let header = data_header(1, counter);
+            let mut text = text.to_vec();
+            let tag = peer.seal.seal(counter, &header, &mut text).unwrap();
+            let datagram = [&header[..], &text, &tag].concat();
+            let Ok(Message::Data { header, counter, ciphertext, tag, .. }) = decode(&datagram) else { panic!() };
+            local.open(Time::ZERO, header, counter, ciphertext, tag, &mut [0; 64])
+        };
+        assert_eq!(give(0, &[9, 9, 9, 0x11]), Ok(Opened { newest: true, flags: 1, len: 2 }));
+        assert_eq!(give(1, &[9, 0x20]), Err(OpenError::Malformed), "more padding than there is");
+        assert_eq!(give(2, &[9, 0x04]), Err(OpenError::Malformed), "a reserved bit");
+        assert_eq!(give(1, &[9, 0]), Err(OpenError::Replayed), "its counter is used all the same");
     }
 }

@@ -28,11 +28,12 @@ use super::behind::BehindKey;
 use super::cookie::{Admission, Bucket, Cookie, Gate, MacKeys};
 use super::noise::{Initiator, Responder, Split};
 use super::path::{ATTEMPTS_MAX, Attempt, OLDER_MAX, PENDING_MAX, Path, State};
-use super::session::{Limits, Made, OpenError, Session};
+use super::session::{Limits, Made, OpenError, Opened, Session};
 use super::stamp::{Memory, Past, Stamps};
 use super::waiting::Waiting;
 use super::wire::{
     FLAG_ASK, INITIATION, InitiationPayload, Message, OVERHEAD, ResponsePayload, VERSION, decode, handshake_header,
+    padding,
 };
 use super::work::{Answering, Arrived, Outcome};
 use super::{
@@ -363,8 +364,18 @@ impl Sessions {
         self.path(path).is_some_and(|path| path.current.is_some())
     }
 
-    /// Seals one packet, `head` then `body`, into the start of `out`, and returns the datagram's length:
-    /// [`OVERHEAD`] more than the packet's. Send it to [`endpoint`](Self::endpoint). Of `flags` only
+    /// How long the datagram is that carries a packet of `len` bytes: [`OVERHEAD`] more, and padding where
+    /// lengths are hidden.
+    pub fn sealed_len(&self, len: usize) -> usize {
+        len + self.padding(len) + OVERHEAD
+    }
+
+    fn padding(&self, len: usize) -> usize {
+        if self.config.padding { padding(len) } else { 0 }
+    }
+
+    /// Seals one packet, `head` then `body`, into the start of `out`, and returns the datagram's length, which is
+    /// [`sealed_len`](Self::sealed_len) of the packet's. Send it to [`endpoint`](Self::endpoint). Of `flags` only
     /// [`FLAG_CHECKSUM_PARTIAL`] is used.
     ///
     /// # Errors
@@ -378,12 +389,14 @@ impl Sessions {
         body: &[u8],
         out: &mut [u8],
     ) -> Result<usize, SealError> {
+        let inner = head.len() + body.len();
+        let padding = self.padding(inner);
         let path = self.paths.get_mut(path.index()).and_then(Option::as_deref_mut).ok_or(SealError::UnknownPath)?;
         let slot = path.current.ok_or(SealError::NoSession)?;
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
             return Err(SealError::NoSession);
         };
-        let len = session.seal(now, flags & FLAG_CHECKSUM_PARTIAL, head, body, out)?;
+        let len = session.seal(now, flags & FLAG_CHECKSUM_PARTIAL, padding, (head, body), out)?;
         path.last_sent = now;
         if path.unanswered_since.is_none() {
             path.unanswered_since = Some(now);
@@ -394,7 +407,7 @@ impl Sessions {
             self.next = now;
         }
         self.stats.sealed += 1;
-        self.stats.sealed_bytes += (len - OVERHEAD) as u64;
+        self.stats.sealed_bytes += inner as u64;
         Ok(len)
     }
 
@@ -423,9 +436,9 @@ impl Sessions {
     ) -> Received {
         let from = Endpoint { socket, address: source };
         let result = match decode(datagram) {
-            Ok(Message::Data { header, flags, receiver, counter, ciphertext, tag }) => {
+            Ok(Message::Data { header, receiver, counter, ciphertext, tag }) => {
                 match self.open(now, receiver, header, counter, ciphertext, tag, out) {
-                    Ok((slot, newest)) => Ok(self.on_opened(now, slot, newest, from, flags, ciphertext.len())),
+                    Ok((slot, opened)) => Ok(self.on_opened(now, slot, opened, from)),
                     Err(reason) => Err(reason),
                 }
             }

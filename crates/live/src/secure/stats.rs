@@ -67,6 +67,8 @@ drops! {
     Replayed => "dropped_replayed",
     /// Data too far behind the newest to know whether it was seen before.
     TooOld => "dropped_too_old",
+    /// Authentic data whose last byte makes no sense: a reserved bit, or more padding than there is.
+    Malformed => "dropped_malformed",
     /// Data of a session past its limits.
     Expired => "dropped_expired",
 }

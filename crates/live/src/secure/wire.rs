@@ -8,11 +8,14 @@
 //! | 2 response | kind 1, version 1, zero 2, receiver index 4, Noise message 2, mac1 16, mac2 16 |
 //! | 3 cookie | kind 1, version 1, zero 2, receiver index 4, nonce 16, sealed cookie 32 |
 //! | 4 version | kind 1, version 1, zero 2, receiver index 4, mac 16 |
-//! | 5 data | kind 1, flags 1, receiver index 4, counter 8, ciphertext n, tag 16 |
+//! | 5 data | kind 1, receiver index 4, counter 8, ciphertext n, tag 16 |
 //! | 6 behind | kind 1, version 1, zero 2, receiver index 4, nonce 16, sealed stamp 24 |
 //!
 //! The first 8 bytes and the last 32 of kinds 1, 3 and 4 stay as they are in every version of the protocol, so that
 //! peers of different versions can tell each other so.
+//!
+//! What a data datagram encrypts is the packet, up to 15 zeros of padding, and a last byte: how many zeros there are in its
+//! upper half, the flags in its lower half.
 //!
 //! | handshake payload | layout |
 //! |---|---|
@@ -22,14 +25,16 @@
 use super::aead::{Capabilities, Cipher, TAG_LEN};
 use thiserror::Error;
 
-/// The protocol's version. Version 1 had a sequence number in place of the stamp.
-pub const VERSION: u8 = 2;
+/// The protocol's version. Version 1 had a sequence number in place of the stamp, version 2 the flags in the clear.
+pub const VERSION: u8 = 3;
 /// Longest opaque `hello` of either end, in bytes.
 pub const HELLO_MAX: usize = 256;
 /// Length of a data header.
-pub const DATA_HEADER_LEN: usize = 14;
-/// What a data datagram adds to what it carries: header and tag.
-pub const OVERHEAD: usize = DATA_HEADER_LEN + TAG_LEN;
+pub const DATA_HEADER_LEN: usize = 13;
+/// What a data datagram adds to what it carries: header, last byte and tag.
+pub const OVERHEAD: usize = DATA_HEADER_LEN + 1 + TAG_LEN;
+/// Where lengths are hidden, what is encrypted has a multiple of this length.
+const PADDED: usize = 16;
 /// Length of the header of a handshake message.
 pub(super) const HANDSHAKE_HEADER_LEN: usize = 8;
 /// Length of a mac, and of a cookie.
@@ -53,11 +58,34 @@ pub(super) const VERSION_REPLY: u8 = 4;
 pub(super) const DATA: u8 = 5;
 pub(super) const BEHIND: u8 = 6;
 
-/// Flag of a data datagram: the transport checksum of the packet inside is still to be computed by who delivers it.
+/// Flag of a data datagram, which only the peer sees: the transport checksum of the packet inside is still to be computed by who delivers it.
 pub const FLAG_CHECKSUM_PARTIAL: u8 = 0x01;
 /// Flag of a data datagram: answer with an empty one.
 pub(super) const FLAG_ASK: u8 = 0x02;
 const FLAGS_KNOWN: u8 = FLAG_CHECKSUM_PARTIAL | FLAG_ASK;
+
+/// What a data datagram adds to what it carries at most.
+pub const fn overhead(padded: bool) -> usize {
+    OVERHEAD + if padded { PADDED - 1 } else { 0 }
+}
+
+/// How many bytes of padding a packet of `len` bytes gets where lengths are hidden.
+pub(super) const fn padding(len: usize) -> usize {
+    PADDED - 1 - len % PADDED
+}
+
+/// The last byte of what is encrypted.
+pub(super) const fn last_byte(flags: u8, padding: usize) -> u8 {
+    (padding << 4) as u8 | flags & FLAGS_KNOWN
+}
+
+/// How long the packet in `text` is, and its flags; `None` where its last byte makes no sense.
+pub(super) fn unpadded(text: &[u8]) -> Option<(usize, u8)> {
+    let (last, padded) = text.split_last()?;
+    let flags = last & 0x0f;
+    let len = padded.len().checked_sub(usize::from(last >> 4))?;
+    (flags & !FLAGS_KNOWN == 0).then_some((len, flags))
+}
 
 /// A datagram taken apart. Nothing in it is authenticated yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +137,6 @@ pub enum Message<'a> {
     Data {
         /// The header, which the tag covers.
         header: &'a [u8; DATA_HEADER_LEN],
-        /// The flags.
-        flags: u8,
         /// Our index.
         receiver: u32,
         /// The packet's number in its session.
@@ -151,14 +177,13 @@ pub fn decode(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
     let kind = *bytes.first().ok_or(truncated)?;
     if kind == DATA {
         let (header, rest) = bytes.split_first_chunk::<DATA_HEADER_LEN>().ok_or(truncated)?;
-        let [_, flags, i0, i1, i2, i3, counter @ ..] = *header;
+        let [_, i0, i1, i2, i3, counter @ ..] = *header;
         let (ciphertext, tag) = rest.split_last_chunk::<TAG_LEN>().ok_or(truncated)?;
-        if flags & !FLAGS_KNOWN != 0 {
-            return Err(DecodeError::Reserved);
+        if ciphertext.is_empty() {
+            return Err(truncated);
         }
         return Ok(Message::Data {
             header,
-            flags,
             receiver: u32::from_be_bytes([i0, i1, i2, i3]),
             counter: u64::from_be_bytes(counter),
             ciphertext,
@@ -227,12 +252,11 @@ pub(super) fn handshake_header(kind: u8, index: u32) -> [u8; HANDSHAKE_HEADER_LE
 }
 
 /// The header of a data datagram.
-pub(super) fn data_header(flags: u8, receiver: u32, counter: u64) -> [u8; DATA_HEADER_LEN] {
+pub(super) fn data_header(receiver: u32, counter: u64) -> [u8; DATA_HEADER_LEN] {
     let mut header = [0; DATA_HEADER_LEN];
     header[0] = DATA;
-    header[1] = flags & FLAGS_KNOWN;
-    header[2..6].copy_from_slice(&receiver.to_be_bytes());
-    header[6..14].copy_from_slice(&counter.to_be_bytes());
+    header[1..5].copy_from_slice(&receiver.to_be_bytes());
+    header[5..13].copy_from_slice(&counter.to_be_bytes());
     header
 }
 
@@ -349,8 +373,24 @@ mod tests {
 
     #[test]
     fn a_data_header_is_what_the_table_says() {
-        let header = data_header(FLAG_CHECKSUM_PARTIAL, 0x0a0b_0c0d, 0x0102_0304_0506_0708);
-        assert_eq!(header, [5, 1, 0x0a, 0x0b, 0x0c, 0x0d, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let header = data_header(0x0a0b_0c0d, 0x0102_0304_0506_0708);
+        assert_eq!(header, [5, 0x0a, 0x0b, 0x0c, 0x0d, 1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn what_was_padded_is_found_again_and_a_last_byte_that_makes_no_sense_is_not_taken() {
+        for len in 0..100 {
+            let pad = padding(len);
+            assert_eq!((len + pad + 1) % 16, 0);
+            let mut text = vec![7; len];
+            text.resize(len + pad, 0);
+            text.push(last_byte(FLAG_ASK, pad));
+            assert_eq!(unpadded(&text), Some((len, FLAG_ASK)));
+        }
+        assert_eq!(unpadded(&[]), None);
+        assert_eq!(unpadded(&[0x20]), None, "more padding than there is");
+        assert_eq!(unpadded(&[0, 0, 0x20]), Some((0, 0)));
+        assert_eq!([0x04, 0x08].map(|reserved| unpadded(&[0, reserved])), [None; 2]);
     }
 
     proptest! {

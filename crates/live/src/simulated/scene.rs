@@ -103,6 +103,7 @@ pub(super) struct Scene {
     /// Hosts other than those that listen are behind translators, by link.
     pub(super) translated: Vec<bool>,
     offload: Vec<bool>,
+    padding: Vec<bool>,
     six: bool,
     default_route: bool,
     keys: Vec<PrivateKey>,
@@ -152,6 +153,8 @@ impl Scene {
             keys: (0..hosts).map(|_| PrivateKey::generate(&mut entropy)).collect(),
             links,
             pairs,
+            // Drawn last, so that what older seeds say of all else holds.
+            padding: (0..hosts).map(|_| chance(rng, 30)).collect(),
         }
     }
 
@@ -178,6 +181,7 @@ impl Scene {
         let _ = writeln!(put, "control_socket = \"{}\"", control_socket.display());
         let _ = writeln!(put, "state_dir = \"{}\"", state.display());
         let _ = writeln!(put, "offload = {}", self.offload[host]);
+        let _ = writeln!(put, "padding = {}", self.padding[host]);
         for pair in self.pairs.iter().filter(|pair| pair.calls == host || pair.listens == host) {
             let other = if pair.calls == host { pair.listens } else { pair.calls };
             self.put_peer(put, pair, host, other);

@@ -1,7 +1,7 @@
 //! What carries a channel, and what that adds to each packet.
 
 use super::sealed_frame;
-use crate::secure::{OVERHEAD, PathId};
+use crate::secure::PathId;
 use std::net::{IpAddr, SocketAddr};
 
 /// What carries a channel.
@@ -52,13 +52,11 @@ impl Carrier {
         }
     }
 
-    /// What is added to each packet of the bond, from the outer IP header on.
-    pub(crate) fn overhead(&self) -> usize {
+    /// What is added to each packet of the bond, from the outer IP header on; `seal` is what sealing adds at most.
+    pub(crate) fn overhead(&self, seal: usize) -> usize {
         match self {
-            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(*remote).is_some() => {
-                sealed_frame::LENGTH + OVERHEAD
-            }
-            Carrier::Sealed { remote, .. } => outer_header(remote.ip()) + OVERHEAD,
+            Carrier::Sealed { remote, .. } if sealed_frame::mac_of(*remote).is_some() => sealed_frame::LENGTH + seal,
+            Carrier::Sealed { remote, .. } => outer_header(remote.ip()) + seal,
             Carrier::Plain { .. } => 0,
         }
     }

@@ -96,7 +96,8 @@ impl Transport {
         let (sessions, worker, keeper) = match interface.private_key.clone() {
             Some(key) => {
                 let (keeper, past) = Keeper::open(&interface.state_dir, &key.public_key());
-                let mut sessions = Sessions::new(secure::Config::default(), key, Box::new(OsEntropy::new()), past, now)
+                let settings = secure::Config { padding: interface.padding, ..secure::Config::default() };
+                let mut sessions = Sessions::new(settings, key, Box::new(OsEntropy::new()), past, now)
                     .map_err(|e| DaemonError::setting("interface", e))?;
                 let worker = if system().has_threads() {
                     sessions.offload();

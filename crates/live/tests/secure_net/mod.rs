@@ -121,10 +121,10 @@ impl Net {
     /// Seals and sends a packet; false without a session.
     pub(crate) fn send(&mut self, end: usize, body: &[u8]) -> bool {
         let Some(path) = self.paths[end] else { return false };
-        let mut out = vec![0; body.len() + OVERHEAD + 2];
+        let mut out = vec![0; self.ends[end].sealed_len(body.len()) + 2];
         match self.ends[end].seal(self.now, path, 0, &body[..body.len() / 2], &body[body.len() / 2..], &mut out) {
             Ok(len) => {
-                assert_eq!(len, body.len() + OVERHEAD);
+                assert_eq!(len, self.ends[end].sealed_len(body.len()));
                 out.truncate(len);
                 self.fly(end, out);
                 self.drain(end);

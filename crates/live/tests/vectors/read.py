@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-VERSION = 2
+VERSION = 3
 INITIATION, RESPONSE, COOKIE, DATA, BEHIND = 1, 2, 3, 5, 6
 
 
@@ -140,8 +140,12 @@ class Vector:
         for packet in self.said["packets"]:
             up = packet["from"] == "initiator"
             key, index = (from_initiator, self.responder["index"]) if up else (to_initiator, self.initiator["index"])
-            head = bytes([DATA, packet["flags"]]) + index + packet["counter"].to_bytes(8, "big")
-            made = head + key.encrypt(counter_nonce(packet["counter"]), bytes.fromhex(packet["text"]), head)
+            head = bytes([DATA]) + index + packet["counter"].to_bytes(8, "big")
+            padding = packet["padding"]
+            if padding not in (0, -(len(packet["text"]) // 2 + 1) % 16):
+                raise SystemExit(f"packet {packet['counter']} from the {packet['from']} is padded to no multiple of 16")
+            text = bytes.fromhex(packet["text"]) + bytes(padding) + bytes([padding << 4 | packet["flags"]])
+            made = head + key.encrypt(counter_nonce(packet["counter"]), text, head)
             if made.hex() != packet["datagram"]:
                 raise SystemExit(f"packet {packet['counter']} from the {packet['from']} differs")
         return len(self.said["packets"])

@@ -29,7 +29,7 @@ use crate::config::{Channel, ChannelKind, Config};
 use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
-use crate::secure::{Data, FLAG_CHECKSUM_PARTIAL, OVERHEAD, PeerConfig, SocketId};
+use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, PeerConfig, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token};
@@ -101,7 +101,8 @@ impl Peers {
             }
             None => None,
         };
-        let mut peer = PeerState::new(now, config, recording)?;
+        let seal = secure::overhead(self.config.interface.padding);
+        let mut peer = PeerState::new(now, config, seal, recording)?;
         // What channels that the peer opens are told in our answer.
         let answer = Hello { mode: Some(config.bond.mode), scheduler: Some(config.bond.scheduler), ..Hello::default() };
         for net in &config.allowed_ips {
@@ -228,11 +229,11 @@ impl Peers {
         let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
         let flags = if partial { FLAG_CHECKSUM_PARTIAL } else { 0 };
         let head = frame.head.as_slice();
-        let len = OVERHEAD + head.len() + body.len();
         let taken = match (channel.carrier, &mut self.transport.sessions) {
             (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
                 let Transmit { tos, handling, .. } = frame;
                 let destination = Destination { address: remote, source: channel.local, tos, handling };
+                let len = sessions.sealed_len(head.len() + body.len());
                 channel.outbox.push_sealed(&mut self.transport.pool, destination, len, |out| {
                     sessions.seal(now, path, flags, head, body, out).ok()
                 })

@@ -21,6 +21,8 @@ pub(super) struct PeerState {
     pub(super) mode: Mode,
     pub(super) policy: Settings,
     pub(super) scheduler: Scheduler,
+    /// What sealing adds at most.
+    seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
     pub(super) differs: Option<(Mode, Scheduler)>,
     /// Read freely; every input goes through the methods here, which remember that there may be output.
@@ -76,6 +78,7 @@ impl PeerState {
     pub(super) fn new(
         now: Time,
         config: &config::Peer,
+        seal: usize,
         recording: Option<Recording>,
     ) -> Result<PeerState, DaemonError> {
         let seed = random_seed();
@@ -87,6 +90,7 @@ impl PeerState {
             mode: config.bond.mode,
             policy: config.bond.policy.clone(),
             scheduler: config.bond.scheduler,
+            seal,
             differs: None,
             bond,
             channels: Vec::new(),
@@ -109,7 +113,7 @@ impl PeerState {
         settings.weight = joining.weight;
         settings.mtu = joining.mtu;
         settings.framing = joining.framing.into();
-        settings.overhead = carrier.overhead();
+        settings.overhead = carrier.overhead(self.seal);
         settings.raw = matches!(carrier, Carrier::Plain { .. });
         self.dirty = true;
         self.bond.join(now, id, settings.clone()).map_err(|e| DaemonError::Setting {
@@ -265,13 +269,13 @@ impl PeerState {
             if channel.carrier.path() != Some(path) {
                 continue;
             }
-            let (before, overhead) = (channel.carrier.socket(), channel.carrier.overhead());
+            let (before, overhead) = (channel.carrier.socket(), channel.carrier.overhead(self.seal));
             channel.carrier = Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address };
             channel.local = None;
             unsettled |= channel.blocked && channel.carrier.socket() != before;
-            if channel.carrier.overhead() != overhead {
+            if channel.carrier.overhead(self.seal) != overhead {
                 // From IPv4 to IPv6 or back: less or more fits.
-                channel.settings.overhead = channel.carrier.overhead();
+                channel.settings.overhead = channel.carrier.overhead(self.seal);
                 self.rejoin(now, ChannelId(number as u8));
             }
         }
@@ -319,7 +323,7 @@ mod tests {
         let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
         let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
         let (mut now, id) = (Time::ZERO, ChannelId(0));
-        let mut peer = PeerState::new(now, &config.peers[0], None).expect("a peer");
+        let mut peer = PeerState::new(now, &config.peers[0], crate::secure::OVERHEAD, None).expect("a peer");
         let join = |peer: &mut PeerState, now| {
             let joining = Joining {
                 name: "channel0".into(),

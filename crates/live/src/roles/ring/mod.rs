@@ -38,7 +38,7 @@ use crate::channel::udp::Datagram;
 use crate::config::{Config, Ring, RingSide};
 use crate::netlink::LinkChange;
 use crate::pool::PacketBuf;
-use crate::secure::{Data, Entropy, OsEntropy};
+use crate::secure::{self, Data, Entropy, OsEntropy};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token, Turn};
@@ -121,9 +121,10 @@ impl RingNode {
         let mut transport = Transport::new(&config.interface, poller, now, true)?;
         let mut neighbours = [None, None];
         let mut paths = PathOwners::new();
+        let seal = secure::overhead(config.interface.padding);
         for side in Side::BOTH {
             let Some(config_of_side) = &settings.sides[side.index()] else { continue };
-            let (mut neighbour, socket) = open_side(&settings, side, config_of_side, &mut transport.sockets)?;
+            let (mut neighbour, socket) = open_side(&settings, side, config_of_side, seal, &mut transport.sockets)?;
             if let Some(sessions) = &mut transport.sessions {
                 links::call(now, &mut neighbour, config_of_side, &settings, socket, sessions, &mut paths)?;
             }
@@ -497,15 +498,16 @@ fn open_side(
     ring: &Ring,
     side: Side,
     config: &RingSide,
+    seal: usize,
     sockets: &mut Sockets,
 ) -> Result<(Neighbour, Option<usize>), DaemonError> {
     let Some(channel) = &config.channel else {
-        return Ok((Neighbour::new(ring, side, config, config.mtu.map_or(USUAL_MTU, usize::from)), None));
+        return Ok((Neighbour::new(ring, side, config, config.mtu.map_or(USUAL_MTU, usize::from), seal), None));
     };
     let number = sockets.open_channel(channel)?;
     let socket = &mut sockets[number];
     let mtu = config.mtu.map_or_else(|| socket.device_mtu().unwrap_or(USUAL_MTU), usize::from);
-    let mut neighbour = Neighbour::new(ring, side, config, mtu);
+    let mut neighbour = Neighbour::new(ring, side, config, mtu, seal);
     socket.add_owner(neighbour.owner(), channel)?;
     if config.public_key.is_none() {
         neighbour.carrier = Some(Carrier::Plain { socket: number });

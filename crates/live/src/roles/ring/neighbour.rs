@@ -6,7 +6,7 @@ use crate::channel::udp::{Destination, Sent};
 use crate::config::{Ring, RingSide};
 use crate::offload;
 use crate::pool::PacketBuf;
-use crate::secure::{FLAG_CHECKSUM_PARTIAL, OVERHEAD, PeerId, Sessions};
+use crate::secure::{FLAG_CHECKSUM_PARTIAL, PeerId, Sessions};
 use crate::sockets::outbox::{Frame, Outbox, Pool};
 use crate::sockets::socket::Socket;
 use crate::sockets::{Carrier, sealed_frame, send_sealed};
@@ -44,6 +44,8 @@ pub(super) struct Neighbour {
     pub(super) lost: bool,
     /// Ethernet framing and the like.
     framing: usize,
+    /// What sealing adds at most.
+    seal: usize,
     /// The link's MTU, outer IP header included.
     pub(super) mtu: usize,
     /// The MTU is that of the interface, also when it changes.
@@ -87,7 +89,7 @@ impl Counters {
 }
 
 impl Neighbour {
-    pub(super) fn new(ring: &Ring, side: Side, config: &RingSide, mtu: usize) -> Neighbour {
+    pub(super) fn new(ring: &Ring, side: Side, config: &RingSide, mtu: usize, seal: usize) -> Neighbour {
         let link = match side {
             Side::East => ring.node.index(),
             Side::West => ring.neighbour(side).index(),
@@ -105,6 +107,7 @@ impl Neighbour {
             failed: false,
             lost: false,
             framing: config.overhead.into(),
+            seal,
             mtu,
             follows_device: config.mtu.is_none(),
             capacity: config.rate,
@@ -127,8 +130,8 @@ impl Neighbour {
     fn encapsulation(&self) -> usize {
         HEAD + match self.carrier {
             Some(Carrier::Plain { .. }) => sealed_frame::LENGTH,
-            Some(carrier) => carrier.overhead(),
-            None => USUAL_OUTER + OVERHEAD,
+            Some(carrier) => carrier.overhead(self.seal),
+            None => USUAL_OUTER + self.seal,
         }
     }
 
@@ -153,7 +156,7 @@ impl Neighbour {
     ) {
         let sent = match (self.carrier, sessions) {
             (Some(Carrier::Sealed { path, remote, .. }), Some(sessions)) => {
-                scratch.resize(OVERHEAD + frame.len(), 0);
+                scratch.resize(sessions.sealed_len(frame.len()), 0);
                 sessions.seal(now, path, 0, &[], frame, scratch).ok().map(|len| {
                     let destination =
                         Destination { address: remote, source: self.local, tos: 0, handling: Handling::Usual };
@@ -192,7 +195,7 @@ impl Neighbour {
                 // The outer ECN field stays zero: what the links mark is not carried on.
                 let tos = traffic_class(packet.as_slice()) & 0xfc;
                 let destination = Destination { address: remote, source: self.local, tos, handling: Handling::Usual };
-                let len = OVERHEAD + HEAD + packet.len();
+                let len = sessions.sealed_len(HEAD + packet.len());
                 self.outbox.push_sealed(pool, destination, len, |out| {
                     sessions.seal(now, path, flags, &frame.head, packet.as_slice(), out).ok()
                 })

@@ -13,7 +13,7 @@ impl Sessions {
         ciphertext: &[u8],
         tag: &[u8],
         out: &mut [u8],
-    ) -> Result<(u16, bool), DropReason> {
+    ) -> Result<(u16, Opened), DropReason> {
         let slot = receiver as u16;
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
             return Err(DropReason::UnknownIndex);
@@ -21,27 +21,21 @@ impl Sessions {
         if session.index != receiver {
             return Err(DropReason::UnknownIndex);
         }
-        session.open(now, header, counter, ciphertext, tag, out).map(|newest| (slot, newest)).map_err(|error| {
+        session.open(now, header, counter, ciphertext, tag, out).map(|opened| (slot, opened)).map_err(|error| {
             match error {
                 OpenError::Expired => DropReason::Expired,
                 OpenError::BufferTooSmall => DropReason::Oversized,
                 OpenError::Authentication => DropReason::Authentication,
                 OpenError::Replayed => DropReason::Replayed,
                 OpenError::TooOld => DropReason::TooOld,
+                OpenError::Malformed => DropReason::Malformed,
             }
         })
     }
 
     /// A packet was authenticated on the session in `slot`.
-    pub(super) fn on_opened(
-        &mut self,
-        now: Time,
-        slot: u16,
-        newest: bool,
-        from: Endpoint,
-        flags: u8,
-        len: usize,
-    ) -> Received {
+    pub(super) fn on_opened(&mut self, now: Time, slot: u16, opened: Opened, from: Endpoint) -> Received {
+        let Opened { newest, flags, len } = opened;
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
             return Received::Control;
         };

@@ -13,9 +13,9 @@ impl Sessions {
     /// Sends an empty packet on the session in `slot`.
     pub(super) fn send_empty(&mut self, now: Time, path: &mut Path, slot: u16, flags: u8) {
         let Some(endpoint) = path.endpoint else { return };
+        let (padding, mut payload) = (self.padding(0), vec![0; self.sealed_len(0)]);
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
-        let mut payload = vec![0; OVERHEAD];
-        if session.seal(now, flags, &[], &[], &mut payload).is_ok() {
+        if session.seal(now, flags, padding, (&[], &[]), &mut payload).is_ok() {
             path.last_sent = now;
             self.transmit(endpoint, payload);
         }
