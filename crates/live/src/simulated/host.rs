@@ -32,7 +32,7 @@ pub(super) struct Killed;
 /// The wall clock when time begins, while nobody has set it: some day of 2026.
 pub(super) const EPOCH: u64 = 1_790_000_000_000_000_000;
 /// Packets that wait for the daemon at its interface, as in Linux.
-const TUN_QUEUE: usize = 500;
+pub(super) const TUN_QUEUE: usize = 500;
 /// Datagrams that wait in a socket.
 const SOCKET_QUEUE: usize = 512;
 /// Outer headers of a datagram over IPv4, and over IPv6.
@@ -118,6 +118,7 @@ impl Call {
                 Errno::HOSTUNREACH,
                 Errno::INVAL,
                 Errno::IO,
+                Errno::MSGSIZE,
             ],
             Call::Receive => &[Errno::INTR, Errno::AGAIN, Errno::CONNREFUSED, Errno::NOMEM, Errno::NETDOWN],
             Call::SendNetlink => &[Errno::NOBUFS, Errno::NOMEM],
@@ -151,6 +152,8 @@ pub(super) struct State {
     answers: BTreeMap<RawFd, VecDeque<Vec<u8>>>,
     pub(super) routing: Routing,
     pub(super) settings: BTreeMap<String, String>,
+    /// Datagrams, packets and messages that the daemon took or gave.
+    pub(super) moved: u64,
     /// What left, by link.
     pub(super) sent: Vec<(usize, Datagram)>,
     /// Flow and numbers of what the daemon read.
@@ -192,6 +195,7 @@ impl Host {
             answers: BTreeMap::new(),
             routing,
             settings,
+            moved: 0,
             sent: Vec::new(),
             read: Vec::new(),
             written: Vec::new(),
@@ -353,6 +357,7 @@ impl State {
         let source = SocketAddr::new(source, socket.local.port());
         for bytes in outgoing.bytes.chunks(size.max(1)) {
             let (destination, ecn, fragment) = (outgoing.destination, outgoing.tos & 3, outgoing.fragment);
+            self.moved += 1;
             self.sent.push((link, Datagram { source, destination, ecn, fragment, bytes: bytes.into() }));
         }
         Ok(())
@@ -468,6 +473,8 @@ impl System for Host {
         }
         let tun = state.tun.as_mut().ok_or(Errno::BADF)?;
         let unit = tun.queue.pop_front().ok_or(Errno::AGAIN)?;
+        state.moved += 1;
+        let tun = state.tun.as_ref().ok_or(Errno::BADF)?;
         let header = if tun.vnet_header { &unit.header.to_bytes()[..] } else { &[] };
         let len = header.len() + unit.bytes.len();
         buffer[..header.len()].copy_from_slice(header);
@@ -497,6 +504,7 @@ impl System for Host {
                 bytes.drain(..VnetHeader::LEN);
             }
             state.written.push((header, bytes));
+            state.moved += 1;
             Ok(len)
         })
     }
@@ -574,6 +582,7 @@ impl System for Host {
             apart(|| coalesce(&mut socket.received, buffer, meta));
             count += 1;
         }
+        state.moved += count as u64;
         if count == 0 { Err(Errno::AGAIN.into()) } else { Ok(count) }
     }
 
@@ -598,6 +607,7 @@ impl System for Host {
         buffer.extend_from_slice(&bytes);
         let len = bytes.len();
         apart(|| drop(bytes));
+        state.moved += 1;
         Ok(len)
     }
 

@@ -13,6 +13,7 @@
 //! | `traffic` | what the hosts send, and the judge of what arrives |
 //! | `trouble` | what goes wrong with links, hosts and processes, and how it ends |
 //! | `world` | the order of everything |
+//! | `sabotage` | what is done wrong on purpose, to see that it is found |
 //! | `proof` | memory at each step; that all goes well again, and when |
 //! | `telling` | what is printed of a seed that someone looks at |
 //! | `seeds.txt` | seeds that once broke a promise, each with the reason |
@@ -25,16 +26,18 @@ mod kept;
 mod network;
 mod proof;
 mod routing;
+mod sabotage;
 mod scene;
 mod telling;
 mod traffic;
 mod trouble;
 mod world;
 
+use sabotage::Sabotage;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::{Violation, What};
-use world::{Outcome, Sabotage, World};
+use world::{Outcome, World};
 
 /// Faults that one run of the tests makes, unless `FAIRSPAN_FAULTS` says otherwise.
 const FAULTS: u64 = 1_000_000;
@@ -142,6 +145,10 @@ fn every_promise_that_is_broken_on_purpose_is_seen_to_be() {
         (Sabotage::Hoards, What::Memory),
         (Sabotage::Blocks, What::Blocked),
         (Sabotage::Litters, What::Leftover),
+        (Sabotage::Keeps, What::Stale),
+        (Sabotage::Panics, What::Ended),
+        (Sabotage::Ends, What::Ended),
+        (Sabotage::Spins, What::Spins),
     ] {
         let found = (1..=20).find_map(|seed| run(seed, Some(sabotage)).err());
         assert_eq!(found.map(|violation| violation.what), Some(what), "{sabotage:?}");

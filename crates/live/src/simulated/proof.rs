@@ -5,6 +5,7 @@ use super::traffic::{Flow, Violation, What};
 use super::world::{MILLI, SECOND, World};
 use crate::secure;
 use crate::status::State;
+use fairspan_core::bond::Mode;
 use fairspan_core::units::Span;
 
 /// What a daemon has whatever its peers are: the buffers of a receive and of its interface, and the slots of the pool.
@@ -38,6 +39,7 @@ impl World {
         let slowest = self.scene.pairs.iter().map(|pair| pair.bond.order()).max().unwrap_or(0) + SECOND;
         self.advance(self.now + slowest)?;
         let before: Vec<u64> = self.flows.iter().map(Flow::count).collect();
+        self.judge_order_of_stripes(true);
         self.tell_status();
         for _ in 0..20 {
             for place in 0..self.flows.len() {
@@ -63,7 +65,18 @@ impl World {
                 return self.violation(What::Stuck, to, detail);
             }
         }
+        self.judge_order_of_stripes(false);
         self.prove_channels()
+    }
+
+    /// What a stripe lets through is in order while nothing goes wrong, once its markers have made both ends agree again.
+    fn judge_order_of_stripes(&mut self, ordered: bool) {
+        for place in 0..self.flows.len() {
+            let (from, to) = (self.flows[place].from, self.flows[place].to);
+            if self.scene.mode(from, to) == Some(Mode::Stripe) {
+                self.flows[place].set_ordered(ordered);
+            }
+        }
     }
 
     /// Whether a host's interface is there, and takes packets of the family: the kernel ends IPv6 on one whose MTU is below

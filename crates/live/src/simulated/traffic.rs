@@ -84,6 +84,11 @@ impl Flow {
         Flow { from, to, number, six, ordered, packets: Vec::new(), newest: None }
     }
 
+    /// Whether it is to be in order from now on.
+    pub(super) fn set_ordered(&mut self, ordered: bool) {
+        self.ordered = ordered;
+    }
+
     pub(super) fn is_six(&self) -> bool {
         self.six
     }

@@ -1,24 +1,21 @@
 //! What goes wrong with links, hosts and processes, and how it ends.
 
-use super::host::EPOCH;
+use super::host::{EPOCH, TUN_QUEUE};
 use super::network::{Chances, device};
 use super::scene::{between, chance};
 use super::traffic::Violation;
 use super::world::{Happening, MILLI, Mend, SECOND, World};
-use fairspan_core::bond::Mode;
 
 impl World {
     /// Datagrams and system calls fail as often as the phase may have it.
     pub(super) fn worsen(&mut self) {
         let phase = self.scene.phases[self.phase];
         let most = phase.datagrams_ppm;
-        // Logical reception takes it that a channel keeps order, as a link does; it is not made for one that does not.
-        let striped = self.scene.pairs.iter().any(|pair| pair.mode == Mode::Stripe);
         let rng = &mut self.rng;
         self.network.chances = Chances {
             lost: rng.below(most + 1),
             doubled: rng.below(most + 1),
-            late: if striped { 0 } else { rng.below(most + 1) },
+            late: rng.below(most + 1),
             corrupted: rng.below(most + 1),
             replayed: rng.below(most + 1),
             forged: rng.below(most + 1),
@@ -38,7 +35,7 @@ impl World {
         let host = self.rng.below(self.nodes.len() as u64) as usize;
         let other = (host + 1 + self.rng.below(self.nodes.len() as u64 - 1) as usize) % self.nodes.len();
         let span = self.draw_span();
-        let kind = self.rng.below(20);
+        let kind = self.rng.below(21);
         self.note([6, kind, (host << 8 | link) as u64]);
         self.faults += 1;
         self.tell(|| format!("trouble {kind}: link {link}, host {host}, host {other}, {} ms", span / MILLI));
@@ -100,6 +97,7 @@ impl World {
             }
             17 => self.set_clock(host),
             18 => self.lose_kept(host),
+            19 => self.flood(host),
             _ => self.worsen(),
         }
         Ok(())
@@ -135,6 +133,15 @@ impl World {
             _ => EPOCH,
         };
         self.nodes[host].host.state().epoch = epoch;
+    }
+
+    /// A host sends at once more than its interface's queue holds: the last of it are lost.
+    fn flood(&mut self, host: usize) {
+        let flows: Vec<usize> = (0..self.flows.len()).filter(|place| self.flows[*place].from == host).collect();
+        let len = between(&mut self.rng, 64, 1500) as usize;
+        for n in 0..between(&mut self.rng, 1, 2 * TUN_QUEUE as u64) as usize {
+            self.send(flows[n % flows.len()], len, 1, false, false);
+        }
     }
 
     fn rebind(&mut self, link: usize, host: usize) {

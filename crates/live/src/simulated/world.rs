@@ -3,6 +3,7 @@
 use super::host::{Host, Killed};
 use super::kept::Kept;
 use super::network::{Arrival, Network, address};
+use super::sabotage::{Sabotage, Spoiling};
 use super::scene::{Scene, between, chance};
 use super::traffic::{Flow, Judged, Violation, What, judge, packets_of};
 use crate::config::Config;
@@ -19,32 +20,11 @@ pub(super) const MILLI: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1_000_000_000;
 /// From the moment that something is ready to the daemon's next turn.
 const WAKING: u64 = 20_000;
-/// Turns of one daemon at one moment, by which it should have done all that there is to do.
-const TURNS_AT_ONCE: u32 = 10_000;
+/// Turns of one daemon, each at once after the one before, that take and give nothing.
+const IDLE_TURNS: u32 = 1_000;
 /// How long a packet may be outside of the bonds: delays, queues, jitter, what overtakes it, a process that does not run, a
 /// socket that takes nothing.
 const OUTSIDE: u64 = 12 * SECOND;
-
-/// What is done wrong on purpose, to see that it is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sabotage {
-    /// A host gets a packet that nobody sent.
-    Invents,
-    /// A bit of a packet is turned before it is judged.
-    Alters,
-    /// A packet is delivered twice.
-    Doubles,
-    /// The first packets of a flow are delivered behind the later ones.
-    Delays,
-    /// The last mending leaves two hosts apart.
-    Parts,
-    /// A daemon takes memory without bound.
-    Hoards,
-    /// A killed process leaves a file in the place of its control socket.
-    Blocks,
-    /// A process that stops in order leaves a rule behind.
-    Litters,
-}
 
 /// A host and its daemon.
 pub(super) struct Node {
@@ -61,7 +41,8 @@ pub(super) struct Node {
     starting: bool,
     /// It was killed once, or a call failed as it ended: settings which only an orderly end restores may differ.
     unrestored: bool,
-    turns: (u64, u32),
+    /// When its last turn was, how much its host had moved then, and how many turns at once moved nothing.
+    turns: (u64, u64, u32),
     hoard: Vec<Vec<u8>>,
     /// The channels as they were told last.
     pub(super) shown: Vec<String>,
@@ -143,6 +124,7 @@ pub(super) struct World {
     pub(super) faults: u64,
     pub(super) memory: i64,
     sabotage: Option<Sabotage>,
+    spoiling: Option<Spoiling>,
     outcome: Outcome,
     /// What happens is printed.
     pub(super) tells: bool,
@@ -174,7 +156,7 @@ impl World {
                 kept: Kept::new(folder.path().join(format!("host{host}"))),
                 starting: false,
                 unrestored: false,
-                turns: (0, 0),
+                turns: (0, 0, 0),
                 hoard: Vec::new(),
                 shown: Vec::new(),
             }
@@ -204,6 +186,7 @@ impl World {
             faults: 0,
             memory: 0,
             sabotage,
+            spoiling: sabotage.map(Spoiling::new),
             outcome: Outcome::default(),
             tells: false,
             arrivals: Vec::new(),
@@ -353,7 +336,7 @@ impl World {
         let headers = state.tun.as_ref().is_some_and(|tun| tun.has_headers());
         let segments = segments && state.tun.as_ref().is_some_and(|tun| tun.segments);
         for unit in flow.send(place, len, count, segments, partial && headers) {
-            state.offer(unit);
+            self.faults += u64::from(!state.offer(unit));
         }
         drop(state);
         self.wake_if_ready(from);
@@ -439,18 +422,21 @@ impl World {
         let node = &mut self.nodes[host];
         node.wake = u64::MAX;
         let Some(mut daemon) = node.daemon.take() else { return Ok(()) };
-        node.turns = if node.turns.0 == self.now { (self.now, node.turns.1 + 1) } else { (self.now, 0) };
-        if node.turns.1 > TURNS_AT_ONCE {
-            return self.violation(What::Spins, host, "its loop goes on at one moment");
+        let (last, before, idle) = node.turns;
+        let moved = node.host.state().moved;
+        let goes_on = self.now - last <= WAKING && moved == before;
+        node.turns = (self.now, moved, if goes_on { idle + 1 } else { 0 });
+        if node.turns.2 > IDLE_TURNS {
+            return self.violation(What::Spins, host, "its loop goes on and does nothing");
         }
         node.host.state().now = self.now;
         let mut hoard = std::mem::take(&mut node.hoard);
-        let hoards = self.sabotage == Some(Sabotage::Hoards);
+        let sabotage = self.sabotage;
         let result = self.inside(host, || {
-            if hoards {
-                hoard.push(vec![0; 1 << 20]);
-            }
-            let turned = daemon.turn();
+            let turned = match sabotage {
+                Some(sabotage) => sabotage.turn(&mut daemon, &mut hoard),
+                None => daemon.turn(),
+            };
             (daemon, hoard, turned)
         });
         match result {
@@ -555,7 +541,9 @@ impl World {
             self.flows[flow].on_read(self.now, numbers);
         }
         let mut packets: Vec<Vec<u8>> = written.iter().flat_map(|(header, unit)| packets_of(header, unit)).collect();
-        self.spoil(host, &mut packets);
+        if let Some(spoiling) = self.spoiling.as_mut().filter(|_| !packets.is_empty() && self.outcome.delivered > 20) {
+            spoiling.spoil(self.now, host, &self.flows, &mut packets);
+        }
         for packet in packets {
             self.deliver(host, &packet)?;
         }
@@ -575,26 +563,6 @@ impl World {
                 Ok(())
             }
             Judged::Broken(what, detail) => self.violation(what, host, detail),
-        }
-    }
-
-    /// What a sabotaged daemon would deliver.
-    fn spoil(&mut self, host: usize, packets: &mut Vec<Vec<u8>>) {
-        let Some(sabotage) = self.sabotage.filter(|_| !packets.is_empty() && self.outcome.delivered > 20) else {
-            return;
-        };
-        match sabotage {
-            Sabotage::Invents => {
-                let forged = self.flows.iter().find(|flow| flow.to == host).map(Flow::forged);
-                packets.extend(forged);
-            }
-            Sabotage::Alters => {
-                let middle = packets[0].len() / 2;
-                packets[0][middle] ^= 1;
-            }
-            Sabotage::Doubles => packets.push(packets[0].clone()),
-            Sabotage::Delays => packets.reverse(),
-            _ => {}
         }
     }
 
