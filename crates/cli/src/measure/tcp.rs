@@ -1,13 +1,14 @@
 //! One real bulk TCP connection between two namespaces.
 //!
 //! Goodput is what the receiving application read, in bytes, over the time it took; the warm-up does not count. The
-//! congestion control is set per socket (cubic), because a machine's default may be BBR, which changes every figure.
+//! congestion control is set per socket, because a machine's default may be BBR, which changes every figure.
 
 use crate::testbed::{Interrupt, Namespace};
 use anyhow::{Context, Result, anyhow, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,10 +45,15 @@ pub(crate) struct Transfer<'a> {
     pub(crate) target: SocketAddr,
     /// TCP or MPTCP.
     pub(crate) transport: Transport,
+    /// The sender's congestion control, as the kernel calls it.
+    pub(crate) congestion: &'static str,
     /// Time that does not count, from the connection on.
     pub(crate) warm_up: Duration,
     /// Time that counts.
     pub(crate) duration: Duration,
+    /// A number of bytes whose arrival is timed. For it the transfer goes on behind the time that counts, as long again as
+    /// all before.
+    pub(crate) download: Option<u64>,
 }
 
 /// What a transfer reached.
@@ -59,6 +65,8 @@ pub(crate) struct Goodput {
     pub(crate) elapsed: Duration,
     /// Bytes read over the whole connection, warm-up included.
     pub(crate) total: u64,
+    /// From the first SYN until [`Transfer::download`] bytes were read, if they were.
+    pub(crate) downloaded: Option<Duration>,
 }
 
 impl Goodput {
@@ -89,6 +97,7 @@ impl Transfer<'_> {
     pub(crate) fn run(&self, interrupt: &Interrupt, mut on_progress: impl FnMut(Progress)) -> Result<Goodput> {
         let listener = self.to.enter(|| self.listener()).context("cannot listen for the test transfer")?;
         let sender = self.from.enter(|| self.socket()).context("cannot make the test transfer's socket")?;
+        let began = Instant::now();
         sender
             .connect_timeout(&self.target.into(), CONNECT)
             .with_context(|| format!("no TCP connection to {} from namespace {}", self.target, self.from.name()))?;
@@ -100,12 +109,12 @@ impl Transfer<'_> {
             socket.set_linger(Some(Duration::ZERO))?;
         }
 
-        let total = AtomicU64::new(0);
+        let counter = Counter::default();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| receive(receiver, &total, &over));
+            let receiving = scope.spawn(|| receive(receiver, &counter, self.download, began, &over));
             let sending = scope.spawn(|| send(sender, &over));
-            let measured = self.watch(interrupt, &total, &over, &mut on_progress);
+            let measured = self.watch(interrupt, &counter, &over, &mut on_progress);
             over.store(true, Ordering::Relaxed);
             let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -124,17 +133,18 @@ impl Transfer<'_> {
     fn watch(
         &self,
         interrupt: &Interrupt,
-        total: &AtomicU64,
+        counter: &Counter,
         over: &AtomicBool,
         on_progress: &mut impl FnMut(Progress),
     ) -> Result<Goodput> {
         let start = Instant::now();
         let mut counting: Option<(Instant, u64)> = None;
+        let mut counted: Option<(u64, Duration)> = None;
         let mut recent = (start, 0);
         let mut alive = (start, 0);
         loop {
             let now = Instant::now();
-            let bytes = total.load(Ordering::Relaxed);
+            let bytes = counter.total.load(Ordering::Relaxed);
             if bytes != alive.1 {
                 alive = (now, bytes);
             }
@@ -148,10 +158,17 @@ impl Transfer<'_> {
                 None if now - start >= self.warm_up => {
                     counting = Some((now, bytes));
                 }
-                Some((since, before)) if now - since >= self.duration => {
-                    return Ok(Goodput { bytes: bytes - before, elapsed: now - since, total: bytes });
+                Some((since, before)) if now - since >= self.duration && counted.is_none() => {
+                    counted = Some((bytes - before, now - since));
                 }
                 _ => {}
+            }
+            if let Some((counted, elapsed)) = counted {
+                let downloaded = counter.downloaded.get().copied();
+                let patience = 2 * (self.warm_up + self.duration);
+                if self.download.is_none() || downloaded.is_some() || now - start >= patience {
+                    return Ok(Goodput { bytes: counted, elapsed, total: bytes, downloaded });
+                }
             }
             if now - recent.0 >= Duration::from_millis(250) {
                 let mbit = (bytes - recent.1) as f64 * 8.0 / (now - recent.0).as_secs_f64() / 1e6;
@@ -160,7 +177,8 @@ impl Transfer<'_> {
             }
             let due = match counting {
                 None => start + self.warm_up,
-                Some((since, _)) => since + self.duration,
+                Some((since, _)) if counted.is_none() => since + self.duration,
+                Some(_) => now + PATIENCE,
             };
             interrupt.sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)))?;
         }
@@ -172,7 +190,9 @@ impl Transfer<'_> {
             Transport::Mptcp => Protocol::from(MPTCP),
         };
         let socket = Socket::new(Domain::for_address(self.target), Type::STREAM, Some(protocol))?;
-        socket.set_tcp_congestion(b"cubic").context("this kernel refuses the congestion control cubic")?;
+        socket
+            .set_tcp_congestion(self.congestion.as_bytes())
+            .with_context(|| format!("this kernel refuses the congestion control {}", self.congestion))?;
         if let Some(source) = self.source {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
@@ -199,14 +219,31 @@ impl Transfer<'_> {
     }
 }
 
+/// What the receiver has read.
+#[derive(Debug, Default)]
+struct Counter {
+    total: AtomicU64,
+    downloaded: OnceLock<Duration>,
+}
+
 /// Reads until the transfer is over.
-fn receive(mut socket: Socket, total: &AtomicU64, over: &AtomicBool) -> Result<()> {
+fn receive(
+    mut socket: Socket,
+    counter: &Counter,
+    download: Option<u64>,
+    began: Instant,
+    over: &AtomicBool,
+) -> Result<()> {
     let mut buffer = vec![0; CHUNK];
     while !over.load(Ordering::Relaxed) {
         match socket.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                total.fetch_add(count as u64, Ordering::Relaxed);
+                let total = counter.total.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+                if download.is_some_and(|bytes| total >= bytes) {
+                    // The first time counts.
+                    let _ = counter.downloaded.set(began.elapsed());
+                }
             }
             Err(error) if waits(&error) => {}
             Err(_) if over.load(Ordering::Relaxed) => break,

@@ -10,6 +10,7 @@
 pub(crate) mod emulator;
 mod interrupt;
 mod namespace;
+pub(crate) mod paths;
 mod privilege;
 mod process;
 pub(crate) mod tunnel;
@@ -75,6 +76,8 @@ mod tests {
     use crate::measure::reorder::Watch;
     use crate::measure::tcp::{Transfer, Transport, has_mptcp};
     use crate::measure::{interface, ping::Ping};
+    use fairspan_core::units::{Rate, Span};
+    use fairspan_live::emulate::{Limit, Profile};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
@@ -134,8 +137,10 @@ mod tests {
                 source: None,
                 target: SocketAddr::new(FAR.into(), port),
                 transport,
+                congestion: "cubic",
                 warm_up: Duration::from_millis(100),
                 duration: Duration::from_millis(400),
+                download: None,
             };
             let goodput = transfer.run(&interrupt, |_| ()).unwrap();
             let seen = watch.stop();
@@ -159,14 +164,10 @@ mod tests {
             cable(end, End { namespace: &middle, device: port, address: None }).unwrap();
             offloads_off(namespace, "wire0").unwrap();
         }
-        let line = emulator::Line {
-            name: "line",
-            ends: ["left", "right"],
-            rate: fairspan_core::units::Rate::from_mbit(20),
-            delay: fairspan_core::units::Span::from_millis(5),
-            queue: 100_000,
-        };
-        let _emulator = emulator::start(&middle, &[line]).unwrap();
+        let mut profile = Profile::new(Rate::from_mbit(20), Span::from_millis(5));
+        profile.queue = Limit::Bytes(100_000);
+        let line = emulator::Line { name: "line", ends: ["left", "right"], profile };
+        let _emulator = emulator::start(&middle, [line]).unwrap();
         let interrupt = Interrupt::install().unwrap();
         let trips = Ping::new(&near, FAR).unwrap().series(&interrupt, 5, Duration::from_millis(10)).unwrap();
         let trip = crate::measure::median(&trips).unwrap();
@@ -180,8 +181,10 @@ mod tests {
             source: None,
             target: SocketAddr::new(FAR.into(), 5001),
             transport: Transport::Tcp,
+            congestion: "cubic",
             warm_up: Duration::from_millis(500),
             duration: Duration::from_millis(1500),
+            download: None,
         };
         let began = Instant::now();
         let goodput = transfer.run(&interrupt, |_| ()).unwrap();

@@ -3,6 +3,8 @@
 use super::{Interrupt, Namespace, Process};
 use crate::measure::ping::Ping;
 use anyhow::{Context, Result, bail};
+use fairspan_core::quantity::exact_rate;
+use fairspan_core::units::Rate;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
@@ -29,8 +31,8 @@ pub(crate) struct Channel<'a> {
     pub(crate) device: &'a str,
     /// The far end's address on that link.
     pub(crate) endpoint: Ipv4Addr,
-    /// The rate of the link in Mbit/s, both ways; unpaced if not given.
-    pub(crate) rate_mbit: Option<u32>,
+    /// The rate of the link, both ways; unpaced if not given.
+    pub(crate) rate: Option<Rate>,
 }
 
 /// How packets are spread over the channels and put in order again.
@@ -38,14 +40,14 @@ pub(crate) struct Channel<'a> {
 pub(crate) struct Mode {
     /// The setting `mode`.
     pub(crate) mode: &'static str,
-    /// The setting `scheduler`.
-    pub(crate) scheduler: &'static str,
+    /// The setting `scheduler`; its default if not given.
+    pub(crate) scheduler: Option<&'static str>,
 }
 
 /// Surplus round robin by bytes, in order within every flow: the default over UDP.
-pub(crate) const ORDERED: Mode = Mode { mode: "ordered", scheduler: "srr" };
+pub(crate) const ORDERED: Mode = Mode { mode: "ordered", scheduler: None };
 /// Packets in turn, delivered as they come.
-pub(crate) const ROUND_ROBIN: Mode = Mode { mode: "plain", scheduler: "rr" };
+pub(crate) const ROUND_ROBIN: Mode = Mode { mode: "plain", scheduler: Some("rr") };
 
 /// A running pair of daemons; dropped, both end.
 #[derive(Debug)]
@@ -98,6 +100,13 @@ impl Tunnel {
     pub(crate) fn check(&mut self) -> Result<()> {
         self.near.check()?;
         self.far.check()
+    }
+
+    /// The largest packet that the tunnel takes, as the interface of the end that connects says.
+    pub(crate) fn mtu(&self, near: &Namespace) -> Result<u32> {
+        let said = near.ip(&["-o", "link", "show", "fs0"])?;
+        let mut words = said.split_whitespace().skip_while(|word| *word != "mtu");
+        words.nth(1).and_then(|mtu| mtu.parse().ok()).with_context(|| format!("no MTU in `{said}`"))
     }
 
     /// Ends both daemons; an error unless both end in order.
@@ -156,8 +165,8 @@ fn near_config(channels: &[Channel<'_>], mode: Mode, own: &KeyPair, peer: &KeyPa
             name = channel.device,
             to = channel.endpoint,
         );
-        if let Some(rate) = channel.rate_mbit {
-            let _ = writeln!(text, "rate = \"{rate}Mbit\"\npeer_rate = \"{rate}Mbit\"");
+        if let Some(rate) = channel.rate.map(exact_rate) {
+            let _ = writeln!(text, "rate = \"{rate}\"\npeer_rate = \"{rate}\"");
         }
     }
     text
@@ -183,11 +192,14 @@ fn interface(address: Ipv4Addr, port: Option<u16>, key: &KeyPair, socket: &Path)
 }
 
 fn peer_section(name: &str, address: Ipv4Addr, mode: Mode, key: &KeyPair) -> String {
-    format!(
-        "\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\nallowed_ips = [\"{address}/32\"]\nmode = \"{}\"\nscheduler = \
-         \"{}\"\n",
-        key.public, mode.mode, mode.scheduler
-    )
+    let mut text = format!(
+        "\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\nallowed_ips = [\"{address}/32\"]\nmode = \"{}\"\n",
+        key.public, mode.mode
+    );
+    if let Some(scheduler) = mode.scheduler {
+        let _ = writeln!(text, "scheduler = \"{scheduler}\"");
+    }
+    text
 }
 
 /// Starts `fairspan up` on a configuration that only its owner can read.

@@ -1,5 +1,6 @@
 //! `fairspan bench`: measurements beside rivals.
 
+mod profiles;
 mod report;
 mod rivals;
 mod sim;
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Profiles(profiles::Args),
     Sim(sim::Args),
     Tunnel(tunnel::Args),
 }
@@ -25,6 +27,7 @@ enum What {
 /// Runs the chosen benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
+        What::Profiles(args) => profiles::run(args),
         What::Sim(args) => sim::run(args),
         What::Tunnel(args) => tunnel::run(args),
     }

@@ -147,7 +147,7 @@ impl Bed {
     }
 
     fn fairspan(&self, interrupt: &Interrupt, directory: &Path, duration: Duration) -> Result<Sample> {
-        let channel = Channel { device: DEVICE, endpoint: WIRE.1, rate_mbit: None };
+        let channel = Channel { device: DEVICE, endpoint: WIRE.1, rate: None };
         let mut tunnel = Tunnel::start(interrupt, &self.near, &self.far, &[channel], ORDERED, directory)?;
         let sample = self.sample(interrupt, duration);
         tunnel.check()?;
@@ -178,8 +178,10 @@ impl Bed {
             source: None,
             target: SocketAddr::new(FAR.into(), 5001),
             transport: Transport::Tcp,
+            congestion: "cubic",
             warm_up: WARM_UP,
             duration,
+            download: None,
         };
         let goodput = transfer.run(interrupt, |_| ())?;
         let end = cpu::read()?;

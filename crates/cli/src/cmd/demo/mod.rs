@@ -9,10 +9,10 @@ use crate::measure::cpu;
 use crate::measure::reorder::Watch;
 use crate::measure::sequence::Reordering;
 use crate::measure::tcp::{Transfer, Transport, has_mptcp};
+use crate::testbed::paths::{Paths, addresses};
 use crate::testbed::tunnel::{self, Channel, Mode, Tunnel};
 use crate::testbed::{self, Interrupt, Namespace};
 use anyhow::{Context, Result};
-use network::Network;
 use progress::Progress;
 use report::{Alone, Report, Round, Verdict};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
 
 /// One demo: the network it stands on and how long it measures.
 struct Demo<'a> {
-    network: Network,
+    network: Paths,
     seconds: u32,
     rounds: u32,
     directory: &'a Path,
@@ -84,7 +84,7 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<Report> {
     testbed::require("fairspan demo", &[("ip", "iproute2"), ("ethtool", "ethtool")])?;
     Namespace::remove_stale();
     let directory = tempfile::Builder::new().prefix("fairspan-demo-").tempdir().context("no temporary directory")?;
-    let network = Network::new().context("cannot build the demo's network")?;
+    let network = network::build().context("cannot build the demo's network")?;
     let mut demo = Demo {
         progress: Progress::new(&network::LINKS, steps(args.rounds)),
         network,
@@ -120,7 +120,7 @@ impl Demo<'_> {
         let (turns, _) =
             self.tunnelled(&all, tunnel::ROUND_ROBIN, "all links, packets in turn").context("packets in turn")?;
         let mptcp = if has_mptcp(&self.network.near) {
-            self.network.announce_mptcp().context("cannot configure MPTCP")?;
+            network::announce_mptcp(&self.network).context("cannot configure MPTCP")?;
             Some(self.plain(0, Transport::Mptcp, "all links, kernel MPTCP").context("MPTCP")?)
         } else {
             self.progress.note("all links, kernel MPTCP: this kernel has none");
@@ -148,7 +148,7 @@ impl Demo<'_> {
 
     /// One transfer without a tunnel, from and to the addresses of link `index`.
     fn plain(&mut self, index: usize, transport: Transport, what: &str) -> Result<f64> {
-        let (source, target) = network::addresses(index);
+        let (source, target) = addresses(index);
         let mbit = self.transfer(Some(source.into()), target, transport, what)?;
         self.progress.result(what, mbit, None);
         self.interrupt.sleep(DRAIN)?;
@@ -162,8 +162,8 @@ impl Demo<'_> {
             .iter()
             .filter_map(|&index| {
                 let link = network::LINKS.get(index)?;
-                let (_, endpoint) = network::addresses(index);
-                Some(Channel { device: link.name, endpoint, rate_mbit: Some(link.rate_mbit) })
+                let (_, endpoint) = addresses(index);
+                Some(Channel { device: link.name, endpoint, rate: Some(link.rate()) })
             })
             .collect();
         let mut tunnel =
@@ -191,8 +191,10 @@ impl Demo<'_> {
             source,
             target: SocketAddr::new(target.into(), self.port),
             transport,
+            congestion: "cubic",
             warm_up: WARM_UP,
             duration: Duration::from_secs(u64::from(self.seconds)),
+            download: None,
         };
         let (progress, far) = (&self.progress, &self.network.far);
         let goodput = transfer.run(self.interrupt, |now| progress.show(what, far, now))?;

@@ -1,0 +1,239 @@
+//! `fairspan bench profiles`: pairs of unlike paths, each path alone and then both as a bond.
+
+mod pairs;
+mod report;
+
+use crate::exit::Outcome;
+use crate::measure::median;
+use crate::measure::ping::Ping;
+use crate::measure::tcp::{Transfer, Transport};
+use crate::testbed::paths::{Paths, addresses};
+use crate::testbed::tunnel::{Channel, FAR, Mode, Tunnel};
+use crate::testbed::{self, Interrupt, Namespace};
+use anyhow::{Context, Result};
+use fairspan_core::bond;
+use fairspan_core::options::Words;
+use pairs::Pair;
+use report::{Measured, ProfileReport, Report, Run};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What does not count at the start of every transfer.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// Time for what is left of a transfer to leave the paths' queues.
+const DRAIN: Duration = Duration::from_secs(1);
+/// What a download takes: 20 MiB.
+const DOWNLOAD: u64 = 20 << 20;
+/// Echoes through the idle bond, and the time between two, also under load.
+const ECHOES: usize = 20;
+const ECHO_GAP: Duration = Duration::from_millis(100);
+/// The interfaces of the two paths.
+const DEVICES: [&str; 2] = ["path-a", "path-b"];
+/// Most bytes of a TCP socket's buffers, for everything compared.
+const SOCKET_BUFFER: &str = "4096 131072 33554432";
+
+/// Measure pairs of unlike paths: each alone, then both as a bond
+///
+/// For each pair of a file builds two network namespaces joined by two emulated paths, and measures one real TCP connection
+/// over path a, over path b (plain TCP, no tunnel) and through a bond of both. The three are measured in turn, in several
+/// runs; figures are medians of what the receiving application read. The queue before each path holds 1000 frames, TCP
+/// sockets buffer up to 32 MB, and the bond's channels have the paths' rates configured. Needs root, or unprivileged user
+/// namespaces.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// File of pairs (TOML): [[profile]] with name and, for a and b, rate_mbit, delay_ms, jitter_ms, loss, reorders
+    /// [default: links/profiles.toml of the test data]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only the pair of this name; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// The bond's mode
+    #[arg(long, value_name = "M", default_value = bond::Mode::default().word(), value_parser = bond::Mode::WORDS.to_vec())]
+    mode: String,
+    /// The congestion control of the TCP connections
+    #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
+    cc: String,
+    /// Seconds that count in each run, after 5 s that do not
+    #[arg(long, default_value_t = 10, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Runs of each path and of the bond
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Print one JSON document, on one line, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the benchmark.
+pub(crate) fn run(args: &Args) -> Result<Outcome> {
+    let pairs = pairs::load(&file(args), &args.only)?;
+    testbed::enter_user_namespace_if_needed("fairspan bench profiles")?;
+    let interrupt = Interrupt::install()?;
+    match measure(args, &pairs, &interrupt) {
+        Ok(report) => {
+            let table = report.table();
+            if args.json {
+                println!("{}", serde_json::to_string(&report)?);
+                eprint!("{table}");
+            } else {
+                print!("{table}");
+            }
+            Ok(Outcome::Done)
+        }
+        // A signal also ends system calls and children, whose errors then say less than the signal does.
+        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
+        Err(error) => Err(error),
+    }
+}
+
+fn file(args: &Args) -> PathBuf {
+    args.file.clone().unwrap_or_else(|| {
+        let root = std::env::var_os("FAIRSPAN_TESTDATA").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
+        root.join("links/profiles.toml")
+    })
+}
+
+fn measure(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report> {
+    testbed::require("fairspan bench profiles", &[("ip", "iproute2"), ("ethtool", "ethtool")])?;
+    Namespace::remove_stale();
+    let directory = tempfile::Builder::new().prefix("fairspan-bench-").tempdir().context("no temporary directory")?;
+    let mut profiles = Vec::new();
+    for pair in pairs {
+        let mut bench = Bench::new(args, pair, interrupt, directory.path())
+            .with_context(|| format!("cannot build the paths of profile {}", pair.name))?;
+        let mut runs = Vec::new();
+        for number in 1..=args.runs {
+            let run = bench.run().with_context(|| format!("profile {}, run {number}", pair.name))?;
+            eprintln!(
+                "{:<16} run {number}/{}  a {:7.2}  b {:7.2}  bond {:7.2} Mbit/s",
+                pair.name, args.runs, run.alone[0].mbit, run.alone[1].mbit, run.bond.mbit
+            );
+            runs.push(run);
+        }
+        let settings = report::Settings {
+            cc: bench.congestion,
+            mode: bench.mode.mode,
+            seconds: args.seconds,
+            warm_up: WARM_UP.as_secs() as u32,
+        };
+        profiles.push(ProfileReport::new(pair, settings, &runs).context("no run was made")?);
+    }
+    Ok(Report { profiles })
+}
+
+/// A pair of paths, and what is measured over it.
+struct Bench<'a> {
+    pair: &'a Pair,
+    interrupt: &'a Interrupt,
+    directory: &'a Path,
+    paths: Paths,
+    mode: Mode,
+    congestion: &'static str,
+    duration: Duration,
+    /// Each transfer has a port of its own.
+    port: u16,
+}
+
+impl<'a> Bench<'a> {
+    fn new(args: &Args, pair: &'a Pair, interrupt: &'a Interrupt, directory: &'a Path) -> Result<Bench<'a>> {
+        let [a, b] = DEVICES;
+        let paths = Paths::new(&[(a, pair.a.profile()), (b, pair.b.profile())])?;
+        for namespace in [&paths.near, &paths.far] {
+            namespace.enter(|| {
+                for name in ["tcp_rmem", "tcp_wmem"] {
+                    fs::write(format!("/proc/sys/net/ipv4/{name}"), SOCKET_BUFFER).with_context(|| name.to_owned())?;
+                }
+                // What one run learnt of a path is nothing to the next.
+                fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1").context("tcp_no_metrics_save")
+            })?;
+        }
+        let mode = bond::Mode::from_word(&args.mode).unwrap_or_default().word();
+        Ok(Bench {
+            pair,
+            interrupt,
+            directory,
+            paths,
+            mode: Mode { mode, scheduler: None },
+            congestion: if args.cc == "bbr" { "bbr" } else { "cubic" },
+            duration: Duration::from_secs(u64::from(args.seconds)),
+            port: 5000,
+        })
+    }
+
+    /// Each path alone, then the bond of both.
+    fn run(&mut self) -> Result<Run> {
+        let mut alone = [Measured::default(); 2];
+        for (index, measured) in alone.iter_mut().enumerate() {
+            let (source, target) = addresses(index);
+            *measured = self
+                .transfer(Some(source.into()), target)
+                .with_context(|| format!("plain TCP over path {}", ["a", "b"][index]))?;
+        }
+        let channels: Vec<Channel<'_>> = [&self.pair.a, &self.pair.b]
+            .iter()
+            .zip(DEVICES)
+            .enumerate()
+            .map(|(index, (line, device))| Channel { device, endpoint: addresses(index).1, rate: Some(line.rate()) })
+            .collect();
+        let (near, far) = (&self.paths.near, &self.paths.far);
+        let mut tunnel = Tunnel::start(self.interrupt, near, far, &channels, self.mode, self.directory)?;
+        tunnel.wait_for_channels(self.interrupt, channels.len())?;
+        let idle = Ping::new(near, FAR)?.series(self.interrupt, ECHOES, ECHO_GAP)?;
+        let outcome = self.loaded();
+        // A daemon that died explains a transfer that failed.
+        tunnel.check()?;
+        let (bond, loaded) = outcome.context("the bond")?;
+        let mtu = tunnel.mtu(&self.paths.near)?;
+        tunnel.stop()?;
+        self.interrupt.sleep(DRAIN)?;
+        Ok(Run { alone, bond, mtu, ping_idle_ms: middle(&idle), ping_loaded_ms: middle(&loaded) })
+    }
+
+    /// A transfer through the bond, with echoes beside it once its warm-up is over.
+    fn loaded(&mut self) -> Result<(Measured, Vec<f64>)> {
+        let over = AtomicBool::new(false);
+        let mut ping = Ping::new(&self.paths.near, FAR)?;
+        let interrupt = self.interrupt;
+        std::thread::scope(|scope| {
+            let pinging = scope.spawn(|| {
+                interrupt.sleep(WARM_UP)?;
+                let mut trips = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    trips.extend(ping.series(interrupt, 1, ECHO_GAP)?);
+                }
+                Ok(trips)
+            });
+            let measured = self.transfer(None, FAR);
+            over.store(true, Ordering::Relaxed);
+            let trips: Result<Vec<f64>> = pinging.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((measured?, trips?))
+        })
+    }
+
+    fn transfer(&mut self, source: Option<IpAddr>, target: Ipv4Addr) -> Result<Measured> {
+        self.port += 1;
+        let transfer = Transfer {
+            from: &self.paths.near,
+            to: &self.paths.far,
+            source,
+            target: SocketAddr::new(target.into(), self.port),
+            transport: Transport::Tcp,
+            congestion: self.congestion,
+            warm_up: WARM_UP,
+            duration: self.duration,
+            download: Some(DOWNLOAD),
+        };
+        let goodput = transfer.run(self.interrupt, |_| ())?;
+        self.interrupt.sleep(DRAIN)?;
+        Ok(Measured { mbit: goodput.mbit(), download_s: goodput.downloaded.map(|time| time.as_secs_f64()) })
+    }
+}
+
+/// The median of round trips in microseconds, in milliseconds.
+fn middle(trips: &[f64]) -> Option<f64> {
+    median(trips).map(|trip| trip / 1000.0)
+}

@@ -1,0 +1,60 @@
+//! Two hosts and the emulated paths between them.
+//!
+//! ```text
+//!  fs-<pid>-near                 fs-<pid>-middle                     fs-<pid>-far
+//!   fibre 10.99.0.1 ---- fibre-a [ 100 Mbit/s 10 ms ] fibre-b ---- fibre 10.99.0.2
+//!   dsl   10.99.1.1 ---- dsl-a   [  40 Mbit/s 25 ms ] dsl-b   ---- dsl   10.99.1.2
+//! ```
+
+use super::emulator::{self, Line};
+use super::{End, Namespace, cable, offloads_off};
+use anyhow::Result;
+use fairspan_live::emulate::{Emulator, Profile};
+use std::net::Ipv4Addr;
+
+/// Three namespaces, two cables for each path, and an emulator between them.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    // The emulator goes first: it holds the middle's interfaces.
+    _emulator: Emulator,
+    /// Where the sender and the connecting daemon stand.
+    pub(crate) near: Namespace,
+    /// Where the receiver and the listening daemon stand.
+    pub(crate) far: Namespace,
+    _middle: Namespace,
+}
+
+/// The addresses of path `index`: near, far.
+pub(crate) fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
+    let net = index as u8;
+    (Ipv4Addr::new(10, 99, net, 1), Ipv4Addr::new(10, 99, net, 2))
+}
+
+impl Paths {
+    /// Builds it. Each path has a name, which its interfaces at both hosts also have, and is the same in both directions.
+    pub(crate) fn new(paths: &[(&str, Profile)]) -> Result<Paths> {
+        let (near, far, middle) = (Namespace::new("near")?, Namespace::new("far")?, Namespace::new("middle")?);
+        let mut ports = Vec::new();
+        for (index, (name, _)) in paths.iter().enumerate() {
+            let (near_address, far_address) = addresses(index);
+            let [left, right] = ["a", "b"].map(|side| format!("{name}-{side}"));
+            for (namespace, address, port) in [(&near, near_address, &left), (&far, far_address, &right)] {
+                let address = format!("{address}/24");
+                cable(
+                    End { namespace, device: name, address: Some(&address) },
+                    End { namespace: &middle, device: port, address: None },
+                )?;
+                // A wire carries packets, not 64 kB units.
+                offloads_off(namespace, name)?;
+            }
+            ports.push([left, right]);
+        }
+        let lines = paths.iter().zip(&ports).map(|((name, profile), [left, right])| Line {
+            name,
+            ends: [left, right],
+            profile: profile.clone(),
+        });
+        let emulator = emulator::start(&middle, lines)?;
+        Ok(Paths { _emulator: emulator, near, far, _middle: middle })
+    }
+}
