@@ -7,6 +7,7 @@
 mod bond;
 mod confine;
 mod fit;
+mod lock;
 mod peer;
 mod policy;
 mod ring;
@@ -73,6 +74,10 @@ pub struct Interface {
     pub fwmark: u32,
     /// `table`: where routes for `allowed_ips` go; default `auto`.
     pub table: Table,
+    /// `lock`: whether nothing may leave the host but through the interface; default false.
+    pub lock: bool,
+    /// `lock_except`: where it may leave in the clear all the same; default nowhere.
+    pub lock_except: Vec<IpNet>,
     /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
     pub control_socket: PathBuf,
     /// `state_dir`: where the timestamps of handshakes are kept between runs; default `/var/lib/fairspan`.
@@ -207,6 +212,9 @@ struct RawInterface {
     mtu: Option<Spanned<u16>>,
     fwmark: Option<u32>,
     table: Option<Spanned<toml::Value>>,
+    lock: Option<Spanned<bool>>,
+    #[serde(default)]
+    lock_except: Vec<Spanned<String>>,
     control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
@@ -321,6 +329,7 @@ impl Reader<'_> {
 
     fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {
         let interface_span = raw.interface.span();
+        let may_fail_open = raw.interface.get_ref().lock.is_none();
         let interface = self.interface(raw.interface.into_inner())?;
         if let Some(ring) = raw.ring {
             let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
@@ -345,6 +354,7 @@ impl Reader<'_> {
                 (interface.listen_port.is_some(), "listen_port", "nobody calls: the links are plain Ethernet"),
                 (interface.record.is_some(), "record", "only a bond with a [[peer]] is recorded"),
                 (interface.padding, "padding", "nothing is encrypted on plain Ethernet links"),
+                (interface.lock, "lock", "what a bond of Ethernet links carries leaves in the clear anyway"),
             ];
             if let Some((_, setting, why)) = alone.iter().find(|(given, ..)| *given) {
                 let problem = format!("has no meaning beside [bond]: {why}; leave it out");
@@ -370,6 +380,9 @@ impl Reader<'_> {
             let (peer, places, notice) = self.peer(number, &interface, raw)?;
             notices.extend(notice);
             self.routes_fit(&interface, span.clone(), &peer, &places)?;
+            if may_fail_open {
+                self.fails_open(&interface, span.clone(), &peer);
+            }
             if peers.iter().any(|p| p.name == peer.name) {
                 let problem = format!("`{}` names two peers: give each its own", peer.name);
                 return Err(self.error(span, "peer.name", problem));
@@ -425,7 +438,11 @@ impl Reader<'_> {
             let problem = format!("`{}` is a folder: name a file in it", record.get_ref().display());
             return Err(self.error(record.span(), "interface.record", problem));
         }
+        let fwmark = raw.fwmark.unwrap_or(51900);
+        let lock = self.lock(raw.lock.as_ref(), fwmark)?;
         Ok(Interface {
+            lock,
+            lock_except: self.lock_except(&raw.lock_except, lock)?,
             control_socket,
             state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,
@@ -433,7 +450,7 @@ impl Reader<'_> {
             private_key,
             listen_port: raw.listen_port.map(Spanned::into_inner),
             mtu,
-            fwmark: raw.fwmark.unwrap_or(51900),
+            fwmark,
             table,
             metrics,
             record: raw.record.map(Spanned::into_inner),

@@ -86,6 +86,9 @@ pub struct Status {
     /// What the daemon gave up before it opened anything, and how far that holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
+    /// Whether nothing leaves the host but through the interface, where that is wanted or so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockStatus>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -108,12 +111,24 @@ impl Status {
             mtu,
             listen_port: None,
             confinement: None,
+            lock: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
             ring: None,
         }
     }
+}
+
+/// Whether nothing leaves the host but through the interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockStatus {
+    /// The configuration says so.
+    pub wanted: bool,
+    /// The kernel has the rules.
+    pub set: bool,
+    /// Where packets may go, or what is wrong.
+    pub detail: String,
 }
 
 /// A node of a ring.

@@ -8,6 +8,7 @@ pub(crate) mod emulate;
 mod family;
 pub(crate) mod figure;
 pub(crate) mod keygen;
+pub(crate) mod lock;
 pub(crate) mod replay;
 pub(crate) mod ring;
 pub(crate) mod select;

@@ -5,6 +5,7 @@ use crate::log;
 use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::confinement;
+use fairspan_live::lock::Lock;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -69,10 +70,21 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
     for (name, held) in confinement.each() {
         tracing::debug!(name, holds = %held.holds, detail = held.detail, "confined");
     }
-    let mut daemon = Daemon::start(config, Some(confinement)).map_err(failed)?;
+    let lock = Lock::of(&config.interface);
+    lock.set().map_err(super::lock::failed)?;
+    let locked = lock.is_wanted();
+    if locked {
+        tracing::info!("{lock}; this stays when the daemon ends, until `fairspan unlock --interface {interface}`");
+    } else if lock.is_set() == Ok(true) {
+        tracing::warn!(
+            "{interface} is still locked by an earlier run or `fairspan lock`, though the configuration has no `lock`: \
+             nothing leaves by other ways until `fairspan unlock --interface {interface}`"
+        );
+    }
+    let mut daemon = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed)?;
     tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
     daemon.run(stop.as_fd())?;
     drop(daemon);
-    tracing::info!(interface, "stopping");
+    tracing::info!(interface, locked, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

@@ -15,6 +15,7 @@ mod handshakes;
 mod hostile;
 mod lifecycle;
 mod links;
+mod lock;
 mod network;
 mod path_mtu;
 mod ring;

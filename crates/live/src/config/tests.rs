@@ -263,7 +263,7 @@ fn a_default_route_that_would_catch_the_daemon_s_own_datagrams_is_refused() {
         assert_eq!((error.setting.as_str(), error.line), (setting, 7), "{error}");
         assert!(parse(&text(more).replacen("0.0.0.0/0", "10.0.0.0/8", 1)).is_ok(), "{more}");
     }
-    for more in ["", "fwmark = 7", "table = \"off\"", "fwmark = 0\ntable = \"off\""] {
+    for more in ["lock = false", "lock = false\nfwmark = 7", "table = \"off\"", "fwmark = 0\ntable = \"off\""] {
         assert!(parse(&text(more)).unwrap().notices.is_empty(), "{more}");
     }
     let notices = parse(&text("table = 7")).unwrap().notices;
@@ -297,6 +297,41 @@ fn what_works_and_is_hardly_meant_is_told() {
         );
         assert!(expected.is_none_or(|(_, _, advice)| notices[0].problem.contains(advice)), "{notices:?}");
     }
+}
+
+#[test]
+fn a_lock_that_could_not_hold_is_refused_and_a_default_route_without_one_is_told() {
+    let text = |more: &str, nets: &str| {
+        good().replacen("[interface]", &format!("[interface]\n{more}"), 1).replacen("\"10.77.0.2\"", nets, 1)
+    };
+    let all = "\"0.0.0.0/0\"";
+    for (more, line, setting, advice) in [
+        ("lock = true\nfwmark = 0\n", 2, "interface.lock", "other than 0"),
+        ("lock = true\nlock_except = [\"10.0.0.0/8\", \"::/0\"]\n", 3, "interface.lock_except", "`lock = false`"),
+        ("lock = true\nlock_except = [\"10.0.0.1/8\"]\n", 3, "interface.lock_except", "10.0.0.0/8"),
+    ] {
+        let error = parse(&text(more, "\"10.77.0.2\"")).unwrap_err();
+        assert_eq!((error.line, error.setting.as_str()), (line, setting), "{error}");
+        assert!(error.problem.contains(advice), "{error}");
+    }
+    let many: Vec<String> = (0..65).map(|n| format!("\"10.{n}.0.0/16\"")).collect();
+    let error = parse(&text(&format!("lock = true\nlock_except = [{}]\n", many.join(",")), all)).unwrap_err();
+    assert!(error.problem.contains("more than 64"), "{error}");
+    for (more, nets, told) in [
+        ("", all, Some(("peer.allowed_ips", "`lock = true` in [interface]"))),
+        ("", "\"::/0\"", Some(("peer.allowed_ips", "in the clear"))),
+        ("lock = true\n", all, None),
+        ("lock = false\n", all, None),
+        ("table = \"off\"\n", all, None),
+        ("", "\"10.77.0.2\"", None),
+        ("lock_except = [\"10.0.0.0/8\"]\n", "\"10.77.0.2\"", Some(("interface.lock_except", "nothing is locked"))),
+    ] {
+        let notices = parse(&text(more, nets)).unwrap().notices;
+        assert_eq!(notices.first().map(|n| n.setting.as_str()), told.map(|(setting, _)| setting), "{more}{nets}");
+        assert!(told.is_none_or(|(_, words)| notices[0].problem.contains(words)), "{notices:?}");
+    }
+    let bond = "[interface]\nname = \"b0\"\nlock = true\n[bond]\npolicy = \"active-backup\"\n[[bond.link]]\ndevice = \"eth0\"\n";
+    assert_eq!(parse(bond).unwrap_err().setting, "interface.lock");
 }
 
 #[test]

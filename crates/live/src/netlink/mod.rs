@@ -6,6 +6,7 @@
 
 mod guard;
 mod monitor;
+pub(crate) mod nftables;
 
 pub use guard::{Capture, Guard};
 pub use monitor::{LinkChange, Monitor};

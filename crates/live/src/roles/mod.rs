@@ -18,6 +18,7 @@ mod ring;
 
 use crate::config::Config;
 use crate::confinement::Confinement;
+use crate::lock::Lock;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
 use lan::EthernetBond;
@@ -57,13 +58,13 @@ pub struct Daemon {
 
 impl Daemon {
     /// Opens everything that `config` names; the interface is up when this returns. `confinement` is what the process gave
-    /// up before, for status.
+    /// up before, for status; `lock` is looked after while the daemon runs.
     ///
     /// # Errors
     /// The first thing that failed; what was done by then is undone.
-    pub fn start(config: Config, confinement: Option<Confinement>) -> Result<Daemon, DaemonError> {
+    pub fn start(config: Config, confinement: Option<Confinement>, lock: Option<Lock>) -> Result<Daemon, DaemonError> {
         let mut shell = Shell::open(&config.interface.control_socket)?;
-        shell.tell(confinement);
+        shell.tell(confinement, lock);
         let (now, metrics) = (shell.now(), config.interface.metrics);
         let machine: Box<dyn Machine> = match Role::of(&config) {
             Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),

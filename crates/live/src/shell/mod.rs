@@ -21,6 +21,7 @@ pub use error::DaemonError;
 use crate::clock::{Clock, until};
 use crate::confinement::Confinement;
 use crate::control::Control;
+use crate::lock::Lock;
 use crate::netlink::Monitor;
 use crate::status::Status;
 use fairspan_core::units::{Span, Time};
@@ -51,6 +52,8 @@ pub(crate) struct Shell {
     scrapes: Option<Scrapes>,
     /// What the process gave up.
     confinement: Option<Confinement>,
+    /// What keeps packets from leaving by other ways.
+    lock: Option<Lock>,
     housekeeping: Time,
 }
 
@@ -70,6 +73,7 @@ impl Shell {
             housekeeping: clock.now() + HOUSEKEEPING,
             scrapes: None,
             confinement: None,
+            lock: None,
             clock,
             poller,
             control,
@@ -87,9 +91,10 @@ impl Shell {
         &self.poller
     }
 
-    /// For status: what the process gave up.
-    pub(crate) fn tell(&mut self, confinement: Option<Confinement>) {
-        self.confinement = confinement;
+    /// For status: what the process gave up, and what keeps packets from leaving by other ways. The latter is set again
+    /// where another program removes it.
+    pub(crate) fn tell(&mut self, confinement: Option<Confinement>, lock: Option<Lock>) {
+        (self.confinement, self.lock) = (confinement, lock);
     }
 
     /// Serves metrics from now on.
@@ -164,7 +169,7 @@ impl Shell {
     /// What `fairspan status` would show.
     #[cfg(test)]
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
-        status(self.clock, self.confinement.as_ref(), machine)
+        status(self.clock, (self.confinement.as_ref(), self.lock.as_ref()), machine)
     }
 
     /// When to be awake at the latest, and why.
@@ -185,6 +190,9 @@ impl Shell {
         if self.housekeeping <= now {
             self.housekeeping = now + HOUSEKEEPING;
             machine.handle_housekeeping(now);
+            if let Some(lock) = &self.lock {
+                lock.keep();
+            }
         }
         if let Some(scrapes) = &mut self.scrapes {
             scrapes.handle_timeout(now);
@@ -238,23 +246,23 @@ impl Shell {
 
     /// Whether what is ready was of a client of the metrics.
     fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
-        let Shell { clock, confinement, scrapes, .. } = self;
-        scrapes
-            .as_mut()
-            .is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, confinement.as_ref(), machine)))
+        let Shell { clock, confinement, lock, scrapes, .. } = self;
+        let held = (confinement.as_ref(), lock.as_ref());
+        scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, held, machine)))
     }
 
     fn serve_control(&mut self, machine: &dyn Machine) {
-        let Shell { clock, confinement, control, .. } = self;
-        control.serve_status(|| status(*clock, confinement.as_ref(), machine));
+        let Shell { clock, confinement, lock, control, .. } = self;
+        control.serve_status(|| status(*clock, (confinement.as_ref(), lock.as_ref()), machine));
     }
 }
 
 /// Everything that a daemon has to tell, now.
-fn status(clock: Clock, confinement: Option<&Confinement>, machine: &dyn Machine) -> Status {
+fn status(clock: Clock, (confinement, lock): (Option<&Confinement>, Option<&Lock>), machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
     status.confinement = confinement.cloned();
+    status.lock = lock.and_then(Lock::status);
     machine.report(now, &mut status);
     status
 }

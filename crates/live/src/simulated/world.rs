@@ -359,7 +359,7 @@ impl World {
         };
         self.note([1, host as u64, 0]);
         self.tell(|| format!("host {host} starts"));
-        match self.inside(host, || Daemon::start(config, None)) {
+        match self.inside(host, || Daemon::start(config, None, None)) {
             Ok(Ok(daemon)) => {
                 let node = &mut self.nodes[host];
                 node.daemon = Some(daemon);

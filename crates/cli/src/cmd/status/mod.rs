@@ -9,6 +9,7 @@ use fairspan_core::bond::Mode;
 use fairspan_core::options::Words;
 use fairspan_live::config::{CONTROL_FOLDER, default_control_socket};
 use fairspan_live::control::{self, Request};
+use fairspan_live::lock;
 use fairspan_live::status::{BondStatus, ChannelStatus, Status};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,13 @@ pub(crate) fn run_for(args: &Args, command: &str, meant: fn(&Status) -> bool) ->
     if args.json {
         println!("{}", serde_json::to_string(&all)?);
     } else if all.is_empty() {
-        bail!("no daemon is running; `{command} FILE` starts one");
+        // Who may not ask is told what there is to tell.
+        let locked = lock::locked().unwrap_or_default();
+        let locked: String = locked
+            .iter()
+            .map(|name| format!("; {name} is locked, and `fairspan unlock --interface {name}` ends it"))
+            .collect();
+        bail!("no daemon is running; `{command} FILE` starts one{locked}");
     }
     if !args.json {
         all.iter().for_each(show);
@@ -131,6 +138,9 @@ fn show(status: &Status) {
         for (name, held) in confinement.each() {
             println!("    {name:<13} {:<8} {}", held.holds, held.detail);
         }
+    }
+    if let Some(lock) = &status.lock {
+        println!("\n  {}: {}", if lock.set { "locked" } else { "NOT LOCKED" }, lock.detail);
     }
     show_counters("\n  daemon", &status.counters);
 }

@@ -1,0 +1,61 @@
+//! `lock` and `lock_except`: whether traffic may leave the host by other ways than the interface.
+
+use super::peer::Peer;
+use super::{ConfigError, Interface, Reader, Table};
+use ipnet::IpNet;
+use std::ops::Range;
+use toml::Spanned;
+
+/// Most networks in `lock_except`: the kernel takes all rules in one message, and tries one after the other.
+const EXCEPT_MAX: usize = 64;
+
+impl Reader<'_> {
+    /// `lock`, which tells the daemon's datagrams from others by their mark.
+    pub(super) fn lock(&self, lock: Option<&Spanned<bool>>, fwmark: u32) -> Result<bool, ConfigError> {
+        match lock {
+            Some(lock) if *lock.get_ref() && fwmark == 0 => {
+                let problem = "needs a `fwmark` other than 0, by which the daemon's own datagrams are let out: leave `fwmark` \
+                               out, or write another number";
+                Err(self.error(lock.span(), "interface.lock", problem))
+            }
+            lock => Ok(lock.is_some_and(|lock| *lock.get_ref())),
+        }
+    }
+
+    /// Networks that the lock spares.
+    pub(super) fn lock_except(&self, texts: &[Spanned<String>], lock: bool) -> Result<Vec<IpNet>, ConfigError> {
+        const SETTING: &str = "interface.lock_except";
+        let nets = self.networks(texts, SETTING)?;
+        if let Some((_, text)) = nets.iter().zip(texts).find(|(net, _)| net.prefix_len() == 0) {
+            let problem = "is everything, so that nothing would be locked: name the networks that may be reached in the clear, \
+                           or write `lock = false`";
+            return Err(self.error(text.span(), SETTING, problem));
+        }
+        if let Some(text) = texts.get(EXCEPT_MAX) {
+            let problem = format!("has more than {EXCEPT_MAX} networks: write larger ones");
+            return Err(self.error(text.span(), SETTING, problem));
+        }
+        if let (false, Some(text)) = (lock, texts.first()) {
+            self.notice(
+                text.span(),
+                SETTING,
+                "spares nothing, as nothing is locked: write `lock = true`, or leave it out",
+            );
+        }
+        Ok(nets)
+    }
+
+    /// Everything is routed through the tunnel, and nothing is said of what happens without it.
+    pub(super) fn fails_open(&self, interface: &Interface, span: Range<usize>, peer: &Peer) {
+        let default = peer.allowed_ips.iter().find(|net| net.prefix_len() == 0);
+        if let Some(default) = default
+            && interface.table != Table::Off
+        {
+            let problem = format!(
+                "{default} leads everything through the tunnel, but when the daemon is stopped or killed it leaves in the clear: \
+                 write `lock = true` in [interface], or `lock = false` if that is meant"
+            );
+            self.notice(span, "peer.allowed_ips", problem);
+        }
+    }
+}
