@@ -95,8 +95,9 @@ impl Stamps {
 
     /// A stamp that is greater than all before it.
     pub(super) fn next(&mut self, now: Time) -> u64 {
-        // Without a reserve that reaches as far as the clock, what is reserved is used up one by one.
-        self.last = self.last.saturating_add(1).max(self.wall(now).min(self.reserved));
+        // Without a reserve that reaches beyond the clock, what is reserved is used up one by one.
+        let wall = Some(self.wall(now)).filter(|wall| wall.saturating_add(LEAST) <= self.reserved);
+        self.last = self.last.saturating_add(1).max(wall.unwrap_or(0));
         self.last
     }
 
@@ -149,6 +150,9 @@ mod tests {
             (0, 5, false),
             (49 * YEAR, 900, false),
             (51 * YEAR, 10, true),
+            // Longer than what is reserved lasts, if it follows the clock.
+            (52 * YEAR, 3000, false),
+            (51 * YEAR, 10, true),
         ] {
             let past = Past::remembered(wall, kept.clone());
             kept = past.to_keep();
@@ -165,7 +169,7 @@ mod tests {
                 }
             }
         }
-        assert!(greatest >= 51 * YEAR, "a clock that is ahead is followed");
+        assert!(greatest >= 52 * YEAR, "a clock that is ahead is followed");
     }
 
     #[test]
