@@ -289,7 +289,7 @@ pub enum Received {
     Data(Data),
     /// It was the session layer's own; look at the polls.
     Control,
-    /// It begins a handshake, which waits to be computed: look at [`Sessions::poll_work`].
+    /// It is a handshake's, and waits to be computed: look at [`Sessions::poll_work`].
     Queued,
     /// It was dropped, and counted under this reason.
     Dropped(DropReason),

@@ -26,6 +26,7 @@ use super::entropy::Entropy;
 use super::keys::{KEY_LEN, PresharedKey, PrivateKey, PublicKey};
 use super::wire::VERSION;
 use blake2::{Blake2s256, Digest};
+use std::sync::Arc;
 use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
 
@@ -175,7 +176,7 @@ impl Initiator {
         index: u32,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Box<Initiator>, NoiseError> {
+    ) -> Result<Arc<Initiator>, NoiseError> {
         Initiator::begin(entropy, local, remote, psk, &prologue(index), payload, out)
     }
 
@@ -187,7 +188,7 @@ impl Initiator {
         prologue: &[u8],
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Box<Initiator>, NoiseError> {
+    ) -> Result<Arc<Initiator>, NoiseError> {
         let mut state = Symmetric::new(prologue, remote);
         let ephemeral = PrivateKey::generate(entropy);
         let public = ephemeral.public_key();
@@ -197,7 +198,7 @@ impl Initiator {
         state.seal(local.public_key().as_bytes(), out)?;
         state.mix_agreement(local, remote)?;
         state.seal(payload, out)?;
-        Ok(Box::new(Initiator { state, local: local.clone(), ephemeral, psk: psk.cloned() }))
+        Ok(Arc::new(Initiator { state, local: local.clone(), ephemeral, psk: psk.cloned() }))
     }
 
     /// Reads message 2 and returns its payload and the keys. A message that fails leaves the handshake as it was, so

@@ -4,6 +4,7 @@ use super::cookie::{Cookie, Mac};
 use super::noise::Initiator;
 use super::{Config, Endpoint, PeerId, RejectReason};
 use fairspan_core::units::{ChannelId, Span, Time};
+use std::sync::Arc;
 
 /// Sessions that still open packets after a newer one took over.
 pub(super) const OLDER_MAX: usize = 3;
@@ -28,7 +29,7 @@ pub(super) enum State {
 /// An initiation that may still be answered.
 pub(super) struct Attempt {
     pub(super) slot: u16,
-    pub(super) initiator: Box<Initiator>,
+    pub(super) initiator: Arc<Initiator>,
     pub(super) mac1: Mac,
 }
 

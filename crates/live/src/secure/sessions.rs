@@ -35,7 +35,7 @@ use super::wire::{
     FLAG_ASK, INITIATION, InitiationPayload, Message, OVERHEAD, ResponsePayload, VERSION, decode, handshake_header,
     padding,
 };
-use super::work::{Answering, Arrived, Outcome};
+use super::work::{self, Answer, Answering, Arrived, Outcome};
 use super::{
     Cipher, Config, ConfigError, Data, Done, DropReason, Endpoint, Entropy, Event, FLAG_CHECKSUM_PARTIAL, HELLO_MAX,
     LostReason, PathId, PeerConfig, PeerId, PrivateKey, PublicKey, Received, RejectReason, Role, SealError, SocketId,
@@ -45,6 +45,7 @@ use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Most control datagrams and events that wait to be fetched.
@@ -135,7 +136,7 @@ pub struct Sessions {
     gate: Gate,
     /// Whether steps of handshakes are computed elsewhere.
     offloaded: bool,
-    waiting: Waiting<Arrived>,
+    waiting: Waiting<work::Message>,
     /// Second steps, of authentic initiations that are new.
     answers: VecDeque<Work>,
     /// Where established peers are, unless a path has changed since.
@@ -467,8 +468,7 @@ impl Sessions {
 
     /// The next step of a handshake to compute.
     pub fn poll_work(&mut self) -> Option<Work> {
-        let read = |sessions: &mut Sessions| sessions.waiting.pop().map(|it| Work::read(sessions.private.clone(), it));
-        self.answers.pop_front().or_else(|| read(self))
+        self.answers.pop_front().or_else(|| self.waiting.pop().map(|message| Work::begin(&self.private, message)))
     }
 
     /// Takes what came of a step; look at the polls then.

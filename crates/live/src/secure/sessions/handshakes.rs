@@ -101,20 +101,17 @@ impl Sessions {
             return Err(DropReason::OtherVersion);
         }
         let arrived = Arrived { from, local, sender, mac1, noise: noise.to_vec() };
-        if !self.offloaded {
-            return self.compute(now, Work::read(self.private.clone(), arrived));
-        }
-        let established = self.is_established_at(from.address);
-        if self.waiting.push(from.address, established, arrived) {
-            Ok(Received::Queued)
-        } else {
-            Err(DropReason::RateLimited)
-        }
+        self.compute(now, from, work::Message::Initiation(arrived))
     }
 
-    /// Computes a step here and now, and what follows from it.
-    fn compute(&mut self, now: Time, work: Work) -> Result<Received, DropReason> {
-        let mut done = work.run(&mut *self.entropy);
+    /// Lets a message wait for its turn where others compute; otherwise goes through its steps here and now.
+    fn compute(&mut self, now: Time, from: Endpoint, message: work::Message) -> Result<Received, DropReason> {
+        if self.offloaded {
+            let established = self.is_established_at(from.address);
+            let waits = self.waiting.push(from.address, established, message);
+            return if waits { Ok(Received::Queued) } else { Err(DropReason::RateLimited) };
+        }
+        let mut done = Work::begin(&self.private, message).run(&mut *self.entropy);
         while let Some(work) = self.on_done(now, done)? {
             done = work.run(&mut *self.entropy);
         }
@@ -129,6 +126,7 @@ impl Sessions {
                 self.on_read(now, arrived, responder).map(Some)
             }
             Outcome::Answered(answering, answered) => self.on_answer_made(now, *answering, answered).map(|()| None),
+            Outcome::Finished(answer, finished) => self.on_finished(now, &answer, finished).map(|()| None),
         }
     }
 
@@ -267,18 +265,32 @@ impl Sessions {
     ) -> Result<Received, DropReason> {
         self.macs.check(datagram).ok_or(DropReason::BadMac)?;
         let (number, place) = self.attempt(receiver).ok_or(DropReason::UnknownIndex)?;
+        let path = self.path(PathId(number)).ok_or(DropReason::UnknownIndex)?;
+        let initiator = path.attempts[place].initiator.clone();
+        self.compute(now, from, work::Message::Answer(Answer { from, receiver, initiator, noise: noise.to_vec() }))
+    }
+
+    /// Takes what an answer came to, unless the attempt has ended meanwhile.
+    fn on_finished(
+        &mut self,
+        now: Time,
+        answer: &Answer,
+        finished: Option<(Vec<u8>, Box<Split>)>,
+    ) -> Result<(), DropReason> {
+        let (number, place) = self.attempt(answer.receiver).ok_or(DropReason::UnknownIndex)?;
         let Some(mut path) = self.take(number) else { return Err(DropReason::UnknownIndex) };
-        let finished = path.attempts[place].initiator.finish(noise);
         let result = match finished {
-            Err(_) => {
+            // Another attempt may have got the index.
+            _ if !Arc::ptr_eq(&path.attempts[place].initiator, &answer.initiator) => Err(DropReason::UnknownIndex),
+            None => {
                 path.refusal = Some(RejectReason::Answer);
-                self.reject(now, from.address, RejectReason::Answer);
+                self.reject(now, answer.from.address, RejectReason::Answer);
                 Err(DropReason::Response)
             }
-            Ok((payload, split)) => match ResponsePayload::decode(&payload) {
+            Some((payload, split)) => match ResponsePayload::decode(&payload) {
                 Some(said) if self.capabilities.accepts(said.cipher) => {
-                    self.on_answered(now, number, &mut path, place, from, said, split);
-                    Ok(Received::Control)
+                    self.on_answered(now, number, &mut path, place, answer.from, said, split);
+                    Ok(())
                 }
                 // Authentic and wrong: this attempt is over.
                 said => {
@@ -415,6 +427,7 @@ impl Sessions {
 mod tests {
     use super::*;
     use crate::secure::SeededEntropy;
+    use crate::secure::wire::RESPONSE;
 
     #[test]
     fn a_peer_that_tells_a_greater_timestamp_each_time_does_not_set_the_pace_of_initiations() {
@@ -439,5 +452,50 @@ mod tests {
         // At first, once for what was told, and by the clock.
         let sent = sessions.stats().initiations_sent;
         assert!((2..=5).contains(&sent), "{sent} in a second");
+    }
+    #[test]
+    fn forged_answers_wait_to_be_computed_elsewhere_and_end_nothing() {
+        let [a, b] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let (publics, now) = ([a.public_key(), b.public_key()], Time::from_millis(1000));
+        let end = |key, seed| {
+            let entropy = Box::new(SeededEntropy::new(seed));
+            Sessions::new(Config::default(), key, entropy, Past::forgotten(5), now).unwrap()
+        };
+        let (mut a, mut b) = (end(a, 3), end(b, 4));
+        a.offload();
+        b.add_peer(PeerConfig::new(publics[0])).unwrap();
+        let peer = a.add_peer(PeerConfig::new(publics[1])).unwrap();
+        let addresses: [SocketAddr; 2] = ["192.0.2.1:5", "198.51.100.2:5"].map(|address| address.parse().unwrap());
+        let path = a.connect(now, peer, ChannelId(0), SocketId(0), addresses[1], Vec::new()).unwrap();
+        let initiation = a.poll_transmit().unwrap().payload;
+        let Ok(Message::Initiation { sender, .. }) = decode(&initiation) else { panic!("no initiation") };
+        b.handle_datagram(now, SocketId(0), addresses[0], &initiation, &mut []);
+        let genuine = b.poll_transmit().unwrap().payload;
+        // By someone who has seen the initiation.
+        let mut forged = handshake_header(RESPONSE, sender).to_vec();
+        forged.extend([9; 80]);
+        MacKeys::new(&publics[0]).append(&mut forged, None);
+        let mut queued = 0;
+        for _ in 0..1000 {
+            match a.handle_datagram(now, SocketId(0), addresses[1], &forged, &mut []) {
+                Received::Queued => queued += 1,
+                received => assert_eq!(received, Received::Dropped(DropReason::RateLimited)),
+            }
+        }
+        assert!((1..=16).contains(&queued), "{queued} wait");
+        let mut entropy = SeededEntropy::new(5);
+        let mut compute = |a: &mut Sessions| {
+            while let Some(work) = a.poll_work() {
+                a.handle_done(now, work.run(&mut entropy));
+            }
+        };
+        compute(&mut a);
+        assert_eq!(a.stats().dropped(DropReason::Response), queued);
+        for _ in 0..2 {
+            assert_eq!(a.handle_datagram(now, SocketId(0), addresses[1], &genuine, &mut []), Received::Queued);
+        }
+        compute(&mut a);
+        assert!(a.can_seal(path));
+        assert_eq!((a.stats().handshakes, a.stats().dropped(DropReason::UnknownIndex)), (1, 1), "twice is once");
     }
 }
