@@ -121,6 +121,8 @@ pub struct ConfigError {
     pub problem: String,
 }
 
+/// The least MTU with which the kernel does IPv6.
+const IPV6_MTU: u16 = 1280;
 /// The link-layer bytes that Ethernet adds to an IP packet, without preamble, gap and checksum.
 const ETHERNET_OVERHEAD: u16 = 14;
 
@@ -407,6 +409,16 @@ impl Reader<'_> {
         let addresses = self.addresses(&raw.address)?;
         let private_key = self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
         let mtu = self.mtu(raw.mtu.as_ref(), "interface.mtu")?;
+        if let (Some(span), Some(six)) = (
+            raw.mtu.as_ref().filter(|mtu| *mtu.get_ref() < IPV6_MTU).map(Spanned::span),
+            addresses.iter().find(|net| net.addr().is_ipv6()),
+        ) {
+            let problem = format!(
+                "is below the {IPV6_MTU} bytes that IPv6 needs, and {six} could not be added: raise it, or leave IPv6 out of \
+                 `interface.address`"
+            );
+            return Err(self.error(span, "interface.mtu", problem));
+        }
         let table = match raw.table.as_ref() {
             None => Table::Auto,
             Some(v) => match v.get_ref() {

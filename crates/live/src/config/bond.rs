@@ -2,8 +2,9 @@
 
 use super::policy::RawPolicy;
 use super::{ConfigError, Interface, Reader};
+use crate::pool::PacketBuf;
 use crate::quantity::parse_span;
-use fairspan_core::lan::USUAL_JITTER;
+use fairspan_core::lan::{self, Lan, LinkConfig, USUAL_JITTER};
 use fairspan_core::options::Family;
 use fairspan_core::select::active_backup::FailOverMac;
 use fairspan_core::select::{Policy, Settings, supervision};
@@ -56,6 +57,16 @@ impl Bond {
     /// Whether a bond of these settings has the address of the device in use.
     pub(crate) fn takes_device_addresses(settings: &Settings) -> bool {
         matches!(&settings.policy, Policy::ActiveBackup(config) if config.fail_over_mac == FailOverMac::Active)
+    }
+}
+
+impl BondLink {
+    /// The link as the bond takes it, with the address that it sends from.
+    pub(crate) fn config(&self, mac: Mac) -> LinkConfig {
+        let mut config = LinkConfig::new(self.name.clone(), mac);
+        (config.priority, config.weight) = (self.priority, self.weight);
+        (config.delay, config.jitter) = (self.delay, self.jitter);
+        config
     }
 }
 
@@ -114,6 +125,9 @@ impl Reader<'_> {
             .resolve(&names)
             .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
         self.possible(&settings, &raw.policy)?;
+        let made = links.iter().map(|link: &BondLink| link.config(Mac::default())).collect();
+        Lan::<PacketBuf>::new(lan::Config::new(settings.clone(), Mac::default()), made, 0)
+            .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
         self.effective(&settings, &raw.policy, links.len())?;
         if Bond::takes_device_addresses(&settings)
             && let Some(mac) = &raw.mac
@@ -286,6 +300,7 @@ fn has_current(policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
+    use super::*;
     use std::path::Path;
 
     const HEAD: &str = "[interface]\nname = \"bond0\"\n[bond]\n";
@@ -343,5 +358,54 @@ mod tests {
             let place = format!("x.toml:{line}: {setting}");
             assert!(error.starts_with(&place) && error.contains(advice), "{text}\n{error}");
         }
+    }
+
+    /// What `up` makes of a file that was read is what it was checked by, so no policy that passes is refused later.
+    #[test]
+    fn a_bond_that_is_accepted_is_one_that_the_core_takes() {
+        let (mut taken, mut refused) = (0, 0);
+        for policy in [
+            "brr",
+            "brr:0ms",
+            "brr:12ms",
+            "active-backup:eth1",
+            "active-backup:eth3",
+            "balance-rr",
+            "balance-rr:packets=0",
+            "balance-xor:layer2",
+            "balance-xor:layer9",
+            "balance-tlb",
+            "balance-alb",
+            "802.3ad:min_links=2",
+            "802.3ad:min_links=3",
+            "broadcast",
+            "flowlet",
+            "least_queue",
+            "traffic_meter",
+            "fastest_transmit",
+            "potent",
+            "n_to_one",
+            "n_to_one:eth2",
+            "hash",
+            "7",
+            "4",
+            "brr:miimon=0ms",
+        ] {
+            let text = format!("{HEAD}policy = \"{policy}\"\n{LINKS}");
+            match parse(&text) {
+                Ok(config) => {
+                    let bond = config.bond.expect("a bond");
+                    let links = bond.links.iter().map(|link| link.config(Mac::default())).collect();
+                    let made = Lan::<PacketBuf>::new(lan::Config::new(bond.settings, Mac::default()), links, 1);
+                    assert!(made.is_ok(), "{policy}");
+                    taken += 1;
+                }
+                Err(error) => {
+                    assert_eq!((error.line, error.setting.as_str()), (4, "bond.policy"), "{policy}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(taken > 10 && refused > 4, "{taken} taken, {refused} refused");
     }
 }

@@ -141,6 +141,9 @@ impl Reader<'_> {
         let station_buffer = buffer(raw.station_buffer.as_ref(), "ring.station_buffer", Bytes::new(256_000))?;
         let (station_discipline, station_policy) =
             self.waiting(raw.station_discipline.as_ref(), raw.station_policy.as_ref(), &algorithm)?;
+        let queue =
+            [(&raw.station_policy, "ring.station_policy"), (&raw.station_discipline, "ring.station_discipline")];
+        let queue = queue.into_iter().find_map(|(text, name)| Some((text.as_ref()?.span(), name)));
         let burst = match &raw.burst {
             Some(v) => {
                 let bytes = self.quantity(Some(v), "ring.burst", parse_bytes)?.unwrap_or(fit::BURST);
@@ -153,7 +156,7 @@ impl Reader<'_> {
             None => fit::usual_burst(rate, transit_buffer),
         };
         let networks = self.networks(&raw.networks, "ring.networks")?;
-        let mut places = fit::Places::default();
+        let mut places = fit::Places { whole: span.clone(), queue, ..fit::Places::default() };
         let sides = self.sides(interface, rate, nodes, span, [raw.east, raw.west], &mut places)?;
         places.reservations = raw.reservations.iter().map(|raw| raw.get_ref().rate.span()).collect();
         let reservations = self.reservations(node, nodes, raw.reservations)?;
@@ -625,7 +628,7 @@ mod tests {
                 reserve("class = \"A\"\nrate = \"101Mbit\""),
                 15,
                 "ring.reservation.rate",
-                "more than this node's faster link",
+                "more than it carries (100 Mbit",
             ),
             ("", reserve("class = \"A\"\nrate = \"1Mbit\"\nto = 1"), 13, "ring.reservation.to", "this node"),
             ("", and("[[peer]]\nallowed_ips = []"), 13, "ring", "its own file"),

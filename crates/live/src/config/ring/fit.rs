@@ -1,10 +1,13 @@
 //! What the settings of a ring must be to each other: each of these is good alone, and together they could not work.
 
-use super::super::{Channel, ChannelKind, ConfigError, Interface, Reader};
-use super::settings::{Ring, RingSide};
+use super::super::{Channel, ChannelKind, ConfigError, IPV6_MTU, Interface, Reader};
+use super::settings::Ring;
+use crate::pool::PacketBuf;
 use crate::quantity::show_rate;
-use fairspan_core::ring::Side;
-use fairspan_core::units::{Bytes, Rate, Span};
+use crate::secure;
+use fairspan_core::ring::node::{ConfigError as NodeError, HEAD, Node};
+use fairspan_core::ring::{Side, discovery};
+use fairspan_core::units::{Bytes, Rate, Span, Time};
 use std::ops::Range;
 
 /// What a link's sender may be ahead of its rate, at least, and in time.
@@ -14,6 +17,9 @@ const BURST_TIME: Span = Span::from_micros(250);
 /// Where the parts of `[ring]` stand in the file.
 #[derive(Default)]
 pub(super) struct Places {
+    pub(super) whole: Range<usize>,
+    /// Of the station's policy, or else of its discipline, with the setting's name.
+    pub(super) queue: Option<(Range<usize>, &'static str)>,
     /// By [`Side::index`].
     pub(super) sides: [Range<usize>; 2],
     /// By number.
@@ -33,7 +39,8 @@ impl Reader<'_> {
             return Err(self.error(span, &format!("ring.west.{key}"), problem));
         }
         self.own_networks(interface, ring, places)?;
-        self.reserved(ring, places)
+        self.mtus_fit(interface, ring, places)?;
+        self.node_fits(ring, places)
     }
 
     fn own_networks(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
@@ -54,20 +61,70 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn reserved(&self, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
-        let most = ring.sides.iter().flatten().map(|side: &RingSide| side.rate).max().unwrap_or(ring.rate);
-        let mut sum = 0u64;
-        for (reservation, span) in ring.reservations.iter().zip(&places.reservations) {
-            sum = sum.saturating_add(reservation.rate.as_bits_per_sec());
-            if sum > most.as_bits_per_sec() {
-                let (sum, most) = (show_rate(Rate::from_bits_per_sec(sum)), show_rate(most));
+    /// The interface's IPv6 addresses need links that leave it an MTU for them.
+    fn mtus_fit(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
+        let Some(six) = interface.addresses.iter().find(|net| net.addr().is_ipv6()) else { return Ok(()) };
+        for (side, span) in ring.sides.iter().zip(&places.sides) {
+            let Some((side, mtu)) = side.as_ref().and_then(|side| Some((side, side.mtu?))) else { continue };
+            let least =
+                usize::from(IPV6_MTU) + HEAD + outer(side.channel.as_ref(), secure::overhead(interface.padding));
+            if usize::from(mtu) < least {
+                let name = if span == &places.sides[Side::East.index()] { "east" } else { "west" };
                 let problem = format!(
-                    "all reservations together are {sum}, more than this node's faster link has ({most}): lower one"
+                    "{mtu} leaves the ring's interface less than the {IPV6_MTU} bytes that {six} needs: write {least} or more, \
+                     or leave IPv6 out of `interface.address`"
                 );
-                return Err(self.error(span.clone(), "ring.reservation.rate", problem));
+                return Err(self.error(span.clone(), &format!("ring.{name}.mtu"), problem));
             }
         }
         Ok(())
+    }
+
+    /// Makes the node that `up` would make, and says of what it refuses where that stands.
+    fn node_fits(&self, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
+        let refusal = |reservations: usize| {
+            let mut config = ring.node_config();
+            config.reservations.truncate(reservations);
+            Node::<PacketBuf>::new(config, Time::ZERO, 0).err()
+        };
+        let Some(error) = refusal(ring.reservations.len()) else { return Ok(()) };
+        let whole = || places.whole.clone();
+        let (span, setting, problem) = match &error {
+            NodeError::Reserved { side, reserved, capacity } => {
+                let first = (1..=ring.reservations.len()).find(|n| refusal(*n).is_some());
+                let span = first.and_then(|n| places.reservations.get(n - 1).cloned()).unwrap_or_else(whole);
+                let side = if *side == Side::East { "east" } else { "west" };
+                let (sum, most) = (show_rate(*reserved), show_rate(*capacity));
+                let problem = format!(
+                    "all reservations that take the link {side} together are {sum}, more than it carries ({most}): lower one, \
+                     or say by `to` that it takes the other link"
+                );
+                (span, "ring.reservation.rate".to_owned(), problem)
+            }
+            NodeError::Queue(_) => {
+                let (span, setting) = places.queue.clone().unwrap_or_else(|| (whole(), "ring.station_policy"));
+                (span, setting.to_owned(), format!("cannot work: {error}"))
+            }
+            NodeError::Setting { setting, .. }
+            | NodeError::Discovery(discovery::ConfigError::Setting { setting, .. }) => {
+                (whole(), format!("ring.{setting}"), error.to_string())
+            }
+            _ => (whole(), "ring".to_owned(), error.to_string()),
+        };
+        Err(self.error(span, &setting, problem))
+    }
+}
+
+/// What a link adds to a frame from the outer IP header on, or before it where frames are Ethernet's; `seal` is what sealing
+/// adds at most. A link on which the neighbour calls is taken for one over IPv4.
+fn outer(channel: Option<&Channel>, seal: usize) -> usize {
+    match channel.map(|channel| &channel.kind) {
+        None => 20 + 8 + seal,
+        Some(ChannelKind::Udp { endpoint, .. }) if endpoint.is_ipv4() => 20 + 8 + seal,
+        Some(ChannelKind::Udp { .. }) => 40 + 8 + seal,
+        // The length before a frame.
+        Some(ChannelKind::Ethernet { secure: true, .. }) => 2 + seal,
+        Some(ChannelKind::Ethernet { secure: false, .. }) => 2,
     }
 }
 
@@ -155,6 +212,15 @@ mod tests {
             ),
             (reserve("rate = \"10Mbit\"", &["11Mbit"]), 15, "ring.reservation.rate", "lower one"),
             (reserve("", &["60Mbit", "50Mbit"]), 18, "ring.reservation.rate", "110 Mbit/s, more than"),
+            // The west link is the slower one.
+            (
+                lan("east", "")
+                    + &lan("west", "ethertype = 0x9000\nrate = \"10Mbit\"")
+                    + "[[ring.reservation]]\nclass = \"B\"\nrate = \"20Mbit\"\n",
+                20,
+                "ring.reservation.rate",
+                "the link west",
+            ),
         ];
         for (sides, line, setting, advice) in rows {
             let text = file("networks = [\"10.9.0.0/16\"]", &sides).replacen(
@@ -166,6 +232,80 @@ mod tests {
             assert_eq!((error.line, error.setting.as_str()), (line + 1, setting), "{text}\n{error}");
             assert!(error.problem.contains(advice), "{text}\n{error}");
         }
+    }
+
+    #[test]
+    fn reservations_that_take_different_links_may_be_more_together_than_one_carries() {
+        let to = |node: u8| format!("[[ring.reservation]]\nclass = \"A\"\nrate = \"60Mbit\"\nto = {node}\n");
+        let lan = |side: &str, n: u8| format!("[ring.{side}]\nkind = \"ethernet\"\ndevice = \"eth{n}\"\n");
+        let both = lan("east", 1) + &lan("west", 2);
+        assert!(parse(&file("", &(both.clone() + &to(2) + &to(4)))).is_ok());
+        assert!(parse(&file("", &(both + &to(2) + &to(2)))).is_err());
+    }
+
+    #[test]
+    fn an_ipv6_address_needs_links_and_an_interface_that_leave_it_1280_bytes() {
+        let with = |address: &str, mtu: u16, side: &str| {
+            let head = format!("name = \"ring0\"\naddress = [\"{address}\"]\nmtu = {mtu}");
+            parse(&file("", &east(&format!("{CALLED}\n{side}"))).replacen("name = \"ring0\"", &head, 1))
+        };
+        let six = "fd77::1/64";
+        // A ring's head, the seal, UDP and IPv4.
+        let least = 1280 + HEAD + 30 + 28;
+        assert!(with(six, 1280, &format!("mtu = {least}")).is_ok());
+        let error = with(six, 1280, &format!("mtu = {}", least - 1)).expect_err("too narrow");
+        assert_eq!((error.line, error.setting.as_str()), (11, "ring.east.mtu"));
+        assert!(error.problem.contains(&least.to_string()), "{error}");
+        let error = with(six, 1279, "").expect_err("too narrow");
+        assert_eq!((error.line, error.setting.as_str()), (4, "interface.mtu"));
+        assert!(with("10.8.0.1/24", 1000, "mtu = 1100").is_ok(), "IPv4 needs less");
+    }
+
+    /// What `up` makes of a file that was read is what it was checked by, so no value that passes is refused later.
+    #[test]
+    fn a_ring_that_is_accepted_is_one_that_the_node_takes() {
+        let values = [
+            ("algorithm", ["fifo", "dvsr", "rpr-am", "rpr-cm", "dba", "max-min"].as_slice()),
+            ("interval", &["99us", "100us", "1s", "2s"]),
+            ("keepalive", &["1ms", "8ms", "9ms", "1s"]),
+            ("silence", &["3ms", "14ms", "15ms", "10s", "11s"]),
+            ("hold_off", &["0ms", "10s", "11s"]),
+            ("restore_after", &["0ms", "600s", "601s"]),
+            ("transit_buffer", &["5999B", "6kB", "256MB", "257MB"]),
+            ("station_buffer", &["5999B", "6kB", "256MB", "257MB"]),
+            ("burst", &["0B", "128kB", "129kB"]),
+            ("station_discipline", &["fifo", "sfq", "drr:quantum=1", "drr:quantum=0", "stochastic:queues=0", "srr"]),
+            (
+                "station_policy",
+                &[
+                    "drop-front",
+                    "longest-queue",
+                    "codel:target=0ms",
+                    "codel:target=5ms,interval=4ms",
+                    "codel:interval=0ms",
+                ],
+            ),
+        ];
+        let (mut taken, mut refused) = (0, 0);
+        for (setting, values) in values {
+            for value in values {
+                match parse(&file(&format!("{setting} = \"{value}\""), &east(CALLED))) {
+                    Ok(config) => {
+                        let node = config.ring.expect("a ring").node_config();
+                        assert!(Node::<PacketBuf>::new(node, Time::ZERO, 1).is_ok(), "{setting} = {value}");
+                        taken += 1;
+                    }
+                    Err(error) => {
+                        let named = error.setting.as_str();
+                        assert!(named == format!("ring.{setting}") || named == "ring.silence", "{value}: {error}");
+                        assert_eq!(error.line, 8, "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        println!("{taken} taken, {refused} refused");
+        assert!(taken > 20 && refused > 10, "{taken} taken, {refused} refused");
     }
 
     #[test]

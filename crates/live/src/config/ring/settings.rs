@@ -7,7 +7,7 @@ use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::control::Reservation;
 use fairspan_core::ring::protection::Protection;
-use fairspan_core::ring::{NodeId, Side};
+use fairspan_core::ring::{NodeId, Side, discovery, node};
 use fairspan_core::units::{Bytes, Rate, Span};
 use ipnet::IpNet;
 use std::path::PathBuf;
@@ -103,6 +103,32 @@ pub struct RingStation {
 }
 
 impl Ring {
+    /// The node that runs this, as far as no device has a say.
+    pub(crate) fn node_config(&self) -> node::Config {
+        let mut config = node::Config::new(self.node, self.nodes, self.rate);
+        config.algorithm = self.algorithm.clone();
+        config.interval = self.interval;
+        config.protection = self.protection;
+        config.weight = self.weight;
+        config.reservations.clone_from(&self.reservations);
+        let mut discovery = discovery::Config::new(self.node, self.nodes, self.rate);
+        discovery.keepalive = Some(self.keepalive);
+        discovery.silence = self.silence;
+        discovery.hold_off = self.hold_off;
+        discovery.wait_to_restore = self.restore_after;
+        config.discovery = Some(discovery);
+        config.transit_limit = self.transit_buffer;
+        config.station_threshold = Bytes::new(self.transit_buffer.as_u64() / 4);
+        config.station_limit = self.station_buffer;
+        config.station_discipline = self.station_discipline;
+        config.station_policy = self.station_policy;
+        config.burst = self.burst;
+        for (capacity, side) in config.capacity.iter_mut().zip(&self.sides) {
+            *capacity = side.as_ref().map_or(self.rate, |side| side.rate);
+        }
+        config
+    }
+
     /// The neighbour at a side.
     pub fn neighbour(&self, side: Side) -> NodeId {
         let n = self.node.index();

@@ -31,7 +31,7 @@ use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token, Turn};
 use crate::status::Status;
 use device::{Arrival, Device};
-use fairspan_core::lan::{self, Event, Lan, LinkConfig, Received, frame};
+use fairspan_core::lan::{self, Event, Lan, Received, frame};
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::mac::Mac;
@@ -96,10 +96,7 @@ impl EthernetBond {
         let mac = settings.mac.unwrap_or_else(|| frame::derived(own(0).unwrap_or_else(|| stand_in(0)), BOND_VARIANT));
         let links = settings.links.iter().enumerate().map(|(n, link)| {
             let mac = link_address(&settings, own(n).unwrap_or_else(|| stand_in(n)));
-            let mut config = LinkConfig::new(link.name.clone(), mac);
-            (config.priority, config.weight) = (link.priority, link.weight);
-            (config.delay, config.jitter) = (link.delay, link.jitter);
-            config
+            link.config(mac)
         });
         let mut bond_config = lan::Config::new(settings.settings.clone(), mac);
         bond_config.arp_targets.clone_from(&settings.arp_ip_target);

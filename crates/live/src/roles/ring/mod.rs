@@ -50,11 +50,10 @@ use classes::Classes;
 use fairspan_core::flow::{FlowHash, Frame, Layer};
 use fairspan_core::ip;
 use fairspan_core::queue::DisciplineConfig;
-use fairspan_core::ring::discovery;
 use fairspan_core::ring::frame::{DATA, HEAD};
 use fairspan_core::ring::node::{self, Node};
 use fairspan_core::ring::{NodeId, Side};
-use fairspan_core::units::{Bytes, FlowNumber, Span, Time};
+use fairspan_core::units::{FlowNumber, Span, Time};
 use neighbour::Neighbour;
 use routes::Routes;
 use stations::Stations;
@@ -523,24 +522,7 @@ fn open_node(
     now: Time,
     seed: u64,
 ) -> Result<Node<PacketBuf>, DaemonError> {
-    let mut config = node::Config::new(ring.node, ring.nodes, ring.rate);
-    config.algorithm = ring.algorithm.clone();
-    config.interval = ring.interval;
-    config.protection = ring.protection;
-    config.weight = ring.weight;
-    config.reservations.clone_from(&ring.reservations);
-    let mut discovery = discovery::Config::new(ring.node, ring.nodes, ring.rate);
-    discovery.keepalive = Some(ring.keepalive);
-    discovery.silence = ring.silence;
-    discovery.hold_off = ring.hold_off;
-    discovery.wait_to_restore = ring.restore_after;
-    config.discovery = Some(discovery);
-    config.transit_limit = ring.transit_buffer;
-    config.station_threshold = Bytes::new(ring.transit_buffer.as_u64() / 4);
-    config.station_limit = ring.station_buffer;
-    config.station_discipline = ring.station_discipline;
-    config.station_policy = ring.station_policy;
-    config.burst = ring.burst;
+    let mut config = ring.node_config();
     for neighbour in neighbours.iter().flatten() {
         config.capacity[neighbour.side.index()] = neighbour.capacity;
         config.overhead[neighbour.side.index()] = neighbour.overhead();
