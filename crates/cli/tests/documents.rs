@@ -119,6 +119,9 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     if let Some(stem) = key.strip_suffix("_file") {
         base[place].1.remove(stem);
     }
+    if key == "dns" {
+        base[0].1.insert("lock".into(), "true".into());
+    }
     for (needs, mode) in [("copies", "\"duplicate\""), ("policy", "\"flow\"")] {
         if key == needs {
             base[1].1.insert("mode".into(), mode.into());

@@ -78,6 +78,8 @@ pub struct Interface {
     pub lock: bool,
     /// `lock_except`: where it may leave in the clear all the same; default nowhere.
     pub lock_except: Vec<IpNet>,
+    /// `dns`: who answers the host's questions for names while it is locked, one of each IP version; default who is asked.
+    pub dns: Vec<IpAddr>,
     /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
     pub control_socket: PathBuf,
     /// `state_dir`: where the timestamps of handshakes are kept between runs; default `/var/lib/fairspan`.
@@ -217,6 +219,8 @@ struct RawInterface {
     lock: Option<Spanned<bool>>,
     #[serde(default)]
     lock_except: Vec<Spanned<String>>,
+    #[serde(default)]
+    dns: Vec<Spanned<String>>,
     control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
@@ -332,6 +336,7 @@ impl Reader<'_> {
     fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {
         let interface_span = raw.interface.span();
         let may_fail_open = raw.interface.get_ref().lock.is_none();
+        let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let interface = self.interface(raw.interface.into_inner())?;
         if let Some(ring) = raw.ring {
             let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
@@ -401,6 +406,7 @@ impl Reader<'_> {
             peers.push(peer);
             self.stations(span, &peers)?;
         }
+        self.dns_is_reached(&interface, &dns, &peers)?;
         Ok(Config { interface, peers, bond: None, ring: None, notices })
     }
 
@@ -455,6 +461,7 @@ impl Reader<'_> {
         Ok(Interface {
             lock,
             lock_except: self.lock_except(&raw.lock_except, lock)?,
+            dns: self.dns(&raw.dns, lock, &addresses)?,
             control_socket,
             state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,

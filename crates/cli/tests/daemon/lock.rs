@@ -420,6 +420,67 @@ fn a_sender_is_told_at_once_that_nothing_leaves() {
     house.unlock();
 }
 
+/// An answer of a resolver, if one comes.
+fn asked(lab: &Lab, resolver: &'static str) -> Option<(SocketAddr, Vec<u8>)> {
+    lab.run("site", move || {
+        let target: SocketAddr = resolver.parse().expect("an address");
+        let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        socket.send_to(b"who is it?", target).ok()?;
+        let mut buffer = [0; 64];
+        let (len, from) = socket.recv_from(&mut buffer).ok()?;
+        Some((from, buffer[..len].to_vec()))
+    })
+}
+
+#[test]
+fn names_are_asked_for_through_the_tunnel_whichever_resolver_is_set_and_nowhere_else() {
+    let settings = format!("{LOCKED}\ndns = [\"10.77.0.1\", \"fd77::1\"]");
+    let Some(house) = House::new(&settings) else { return };
+    let lab = &house.lab;
+    let tap = Tap::new(lab);
+    let hub = lab.daemon("hub", "hub", &house.hub);
+    let site = house.site();
+    for resolver in ["10.77.0.1:53", "[fd77::1]:53"] {
+        lab.echo("hub", resolver);
+    }
+    // A resolver on the host itself is left alone.
+    lab.echo("site", "127.0.0.53:53");
+    // On the LAN, in the Internet, the right one, and on the host.
+    let resolvers =
+        ["192.168.1.1:53", "[2001:db8:1::1]:53", "203.0.113.2:53", "10.77.0.1:53", "[fd77::1]:53", "127.0.0.53:53"];
+    tap.forget();
+    for resolver in resolvers {
+        let end = Instant::now() + PATIENCE;
+        let answer = loop {
+            assert!(Instant::now() < end, "{resolver} does not answer");
+            if let Some(answer) = asked(lab, resolver) {
+                break answer;
+            }
+        };
+        assert_eq!(answer, (resolver.parse().expect("an address"), b"who is it?".to_vec()));
+    }
+    // Over TCP too, and for the one who asks it comes from the resolver that was asked.
+    let listener = lab.run("hub", || std::net::TcpListener::bind("10.77.0.1:53").expect("bound"));
+    let asks = lab.inside("site", || {
+        let target: SocketAddr = "192.168.1.1:53".parse().expect("an address");
+        let stream = std::net::TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
+        stream.peer_addr().expect("an address")
+    });
+    let asker = accept(&listener).peer_addr().expect("an address");
+    assert_eq!(asker.ip(), ip_of("10.77.0.2"), "from the interface's address");
+    assert_eq!(asks.join().expect("asked"), "192.168.1.1:53".parse().expect("an address"));
+    assert_eq!(house.leaks(&tap), BTreeSet::new(), "while it runs");
+    site.kill();
+    tap.forget();
+    assert_eq!(asked(lab, "192.168.1.1:53"), None);
+    assert_eq!(house.leaks(&tap), BTreeSet::new(), "killed");
+    house.unlock();
+    house.assert_open(&tap, &["udp 192.168.1.1:53"], "unlocked");
+    hub.stop();
+}
+
 #[test]
 fn a_lock_that_another_program_removes_is_set_again_and_one_that_is_not_wanted_is_told() {
     let Some(house) = House::new(LOCKED) else { return };

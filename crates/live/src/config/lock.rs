@@ -3,9 +3,11 @@
 use super::peer::Peer;
 use super::{ConfigError, Interface, Reader, Table};
 use ipnet::IpNet;
+use std::net::IpAddr;
 use std::ops::Range;
 use toml::Spanned;
 
+const DNS: &str = "interface.dns";
 /// Most networks in `lock_except`: the kernel takes all rules in one message, and tries one after the other.
 const EXCEPT_MAX: usize = 64;
 
@@ -43,6 +45,51 @@ impl Reader<'_> {
             );
         }
         Ok(nets)
+    }
+
+    /// Resolvers beyond the interface, which the lock's rules lead questions to.
+    pub(super) fn dns(
+        &self,
+        texts: &[Spanned<String>],
+        lock: bool,
+        addresses: &[IpNet],
+    ) -> Result<Vec<IpAddr>, ConfigError> {
+        let mut servers: Vec<IpAddr> = Vec::new();
+        for text in texts {
+            let server: IpAddr = self.parsed(text, DNS, "10.77.0.1")?;
+            let problem = if !lock {
+                "is the lock's to hold: without it a resolver beside the tunnel answers as soon as the daemon is not there; \
+                 write `lock = true`"
+            } else if servers.iter().any(|other| other.is_ipv6() == server.is_ipv6()) {
+                "is a second one of this IP version: questions are led to one; leave the other out"
+            } else if server.is_unspecified() || server.is_multicast() || server.is_loopback() {
+                "is no resolver beyond the interface: write one such as \"10.77.0.1\""
+            } else if addresses.iter().any(|own| own.addr() == server) {
+                "is this interface's own address: write one beyond it"
+            } else {
+                servers.push(server);
+                continue;
+            };
+            return Err(self.error(text.span(), DNS, format!("{server} {problem}")));
+        }
+        Ok(servers)
+    }
+
+    /// A resolver has to be some peer's.
+    pub(super) fn dns_is_reached(
+        &self,
+        interface: &Interface,
+        spans: &[Range<usize>],
+        peers: &[Peer],
+    ) -> Result<(), ConfigError> {
+        let nets = || peers.iter().flat_map(|peer| &peer.allowed_ips);
+        match interface.dns.iter().zip(spans).find(|(server, _)| !nets().any(|net| net.contains(*server))) {
+            Some((server, span)) => {
+                let problem = format!("{server} is in no peer's `allowed_ips`, so it is not reached: add it there");
+                Err(self.error(span.clone(), DNS, problem))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Everything is routed through the tunnel, and nothing is said of what happens without it.

@@ -314,6 +314,18 @@ fn a_lock_that_could_not_hold_is_refused_and_a_default_route_without_one_is_told
         assert_eq!((error.line, error.setting.as_str()), (line, setting), "{error}");
         assert!(error.problem.contains(advice), "{error}");
     }
+    for (more, nets, advice) in [
+        ("dns = [\"10.77.0.7\"]\n", all, "write `lock = true`"),
+        ("lock = true\ndns = [\"resolver\"]\n", all, "10.77.0.1"),
+        ("lock = true\ndns = [\"10.77.0.7\", \"10.77.0.3\"]\n", all, "leave the other out"),
+        ("lock = true\ndns = [\"127.0.0.53\"]\n", all, "beyond the interface"),
+        ("lock = true\ndns = [\"10.77.0.1\"]\n", all, "own address"),
+        ("lock = true\ndns = [\"10.77.0.3\"]\n", "\"10.77.0.2\"", "add it there"),
+    ] {
+        let error = parse(&text(more, nets)).unwrap_err();
+        assert_eq!(error.setting, "interface.dns", "{error}");
+        assert!(error.problem.contains(advice), "{error}");
+    }
     let many: Vec<String> = (0..65).map(|n| format!("\"10.{n}.0.0/16\"")).collect();
     let error = parse(&text(&format!("lock = true\nlock_except = [{}]\n", many.join(",")), all)).unwrap_err();
     assert!(error.problem.contains("more than 64"), "{error}");

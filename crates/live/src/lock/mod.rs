@@ -12,13 +12,17 @@
 //! | DHCP, neighbour discovery and listener reports of IPv6 | their ports and their protocol take a capability too; nothing of it is forwarded |
 //! | to `lock_except`, but no DNS | the user's wish |
 //!
+//! With `dns`, questions of this host to any resolver are led to that one: whatever program puts whatever resolver into
+//! /etc/resolv.conf, nothing has to be written there, and nothing be restored after a kill.
+//!
 //! Frames of packet sockets, such as those of Ethernet channels, pass none of this; they take CAP_NET_RAW.
 
 use crate::config::Interface;
 use crate::netlink::NetlinkError;
-use crate::netlink::nftables::{Hook, PacketRule, Transaction, tables};
+use crate::netlink::nftables::{Hook, Kind, PacketRule, Transaction, tables};
 use crate::status::LockStatus;
 use std::fmt;
+use std::net::IpAddr;
 use thiserror::Error;
 
 const TCP: u8 = 6;
@@ -30,6 +34,9 @@ const DNS: [u16; 2] = [53, 853];
 const DISCOVERY: [u8; 3] = [133, 135, 136];
 /// What tells switches and routers whom to send neighbour discovery to (RFC 2710, RFC 3810): report, done, report.
 const LISTENER: [u8; 3] = [131, 132, 143];
+/// Where addresses are changed, by convention: of destinations, and of sources.
+const BEFORE_ROUTING: i32 = -100;
+const BEHIND_ROUTING: i32 = 100;
 /// Behind what else looks at packets: the last word is that of whoever drops.
 const LAST: i32 = 300;
 
@@ -38,8 +45,8 @@ const LAST: i32 = 300;
 #[error("{}{}", .0, if self.lacks_tables() { ABSENT } else { "" })]
 pub struct LockError(NetlinkError);
 
-const ABSENT: &str = "; this kernel lacks what a lock needs: nf_tables for inet, with its expression `reject` (modules \
-                      nf_tables and nft_reject_inet). Load them, or do without by `lock = false`";
+const ABSENT: &str = "; this kernel lacks what a lock needs: nf_tables for inet, with its expression `reject`, and `nat` and `masq` where \
+                      there is `dns` (modules nf_tables, nft_reject_inet, nft_nat, nft_masq). Load them, or do without by `lock = false`";
 
 impl LockError {
     /// Whether a privilege is missing.
@@ -67,12 +74,13 @@ pub struct Lock {
 struct Rules {
     mark: u32,
     except: Vec<ipnet::IpNet>,
+    dns: Vec<IpAddr>,
 }
 
 impl Lock {
     /// What `interface` says of a lock; nothing is done yet.
     pub fn of(interface: &Interface) -> Lock {
-        let rules = Rules { mark: interface.fwmark, except: interface.lock_except.clone() };
+        let rules = Rules { mark: interface.fwmark, except: interface.lock_except.clone(), dns: interface.dns.clone() };
         Lock { interface: interface.name.clone(), rules: interface.lock.then_some(rules) }
     }
 
@@ -212,16 +220,43 @@ impl Rules {
         for (chain, hook, own) in
             [("output", Hook::Output, true), ("forward", Hook::Forward, false), ("leaves", Hook::Postrouting, true)]
         {
-            to.base_chain(chain, hook, LAST);
+            to.base_chain(chain, Kind::Filter, hook, LAST);
             rules.push((chain, rule().jump("passes")));
             if own {
                 rules.push((chain, rule().jump("own")));
             }
+            if hook == Hook::Output && !self.dns.is_empty() {
+                // It is led elsewhere now, and where it leaves is seen only there.
+                for protocol in [UDP, TCP] {
+                    rules.push((chain, rule().protocol(protocol).towards_port(DNS[0]).accept()));
+                }
+            }
             // Where a packet leaves, there is no more telling.
             rules.push((chain, if hook == Hook::Postrouting { rule().drop() } else { rule().reject() }));
         }
+        if !self.dns.is_empty() {
+            self.lead_names(interface, to, &mut rules);
+        }
         for (chain, rule) in &rules {
             to.rule(chain, rule);
+        }
+    }
+
+    /// Questions of this host to resolvers anywhere go to those of `dns`, through the interface and from its address.
+    fn lead_names(&self, interface: &str, to: &mut Transaction, rules: &mut Vec<(&str, PacketRule)>) {
+        let rule = PacketRule::new;
+        to.base_chain("names", Kind::Nat, Hook::Output, BEFORE_ROUTING);
+        to.base_chain("askers", Kind::Nat, Hook::Postrouting, BEHIND_ROUTING);
+        // A resolver on this host asks others itself.
+        rules.push(("names", rule().leaves_by("lo").accept()));
+        rules.push(("names", rule().marked(self.mark).accept()));
+        for server in &self.dns {
+            for protocol in [UDP, TCP] {
+                let asks = |rule: PacketRule| rule.version(server.is_ipv6()).protocol(protocol).towards_port(DNS[0]);
+                rules.push(("names", asks(rule()).redirect(*server)));
+                let led = asks(rule().leaves_by(interface)).towards((*server).into());
+                rules.push(("askers", led.redirected().masquerade()));
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::io;
+use std::net::IpAddr;
 
 /// The subsystem of nf_tables, in the upper byte of a message's type.
 const NFTABLES: u16 = 10;
@@ -44,6 +45,15 @@ pub(crate) enum Hook {
     Output = 3,
     /// Whatever leaves, when it is settled by which device.
     Postrouting = 4,
+}
+
+/// What a chain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Whether packets pass.
+    Filter,
+    /// Where connections lead, and where from. Only a connection's first packet is seen.
+    Nat,
 }
 
 /// One rule: packets that have all of this, and what becomes of them.
@@ -111,6 +121,38 @@ impl PacketRule {
     /// No router passes it on, nor did one.
     pub(crate) fn of_the_link(self) -> PacketRule {
         self.version(true).network_header(7, 1).equals(&[255])
+    }
+
+    /// Its connection was led elsewhere.
+    pub(crate) fn redirected(self) -> PacketRule {
+        const DESTINATION_CHANGED: [u8; 4] = 32u32.to_ne_bytes();
+        let loaded = self.expression("ct", |data| {
+            number(data, 2, 2);
+            number(data, 1, REGISTER);
+        });
+        loaded.masked(&DESTINATION_CHANGED).equals(&DESTINATION_CHANGED)
+    }
+
+    /// Its connection is led to this address, and to the same port.
+    pub(crate) fn redirect(self, to: IpAddr) -> PacketRule {
+        let (family, address) = match to {
+            IpAddr::V4(v4) => (FAMILY_V4, v4.octets().to_vec()),
+            IpAddr::V6(v6) => (FAMILY_V6, v6.octets().to_vec()),
+        };
+        let loaded = self.expression("immediate", |data| {
+            number(data, 1, REGISTER);
+            nested(data, 2, |data| attribute(data, 1, &address));
+        });
+        loaded.expression("nat", |data| {
+            for (kind, value) in [(1, 1), (2, family.into()), (3, REGISTER)] {
+                number(data, kind, value);
+            }
+        })
+    }
+
+    /// Its connection comes from an address of the device that it leaves by.
+    pub(crate) fn masquerade(self) -> PacketRule {
+        self.expression("masq", |_| {})
     }
 
     /// It passes this hook.
@@ -237,14 +279,14 @@ impl Transaction {
     }
 
     /// A chain that sees packets; those that no rule settles pass.
-    pub(crate) fn base_chain(&mut self, name: &str, hook: Hook, priority: i32) {
+    pub(crate) fn base_chain(&mut self, name: &str, kind: Kind, hook: Hook, priority: i32) {
         self.push(NEW_CHAIN, NLM_F_CREATE, |chain| {
             text(chain, 3, name);
             nested(chain, 4, |at| {
                 number(at, 1, hook as u32);
                 attribute(at, 2, &priority.to_be_bytes());
             });
-            text(chain, 7, "filter");
+            text(chain, 7, if kind == Kind::Nat { "nat" } else { "filter" });
         });
     }
 
