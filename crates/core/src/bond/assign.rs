@@ -266,8 +266,7 @@ impl<P: Packet> Bond<P> {
         let message = Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() });
         let head = self.number.control(message);
         let c = &mut self.channels[channel];
-        c.on_sent(now, head.len());
-        c.stats.sent_control += 1;
+        c.on_control_sent(now, head.len());
         Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0, handling: Handling::Usual }
     }
 

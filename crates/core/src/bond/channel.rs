@@ -106,7 +106,7 @@ impl Channel {
         Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
     }
 
-    /// Accounts for a frame of `len` bytes, envelope included.
+    /// Accounts for a data frame of `len` bytes, envelope included.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time, len: usize) -> usize {
         let wire = self.wire(len);
@@ -114,6 +114,16 @@ impl Channel {
             pacer.on_sent(now, wire);
         }
         wire
+    }
+
+    /// Accounts for a control frame of `len` bytes, envelope included. A law's pace is for what is under way by the law, which these
+    /// are not: at the slowest pace they would keep data from going for ever.
+    #[inline]
+    pub(super) fn on_control_sent(&mut self, now: Time, len: usize) {
+        self.stats.sent_control += 1;
+        if self.path.control.is_none() {
+            self.on_sent(now, len);
+        }
     }
 
     /// A round trip was measured.

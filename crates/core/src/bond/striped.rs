@@ -122,8 +122,7 @@ impl<P: Packet> Bond<P> {
             if !c.is_up() || c.path.signs.blocked.is_some() {
                 continue;
             }
-            c.on_sent(now, head.len() + packet.bytes().len());
-            c.stats.sent_control += 1;
+            c.on_control_sent(now, head.len() + packet.bytes().len());
             return Some(Transmit {
                 channel,
                 codepoint: Codepoint::Envelope,

@@ -58,8 +58,7 @@ impl<P: Packet> Bond<P> {
                 self.stats.memory_refused += 1;
                 continue;
             }
-            c.on_sent(now, head.len() + padding);
-            c.stats.sent_control += 1;
+            c.on_control_sent(now, head.len() + padding);
             let handling = if padded > 0 { Handling::Alone } else { Handling::Usual };
             return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, tos: 0, handling });
         }

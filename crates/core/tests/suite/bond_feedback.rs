@@ -274,3 +274,20 @@ fn reports_that_the_peer_holds_back_are_no_timeouts_on_a_long_path() {
     let sent = send(&mut net, 60, Span::from_millis(500)).len();
     assert_eq!(measured(&net, 0).delivered, Some(sent as u64));
 }
+
+#[test]
+fn at_a_laws_slowest_pace_heartbeats_leave_room_for_data() {
+    let mut settings = config(1);
+    settings.congestion = Some(Algorithm::ALL[0]);
+    let mut net = Net::settled(settings, vec![Wire::new(10)], 4);
+    // A path that holds a minute of frames: by the window over the round trip, hardly anything may go.
+    net.wires[0].narrow = Some((Rate::from_bits_per_sec(6_000), 45_000));
+    send(&mut net, 300, Span::from_millis(200));
+    net.wires[0].narrow = None;
+    net.run(Span::from_secs(60));
+    let delivered = net.delivered[1].len();
+    send(&mut net, 200, Span::from_millis(100));
+    net.run(Span::from_secs(10));
+    let delivered = net.delivered[1].len() - delivered;
+    assert!(delivered > 150, "{delivered} of 200");
+}

@@ -138,6 +138,12 @@ mod tests {
     }
 
     #[test]
+    fn the_documents_example_is_read() {
+        let text = include_str!("../../../../../../docs/examples/profiles.toml");
+        assert_eq!(parse(text, &[]).unwrap().len(), 2);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let problem = |text: &str, only: &[String]| parse(text, only).unwrap_err();
         assert!(problem(TWO, &["none".into()]).contains("no profile none; there are even, odd"));
