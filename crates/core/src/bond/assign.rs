@@ -256,7 +256,7 @@ impl<P: Packet> Bond<P> {
             }
             let idle = policed.lines.is_empty();
             if let Some(Queued { packet, bucket, tos, note, .. }) = queued {
-                return Some(self.send(now, channel, packet, bucket, note.numbers, tos, idle));
+                return Some(self.send(now, channel, packet, bucket, note.numbers, tos, idle, None));
             }
         }
     }

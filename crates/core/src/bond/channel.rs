@@ -64,9 +64,9 @@ impl Channel {
         }
     }
 
-    /// The peer told of our frames: their pace follows the law, if there is one. `false`: of some that were never sent.
-    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> bool {
-        let told = self.path.on_feedback(now, feedback);
+    /// The peer told of our frames, on this channel or `around` it: their pace follows the law, if there is one. `false`: of some that were never sent.
+    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
+        let told = self.path.on_feedback(now, feedback, around);
         self.stats.rtt = self.path.rtt();
         if let Some(pace) = self.path.control.as_ref().and_then(|control| control.pacing_rate()) {
             let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));

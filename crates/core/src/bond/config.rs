@@ -1,5 +1,6 @@
 //! The settings of a bond and of its channels, checked once.
 
+use super::preset::{Preset, Protection};
 use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::congestion::Algorithm;
 use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
@@ -27,6 +28,8 @@ pub enum Mode {
     Plain,
     /// A link for each packet, burst or flow, as [`Config::policy`] says; nothing at the receiver.
     Flow,
+    /// As `Ordered`, and what a channel loses is sent again, on the channel that brings it first.
+    Reliable,
 }
 
 words!(Mode {
@@ -36,6 +39,7 @@ words!(Mode {
     Backup = "backup",
     Plain = "plain",
     Flow = "flow",
+    Reliable = "reliable",
 });
 
 /// Which causal discipline shares the packets among the channels.
@@ -128,7 +132,7 @@ pub struct Config {
     /// The channels that exist from the start, numbered in this order; more may join. Default none.
     pub channels: Vec<ChannelConfig>,
 
-    /// Flow buckets of mode `ordered`, 1 to 65536; flows that share one can delay one another. Default 1024.
+    /// Flow buckets of modes `ordered` and `reliable`, 1 to 65536; flows that share one can delay one another. Default 1024.
     pub buckets: usize,
     /// Longest time a packet waits behind a gap. Default 500 ms.
     pub deadline: Span,
@@ -150,6 +154,15 @@ pub struct Config {
     pub discipline: DisciplineConfig,
     /// Which packets are let in, marked, dropped; in mode `flow` a policy that evicts none. Default drop-tail.
     pub buffer: PolicyConfig,
+
+    /// Mode `reliable`: how long a packet is sent again when it is lost, from when it first went; after that it is given up. Default
+    /// `None`: twice the round trip of the slowest channel in use, and at least 200 ms.
+    pub resend_within: Option<Span>,
+    /// The same of packets with DSCP EF (expedited forwarding, as calls have). Default `None`: the same.
+    pub resend_within_ef: Option<Span>,
+    /// Mode `reliable`: most memory, in bytes, that packets may take which were sent and of which the peer has not told yet,
+    /// book-keeping included; at the bound the oldest is kept no longer. Default 56 MB.
+    pub resend_bytes: usize,
 
     /// How many channels carry each packet in mode `duplicate`; 0 (the default) means all.
     pub copies: usize,
@@ -222,6 +235,9 @@ impl Default for Config {
             queue_bytes: 7_000_000,
             discipline: DisciplineConfig::default(),
             buffer: PolicyConfig::default(),
+            resend_within: None,
+            resend_within_ef: None,
+            resend_bytes: 56_000_000,
             copies: 0,
             marker_rounds: 8,
             marker_place: MarkerPlace::End,
@@ -307,6 +323,9 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
+    option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
+    option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
+    option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(confirm_mtu: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often the path MTU is confirmed while large frames go; 0ms: once a minute", since 4),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),
@@ -412,7 +431,8 @@ impl ChannelConfig {
 impl Config {
     /// What is done with the data frames of each path.
     pub(super) fn counting(&self) -> Counting {
-        Counting { counts: self.feedback || self.congestion.is_some(), law: self.congestion }
+        let resends = Preset::of(self).protect == Protection::Resend;
+        Counting { counts: self.feedback || self.congestion.is_some() || resends, law: self.congestion, resends }
     }
 
     /// Checks all settings.

@@ -60,6 +60,8 @@ impl Transit {
 pub(super) enum Arrival<P> {
     /// A packet of an ordered flow.
     Packet { bucket: u16, number: u32, bond: u32, packet: P },
+    /// The same of a sender that sends again what is lost: it tells nothing of what went before on its channel.
+    Kept { bucket: u16, number: u32, bond: u32, packet: P },
     /// A marker: its channel has passed this number.
     Marker { high: u32 },
 }
@@ -227,7 +229,7 @@ impl<P: Packet> Equalizer<P> {
 fn cost<P: Packet>(arrival: &Arrival<P>) -> usize {
     let own = size_of::<(Time, Arrival<P>)>();
     match arrival {
-        Arrival::Packet { packet, .. } => own + packet.footprint(),
+        Arrival::Packet { packet, .. } | Arrival::Kept { packet, .. } => own + packet.footprint(),
         Arrival::Marker { .. } => own,
     }
 }

@@ -90,7 +90,7 @@ pub enum TimerName {
     Pacing,
     /// An arrival's delay is made up for.
     Equalize,
-    /// A packet waited behind a gap long enough.
+    /// A packet waited behind a gap long enough, or was kept for long enough.
     Deadline,
     /// A marker or heartbeat is due.
     Heartbeat,
@@ -202,6 +202,11 @@ counters! {
         no_channel,
         /// TCP SYNs whose maximum segment size was lowered.
         mss_clamped,
+        /// Mode `reliable`: frames that carried a packet again, because the one before was lost.
+        resent,
+        /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
+        /// peer started anew.
+        given_up,
         /// Copies that mode `duplicate` left out because their channel was full or memory was refused.
         copies_skipped,
         /// Mode `flow`: packets that waited for a channel that failed, and were given to others.
@@ -222,7 +227,7 @@ counters! {
         gaps_jumped,
         /// Sequence numbers that were given up.
         packets_missing,
-        /// From a channel: came after its gap had been given up.
+        /// From a channel: came after its gap had been given up, or what was sent again in its place.
         late,
         /// From a channel: a second copy.
         duplicates,

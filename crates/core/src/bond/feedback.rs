@@ -5,6 +5,7 @@
 
 use super::Bond;
 use super::channel::each;
+use super::event::Reason;
 use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Time};
@@ -28,6 +29,7 @@ impl<P: Packet> Bond<P> {
         self.on_envelope(now, channel, inner, frame, tos);
         // The packet may have told of a restart, after which the peer counts anew.
         if self.peer.is_current(tag) {
+            self.peer.keeps = matches!(inner.message, Message::Kept { .. });
             self.channels[channel].path.receipts.on_arrival(now, number, bytes, tos & 3 == ecn::CE);
             self.send_feedback(now, channel);
         }
@@ -39,24 +41,34 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let Some(of) = self.peer.tag() else { return };
+        let hurries = self.peer.keeps && self.channels[channel].path.receipts.tells_gap();
         let Some(feedback) = self.channels[channel].path.receipts.poll(now, channel, of) else { return };
         let open = |c: &ChannelId| self.channels[*c].usable && self.channels[*c].path.signs.blocked.is_none();
-        let by = Some(channel).filter(open).or_else(|| each(self.channels.usable).find(open)).unwrap_or(channel);
+        // What is missing is sent again as soon as this is told: by the way that is the fastest.
+        let fastest = if hurries { self.fastest(now) } else { None };
+        let by =
+            fastest.or(Some(channel)).filter(open).or_else(|| each(self.channels.usable).find(open)).unwrap_or(channel);
         self.send_control(by, Message::Feedback(feedback), 0);
     }
 
-    /// The peer tells what arrived of our frames.
-    pub(super) fn on_feedback(&mut self, now: Time, tag: u8, feedback: Feedback) {
+    /// The peer tells, on the channel `arrived`, what arrived of our frames.
+    pub(super) fn on_feedback(&mut self, now: Time, arrived: ChannelId, tag: u8, feedback: Feedback) {
         if !self.peer.is_current(tag) || feedback.of != self.number.epoch() as u8 {
             self.stats.stale_epoch += 1;
             return;
         }
-        if !self.channels.has(feedback.channel) {
+        let channel = feedback.channel;
+        if !self.channels.has(channel) {
             self.stats.bad_channel += 1;
             return;
         }
-        if !self.channels[feedback.channel].on_feedback(now, &feedback) {
+        let mute = self.channels[channel].path.signs.mute;
+        if !self.channels[channel].on_feedback(now, &feedback, arrived != channel) {
             self.stats.bad_control += 1;
+        }
+        self.settle(channel);
+        if mute && !self.channels[channel].path.signs.mute {
+            self.refresh(now, Reason::Silence);
         }
     }
 }

@@ -149,6 +149,9 @@ impl<P: Packet> Bond<P> {
         if came | went != 0 {
             self.rebuild(now, went);
         }
+        for channel in each(went) {
+            self.lose_all(channel);
+        }
         self.refresh_waits();
         // Both that we use and that we hear has changed or may have: tell the peer at once, on every channel.
         self.announce(now);
@@ -175,6 +178,9 @@ impl<P: Packet> Bond<P> {
         if let Some(policed) = self.distribute.policy_mut() {
             policed.refresh_delays(&self.channels);
         }
+        if self.number.resends() {
+            self.refresh_queue();
+        }
     }
 
     /// The usable channels and what their shares depend on.
@@ -189,21 +195,30 @@ impl<P: Packet> Bond<P> {
     /// Builds the discipline over the usable channels anew, with the rates in force.
     pub(super) fn rebuild(&mut self, now: Time, went: u64) {
         let members = self.members();
-        let channels = &self.channels;
-        let largest = each(self.channels.joined).map(|c| channels[c].wire(channels[c].config.mtu)).max();
-        let largest = largest.unwrap_or(1500);
+        let largest = self.largest_frame();
         self.distribute.refresh(&self.config, &self.channels, &members, largest, &mut self.rng);
         for (channel, quantum) in share::quanta(&members, largest) {
             let c = &mut self.channels[channel];
             c.set_rate(c.rate, quantum.as_u64() as usize);
         }
-        let least = LEAST_QUEUE * largest;
-        let rate = self.distribute.rate(&members);
-        let limit = rate.map(|rate| (rate.bytes_in(self.config.queue_time).as_u64() as usize).max(least));
-        self.ingress.set_limit(limit, self.config.queue_bytes);
+        self.refresh_queue();
         self.refresh_stripe(now, &members, went);
         self.refresh_policy(now, largest, went);
         self.refresh_mtu();
+    }
+
+    /// Works out anew how much may wait for a channel.
+    pub(super) fn refresh_queue(&mut self) {
+        let largest = self.largest_frame();
+        let time = self.config.queue_time + self.repair_time();
+        let rate = self.distribute.rate(&self.members());
+        let limit = rate.map(|rate| (rate.bytes_in(time).as_u64() as usize).max(LEAST_QUEUE * largest));
+        self.ingress.set_limit(limit, self.config.queue_bytes);
+    }
+
+    /// Wire bytes of the largest frame of any channel.
+    fn largest_frame(&self) -> usize {
+        each(self.channels.joined).map(|c| self.channels[c].wire(self.channels[c].config.mtu)).max().unwrap_or(1500)
     }
 
     pub(super) fn refresh_mtu(&mut self) {

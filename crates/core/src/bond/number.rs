@@ -4,7 +4,7 @@
 //! flow bucket start at 0. Cost: O(1), no allocation.
 
 use super::config::Config;
-use super::preset::{Numbering, Preset};
+use super::preset::{Numbering, Preset, Protection};
 use crate::flow::Buckets;
 use crate::ip::Header;
 use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
@@ -59,6 +59,12 @@ impl Numberer {
         self.preset.number == Numbering::Flow
     }
 
+    /// Whether packets that are lost are sent again.
+    #[inline]
+    pub(super) fn resends(&self) -> bool {
+        self.preset.protect == Protection::Resend
+    }
+
     /// Bytes of the envelope of a data frame, on a channel that is raw or not.
     pub(super) fn head_len(&self, raw: bool) -> usize {
         if self.counts { COUNTED_LEN + self.preset.head_len(false) } else { self.preset.head_len(raw) }
@@ -104,6 +110,9 @@ impl Numberer {
     #[inline(always)]
     pub(super) fn head(&self, bucket: u16, numbers: Numbers, raw: bool) -> Head {
         let message = match self.preset.number {
+            Numbering::Flow if self.preset.protect == Protection::Resend => {
+                return self.kept_head(bucket, numbers, None);
+            }
             Numbering::Flow => Message::Ordered { bucket, sequence: numbers.sequence, bond: numbers.bond },
             Numbering::Bond => Message::Duplicate { bond: numbers.bond },
             Numbering::None | Numbering::Place if raw && self.preset.bare() => return Head::EMPTY,
@@ -113,10 +122,18 @@ impl Numberer {
         self.control(message)
     }
 
-    /// The same of the frame that is the channel's `number`th.
-    pub(super) fn counted_head(&self, bucket: u16, numbers: Numbers, number: u32) -> Head {
+    /// The envelope of a packet that is kept.
+    #[inline(never)]
+    fn kept_head(&self, bucket: u16, numbers: Numbers, again: Option<u8>) -> Head {
+        let Numbers { sequence, bond } = numbers;
+        self.control(Message::Kept { bucket, sequence, bond, again })
+    }
+
+    /// The same of the frame that is the channel's `number`th. `again`: the packet was lost by the peer's process with this tag.
+    pub(super) fn counted_head(&self, bucket: u16, numbers: Numbers, number: u32, again: Option<u8>) -> Head {
         let mut head = self.control(Message::Counted { number });
-        let inner = self.head(bucket, numbers, false);
+        let inner =
+            if again.is_some() { self.kept_head(bucket, numbers, again) } else { self.head(bucket, numbers, false) };
         // A test of the wire format holds that there is room.
         let _ = head.push(inner.as_slice());
         head
@@ -166,7 +183,7 @@ mod tests {
         assert_eq!(bytes(Mode::Plain, true), [0x13, 4]);
         assert_eq!([bytes(Mode::Stripe, false), bytes(Mode::Stripe, true)], [vec![0x14, 4], vec![]]);
         assert_eq!([bytes(Mode::Flow, false), bytes(Mode::Flow, true)], [vec![0x13, 4], vec![]]);
-        let counted = numberer(Mode::Duplicate).counted_head(2, numbers, 258);
+        let counted = numberer(Mode::Duplicate).counted_head(2, numbers, 258, None);
         assert_eq!(counted.as_slice(), [0x1b, 4, 0, 0, 1, 2, 0x12, 4, 0, 0, 0, 9]);
     }
 }

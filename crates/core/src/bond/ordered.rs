@@ -5,7 +5,8 @@
 //! every channel that carries data has passed it: a channel has passed when it brought a packet, or a marker's high
 //! water, numbered no lower than the packet behind the gap. At latest it is given up when that packet has waited for
 //! the deadline, or when memory is needed. What arrives behind a given-up gap is late, and dropped, so no flow is ever
-//! delivered out of order; and a gap holds up its own bucket only.
+//! delivered out of order; and a gap holds up its own bucket only. Packets of a sender that sends again what is lost raise no high
+//! water: markers alone do, which then say below what number nothing comes again.
 //!
 //! Source: our own; the rule "missing below the least sequence number over all links is lost" is RFC 1990 section 4.1.
 //!
@@ -201,6 +202,18 @@ impl<P: Packet> Ordered<P> {
         stats: &mut Stats,
     ) {
         let bond = self.unwrap(bond);
+        self.place(now, bucket, number, bond, packet, stats);
+        self.on_high(channel, bond, stats);
+    }
+
+    /// The same of a packet that comes again where it is lost: that it came shows nothing of those before it.
+    pub(super) fn handle_kept(&mut self, now: Time, bucket: u16, number: u32, bond: u32, packet: P, stats: &mut Stats) {
+        let bond = self.unwrap(bond);
+        self.place(now, bucket, number, bond, packet, stats);
+    }
+
+    #[inline(always)]
+    fn place(&mut self, now: Time, bucket: u16, number: u32, bond: u64, packet: P, stats: &mut Stats) {
         if usize::from(bucket) >= self.buckets.len() {
             self.extend((usize::from(bucket) + 1).next_power_of_two());
         }
@@ -211,7 +224,6 @@ impl<P: Packet> Ordered<P> {
         } else {
             self.handle_other(now, u32::from(bucket), number, bond, packet, stats);
         }
-        self.on_high(channel, bond, stats);
     }
 
     /// A marker arrived on `channel`: all that uses it up to number `high` of the bond was sent before.

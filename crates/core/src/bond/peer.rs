@@ -44,6 +44,8 @@ pub(super) struct Peer {
     pub(super) using: u64,
     /// The channels that it hears nothing on.
     pub(super) deaf: u64,
+    /// Its last counted frame was one that it sends again if it is lost.
+    pub(super) keeps: bool,
     told_version: bool,
     upsets: Pacer,
 }
@@ -59,6 +61,7 @@ impl Peer {
             heartbeat: None,
             using: u64::MAX,
             deaf: 0,
+            keeps: false,
             told_version: false,
             upsets,
         }

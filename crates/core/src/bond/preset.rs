@@ -48,6 +48,8 @@ pub(super) enum Protection {
     None,
     /// The same packet on other channels.
     Copies,
+    /// What is lost is sent again.
+    Resend,
 }
 
 /// What the receiver does before it delivers.
@@ -85,6 +87,9 @@ impl Preset {
             (Mode::Ordered, _) => {
                 (Distribution::Discipline, Numbering::Flow, Protection::None, Resequencing::Equalized)
             }
+            (Mode::Reliable, _) => {
+                (Distribution::Discipline, Numbering::Flow, Protection::Resend, Resequencing::Equalized)
+            }
             (Mode::Backup, _) => (Distribution::Best, Numbering::Flow, Protection::None, Resequencing::PerFlow),
             (Mode::Duplicate, _) => (Distribution::Best, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy),
             (Mode::Stripe, _) => (Distribution::Agreed, Numbering::Place, Protection::None, Resequencing::Logical),
@@ -113,6 +118,8 @@ impl Preset {
     /// Bytes of the envelope of a data frame, on a channel that is raw or not.
     pub(super) fn head_len(&self, raw: bool) -> usize {
         match self.number {
+            // What is sent again is the longest.
+            Numbering::Flow if self.protect == Protection::Resend => envelope::AGAIN_LEN,
             Numbering::Flow => envelope::ORDERED_LEN,
             Numbering::Bond => envelope::DUPLICATE_LEN,
             _ if raw && self.bare() => 0,
@@ -124,6 +131,7 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Words;
 
     fn of(mode: Mode, policy: &str) -> Preset {
         Preset::of(&Config { mode, policy: policy.parse().unwrap(), ..Config::default() })
@@ -131,8 +139,8 @@ mod tests {
 
     #[test]
     fn every_receiver_can_use_the_numbers_that_its_preset_sends() {
-        let modes = [Mode::Ordered, Mode::Backup, Mode::Duplicate, Mode::Stripe, Mode::Plain, Mode::Flow];
-        for mode in modes {
+        let modes = Mode::ALL;
+        for &mode in modes {
             for policy in ["brr", "broadcast", "traffic_meter"] {
                 let preset = of(mode, policy);
                 let wanted = match preset.resequence {
@@ -144,6 +152,7 @@ mod tests {
                 assert_eq!(preset.number, wanted, "{mode} {policy}");
                 let copies = preset.protect == Protection::Copies;
                 assert_eq!(copies, preset.resequence == Resequencing::FirstCopy, "{mode} {policy}");
+                assert!(preset.protect != Protection::Resend || preset.number == Numbering::Flow, "{mode} {policy}");
                 let agreed = preset.distribute == Distribution::Agreed;
                 assert_eq!(agreed, preset.resequence == Resequencing::Logical, "{mode} {policy}");
             }
@@ -161,6 +170,7 @@ mod tests {
     fn envelopes_have_the_lengths_of_the_wire_format() {
         let lengths = |mode, policy| [false, true].map(|raw| of(mode, policy).head_len(raw));
         assert_eq!(lengths(Mode::Ordered, "brr"), [12, 12]);
+        assert_eq!(lengths(Mode::Reliable, "brr"), [13, 13]);
         assert_eq!(lengths(Mode::Backup, "brr"), [12, 12]);
         assert_eq!(lengths(Mode::Duplicate, "brr"), [6, 6]);
         assert_eq!(lengths(Mode::Plain, "brr"), [2, 2]);

@@ -1,12 +1,15 @@
-//! What is sent besides a packet, so that a loss does no harm: today its copies on other channels.
+//! What is sent besides a packet, so that a loss does no harm: its copies on other channels, or itself once more when it is lost.
 //!
 //! The packet itself goes by the first channel that takes it; its copies wait here until the next polls. Cost: O(1) a
-//! copy. Memory: the copies of one packet.
+//! copy. Memory: the copies of one packet. What is sent again is kept by a [`Keeper`], where the mode has one.
 
 use super::config::Config;
 use super::frame::Transmit;
+use super::keep::Keeper;
 use super::preset::{Preset, Protection};
+use crate::packet::Packet;
 use crate::units::ChannelId;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// The frames that protect those already sent.
@@ -15,17 +18,20 @@ pub(super) struct Protect<P> {
     protection: Protection,
     copies: usize,
     waiting: VecDeque<Transmit<P>>,
+    /// Where what is lost is sent again.
+    pub(super) keeper: Option<Box<Keeper<P>>>,
 }
 
-impl<P> Protect<P> {
+impl<P: Packet> Protect<P> {
     /// What `config` asks for.
     pub(super) fn new(preset: Preset, config: &Config) -> Protect<P> {
         let copies = match preset.protect {
-            Protection::None => 1,
+            Protection::None | Protection::Resend => 1,
             Protection::Copies if config.copies == 0 => ChannelId::LIMIT,
             Protection::Copies => config.copies,
         };
-        Protect { protection: preset.protect, copies, waiting: VecDeque::new() }
+        let keeper = (preset.protect == Protection::Resend).then(|| Box::new(Keeper::new(config.resend_bytes)));
+        Protect { protection: preset.protect, copies, waiting: VecDeque::new(), keeper }
     }
 
     /// On how many channels a packet goes, itself included.
@@ -42,7 +48,7 @@ impl<P> Protect<P> {
     /// Whether nothing waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.keeper.as_ref().is_none_or(|keeper| !keeper.has_again())
     }
 
     /// A copy that is to follow.
@@ -67,8 +73,9 @@ mod tests {
     use super::super::frame::{Codepoint, Handling};
     use super::*;
     use crate::wire::envelope::Head;
+    use alloc::vec::Vec;
 
-    fn protect(mode: Mode, copies: usize) -> Protect<u8> {
+    fn protect(mode: Mode, copies: usize) -> Protect<Vec<u8>> {
         let config = Config { mode, copies, ..Config::default() };
         Protect::new(Preset::of(&config), &config)
     }
@@ -88,7 +95,7 @@ mod tests {
                 channel: ChannelId(n),
                 codepoint: Codepoint::Envelope,
                 head: Head::EMPTY,
-                packet: Some(n),
+                packet: Some(Vec::from([n])),
                 tos: 0,
                 handling: Handling::Usual,
             };

@@ -53,6 +53,19 @@ impl<P: Packet> Bond<P> {
                     self.resequence.handle(now, channel, arrival, &mut self.stats);
                 }
             }
+            Message::Kept { again: Some(of), .. } if of != self.number.epoch() as u8 => {
+                // Our process before may have delivered it.
+                self.stats.stale_epoch += 1;
+            }
+            Message::Kept { bucket, sequence, bond, again } => {
+                if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
+                    let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
+                    match again {
+                        None => self.resequence.handle(now, channel, arrival, &mut self.stats),
+                        Some(_) => self.resequence.handle_again(now, channel, arrival, &mut self.stats),
+                    }
+                }
+            }
             Message::Duplicate { bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
                     self.resequence.handle_copy(bond, packet, &mut self.stats);
@@ -229,12 +242,16 @@ impl<P: Packet> Bond<P> {
                     c.on_rtt(now.since(sent));
                     c.path.delay.answered(now, sent, arrived);
                     c.path.unanswered = None;
+                    let mute = core::mem::take(&mut c.path.signs.mute);
                     self.refresh_delays();
+                    if mute {
+                        self.refresh(now, Reason::Silence);
+                    }
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
             Message::ProbeAnswer(probe) => self.on_probe_answer(now, channel, probe),
-            Message::Feedback(feedback) => self.on_feedback(now, envelope.tag, feedback),
+            Message::Feedback(feedback) => self.on_feedback(now, channel, envelope.tag, feedback),
             _ => {}
         }
         self.on_heard(now, channel);
@@ -292,6 +309,7 @@ impl<P: Packet> Bond<P> {
     fn adopt(&mut self, now: Time, tag: u8, epoch: Option<u32>, number: u32) {
         let restarted = self.peer.adopt(now, tag, epoch);
         self.channels.forget_peer();
+        self.forget_kept();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();

@@ -95,6 +95,12 @@ impl<P: Packet> Resequence<P> {
         }
     }
 
+    /// A packet that was sent again: what its flow waits for is not delayed once more.
+    pub(super) fn handle_again(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>, stats: &mut Stats) {
+        self.limit_order();
+        self.take(now, channel, arrival, stats);
+    }
+
     /// Does what is due: releases what the delay lines held long enough, and gives up gaps at their deadline.
     pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
         self.release(now, stats);
@@ -137,6 +143,9 @@ impl<P: Packet> Resequence<P> {
         match arrival {
             Arrival::Packet { bucket, number, bond, packet } => {
                 self.ordered.handle(now, channel, bucket, number, bond, packet, stats);
+            }
+            Arrival::Kept { bucket, number, bond, packet } => {
+                self.ordered.handle_kept(now, bucket, number, bond, packet, stats);
             }
             Arrival::Marker { high } => self.ordered.on_marker(channel, high, stats),
         }

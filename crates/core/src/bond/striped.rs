@@ -156,7 +156,7 @@ impl<P: Packet> Bond<P> {
             }
         }
         let numbers = self.number.assign(queued.bucket);
-        Some(self.send(now, channel, queued.packet, queued.bucket, numbers, queued.tos, idle))
+        Some(self.send(now, channel, queued.packet, queued.bucket, numbers, queued.tos, idle, None))
     }
 
     /// When the channel that the stripe waits for may send.

@@ -46,6 +46,8 @@ impl<P: Packet> Bond<P> {
         };
         add(self.resequence.equalize_timeout(), TimerName::Equalize);
         add(self.resequence.deadline(), TimerName::Deadline);
+        add(self.give_up_at(), TimerName::Deadline);
+        add(self.outbox.again, TimerName::Pacing);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.outbox.idle_marker, TimerName::Heartbeat);
         if let Some(policed) = self.distribute.policy() {
@@ -68,7 +70,7 @@ impl<P: Packet> Bond<P> {
                 c.path.signs.blocked.filter(|_| !c.path.signs.stalled).map(|at| at + self.config.stall_after),
                 TimerName::Stall,
             );
-            if c.usable {
+            if c.usable || c.path.signs.mute {
                 add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
                 add(self.config.probe_mtu.then(|| c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
             }
@@ -80,6 +82,7 @@ impl<P: Packet> Bond<P> {
     pub fn handle_timeout(&mut self, now: Time) {
         self.activity.handle_timeout(now, self.config.active_for);
         self.resequence.handle_timeout(now, &mut self.stats);
+        self.give_up_old(now);
         self.check_channels(now);
         self.on_stripe_timeout(now);
         self.on_policy_timeout(now);
@@ -96,9 +99,13 @@ impl<P: Packet> Bond<P> {
                 self.send_heartbeat(now, channel);
             }
             self.channels[channel].path.handle_timeout(now);
+            self.on_tail(now, channel);
             self.send_feedback(now, channel);
-            if self.channels[channel].usable {
+            let c = &self.channels[channel];
+            if c.usable || c.path.signs.mute {
                 self.measure(now, channel);
+            }
+            if self.channels[channel].usable {
                 self.probe(now, channel);
             }
         }
@@ -149,16 +156,15 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// The sender fell idle: markers on the channels that the peer cannot know to have passed its last packet, so that
+    /// The sender fell idle, or gave up what it kept: markers on the channels that the peer cannot know to have passed its last packet, so that
     /// no gap waits for them.
     fn mark_idle(&mut self, now: Time) {
         let waits = !self.ingress.queue.is_empty() || self.distribute.policy().is_some_and(|p| !p.lines.is_empty());
-        if !self.number.orders_flows() || waits {
+        if !self.number.orders_flows() || waits && !self.number.resends() {
             return;
         }
-        let last = self.last_number();
         for channel in each(self.using(now)) {
-            if self.channels[channel].high != last {
+            if self.channels[channel].high != self.high_water(channel) {
                 self.send_heartbeat(now, channel);
             }
         }

@@ -3,11 +3,13 @@
 use super::channel::{bit, each};
 use super::distribute::{Distribute, Ready};
 use super::frame::{Codepoint, Control, Handling, Transmit};
+use super::keep::About;
 use super::number::Numbers;
 use super::queue::Queued;
 use super::{Bond, CONTROL_LIMIT};
 use crate::ip::ecn;
 use crate::packet::Packet;
+use crate::path::flight::Note;
 use crate::units::{ChannelId, Time};
 use crate::wire::envelope::{Head, Heartbeat, Message};
 use alloc::collections::VecDeque;
@@ -23,6 +25,10 @@ pub(super) struct Outbox {
     heartbeats_due: u64,
     /// When markers are to follow the last packet.
     pub(super) idle_marker: Option<Time>,
+    /// The channels by which a packet is to go again, so that the peer tells what arrived there.
+    pub(super) asks: u64,
+    /// When the next packet that goes again may go.
+    pub(super) again: Option<Time>,
 }
 
 impl<P: Packet> Bond<P> {
@@ -62,7 +68,7 @@ impl<P: Packet> Bond<P> {
             let handling = if padded > 0 { Handling::Alone } else { Handling::Usual };
             return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, tos: 0, handling });
         }
-        None
+        self.next_again(now)
     }
 
     /// The next control message whose channel can take it. What cannot be sent now comes again: heartbeats and probes by
@@ -94,7 +100,7 @@ impl<P: Packet> Bond<P> {
             self.send_copies(now, others, &queued, numbers);
         }
         let idle = self.ingress.queue.is_empty();
-        Some(self.send(now, first, queued.packet, bucket, numbers, tos, idle))
+        Some(self.send(now, first, queued.packet, bucket, numbers, tos, idle, None))
     }
 
     /// Copies of a packet, which follow it.
@@ -103,7 +109,7 @@ impl<P: Packet> Bond<P> {
         for channel in each(channels) {
             match queued.packet.duplicate() {
                 Some(packet) => {
-                    let copy = self.send(now, channel, packet, queued.bucket, numbers, queued.tos, false);
+                    let copy = self.send(now, channel, packet, queued.bucket, numbers, queued.tos, false, None);
                     self.protect.push(copy);
                 }
                 None => self.stats.copies_skipped += 1,
@@ -111,7 +117,8 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// The data frame of a packet on `channel`, accounted for as sent. `idle`: nothing waits behind it.
+    /// The data frame of a packet on `channel`, accounted for as sent. `idle`: nothing waits behind it; `again`: what the packet is
+    /// kept by, if it was sent before.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn send(
@@ -123,15 +130,16 @@ impl<P: Packet> Bond<P> {
         numbers: Numbers,
         tos: u8,
         idle: bool,
+        again: Option<Note>,
     ) -> Transmit<P> {
         let c = &mut self.channels[channel];
         let size = packet.size().as_u64() as usize;
         let head = if c.path.flight.is_none() {
             self.number.head(bucket, numbers, c.config.raw)
         } else {
-            let bytes = self.number.head_len(c.config.raw) + size;
-            self.number.counted_head(bucket, numbers, c.path.on_counted(now, bytes, idle))
+            self.count(now, channel, size, About { bucket, numbers, tos }, idle, again)
         };
+        let c = &mut self.channels[channel];
         let frame = head.len() + size;
         let wire = c.on_sent(now, frame);
         let handling = if frame > c.frame_limit() { Handling::Fragment } else { Handling::Usual };
@@ -139,16 +147,39 @@ impl<P: Packet> Bond<P> {
         c.data = Some(now);
         c.stats.sent_packets += 1;
         c.stats.sent_bytes += wire as u64;
-        if self.number.orders_flows() {
+        if self.number.orders_flows() && !self.number.resends() {
             c.high = numbers.bond;
             if idle {
                 self.outbox.idle_marker = Some(now + self.config.idle_marker);
             }
         }
-        self.distribute.on_sent(wire);
+        if again.is_none() {
+            self.distribute.on_sent(wire);
+        }
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
         let tos = ecn::entry(tos, self.config.copy_dscp);
         Transmit { channel, codepoint, head, packet: Some(packet), tos, handling }
+    }
+
+    /// Counts the frame of a packet of `size` bytes, and keeps note of the packet where it may have to be sent again; the frame's head.
+    #[inline(never)]
+    fn count(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        size: usize,
+        about: About,
+        idle: bool,
+        again: Option<Note>,
+    ) -> Head {
+        let c = &mut self.channels[channel];
+        let bytes = self.number.head_len(c.config.raw) + size;
+        let number = c.path.on_counted(now, bytes, idle);
+        if let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut c.path.flight) {
+            let note = again.unwrap_or_else(|| keeper.keep(now, about));
+            keeper.sent(note, channel, flight.note_last(note));
+        }
+        self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag()))
     }
 
     /// Queues a control message; `padded` is the frame's length, if longer than the message.
@@ -188,8 +219,11 @@ impl<P: Packet> Bond<P> {
         self.number.last(|| self.channels.sent_any())
     }
 
-    /// Every packet numbered up to this that uses `channel` has left.
-    fn high_water(&self, channel: ChannelId) -> u32 {
+    /// Every packet numbered up to this that uses `channel` has left, and will not come again.
+    pub(super) fn high_water(&self, channel: ChannelId) -> u32 {
+        if let Some(floor) = self.protect.keeper.as_ref().and_then(|keeper| keeper.floor()) {
+            return floor.wrapping_sub(1);
+        }
         match self.first_waiting(channel) {
             Some(first) => first.wrapping_sub(1),
             None => self.last_number(),

@@ -5,6 +5,11 @@
 //! section 6.1.1; a path may be a few frames out of order). Numbers that fell out of a report's window, because reports were
 //! lost, are settled by its count: so many of them arrived, the oldest first, and the rest did not.
 //!
+//! A record may have a [`Note`] of what its frame carried. Then what becomes of it is told ([`Settled`]), so that what is lost
+//! can be sent again. There no guess will do: numbers that no report told one by one count neither as arrived nor as lost, until they
+//! are overdue ([`Flight::lose_overdue`]; RFC 9002 section 6.1.2). A report that took a faster way than those before it may have
+//! overtaken them.
+//!
 //! | quantity | from |
 //! |---|---|
 //! | delivery rate | [`DeliveryRate`], a sample for each report; the largest of the last 10 to 20 s is not kept: a law has its own filters |
@@ -13,7 +18,7 @@
 //! | queue | transit less the smallest of the last 10 to 20 s, smoothed by a quarter |
 //! | loss | lost and delivered frames, each weighing a 256th less than the one after it |
 //!
-//! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 56 bytes each; the oldest is taken for lost at the bound.
+//! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 64 bytes each; the oldest is taken for lost at the bound.
 //! Invariants: each record is settled once; `in_flight` is the sum of the open ones; whatever the peer says, no round trip is
 //! longer than the time since the frame left, and nothing is settled that was not sent.
 
@@ -30,11 +35,34 @@ const THRESHOLD: u64 = 3;
 /// Numbers that a report tells one by one, the highest included.
 const TOLD: u64 = 65;
 
+/// What a frame carried, for whoever keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) slot: u32,
+    /// Tells uses of one slot apart.
+    pub(crate) generation: u32,
+}
+
+impl Note {
+    /// Nobody keeps it.
+    pub(crate) const NONE: Note = Note { slot: u32::MAX, generation: 0 };
+}
+
+/// What became of a frame that had a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) note: Note,
+    pub(crate) number: u64,
+    /// Otherwise it is lost, or nothing is known of it.
+    pub(crate) delivered: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Record {
     sent: Time,
     bytes: u32,
     open: bool,
+    note: Note,
     stamp: Stamp,
 }
 
@@ -77,6 +105,7 @@ pub(crate) struct Flight {
     loss: u64,
     pub(crate) delivered_packets: u64,
     pub(crate) lost_packets: u64,
+    settled: VecDeque<Settled>,
 }
 
 impl Default for Flight {
@@ -94,6 +123,7 @@ impl Default for Flight {
             loss: 0,
             delivered_packets: 0,
             lost_packets: 0,
+            settled: VecDeque::new(),
         }
     }
 }
@@ -107,11 +137,69 @@ impl Flight {
         }
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let stamp = self.rate.on_sent(now, self.in_flight == 0);
-        self.records.push_back(Record { sent: now, bytes, open: true, stamp });
+        self.records.push_back(Record { sent: now, bytes, open: true, note: Note::NONE, stamp });
         self.in_flight += u64::from(bytes);
         let number = self.next;
         self.next += 1;
         number as u32
+    }
+
+    /// The frame that went last carried what `note` says; its number.
+    pub(crate) fn note_last(&mut self, note: Note) -> u64 {
+        if let Some(record) = self.records.back_mut() {
+            record.note = note;
+        }
+        self.next - 1
+    }
+
+    /// What became of a frame with a note.
+    #[inline]
+    pub(crate) fn poll_settled(&mut self) -> Option<Settled> {
+        self.settled.pop_front()
+    }
+
+    #[inline]
+    fn tell(&mut self, note: Note, number: u64, delivered: bool) {
+        if note != Note::NONE {
+            self.settled.push_back(Settled { note, number, delivered });
+        }
+    }
+
+    /// The lowest number of which nothing was told, and when it went.
+    pub(crate) fn first_open(&self) -> Option<(u64, Time)> {
+        let first = self.next - self.records.len() as u64;
+        self.records.iter().position(|r| r.open).map(|at| (first + at as u64, self.records[at].sent))
+    }
+
+    /// Whether a later number than `number` arrived.
+    pub(crate) fn is_overtaken(&self, number: u64) -> bool {
+        number < self.highest
+    }
+
+    /// The notes of frames of which nothing was told.
+    pub(crate) fn open_notes(&self) -> impl DoubleEndedIterator<Item = Note> + '_ {
+        self.records.iter().filter(|r| r.open && r.note != Note::NONE).map(|r| r.note)
+    }
+
+    /// Numbers that others overtook, and that went before `before`, are lost.
+    pub(crate) fn lose_overdue(&mut self, before: Time) -> Report {
+        let in_flight = Bytes::new(self.in_flight);
+        let mut report = Report { in_flight, highest: self.highest, ..Report::default() };
+        while let Some(&Record { sent, bytes, open, note, .. }) = self.records.front() {
+            let number = self.next - self.records.len() as u64;
+            if open {
+                if sent > before || !self.is_overtaken(number) {
+                    break;
+                }
+                self.in_flight -= u64::from(bytes);
+                self.on_loss();
+                self.tell(note, number, false);
+                report.lost += Bytes::new(u64::from(bytes));
+                report.lost_up_to = Some(number);
+            }
+            self.records.pop_front();
+        }
+        report
     }
 
     #[cold]
@@ -141,6 +229,8 @@ impl Flight {
         for n in 0..TOLD.min(highest) {
             if n == 0 || feedback.set >> (n - 1) & 1 == 1 {
                 told += u32::from(self.deliver(now, highest - n, &mut report));
+            } else if n >= THRESHOLD {
+                self.lose_noted(highest - n, &mut report);
             }
         }
         if newer {
@@ -188,13 +278,30 @@ impl Flight {
         if !core::mem::take(&mut record.open) {
             return false;
         }
-        let bytes = u64::from(record.bytes);
+        let (bytes, note) = (u64::from(record.bytes), core::mem::replace(&mut record.note, Note::NONE));
         self.rate.on_delivered(now, bytes, record.sent, false, &record.stamp);
+        self.tell(note, number, true);
         self.in_flight -= bytes;
         self.delivered_packets += 1;
         self.loss -= self.loss >> 8;
         report.delivered += Bytes::new(bytes);
         true
+    }
+
+    /// `number` is missing in a report, if its record has a note.
+    fn lose_noted(&mut self, number: u64, report: &mut Report) {
+        let Some(place) = self.place(number) else { return };
+        let record = &mut self.records[place];
+        if !record.open || record.note == Note::NONE {
+            return;
+        }
+        record.open = false;
+        let (bytes, note) = (u64::from(record.bytes), record.note);
+        self.in_flight -= bytes;
+        self.on_loss();
+        self.tell(note, number, false);
+        report.lost += Bytes::new(bytes);
+        report.lost_up_to = report.lost_up_to.max(Some(number));
     }
 
     fn on_loss(&mut self) {
@@ -204,8 +311,9 @@ impl Flight {
 
     /// Settles what is behind: `untold` frames arrived of those that the report does not tell one by one.
     fn settle(&mut self, now: Time, mut untold: u32, report: &mut Report) {
-        while let Some(record) = self.records.front() {
+        loop {
             let number = self.next - self.records.len() as u64;
+            let Some(record) = self.records.front_mut() else { break };
             if !record.open {
                 self.records.pop_front();
                 continue;
@@ -213,12 +321,15 @@ impl Flight {
             if number + THRESHOLD > self.highest {
                 break;
             }
+            if record.note != Note::NONE {
+                break;
+            }
+            let bytes = u64::from(record.bytes);
             if untold > 0 && number + TOLD <= self.highest {
                 untold -= 1;
                 self.deliver(now, number, report);
                 continue;
             }
-            let bytes = u64::from(record.bytes);
             self.in_flight -= bytes;
             self.records.pop_front();
             self.on_loss();
@@ -231,7 +342,11 @@ impl Flight {
     /// bytes.
     pub(crate) fn abandon(&mut self) -> Bytes {
         let bytes = Bytes::new(self.in_flight);
-        self.records.clear();
+        while let Some(record) = self.records.pop_front() {
+            if record.open {
+                self.tell(record.note, self.next - self.records.len() as u64 - 1, false);
+            }
+        }
         self.in_flight = 0;
         bytes
     }

@@ -7,6 +7,7 @@
 //! | `delay` | round trip and one-way delay, from echo requests |
 //! | `receipts` | what arrived here of the frames that the peer counts, and when to tell it |
 //! | `control` | a law of congestion control, where one is set |
+//! | `tail` | when the end of what was sent is to be asked after, where losses are sent again |
 //! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
 //!
 //! A bond has one `Path` a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
@@ -18,6 +19,7 @@ pub(crate) mod flight;
 pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
+pub(crate) mod tail;
 
 pub use state::State;
 
@@ -31,6 +33,7 @@ use flight::Flight;
 use mtu::Pmtu;
 use receipts::Receipts;
 use state::Signs;
+use tail::{Due, Tail};
 
 /// What is known of a path. What only feedback tells is `None` without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub(crate) struct Counting {
     pub(crate) counts: bool,
     /// And a law says how many go.
     pub(crate) law: Option<Algorithm>,
+    /// And those that are lost are sent again.
+    pub(crate) resends: bool,
 }
 
 /// The measurements of one channel, and its state.
@@ -82,6 +87,8 @@ pub(crate) struct Path {
     pub(crate) flight: Option<Box<Flight>>,
     /// Where a law says how much may be under way; frames are counted then.
     pub(crate) control: Option<Box<Control>>,
+    /// Where what is lost is sent again.
+    tail: Option<Box<Tail>>,
     pub(crate) receipts: Receipts,
 }
 
@@ -98,6 +105,7 @@ impl Path {
             next_echo: now,
             flight: counting.counts.then(Box::default),
             control: counting.law.map(|law| Box::new(Control::new(law, mtu))),
+            tail: counting.resends.then(Box::default),
             receipts: Receipts::default(),
         }
     }
@@ -125,6 +133,9 @@ impl Path {
         };
         let smooth = self.rtt.map_or(rtt, |old| parts(old, rtt, 8));
         self.rtt = Some(smooth);
+        if let Some(tail) = &mut self.tail {
+            tail.on_rtt(rtt);
+        }
     }
 
     /// The round trip, smoothed.
@@ -159,10 +170,18 @@ impl Path {
         number
     }
 
-    /// The peer tells of our frames. `false`: of some that were never sent.
-    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> bool {
+    /// The peer tells of our frames, on this path or, if `around`, on another one. `false`: of some that were never sent.
+    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
         let Some(flight) = &mut self.flight else { return false };
-        let Some(report) = flight.on_feedback(now, feedback) else { return false };
+        let Some(mut report) = flight.on_feedback(now, feedback) else { return false };
+        // Where losses are sent again, news of them takes the fastest way: that is no round trip of this path.
+        report.rtt = report.rtt.filter(|_| !(around && self.tail.is_some()));
+        if let Some(tail) = &mut self.tail
+            && report.delivered > Bytes::ZERO
+        {
+            tail.on_told(now);
+            self.signs.mute = false;
+        }
         if let Some(control) = &mut self.control {
             control.on_report(now, &report, flight.in_flight(), flight.next());
         }
@@ -185,9 +204,44 @@ impl Path {
     #[inline]
     pub(crate) fn timeout(&self) -> Option<Time> {
         let control = self.control.as_ref().and_then(|control| control.timeout());
-        match (self.receipts.timeout(), control) {
+        let first = match (self.receipts.timeout(), control) {
             (Some(report), Some(control)) => Some(report.min(control)),
             (report, control) => report.or(control),
+        };
+        match self.tail_timeout() {
+            Some(at) => Some(first.map_or(at, |first| first.min(at))),
+            None => first,
+        }
+    }
+
+    #[inline]
+    fn tail_timeout(&self) -> Option<Time> {
+        let tail = self.tail.as_ref()?;
+        let flight = self.flight.as_ref()?;
+        let (number, sent) = flight.first_open()?;
+        let at = tail.timeout(sent);
+        Some(if flight.is_overtaken(number) { at.min(sent + tail.overdue()) } else { at })
+    }
+
+    /// The round trip with how much it varies, where losses are sent again.
+    pub(crate) fn most_rtt(&self) -> Option<Span> {
+        self.rtt.and(self.tail.as_ref()).map(|tail| tail.round_trip())
+    }
+
+    /// What is to be done about the end of what was sent. What others overtook long ago is lost.
+    pub(crate) fn poll_tail(&mut self, now: Time) -> Due {
+        let (Some(tail), Some(flight)) = (&mut self.tail, &mut self.flight) else { return Due::Nothing };
+        let Some((number, sent)) = flight.first_open() else { return Due::Nothing };
+        if flight.is_overtaken(number) && sent + tail.overdue() <= now {
+            let before = Time::from_nanos(now.as_nanos().saturating_sub(tail.overdue().as_nanos()));
+            let report = flight.lose_overdue(before);
+            if let Some(control) = &mut self.control {
+                control.on_report(now, &report, flight.in_flight(), flight.next());
+            }
+        }
+        match flight.first_open() {
+            Some((_, sent)) => tail.poll(now, sent),
+            None => Due::Nothing,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What arrived on a path of the frames that the peer counted, and when to tell it.
 //!
 //! What it is: the highest number, which of the 64 before it arrived, how many frames, bytes and marks in all, and when the
-//! highest came. A report goes when 32 frames are not reported, 5 ms after the first of them, and at once where a number is
-//! missing: on a link that keeps order the next frame shows a loss. 64 numbers overlap with the report before, so that one
+//! highest came. A report goes when 32 frames are not reported, 5 ms after the first of them, and at once where one of the three
+//! numbers before is missing: on a link that keeps order the next frame shows a loss, and the third makes it one. 64 numbers overlap with the report before, so that one
 //! lost report costs no knowledge; the counts bridge longer gaps.
 //!
 //! Source: ours. The ideas are those of RFC 9000 section 13.2 (acknowledge at once what came out of order), RFC 8888 (which
@@ -18,6 +18,8 @@ use crate::wire::envelope::{Feedback, is_after};
 pub(crate) const REPORT_WITHIN: Span = Span::from_millis(5);
 /// So many frames make a report at once.
 const REPORT_EVERY: u32 = 32;
+/// So many later frames make a loss of one that is missing.
+const SHOWS: u32 = 3;
 
 /// What arrived on one path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +34,8 @@ pub(crate) struct Receipts {
     arrived: Time,
     unreported: u32,
     due: Option<Time>,
+    /// What is due tells of a number that is missing.
+    gap: bool,
 }
 
 impl Receipts {
@@ -56,6 +60,8 @@ impl Receipts {
             self.set |= bit;
             gap = true;
         }
+        gap |= self.packets >= SHOWS && self.set & ((1 << SHOWS) - 1) != (1 << SHOWS) - 1;
+        self.gap |= gap;
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(bytes as u32);
         self.marked = self.marked.wrapping_add(u32::from(marked));
@@ -70,10 +76,15 @@ impl Receipts {
         self.due
     }
 
+    /// Whether the report that is due tells of a number that is missing.
+    pub(crate) fn tells_gap(&self) -> bool {
+        self.gap
+    }
+
     /// The report that is due, on the frames of the epoch whose tag is `of` on `channel`.
     pub(crate) fn poll(&mut self, now: Time, channel: ChannelId, of: u8) -> Option<Feedback> {
         self.due.filter(|at| *at <= now)?;
-        (self.due, self.unreported) = (None, 0);
+        (self.due, self.unreported, self.gap) = (None, 0, false);
         let held = now.since(self.arrived).as_nanos() / 1_000;
         Some(Feedback {
             channel,

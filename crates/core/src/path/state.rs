@@ -2,7 +2,7 @@
 //!
 //! | state | signs |
 //! |---|---|
-//! | down | the link is down, nothing was heard for too long, the peer hears nothing, or the socket took nothing for too long |
+//! | down | the link is down, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
 //! | held | all is well, and supervision does not let it be used yet |
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
 //! | up | in use, and nothing is amiss |
@@ -38,6 +38,8 @@ pub(crate) struct Signs {
     pub(crate) silent: bool,
     /// The peer hears nothing.
     pub(crate) unheard: bool,
+    /// The peer told nothing of what was sent, and was asked.
+    pub(crate) mute: bool,
     /// When a valid frame last arrived, or the link came up.
     pub(crate) heard: Time,
 }
@@ -45,7 +47,7 @@ pub(crate) struct Signs {
 impl Signs {
     /// A link that is down, at `now`.
     pub(crate) fn new(now: Time) -> Signs {
-        Signs { up: false, blocked: None, stalled: false, silent: false, unheard: false, heard: now }
+        Signs { up: false, blocked: None, stalled: false, silent: false, unheard: false, mute: false, heard: now }
     }
 
     /// The link came up: what was amiss is forgotten.
@@ -55,7 +57,7 @@ impl Signs {
 
     /// Whether data could be sent.
     pub(crate) fn are_well(&self) -> bool {
-        self.up && !self.silent && !self.unheard && !self.stalled
+        self.up && !self.silent && !self.unheard && !self.mute && !self.stalled
     }
 
     /// Whether something can arrive.
@@ -94,6 +96,7 @@ mod tests {
         for amiss in [
             Signs { silent: true, ..signs },
             Signs { unheard: true, ..signs },
+            Signs { mute: true, ..signs },
             Signs { stalled: true, ..signs },
             Signs { up: false, ..signs },
         ] {

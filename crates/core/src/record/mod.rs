@@ -200,6 +200,12 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
         frame
     }
 
+    /// See [`Bond::give_back`]. A replay gives back at once what is wanted back, so the driver has to.
+    #[inline]
+    pub fn give_back(&mut self, packet: P) {
+        self.bond.give_back(packet);
+    }
+
     /// See [`Bond::poll_deliver`].
     #[inline]
     pub fn poll_deliver(&mut self) -> Option<P> {

@@ -135,6 +135,9 @@ fn poll(
             let body = body.unwrap_or(&[]);
             output(Output::Transmit(frame.channel, frame.codepoint, frame.head.as_slice(), body, frame.tos));
             done.frames += 1;
+            if let Some(packet) = frame.packet.filter(|_| bond.wants_back()) {
+                bond.give_back(packet);
+            }
         }
         POLL_DELIVER => {
             let Some(packet) = bond.poll_deliver() else { return false };

@@ -16,8 +16,10 @@
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
 //! | 9 probe answer | 12 | channel u8, flags u8 (0), token u32, frame size u32 |
 //! | 10 stripe control | 2 + message | a message of [`crate::wire::marker`] |
-//! | 11 counted | 6 + frame | number on its channel u32, then a data message of kinds 1 to 4 |
+//! | 11 counted | 6 + frame | number on its channel u32, then a data message of kinds 1 to 4, 13 or 14 |
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
+//! | 13 kept | 12 + packet | as ordered |
+//! | 14 again | 13 + packet | as ordered, then tag of the receiver's epoch u8 |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
@@ -26,14 +28,20 @@
 //! Counted frames and feedback go only where a sender's setting asks for them. Feedback may come by any channel; the counts
 //! are of the epoch named, and wrap around.
 //!
+//! A kept packet is one that its sender will send again where it is lost, and an again packet is that: it is for the process of the
+//! receiver that did not get it, and no later one. Such packets tell nothing of
+//! what went before them on their channel; the high water of a heartbeat does, and then no packet up to there comes again.
+//!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
 use crate::units::ChannelId;
 
 /// The version of this wire format.
 pub const VERSION: u8 = 1;
-/// Bytes before the packet in mode `ordered` and `backup`.
+/// Bytes before the packet in modes `ordered`, `backup` and `reliable`.
 pub const ORDERED_LEN: usize = 12;
+/// Bytes before a packet of mode `reliable` that is sent again.
+pub const AGAIN_LEN: usize = 13;
 /// Bytes before the packet in mode `duplicate`.
 pub const DUPLICATE_LEN: usize = 6;
 /// Bytes before the packet in mode `plain`, and of `stripe` where no code point of its own exists.
@@ -63,6 +71,8 @@ const PROBE_ANSWER: u8 = 9;
 const STRIPE_CONTROL: u8 = 10;
 const COUNTED: u8 = 11;
 const FEEDBACK: u8 = 12;
+const KEPT: u8 = 13;
+const AGAIN: u8 = 14;
 
 /// Why bytes are not an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,6 +190,17 @@ pub enum Message {
         /// Its number in the bond.
         bond: u32,
     },
+    /// A packet of mode `reliable`: where it is lost, it comes again.
+    Kept {
+        /// Which group of flows.
+        bucket: u16,
+        /// Its number in the group.
+        sequence: u32,
+        /// Its number in the bond.
+        bond: u32,
+        /// Where it is sent again: the low eight bits of the receiver's epoch.
+        again: Option<u8>,
+    },
     /// A packet of mode `duplicate`.
     Duplicate {
         /// Its number in the bond; all copies carry the same.
@@ -232,12 +253,14 @@ impl Message {
 
     /// Whether a packet of the host's follows.
     pub const fn is_data(&self) -> bool {
-        matches!(self.kind(), ORDERED..=STRIPED)
+        matches!(self.kind(), ORDERED..=STRIPED | KEPT | AGAIN)
     }
 
     const fn kind(&self) -> u8 {
         match self {
             Message::Ordered { .. } => ORDERED,
+            Message::Kept { again: None, .. } => KEPT,
+            Message::Kept { again: Some(_), .. } => AGAIN,
             Message::Duplicate { .. } => DUPLICATE,
             Message::Plain => PLAIN,
             Message::Striped => STRIPED,
@@ -256,7 +279,8 @@ impl Message {
 /// The bytes a kind needs; 0 for a kind that does not exist.
 const fn need(kind: u8) -> usize {
     match kind {
-        ORDERED => ORDERED_LEN,
+        ORDERED | KEPT => ORDERED_LEN,
+        AGAIN => AGAIN_LEN,
         DUPLICATE => DUPLICATE_LEN,
         PLAIN | STRIPED | STRIPE_CONTROL => PLAIN_LEN,
         HEARTBEAT => HEARTBEAT_LEN,
@@ -347,6 +371,13 @@ impl Envelope {
         match self.message {
             // The first two were met in `encode`.
             Message::Ordered { .. } | Message::Plain | Message::Striped | Message::StripeControl => {}
+            Message::Kept { bucket, sequence, bond, again } => {
+                b[2..4].copy_from_slice(&bucket.to_be_bytes());
+                b[4..8].copy_from_slice(&sequence.to_be_bytes());
+                b[8..12].copy_from_slice(&bond.to_be_bytes());
+                // Of kind 13 the byte is none of the message's.
+                b[12] = again.unwrap_or(0);
+            }
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
             Message::Counted { number } => b[2..6].copy_from_slice(&number.to_be_bytes()),
             Message::Feedback(f) => {
@@ -428,6 +459,12 @@ impl Envelope {
             ORDERED => {
                 Message::Ordered { bucket: u16::from_be_bytes([frame[2], frame[3]]), sequence: word(4), bond: word(8) }
             }
+            KEPT | AGAIN => Message::Kept {
+                bucket: u16::from_be_bytes([frame[2], frame[3]]),
+                sequence: word(4),
+                bond: word(8),
+                again: (kind == AGAIN).then(|| frame[12]),
+            },
             DUPLICATE => Message::Duplicate { bond: word(2) },
             PLAIN => Message::Plain,
             STRIPED => Message::Striped,
@@ -538,6 +575,20 @@ mod tests {
                 "1c 04 02 a5 00000041 00000040 00000003 00000fa0 0000ea60 1122334455667788 fffffffffffffffe",
                 Envelope { tag: 4, message: Message::Feedback(feedback) },
             ),
+            (
+                "1d a5 0123 00000007 deadbeef",
+                Envelope {
+                    tag: 0xa5,
+                    message: Message::Kept { bucket: 0x123, sequence: 7, bond: 0xdead_beef, again: None },
+                },
+            ),
+            (
+                "1e a5 0123 00000007 deadbeef 42",
+                Envelope {
+                    tag: 0xa5,
+                    message: Message::Kept { bucket: 0x123, sequence: 7, bond: 0xdead_beef, again: Some(0x42) },
+                },
+            ),
         ]
     }
 
@@ -583,7 +634,7 @@ mod tests {
     #[test]
     fn data_envelopes_take_at_most_twelve_bytes() {
         assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN].iter().all(|&n| n <= 12));
-        const { assert!(COUNTED_LEN + ORDERED_LEN < Head::CAPACITY) };
+        const { assert!(COUNTED_LEN + AGAIN_LEN < Head::CAPACITY) };
     }
 
     #[test]

@@ -33,7 +33,8 @@ fn mode() -> impl Strategy<Value = Mode> {
         Just(Mode::Duplicate),
         Just(Mode::Backup),
         Just(Mode::Plain),
-        Just(Mode::Flow)
+        Just(Mode::Flow),
+        Just(Mode::Reliable)
     ]
 }
 

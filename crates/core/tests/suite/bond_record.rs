@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn a_recorded_run_replays_identically(
-        mode in prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain), Just(Mode::Flow)],
+        mode in prop_oneof![Just(Mode::Ordered), Just(Mode::Stripe), Just(Mode::Duplicate), Just(Mode::Backup), Just(Mode::Plain), Just(Mode::Flow), Just(Mode::Reliable)],
         scheduler in prop_oneof![Just(Scheduler::Srr), Just(Scheduler::Rfq)], codel: bool, seed: u64,
     ) {
         for log in run(mode, scheduler, codel, seed, 300) {

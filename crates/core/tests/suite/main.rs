@@ -8,6 +8,7 @@ mod bond_network;
 mod bond_ordered;
 mod bond_path_mtu;
 mod bond_record;
+mod bond_reliable;
 mod congestion_numbered;
 mod lan_bond;
 mod lan_support;

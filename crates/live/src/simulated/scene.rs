@@ -233,12 +233,12 @@ fn draw_link(rng: &mut Rng) -> Link {
 fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: bool) -> Pair {
     let mode = one_of(
         rng,
-        &[Mode::Ordered, Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow],
+        &[Mode::Ordered, Mode::Reliable, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow],
     );
     let mut settings = String::new();
     let put = &mut settings;
     let mut bond = Config::default();
-    let mut ordered = matches!(mode, Mode::Ordered | Mode::Backup);
+    let mut ordered = matches!(mode, Mode::Ordered | Mode::Reliable | Mode::Backup);
     if mode == Mode::Flow {
         let policy = one_of(rng, POLICIES);
         ordered = policy == "traffic_meter";

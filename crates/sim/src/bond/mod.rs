@@ -36,7 +36,7 @@ use std::sync::Arc;
 const HOST_QUEUE: usize = 500;
 
 /// Why a bond dropped a packet: core's counters, and what only the world knows.
-const REASONS: [&str; 20] = [
+const REASONS: [&str; 21] = [
     "frame lost",
     "host queue full",
     "bond",
@@ -55,6 +55,7 @@ const REASONS: [&str; 20] = [
     "bad_packet",
     "unexpected_stripe",
     "memory_refused",
+    "given_up",
     "stripe overflow",
     "stripe stale",
 ];
@@ -267,7 +268,13 @@ impl Bond {
                 return Some(Output::Dropped(handle));
             }
             let mut side = &mut self.ends[end];
-            if let Some(frame) = side.bond.poll_transmit(now) {
+            if let Some(mut frame) = side.bond.poll_transmit(now) {
+                if side.bond.wants_back()
+                    && let Some(copy) = frame.packet.as_ref().and_then(Frame::duplicate)
+                    && let Some(packet) = frame.packet.replace(copy)
+                {
+                    side.bond.give_back(packet);
+                }
                 while let Some(copied) = self.ledger.poll_made() {
                     self.tickets[copied as usize].copies += 1;
                 }

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bond_flow;
+mod bond_reliable;
 mod bond_world;
 mod brr_figures;
 mod common;

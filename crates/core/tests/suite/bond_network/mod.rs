@@ -145,7 +145,12 @@ impl Net {
     pub fn drain(&mut self, end: usize) {
         while let Some(frame) = self.ends[end].poll_transmit(self.now) {
             let mut bytes = frame.head.as_slice().to_vec();
-            bytes.extend(frame.packet.unwrap_or_default());
+            if let Some(packet) = frame.packet {
+                bytes.extend(&packet);
+                if self.ends[end].wants_back() {
+                    self.ends[end].give_back(packet);
+                }
+            }
             self.frames[end][frame.channel.index()] += 1;
             let flight =
                 Flight { to: 1 - end, channel: frame.channel, codepoint: frame.codepoint, bytes, tos: frame.tos };

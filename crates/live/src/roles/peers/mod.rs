@@ -39,6 +39,7 @@ use crate::sockets::{Carrier, USUAL_MTU, sealed_frame};
 use crate::status::Status;
 use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
+use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
 use peer::{Joining, PeerState};
 use recording::Recording;
@@ -221,6 +222,7 @@ impl Peers {
 
     /// Puts a frame into its channel's outbox, sealed where the channel is.
     fn dispatch(&mut self, now: Time, peer: usize, mut frame: Transmit<PacketBuf>) {
+        let wants_back = self.peers[peer].bond.wants_back();
         let Some(channel) = self.peers[peer].channel_mut(frame.channel) else {
             self.counters.send_refused += 1;
             return;
@@ -229,19 +231,27 @@ impl Peers {
         let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
         let flags = if partial { FLAG_CHECKSUM_PARTIAL } else { 0 };
         let head = frame.head.as_slice();
+        let mut back = None;
         let taken = match (channel.carrier, &mut self.transport.sessions) {
             (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
                 let Transmit { tos, handling, .. } = frame;
                 let destination = Destination { address: remote, source: channel.local, tos, handling };
                 let len = sessions.sealed_len(head.len() + body.len());
-                channel.outbox.push_sealed(&mut self.transport.pool, destination, len, |out| {
+                let taken = channel.outbox.push_sealed(&mut self.transport.pool, destination, len, |out| {
                     sessions.seal(now, path, flags, head, body, out).ok()
-                })
+                });
+                back = frame.packet;
+                taken
             }
             (Carrier::Sealed { .. }, None) => false,
             (Carrier::Plain { .. }, _) => {
                 // Nothing here carries the flag of a partial checksum.
-                frame.packet.as_mut().is_none_or(offload::complete_checksum)
+                let complete = frame.packet.as_mut().is_none_or(offload::complete_checksum);
+                if wants_back {
+                    // The frame leaves with its packet: what is kept is a copy.
+                    back = frame.packet.as_ref().and_then(Packet::duplicate);
+                }
+                complete
                     && channel.outbox.push_frame(Frame {
                         codepoint: frame.codepoint,
                         head: frame.head,
@@ -251,6 +261,9 @@ impl Peers {
         };
         if !taken {
             self.counters.send_refused += 1;
+        }
+        if let Some(packet) = back.filter(|_| wants_back) {
+            self.peers[peer].bond.give_back(packet);
         }
     }
 

@@ -1,0 +1,215 @@
+//! What is lost is sent again, on the channel on which it arrives first.
+//!
+//! What it is: where the mode protects by sending again, each data frame is counted on its channel and its packet kept
+//! ([`Keeper`](super::keep::Keeper)). What the peer's feedback shows to be lost goes again before new packets, with its numbers, as a
+//! new frame of whatever channel brings it first: when the channel may send, its one-way delay, and the queue on it; the channel
+//! that lost it counts as later by a quarter of its round trip. The end of what was sent is asked after
+//! ([`tail`](crate::path::tail)), and a channel that is silent even then gets nothing new until it answers an echo request. What was under
+//! way on a channel that goes down goes again at once.
+//!
+//! A packet is given up when it went too long ago: `resend_within`, or twice the slowest round trip in use. Heartbeats tell the peer how
+//! far all is settled, so that it waits no longer.
+//!
+//! Cost: O(channels) a packet that is sent again; otherwise the keeper's.
+
+use super::Bond;
+use super::channel::{bit, each};
+use super::event::Reason;
+use super::frame::Transmit;
+use super::keep::{About, CLASSES};
+use crate::packet::Packet;
+use crate::path::tail::Due;
+use crate::units::{ChannelId, Span, Time};
+
+/// Least time that a packet is sent again for: what TCP waits at least before it helps itself (RFC 6298's minimum as Linux has it).
+const LEAST_WITHIN: Span = Span::from_millis(200);
+/// The same before any round trip is known.
+const FIRST_WITHIN: Span = Span::from_secs(1);
+/// How many frames are sent again when the end of what was sent is asked after.
+const TAIL: usize = 16;
+/// On a channel that loses more than so many of a million frames, what is sent again goes by another one too: a second loss costs
+/// another round trip.
+const LOSES: u32 = 1_000;
+/// The peer is told of packets given up within this.
+const TELL_WITHIN: Span = Span::from_millis(5);
+
+impl<P: Packet> Bond<P> {
+    /// Whether the packet of the frame that [`Bond::poll_transmit`] gave last is to be given back once it is sealed: the bond may
+    /// have to send it again.
+    #[inline]
+    pub fn wants_back(&self) -> bool {
+        self.protect.keeper.as_ref().is_some_and(|keeper| keeper.wants_back())
+    }
+
+    /// Gives back the packet of the frame that [`Bond::poll_transmit`] gave last, before the next one is asked for.
+    #[inline]
+    pub fn give_back(&mut self, packet: P) {
+        if let Some(keeper) = &mut self.protect.keeper {
+            keeper.give_back(packet, &mut self.stats);
+        }
+    }
+
+    /// Memory that packets take which were sent and are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.protect.keeper.as_ref().map_or(0, |keeper| keeper.used())
+    }
+
+    /// What became of frames of `channel` is known.
+    #[inline]
+    pub(super) fn settle(&mut self, channel: ChannelId) {
+        let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut self.channels[channel].path.flight) else {
+            return;
+        };
+        while let Some(settled) = flight.poll_settled() {
+            keeper.settle(channel, settled, &mut self.stats);
+        }
+    }
+
+    /// All that is under way on `channel` is lost.
+    pub(super) fn lose_all(&mut self, channel: ChannelId) {
+        if self.protect.keeper.is_some()
+            && let Some(flight) = &mut self.channels[channel].path.flight
+        {
+            flight.abandon();
+            self.settle(channel);
+        }
+    }
+
+    /// The peer is another one: it has delivered we do not know what.
+    pub(super) fn forget_kept(&mut self) {
+        if let Some(keeper) = &mut self.protect.keeper {
+            keeper.give_up_all(&mut self.stats);
+        }
+        for channel in each(self.channels.joined) {
+            self.settle(channel);
+        }
+    }
+
+    /// The next packet that is sent again, if its channel may send.
+    pub(super) fn next_again(&mut self, now: Time) -> Option<Transmit<P>> {
+        let keeper = self.protect.keeper.as_mut()?;
+        self.outbox.again = None;
+        keeper.forget_settled();
+        if !keeper.has_again() {
+            self.outbox.asks = 0;
+            return None;
+        }
+        // Without word of the peer nobody knows which process of it is to have it.
+        self.peer.tag()?;
+        let (channel, at) = self.again_by(now)?;
+        if at > now {
+            self.outbox.again = Some(at);
+            return None;
+        }
+        let keeper = self.protect.keeper.as_mut()?;
+        let (note, About { bucket, numbers, tos }, packet) = keeper.take_again()?;
+        self.outbox.asks &= !bit(channel);
+        self.stats.resent += 1;
+        if let Some(other) = self.second(now, channel)
+            && let Some(copy) = packet.duplicate()
+        {
+            let frame = self.send(now, other, copy, bucket, numbers, tos, false, Some(note));
+            self.protect.push(frame);
+        }
+        Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)))
+    }
+
+    /// By which channel a second frame goes that carries the same, because `first` loses some itself.
+    fn second(&self, now: Time, first: ChannelId) -> Option<ChannelId> {
+        let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loss_ppm() >= LOSES);
+        let others = self.channels.usable & !bit(first);
+        if !loses || others == 0 {
+            return None;
+        }
+        self.earliest(now, others, None).filter(|(_, at)| *at <= now).map(|(channel, _)| channel)
+    }
+
+    /// By which channel the next packet goes again, and when that may send.
+    fn again_by(&self, now: Time) -> Option<(ChannelId, Time)> {
+        let lost_by = self.protect.keeper.as_ref()?.next_again()?;
+        let ready = |channel: ChannelId| Some((channel, self.channels[channel].ready_at()?));
+        each(self.outbox.asks & self.channels.usable)
+            .find_map(ready)
+            .or_else(|| self.earliest(now, self.channels.usable, Some(lost_by)))
+    }
+
+    /// The channel of `channels` that brings a frame first, and when it may send.
+    fn earliest(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(ChannelId, Time)> {
+        let reference = self.channels.reference();
+        let arrival = |channel: ChannelId| {
+            let c = &self.channels[channel];
+            let ready = c.ready_at()?.max(now);
+            let queue = c.path.flight.as_ref().map_or(Span::ZERO, |flight| flight.queue());
+            let again = c.path.rtt().filter(|_| Some(channel) == lost_by).unwrap_or(Span::ZERO);
+            let delay = c.path.delay.delay(reference).unwrap_or(Span::ZERO);
+            Some((ready + delay + queue + Span::from_nanos(again.as_nanos() / 4), channel, ready))
+        };
+        each(channels).filter_map(arrival).min().map(|(_, channel, ready)| (channel, ready))
+    }
+
+    /// The channel that brings a message first.
+    pub(super) fn fastest(&self, now: Time) -> Option<ChannelId> {
+        self.earliest(now, self.channels.usable, None).map(|(channel, _)| channel)
+    }
+
+    /// How long a loss may hold up a flow. What waited behind it comes out at once, and what TCP then sends has to find room.
+    pub(super) fn repair_time(&self) -> Span {
+        let slowest = each(self.channels.usable).filter_map(|c| self.channels[c].path.most_rtt()).max();
+        slowest.unwrap_or(Span::ZERO)
+    }
+
+    /// How long packets of each class are sent again.
+    fn within(&self) -> [Span; CLASSES] {
+        let usual = match self.repair_time() {
+            Span::ZERO => FIRST_WITHIN,
+            slowest => slowest.times(2).max(LEAST_WITHIN),
+        };
+        let all = self.config.resend_within.unwrap_or(usual);
+        [all, self.config.resend_within_ef.unwrap_or(all)]
+    }
+
+    /// When packets are given up.
+    #[inline]
+    pub(super) fn give_up_at(&self) -> Option<Time> {
+        self.protect.keeper.as_ref()?.timeout(self.within())
+    }
+
+    /// Gives up what went too long ago, and has the peer told.
+    pub(super) fn give_up_old(&mut self, now: Time) {
+        let within = self.within();
+        let Some(keeper) = &mut self.protect.keeper else { return };
+        if keeper.expire(now, within, &mut self.stats) {
+            self.outbox.idle_marker.get_or_insert(now + TELL_WITHIN);
+        }
+    }
+
+    /// Does what is due about the end of what was sent on `channel`.
+    pub(super) fn on_tail(&mut self, now: Time, channel: ChannelId) {
+        if self.protect.keeper.is_none() {
+            return;
+        }
+        let due = self.channels[channel].path.poll_tail(now);
+        self.settle(channel);
+        match due {
+            Due::Nothing => {}
+            Due::Probe => {
+                let c = &self.channels[channel];
+                if let (Some(flight), Some(keeper)) = (&c.path.flight, &mut self.protect.keeper) {
+                    for note in flight.open_notes().take(TAIL) {
+                        keeper.lose(note, &mut self.stats);
+                    }
+                    self.outbox.asks |= bit(channel);
+                }
+            }
+            Due::Mute => {
+                self.lose_all(channel);
+                if self.channels.usable & !bit(channel) != 0 && self.channels[channel].usable {
+                    let path = &mut self.channels[channel].path;
+                    path.signs.mute = true;
+                    path.ask_echo(now);
+                    self.refresh(now, Reason::Silence);
+                }
+            }
+        }
+    }
+}

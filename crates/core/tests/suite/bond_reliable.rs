@@ -1,0 +1,197 @@
+//! Mode `reliable`: what channels lose, double, put out of order or take down with them arrives all the same, once and in order.
+
+use crate::bond_network::{Net, Wire, check_ordered, config, identity, packet};
+use fairspan_core::bond::{Config, Event, Link, Mode};
+use fairspan_core::record::replay;
+use fairspan_core::units::{Rate, Span};
+
+const MS: fn(u64) -> Span = Span::from_millis;
+
+fn settings(channels: usize) -> Config {
+    let mut settings = config(channels);
+    settings.mode = Mode::Reliable;
+    settings.probe_mtu = false;
+    for channel in &mut settings.channels {
+        channel.rate = Some(Rate::from_mbit(100));
+    }
+    settings
+}
+
+/// Sends `packets` of 17 flows from end 0, one every `every`; they are returned.
+fn stream(net: &mut Net, packets: std::ops::Range<u32>, every: Span) -> Vec<Vec<u8>> {
+    let mut sent = vec![];
+    for n in packets {
+        let packet = packet((n % 17) as u16, n, 60);
+        net.host(0, packet.clone());
+        sent.push(packet);
+        net.run(every);
+    }
+    sent
+}
+
+/// Nothing twice, each flow in order, and nothing missing.
+fn all_arrived(net: &Net, sent: &[Vec<u8>]) {
+    check_ordered(sent, &net.delivered[1]).unwrap();
+    let stats = net.ends[0].stats();
+    assert_eq!((net.delivered[1].len(), stats.given_up), (sent.len(), 0), "{stats:?}");
+    assert_eq!((net.ends[0].kept_bytes(), net.ends[1].stats().packets_missing), (0, 0));
+}
+
+#[test]
+fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
+    let storm = Wire { loss: 0.05, twice: 0.02, jitter: MS(3), reorders: true, ..Wire::new(10) };
+    let wires = vec![storm, Wire { loss: 0.2, ..Wire::new(30) }, Wire { jitter: MS(20), ..Wire::new(60) }];
+    for seed in 0..4 {
+        let mut settings = settings(3);
+        settings.resend_within = Some(Span::from_secs(5));
+        settings.deadline = Span::from_secs(10);
+        let mut net = Net::settled(settings, wires.clone(), seed);
+        let sent = stream(&mut net, 0..20_000, Span::from_micros(100));
+        net.run(Span::from_secs(10));
+        all_arrived(&net, &sent);
+        assert!(net.ends[0].stats().resent > 1_000);
+        assert!(net.ends[1].stats().duplicates + net.ends[1].stats().late > 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_mended_in_time_is_given_up_and_counted() {
+    let mut settings = settings(2);
+    settings.resend_within = Some(MS(40));
+    let wires = vec![Wire { loss: 0.3, ..Wire::new(10) }, Wire { loss: 0.3, ..Wire::new(25) }];
+    let mut net = Net::settled(settings, wires, 5);
+    let sent = stream(&mut net, 0..10_000, Span::from_micros(200));
+    net.run(Span::from_secs(2));
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    let (missing, given_up) = (sent.len() - net.delivered[1].len(), net.ends[0].stats().given_up as usize);
+    assert!(missing > 100 && missing <= given_up, "{missing} are missing, {given_up} were given up");
+    assert_eq!(net.ends[0].kept_bytes(), 0);
+}
+
+#[test]
+fn a_lone_packet_that_is_lost_comes_after_a_round_trip_and_a_half() {
+    let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(20)], 1);
+    let mut sent = stream(&mut net, 0..200, MS(1));
+    net.run(MS(300));
+    for wire in &mut net.wires {
+        wire.cut[0] = true;
+    }
+    sent.extend(stream(&mut net, 200..201, Span::ZERO));
+    let (gone, before) = (net.now, net.delivered[1].len());
+    net.wires.iter_mut().for_each(|wire| wire.cut[0] = false);
+    net.run(MS(400));
+    assert_eq!(net.delivered[1].len(), before + 1);
+    let took = net.delivered[1][before].0.since(gone);
+    assert!(took <= MS(80), "{took:?}: two round trips of 40 ms");
+    all_arrived(&net, &sent);
+}
+
+#[test]
+fn a_channel_that_goes_dead_stalls_nothing_for_three_round_trips() {
+    // The same, however the driver learns of it: a cut that nobody tells of, and a link that is told to be down.
+    for told in [false, true] {
+        let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(20)], 3);
+        let mut sent = stream(&mut net, 0..2_000, Span::from_micros(500));
+        net.wires[1].cut = [true; 2];
+        let cut = net.now;
+        if told {
+            net.set_link(0, 1, Link::Down);
+        }
+        sent.extend(stream(&mut net, 2_000..4_000, Span::from_micros(500)));
+        net.run(Span::from_secs(1));
+        all_arrived(&net, &sent);
+        let mut last = cut;
+        for (at, _) in net.delivered[1].iter().filter(|(at, _)| *at > cut) {
+            assert!(at.since(last) <= MS(120), "a stall of {:?}, told {told}", at.since(last));
+            last = *at;
+        }
+        assert!(net.events[0].iter().any(|e| matches!(e, Event::ChannelDown { .. })));
+        // It is used again when it answers.
+        net.wires[1].cut = [false; 2];
+        net.set_link(0, 1, Link::Up);
+        let before = net.frames[0][1];
+        sent.extend(stream(&mut net, 4_000..6_000, Span::from_micros(500)));
+        net.run(Span::from_secs(1));
+        all_arrived(&net, &sent);
+        assert!(net.frames[0][1] > before + 500);
+    }
+}
+
+#[test]
+fn a_channel_that_goes_dead_and_comes_back_is_found_out_without_being_told() {
+    let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(20)], 3);
+    let mut sent = stream(&mut net, 0..1_000, Span::from_micros(500));
+    net.wires[1].cut = [true, false];
+    sent.extend(stream(&mut net, 1_000..1_800, Span::from_micros(500)));
+    let during = net.frames[0][1];
+    sent.extend(stream(&mut net, 1_800..2_200, Span::from_micros(500)));
+    assert!(net.frames[0][1] - during < 20, "heartbeats and echo requests alone go by a mute channel");
+    net.wires[1].cut = [false, false];
+    net.run(MS(300));
+    let after = net.frames[0][1];
+    sent.extend(stream(&mut net, 2_200..3_000, Span::from_micros(500)));
+    net.run(Span::from_secs(1));
+    assert!(net.frames[0][1] - after > 300);
+    all_arrived(&net, &sent);
+}
+
+#[test]
+fn a_restart_of_either_end_delivers_nothing_twice_and_nothing_late() {
+    for end in [0, 1] {
+        let wires = vec![Wire { loss: 0.05, ..Wire::new(10) }, Wire { loss: 0.05, ..Wire::new(30) }];
+        let mut net = Net::settled(settings(2), wires, 8);
+        let mut sent = stream(&mut net, 0..3_000, Span::from_micros(300));
+        net.restart(end, settings(2), 77);
+        sent.extend(stream(&mut net, 3_000..9_000, Span::from_micros(300)));
+        net.run(Span::from_secs(2));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        let after = net.delivered[1].iter().filter(|(_, p)| identity(p).1 >= 6_000).count();
+        assert_eq!(after, 3_000, "once the ends know each other, nothing is missing");
+        if end == 1 {
+            let missing = sent.len() - net.delivered[1].len();
+            assert!(missing as u64 <= net.ends[0].stats().given_up + net.ends[0].stats().no_channel, "{missing}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_whose_reports_are_all_lost_costs_bounded_memory() {
+    let mut settings = settings(2);
+    settings.resend_bytes = 1 << 17;
+    let mut net = Net::settled(settings, vec![Wire::new(5), Wire::new(5)], 2);
+    net.wires.iter_mut().for_each(|wire| wire.cut[1] = true);
+    let mut most = 0;
+    let mut sent = vec![];
+    for n in 0..50 {
+        sent.extend(stream(&mut net, 100 * n..100 * (n + 1), Span::from_micros(50)));
+        most = most.max(net.ends[0].kept_bytes());
+    }
+    net.run(Span::from_secs(5));
+    assert!(most <= 1 << 17 && net.ends[0].kept_bytes() == 0, "{most}");
+    check_ordered(&sent, &net.delivered[1]).unwrap();
+    assert_eq!(net.delivered[1].len(), sent.len(), "the way there was never cut");
+    assert!(net.ends[0].stats().given_up > 0);
+}
+
+#[test]
+fn a_long_run_through_losses_replays_and_keeps_order() {
+    let wires = vec![Wire { loss: 0.01, jitter: MS(1), ..Wire::new(5) }, Wire { loss: 0.02, ..Wire::new(15) }];
+    let mut net = Net::settled(settings(2), wires, 9);
+    let sent = stream(&mut net, 0..100_000, Span::from_micros(20));
+    net.run(Span::from_secs(2));
+    all_arrived(&net, &sent);
+    for end in 0..2 {
+        let log = net.ends[end].finish().unwrap();
+        assert!(replay(&log, |_| ()).unwrap().digests > 100);
+    }
+}
+
+#[test]
+fn each_end_understands_the_mode_of_the_other() {
+    let wires = vec![Wire { loss: 0.05, ..Wire::new(10) }, Wire { loss: 0.05, ..Wire::new(15) }];
+    let mut net = Net::new([settings(2), config(2)], wires, 4);
+    net.run(MS(700));
+    let sent = stream(&mut net, 0..3_000, Span::from_micros(300));
+    net.run(Span::from_secs(2));
+    all_arrived(&net, &sent);
+}

@@ -1,0 +1,126 @@
+//! Mode `reliable` in the world: links that lose, and a TCP connection that sees none of it.
+
+use crate::common::Line;
+use fairspan_core::bond::{ChannelConfig, Config, Mode};
+use fairspan_core::link::{Limit, Loss, Profile};
+use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::results::Results;
+use fairspan_sim::traffic;
+use fairspan_sim::world::World;
+
+/// A link, the same both ways: Mbit/s, delay and jitter in milliseconds, loss.
+#[derive(Clone)]
+struct Path(u64, u64, u64, Loss);
+
+/// Envelope, encryption and outer headers of a frame in mode `reliable`, and TCP's and IP's own, of 1500 bytes and framing.
+const PAYLOAD_SHARE: f64 = (1500.0 - 18.0 - 58.0 - 52.0) / 1514.0;
+
+const CLEAN: Loss = Loss::None;
+
+const fn random(share: f64) -> Loss {
+    Loss::Independent(share)
+}
+
+/// Two hosts and a bond over these links, with queues of 1000 packets as a stock emulator has.
+fn bonded(mode: Mode, paths: &[Path]) -> Scenario {
+    let mut scenario = Line::new(&[]).scenario;
+    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
+    scenario.metrics = Metrics { reordering: true, ..Metrics::default() };
+    let mut config = Config::default();
+    config.mode = mode;
+    let mut channels = vec![];
+    for (n, Path(rate, delay, jitter, loss)) in paths.iter().enumerate() {
+        let mut settings = ChannelConfig::default();
+        (settings.rate, settings.overhead) = (Some(Rate::from_mbit(*rate)), 58);
+        config.channels.push(settings);
+        for way in 0..2u32 {
+            let mut profile = Profile::new(Rate::from_mbit(*rate), Span::from_millis(*delay));
+            (profile.jitter, profile.loss, profile.queue) = (Span::from_millis(*jitter), *loss, Limit::Packets(1000));
+            scenario.links.push(Link {
+                name: format!("link{n}.{way}"),
+                from: way,
+                to: 1 - way,
+                profile,
+                framing: Framing::Bytes(14),
+                card: Card::default(),
+            });
+        }
+        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
+    }
+    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
+    scenario
+}
+
+/// One TCP connection (CUBIC), measured for twenty seconds after the first ten.
+fn tcp(mut scenario: Scenario, seed: u64) -> Results {
+    (scenario.duration, scenario.warm_up, scenario.seed) = (Span::from_secs(30), Span::from_secs(10), seed);
+    let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
+    (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
+    scenario.flows.push(model::Flow {
+        name: "tcp".into(),
+        from: 0,
+        to: 1,
+        path: vec![Hop::Bond(0, 0)],
+        back: vec![Hop::Bond(0, 1)],
+        start: Time::from_millis(1000),
+        stop: Time::from_millis(30_000),
+        traffic: traffic::Config::Ftp { bytes: None, writes: None },
+        transport: Transport::Tcp(Box::new(tcp)),
+        drift_ppm: None,
+    });
+    World::new(&scenario).unwrap().finish().unwrap()
+}
+
+fn goodput(results: &Results) -> f64 {
+    results.flows[0].goodput / 1e6
+}
+
+/// What the links carry of a TCP connection's data, in Mbit/s.
+fn capacity(paths: &[Path]) -> f64 {
+    let lost = |loss: &Loss| match loss {
+        Loss::Independent(share) => *share,
+        Loss::Gilbert { p, r, bad, good } => (p * bad + r * good) / (p + r),
+        _ => 0.0,
+    };
+    paths.iter().map(|Path(rate, _, _, loss)| *rate as f64 * (1.0 - lost(loss)) * PAYLOAD_SHARE).sum()
+}
+
+fn counter(results: &Results, end: usize, name: &str) -> u64 {
+    results.bonds[end].counters.iter().find(|(counter, _)| counter == name).expect(name).1
+}
+
+/// At least `share` of what the links carry, nothing lost and nothing out of order.
+fn fills(name: &str, paths: &[Path], share: f64) -> f64 {
+    let results = tcp(bonded(Mode::Reliable, paths), 1);
+    let (got, all) = (goodput(&results), capacity(paths));
+    assert!(got >= share * all, "{name}: {got:.1} of {all:.1} Mbit/s");
+    assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0, "{name}");
+    assert_eq!(counter(&results, 1, "packets_missing"), 0, "{name}");
+    got
+}
+
+#[test]
+fn a_link_that_loses_takes_nothing_from_one_tcp_connection() {
+    fills("fiber_lte", &[Path(300, 8, 0, CLEAN), Path(30, 40, 8, random(0.005))], 0.97);
+    fills("dual_lte", &[Path(40, 30, 5, random(0.005)), Path(25, 45, 8, random(0.005))], 0.93);
+    fills("loss_05", &[Path(50, 20, 0, random(0.005)), Path(50, 20, 0, random(0.005))], 0.95);
+    fills("loss_2", &[Path(50, 20, 0, random(0.02)), Path(50, 20, 0, random(0.02))], 0.95);
+}
+
+#[test]
+fn the_second_link_adds_its_rate_although_it_loses_one_in_a_hundred() {
+    let lossy = fills("lossy", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, random(0.01))], 0.95);
+    let clean = fills("clean", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, CLEAN)], 0.95);
+    assert!(lossy >= 118.0 && lossy >= 0.95 * clean, "{lossy:.1} where {clean:.1} come without loss");
+    let ordered = goodput(&tcp(bonded(Mode::Ordered, &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, random(0.01))]), 1));
+    assert!(ordered < 0.2 * lossy, "the check sees what a loss does: {ordered:.1}");
+}
+
+#[test]
+fn losses_in_bursts_are_mended_too() {
+    // One packet in 200 begins a burst, which loses half of some ten packets.
+    let bursts = Loss::Gilbert { p: 0.002, r: 0.1, bad: 0.5, good: 0.0 };
+    fills("one", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, bursts)], 0.9);
+    fills("both", &[Path(50, 20, 0, bursts), Path(50, 30, 0, bursts)], 0.85);
+}
