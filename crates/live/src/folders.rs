@@ -1,5 +1,6 @@
 //! The folders of a daemon: how they are made, and where others may write in them.
 
+use rustix::io::Errno;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -19,7 +20,11 @@ pub(crate) fn of(file: &Path) -> &Path {
 
 /// Makes a folder where there is none, with `mode`, and those above it, which all may pass; tells whether it made it.
 pub(crate) fn make(folder: &Path, mode: u32) -> io::Result<bool> {
-    DirBuilder::new().recursive(true).mode(0o755).create(of(folder))?;
+    DirBuilder::new().recursive(true).mode(0o755).create(of(folder)).map_err(|error| match error.kind() {
+        // It exists as something else.
+        io::ErrorKind::AlreadyExists => Errno::NOTDIR.into(),
+        _ => error,
+    })?;
     match DirBuilder::new().mode(mode).create(folder) {
         Ok(()) => Ok(true),
         Err(_) if folder.is_dir() => Ok(false),
