@@ -79,11 +79,38 @@ check() { # name, seconds, command ...
     if within "$@"; then pass; else fail "$name"; fi
 }
 
-check 'format' 60 cargo fmt --all --check
-check 'lints (warnings are errors)' 1200 cargo clippy --workspace --all-targets --quiet -- -D warnings
-check 'documentation (warnings are errors)' 600 \
-    env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
+# What compiles goes on beside tests, which wait for much of their time: commands in the background, which begin when the tests
+# run (until then cargo holds its lock), and are asked for their end by `gather`.
+lanes=
+lane() { # name, seconds, command ...
+    lane=target/lanes/$(echo "$1" | tr -cs 'a-z\n' '-')
+    echo "$1" >"$lane.name"
+    seconds=$2
+    shift 2
+    # shellcheck disable=SC2016 # expanded inside
+    setsid sh -c 'log=$1 lane=$2 seconds=$3
+        shift 3
+        until grep -q -e "^ *Running" -e "^error" "$log"; do sleep 1; done
+        timeout --foreground -k 10 "$seconds" nice "$@" >"$lane.out" 2>&1
+        echo $? >"$lane.status"' sh "$log.part" "$lane" "$seconds" "$@" &
+    lanes="$lanes $!"
+}
+gather() {
+    # shellcheck disable=SC2086 # numbers of processes
+    wait $lanes
+    lanes=
+    for name in target/lanes/*.name; do
+        lane=${name%.name}
+        step "$(cat "$name"): what it said beside the tests"
+        cat "$lane.out"
+        if [ "$(cat "$lane.status")" = 0 ]; then pass; else fail "$(cat "$name")"; fi
+    done
+}
+rm -rf target/lanes && mkdir -p target/lanes
+# What is in the background does not hear of Ctrl-C: each has a process group of its own.
+trap 'for lane in $lanes; do kill -TERM -- "-$lane" 2>/dev/null; done; exit 130' INT TERM
 
+check 'format' 60 cargo fmt --all --check
 step 'licences, bans, sources (cargo deny)'
 if [ -n "$all${CI:-}" ] && ! cargo deny --version >/dev/null 2>&1; then
     echo 'cargo-deny is missing; building it, once'
@@ -165,32 +192,39 @@ external() { # name, seconds, command ...
 }
 external 'handshake vectors, read by an independent implementation' 600 scripts/vectors.sh $all
 
+: >"$log.part"
+lane 'lints (warnings are errors)' 2400 cargo clippy --workspace --all-targets --quiet -- -D warnings
+lane 'documentation (warnings are errors)' 2400 \
+    env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 cargo_tests 'unit, property and namespace tests' --workspace --tests --examples
+gather
 step 'examples in the documentation'
 within 600 cargo test --workspace --doc --no-fail-fast -- --show-output >"$log.part" 2>&1
 status=$?
 if [ $status -eq 0 ]; then grep -E '^(   Doc-tests|test result:)' "$log.part"; else cat "$log.part"; fi
 name='examples in the documentation'
 count $status
-if [ -f fuzz/Cargo.toml ]; then
-    cargo_tests 'fuzz corpora, replayed' --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --tests --examples
-fi
-
-# Scripts of tests/netns, three at a time: they wait for most of their time.
+parts=target/netns
+# Starts the scripts of tests/netns, three at a time: they wait for most of their time.
 scripts() { # program, argument of the scripts
     step "real programs in namespaces (tests/netns)${2:+, $2}"
-    parts=target/netns
     rm -rf "$parts" && mkdir -p "$parts"
     # Not after the deadline of the test programs, but the last bound holds.
     # shellcheck disable=SC2016 # expanded inside
     # The longest first.
     for script in tests/netns/ring.sh tests/netns/*.sh; do
         case $script in */lib.sh) ;; *) echo "$script" ;; esac
-    done | awk '!seen[$0]++' | FAIRSPAN_PROGRAM=$1 FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME='' xargs -P "${at_once:-3}" -I SCRIPT sh -c '
+    done | awk '!seen[$0]++' | FAIRSPAN_PROGRAM=$1 FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME='' setsid env --default-signal=INT,QUIT xargs -P "${at_once:-3}" -I SCRIPT sh -c '
             part=$1/$(basename "$2" .sh)
             scripts/bounded.sh "$2" $3 >"$part.out" 2>&1 3>"$part.report"
             echo $? >"$part.status"
-            cat "$part.report" >&3' sh "$parts" SCRIPT "${2:-}"
+            cat "$part.report" >&3' sh "$parts" SCRIPT "${2:-}" &
+    lanes=$!
+}
+# Waits for them, and counts.
+scripts_ended() {
+    wait "$lanes"
+    lanes=
     for status in "$parts"/*.status; do
         name=$(basename "$status" .status)
         cat "$parts/$name.out" >>"$log"
@@ -201,7 +235,10 @@ scripts() { # program, argument of the scripts
         esac
     done
 }
+# They wait while the fuzz targets are built.
 scripts "$(pwd)/target/debug/fairspan"
+cargo_tests 'fuzz corpora, replayed' --manifest-path fuzz/Cargo.toml --target-dir target --tests --examples
+scripts_ended
 if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     external 'formal models of the handshake' 2400 scripts/model.sh all
@@ -221,6 +258,7 @@ if [ -n "$all" ]; then
         pass
         # Measurements, one after the other.
         at_once=1 scripts "$(pwd)/target/demo/fairspan" long
+        scripts_ended
     else
         fail 'the build of `make demo`'
     fi
