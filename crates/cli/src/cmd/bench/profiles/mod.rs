@@ -44,7 +44,7 @@ const SOCKET_BUFFER: &str = "4096 131072 33554432";
 /// namespaces.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// File of pairs (TOML): [[profile]] with name and, for a and b, rate_mbit, delay_ms, jitter_ms, loss, reorders
+    /// File of pairs (TOML): tables `profile` with name and, for a and b, rate_mbit, delay_ms, jitter_ms, loss, reorders
     /// [default: links/profiles.toml of the test data]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
