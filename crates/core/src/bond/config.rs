@@ -1,10 +1,8 @@
 //! The settings of a bond and of its channels, checked once.
 
-use super::preset::{Preset, Protection};
 use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::congestion::Algorithm;
 use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
-use crate::path::Counting;
 use crate::queue::DisciplineConfig;
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
@@ -429,12 +427,6 @@ impl ChannelConfig {
 }
 
 impl Config {
-    /// What is done with the data frames of each path.
-    pub(super) fn counting(&self) -> Counting {
-        let resends = Preset::of(self).protect == Protection::Resend;
-        Counting { counts: self.feedback || self.congestion.is_some() || resends, law: self.congestion, resends }
-    }
-
     /// Checks all settings.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! sender decides for its direction; but for logical reception, which both ends must have.
 
 use super::config::{Config, Mode};
+use crate::path::Counting;
 use crate::select::Policy;
 use crate::wire::envelope;
 
@@ -125,6 +126,14 @@ impl Preset {
             _ if raw && self.bare() => 0,
             Numbering::None | Numbering::Place => envelope::PLAIN_LEN,
         }
+    }
+}
+
+impl Config {
+    /// What is done with the data frames of each path.
+    pub(super) fn counting(&self) -> Counting {
+        let resends = Preset::of(self).protect == Protection::Resend;
+        Counting { counts: self.feedback || self.congestion.is_some() || resends, law: self.congestion, resends }
     }
 }
 
