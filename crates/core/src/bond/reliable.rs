@@ -124,6 +124,12 @@ impl<P: Packet> Bond<P> {
         self.earliest(now, others, None).filter(|(_, at)| *at <= now).map(|(channel, _)| channel)
     }
 
+    /// When the next packet may go again.
+    #[inline]
+    pub(super) fn again_at(&self) -> Option<Time> {
+        self.outbox.again.filter(|_| self.protect.keeper.as_ref().is_some_and(|keeper| keeper.has_again()))
+    }
+
     /// By which channel the next packet goes again, and when that may send.
     fn again_by(&self, now: Time) -> Option<(ChannelId, Time)> {
         let lost_by = self.protect.keeper.as_ref()?.next_again()?;

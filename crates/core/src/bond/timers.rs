@@ -47,7 +47,7 @@ impl<P: Packet> Bond<P> {
         add(self.resequence.equalize_timeout(), TimerName::Equalize);
         add(self.resequence.deadline(), TimerName::Deadline);
         add(self.give_up_at(), TimerName::Deadline);
-        add(self.outbox.again, TimerName::Pacing);
+        add(self.again_at(), TimerName::Pacing);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.outbox.idle_marker, TimerName::Heartbeat);
         if let Some(policed) = self.distribute.policy() {
@@ -72,6 +72,8 @@ impl<P: Packet> Bond<P> {
             );
             if c.usable || c.path.signs.mute {
                 add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
+            }
+            if c.usable {
                 add(self.config.probe_mtu.then(|| c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
             }
         }

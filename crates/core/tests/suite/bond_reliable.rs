@@ -10,7 +10,6 @@ const MS: fn(u64) -> Span = Span::from_millis;
 fn settings(channels: usize) -> Config {
     let mut settings = config(channels);
     settings.mode = Mode::Reliable;
-    settings.probe_mtu = false;
     for channel in &mut settings.channels {
         channel.rate = Some(Rate::from_mbit(100));
     }
