@@ -73,10 +73,10 @@ fn sent(daemon: &Daemon) -> [u64; 2] {
 }
 
 /// What arrived: by the flow's port, the numbers in the order of their arrival, and when that was.
-type Arrived = BTreeMap<u16, Vec<(u32, Instant)>>;
+pub(crate) type Arrived = BTreeMap<u16, Vec<(u32, Instant)>>;
 
 /// Flows of numbered datagrams from the site to the hub, where somebody reads all the time.
-struct Flows {
+pub(crate) struct Flows {
     senders: Vec<UdpSocket>,
     arrived: Arc<Mutex<Arrived>>,
     over: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ struct Flows {
 
 impl Flows {
     /// `count` flows from port `first` on to port `to`.
-    fn new(lab: &Lab, first: u16, to: u16, count: u16) -> Flows {
+    pub(crate) fn new(lab: &Lab, first: u16, to: u16, count: u16) -> Flows {
         let receiver = lab.udp("hub", &format!("10.77.0.1:{to}"));
         let sender = |n| {
             let socket = lab.udp("site", &format!("10.77.0.2:{}", first + n));
@@ -109,7 +109,7 @@ impl Flows {
     }
 
     /// Each flow sends datagrams number `from` to `to`, one every millisecond at most.
-    fn send(&self, from: u32, to: u32) {
+    pub(crate) fn send(&self, from: u32, to: u32) {
         for number in from..to {
             for sender in &self.senders {
                 sender.send(&number.to_be_bytes()).expect("sent");
@@ -119,7 +119,7 @@ impl Flows {
     }
 
     /// What has arrived when `expected` datagrams have (or a minute has passed), and nothing more does for 300 ms.
-    fn arrived(&self, expected: usize) -> Arrived {
+    pub(crate) fn arrived(&self, expected: usize) -> Arrived {
         let count = || self.arrived.lock().expect("whole").values().map(Vec::len).sum::<usize>();
         let end = Instant::now() + PATIENCE;
         while count() < expected && Instant::now() < end {
@@ -142,7 +142,7 @@ impl Drop for Flows {
 }
 
 /// Packets that came after a later one of their flow.
-fn reordered(arrived: &Arrived) -> usize {
+pub(crate) fn reordered(arrived: &Arrived) -> usize {
     let late = |numbers: &Vec<(u32, Instant)>| {
         let below = |n: usize| numbers[..n].iter().any(|earlier| earlier.0 > numbers[n].0);
         (0..numbers.len()).filter(|n| below(*n)).count()

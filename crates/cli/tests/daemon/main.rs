@@ -18,5 +18,6 @@ mod links;
 mod lock;
 mod network;
 mod path_mtu;
+mod reliable;
 mod ring;
 mod ring_hostile;
