@@ -8,6 +8,7 @@ pub mod confinement;
 pub mod control;
 pub mod emulate;
 mod folders;
+pub mod icmp;
 pub mod lock;
 pub mod memory;
 mod metrics;

@@ -107,6 +107,42 @@ pub(crate) fn allow_fragments(socket: BorrowedFd<'_>, is_v4: bool, allowed: bool
     set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, discover)
 }
 
+/// Has a UDP socket keep what ICMP tells of its datagrams (`IP_RECVERR`), or keep nothing, and forget what it kept.
+///
+/// # Errors
+/// What setsockopt says of a descriptor that is no UDP socket.
+pub(crate) fn keep_errors(socket: BorrowedFd<'_>, is_v4: bool, keep: bool) -> io::Result<()> {
+    let (level, name) =
+        if is_v4 { (libc::IPPROTO_IP, libc::IP_RECVERR) } else { (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) };
+    let value = libc::c_int::from(keep);
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: both options read one `int`, which outlives the call; the descriptor is open.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size) })
+}
+
+/// Takes the oldest of the errors that a socket kept: the bytes of the address that its datagram was sent to, and of its
+/// control messages, of which this gives the lengths.
+///
+/// # Errors
+/// `EAGAIN` when there is none.
+pub(crate) fn take_error(socket: BorrowedFd<'_>, name: &mut [u8], control: &mut [u8]) -> io::Result<(usize, usize)> {
+    // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = name.as_mut_ptr().cast();
+    message.msg_namelen = name.len() as libc::socklen_t;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = control.len() as _;
+    // SAFETY: the kernel writes within the lengths given of the two slices, which outlive the call, and no data, since
+    // there is no room for any; the descriptor is open.
+    let result =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The kernel tells of an address that is longer than its room how long it is.
+    Ok((name.len().min(message.msg_namelen as usize), control.len().min(message.msg_controllen as usize)))
+}
+
 /// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and
 /// descriptor in it.
 ///

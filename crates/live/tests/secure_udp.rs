@@ -5,6 +5,7 @@ mod privilege;
 use fairspan_core::bond::Handling;
 use fairspan_core::units::{ChannelId, Time};
 use fairspan_live::channel::udp::*;
+use fairspan_live::icmp::Unreachable;
 use fairspan_live::secure::*;
 use privilege::may_make_namespaces;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -348,4 +349,55 @@ fn a_source_address_that_is_gone_counts_as_a_link_that_is_down() {
     run("ip", &["address", "del", "192.0.2.1/24", "dev", "fs0"]);
     run("ip", &["address", "add", "192.0.2.5/24", "dev", "fs0"]);
     assert_eq!(socket.send_one(destination, b"x"), Sent::Down);
+}
+
+#[test]
+fn what_icmp_tells_is_heard_only_once_asked_for_and_costs_no_datagram_to_or_from_others() {
+    for bind in loopback() {
+        let (mut shared, mut other) = (open(bind), open(bind));
+        // A port that takes nothing but from another one.
+        let held = std::net::UdpSocket::bind(bind).unwrap();
+        held.connect(other.local_addr()).unwrap();
+        let closed = Destination { address: held.local_addr().unwrap(), ..to(&other, 0) };
+        let (mut batch, mut sent, mut came) = (Batch::new(), 0, 0);
+        let receive_all = |socket: &mut UdpSocket, count: usize| assert_eq!(receive(socket, count).len(), count);
+        for round in 0..300 {
+            let asked = round % 3 > 0;
+            shared.hear(asked);
+            assert_eq!(shared.returned(), []);
+            // The error of each is there before the next call, which it would fail.
+            assert_eq!(shared.send_one(closed, b"is anybody there?"), Sent::Done);
+            match round % 4 {
+                0 => assert_eq!(shared.send_one(to(&other, 0), &[1; 100]), Sent::Done),
+                1 => {
+                    for _ in 0..3 {
+                        assert!(fill(&mut batch, to(&other, 0), &[2; 100]));
+                    }
+                    assert_eq!(shared.send(&mut batch), Sent::Done);
+                }
+                // A call that fails for what it sends itself still says so.
+                2 => assert_eq!(shared.send_one(to(&other, 0), &[0; 65_508]), Sent::TooBig { size: 65_508 }),
+                _ => {
+                    assert_eq!(other.send_one(to(&shared, 0), &[3; 100]), Sent::Done);
+                    came += 1;
+                    receive_all(&mut shared, 1);
+                }
+            }
+            sent += [1, 3, 0, 0][round % 4];
+            let heard = shared.returned().to_vec();
+            assert_eq!(heard.len(), usize::from(asked), "{heard:?} in round {round}");
+            for returned in heard {
+                let port = Unreachable::Port(closed.address.ip());
+                assert_eq!((returned.to, returned.why), (closed.address, port));
+            }
+            // Nothing more is heard until somebody asks again.
+            for _ in 0..3 {
+                assert_eq!(shared.send_one(closed, b"and now?"), Sent::Done);
+            }
+            shared.read_errors();
+            assert!(shared.returned().len() <= 1);
+        }
+        receive_all(&mut other, sent);
+        assert_eq!((shared.stats().down, shared.stats().ignored, came), (0, 0, 75));
+    }
 }

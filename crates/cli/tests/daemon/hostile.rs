@@ -219,7 +219,7 @@ fn preshared_keys_that_differ_are_refused_and_named() {
 }
 
 /// Why a channel of the first peer does not connect, as the status says it.
-fn reason(daemon: &Daemon, channel: usize) -> String {
+pub(crate) fn reason(daemon: &Daemon, channel: usize) -> String {
     daemon.status()["peers"][0]["channels"][channel]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -229,6 +229,8 @@ fn a_channel_that_does_not_connect_says_why() {
     lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
     lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
     lab.ip("site", &["link", "set", "eth1", "down"]);
+    // Nobody answers there, and nothing refuses.
+    let _silent = lab.udp("hub", "192.168.1.1:51900");
     let config = interface("fs0", "[\"10.77.0.2/24\"]", &keys().0, "")
         + &peer("hub", &keys().1, "[\"10.77.0.1/32\"]", "")
         + &udp("silent", "eth0", "192.168.1.1:51900")

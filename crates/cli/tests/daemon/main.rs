@@ -21,3 +21,4 @@ mod path_mtu;
 mod reliable;
 mod ring;
 mod ring_hostile;
+mod unreachable;

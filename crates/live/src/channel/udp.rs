@@ -5,10 +5,16 @@
 //!   of every datagram to its ECN bits alone, and its reaction to one datagram above the MTU is to give up GSO for good.
 //! - `IP_MTU_DISCOVER` is `PROBE`: datagrams carry DF, and the kernel refuses only what its own interface cannot carry. What
 //!   [may be fragmented](Handling::Fragment) goes without, one by one.
-//! - `IP_RECVERR` is off: an ICMP error, which anyone can forge, never fails a later send to somebody else.
+//! - `IP_RECVERR` is off unless somebody asks what [came back](UdpSocket::hear): an ICMP error, which anyone can forge, then fails
+//!   whatever is called next, also for somebody else. So what fails then is done again, once the errors were read and it is off.
 //!
 //! Cost: one system call for up to 64 datagrams each way.
 
+mod stats;
+
+pub use stats::UdpStats;
+
+use crate::icmp::Returned;
 use crate::sys;
 use crate::system::{Outgoing, system};
 use fairspan_core::bond::Handling;
@@ -28,6 +34,8 @@ pub const BATCH_BYTES: usize = 65_507;
 pub const BATCH_SEGMENTS: usize = 64;
 /// Messages fetched by one receive; with GRO each holds up to 64 datagrams.
 pub const RECEIVE_MESSAGES: usize = 32;
+/// Most ICMP errors read at once.
+const ERRORS_MAX: usize = 32;
 /// Room for one message.
 const MESSAGE_BYTES: usize = 65_536;
 
@@ -210,56 +218,6 @@ pub enum Presence {
     Absent,
 }
 
-/// The counters of one socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UdpStats {
-    /// Datagrams sent.
-    pub sent: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// System calls that sent them.
-    pub send_calls: u64,
-    /// Messages received; with GRO each may be many datagrams.
-    pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
-    /// Times the send buffer was full.
-    pub blocked: u64,
-    /// Times the interface's queue was full (`ENOBUFS`).
-    pub congested: u64,
-    /// Datagrams above the interface's MTU, dropped.
-    pub too_big: u64,
-    /// Datagrams dropped because the link was gone.
-    pub down: u64,
-    /// Calls that failed for reasons that mean nothing to a datagram socket (`ECONNREFUSED`, a firewall's `EPERM`).
-    pub ignored: u64,
-    /// Times the kernel refused to segment a batch, which then went one by one.
-    pub segmentation_refused: u64,
-    /// Times the socket was opened anew.
-    pub reopened: u64,
-}
-
-impl UdpStats {
-    /// Every counter by its name in metrics and status.
-    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        [
-            ("sent", self.sent),
-            ("sent_bytes", self.sent_bytes),
-            ("send_calls", self.send_calls),
-            ("received_messages", self.received),
-            ("received_bytes", self.received_bytes),
-            ("blocked", self.blocked),
-            ("congested", self.congested),
-            ("too_big", self.too_big),
-            ("link_down", self.down),
-            ("ignored_errors", self.ignored),
-            ("segmentation_refused", self.segmentation_refused),
-            ("reopened", self.reopened),
-        ]
-        .into_iter()
-    }
-}
-
 /// A UDP socket.
 pub struct UdpSocket {
     config: UdpConfig,
@@ -270,6 +228,10 @@ pub struct UdpSocket {
     device: Option<u32>,
     segmentation: bool,
     stats: UdpStats,
+    /// `IP_RECVERR` is on: a call may fail for what ICMP told of another.
+    hears: bool,
+    /// What was read since somebody asked last, oldest first.
+    returned: Vec<Returned>,
 }
 
 impl UdpSocket {
@@ -280,7 +242,8 @@ impl UdpSocket {
     pub fn open(config: UdpConfig) -> Result<UdpSocket, OpenError> {
         let (socket, state, local, device) = open(&config, config.bind)?;
         let segmentation = config.segmentation;
-        Ok(UdpSocket { config, socket, state, local, device, segmentation, stats: UdpStats::default() })
+        let (stats, returned) = (UdpStats::default(), Vec::new());
+        Ok(UdpSocket { config, socket, state, local, device, segmentation, stats, hears: false, returned })
     }
 
     /// Opens it anew with the same settings and the same port.
@@ -291,7 +254,7 @@ impl UdpSocket {
         let again = SocketAddr::new(self.config.bind.ip(), self.local.port());
         // The port is free only once the old socket is closed: an unbound one takes its place for the moment.
         self.socket = unbound(again)?;
-        self.device = None;
+        (self.device, self.hears) = (None, false);
         let (socket, state, local, device) = open(&self.config, again)?;
         self.socket = socket;
         self.state = state;
@@ -332,6 +295,35 @@ impl UdpSocket {
     /// Whether batches leave by one call; no longer once the kernel refused that for this link.
     pub fn segmentation(&self) -> bool {
         self.segmentation
+    }
+
+    /// Whether to hear of datagrams that cannot arrive, from now on and until the next one of which something is heard.
+    /// Whoever wants to hear more asks again. So nobody makes this end do more by telling more. What was heard is forgotten.
+    pub fn hear(&mut self, wanted: bool) {
+        self.returned.clear();
+        if self.hears != wanted && system().keep_errors(&self.socket, self.local.is_ipv4(), wanted).is_ok() {
+            self.hears = wanted;
+        }
+    }
+
+    /// What was heard since it was asked for, oldest first.
+    pub fn returned(&self) -> &[Returned] {
+        &self.returned
+    }
+
+    /// Reads the errors that wait, if it hears of them: for a socket that is ready and yet has nothing to receive.
+    pub fn read_errors(&mut self) {
+        if !self.hears {
+            return;
+        }
+        for _ in 0..ERRORS_MAX {
+            match system().take_error(&self.socket) {
+                Ok(returned) => self.returned.extend(returned),
+                Err(_) => break,
+            }
+        }
+        let _ = system().keep_errors(&self.socket, self.local.is_ipv4(), false);
+        self.hears = false;
     }
 
     /// Sends a batch, and empties it unless it is [`Sent::Blocked`] or [`Sent::Congested`].
@@ -424,7 +416,12 @@ impl UdpSocket {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::of(&error)),
+                Err(error) => match Failure::of(&error) {
+                    failure @ (Failure::Blocked | Failure::Congested) => return Err(failure),
+                    // It may be what ICMP told of another one.
+                    _ if self.hears => self.read_errors(),
+                    failure => return Err(failure),
+                },
             }
         }
     }
@@ -435,7 +432,13 @@ impl UdpSocket {
         let mut chunks = batch.buffer.chunks_exact_mut(MESSAGE_BYTES);
         let mut slices: [IoSliceMut<'_>; RECEIVE_MESSAGES] =
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        match system().receive(&self.socket, &self.state, &mut slices, &mut batch.metas) {
+        let mut received = system().receive(&self.socket, &self.state, &mut slices, &mut batch.metas);
+        if self.hears && received.as_ref().is_err_and(|error| Failure::of(error) != Failure::Blocked) {
+            // It may be what ICMP told of something sent.
+            self.read_errors();
+            received = system().receive(&self.socket, &self.state, &mut slices, &mut batch.metas);
+        }
+        match received {
             Ok(count) => {
                 batch.count = count.min(RECEIVE_MESSAGES);
                 self.stats.received += count as u64;

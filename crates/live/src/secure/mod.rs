@@ -81,6 +81,7 @@ pub use wire::{
 };
 pub use work::{Done, Work};
 
+use crate::icmp::Unreachable;
 use fairspan_core::units::{ChannelId, Span};
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
@@ -340,6 +341,9 @@ pub enum Trouble {
     /// An end refused the other's handshake.
     #[error("{0}")]
     Refused(RejectReason),
+    /// The network told, after one of the last calls, that it did not arrive: a hint, which can be forged.
+    #[error("{0}")]
+    Unreachable(Unreachable),
     /// Nothing came back.
     #[error(
         "no answer to {calls} calls: is a daemon running there, is that its `listen_port`, has it this end's public key and \

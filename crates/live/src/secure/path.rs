@@ -3,6 +3,7 @@
 use super::cookie::{Cookie, Mac};
 use super::noise::Initiator;
 use super::{Config, Endpoint, PeerId, RejectReason};
+use crate::icmp::Unreachable;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::sync::Arc;
 
@@ -62,6 +63,10 @@ pub(super) struct Path {
     pub(super) tries: u32,
     /// Why the peer, or this end, refused the last handshake that came to anything.
     pub(super) refusal: Option<RejectReason>,
+    /// What the network told last of a call, and after how many tries.
+    pub(super) unreachable: Option<(Unreachable, u32)>,
+    /// The kinds of that which people were told of since the path was last connected.
+    pub(super) unreachable_told: u8,
     pub(super) cookie: Option<Cookie>,
     /// Whether a cookie already made this handshake try again at once, and whether a timestamp to exceed did.
     pub(super) hurried: bool,
@@ -102,6 +107,8 @@ impl Path {
             retry_at: None,
             tries: 0,
             refusal: None,
+            unreachable: None,
+            unreachable_told: 0,
             cookie: None,
             hurried: false,
             told: false,

@@ -41,6 +41,7 @@ use super::{
     LostReason, PathId, PeerConfig, PeerId, PrivateKey, PublicKey, Received, RejectReason, Role, SealError, SocketId,
     Stats, Transmit, Trouble, Work, has_aes_hardware,
 };
+use crate::icmp::Unreachable;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -54,6 +55,8 @@ const QUEUE_MAX: usize = 1024;
 const NOTICES_PER_SECOND: u32 = 5;
 /// How often people are told that somebody calls with another public key than this end's.
 const OTHER_KEY_WAIT: Span = Span::from_secs(60);
+/// What the network told of a call is forgotten when it tells nothing of so many that follow.
+const UNREACHABLE_TRIES: u32 = 2;
 /// A peer that is silent otherwise for this long is told that its timestamps are behind, and as often again.
 const BEHIND_EVERY: Span = Span::from_secs(10);
 
@@ -338,7 +341,7 @@ impl Sessions {
     /// came back.
     pub fn refresh(&mut self, now: Time, path: PathId) {
         let Some(mut taken) = self.take(path.0) else { return };
-        taken.tries = 0;
+        (taken.tries, taken.unreachable) = (0, None);
         if taken.current.is_some() {
             self.ask(now, &mut taken);
         }
@@ -356,8 +359,32 @@ impl Sessions {
     /// Why a path does not connect, as far as this end knows; `None` also while its first call may yet be answered.
     pub fn trouble(&self, path: PathId) -> Option<Trouble> {
         let path = self.path(path)?;
+        let told = path.unreachable.filter(|(_, tries)| path.tries.saturating_sub(*tries) <= UNREACHABLE_TRIES);
         let silent = || (path.tries > 1).then_some(Trouble::NoAnswer { calls: path.tries });
-        path.refusal.map(Trouble::Refused).or_else(silent)
+        let unreachable = || told.map(|(why, _)| Trouble::Unreachable(why));
+        path.refusal.map(Trouble::Refused).or_else(unreachable).or_else(silent)
+    }
+
+    /// Follows what the network tells of the calls of paths that are not connected: `heard` gives it by where a call went. It
+    /// changes nothing but what people read. Gives what they have not read of a path since it was last connected.
+    pub fn follow_calls(
+        &mut self,
+        mut heard: impl FnMut(Endpoint) -> Option<Unreachable>,
+    ) -> Vec<(SocketAddr, Unreachable)> {
+        let mut news = Vec::new();
+        let calling = |path: &&mut Box<Path>| path.persistent && path.state == State::Down;
+        for path in self.paths.iter_mut().flatten().filter(calling) {
+            let roamed = path.endpoint.filter(|endpoint| Some(*endpoint) != path.configured);
+            for endpoint in [roamed, path.configured].into_iter().flatten() {
+                let Some(why) = heard(endpoint) else { continue };
+                path.unreachable = Some((why, path.tries));
+                if path.unreachable_told & why.bit() == 0 {
+                    path.unreachable_told |= why.bit();
+                    news.push((endpoint.address, why));
+                }
+            }
+        }
+        news
     }
 
     /// Whether [`seal`](Self::seal) has a session to seal with.

@@ -7,6 +7,7 @@
 
 use super::network::{Datagram, device, link_of};
 use super::routing::{Interface, Routing, answer};
+use crate::icmp::Returned;
 use crate::offload::VnetHeader;
 use crate::system::{Outgoing, System};
 use fairspan_core::rng::Rng;
@@ -584,6 +585,17 @@ impl System for Host {
         }
         state.moved += count as u64;
         if count == 0 { Err(Errno::AGAIN.into()) } else { Ok(count) }
+    }
+
+    fn keep_errors(&self, _socket: &RealSocket, _is_v4: bool, _keep: bool) -> io::Result<()> {
+        self.call(Call::Other)?;
+        Ok(())
+    }
+
+    /// These links lose what does not arrive, and tell nobody; calls fail all the same.
+    fn take_error(&self, _socket: &RealSocket) -> io::Result<Option<Returned>> {
+        self.call(Call::Other)?;
+        Err(Errno::AGAIN.into())
     }
 
     fn send_netlink(&self, socket: &NetlinkSocket, request: &[u8]) -> io::Result<usize> {

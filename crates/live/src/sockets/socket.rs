@@ -3,6 +3,7 @@
 use crate::channel::ethernet::{self, Codepoint, EthernetConfig, EthernetError, EthernetSocket, Mac};
 use crate::channel::udp::{self, OpenError, UdpConfig, UdpSocket};
 use crate::config::{Channel, ChannelKind};
+use crate::icmp::Unreachable;
 use crate::netlink::Netlink;
 use crate::shell::poller::Token;
 use fairspan_core::units::ChannelId;
@@ -102,6 +103,8 @@ pub(crate) struct Socket {
     pub(crate) owners: Vec<Owner>,
     /// The interface is gone, or the socket could not be opened yet: nothing is sent until it is there.
     pub(crate) absent: bool,
+    /// A path that is not connected calls by it.
+    calls: bool,
     /// Where the last message of the sessions could not be sent to.
     pub(super) unreachable: Option<SocketAddr>,
     /// What it is waited for under; `None` while it is not.
@@ -188,6 +191,7 @@ impl Socket {
             segment,
             owners: Vec::new(),
             absent: false,
+            calls: false,
             unreachable: None,
             token: None,
             wants_write: false,
@@ -299,6 +303,22 @@ impl Socket {
         };
         self.absent = !matches!(looked, Ok((false, _)));
         looked.map(|(_, new)| new)
+    }
+
+    /// A path that is not connected calls `remote`: what the network told of that.
+    pub(super) fn follow_call(&mut self, remote: SocketAddr) -> Option<Unreachable> {
+        self.calls = true;
+        let Kind::Udp(socket) = &self.kind else { return None };
+        let place = |address: SocketAddr| (address.ip(), address.port());
+        socket.returned().iter().rev().find(|returned| place(returned.to) == place(remote)).map(|returned| returned.why)
+    }
+
+    /// Hears what the network tells of calls, if there are any.
+    pub(super) fn hear_of_calls(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        if let Kind::Udp(socket) = &mut self.kind {
+            socket.hear(calls);
+        }
     }
 
     /// The socket, for poll; `None` while there is none.

@@ -4,7 +4,7 @@
 //! what was in them. The way out is the receiver's own, through an [`Outbox`](super::outbox::Outbox) for each channel.
 
 use super::outbox::Pool;
-use super::socket::Kind;
+use super::socket::{Kind, Socket};
 use super::worker::Worker;
 use super::{Carrier, Sockets, sealed_frame};
 use crate::channel::ethernet::{Codepoint, Mac};
@@ -163,8 +163,9 @@ impl Transport {
         }
     }
 
-    /// Keeps what the sessions must not forget, where it is time.
+    /// Keeps what the sessions must not forget, where it is time, and hears what the network tells of calls.
     pub(crate) fn handle_housekeeping(&mut self, now: Time) {
+        self.follow_calls();
         if let (Some(sessions), Some(keeper)) = (&mut self.sessions, &self.keeper) {
             if let Some(kept) = keeper.poll_kept() {
                 sessions.on_kept(&kept);
@@ -173,6 +174,16 @@ impl Transport {
                 keeper.keep(memory);
             }
         }
+    }
+
+    /// Takes what the network told of calls since the last time, and listens for more.
+    fn follow_calls(&mut self) {
+        let (Some(sessions), sockets) = (&mut self.sessions, &mut self.sockets) else { return };
+        let news = sessions.follow_calls(|call| sockets.get_mut(call.socket.0 as usize)?.follow_call(call.address));
+        for (address, reason) in news {
+            tracing::warn!(address = sealed_frame::show(address), %reason, "a call does not arrive");
+        }
+        self.sockets.iter_mut().for_each(Socket::hear_of_calls);
     }
 
     /// Sends what the sessions themselves have to say; false when a link is down. An answer leaves from the address that
@@ -262,11 +273,16 @@ pub(crate) fn receive_work(receiver: &mut impl Receiver, now: Time) {
 
 fn receive_datagrams(receiver: &mut impl Receiver, now: Time, number: usize) {
     let mut received = receiver.transport().received.take().unwrap_or_default();
-    for _ in 0..RECEIVE_BURST {
+    for burst in 0..RECEIVE_BURST {
         let Kind::Udp(socket) = &mut receiver.transport().sockets[number].kind else { break };
         match socket.receive(&mut received) {
             Receive::Messages(_) => {}
-            Receive::Empty => break,
+            Receive::Empty => {
+                if burst == 0 {
+                    socket.read_errors();
+                }
+                break;
+            }
             Receive::Down => {
                 receiver.handle_down(now, number);
                 break;

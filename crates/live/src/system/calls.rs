@@ -1,5 +1,6 @@
 //! The calls, as one trait.
 
+use crate::icmp::Returned;
 use netlink_sys::Socket as NetlinkSocket;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use rustix::event::Timespec;
@@ -91,6 +92,13 @@ pub(crate) trait System {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> io::Result<usize>;
+
+    /// Has a socket keep what ICMP tells of its datagrams, and fail calls for it, until told otherwise; then nothing stays.
+    fn keep_errors(&self, socket: &Socket, is_v4: bool, keep: bool) -> io::Result<()>;
+
+    /// Takes the oldest of what it kept, `None` where that does not tell of a datagram that cannot arrive; `EAGAIN` when it
+    /// kept nothing.
+    fn take_error(&self, socket: &Socket) -> io::Result<Option<Returned>>;
 
     /// Sends a request about the host's network.
     fn send_netlink(&self, socket: &NetlinkSocket, request: &[u8]) -> io::Result<usize>;

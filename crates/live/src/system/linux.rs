@@ -1,6 +1,7 @@
 //! The kernel's answers.
 
 use super::calls::{Outgoing, System};
+use crate::icmp::Returned;
 use crate::sys;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use netlink_sys::Socket as NetlinkSocket;
@@ -129,6 +130,21 @@ impl System for Linux {
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
         state.recv(UdpSockRef::from(socket), buffers, metas)
+    }
+
+    fn keep_errors(&self, socket: &Socket, is_v4: bool, keep: bool) -> io::Result<()> {
+        sys::keep_errors(socket.as_fd(), is_v4, keep)?;
+        if !keep {
+            // The next call would fail for it.
+            socket.take_error()?;
+        }
+        Ok(())
+    }
+
+    fn take_error(&self, socket: &Socket) -> io::Result<Option<Returned>> {
+        let (mut name, mut control) = ([0; 28], [0; 512]);
+        let (name_len, control_len) = sys::take_error(socket.as_fd(), &mut name, &mut control)?;
+        Ok(Returned::parse(&name[..name_len], &control[..control_len]))
     }
 
     fn send_netlink(&self, socket: &NetlinkSocket, request: &[u8]) -> io::Result<usize> {

@@ -165,6 +165,7 @@ impl Sessions {
         };
         let (role, cipher) = (session.role, session.cipher);
         path.state = State::Up;
+        (path.unreachable, path.unreachable_told) = (None, 0);
         self.event(Event::Established {
             path: PathId(number),
             peer: path.peer,
