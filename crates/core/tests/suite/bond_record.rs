@@ -125,6 +125,10 @@ const KEPT: &[(&str, &str, Change)] = &[
     ("ordered-codel-rfq", "brr", |c| {
         (c.scheduler, c.buffer) = (Scheduler::Rfq, PolicyConfig::CoDel { target: Span::from_millis(1), interval: Span::from_millis(20) });
     }),
+    ("reliable", "brr", |c| {
+        (c.mode, c.resend_within, c.resend_within_ef) = (Mode::Reliable, Some(Span::from_millis(90)), Some(Span::from_millis(30)));
+        c.resend_bytes = 1 << 18;
+    }),
     ("backup", "brr", |c| c.mode = Mode::Backup),
     ("duplicate", "brr", |c| c.mode = Mode::Duplicate),
     ("duplicate-two-copies", "brr", |c| (c.mode, c.copies) = (Mode::Duplicate, 2)),

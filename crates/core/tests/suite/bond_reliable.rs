@@ -1,9 +1,9 @@
 //! Mode `reliable`: what channels lose, double, put out of order or take down with them arrives all the same, once and in order.
 
 use crate::bond_network::{Net, Wire, check_ordered, config, identity, packet};
-use fairspan_core::bond::{Config, Event, Link, Mode};
+use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::record::replay;
-use fairspan_core::units::{Rate, Span};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 
 const MS: fn(u64) -> Span = Span::from_millis;
 
@@ -193,4 +193,65 @@ fn each_end_understands_the_mode_of_the_other() {
     let sent = stream(&mut net, 0..3_000, Span::from_micros(300));
     net.run(Span::from_secs(2));
     all_arrived(&net, &sent);
+}
+
+#[test]
+fn keeping_losing_and_sending_again_allocates_nothing_once_it_has_grown() {
+    let now = Time::from_millis(1000);
+    let made = |seed| {
+        let mut bond = Bond::<Vec<u8>>::new(settings(2), now, seed).unwrap();
+        (0..2).for_each(|c| bond.set_link(now, ChannelId(c), Link::Up));
+        bond
+    };
+    let (mut here, mut there, mut now) = (made(1), made(2), now);
+    let (mut allocations, mut frames, mut resent) = (0, 0u32, 0);
+    let mut under_way: Vec<(usize, ChannelId, Codepoint, Vec<u8>)> = vec![];
+    for n in 0..30_000u32 {
+        now += Span::from_micros(200);
+        let (mut packet, mut sent) = (Some(packet((n % 17) as u16, n, 60)), Vec::with_capacity(64));
+        let arrivals = std::mem::take(&mut under_way);
+        let (news, data): (Vec<_>, Vec<_>) = arrivals.into_iter().partition(|frame| frame.0 == 0);
+        for (_, channel, codepoint, bytes) in data {
+            there.handle_channel(now, channel, codepoint, bytes, 0);
+        }
+        there.handle_timeout(now);
+        let mut news = news.into_iter();
+        let mut dropped = Vec::with_capacity(64);
+        let counted = allocation_counter::measure(|| {
+            for (_, channel, codepoint, bytes) in news.by_ref() {
+                here.handle_channel(now, channel, codepoint, bytes, 0);
+            }
+            here.handle_timeout(now);
+            here.handle_host(now, packet.take().unwrap());
+            while let Some(mut frame) = here.poll_transmit(now) {
+                let packet = frame.packet.take();
+                // What is on the wire is the test's own.
+                let mut copy = vec![];
+                allocation_counter::opt_out(|| copy = packet.clone().unwrap_or_default());
+                sent.push((frame, copy));
+                match packet {
+                    Some(packet) if here.wants_back() => here.give_back(packet),
+                    other => dropped.push(other),
+                }
+            }
+        });
+        if n >= 10_000 {
+            allocations += counted.count_total;
+            resent = here.stats().resent;
+        }
+        for (frame, packet) in sent {
+            frames += 1;
+            if frames % 37 != 0 {
+                under_way.push((1, frame.channel, frame.codepoint, [frame.head.as_slice(), &packet].concat()));
+            }
+        }
+        while let Some(frame) = there.poll_transmit(now) {
+            let body = frame.packet.unwrap_or_default();
+            under_way.push((0, frame.channel, frame.codepoint, [frame.head.as_slice(), &body].concat()));
+        }
+        while there.poll_deliver().is_some() {}
+    }
+    // Second frames of what goes again are copies of its bytes; path MTU probes are made of zeros.
+    assert!(resent > 500, "{resent}");
+    assert!(allocations < 3 * resent, "{allocations} allocations where {resent} frames went again");
 }

@@ -118,6 +118,14 @@ fn the_second_link_adds_its_rate_although_it_loses_one_in_a_hundred() {
 }
 
 #[test]
+fn where_delays_jump_by_fifty_milliseconds_the_bond_is_still_better_than_its_better_link() {
+    let paths = [Path(40, 35, 8, CLEAN), Path(100, 50, 25, random(0.01))];
+    let alone = goodput(&tcp(bonded(Mode::Ordered, &paths[..1]), 1));
+    let bond = fills("lte_starlink", &paths, 0.5);
+    assert!(bond > 1.5 * alone, "{bond:.1} where one link has {alone:.1}");
+}
+
+#[test]
 fn losses_in_bursts_are_mended_too() {
     // One packet in 200 begins a burst, which loses half of some ten packets.
     let bursts = Loss::Gilbert { p: 0.002, r: 0.1, bad: 0.5, good: 0.0 };
