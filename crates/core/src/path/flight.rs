@@ -18,7 +18,7 @@
 //! | queue | transit less the smallest of the last 10 to 20 s, smoothed by a quarter |
 //! | loss | lost and delivered frames, each weighing a 256th less than the one after it |
 //!
-//! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 64 bytes each; the oldest is taken for lost at the bound.
+//! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 56 bytes each; the oldest is taken for lost at the bound.
 //! Invariants: each record is settled once; `in_flight` is the sum of the open ones; whatever the peer says, no round trip is
 //! longer than the time since the frame left, and nothing is settled that was not sent.
 
@@ -65,6 +65,8 @@ struct Record {
     note: Note,
     stamp: Stamp,
 }
+
+const _: () = assert!(size_of::<Record>() == 56, "the card says so");
 
 /// What a report said that was not known before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
