@@ -81,7 +81,7 @@ const FLOORS: &[&[&str]] = &[
     &["traffic/"],
     &["model.rs", "error.rs"],
     &["node/"],
-    &["bond/", "ring/"],
+    &["bond/", "reliable/", "ring/"],
     &["world/"],
     &["scenario/"],
     &["lib.rs"],

@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(any(test, doctest))]
 extern crate std;
 
+pub mod arq;
 pub mod bond;
 pub mod buffer;
 pub mod causal;

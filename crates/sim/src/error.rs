@@ -70,6 +70,14 @@ pub enum WorldError {
         /// What is wrong.
         error: String,
     },
+    /// A reliable flow's settings.
+    #[error("reliable flow `{flow}`: {error}")]
+    Reliable {
+        /// The flow.
+        flow: String,
+        /// What is wrong.
+        error: String,
+    },
     /// A bond's settings.
     #[error("bond `{bond}`: {error}")]
     Bond {

@@ -12,6 +12,7 @@ pub mod model;
 pub mod multilink;
 mod node;
 pub mod packet;
+pub mod reliable;
 pub mod results;
 mod ring;
 pub mod scenario;

@@ -4,9 +4,11 @@ pub use crate::metrics::Metrics;
 pub use crate::traffic::Transport;
 
 use crate::traffic;
+use fairspan_core::arq;
 use fairspan_core::bond;
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::{Outage, Profile};
+use fairspan_core::options::words;
 use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
@@ -39,6 +41,8 @@ pub struct Scenario {
     pub bonds: Vec<Bond>,
     /// Rings, numbered in this order.
     pub rings: Vec<Ring>,
+    /// Reliable flows over several paths, numbered in this order.
+    pub reliable: Vec<Reliable>,
     /// Flows, numbered in this order.
     pub flows: Vec<Flow>,
     /// What is measured beyond the summary.
@@ -162,6 +166,45 @@ impl Bond {
         config
     }
 }
+
+/// A reliable flow over several paths.
+#[derive(Clone, Debug)]
+pub struct Reliable {
+    /// For people.
+    pub name: String,
+    /// Sender's and receiver's node.
+    pub ends: [u32; 2],
+    /// For each path the links from the sender to the receiver and back.
+    pub paths: Vec<[Vec<u32>; 2]>,
+    /// What it is made of.
+    pub scheme: Scheme,
+    /// Settings of both ends.
+    pub config: arq::Config,
+    /// Size of an acknowledgment on the wire.
+    pub ack_size: Bytes,
+    /// First packet not before.
+    pub start: Time,
+    /// No new packet after.
+    pub stop: Time,
+}
+
+/// A scheme of the paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// One stage of numbers, one retransmission buffer, a reorder buffer for each path.
+    #[default]
+    EflMp,
+    /// One path.
+    Lah,
+    /// All paths in turns, without reorder buffers.
+    Larr,
+    /// Two stages of numbers.
+    Mtcp,
+    /// The sum of the paths' rates, the delay of the shortest.
+    Ideal,
+}
+
+words!(Scheme { EflMp = "efl-mp", Lah = "lah", Larr = "larr", Mtcp = "mtcp", Ideal = "ideal" });
 
 /// A packet ring between nodes: core's own node at each of them, and the links between neighbours.
 #[derive(Clone, Debug, PartialEq)]

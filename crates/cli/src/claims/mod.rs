@@ -6,6 +6,7 @@
 mod answer;
 mod bench;
 mod brr;
+mod efl;
 mod finding;
 mod kept;
 mod rings;
@@ -59,6 +60,12 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "brr.load", run: brr::load },
     Runner { id: "brr.reordering", run: brr::reordering },
     Runner { id: "brr.delay", run: brr::delay },
+    Runner { id: "efl.complexity", run: efl::complexity_of_state },
+    Runner { id: "efl.reduces-to-tcp", run: efl::reduces_to_tcp },
+    Runner { id: "efl.bandwidth-gap", run: efl::bandwidth_gap },
+    Runner { id: "efl.delay-gap", run: efl::delay_gap },
+    Runner { id: "efl.loss-throughput", run: efl::loss_throughput },
+    Runner { id: "efl.loss-latency", run: efl::loss_latency },
 ];
 
 /// Answers `claim` now, or says that nothing answers it yet.

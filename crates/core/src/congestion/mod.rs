@@ -2,11 +2,12 @@
 //!
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
-//! [`cubic`] are its curves, [`hystart`] its early ends of slow start.
+//! [`cubic`] are its curves, [`hystart`] its early ends of slow start. [`delay`] goes by delay alone.
 //!
 //! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name.
 
 pub mod cubic;
+pub mod delay;
 pub mod hystart;
 pub mod law;
 pub mod reno;
@@ -17,6 +18,7 @@ pub use law::{Acked, Congested, Law, Sent};
 use crate::options::words;
 use crate::units::{Bytes, Rate, Span};
 use cubic::Cubic;
+use delay::Delay;
 use reno::Reno;
 use window::Windowed;
 
@@ -134,6 +136,8 @@ laws! {
     /// RFC 9438.
     Cubic = "cubic": Windowed<Cubic> =
         |config| Windowed::new(&config.window, Cubic::new(config.window.segment, config.cubic));
+    /// By delay, with probing for bandwidth: for paths within a site. A loss is not a sign of congestion.
+    Delay = "delay": Delay = |config| Delay::new(&config.window);
 }
 
 #[cfg(test)]
@@ -148,7 +152,7 @@ mod tests {
             assert!(Algorithm::EXPECTED.contains(law.word()));
         }
         assert_eq!(Algorithm::from_word("vegas"), None);
-        assert_eq!(Algorithm::EXPECTED, "\"reno\" or \"cubic\"");
+        assert_eq!(Algorithm::EXPECTED, "\"reno\", \"cubic\" or \"delay\"");
         assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"");
     }
 }

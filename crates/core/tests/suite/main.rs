@@ -1,5 +1,6 @@
 //! The core's tests from outside, one file an idea, in one program: it is linked once.
 
+mod arq;
 mod bond_feedback;
 mod bond_flow;
 mod bond_hostile;

@@ -112,6 +112,11 @@ impl FlowMeter {
         self.bytes
     }
 
+    /// Whether percentiles of the delay were asked for.
+    pub fn wants_percentiles(&self) -> bool {
+        self.delay.has_percentiles()
+    }
+
     /// Payload bytes so far.
     pub fn goodput_bytes(&self) -> u64 {
         self.goodput

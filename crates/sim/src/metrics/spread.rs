@@ -146,6 +146,11 @@ impl Spread {
         Spread { moments: Moments::default(), histogram: percentiles.then(Box::default) }
     }
 
+    /// Whether it has percentiles.
+    pub fn has_percentiles(&self) -> bool {
+        self.histogram.is_some()
+    }
+
     /// Takes a value.
     #[inline]
     pub fn add(&mut self, value: u64) {

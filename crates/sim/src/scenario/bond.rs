@@ -174,22 +174,8 @@ impl Channel<'_> {
         form: &Form<'_>,
         errors: &mut Errors<'_>,
     ) -> Option<[Vec<u32>; 2]> {
-        let there = follow(&self.path, index, bond.ends, topology, form, errors)?;
-        let back = match &self.back {
-            Some(back) => follow(back, index, [bond.ends[1], bond.ends[0]], topology, form, errors)?,
-            None => {
-                let partner = |&link: &u32| Some(topology.partners[link as usize]).filter(|&partner| partner != NONE);
-                match there.iter().rev().map(partner).collect() {
-                    Some(back) => back,
-                    None => {
-                        let text = "a channel over simplex links needs `back`, the links from the second end to the \
-                                    first: a bond's messages go both ways";
-                        form.conflict("channels", text, errors);
-                        return None;
-                    }
-                }
-            }
-        };
+        let way = Way { key: "channels", index, ends: bond.ends };
+        let [there, back] = way.both(&self.path, self.back.as_deref(), topology, form, errors)?;
         let links = || there.iter().map(|&link| &topology.links[link as usize]);
         let slowest = links().filter_map(|link| match link.profile.capacity {
             Capacity::Constant(rate) => Some(rate),
@@ -219,29 +205,61 @@ impl Channel<'_> {
     }
 }
 
+/// The links between two ends that a key lists, for one of the copies.
+pub(super) struct Way {
+    pub(super) key: &'static str,
+    pub(super) index: u64,
+    pub(super) ends: [u32; 2],
+}
+
+impl Way {
+    /// Its links there and back; by default the other directions of the same links.
+    pub(super) fn both(
+        &self,
+        path: &[(Pattern<'_>, u32)],
+        back: Option<&[(Pattern<'_>, u32)]>,
+        topology: &Topology,
+        form: &Form<'_>,
+        errors: &mut Errors<'_>,
+    ) -> Option<[Vec<u32>; 2]> {
+        let there = follow(self, path, topology, form, errors)?;
+        let [from, to] = self.ends;
+        if let Some(back) = back {
+            let back = follow(&Way { ends: [to, from], ..*self }, back, topology, form, errors)?;
+            return Some([there, back]);
+        }
+        let partner = |&link: &u32| Some(topology.partners[link as usize]).filter(|&partner| partner != NONE);
+        let Some(back) = there.iter().rev().map(partner).collect() else {
+            let text = "a path over simplex links needs `back`, the links from the second end to the first: messages go both ways";
+            form.conflict(self.key, text, errors);
+            return None;
+        };
+        Some([there, back])
+    }
+}
+
 /// Links by name, one after the other, in whichever direction leads on.
 fn follow(
+    &Way { key, index, ends: [from, to] }: &Way,
     path: &[(Pattern<'_>, u32)],
-    index: u64,
-    [from, to]: [u32; 2],
     topology: &Topology,
     form: &Form<'_>,
     errors: &mut Errors<'_>,
 ) -> Option<Vec<u32>> {
     let mut links = Vec::with_capacity(path.len());
     let mut here = from;
-    let mut last = form.place("channels");
+    let mut last = form.place(key);
+    let place = || form.key(key);
     for (pattern, at) in path {
         let name = pattern.expand(index);
-        let key = || form.key("channels");
-        let link = topology::resolve(&topology.link_names, "link", &name, *at, key, errors)?;
+        let link = topology::resolve(&topology.link_names, "link", &name, *at, place, errors)?;
         let directions = [link, topology.partners[link as usize]];
         let leads = |link: &u32| *link != NONE && topology.links[*link as usize].from == here;
         let Some(&link) = directions.iter().find(|link| leads(link)) else {
             let here = &topology.nodes[here as usize].name;
             let problem =
                 Problem::Conflict(format!("link `{name}` does not begin at `{here}`, where the path is then"));
-            errors.add(*at, form.key("channels"), problem);
+            errors.add(*at, place(), problem);
             return None;
         };
         links.push(link);
@@ -250,9 +268,8 @@ fn follow(
     }
     if here != to || links.is_empty() {
         let (here, to) = (&topology.nodes[here as usize].name, &topology.nodes[to as usize].name);
-        let problem =
-            Problem::Conflict(format!("the path ends at `{here}`; it must end at `{to}`, the bond's other end"));
-        errors.add(last, form.key("channels"), problem);
+        let problem = Problem::Conflict(format!("the path ends at `{here}`; it must end at `{to}`, its other end"));
+        errors.add(last, place(), problem);
         return None;
     }
     let mut nodes: Vec<u32> = links.iter().map(|&link| topology.links[link as usize].to).collect();
@@ -260,7 +277,7 @@ fn follow(
     nodes.sort_unstable();
     if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
         let node = topology.nodes[pair[0] as usize].name.clone();
-        errors.add(last, form.key("channels"), Problem::Circle { node });
+        errors.add(last, place(), Problem::Circle { node });
         return None;
     }
     Some(links)

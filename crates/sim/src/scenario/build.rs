@@ -4,6 +4,7 @@ use super::bond::Bonds;
 use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
+use super::reliable;
 use super::ring::Rings;
 use super::store::Store;
 use super::topology::{self, Topology};
@@ -60,6 +61,7 @@ pub(super) fn scenario(
     let mut links = take("link", errors);
     let mut bond_defaults = take("bond", errors);
     let mut ring_defaults = take("ring", errors);
+    let mut reliable_defaults = take("reliable", errors);
     let mut flow_defaults = take("flow", errors);
     let mut tcp = take("tcp", errors);
     if let Some(inner) = inner {
@@ -67,12 +69,14 @@ pub(super) fn scenario(
     }
     let topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
+    let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
     let places = (&topology, &bonds, &rings);
     let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), before, errors);
-    let metrics = metrics(&mut form, &topology, &rings, flows.len(), duration, errors);
+    let senders = flows.len() + reliable.len() * 13;
+    let metrics = metrics(&mut form, &topology, &rings, senders, duration, errors);
     form.finish(None, errors);
-    for defaults in [nodes, links, bond_defaults, ring_defaults, flow_defaults] {
+    for defaults in [nodes, links, bond_defaults, reliable_defaults, ring_defaults, flow_defaults] {
         defaults.finish(errors);
     }
     if errors.count() > before {
@@ -91,6 +95,7 @@ pub(super) fn scenario(
         links,
         bonds,
         rings,
+        reliable,
         flows,
         metrics,
     })

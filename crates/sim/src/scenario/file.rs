@@ -419,11 +419,15 @@ fn metric(
             Some(Problem::NoSuch { what, found: pattern.to_owned(), close })
         };
         let problem = match refers {
-            Refers::Flow(name) => absent("flow", name, &mut first.flows.iter().map(|flow| flow.name.as_str())),
+            Refers::Flow(name) => {
+                let reliable = first.reliable.iter().map(|flow| flow.name.as_str());
+                absent("flow", name, &mut first.flows.iter().map(|flow| flow.name.as_str()).chain(reliable))
+            }
             Refers::Link(name) => absent("link", name, &mut first.links.iter().map(|link| link.name.as_str())),
             Refers::Bond(name) => {
-                let names: Vec<String> =
-                    first.bonds.iter().flat_map(|bond| [0, 1].map(|end| format!("{}/{end}", bond.name))).collect();
+                let reliable = first.reliable.iter().map(|flow| &flow.name);
+                let both = first.bonds.iter().map(|bond| &bond.name).chain(reliable);
+                let names: Vec<String> = both.flat_map(|name| [0, 1].map(|end| format!("{name}/{end}"))).collect();
                 absent("bond's end", name, &mut names.iter().map(String::as_str))
             }
             Refers::Ring(name) => absent("ring", name, &mut first.rings.iter().map(|ring| ring.name.as_str())),

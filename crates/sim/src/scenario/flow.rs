@@ -45,8 +45,8 @@ pub(super) fn read<'a>(
     errors: &mut Errors<'_>,
 ) -> Vec<Flow> {
     let (mut flows, mut names, mut groups) = (Vec::new(), Names::default(), Vec::new());
-    if !root.has("flow") {
-        root.missing("flow", "what is sent: [[flow]] with name, from, to and kind", errors);
+    if !root.has("flow") && !root.has("reliable") {
+        root.missing("flow", "what is sent: [[flow]] with name, from, to and kind, or [[reliable]]", errors);
     }
     for (number, mut form) in root.tables("flow", defaults, errors).into_iter().enumerate() {
         // A stream of random numbers for each table: one more flow does not change when the others start.

@@ -10,6 +10,7 @@ mod form;
 mod link;
 mod metric;
 mod names;
+mod reliable;
 mod ring;
 mod route;
 mod store;

@@ -80,9 +80,11 @@ impl World {
         let mut routes = Routes::new(scenario)?;
         let flows = (0..scenario.flows.len()).map(|number| routes.flow(number)).collect::<Result<_, WorldError>>()?;
         let bonds = (0..scenario.bonds.len()).map(|number| routes.bond(number)).collect::<Result<_, WorldError>>()?;
+        let reliable = (0..scenario.reliable.len()).map(|number| routes.reliable(number));
+        let reliable = reliable.collect::<Result<_, WorldError>>()?;
         let mut world = World {
             engine: Engine::new(Measured::new(scenario.warm_up, scenario.duration)),
-            nodes: routes.layout.build(flows, bonds)?,
+            nodes: routes.layout.build(flows, bonds, reliable)?,
             steps: routes.steps,
             large: scenario.flows.len() + scenario.links.len() > LARGE,
             captured: Vec::new(),

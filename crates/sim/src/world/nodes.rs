@@ -8,6 +8,7 @@
 //! | link | 2 | its number |
 //! | flow | 3 | [`ENDS`], the record has its number |
 //! | bond | 2, for each end one | [`BONDS`] |
+//! | reliable flow | 2, for each end one | [`RELIABLE`] |
 //! | ring | for each node three, and one | [`RINGS`], with the way in the lowest bits |
 //! | processor | 1 | [`NODES`], with the number of its node |
 //!
@@ -24,6 +25,7 @@ use crate::node::flow::Flow;
 use crate::node::link::{self, Link};
 use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
+use crate::reliable::joined::Joined as Reliable;
 use crate::ring::circle::{self, Circle};
 use std::collections::BTreeMap;
 
@@ -35,12 +37,14 @@ const MOST_RINGS: usize = 1 << 14;
 const NODES: u32 = 1 << 30;
 const ENDS: u32 = 1 << 31;
 const BONDS: u32 = 3 << 30;
+const RELIABLE: u32 = 7 << 29;
 const RINGS: u32 = 5 << 29;
 
 const _: () = assert!(
     (MOST << Link::TIMER_BITS)
         + (MOST << Flow::TIMER_BITS)
         + (MOST << Joined::TIMER_BITS)
+        + (MOST << Reliable::TIMER_BITS)
         + (MOST_RINGS << Circle::TIMER_BITS)
         + (MOST << Processor::TIMER_BITS)
         + Layout::OWN
@@ -113,6 +117,22 @@ impl Kind for Joined {
     }
 }
 
+impl Kind for Reliable {
+    const TIMER_BITS: u32 = 1;
+
+    fn arena(nodes: &mut Nodes) -> &mut Arena<Reliable> {
+        &mut nodes.reliable
+    }
+
+    fn mark(&self, number: u32) -> u32 {
+        RELIABLE | number
+    }
+
+    fn name<'a>(&self, scenario: &'a Scenario, number: usize) -> &'a str {
+        &scenario.reliable[number].name
+    }
+}
+
 impl Kind for Circle {
     const TIMER_BITS: u32 = circle::TIMER_BITS;
 
@@ -156,8 +176,11 @@ macro_rules! of_kind {
         } else if place < nodes.bonds.first {
             type $N = $crate::node::flow::Flow;
             $do
-        } else if place < nodes.rings.first {
+        } else if place < nodes.reliable.first {
             type $N = $crate::bond::joined::Joined;
+            $do
+        } else if place < nodes.rings.first {
+            type $N = $crate::reliable::joined::Joined;
             $do
         } else if place < nodes.processors.first {
             type $N = $crate::ring::circle::Circle;
@@ -220,6 +243,7 @@ pub(super) struct Nodes {
     pub(super) links: Arena<Link>,
     pub(super) flows: Arena<Flow>,
     pub(super) bonds: Arena<Joined>,
+    pub(super) reliable: Arena<Reliable>,
     pub(super) rings: Arena<Circle>,
     pub(super) processors: Arena<Processor>,
     /// The first of the world's own places.
@@ -230,6 +254,7 @@ impl Nodes {
     /// One node after the other, in the order of results.
     pub(super) fn each(&self, scenario: &Scenario, visit: &mut dyn FnMut(&dyn Node, &str)) {
         self.flows.each(scenario, visit);
+        self.reliable.each(scenario, visit);
         self.links.each(scenario, visit);
         self.bonds.each(scenario, visit);
         self.rings.each(scenario, visit);
@@ -239,18 +264,23 @@ impl Nodes {
     /// The same, to be handled.
     pub(super) fn each_here(&mut self, engine: &mut Engine, scenario: &Scenario, visit: Visit<'_>) {
         self.flows.each_here(engine, scenario, visit);
+        self.reliable.each_here(engine, scenario, visit);
         self.links.each_here(engine, scenario, visit);
         self.bonds.each_here(engine, scenario, visit);
         self.rings.each_here(engine, scenario, visit);
         self.processors.each_here(engine, scenario, visit);
     }
 
-    /// The place of the node that makes the packets of a flow: bonds' frames have numbers behind the flows'.
+    /// The place of the node that makes the packets of a flow: bonds' frames have numbers behind the flows', and those of
+    /// reliable flows behind these.
     #[inline]
     pub(super) fn maker(&self, flow: u32) -> u32 {
-        match flow.checked_sub(self.flows.nodes.len() as u32) {
-            None => self.flows.first + (flow << Flow::TIMER_BITS),
-            Some(bond) => self.bonds.first + (bond << Joined::TIMER_BITS),
+        let Some(bond) = flow.checked_sub(self.flows.nodes.len() as u32) else {
+            return self.flows.first + (flow << Flow::TIMER_BITS);
+        };
+        match bond.checked_sub(self.bonds.nodes.len() as u32) {
+            None => self.bonds.first + (bond << Joined::TIMER_BITS),
+            Some(reliable) => self.reliable.first + (reliable << Reliable::TIMER_BITS),
         }
     }
 }
@@ -279,8 +309,8 @@ pub(super) struct Crossed {
 /// Where the nodes of a scenario stand, and how they join, before there are any.
 pub(super) struct Layout<'a> {
     pub(super) scenario: &'a Scenario,
-    /// The first places: flows', bonds', rings', processors', the world's own. Links are first.
-    firsts: [u32; 5],
+    /// The first places: flows', bonds', reliable flows', rings', processors', the world's own. Links are first.
+    firsts: [u32; 6],
     /// For each link the interface of the node where it ends.
     interfaces: Vec<u32>,
     /// For each ring the interface of each of its nodes.
@@ -304,6 +334,7 @@ impl<'a> Layout<'a> {
             ("links", scenario.links.len(), MOST),
             ("flows", scenario.flows.len(), MOST),
             ("bonds", scenario.bonds.len(), MOST),
+            ("reliable flows", scenario.reliable.len(), MOST),
             ("rings", scenario.rings.len(), MOST_RINGS),
         ] {
             if count > most {
@@ -325,6 +356,11 @@ impl<'a> Layout<'a> {
                 check_node(scenario, end, &|| format!("bond `{}`", bond.name))?;
             }
         }
+        for flow in &scenario.reliable {
+            for end in flow.ends {
+                check_node(scenario, end, &|| format!("reliable flow `{}`", flow.name))?;
+            }
+        }
         let mut ring_interfaces = Vec::with_capacity(scenario.rings.len());
         for ring in &scenario.rings {
             let mut its = Vec::with_capacity(ring.nodes.len());
@@ -343,14 +379,15 @@ impl<'a> Layout<'a> {
             })
         });
         let processors = processors.collect();
-        let mut firsts = [0; 5];
+        let mut firsts = [0; 6];
         let mut end = 0;
         for (first, count, bits) in [
             (0, scenario.links.len(), Link::TIMER_BITS),
             (1, scenario.flows.len(), Flow::TIMER_BITS),
             (2, scenario.bonds.len(), Joined::TIMER_BITS),
-            (3, scenario.rings.len(), Circle::TIMER_BITS),
-            (4, number as usize, Processor::TIMER_BITS),
+            (3, scenario.reliable.len(), Reliable::TIMER_BITS),
+            (4, scenario.rings.len(), Circle::TIMER_BITS),
+            (5, number as usize, Processor::TIMER_BITS),
         ] {
             end += (count as u32) << bits;
             firsts[first] = end;
@@ -388,7 +425,7 @@ impl<'a> Layout<'a> {
                 };
                 let (near, far) = (place(way.from)?, place(way.to)?);
                 let interface = self.ring_interfaces[ring as usize][usize::from(way.to)];
-                let place = self.firsts[2] + (ring << Circle::TIMER_BITS);
+                let place = self.firsts[3] + (ring << Circle::TIMER_BITS);
                 let step = Step { place, port: Circle::port(way) };
                 Ok(Crossed { near, far, step, interface, sends: true, card: Card::default() })
             }
@@ -406,6 +443,12 @@ impl<'a> Layout<'a> {
         Step { place, port: Joined::frame_port(end, channel) }
     }
 
+    /// A path's last step: a frame has come to an end of a reliable flow.
+    pub(super) fn deliver_reliable(&self, flow: usize, end: usize, path: usize) -> Step {
+        let place = self.firsts[2] + ((flow as u32) << Reliable::TIMER_BITS);
+        Step { place, port: Reliable::frame_port(end, path) }
+    }
+
     /// The processor of a node, if it has one.
     pub(super) fn processor(&self, node: u32) -> Option<u32> {
         self.processors.get(node as usize).copied().flatten()
@@ -417,11 +460,16 @@ impl<'a> Layout<'a> {
         let ports = &mut self.ports[number as usize];
         let next = ports.len() as u32;
         let port = *ports.entry(port).or_insert(next);
-        Some(Step { place: self.firsts[3] + (number << Processor::TIMER_BITS), port })
+        Some(Step { place: self.firsts[4] + (number << Processor::TIMER_BITS), port })
     }
 
-    /// Links and processors, and with them all nodes. Flows and bonds have been made with their paths.
-    pub(super) fn build(self, flows: Vec<Flow>, bonds: Vec<Joined>) -> Result<Nodes, WorldError> {
+    /// Links and processors, and with them all nodes. Those that make packets have been made with their paths.
+    pub(super) fn build(
+        self,
+        flows: Vec<Flow>,
+        bonds: Vec<Joined>,
+        reliable: Vec<Reliable>,
+    ) -> Result<Nodes, WorldError> {
         let scenario = self.scenario;
         let rings = (0..scenario.rings.len()).map(|number| Circle::new(scenario, number));
         let rings = rings.collect::<Result<Vec<Circle>, WorldError>>()?;
@@ -443,11 +491,12 @@ impl<'a> Layout<'a> {
             let model = &scenario.nodes[node];
             processors.push(Processor::new(&model.cost, self.counts[node], ports, scenario.seed, node as u32));
         }
-        let [first_flow, first_bond, first_ring, first_processor, own] = self.firsts;
+        let [first_flow, first_bond, first_reliable, first_ring, first_processor, own] = self.firsts;
         Ok(Nodes {
             links: Arena { nodes: links, first: 0 },
             flows: Arena { nodes: flows, first: first_flow },
             bonds: Arena { nodes: bonds, first: first_bond },
+            reliable: Arena { nodes: reliable, first: first_reliable },
             rings: Arena { nodes: rings, first: first_ring },
             processors: Arena { nodes: processors, first: first_processor },
             own,

@@ -7,6 +7,7 @@ use crate::error::WorldError;
 use crate::model::{Card, Hop, Scenario};
 use crate::node::flow::Flow;
 use crate::node::processor::{Port, Work};
+use crate::reliable::joined::Joined as Reliable;
 
 /// The table of steps while it is made.
 pub(super) struct Routes<'a> {
@@ -50,6 +51,24 @@ impl<'a> Routes<'a> {
             bond.connect(first);
         }
         Ok(bond)
+    }
+
+    /// The reliable flow `number` of the scenario with its paths.
+    pub(super) fn reliable(&mut self, number: usize) -> Result<Reliable, WorldError> {
+        let scenario = self.layout.scenario;
+        let model = &scenario.reliable[number];
+        let mut flow = Reliable::new(scenario, number)?;
+        for (path, links) in model.paths.iter().enumerate() {
+            let mut first = [0; 2];
+            for (end, links) in links.iter().enumerate() {
+                let what = || format!("reliable flow `{}`, path {path} from end {end}", model.name);
+                let hops: Vec<Hop> = links.iter().map(|link| Hop::Link(*link)).collect();
+                let last = self.layout.deliver_reliable(number, 1 - end, path);
+                first[end] = self.add(&what, model.ends[end], &hops, model.ends[1 - end], last)?;
+            }
+            flow.connect(first);
+        }
+        Ok(flow)
     }
 
     /// Compiles the path from node `from` over `hops` to node `to`, with `last` at its end; gives the first step's

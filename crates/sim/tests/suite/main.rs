@@ -10,6 +10,7 @@ mod engine_line;
 mod engine_links;
 mod engine_metrics;
 mod regress;
+mod reliable_world;
 mod ring_figures;
 mod ring_random;
 mod ring_sweeps;

@@ -43,6 +43,7 @@ impl Line {
                 links,
                 bonds: Vec::new(),
                 rings: Vec::new(),
+                reliable: Vec::new(),
                 flows: Vec::new(),
                 metrics: Metrics::default(),
             },

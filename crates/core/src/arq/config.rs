@@ -1,0 +1,116 @@
+//! Settings of both ends.
+
+use crate::congestion::Algorithm;
+use crate::options::{Kind, Table, Words, option, words};
+use crate::units::{Bytes, Span};
+
+/// Settings of both ends of a flow. The number of its paths is the driver's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// How packets are spread over the paths.
+    pub striping: Striping,
+    /// When the receiver asks for a retransmission.
+    pub trigger: Trigger,
+    /// What is sent again.
+    pub repair: Repair,
+    /// The law of congestion control.
+    pub congestion: Algorithm,
+    /// The longest packet.
+    pub segment: Bytes,
+    /// Packets that each path's reorder buffer holds; none: what is not next is dropped.
+    pub reorder_packets: usize,
+    /// Packets that the sender keeps until they are acknowledged.
+    pub retransmission_packets: usize,
+    /// A delayed acknowledgment waits for this many packets at most.
+    pub ack_packets: u32,
+    /// And for this long.
+    pub ack_delay: Span,
+    /// Retransmission timeout before a round trip was measured.
+    pub timeout_initial: Span,
+    /// Least retransmission timeout.
+    pub timeout_min: Span,
+    /// Most.
+    pub timeout_max: Span,
+    /// So many timeouts in a row mean that nobody is there.
+    pub give_up: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            striping: Striping::RoundRobin,
+            trigger: Trigger::Published,
+            repair: Repair::GoBackN,
+            congestion: Algorithm::Delay,
+            segment: Bytes::new(1500),
+            reorder_packets: 40,
+            retransmission_packets: 8192,
+            ack_packets: 2,
+            ack_delay: Span::from_micros(50),
+            timeout_initial: Span::from_millis(10),
+            timeout_min: Span::from_millis(1),
+            timeout_max: Span::from_secs(1),
+            give_up: 12,
+        }
+    }
+}
+
+/// How packets are spread over the paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Striping {
+    /// In turns, at one rate for the flow: each path carries as much as the narrowest can (efl-mp 3.4, 4.1).
+    #[default]
+    RoundRobin,
+    /// By surplus round robin, each path at the rate that its own law of congestion control gives.
+    Srr,
+}
+
+words!(Striping { RoundRobin = "round-robin", Srr = "srr" });
+
+/// When the receiver asks for a retransmission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trigger {
+    /// When every reorder buffer holds something, or one is full (efl-mp 3.5).
+    #[default]
+    Published,
+    /// Never: the sender's timer finds losses ("conventional").
+    Timer,
+}
+
+words!(Trigger { Published = "published", Timer = "timer" });
+
+/// What is sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Everything from what is missing on (efl-mp 3.2).
+    #[default]
+    GoBackN,
+    /// What is missing alone, on the path that arrives first.
+    Selective,
+}
+
+words!(Repair { GoBackN = "go-back-n", Selective = "selective" });
+
+/// The options of both ends.
+#[rustfmt::skip]
+pub const OPTIONS: Table<Config> = Table(&[
+    option!(striping: Kind::Choice(Striping::WORDS), "how packets are spread over the paths: in turns at one rate for the flow, or by surplus round robin at a rate for each path"),
+    option!(trigger: Kind::Choice(Trigger::WORDS), "when the receiver asks for a retransmission: when every reorder buffer holds something or one is full, or never (the sender's timer alone)"),
+    option!(repair: Kind::Choice(Repair::WORDS), "what is sent again: everything from what is missing on, or what is missing alone"),
+    option!(congestion: Kind::Choice(Algorithm::WORDS), "the law of congestion control"),
+    option!(segment: Kind::Bytes(64, 65_536, None), "the longest packet, in bytes"),
+    option!(reorder_packets: Kind::Count(0, MOST, None), "packets that each path's reorder buffer holds; 0: what does not come next is dropped"),
+    option!(retransmission_packets: Kind::Count(1, MOST, None), "packets that the sender keeps until they are acknowledged"),
+    option!(ack_packets: Kind::Count(1, 1024, None), "packets that a delayed acknowledgment waits for at most"),
+    option!(ack_delay: Kind::Span(Span::from_nanos(100), SECOND, None), "how long a delayed acknowledgment waits at most"),
+    option!(timeout_initial: Kind::Span(LEAST, LONGEST, None), "retransmission timeout before a round trip was measured"),
+    option!(timeout_min: Kind::Span(LEAST, LONGEST, None), "least retransmission timeout"),
+    option!(timeout_max: Kind::Span(LEAST, LONGEST, None), "longest retransmission timeout"),
+    option!(give_up: Kind::Count(1, 100, None), "timeouts in a row after which the sender ends with an error"),
+]);
+
+const MOST: u64 = super::MOST_PACKETS as u64;
+const SECOND: Span = Span::from_secs(1);
+const LEAST: Span = Span::from_micros(1);
+const LONGEST: Span = Span::from_secs(60);

@@ -1,0 +1,417 @@
+//! The receiver: a FIFO reorder buffer for each path, and when it asks for a retransmission.
+//!
+//! Source: efl-mp 3.5, Figure 7, with Figures 5 and 6 as its examples, and the errata of our copy.
+//!
+//! | Figure 7 | here |
+//! |---|---|
+//! | nextSEQ | `next` |
+//! | QueueHead, QueueLength of a path | the front, the length of `Line::fifo` |
+//! | PickPacket | [`Receiver::poll_deliver`] gives what was picked |
+//! | SendAckDelayed(nextSEQ-1) | [`Kind::Ack`], after `ack_packets` packets or `ack_delay` |
+//! | SendAckImmediate(nextSEQ-1) | [`Kind::Request`], at once; with trigger `timer` never |
+//!
+//! Errata: the immediate acknowledgment goes also when a buffer is full. Heads older than nextSEQ are discarded. When go-back-N
+//! begins anew ([`Header::restart`] is a later one) the buffers are emptied, and what comes from before is discarded.
+//!
+//! Departures: an acknowledgment returns TXTS of the last packet of one path, and each path's turn comes, so that the sender
+//! sees the round trip of all (4.2); dT is the time since that packet arrived, and not since it was delivered. A packet older
+//! than nextSEQ counts as stored when Figure 7's last line is evaluated; with one path it is answered at once, as in TCP. A
+//! buffer of no packets takes what comes next and drops all else, with an immediate acknowledgment: go-back-N without reordering.
+//!
+//! Repair `selective`: on a FIFO path what is behind its last arrival has arrived or is lost. So numbers behind the last arrivals
+//! of all paths that are not here are lost, and each run of them is asked for when it is found; Figure 7's acknowledgment goes on
+//! asking for the first. A [`Kind::Repeat`] goes past the FIFOs into a list of its own, as it would stand behind held heads.
+//!
+//! Cost: O(N) for N paths a packet; selective repair searches N buffers once for each number. Invariants: what is delivered is
+//! every number once, in order; each buffer holds at most `reorder_packets`, the list of repeats as many as all of them.
+
+use super::config::{Config, Repair, Trigger};
+use super::frame::{Header, Kind};
+use super::{MOST_PACKETS, Seq, restarts_ahead};
+use crate::units::{ChannelId, Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// The receiving end of a flow.
+#[derive(Debug)]
+pub struct Receiver<P> {
+    trigger: Trigger,
+    repair: Repair,
+    reorder_packets: usize,
+    ack_packets: u32,
+    ack_delay: Span,
+    next: Seq,
+    restart: u8,
+    lines: Vec<Line<P>>,
+    /// Repeats, by number.
+    repeats: VecDeque<(Seq, P)>,
+    /// Everything before it is here or was asked for: selective repair.
+    searched: Seq,
+    delivered: VecDeque<P>,
+    requests: VecDeque<Answer>,
+    /// Packets since the last acknowledgment, and when one is due.
+    pending: u32,
+    due: Option<Time>,
+    /// The path whose packet the next delayed acknowledgment returns.
+    turn: usize,
+    stats: ReceiverStats,
+}
+
+/// What a path has.
+#[derive(Debug)]
+struct Line<P> {
+    fifo: VecDeque<(Seq, P)>,
+    /// The last arrival, in this generation of restarts.
+    last: Option<Seq>,
+    /// Its TXTS and when it came, and whether an acknowledgment has returned that.
+    echo: Option<(Time, Time)>,
+    told: bool,
+}
+
+/// An acknowledgment that goes now.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    kind: Kind,
+    path: ChannelId,
+    missing: (Seq, u16),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// It was delivered before.
+    Old,
+    /// It was sent before go-back-N began anew.
+    Outdated,
+    /// Its path's buffer is full.
+    Full,
+    /// Its number is further ahead than any buffer reaches.
+    Beyond,
+    /// It came by a path that is none.
+    Path,
+    /// It is no packet but an acknowledgment.
+    Kind,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Packets that were delivered.
+    pub delivered: u64,
+    /// Packets that were delivered before.
+    pub old: u64,
+    /// Packets from before go-back-N began anew.
+    pub outdated: u64,
+    /// Packets that found their buffer full.
+    pub full: u64,
+    /// Packets that waited in a buffer when it was emptied.
+    pub emptied: u64,
+    /// Numbers further ahead than any buffer reaches, paths that are none, and acknowledgments.
+    pub bad: u64,
+    /// Delayed acknowledgments.
+    pub acks: u64,
+    /// Immediate acknowledgments.
+    pub requests: u64,
+    /// Most packets in one path's buffer.
+    pub most_held: u64,
+}
+
+impl<P> Receiver<P> {
+    /// A receiver of a flow over `paths` paths, 1 to 64, whose first number is `first`.
+    pub fn new(config: &Config, paths: usize, first: Seq) -> Receiver<P> {
+        let line =
+            || Line { fifo: VecDeque::with_capacity(config.reorder_packets), last: None, echo: None, told: true };
+        Receiver {
+            trigger: config.trigger,
+            repair: config.repair,
+            reorder_packets: config.reorder_packets,
+            ack_packets: config.ack_packets.max(1),
+            ack_delay: config.ack_delay,
+            next: first,
+            restart: 0,
+            lines: (0..paths.clamp(1, ChannelId::LIMIT)).map(|_| line()).collect(),
+            repeats: VecDeque::new(),
+            searched: first,
+            delivered: VecDeque::new(),
+            requests: VecDeque::new(),
+            pending: 0,
+            due: None,
+            turn: 0,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// A packet has come by `path`.
+    ///
+    /// # Errors
+    /// Why it was dropped, which is counted as well; what Figure 7 asks for is done all the same.
+    pub fn handle_packet(&mut self, now: Time, path: ChannelId, header: &Header, packet: P) -> Result<(), Dropped> {
+        let Some(line) = self.lines.get_mut(path.index()) else {
+            self.stats.bad += 1;
+            return Err(Dropped::Path);
+        };
+        if !matches!(header.kind, Kind::Data | Kind::Repeat) {
+            self.stats.bad += 1;
+            return Err(Dropped::Kind);
+        }
+        let ahead = header.seq.ahead_of(self.next);
+        if ahead > MOST_PACKETS as i32 {
+            self.stats.bad += 1;
+            return Err(Dropped::Beyond);
+        }
+        (line.echo, line.told) = (Some((header.sent, now)), false);
+        match restarts_ahead(header.restart, self.restart) {
+            0 => {}
+            1.. => self.begin_anew(header.restart),
+            _ => {
+                self.stats.outdated += 1;
+                return Err(Dropped::Outdated);
+            }
+        }
+        let before = self.next;
+        let stored = self.store(path, header, packet);
+        self.pick();
+        let picked = self.next.0.wrapping_sub(before.0);
+        self.stats.delivered += u64::from(picked);
+        self.answer(now, path, picked, stored);
+        if self.repair == Repair::Selective && self.trigger == Trigger::Published {
+            self.search(path);
+        }
+        stored
+    }
+
+    /// A packet has come by `path` for which there is no room behind this receiver: it counts as lost, and as a full buffer.
+    pub fn handle_refused(&mut self, now: Time, path: ChannelId, header: &Header) {
+        self.stats.full += 1;
+        if let Some(line) = self.lines.get_mut(path.index()) {
+            (line.echo, line.told) = (Some((header.sent, now)), false);
+            if self.trigger == Trigger::Published {
+                self.requests.push_back(Answer { kind: Kind::Request, path, missing: (self.next, 1) });
+            }
+        }
+    }
+
+    /// Go-back-N has begun anew: what waits will come again, and would stand before it.
+    fn begin_anew(&mut self, restart: u8) {
+        self.restart = restart;
+        for line in &mut self.lines {
+            self.stats.emptied += line.fifo.len() as u64;
+            line.fifo.clear();
+            line.last = None;
+        }
+        self.stats.emptied += self.repeats.len() as u64;
+        self.repeats.clear();
+        self.searched = self.next;
+    }
+
+    fn store(&mut self, path: ChannelId, header: &Header, packet: P) -> Result<(), Dropped> {
+        let room = self.reorder_packets * self.lines.len();
+        let line = &mut self.lines[path.index()];
+        let repeat = header.kind == Kind::Repeat;
+        if !repeat {
+            line.last = Some(header.seq);
+        }
+        let ahead = header.seq.ahead_of(self.next);
+        if ahead < 0 {
+            self.stats.old += 1;
+            return Err(Dropped::Old);
+        }
+        if ahead == 0 && (repeat || line.fifo.is_empty()) {
+            // Picked as it comes.
+            self.next = self.next.plus(1);
+            self.delivered.push_back(packet);
+            return Ok(());
+        }
+        if repeat {
+            let place = self.repeats.partition_point(|(seq, _)| seq.ahead_of(header.seq) < 0);
+            if self.repeats.get(place).is_some_and(|(seq, _)| *seq == header.seq) {
+                self.stats.old += 1;
+                return Err(Dropped::Old);
+            }
+            if self.repeats.len() >= room {
+                self.stats.full += 1;
+                return Err(Dropped::Full);
+            }
+            self.repeats.insert(place, (header.seq, packet));
+            return Ok(());
+        }
+        if line.fifo.len() >= self.reorder_packets {
+            self.stats.full += 1;
+            return Err(Dropped::Full);
+        }
+        line.fifo.push_back((header.seq, packet));
+        self.stats.most_held = self.stats.most_held.max(line.fifo.len() as u64);
+        Ok(())
+    }
+
+    /// Figure 7, `while`: picks from the heads what comes next.
+    fn pick(&mut self) {
+        loop {
+            let mut found = None;
+            for fifo in self.lines.iter_mut().map(|line| &mut line.fifo).chain([&mut self.repeats]) {
+                while fifo.front().is_some_and(|(seq, _)| seq.ahead_of(self.next) < 0) {
+                    fifo.pop_front();
+                    self.stats.old += 1;
+                }
+                if fifo.front().is_some_and(|(seq, _)| *seq == self.next) {
+                    found = fifo.pop_front();
+                    break;
+                }
+            }
+            let Some((_, packet)) = found else { return };
+            self.next = self.next.plus(1);
+            self.delivered.push_back(packet);
+        }
+    }
+
+    /// Figure 7, from `if (proceed)` on.
+    fn answer(&mut self, now: Time, path: ChannelId, picked: u32, stored: Result<(), Dropped>) {
+        if picked > 0 {
+            self.pending += picked;
+            let delay = self.ack_delay;
+            self.due.get_or_insert(now + delay);
+            return;
+        }
+        let old = stored == Err(Dropped::Old);
+        let holds = |(n, line): (usize, &Line<P>)| !line.fifo.is_empty() || (old && n == path.index());
+        let full =
+            stored == Err(Dropped::Full) || self.lines.iter().any(|line| line.fifo.len() >= self.reorder_packets);
+        let all = self.lines.iter().enumerate().all(holds);
+        if self.trigger == Trigger::Published && (all || full) {
+            let kind = if old { Kind::Ack } else { Kind::Request };
+            let missing = (self.next, self.first_run());
+            self.requests.push_back(Answer { kind, path, missing });
+        } else if old {
+            // The sender missed an acknowledgment.
+            let delay = self.ack_delay;
+            self.due.get_or_insert(now + delay);
+        }
+    }
+
+    /// How many numbers are missing from `next` on, as far as the heads tell.
+    fn first_run(&self) -> u16 {
+        let heads = self.lines.iter().filter_map(|line| line.fifo.front()).chain(self.repeats.front());
+        let run = heads.map(|(seq, _)| seq.ahead_of(self.next)).min().unwrap_or(1);
+        // Repeats are among the heads, and what they stand before need not be lost.
+        let passed = self.passed().map_or(1, |passed| passed.ahead_of(self.next));
+        u16::try_from(run.min(passed).max(1)).unwrap_or(u16::MAX)
+    }
+
+    /// The number that all paths have passed: what is missing before it is lost.
+    fn passed(&self) -> Option<Seq> {
+        let lasts = self.lines.iter().map(|line| line.last);
+        let first = self.next;
+        lasts.reduce(|a, b| Some(if a?.ahead_of(first) < b?.ahead_of(first) { a? } else { b? })).flatten()
+    }
+
+    /// Asks for what has been found lost since the last time, beyond the first gap.
+    fn search(&mut self, path: ChannelId) {
+        let Some(passed) = self.passed() else { return };
+        if self.searched.ahead_of(self.next) < 0 {
+            self.searched = self.next;
+        }
+        let mut run: Option<(Seq, u16)> = None;
+        while self.searched.ahead_of(passed) < 0 {
+            let seq = self.searched;
+            self.searched = seq.plus(1);
+            match (&mut run, self.holds(seq)) {
+                (Some((_, count)), false) if *count < u16::MAX => *count += 1,
+                (_, false) => run = Some((seq, 1)),
+                (_, true) => self.ask(path, run.take()),
+            }
+        }
+        self.ask(path, run);
+    }
+
+    fn ask(&mut self, path: ChannelId, run: Option<(Seq, u16)>) {
+        if let Some(missing) = run {
+            self.requests.push_back(Answer { kind: Kind::Request, path, missing });
+        }
+    }
+
+    fn holds(&self, seq: Seq) -> bool {
+        let order = |(one, _): &(Seq, P)| one.ahead_of(seq).cmp(&0);
+        self.lines.iter().any(|line| line.fifo.binary_search_by(order).is_ok())
+            || self.repeats.binary_search_by(order).is_ok()
+    }
+
+    /// The next packet in order.
+    #[inline]
+    pub fn poll_deliver(&mut self) -> Option<P> {
+        self.delivered.pop_front()
+    }
+
+    /// The next acknowledgment that goes now, by the path that it names.
+    pub fn poll_ack(&mut self, now: Time) -> Option<Header> {
+        let answer = match self.requests.pop_front() {
+            Some(answer) => {
+                self.stats.requests += u64::from(answer.kind == Kind::Request);
+                self.stats.acks += u64::from(answer.kind == Kind::Ack);
+                (self.pending, self.due) = (0, None);
+                answer
+            }
+            None if self.pending >= self.ack_packets || self.due.is_some_and(|due| due <= now) => {
+                (self.pending, self.due) = (0, None);
+                self.stats.acks += 1;
+                Answer { kind: Kind::Ack, path: self.turn(), missing: (Seq(0), 0) }
+            }
+            None => return None,
+        };
+        let missing = if answer.kind == Kind::Request { answer.missing } else { (Seq(0), 0) };
+        let line = &mut self.lines[answer.path.index()];
+        line.told = true;
+        let (sent, came) = line.echo.unwrap_or((Time::ZERO, now));
+        Some(Header {
+            kind: answer.kind,
+            restart: self.restart,
+            path: answer.path,
+            seq: self.next.before(),
+            sent,
+            held: now.since(came),
+            received: Time::ZERO,
+            rtt: Span::ZERO,
+            missing,
+        })
+    }
+
+    /// The next path in turn with an arrival that was not told yet.
+    fn turn(&mut self) -> ChannelId {
+        let count = self.lines.len();
+        let untold = (0..count).map(|n| (self.turn + n) % count).find(|n| !self.lines[*n].told);
+        let path = untold.unwrap_or(self.turn);
+        self.turn = (path + 1) % count;
+        ChannelId(path as u8)
+    }
+
+    /// When [`Receiver::poll_ack`] has something, if nothing comes before.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Whether a packet that is not next would find room in its path's buffer.
+    #[inline]
+    pub fn has_room(&self, path: ChannelId) -> bool {
+        self.lines.get(path.index()).is_some_and(|line| line.fifo.len() < self.reorder_packets)
+    }
+
+    /// nextSEQ.
+    pub fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// Reorder buffers.
+    pub fn reorder_buffers(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Packets in the buffers.
+    pub fn held(&self) -> usize {
+        self.lines.iter().map(|line| line.fifo.len()).sum::<usize>() + self.repeats.len()
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+}
