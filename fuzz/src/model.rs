@@ -26,12 +26,12 @@ struct Model {
 
 fn config(choice: u8) -> Config {
     let mut config = Config::default();
-    let modes = [Mode::Ordered, Mode::Duplicate, Mode::Backup, Mode::Stripe, Mode::Plain, Mode::Flow];
-    config.mode = modes[usize::from(choice % 6)];
+    let modes = [Mode::Ordered, Mode::Duplicate, Mode::Backup, Mode::Stripe, Mode::Plain, Mode::Flow, Mode::Reliable];
+    config.mode = modes[usize::from(choice % 7)];
     let policies = ["brr:5ms", "balance-rr:flush=on", "traffic_meter", "broadcast", "brr:1ms,flush=on,flush_wait=5ms"];
-    config.policy = policies[usize::from(choice / 6 % 5)].parse().expect("a policy");
+    config.policy = policies[usize::from(choice / 7 % 5)].parse().expect("a policy");
     if config.mode != Mode::Stripe {
-        config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 6 % 4)];
+        config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 7 % 4)];
     }
     config.hold_bytes = HOLD;
     // So small that the bound on what is held means something.
@@ -134,7 +134,11 @@ impl Model {
     fn drain(&mut self, end: usize) {
         while let Some(frame) = self.ends[end].poll_transmit(self.now) {
             let mut bytes = frame.head.as_slice().to_vec();
-            bytes.extend(frame.packet.unwrap_or_default());
+            let packet = frame.packet.unwrap_or_default();
+            bytes.extend(&packet);
+            if self.ends[end].wants_back() {
+                self.ends[end].give_back(packet);
+            }
             let queue = &mut self.flights[end][frame.channel.index()];
             if queue.len() < 500 {
                 queue.push_back((frame.codepoint, bytes, frame.tos));
@@ -155,7 +159,7 @@ impl Model {
         let number = u32::from_be_bytes([p[28], p[29], p[30], p[31]]);
         let policy = &self.config.policy.policy;
         let (numbered, ordered) = match self.config.mode {
-            Mode::Ordered | Mode::Backup => (true, true),
+            Mode::Ordered | Mode::Reliable | Mode::Backup => (true, true),
             Mode::Duplicate => (true, false),
             Mode::Flow => (
                 matches!(policy, Policy::TrafficMeter(_) | Policy::Broadcast(_)),
@@ -234,7 +238,11 @@ pub fn bond_hostile(data: &[u8]) {
         }
         bond.handle_channel(now, ChannelId(channel & 0x3f), codepoint, bytes, *wait);
         while let Some(frame) = bond.poll_transmit(now) {
-            assert!(frame.packet.is_none_or(|p| p.len() < 65_536));
+            let packet = frame.packet.unwrap_or_default();
+            assert!(packet.len() < 65_536);
+            if bond.wants_back() {
+                bond.give_back(packet);
+            }
         }
         while let Some(p) = bond.poll_deliver() {
             let header = Header::parse(&p, p.len());
@@ -242,6 +250,7 @@ pub fn bond_hostile(data: &[u8]) {
         }
         while bond.poll_event().is_some() {}
         assert!(bond.held_bytes() <= HOLD + config.queue_bytes);
+        assert!(bond.kept_bytes() <= config.resend_bytes);
         now += Span::from_millis(u64::from(*wait));
         bond.handle_timeout(now);
     }

@@ -85,7 +85,14 @@ pub fn ring_node(data: &[u8]) {
                     if first & 128 == 0 {
                         node.handle_station(now, to, class, FlowNumber::default(), vec![0; 1000]);
                     } else {
-                        node.handle_station_by(now, to, Ringlet::BOTH[usize::from(step & 1)], class, FlowNumber::default(), vec![0; 100]);
+                        node.handle_station_by(
+                            now,
+                            to,
+                            Ringlet::BOTH[usize::from(step & 1)],
+                            class,
+                            FlowNumber::default(),
+                            vec![0; 100],
+                        );
                     }
                 }
             }

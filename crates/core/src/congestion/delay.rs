@@ -13,7 +13,7 @@
 //! | S | bytes of a full packet | `segment` |
 //! | b | least round trip of the last 10 to 20 s | `base` |
 //! | r | round trip of a sample; r - b is the queue's delay q | `handle_delay` |
-//! | T = b/16 + S r/W | target of q: a share of the path, and a packet at the own rate | [`Delay::target`] |
+//! | T = b/16 + S r/W | target of q: a share of the path, and a packet at the own rate | `Delay::target` |
 //! | a | growth a round trip: a0 = 2 S at first | `step` |
 //! | n | rounds in a row in which q stayed below T/2 | `calm` |
 //! | beta = 0.8 | | `BETA` |
