@@ -1,5 +1,6 @@
 //! `fairspan bench`: measurements beside rivals.
 
+mod printed;
 mod profiles;
 mod report;
 mod rivals;

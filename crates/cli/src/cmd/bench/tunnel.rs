@@ -49,21 +49,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     testbed::enter_user_namespace_if_needed("fairspan bench tunnel")?;
     let interrupt = Interrupt::install()?;
-    match measure(args, &interrupt) {
-        Ok((report, bare)) => {
-            let table = report.table(bare, args.runs as usize, args.duration);
-            if args.json {
-                println!("{}", serde_json::to_string(&report)?);
-                eprint!("{table}");
-            } else {
-                print!("{table}");
-            }
-            Ok(Outcome::Done)
-        }
-        // A signal also ends system calls and children, whose errors then say less than the signal does.
-        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
-        Err(error) => Err(error),
-    }
+    let measured = measure(args, &interrupt).map(|(report, bare)| {
+        let table = report.table(bare, args.runs as usize, args.duration);
+        (report, table)
+    });
+    super::printed::print(measured, args.json, &interrupt)
 }
 
 fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, (f64, f64))> {

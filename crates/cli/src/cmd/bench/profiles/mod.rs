@@ -73,21 +73,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let pairs = pairs::load(&file(args), &args.only)?;
     testbed::enter_user_namespace_if_needed("fairspan bench profiles")?;
     let interrupt = Interrupt::install()?;
-    match measure(args, &pairs, &interrupt) {
-        Ok(report) => {
-            let table = report.table();
-            if args.json {
-                println!("{}", serde_json::to_string(&report)?);
-                eprint!("{table}");
-            } else {
-                print!("{table}");
-            }
-            Ok(Outcome::Done)
-        }
-        // A signal also ends system calls and children, whose errors then say less than the signal does.
-        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
-        Err(error) => Err(error),
-    }
+    let measured = measure(args, &pairs, &interrupt).map(|report| {
+        let table = report.table();
+        (report, table)
+    });
+    super::printed::print(measured, args.json, &interrupt)
 }
 
 fn file(args: &Args) -> PathBuf {

@@ -48,21 +48,11 @@ pub(crate) struct Args {
 /// Runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    match measure(args, &interrupt) {
-        Ok((report, samples)) => {
-            let tables = report.tables(&samples, METRICS);
-            if args.json {
-                println!("{}", serde_json::to_string(&report)?);
-                eprint!("{tables}");
-            } else {
-                print!("{tables}");
-            }
-            Ok(Outcome::Done)
-        }
-        // A signal also ends children, whose errors then say less than the signal does.
-        Err(_) if interrupt.check().is_err() => Ok(Outcome::Interrupted),
-        Err(error) => Err(error),
-    }
+    let measured = measure(args, &interrupt).map(|(report, samples)| {
+        let tables = report.tables(&samples, METRICS);
+        (report, tables)
+    });
+    super::printed::print(measured, args.json, &interrupt)
 }
 
 fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, Vec<Samples>)> {
