@@ -7,7 +7,8 @@
 # FAIRSPAN_TEST_LIMIT seconds (default 600), or at FAIRSPAN_TEST_DEADLINE (seconds since 1970), is shown with all its
 # descendants, where each of their threads waits, and its last words; then all are killed, and the network namespaces that
 # they made are removed. Its status is 124 then. What the program prints goes to standard output when it has ended; one
-# line about how it ended, and what went wrong, to descriptor 3 where that is open.
+# line about how it ended, and what went wrong, to descriptor 3 where that is open. Who interrupts it ends the program and
+# all that it started, and its namespaces and temporary files go too.
 set -u
 limit=${FAIRSPAN_TEST_LIMIT:-600}
 if [ -n "${FAIRSPAN_TEST_DEADLINE:-}" ]; then
@@ -26,15 +27,14 @@ if [ "$limit" -le 0 ]; then
 fi
 work=$(mktemp -d)
 out=$work/out
+# Where the program makes its temporary files, also those of users that it makes daemons of.
+mkdir "$work/tmp" && chmod 711 "$work" && chmod 1777 "$work/tmp"
 
 # All descendants of a process, from one look at /proc, parents first.
 descendants() {
     # The name in `stat` may hold spaces and parentheses: what follows its last one is state and parent.
-    for stat in /proc/[0-9]*/stat; do
-        pid=${stat#/proc/}
-        sed "s/^.*) . \([0-9]*\) .*/${pid%/stat} \1/" "$stat" 2>/dev/null
-    done | awk -v root="$1" '
-        { parent[$1] = $2 }
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v root="$1" '
+        { pid = $1; sub(/^.*\) . /, ""); parent[pid] = $1 }
         END {
             inside[root] = 1
             do {
@@ -96,9 +96,35 @@ watch() {
     cat "$work/report" >&3
 }
 
+# Whether one of these processes still runs.
+runs() { # process ...
+    for pid; do ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null || return 0; done
+    return 1
+}
+# Ends the program and all that it started, which are asked first.
+# shellcheck disable=SC2086,SC2317 # numbers of processes; called by a trap
+interrupted() {
+    trap '' INT TERM HUP
+    found=$(descendants $$)
+    kill -TERM $found 2>/dev/null
+    tries=0
+    while [ $tries -lt 50 ] && runs $found; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -KILL $found 2>/dev/null
+    wait
+    remove_namespaces >/dev/null
+    rm -rf "$work"
+    exit 130
+}
+
+trap interrupted INT TERM HUP
 watch $$ >/dev/null 2>&1 &
 watch=$!
-"$@" >"$out" 2>&1
+# In the background, so that a signal is heard while it runs; a shell has such programs ignore what Ctrl-C sends.
+TMPDIR=$work/tmp env --default-signal=INT,QUIT "$@" >"$out" 2>&1 <&0 &
+wait $!
 status=$?
 if [ -e "$work/over" ]; then
     wait "$watch"

@@ -11,7 +11,8 @@
 # Measurements that tests merely hold (`#[ignore]`) count as skipped too.
 #
 # It ends in any case: each step has a bound, each test program has one of its own (scripts/bounded.sh), and what is not
-# at its end by then counts as failed. All bounds are several times what a busy machine of two cores needs.
+# at its end by then counts as failed. All bounds are several times what a busy machine of two cores needs. Ctrl-C and
+# SIGTERM end everything that it started, and no namespace and no temporary file stays behind.
 set -u
 case ${1:-} in
     '') all= ;;
@@ -34,7 +35,9 @@ FAIRSPAN_TEST_DEADLINE=$((began + ${all:+4200+}2700))
 last=$((began + ${all:+4500+}3300))
 # Most of the longer tests wait for daemons.
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
-export FAIRSPAN_TEST_DEADLINE RUST_TEST_THREADS
+# Several run at once.
+FAIRSPAN_TEST_LIMIT=${FAIRSPAN_TEST_LIMIT:-1200}
+export FAIRSPAN_TEST_DEADLINE FAIRSPAN_TEST_LIMIT RUST_TEST_THREADS
 # Where each test program's end is told as it comes (scripts/bounded.sh).
 exec 3>&1
 runner="target.'cfg(unix)'.runner='$(pwd)/scripts/bounded.sh'"
@@ -57,7 +60,8 @@ skip() { skipped=$((skipped + 1)); skips="$skips
 ) >/dev/null 2>&1 &
 guard=$!
 
-# Runs a command for so many seconds at most. In the foreground, so that Ctrl-C reaches it.
+# Runs a command for so many seconds at most. In the background, with a process group of its own: so a signal is heard at once.
+running=
 within() { # seconds, command ...
     seconds=$1
     shift
@@ -67,11 +71,30 @@ within() { # seconds, command ...
         echo "not started, the time for everything is over: $*"
         return 124
     fi
-    timeout --foreground -k 10 "$seconds" "$@"
+    setsid env --default-signal=INT,QUIT timeout --foreground -k 10 "$seconds" "$@" &
+    running=$!
+    wait $running
     ended=$?
+    running=
     [ $ended -ne 124 ] || echo "not at its end after $seconds s: $*"
     return $ended
 }
+interrupted() {
+    trap '' INT TERM HUP
+    kill $guard 2>/dev/null
+    for group in $running $lanes; do kill -s TERM -- "-$group" 2>/dev/null; done
+    # Test programs clean up behind themselves.
+    tries=0
+    for group in $running $lanes; do
+        while [ $tries -lt 300 ] && kill -s 0 -- "-$group" 2>/dev/null; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        kill -s KILL -- "-$group" 2>/dev/null
+    done
+    exit 130
+}
+trap interrupted INT TERM HUP
 check() { # name, seconds, command ...
     name=$1
     shift
@@ -79,8 +102,7 @@ check() { # name, seconds, command ...
     if within "$@"; then pass; else fail "$name"; fi
 }
 
-# What compiles goes on beside tests, which wait for much of their time: commands in the background, which begin when the tests
-# run (until then cargo holds its lock), and are asked for their end by `gather`.
+# What goes on beside the rest, a process group each. `gather` asks for the end of them all.
 lanes=
 lane() { # name, seconds, command ...
     lane=target/lanes/$(echo "$1" | tr -cs 'a-z\n' '-')
@@ -88,11 +110,10 @@ lane() { # name, seconds, command ...
     seconds=$2
     shift 2
     # shellcheck disable=SC2016 # expanded inside
-    setsid sh -c 'log=$1 lane=$2 seconds=$3
-        shift 3
-        until grep -q -e "^ *Running" -e "^error" "$log"; do sleep 1; done
-        timeout --foreground -k 10 "$seconds" nice "$@" >"$lane.out" 2>&1
-        echo $? >"$lane.status"' sh "$log.part" "$lane" "$seconds" "$@" &
+    setsid sh -c 'lane=$1 seconds=$2
+        shift 2
+        TMPDIR=$(pwd)/target/lanes timeout --foreground -k 10 "$seconds" nice "$@" >"$lane.out" 2>&1
+        echo $? >"$lane.status"' sh "$lane" "$seconds" "$@" &
     lanes="$lanes $!"
 }
 gather() {
@@ -101,14 +122,88 @@ gather() {
     lanes=
     for name in target/lanes/*.name; do
         lane=${name%.name}
-        step "$(cat "$name"): what it said beside the tests"
-        cat "$lane.out"
-        if [ "$(cat "$lane.status")" = 0 ]; then pass; else fail "$(cat "$name")"; fi
+        name=$(cat "$name")
+        step "$name: what it said beside the tests"
+        status=$(cat "$lane.status")
+        if grep -q '^test result:' "$lane.out"; then
+            grep -E '^(   Doc-tests|test result:)' "$lane.out"
+            cp "$lane.out" "$log.part"
+            count "$status"
+        elif cat "$lane.out" && [ "$status" = 0 ]; then
+            pass
+        else
+            fail "$name"
+        fi
     done
 }
 rm -rf target/lanes && mkdir -p target/lanes
-# What is in the background does not hear of Ctrl-C: each has a process group of its own.
-trap 'for lane in $lanes; do kill -TERM -- "-$lane" 2>/dev/null; done; exit 130' INT TERM
+
+# Test programs and scripts, several at a time, as many of them wait for most of their time. A line for each: package, folder,
+# program, with tabs.
+list=target/programs parts=target/parts tab=$(printf '\t')
+# Puts the test programs of a build on the list.
+build() { # name, `cargo test` arguments ...
+    name=$1
+    shift
+    step "$name: the build"
+    if within 1500 cargo test --no-run --message-format json-render-diagnostics "$@" >"$log.json" 2>"$log.part"; then
+        sed -n "/\"overflow_checks\":[a-z]*,\"test\":true}/s|.*\"package_id\":\"[^\"#]*#\([^@\"]*\)@.*\"manifest_path\":\"\([^\"]*\)/Cargo.toml\".*\"executable\":\"\([^\"]*\)\".*|\1$tab\2$tab\3|p" \
+            "$log.json" >>"$list"
+        echo "built after $(($(date +%s) - began)) s"
+    else
+        cat "$log.part"
+        fail "$name: the build"
+    fi
+}
+# Puts the scripts of tests/netns on the list.
+scripts() {
+    for script in "$(pwd)"/tests/netns/*.sh; do
+        case $script in */lib.sh) ;; *) printf '%s\t%s\t%s\n' '' "$(pwd)" "$script" ;; esac
+    done >>"$list"
+}
+# Starts what is on the list, what takes longest first.
+start() { # how many at a time, argument of the scripts
+    rm -rf "$parts" && mkdir -p "$parts"
+    awk -F "$tab" -v first='/ring.sh /daemon- /fairspan_live- /suite- /demo /bench /secrets- /fairspan- /bounded-' '
+        BEGIN { n = split(first, names, " ") }
+        { rank = n + 1; for (i = n; i > 0; i--) if (index($3, names[i])) rank = i; print rank FS $0 }' "$list" \
+        | sort -n -s -k 1,1 | cut -f 2- >"$list.sorted"
+    # shellcheck disable=SC2016 # expanded inside
+    setsid env --default-signal=INT,QUIT xargs -a "$list.sorted" -d '\n' -n 1 -P "$1" sh -c '
+        package=${4%%"$3"*} program=${4##*"$3"} folder=${4#*"$3"}
+        folder=${folder%%"$3"*} part=$1/$(basename "$program") top=$(pwd) argument=--show-output
+        case $program in *.sh) argument=$2 ;; esac
+        (cd "$folder" && CARGO_PKG_NAME=$package "$top/scripts/bounded.sh" "$program" $argument) \
+            >"$part.out" 2>&1 3>"$part.report"
+        echo $? >"$part.status"
+        cat "$part.report" >&3' sh "$parts" "${2:-}" "$tab" &
+    lanes="$lanes $!"
+}
+# Adds up their results.
+ended() {
+    : >"$log.part"
+    worst=0
+    while IFS= read -r line; do
+        program=$(basename "${line##*"$tab"}")
+        status=$(cat "$parts/$program.status" 2>/dev/null || echo none)
+        case $program:$status in
+            *:none) fail "$program has no result" ;;
+            *.sh:*) cat "$parts/$program.out" >>"$log" ;;
+            *) cat "$parts/$program.out" >>"$log.part" ;;
+        esac
+        case $program:$status in
+            *.sh:0) pass ;;
+            *.sh:77) skip "$program: $(tail -n 1 "$parts/$program.out")" ;;
+            *.sh:*) fail "tests/netns/$program" ;;
+            *:0 | *:none) ;;
+            *) worst=$status ;;
+        esac
+    done <"$list.sorted"
+    name='a test program'
+    count "$worst"
+    : >"$list"
+}
+: >"$list"
 
 check 'format' 60 cargo fmt --all --check
 step 'licences, bans, sources (cargo deny)'
@@ -192,53 +287,18 @@ external() { # name, seconds, command ...
 }
 external 'handshake vectors, read by an independent implementation' 600 scripts/vectors.sh $all
 
-: >"$log.part"
+build 'unit, property and namespace tests' --workspace --tests --examples
+build 'fuzz corpora' --manifest-path fuzz/Cargo.toml --target-dir target --tests --examples
+scripts
 lane 'lints (warnings are errors)' 2400 cargo clippy --workspace --all-targets --quiet -- -D warnings
 lane 'documentation (warnings are errors)' 2400 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
-cargo_tests 'unit, property and namespace tests' --workspace --tests --examples
+lane 'examples in the documentation' 2400 cargo test --workspace --doc --no-fail-fast -- --show-output
+step 'test programs, and real programs in namespaces (tests/netns)'
+export FAIRSPAN_PROGRAM="$(pwd)/target/debug/fairspan"
+start "${FAIRSPAN_TESTS_AT_ONCE:-4}"
 gather
-step 'examples in the documentation'
-within 600 cargo test --workspace --doc --no-fail-fast -- --show-output >"$log.part" 2>&1
-status=$?
-if [ $status -eq 0 ]; then grep -E '^(   Doc-tests|test result:)' "$log.part"; else cat "$log.part"; fi
-name='examples in the documentation'
-count $status
-parts=target/netns
-# Starts the scripts of tests/netns, three at a time: they wait for most of their time.
-scripts() { # program, argument of the scripts
-    step "real programs in namespaces (tests/netns)${2:+, $2}"
-    rm -rf "$parts" && mkdir -p "$parts"
-    # Not after the deadline of the test programs, but the last bound holds.
-    # shellcheck disable=SC2016 # expanded inside
-    # The longest first.
-    for script in tests/netns/ring.sh tests/netns/*.sh; do
-        case $script in */lib.sh) ;; *) echo "$script" ;; esac
-    done | awk '!seen[$0]++' | FAIRSPAN_PROGRAM=$1 FAIRSPAN_TEST_DEADLINE=$last CARGO_PKG_NAME='' setsid env --default-signal=INT,QUIT xargs -P "${at_once:-3}" -I SCRIPT sh -c '
-            part=$1/$(basename "$2" .sh)
-            scripts/bounded.sh "$2" $3 >"$part.out" 2>&1 3>"$part.report"
-            echo $? >"$part.status"
-            cat "$part.report" >&3' sh "$parts" SCRIPT "${2:-}" &
-    lanes=$!
-}
-# Waits for them, and counts.
-scripts_ended() {
-    wait "$lanes"
-    lanes=
-    for status in "$parts"/*.status; do
-        name=$(basename "$status" .status)
-        cat "$parts/$name.out" >>"$log"
-        case $(cat "$status") in
-            0) pass ;;
-            77) skip "$name: $(tail -n 1 "$parts/$name.out")" ;;
-            *) fail "tests/netns/$name.sh" ;;
-        esac
-    done
-}
-# They wait while the fuzz targets are built.
-scripts "$(pwd)/target/debug/fairspan"
-cargo_tests 'fuzz corpora, replayed' --manifest-path fuzz/Cargo.toml --target-dir target --tests --examples
-scripts_ended
+ended
 if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     external 'formal models of the handshake' 2400 scripts/model.sh all
@@ -246,19 +306,27 @@ if [ -n "$all" ]; then
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
     # Seeds that nobody has seen yet; each that breaks a promise says how to run it again. A million takes 30 to 75 seconds on two
     # cores, so this takes five to thirteen minutes; 1000 million, a night and more.
-    export FAIRSPAN_FAULTS="${FAIRSPAN_FAULTS:-10000000}" FAIRSPAN_FIRST_SEED="${FAIRSPAN_FIRST_SEED:-$began}" FAIRSPAN_TEST_LIMIT=1800
+    export FAIRSPAN_FAULTS="${FAIRSPAN_FAULTS:-10000000}" FAIRSPAN_FIRST_SEED="${FAIRSPAN_FIRST_SEED:-$began}"
+    FAIRSPAN_TEST_LIMIT=1800
     cargo_tests "whole daemons in memory, $FAIRSPAN_FAULTS faults from seed $FAIRSPAN_FIRST_SEED" \
         -p fairspan-live --lib simulated::no_fault
-    unset FAIRSPAN_FAULTS FAIRSPAN_FIRST_SEED FAIRSPAN_TEST_LIMIT
+    unset FAIRSPAN_FAULTS FAIRSPAN_FIRST_SEED
+    FAIRSPAN_TEST_LIMIT=1200
     ignored='--ignored regress'
     cargo_tests 'every kept scenario to its end' --profile demo -p fairspan-sim --test suite
     ignored=
     step 'the program of `make demo`'
     if within 1200 cargo build --profile demo -p fairspan; then
         pass
-        # Measurements, one after the other.
-        at_once=1 scripts "$(pwd)/target/demo/fairspan" long
-        scripts_ended
+        # Measurements, one after the other. Not after the deadline of the test programs, but the last bound holds.
+        step 'real programs in namespaces (tests/netns), long'
+        export FAIRSPAN_PROGRAM="$(pwd)/target/demo/fairspan" FAIRSPAN_TEST_DEADLINE="$last"
+        scripts
+        start 1 long
+        # shellcheck disable=SC2086 # numbers of processes
+        wait $lanes
+        lanes=
+        ended
     else
         fail 'the build of `make demo`'
     fi

@@ -7,14 +7,18 @@ mod privilege;
 
 use privilege::may_make_namespaces;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Runs a shell script under a bound of so many seconds; what goes to descriptor 3 comes on standard error.
 fn bounded(seconds: u32, script: &str) -> Output {
+    bounded_by(&["sh", "-c", "exec 3>&2; exec \"$@\"", "sh"], seconds, script)
+}
+
+fn bounded_by(shell: &[&str], seconds: u32, script: &str) -> Output {
     let bounded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bounded.sh");
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec 3>&2; exec \"$@\"", "sh"]).arg(bounded).args(["sh", "-c", script]);
+    let mut command = Command::new(shell[0]);
+    command.args(&shell[1..]).arg(bounded).args(["sh", "-c", script]);
     // This test may itself run under a bound.
     command.env("FAIRSPAN_TEST_LIMIT", seconds.to_string()).env_remove("FAIRSPAN_TEST_DEADLINE");
     child::output(&mut command)
@@ -26,6 +30,18 @@ fn text(bytes: &[u8]) -> String {
 
 fn lives(pid: &str) -> bool {
     Path::new("/proc").join(pid.trim()).exists()
+}
+
+/// What comes true within a minute.
+fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "not within a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -62,11 +78,7 @@ fn a_program_that_hangs_is_shown_killed_with_its_children_and_counted_as_failed(
     assert!(err.contains("thread sleep: sleeping in "), "and where it waits: {err}");
     assert!(out.contains("test result: FAILED. 0 passed; 1 failed;"), "{out}");
     let pids = out.lines().nth(1).expect("two process numbers");
-    let end = Instant::now() + Duration::from_secs(60);
-    while pids.split_whitespace().any(lives) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(!pids.split_whitespace().any(lives), "{out}");
+    eventually(|| (!pids.split_whitespace().any(lives)).then_some(()));
 }
 
 #[test]
@@ -74,13 +86,54 @@ fn namespaces_that_a_killed_program_left_are_removed() {
     if !may_make_namespaces() {
         return;
     }
-    let output = bounded(2, "ip netns add fs-$$-left; echo $$; ip netns exec fs-$$-left sleep 300");
+    // With a list of namespaces of its own: whoever else makes namespaces removes what is left in the common one.
+    let apart =
+        "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && \"$@\" 3>&2; status=$?; ip netns list; exit $status";
+    let shell = ["unshare", "--mount", "--propagation", "private", "sh", "-c", apart, "sh"];
+    let output = bounded_by(&shell, 2, "ip netns add fs-$$-left; echo $$; ip netns exec fs-$$-left sleep 300");
     assert_eq!(output.status.code(), Some(124));
     let out = text(&output.stdout);
     let name = format!("fs-{}-left", out.lines().next().expect("a process number"));
     assert!(text(&output.stderr).contains(&format!("removed namespace {name}")), "{}", text(&output.stderr));
-    let names = Command::new("ip").args(["netns", "list"]).output().expect("`ip`");
-    assert!(!text(&names.stdout).contains(&name), "{}", text(&names.stdout));
+    assert!(!out.contains(&name), "{out}");
+}
+
+#[test]
+fn an_interrupted_program_leaves_no_process_no_file_and_no_namespace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = folder.path().join("told");
+    let bounded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bounded.sh");
+    // It hears neither signal, and its child is in a session of its own.
+    let hangs = "trap '' TERM INT; touch \"$TMPDIR/file\"; setsid sleep 300 & echo $$ $! \"$TMPDIR\" >\"$0\"";
+    let keeps =
+        if may_make_namespaces() { "ip netns add fs-$$-kept; ip netns exec fs-$$-kept sleep 302" } else { "sleep 302" };
+    for signal in ["INT", "TERM"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3>&1; exec \"$@\"", "sh"]).arg(&bounded).args([
+            "sh",
+            "-c",
+            &format!("{hangs}; {keeps}"),
+        ]);
+        command.arg(&told).env_remove("FAIRSPAN_TEST_DEADLINE").stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = command.spawn().expect("it starts");
+        let words = eventually(|| std::fs::read_to_string(&told).ok().filter(|text| text.ends_with('\n')));
+        let (pids, temporary) = words.trim().rsplit_once(' ').expect("processes and a folder");
+        assert!(Path::new(temporary).join("file").exists());
+        assert!(
+            Command::new("kill")
+                .args([&format!("-{signal}"), &running.id().to_string()])
+                .status()
+                .expect("`kill`")
+                .success()
+        );
+        assert_eq!(running.wait().expect("its end").code(), Some(130), "{signal}");
+        eventually(|| (!pids.split(' ').any(lives)).then_some(()));
+        assert!(!Path::new(temporary).exists(), "{temporary}");
+        let name = format!("fs-{}-kept", pids.split(' ').next().expect("the first"));
+        let names = Command::new("ip").args(["netns", "list"]).output().expect("`ip`");
+        assert!(!text(&names.stdout).contains(&name), "{}", text(&names.stdout));
+        std::fs::remove_file(&told).expect("removed");
+    }
 }
 
 #[test]
