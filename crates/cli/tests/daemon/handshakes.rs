@@ -73,8 +73,8 @@ struct Flood {
 }
 
 impl Flood {
-    /// Each socket sends its datagrams in turn; `per_millisecond` of all.
-    fn start(sockets: Vec<UdpSocket>, datagrams: Vec<Vec<u8>>, per_millisecond: usize) -> Flood {
+    /// Each socket sends its datagrams in turn; so many a second of all.
+    fn start(sockets: Vec<UdpSocket>, datagrams: Vec<Vec<u8>>, per_second: usize) -> Flood {
         let over = Arc::new(AtomicBool::new(false));
         let stop = over.clone();
         let thread = std::thread::spawn(move || {
@@ -82,8 +82,8 @@ impl Flood {
             let begin = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 // Late where the machine is busy, and not the faster for it afterwards.
-                let due = begin.elapsed().as_millis() as usize * per_millisecond;
-                next = next.max(due.saturating_sub(20 * per_millisecond));
+                let due = begin.elapsed().as_millis() as usize * per_second / 1000;
+                next = next.max(due.saturating_sub(per_second / 50));
                 while next < due {
                     let socket = &sockets[next % sockets.len()];
                     flooded.sent += u64::from(socket.send(&datagrams[next % datagrams.len()]).is_ok());
@@ -146,7 +146,8 @@ fn recorded_handshakes_get_no_answer_and_keep_nobody_out_while_both_ends_start_a
         recorded.extend(former.poll_transmit().map(|sent| sent.payload));
         former.refresh(Time::ZERO + Span::from_millis(n), path);
     }
-    let flood = Flood::start(sockets(lab), recorded, 2);
+    // Not more than a busy machine computes: what a flood that is too much does is the next test's matter.
+    let flood = Flood::start(sockets(lab), recorded, 400);
     hub.wait("recordings are known", |hub| hub.counter("secure_dropped_replayed_initiation") >= 50);
     // The hub has kept what it heard, and the site what it used.
     hub.stop();
@@ -164,7 +165,7 @@ fn recorded_handshakes_get_no_answer_and_keep_nobody_out_while_both_ends_start_a
     hub.wait("recordings are known", |hub| hub.counter("secure_dropped_replayed_initiation") >= 50);
     assert_eq!(hub.counter("secure_unconfirmed"), 0);
     let flooded = flood.stop();
-    assert!(flooded.sent >= 1000 && flooded.answers == 0, "{flooded:?}");
+    assert!(flooded.sent >= 200 && flooded.answers == 0, "{flooded:?}");
     site.stop();
     hub.stop();
 }
@@ -176,7 +177,7 @@ fn traffic_passes_and_a_peer_gets_in_under_a_flood_of_handshakes_with_proof() {
     let (site, hub) = pair.start();
     let sockets = sockets(lab);
     let datagrams = proven(&sockets, &pair.hub_key.1);
-    let flood = Flood::start(sockets, datagrams, 10);
+    let flood = Flood::start(sockets, datagrams, 10_000);
     lab.transfer("site", "hub", "10.77.0.1:5001", 5);
     site.stop();
     let site = lab.daemon("site", "site", &pair.site_config("", ""));
@@ -249,7 +250,7 @@ fn ten_thousand_proven_handshakes_a_second_leave_four_fifths_of_the_throughput()
         rates[0].push(throughput(lab));
         let before = hub.counter("secure_dropped_unknown_peer");
         let begin = Instant::now();
-        let flood = Flood::start(sockets(lab), datagrams.clone(), 10);
+        let flood = Flood::start(sockets(lab), datagrams.clone(), 10_000);
         rates[1].push(throughput(lab));
         let (flooded, span) = (flood.stop(), begin.elapsed().as_secs_f64());
         let computed = hub.counter("secure_dropped_unknown_peer") - before;
