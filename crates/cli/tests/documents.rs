@@ -105,9 +105,12 @@ fn sections(udp: bool) -> [(&'static str, Settings); 3] {
 
 fn parse(folder: &Path, sections: &[(&str, Settings)]) -> Result<Config, ConfigError> {
     let mut text = String::new();
+    let port = sections[0].1.get("kind").is_some_and(|kind| kind == "\"port\"");
     for (heading, settings) in sections {
         text += &format!("{heading}\n");
-        settings.iter().for_each(|(key, value)| text += &format!("{key} = {value}\n"));
+        // The peer of a port has none.
+        let settings = settings.iter().filter(|(key, _)| !(port && *key == "allowed_ips"));
+        settings.for_each(|(key, value)| text += &format!("{key} = {value}\n"));
     }
     Config::parse(&folder.join("fs0.toml"), &text)
 }
@@ -118,6 +121,9 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     let mut base = sections(!ethernet);
     if let Some(stem) = key.strip_suffix("_file") {
         base[place].1.remove(stem);
+    }
+    if key == "device" {
+        base[0].1.insert("kind".into(), "\"port\"".into());
     }
     if key == "dns" {
         base[0].1.insert("lock".into(), "true".into());

@@ -10,6 +10,7 @@ mod fit;
 mod lock;
 mod peer;
 mod policy;
+mod port;
 mod ring;
 mod secret;
 #[cfg(test)]
@@ -60,8 +61,10 @@ pub struct Config {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Interface {
-    /// `name`: of the TUN interface, at most 15 bytes.
+    /// `name`: of the TUN interface, at most 15 bytes; of a port by default its device's.
     pub name: String,
+    /// `device`, where `kind` is `port`: whose frames the peer gets; by default named as the interface.
+    pub port: Option<String>,
     /// `address`: addresses of the interface, each with its prefix length.
     pub addresses: Vec<IpNet>,
     /// `private_key` or `private_key_file`. Needed as soon as one channel is encrypted.
@@ -96,6 +99,13 @@ pub struct Interface {
     pub user: Option<String>,
     /// `confine`: what it gives up before it opens anything; default all.
     pub confine: Wanted,
+}
+
+impl Interface {
+    /// The device that packets come from: a TUN interface, or a port.
+    fn own_device(&self) -> &str {
+        self.port.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// `table`: where routes for the peers' `allowed_ips` go.
@@ -207,7 +217,9 @@ struct RawConfig {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawInterface {
-    name: Spanned<String>,
+    name: Option<Spanned<String>>,
+    kind: Option<Spanned<String>>,
+    device: Option<Spanned<String>>,
     #[serde(default)]
     address: Vec<Spanned<String>>,
     private_key: Option<Spanned<Text>>,
@@ -337,8 +349,10 @@ impl Reader<'_> {
         let interface_span = raw.interface.span();
         let may_fail_open = raw.interface.get_ref().lock.is_none();
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
-        let interface = self.interface(raw.interface.into_inner())?;
+        let kind = raw.interface.get_ref().kind.clone();
+        let interface = self.interface(raw.interface)?;
         if let Some(ring) = raw.ring {
+            self.no_port(kind.as_ref(), "[ring]")?;
             let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
             if let Some(span) = other {
                 let problem = "a file has a [ring], a [bond] of Ethernet links or [[peer]]s: give each its own file";
@@ -352,6 +366,7 @@ impl Reader<'_> {
             return Ok(Config { interface, peers: Vec::new(), bond: None, ring: Some(ring), notices: Vec::new() });
         }
         if let Some(bond) = raw.bond {
+            self.no_port(kind.as_ref(), "[bond]")?;
             if let Some(peer) = raw.peer.first() {
                 let problem = "a file has a [bond] of Ethernet links or [[peer]]s: give each its own file";
                 return Err(self.error(peer.span(), "peer", problem));
@@ -386,7 +401,9 @@ impl Reader<'_> {
             let span = raw.span();
             let (peer, places, notice) = self.peer(number, &interface, raw)?;
             notices.extend(notice);
-            self.routes_fit(&interface, span.clone(), &peer, &places)?;
+            if interface.port.is_none() {
+                self.routes_fit(&interface, span.clone(), &peer, &places)?;
+            }
             if may_fail_open {
                 self.fails_open(&interface, span.clone(), &peer);
             }
@@ -404,14 +421,18 @@ impl Reader<'_> {
                 return Err(self.error(span, "peer.public_key", "names two peers: each has a key of its own"));
             }
             peers.push(peer);
+            if interface.port.is_some() {
+                self.peers_of_port(span.clone(), &peers)?;
+            }
             self.stations(span, &peers)?;
         }
         self.dns_is_reached(&interface, &dns, &peers)?;
         Ok(Config { interface, peers, bond: None, ring: None, notices })
     }
 
-    fn interface(&self, raw: RawInterface) -> Result<Interface, ConfigError> {
-        let name = self.device_name(&raw.name, "interface.name")?;
+    fn interface(&self, raw: Spanned<RawInterface>) -> Result<Interface, ConfigError> {
+        let (span, raw) = (raw.span(), raw.into_inner());
+        let (name, port) = self.name_and_port(span.clone(), &raw)?;
         let addresses = self.addresses(&raw.address)?;
         let private_key = self.key(raw.private_key.as_ref(), raw.private_key_file.as_ref(), "interface.private_key")?;
         let mtu = self.mtu(raw.mtu.as_ref(), "interface.mtu")?;
@@ -449,7 +470,7 @@ impl Reader<'_> {
         }
         let (at, control_socket) = match raw.control_socket {
             Some(path) => (path.span(), path.into_inner()),
-            None => (raw.name.span(), default_control_socket(&name)),
+            None => (raw.name.as_ref().map_or(span, Spanned::span), default_control_socket(&name)),
         };
         self.control_socket_fits(at, &control_socket)?;
         if let Some(record) = raw.record.as_ref().filter(|path| path.get_ref().is_dir()) {
@@ -465,6 +486,7 @@ impl Reader<'_> {
             control_socket,
             state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,
+            port,
             addresses,
             private_key,
             listen_port: raw.listen_port.map(Spanned::into_inner),

@@ -4,7 +4,7 @@
 //! `fairspan_channel_events_total` with its name as the label `event`, so that a counter that is added is never forgotten
 //! here. The shell serves the page.
 
-use crate::status::{Counters, LinkStatus, RingStatus, State, Status};
+use crate::status::{Counters, LinkStatus, PortStatus, RingStatus, State, Status};
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
@@ -49,6 +49,13 @@ impl Collector for StatusCollector {
                 }
             }
             Ok(())
+        })?;
+        gauge(&mut encoder, "fairspan_port_up", "1 while the port has carrier", |m| {
+            let labels = |port: &PortStatus| [("interface", interface.to_owned()), ("device", port.device.clone())];
+            status.port.iter().try_for_each(|port| {
+                let up = f64::from(u8::from(port.state == State::Up));
+                put_gauge(m, &labels(port).each_ref().map(|(k, v)| (*k, v.as_str())), up)
+            })
         })?;
         let bond = status.bond.as_ref();
         let link_labels = |link: &LinkStatus| [("interface", interface.to_owned()), ("link", link.name.clone())];
@@ -246,6 +253,7 @@ mod tests {
             listen_port: None,
             confinement: None,
             lock: None,
+            port: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
@@ -264,6 +272,7 @@ mod tests {
             listen_port: None,
             confinement: None,
             lock: None,
+            port: None,
             bond: None,
             ring: None,
             counters: counters("handshake_unknown_peer", 3),

@@ -89,6 +89,9 @@ pub struct Status {
     /// Whether nothing leaves the host but through the interface, where that is wanted or so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<LockStatus>,
+    /// The port whose frames the peer gets, where there is one instead of an interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortStatus>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -112,6 +115,7 @@ impl Status {
             listen_port: None,
             confinement: None,
             lock: None,
+            port: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
@@ -129,6 +133,15 @@ pub struct LockStatus {
     pub set: bool,
     /// Where packets may go, or what is wrong.
     pub detail: String,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its device.
+    pub device: String,
+    /// Up, down (it is switched off or has no carrier), or absent while there is no such device.
+    pub state: State,
 }
 
 /// A node of a ring.

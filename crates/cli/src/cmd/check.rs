@@ -55,11 +55,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
                     bond.settings,
                 );
             } else if !args.json {
+                let side = match &config.interface.port {
+                    Some(device) => format!("port {device}"),
+                    None => format!("interface {}", config.interface.name),
+                };
                 let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
                 println!(
-                    "{}: good: interface {}, {} peer{}, {} channel{}",
+                    "{}: good: {side}, {} peer{}, {} channel{}",
                     file,
-                    config.interface.name,
                     config.peers.len(),
                     if config.peers.len() == 1 { "" } else { "s" },
                     channels,

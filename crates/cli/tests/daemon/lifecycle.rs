@@ -144,7 +144,7 @@ fn two_bonds_on_one_device_are_refused_and_the_first_goes_on() {
     let first = lab.daemon("host", "first", &bond);
     let mut second = lab.start("host", "second", &bond.replace("bond0", "bond1").replace("10.78", "10.79"));
     assert_eq!(second.ended().code(), Some(1), "{}", second.log());
-    second.wait_log("link eth0: another bond has this device");
+    second.wait_log("device eth0: another daemon has this device");
     assert!(first.status()["bond"].is_object());
     first.kill();
     let third = lab.daemon("host", "second", &bond.replace("bond0", "bond1"));

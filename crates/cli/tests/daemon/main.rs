@@ -18,6 +18,7 @@ mod links;
 mod lock;
 mod network;
 mod path_mtu;
+mod port;
 mod reliable;
 mod ring;
 mod ring_hostile;

@@ -17,7 +17,7 @@ pub const HEADER: usize = 14;
 /// EtherTypes of tags: the customer's (C-TAG) and the provider's (S-TAG).
 pub const VLAN: [u16; 2] = [0x8100, 0x88a8];
 /// Those, and the two that switches used before there was a provider's.
-pub(crate) const ALL_VLAN: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
+pub const ALL_VLAN: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 
 /// The EtherType of a frame; `None` for one without a whole header.
 #[inline]

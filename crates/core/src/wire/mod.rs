@@ -1,5 +1,6 @@
 //! Frame formats, byte for byte, with their test vectors.
 
 pub mod envelope;
+pub mod etherip;
 pub mod mac;
 pub mod marker;

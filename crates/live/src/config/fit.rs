@@ -162,11 +162,14 @@ impl Reader<'_> {
                 let problem = format!("`{}` names two channels of this peer: give each its own", channel.name);
                 return Err(self.error(at(&place.name), "peer.channel.name", problem));
             }
-            if channel.device.as_ref() == Some(&interface.name) {
-                let problem = format!(
-                    "`{}` is the interface that the peer is reached by: name a device below it",
-                    interface.name
-                );
+            let own = interface.own_device();
+            if channel.device.as_deref() == Some(own) {
+                let problem = match interface.port {
+                    Some(_) => {
+                        format!("`{own}` is the port, whose frames would go round in a loop: name another device")
+                    }
+                    None => format!("`{own}` is the interface that the peer is reached by: name a device below it"),
+                };
                 return Err(self.error(at(&place.device), "peer.channel.device", problem));
             }
             let ChannelKind::Udp { endpoint, .. } = &channel.kind else { continue };

@@ -4,6 +4,7 @@
 //! Linux's own GSO and GRO, so that what leaves is what the host would have sent and received itself.
 
 pub(crate) mod checksum;
+pub(crate) mod frame;
 mod header;
 mod join;
 mod split;

@@ -153,20 +153,15 @@ impl Host {
     /// # Errors
     /// This one was deleted. Reading it tells that too, but nothing reads while there is no room.
     pub(super) fn change(&self, change: LinkChange) -> Result<Change, TunError> {
-        let gone = || TunError::Gone { name: self.tun.name().to_owned() };
-        match change {
-            LinkChange::Changed(interface) => Ok(Change::Device {
-                name: interface.name,
-                running: interface.up && interface.running,
-                mtu: Some(interface.mtu as usize),
-            }),
-            LinkChange::Removed { index, .. } if index == self.tun.index() => Err(gone()),
-            LinkChange::Removed { name, .. } => Ok(Change::Device { name, running: false, mtu: None }),
-            LinkChange::Missed => match Netlink::open().and_then(|mut netlink| netlink.interface(self.tun.name())) {
-                Err(NetlinkError::NoInterface { .. }) => Err(gone()),
-                _ => Ok(Change::Unknown),
-            },
-        }
+        let gone = match &change {
+            LinkChange::Removed { index, .. } => *index == self.tun.index(),
+            LinkChange::Missed => {
+                let found = Netlink::open().and_then(|mut netlink| netlink.interface(self.tun.name()));
+                matches!(found, Err(NetlinkError::NoInterface { .. }))
+            }
+            LinkChange::Changed(_) => false,
+        };
+        if gone { Err(TunError::Gone { name: self.tun.name().to_owned() }) } else { Ok(change.into()) }
     }
 
     /// Adds the interface's counters.
@@ -189,4 +184,18 @@ pub(super) enum Change {
     },
     /// News were lost: each is to be looked at.
     Unknown,
+}
+
+impl From<LinkChange> for Change {
+    fn from(change: LinkChange) -> Change {
+        match change {
+            LinkChange::Changed(interface) => Change::Device {
+                name: interface.name,
+                running: interface.up && interface.running,
+                mtu: Some(interface.mtu as usize),
+            },
+            LinkChange::Removed { name, .. } => Change::Device { name, running: false, mtu: None },
+            LinkChange::Missed => Change::Unknown,
+        }
+    }
 }

@@ -7,8 +7,10 @@
 //! | `lan` | a bond of Ethernet links |
 //! | `ring` | a node of a packet ring |
 //! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
+//! | `device` | a device whose frames are the daemon's: what Ethernet bonds and ports share |
 //! | `hello` | what the ends tell each other about a channel |
 
+mod device;
 mod hello;
 mod host;
 mod lan;

@@ -25,9 +25,9 @@ pub enum DaemonError {
     /// A channel or the listening socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// A device of a bond of Ethernet links.
-    #[error("link {device}: {source}")]
-    Link {
+    /// A device whose frames are to be the daemon's.
+    #[error("device {device}: {source}")]
+    Device {
         /// The device.
         device: String,
         /// What was refused.
@@ -75,7 +75,7 @@ impl DaemonError {
             DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
             DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
             DaemonError::Socket(e) => e.is_permission(),
-            DaemonError::Link { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            DaemonError::Device { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }
     }

@@ -86,6 +86,11 @@ impl Outbox {
         true
     }
 
+    /// Whether the next datagram or frame might find no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.batches.len() >= BATCHES || self.frames.len() >= FRAMES
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.frames.is_empty()
     }

@@ -93,6 +93,9 @@ fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn show(status: &Status) {
     let port = status.listen_port.map_or_else(String::new, |port| format!(", port {port}"));
     println!("{}: up {}, MTU {}{port}", status.interface, show_uptime(status.uptime_s), status.mtu);
+    if let Some(port) = &status.port {
+        println!("\n  port {}: {}", port.device, port.state);
+    }
     for peer in &status.peers {
         let state = if peer.up { "up" } else { "down" };
         let mode =

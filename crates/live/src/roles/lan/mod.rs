@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `mod` | opening, the way of a frame |
 //! | `tap` | the host's side |
-//! | `device` | a device |
+//! | `../device` | a device |
 //! | `report` | log and status |
 //!
 //! **No queue of its own.** A link's queue is its device's: what that does not take is dropped and counted, as a full queue
@@ -19,10 +19,10 @@
 //! device keeps it, as the option is for devices of which no other address is to be seen: the host's stack, kept off the
 //! devices, takes no packet there.
 
-mod device;
 mod report;
 mod tap;
 
+use super::device::{self, Arrival, Device};
 use crate::config::{Bond, Config};
 use crate::netlink::{Guard, LinkChange};
 use crate::pool::PacketBuf;
@@ -30,7 +30,6 @@ use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token, Turn};
 use crate::status::Status;
-use device::{Arrival, Device};
 use fairspan_core::lan::{self, Event, Lan, Received, frame};
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Span, Time};
@@ -46,11 +45,9 @@ const LINK_BURST: usize = 256;
 /// The interface's MTU while there is no device.
 const USUAL_MTU: usize = 1500;
 
-/// Which of the addresses derived from a device's own is the bond's, which the link's, and which the device has itself
-/// while the bond has its own.
+/// Which of the addresses derived from a device's own is the bond's, and which the link's.
 const BOND_VARIANT: u8 = 0x20;
 const LINK_VARIANT: u8 = 0x10;
-const DEVICE_VARIANT: u8 = 0x08;
 
 /// A bond of Ethernet links. Dropping it undoes all that it did to the host's network.
 pub(super) struct EthernetBond {
@@ -58,7 +55,6 @@ pub(super) struct EthernetBond {
     guard: Guard,
     tap: Tap,
     tap_token: Token,
-    poller: Poller,
     bond: Lan<PacketBuf>,
     devices: Vec<Device>,
     /// Devices with frames for the next batch, in the order of their first ones.
@@ -84,11 +80,11 @@ impl EthernetBond {
         let mut devices = Vec::new();
         for link in &settings.links {
             let carrier_counts = settings.settings.supervision.miimon > Span::ZERO;
-            let device = Device::new(&link.device, link.rate, carrier_counts);
-            devices.push(device.map_err(|source| DaemonError::Link { device: link.device.clone(), source })?);
+            let device = Device::new(&link.device, link.rate, carrier_counts, poller, Turn::Links);
+            devices.push(device.map_err(|source| DaemonError::Device { device: link.device.clone(), source })?);
         }
         for device in &mut devices {
-            prepare(device, &mut guard, settings.mac)?;
+            device.prepare(&mut guard, settings.mac)?;
         }
         let own = |n: usize| devices.get(n).and_then(|device: &Device| device.mac);
         // A device that is not there yet gets an address that follows from the bond's name.
@@ -109,7 +105,6 @@ impl EthernetBond {
             tap_token: poller.watch(tap.as_fd(), Turn::Others)?,
             guard,
             tap,
-            poller: poller.clone(),
             bond,
             devices,
             touched: Vec::with_capacity(64),
@@ -120,7 +115,7 @@ impl EthernetBond {
         };
         machine.configure()?;
         for number in 0..machine.devices.len() {
-            machine.watch(number);
+            machine.devices[number].watch();
             machine.tell(now, number);
         }
         machine.read_addresses();
@@ -254,36 +249,7 @@ impl EthernetBond {
 
     /// Looks at a device, and tells the bond how it is.
     fn look_at(&mut self, now: Time, number: usize) {
-        let device = &mut self.devices[number];
-        let was_open = device.is_open();
-        let looked = device.look();
-        if was_open && !device.is_open() {
-            tracing::warn!(device = device.name(), "interface is gone");
-            if let Some(token) = device.token.take() {
-                self.poller.forget(token);
-            }
-        }
-        match looked {
-            Ok(new) => {
-                device.complaint = None;
-                if new {
-                    if !was_open {
-                        tracing::info!(device = device.name(), "interface is there");
-                        if let Err(error) = prepare(device, &mut self.guard, self.settings.mac) {
-                            tracing::warn!(device = device.name(), %error, "the device cannot be prepared");
-                        }
-                    }
-                    self.watch(number);
-                }
-            }
-            Err(error) => {
-                let error = error.to_string();
-                if device.complaint.as_ref() != Some(&error) {
-                    tracing::warn!(device = device.name(), error, "the socket cannot be opened; tried every second");
-                    device.complaint = Some(error);
-                }
-            }
-        }
+        self.devices[number].follow(&mut self.guard, self.settings.mac);
         self.tell(now, number);
         self.fit_mtu();
     }
@@ -296,21 +262,6 @@ impl EthernetBond {
         }
         self.bond.set_link(now, ChannelId(number as u8), condition);
     }
-
-    /// Waits for a device's frames from now on, or no longer where its socket is closed.
-    fn watch(&mut self, number: usize) {
-        let device = &mut self.devices[number];
-        if let Some(token) = device.token.take() {
-            self.poller.forget(token);
-        }
-        let Some(fd) = device.fd() else { return };
-        match self.poller.watch(fd, Turn::Links) {
-            Ok(token) => device.token = Some(token),
-            Err(error) => {
-                tracing::warn!(device = device.name(), %error, "the device's frames are not waited for");
-            }
-        }
-    }
 }
 
 impl Machine for EthernetBond {
@@ -322,7 +273,7 @@ impl Machine for EthernetBond {
         if token == self.tap_token {
             return self.read_host(now);
         }
-        if let Some(number) = self.devices.iter().position(|device| device.token == Some(token)) {
+        if let Some(number) = self.devices.iter().position(|device| device.is(token)) {
             self.read_device(now, number);
         }
         Ok(())
@@ -379,29 +330,6 @@ impl Machine for EthernetBond {
     fn report(&self, _: Time, status: &mut Status) {
         self.tell_all(status);
     }
-}
-
-/// Switches a device on, sets the host's own stack apart from it, and gives it another address where the bond has its own.
-fn prepare(link: &mut Device, guard: &mut Guard, bond_mac: Option<Mac>) -> Result<(), DaemonError> {
-    let device = link.name().to_owned();
-    let opened = link.look();
-    if let Err(source) = opened {
-        return Err(DaemonError::Link { device, source });
-    }
-    let Some(mac) = link.mac.filter(|_| link.is_open()) else { return Ok(()) };
-    if bond_mac == Some(mac) {
-        guard.set_mac(&device, frame::derived(mac, DEVICE_VARIANT).0)?;
-    }
-    guard.set_apart(&device);
-    guard.set_up(&device, true)?;
-    let addresses = guard.netlink().addresses(&device)?;
-    if !addresses.is_empty() {
-        tracing::warn!(
-            device,
-            "a link of a bond should have no IP address of its own: the host answers there by itself"
-        );
-    }
-    link.look().map(drop).map_err(|source| DaemonError::Link { device, source })
 }
 
 /// Gives the host a frame as a link received it, with its tag in it again.

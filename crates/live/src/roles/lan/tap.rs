@@ -7,13 +7,12 @@
 use crate::netlink::Netlink;
 use crate::pool::PacketBuf;
 use crate::sys;
+use crate::sys::packet::VNET_HEADER;
 use crate::tun::{Config, TunError, open_error};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes of the header that says what is left to do on a frame.
-pub(super) const VNET_HEADER: usize = 10;
 /// The longest frame that is read: the kernel's largest MTU, a header and two tags.
 const READ_LEN: usize = VNET_HEADER + 65_535 + 22;
 

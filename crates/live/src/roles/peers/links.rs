@@ -43,7 +43,7 @@ impl Peers {
         }
     }
 
-    fn flush_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
+    pub(super) fn flush_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
         let number = channel.carrier.socket();
         let socket = &mut self.transport.sockets[number];

@@ -7,6 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | opening, the way of a packet |
+//! | `side`, `port` | the host's side, or an Ethernet port in its place |
 //! | `links` | sockets that fill up, fail, vanish and come back |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `peer` | one bond and what carries its channels |
@@ -15,12 +16,14 @@
 
 mod links;
 mod peer;
+mod port;
 mod recording;
 mod report;
 mod sessions;
+mod side;
 
 use super::hello::Hello;
-use super::host::{Host, TUN_BURST};
+use super::host::TUN_BURST;
 use super::network::IPV6_MTU;
 use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
@@ -41,12 +44,13 @@ use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
-use peer::{Joining, PeerState};
+use peer::{Joining, PeerState, random_seed};
 use recording::Recording;
+use side::Side;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
 pub(super) struct Peers {
-    host: Host,
+    side: Side,
     transport: Transport,
     peers: Vec<PeerState>,
     allowed: Allowed,
@@ -73,7 +77,7 @@ impl Peers {
     /// The first thing that failed; what was done by then is undone.
     pub(super) fn start(config: Config, now: Time, poller: &Poller) -> Result<Peers, DaemonError> {
         let mut peers = Peers {
-            host: Host::open(&config.interface, poller)?,
+            side: Side::open(&config.interface, poller)?,
             transport: Transport::new(&config.interface, poller, now, false)?,
             peers: Vec::new(),
             allowed: Allowed::default(),
@@ -88,9 +92,12 @@ impl Peers {
         let configured = &peers.config.peers;
         let nets = configured.iter().flat_map(|peer| &peer.allowed_ips);
         let links = configured.iter().flat_map(|peer| &peer.channels).filter_map(|channel| channel.device.as_deref());
-        peers.host.configure(&peers.config.interface, nets, links, mtu)?;
+        match &mut peers.side {
+            Side::Host(host) => host.configure(&peers.config.interface, nets, links, mtu)?,
+            Side::Port(port) => port.compare(mtu),
+        }
         peers.transport.sockets.watch_all();
-        peers.host.watch()?;
+        peers.side.watch()?;
         Ok(peers)
     }
 
@@ -181,17 +188,37 @@ impl Peers {
 
     /// Hands the host's packets to their peers' bonds. `at_all_events`: also when they have no room.
     fn read_host(&mut self, now: Time, at_all_events: bool) -> Result<(), DaemonError> {
-        for _ in 0..TUN_BURST {
+        for burst in 0..TUN_BURST {
             if !at_all_events && !self.wants_host() {
                 break;
             }
             let (peers, allowed, counters) = (&mut self.peers, &mut self.allowed, &mut self.counters);
-            let mut sink = |packet: PacketBuf| match ip::destination(packet.as_slice()).and_then(|to| allowed.owner(to))
-            {
-                Some(peer) => peers[peer].handle_host(now, packet),
-                None => counters.host_no_peer += 1,
+            let some = match &mut self.side {
+                Side::Host(host) => {
+                    let mut sink =
+                        |packet: PacketBuf| match ip::destination(packet.as_slice()).and_then(|to| allowed.owner(to)) {
+                            Some(peer) => peers[peer].handle_host(now, packet),
+                            None => counters.host_no_peer += 1,
+                        };
+                    host.tun.recv(&mut sink)?.is_some()
+                }
+                Side::Port(port) => {
+                    // A cable has one other end.
+                    let [peer] = peers.as_mut_slice() else { break };
+                    let fits = peer.bond.mtu();
+                    // Where no channel ever joined, there is nothing that a packet could fit.
+                    let some = port.read(fits, |packet| match fits {
+                        0 => counters.host_no_peer += 1,
+                        _ => peer.handle_host(now, packet),
+                    }) > 0;
+                    if !some && burst == 0 {
+                        // Readable without a frame: an error is pending.
+                        port.follow();
+                    }
+                    some
+                }
             };
-            if self.host.tun.recv(&mut sink)?.is_none() {
+            if !some {
                 break;
             }
             self.transmit(now);
@@ -223,6 +250,9 @@ impl Peers {
     /// Puts a frame into its channel's outbox, sealed where the channel is.
     fn dispatch(&mut self, now: Time, peer: usize, mut frame: Transmit<PacketBuf>) {
         let wants_back = self.peers[peer].bond.wants_back();
+        if self.peers[peer].channel(frame.channel).is_some_and(|channel| channel.outbox.is_full() && !channel.blocked) {
+            self.flush_channel(now, peer, frame.channel);
+        }
         let Some(channel) = self.peers[peer].channel_mut(frame.channel) else {
             self.counters.send_refused += 1;
             return;
@@ -267,17 +297,30 @@ impl Peers {
         }
     }
 
-    /// Gives the bonds' packets to the host: only from addresses that the peer may use.
-    fn deliver(&mut self) -> Result<(), DaemonError> {
-        for (number, peer) in self.peers.iter_mut().enumerate() {
-            while let Some(packet) = peer.poll_deliver() {
-                match ip::source(packet.as_slice()).and_then(|from| self.allowed.owner(from)) {
-                    Some(owner) if owner == number => self.host.push(packet),
-                    _ => self.counters.spoofed += 1,
+    /// Gives the bonds' packets to the host: only from addresses that the peer may use. To a port it gives all frames.
+    fn deliver(&mut self, now: Time) -> Result<(), DaemonError> {
+        match &mut self.side {
+            Side::Host(host) => {
+                for (number, peer) in self.peers.iter_mut().enumerate() {
+                    while let Some(packet) = peer.poll_deliver() {
+                        match ip::source(packet.as_slice()).and_then(|from| self.allowed.owner(from)) {
+                            Some(owner) if owner == number => host.push(packet),
+                            _ => self.counters.spoofed += 1,
+                        }
+                    }
                 }
+                Ok(host.deliver()?)
+            }
+            Side::Port(port) => {
+                for peer in &mut self.peers {
+                    while let Some(packet) = peer.poll_deliver() {
+                        port.push(now, packet);
+                    }
+                }
+                port.flush();
+                Ok(())
             }
         }
-        Ok(self.host.deliver()?)
     }
 
     /// The largest packet that fits every peer that is there, and no less than IPv6 needs: no peer takes that from the others.
@@ -295,7 +338,12 @@ impl Peers {
     fn fit_mtu(&mut self) {
         let mtu = self.fitting_mtu();
         let nets = self.config.peers.iter().flat_map(|peer| &peer.allowed_ips);
-        self.host.fit_mtu(&self.config.interface, nets, mtu);
+        match &mut self.side {
+            Side::Host(host) => {
+                host.fit_mtu(&self.config.interface, nets, mtu);
+            }
+            Side::Port(port) => port.compare(mtu),
+        }
     }
 }
 
@@ -305,9 +353,9 @@ impl Machine for Peers {
     }
 
     fn handle_readable(&mut self, now: Time, token: Token) -> Result<(), DaemonError> {
-        if self.host.is(token) {
+        if self.side.is(token) {
             // While nothing is wanted from the host, this is an error.
-            return self.read_host(now, !self.host.is_wanted());
+            return self.read_host(now, !self.side.is_wanted());
         }
         if let Some(number) = self.transport.sockets.find(token) {
             transport::receive(self, now, number);
@@ -324,7 +372,7 @@ impl Machine for Peers {
     }
 
     fn handle_link_change(&mut self, now: Time, change: LinkChange) -> Result<(), DaemonError> {
-        let change = self.host.change(change)?;
+        let change = self.side.change(change)?;
         self.follow_interface(now, &change);
         Ok(())
     }
@@ -343,6 +391,9 @@ impl Machine for Peers {
 
     fn handle_housekeeping(&mut self, now: Time) {
         self.retry_links(now);
+        if let Side::Port(port) = &mut self.side {
+            port.follow();
+        }
         // A peer that was silent before its last channel was given up makes no event then.
         self.fit_mtu();
         self.transport.handle_housekeeping(now);
@@ -359,7 +410,7 @@ impl Machine for Peers {
         self.handle_session_events(now);
         self.transport.send_messages(None);
         self.transmit(now);
-        self.deliver()?;
+        self.deliver(now)?;
         for number in 0..self.peers.len() {
             while let Some(event) = self.peers[number].bond.poll_event() {
                 report::log_bond_event(&self.peers[number], event);
@@ -369,15 +420,15 @@ impl Machine for Peers {
             }
         }
         let wanted = self.wants_host();
-        self.host.set_wanted(wanted)
+        self.side.set_wanted(wanted)
     }
 
     fn interface(&self) -> &str {
-        self.host.name()
+        self.side.name()
     }
 
     fn mtu(&self) -> usize {
-        self.host.mtu()
+        self.side.mtu()
     }
 
     fn report(&self, now: Time, status: &mut Status) {

@@ -304,7 +304,7 @@ impl PeerState {
 }
 
 /// Unpredictable and new at each start: the bond's epoch and hash key come from it.
-fn random_seed() -> u64 {
+pub(super) fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     OsEntropy::new().fill(&mut bytes);
     u64::from_ne_bytes(bytes)

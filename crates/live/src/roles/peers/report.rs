@@ -15,8 +15,8 @@ impl Peers {
         counters.insert("host_no_peer".into(), self.counters.host_no_peer);
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("send_refused".into(), self.counters.send_refused);
-        self.host.count(counters);
         self.transport.count(counters);
+        self.side.tell(status);
         status.listen_port = self.config.interface.listen_port;
         status.peers =
             self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(now, number, peer)).collect();

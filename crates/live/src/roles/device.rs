@@ -1,16 +1,20 @@
-//! A device of an Ethernet bond: every frame it receives, and frames to send as they are.
+//! A device whose frames are the daemon's, a link of an Ethernet bond or a port: every frame it receives, and frames to send
+//! as they are.
 //!
-//! The socket sees all frames (promiscuous mode, which ends with it): the bond's address belongs to no device, so that the
-//! host's own stack takes no frame that is the bond's. Frames come and go with the kernel's note of what is left to do on
-//! them: a device's receive offload may have joined segments, and a virtual device may have left a checksum.
+//! The socket sees all frames (promiscuous mode, which ends with it, also when the daemon is killed), but none that this host
+//! sends. Frames come and go with the kernel's note of what is left to do on them: a device's receive offload may have joined
+//! segments, and a virtual device may have left a checksum. Received frames are read in place in a ring, and frames to send
+//! leave by up to 64 in one call.
 
-use super::tap::VNET_HEADER;
+use crate::netlink::Guard;
 use crate::pool::PacketBuf;
-use crate::shell::poller::Token;
-use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH};
-use fairspan_core::lan::Condition;
+use crate::shell::error::DaemonError;
+use crate::shell::poller::{Interest, Poller, Token, Turn};
+use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH, VNET_HEADER};
+use fairspan_core::lan::{Condition, frame};
 use fairspan_core::units::Rate;
 use fairspan_core::wire::mac::Mac;
+use rustix::io::Errno;
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +29,8 @@ const SEND_BUFFER: usize = 1_000_000;
 const HEADER: usize = 18;
 /// Bytes of the two addresses that a frame begins with.
 const ADDRESSES: usize = 12;
+/// Which of the addresses derived from a device's own it has while that is the bond's.
+const VARIANT: u8 = 0x08;
 
 /// What became of frames on one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,14 +85,14 @@ pub(super) struct Arrival<'a> {
     pub(super) tag: Option<[u8; 4]>,
 }
 
-/// A device of the bond.
+/// A device.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
     c_name: CString,
     /// For questions about the device that need some socket.
     probe: OwnedFd,
-    /// Says that the device is a bond's, to all daemons of the network namespace, for as long as this one lives.
+    /// Says that the device is taken, to all daemons of the network namespace, for as long as this one lives.
     _claim: UnixListener,
     /// `None` while there is no such device.
     socket: Option<PacketSocket>,
@@ -99,25 +105,33 @@ pub(super) struct Device {
     waiting: Vec<Waiting>,
     scratch: Box<[u8]>,
     pub(super) stats: Stats,
+    poller: Poller,
+    turn: Turn,
     /// What its socket is waited for under.
-    pub(super) token: Option<Token>,
+    token: Option<Token>,
     /// What was complained of last, not to be said again.
-    pub(super) complaint: Option<String>,
+    complaint: Option<String>,
 }
 
 impl Device {
     /// The device `name`, which need not exist. `rate`: what it carries, where its own word does not count.
-    /// `carrier_counts`: whether a device that is switched on and has no carrier is down.
+    /// `carrier_counts`: whether a device that is switched on and has no carrier is down. `turn`: when its frames are read.
     ///
     /// # Errors
-    /// `AddrInUse` when another bond has the device: each would take the other's frames.
-    pub(super) fn new(name: &str, rate: Option<Rate>, carrier_counts: bool) -> io::Result<Device> {
+    /// `AddrInUse` when another daemon has the device: each would take the other's frames.
+    pub(super) fn new(
+        name: &str,
+        rate: Option<Rate>,
+        carrier_counts: bool,
+        poller: &Poller,
+        turn: Turn,
+    ) -> io::Result<Device> {
         let c_name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
         let claim = SocketAddr::from_abstract_name(format!("fairspan bond {name}"));
         let claim = claim.and_then(|claim| UnixListener::bind_addr(&claim)).map_err(|error| match error.kind() {
             ErrorKind::AddrInUse => {
-                let problem = "another bond has this device: end that daemon, or name another device";
+                let problem = "another daemon has this device: end that one, or name another device";
                 io::Error::new(ErrorKind::AddrInUse, problem)
             }
             _ => error,
@@ -136,6 +150,8 @@ impl Device {
             waiting: Vec::with_capacity(SEND_BATCH),
             scratch: vec![0; 66_000].into_boxed_slice(),
             stats: Stats::default(),
+            poller: poller.clone(),
+            turn,
             token: None,
             complaint: None,
         })
@@ -149,8 +165,96 @@ impl Device {
         self.socket.is_some()
     }
 
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether `token` is that of its socket.
+    pub(super) fn is(&self, token: Token) -> bool {
+        self.token == Some(token)
+    }
+
+    /// Waits for its frames, or for errors alone.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(super) fn set_interest(&self, interest: Interest) -> Result<(), Errno> {
+        match self.token.zip(self.fd()) {
+            Some((token, fd)) => self.poller.set_interest(token, fd, interest),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for its frames from now on, or no longer where its socket is closed.
+    pub(super) fn watch(&mut self) {
+        if let Some(token) = self.token.take() {
+            self.poller.forget(token);
+        }
+        let Some(fd) = self.fd() else { return };
+        match self.poller.watch(fd, self.turn) {
+            Ok(token) => self.token = Some(token),
+            Err(error) => tracing::warn!(device = self.name, %error, "the device's frames are not waited for"),
+        }
+    }
+
+    /// Switches the device on, sets the host's own stack apart from it, and gives it another address where it has `taken`.
+    ///
+    /// # Errors
+    /// What the system refuses of a device that is there.
+    pub(super) fn prepare(&mut self, guard: &mut Guard, taken: Option<Mac>) -> Result<(), DaemonError> {
+        let device = self.name.clone();
+        if let Err(source) = self.look() {
+            return Err(DaemonError::Device { device, source });
+        }
+        let Some(mac) = self.mac.filter(|_| self.is_open()) else { return Ok(()) };
+        if taken == Some(mac) {
+            guard.set_mac(&device, frame::derived(mac, VARIANT).0)?;
+        }
+        guard.set_apart(&device);
+        guard.set_up(&device, true)?;
+        let addresses = guard.netlink().addresses(&device)?;
+        if !addresses.is_empty() {
+            tracing::warn!(
+                device,
+                "a device whose frames are the daemon's should have no IP address of its own: the host answers there by itself"
+            );
+        }
+        self.look().map(drop).map_err(|source| DaemonError::Device { device, source })
+    }
+
+    /// Looks at the device, and begins or ends to use one that came or went. Gives whether the socket is a new one.
+    pub(super) fn follow(&mut self, guard: &mut Guard, taken: Option<Mac>) -> bool {
+        let was_open = self.is_open();
+        let looked = self.look();
+        if was_open && !self.is_open() {
+            tracing::warn!(device = self.name, "interface is gone");
+            if let Some(token) = self.token.take() {
+                self.poller.forget(token);
+            }
+        }
+        match looked {
+            Ok(new) => {
+                self.complaint = None;
+                if new {
+                    if !was_open {
+                        tracing::info!(device = self.name, "interface is there");
+                        if let Err(error) = self.prepare(guard, taken) {
+                            tracing::warn!(device = self.name, %error, "the device cannot be prepared");
+                        }
+                    }
+                    self.watch();
+                }
+                new
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.complaint.as_ref() != Some(&error) {
+                    tracing::warn!(device = self.name, error, "the socket cannot be opened; tried every second");
+                    self.complaint = Some(error);
+                }
+                false
+            }
+        }
     }
 
     /// Looks at the device: opens the socket on one that came, closes that of one that went, renews the condition. Gives
@@ -158,7 +262,7 @@ impl Device {
     ///
     /// # Errors
     /// What the system says of a device that is there.
-    pub(super) fn look(&mut self) -> io::Result<bool> {
+    fn look(&mut self) -> io::Result<bool> {
         if let Some(socket) = &self.socket {
             // The pending error (ENETDOWN) would make poll report the socket for ever.
             let _ = socket.take_error();
@@ -328,7 +432,8 @@ mod tests {
 
     #[test]
     fn a_device_without_ethernet_headers_is_refused() {
-        let mut device = Device::new("lo", None, true).expect("a socket to ask with");
+        let poller = Poller::new().expect("epoll");
+        let mut device = Device::new("lo", None, true, &poller, Turn::Links).expect("a socket to ask with");
         let error = device.look().expect_err("the loopback device");
         assert!(error.to_string().contains("no Ethernet device"), "{error}");
         assert!(!device.is_open() && !device.condition.carrier);
