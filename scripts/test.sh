@@ -311,6 +311,11 @@ if [ -n "$all" ]; then
     cargo_tests "whole daemons in memory, $FAIRSPAN_FAULTS faults from seed $FAIRSPAN_FIRST_SEED" \
         -p fairspan-live --lib simulated::no_fault
     unset FAIRSPAN_FAULTS FAIRSPAN_FIRST_SEED
+    # A thousand million frames take some ten minutes of one core.
+    export FAIRSPAN_ARQ_FRAMES="${FAIRSPAN_ARQ_FRAMES:-1000000000}"
+    FAIRSPAN_TEST_LIMIT=2400
+    cargo_tests "EFL-MP's ends, $FAIRSPAN_ARQ_FRAMES frames with faults" --profile demo -p fairspan-core --test suite arq_faults
+    unset FAIRSPAN_ARQ_FRAMES
     FAIRSPAN_TEST_LIMIT=1200
     ignored='--ignored regress'
     cargo_tests 'every kept scenario to its end' --profile demo -p fairspan-sim --test suite

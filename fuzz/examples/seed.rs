@@ -1,5 +1,6 @@
 //! Writes the first inputs of each corpus.
 
+use fairspan_core::arq::Header;
 use fairspan_core::bond::{ChannelConfig, Config, Link};
 use fairspan_core::causal::ChannelSet;
 use fairspan_core::lacp::{self, Pdu};
@@ -40,6 +41,7 @@ fn main() {
     aggregation();
     selections();
     rings();
+    reliable_flows();
 }
 
 /// A message of each kind, alone and together.
@@ -186,6 +188,29 @@ fn aggregation() {
         }
         data.extend([32 << 2 | 1, 47 << 2 | 3, up(1), 56 << 2, 47 << 2 | 3, 47 << 2 | 3]);
         write("lacp", name, &data);
+    }
+}
+
+/// Packets that arrive or are lost, their acknowledgments, and frames of nobody's, for each repair and trigger.
+fn reliable_flows() {
+    for (name, choice) in [("published", 0x40), ("selective", 0xc5), ("late", 0xb7), ("timer", 0x2c)] {
+        let mut data = vec![choice, 20];
+        for round in 0..12_u8 {
+            data.extend([12 << 2; 6]);
+            data.extend([26 << 2, 27 << 2, (25 + round % 2) << 2, 28 << 2, 26 << 2, 29 << 2]);
+            data.extend([57 << 2, 45 << 2, 46 << 2, (44 + round % 3) << 2]);
+        }
+        for kind in 1..=4 {
+            let mut frame = [0; Header::REQUEST_LENGTH];
+            (frame[0], frame[3]) = (kind, 1);
+            frame[4..8].copy_from_slice(&(u32::MAX - 10).to_be_bytes());
+            frame[36..42].copy_from_slice(&[0xff, 0xff, 0xff, 0xf6, 0, 3]);
+            data.push(kind % 4);
+            data.extend(frame);
+        }
+        data.extend([63 << 2 | 3; 20]);
+        data.extend([12 << 2, 26 << 2, 26 << 2, 45 << 2]);
+        write("arq", name, &data);
     }
 }
 

@@ -3,9 +3,11 @@
 //! `cargo fuzz run NAME --features libfuzzer` explores one on a nightly compiler; `cargo test` replays the committed
 //! corpora on any; `cargo run --release --example random -- SECONDS` mutates the corpora without a fuzzer.
 
+mod arq;
 mod model;
 mod ring;
 
+pub use arq::arq;
 pub use model::{bond, bond_hostile};
 pub use ring::{ring_control, ring_node};
 
@@ -25,7 +27,7 @@ use std::collections::BTreeSet;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -37,6 +39,7 @@ pub const TARGETS: [Target; 11] = [
     ("select", select),
     ("ring_control", ring_control),
     ("ring_node", ring_node),
+    ("arq", arq),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.

@@ -202,9 +202,11 @@ pub enum Scheme {
     Mtcp,
     /// The sum of the paths' rates, the delay of the shortest.
     Ideal,
+    /// The same, less what reorder buffers of this size cost after each loss, however it is mended.
+    Bound,
 }
 
-words!(Scheme { EflMp = "efl-mp", Lah = "lah", Larr = "larr", Mtcp = "mtcp", Ideal = "ideal" });
+words!(Scheme { EflMp = "efl-mp", Lah = "lah", Larr = "larr", Mtcp = "mtcp", Ideal = "ideal", Bound = "bound" });
 
 /// A packet ring between nodes: core's own node at each of them, and the links between neighbours.
 #[derive(Clone, Debug, PartialEq)]

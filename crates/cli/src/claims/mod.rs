@@ -66,6 +66,8 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "efl.delay-gap", run: efl::delay_gap },
     Runner { id: "efl.loss-throughput", run: efl::loss_throughput },
     Runner { id: "efl.loss-latency", run: efl::loss_latency },
+    Runner { id: "efl.residual", run: efl::residual },
+    Runner { id: "efl.stability", run: efl::stability },
 ];
 
 /// Answers `claim` now, or says that nothing answers it yet.

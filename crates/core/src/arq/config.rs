@@ -14,6 +14,10 @@ pub struct Config {
     pub trigger: Trigger,
     /// What is sent again.
     pub repair: Repair,
+    /// Whether the last packet is sent again by all paths when nothing has been heard for two round trips.
+    pub probes: bool,
+    /// Whether a path that does not answer while others do is left out, and what it had goes by the others.
+    pub failover: bool,
     /// The law of congestion control.
     pub congestion: Algorithm,
     /// The longest packet.
@@ -42,6 +46,8 @@ impl Default for Config {
             striping: Striping::RoundRobin,
             trigger: Trigger::Published,
             repair: Repair::GoBackN,
+            probes: false,
+            failover: false,
             congestion: Algorithm::Delay,
             segment: Bytes::new(1500),
             reorder_packets: 40,
@@ -74,11 +80,13 @@ pub enum Trigger {
     /// When every reorder buffer holds something, or one is full (efl-mp 3.5).
     #[default]
     Published,
+    /// Then, and when what is missing should have come by whichever path, by the packets' timestamps.
+    Time,
     /// Never: the sender's timer finds losses ("conventional").
     Timer,
 }
 
-words!(Trigger { Published = "published", Timer = "timer" });
+words!(Trigger { Published = "published", Time = "time", Timer = "timer" });
 
 /// What is sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,8 +104,10 @@ words!(Repair { GoBackN = "go-back-n", Selective = "selective" });
 #[rustfmt::skip]
 pub const OPTIONS: Table<Config> = Table(&[
     option!(striping: Kind::Choice(Striping::WORDS), "how packets are spread over the paths: in turns at one rate for the flow, or by surplus round robin at a rate for each path"),
-    option!(trigger: Kind::Choice(Trigger::WORDS), "when the receiver asks for a retransmission: when every reorder buffer holds something or one is full, or never (the sender's timer alone)"),
+    option!(trigger: Kind::Choice(Trigger::WORDS), "when the receiver asks for a retransmission: when every reorder buffer holds something or one is full; also when what is missing should have come, by timestamps; or never (the sender's timer alone)"),
     option!(repair: Kind::Choice(Repair::WORDS), "what is sent again: everything from what is missing on, or what is missing alone"),
+    option!(probes: Kind::Flag, "whether the last packet is sent again by every path when nothing has been heard for two round trips, so that the receiver sees what is missing at the end"),
+    option!(failover: Kind::Flag, "whether a path that does not answer while others do is left out until it answers again, and what it had is sent by the others"),
     option!(congestion: Kind::Choice(Algorithm::WORDS), "the law of congestion control"),
     option!(segment: Kind::Bytes(64, 65_536, None), "the longest packet, in bytes"),
     option!(reorder_packets: Kind::Count(0, MOST, None), "packets that each path's reorder buffer holds; 0: what does not come next is dropped"),

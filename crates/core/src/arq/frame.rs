@@ -7,13 +7,14 @@
 //! | EFL TYPE | 0 | [`Header::kind`] |
 //! | (ours) | 1 | [`Header::restart`]: how often go-back-N has begun anew, modulo 256 |
 //! | EA, entry address | 2 | [`Header::path`]: the path by which the packet entered |
-//! | (zero) | 3 | |
+//! | (ours) | 3 | bit 0: [`Header::opening`]; the others are zero |
 //! | SEQ | 4 to 7 | [`Header::seq`]; of an acknowledgment the last number that was delivered |
 //! | TXTS | 8 to 15 | [`Header::sent`], in nanoseconds by the sender's clock; an acknowledgment returns it |
 //! | dT | 16 to 19 | [`Header::held`], in nanoseconds; more than 4 s is told as that |
 //! | RXTS | 20 to 27 | [`Header::received`]: when the sender got the last acknowledgment of this path |
 //! | RTT | 28 to 31 | [`Header::rtt`], in nanoseconds: RXTS - TXTS - dT of that acknowledgment |
-//! | (ours) | 32 to 39 | of [`Kind::Request`] alone: the first missing number, how many are missing in a row, zero |
+//! | (ours) | 32 to 35 | [`Header::stream`] |
+//! | (ours) | 36 to 43 | of [`Kind::Request`] alone: the first missing number, how many are missing in a row (none: all from there on), zero |
 //!
 //! All numbers are big-endian. Departures: the receiver must know that go-back-N has restarted, since it empties its buffers
 //! then (errata); octet 1 tells it. Cost: constant. Invariant: what [`Header::encode`] writes [`Header::decode`] reads alike,
@@ -56,7 +57,11 @@ pub struct Header {
     pub received: Time,
     /// RTT.
     pub rtt: Span,
-    /// Of a request: the first missing number, and how many are missing from there on.
+    /// Which start of the sender this belongs to. Numbers begin again with each, and must not be taken for another's.
+    pub stream: u32,
+    /// Of a packet: no acknowledgment has come yet. Who begins to receive with one that does not say so has missed the beginning.
+    pub opening: bool,
+    /// Of a request: the first missing number, and how many are missing in a row; none: all from there on are to come again.
     pub missing: (Seq, u16),
 }
 
@@ -87,9 +92,9 @@ pub enum FrameError {
 
 impl Header {
     /// Octets of the header of a packet, and of an acknowledgment.
-    pub const LENGTH: usize = 32;
+    pub const LENGTH: usize = 36;
     /// Octets of a request.
-    pub const REQUEST_LENGTH: usize = 40;
+    pub const REQUEST_LENGTH: usize = 44;
 
     /// Writes it; gives its length.
     pub fn encode(&self, out: &mut [u8; Header::REQUEST_LENGTH]) -> usize {
@@ -101,18 +106,19 @@ impl Header {
             Kind::Ack => 3,
             Kind::Request => 4,
         };
-        (out[1], out[2]) = (self.restart, self.path.0);
+        (out[1], out[2], out[3]) = (self.restart, self.path.0, u8::from(self.opening));
         out[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
         out[8..16].copy_from_slice(&self.sent.as_nanos().to_be_bytes());
         out[16..20].copy_from_slice(&nanos(self.held));
         out[20..28].copy_from_slice(&self.received.as_nanos().to_be_bytes());
         out[28..32].copy_from_slice(&nanos(self.rtt));
+        out[32..36].copy_from_slice(&self.stream.to_be_bytes());
         if self.kind != Kind::Request {
             return Header::LENGTH;
         }
         let (first, count) = self.missing;
-        out[32..36].copy_from_slice(&first.0.to_be_bytes());
-        out[36..38].copy_from_slice(&count.to_be_bytes());
+        out[36..40].copy_from_slice(&first.0.to_be_bytes());
+        out[40..42].copy_from_slice(&count.to_be_bytes());
         Header::REQUEST_LENGTH
     }
 
@@ -150,6 +156,8 @@ impl Header {
             held: Span::from_nanos(four(16).into()),
             received: Time::from_nanos(eight(20)),
             rtt: Span::from_nanos(four(28).into()),
+            stream: four(32),
+            opening: head[3] & 1 == 1,
             missing,
         })
     }
@@ -170,6 +178,8 @@ mod tests {
             held: Span::from_nanos(0x2122_2324),
             received: Time::from_nanos(0x3132_3334_3536_3738),
             rtt: Span::from_nanos(0x4142_4344),
+            stream: 0x7172_7374,
+            opening: true,
             missing: if kind == Kind::Request { (Seq(0x5152_5354), 0x6162) } else { (Seq(0), 0) },
         }
     }
@@ -177,15 +187,15 @@ mod tests {
     #[test]
     fn the_vectors_stay() {
         let common = [
-            7, 3, 0, 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32,
-            0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44,
+            7, 3, 1, 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32,
+            0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44, 0x71, 0x72, 0x73, 0x74,
         ];
         for (kind, octet) in [(Kind::Data, 1), (Kind::Repeat, 2), (Kind::Ack, 3), (Kind::Request, 4)] {
             let mut bytes = [0xff; Header::REQUEST_LENGTH];
             let length = header(kind).encode(&mut bytes);
-            assert_eq!((bytes[0], &bytes[1..32]), (octet, &common[..]), "{kind:?}");
+            assert_eq!((bytes[0], &bytes[1..36]), (octet, &common[..]), "{kind:?}");
             let tail: &[u8] = if kind == Kind::Request { &[0x51, 0x52, 0x53, 0x54, 0x61, 0x62, 0, 0] } else { &[] };
-            assert_eq!(&bytes[32..length], tail, "{kind:?}");
+            assert_eq!(&bytes[36..length], tail, "{kind:?}");
         }
     }
 
@@ -198,11 +208,11 @@ mod tests {
 
     #[test]
     fn what_is_no_header_is_named() {
-        assert_eq!(Header::decode(&[]), Err(FrameError::Short { length: 0, expected: 32 }));
+        assert_eq!(Header::decode(&[]), Err(FrameError::Short { length: 0, expected: 36 }));
         let mut bytes = [0; Header::REQUEST_LENGTH];
         assert_eq!(Header::decode(&bytes), Err(FrameError::Kind { kind: 0 }));
         header(Kind::Request).encode(&mut bytes);
-        assert_eq!(Header::decode(&bytes[..39]), Err(FrameError::Short { length: 39, expected: 40 }));
+        assert_eq!(Header::decode(&bytes[..43]), Err(FrameError::Short { length: 43, expected: 44 }));
         bytes[2] = 64;
         assert_eq!(Header::decode(&bytes), Err(FrameError::Path { path: 64 }));
     }
@@ -221,7 +231,7 @@ mod tests {
                 let mut again = [0; Header::REQUEST_LENGTH];
                 let length = header.encode(&mut again);
                 prop_assert_eq!(Header::decode(&again[..length]), Ok(header));
-                prop_assert_eq!((&again[..3], &again[4..32]), (&bytes[..3], &bytes[4..32]));
+                prop_assert_eq!((&again[..3], &again[4..36]), (&bytes[..3], &bytes[4..36]));
             }
         }
     }

@@ -18,17 +18,23 @@
 //! steady state no packet costs an allocation, and all memory is bounded by settings.
 //!
 //! Beyond the paper, as options of [`Config`]: `striping = "srr"` spreads by measured rates (a law of congestion control for
-//! each path) instead of in turns; `repair = "selective"` sends only what is missing, on the path that arrives first.
+//! each path) instead of in turns; `repair = "selective"` sends only what is missing, on the path that arrives first; `trigger =
+//! "time"` asks for what is late; `probes` and `failover` are for ends of streams and for paths that die.
+//!
+//! Numbers begin anew with each start of a sender, so every frame says which start it belongs to ([`Header::stream`]). A sender that
+//! begins anew ends its receiver ([`Replaced`]). A receiver that begins anew takes nothing, and ends its sender
+//! ([`Unacknowledged`]). Frames are taken to be whole: whoever carries them checks that, as Ethernet does by its FCS.
 
 mod config;
 mod frame;
+mod late;
 mod receiver;
 mod sender;
 mod ways;
 
 pub use config::{Config, OPTIONS, Repair, Striping, Trigger};
 pub use frame::{FrameError, Header, Kind};
-pub use receiver::{Dropped, Receiver, ReceiverStats};
+pub use receiver::{Dropped, Receiver, ReceiverStats, Replaced};
 pub use sender::{AckError, Sender, SenderStats, Transmit, Unacknowledged};
 
 /// Most packets between what a receiver waits for and what it takes; most that a sender keeps.

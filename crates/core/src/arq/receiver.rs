@@ -18,19 +18,29 @@
 //! than nextSEQ counts as stored when Figure 7's last line is evaluated; with one path it is answered at once, as in TCP. A
 //! buffer of no packets takes what comes next and drops all else, with an immediate acknowledgment: go-back-N without reordering.
 //!
+//! Where each path has a law (`srr`), delayed acknowledgments go by what comes and not by what is picked. Behind a slow path much is
+//! picked at once, and one acknowledgment for that would tell the fast paths' laws of their windows too late and too seldom.
+//!
 //! Repair `selective`: on a FIFO path what is behind its last arrival has arrived or is lost. So numbers behind the last arrivals
 //! of all paths that are not here are lost, and each run of them is asked for when it is found; Figure 7's acknowledgment goes on
-//! asking for the first. A [`Kind::Repeat`] goes past the FIFOs into a list of its own, as it would stand behind held heads.
+//! asking for the first. Where a buffer overflows, a run of no packets asks for go-back-N. A [`Kind::Repeat`] goes past the FIFOs into a list of its own, as it would stand behind held heads.
+//!
+//! Trigger `time`: what is missing is asked for also when it is late (`late.rs`), with selective repair all of it that is.
+//!
+//! The first packet of the beginning of a stream ([`Header::opening`]) says which start of the sender this receiver follows. Those of
+//! earlier starts are dropped; one of a later start ends it ([`Receiver::failed`]).
 //!
 //! Cost: O(N) for N paths a packet; selective repair searches N buffers once for each number. Invariants: what is delivered is
 //! every number once, in order; each buffer holds at most `reorder_packets`, the list of repeats as many as all of them.
 
-use super::config::{Config, Repair, Trigger};
+use super::config::{Config, Repair, Striping, Trigger};
 use super::frame::{Header, Kind};
+use super::late::Late;
 use super::{MOST_PACKETS, Seq, restarts_ahead};
 use crate::units::{ChannelId, Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use thiserror::Error;
 
 /// The receiving end of a flow.
 #[derive(Debug)]
@@ -40,11 +50,17 @@ pub struct Receiver<P> {
     reorder_packets: usize,
     ack_packets: u32,
     ack_delay: Span,
+    /// Whether delayed acknowledgments count packets as they come, or as they are picked.
+    by_arrivals: bool,
+    /// Which start of the sender it follows, and the later one that has ended it.
+    stream: Option<u32>,
+    replaced: Option<u32>,
     next: Seq,
     restart: u8,
+    late: Option<Late>,
     lines: Vec<Line<P>>,
     /// Repeats, by number.
-    repeats: VecDeque<(Seq, P)>,
+    repeats: VecDeque<Waiting<P>>,
     /// Everything before it is here or was asked for: selective repair.
     searched: Seq,
     delivered: VecDeque<P>,
@@ -57,10 +73,19 @@ pub struct Receiver<P> {
     stats: ReceiverStats,
 }
 
+/// A packet in a buffer.
+#[derive(Debug)]
+struct Waiting<P> {
+    seq: Seq,
+    /// TXTS.
+    sent: Time,
+    packet: P,
+}
+
 /// What a path has.
 #[derive(Debug)]
 struct Line<P> {
-    fifo: VecDeque<(Seq, P)>,
+    fifo: VecDeque<Waiting<P>>,
     /// The last arrival, in this generation of restarts.
     last: Option<Seq>,
     /// Its TXTS and when it came, and whether an acknowledgment has returned that.
@@ -91,6 +116,20 @@ pub enum Dropped {
     Path,
     /// It is no packet but an acknowledgment.
     Kind,
+    /// It belongs to another start of the sender than this receiver follows, or to the middle of one whose beginning it has missed.
+    Stream,
+}
+
+/// The sender has begun anew, with other packets by the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the sender has begun anew: stream {after} has come in place of {before}; what of {before} was not delivered is lost"
+)]
+pub struct Replaced {
+    /// The stream that was received.
+    pub before: u32,
+    /// The one that came.
+    pub after: u32,
 }
 
 /// What was counted.
@@ -108,6 +147,8 @@ pub struct ReceiverStats {
     pub emptied: u64,
     /// Numbers further ahead than any buffer reaches, paths that are none, and acknowledgments.
     pub bad: u64,
+    /// Packets of other starts of the sender.
+    pub other_streams: u64,
     /// Delayed acknowledgments.
     pub acks: u64,
     /// Immediate acknowledgments.
@@ -127,8 +168,13 @@ impl<P> Receiver<P> {
             reorder_packets: config.reorder_packets,
             ack_packets: config.ack_packets.max(1),
             ack_delay: config.ack_delay,
+            by_arrivals: config.striping == Striping::Srr || config.failover,
+            stream: None,
+            replaced: None,
             next: first,
             restart: 0,
+            late: (config.trigger == Trigger::Time)
+                .then(|| Late::new(paths.clamp(1, ChannelId::LIMIT), config.ack_delay)),
             lines: (0..paths.clamp(1, ChannelId::LIMIT)).map(|_| line()).collect(),
             repeats: VecDeque::new(),
             searched: first,
@@ -146,14 +192,19 @@ impl<P> Receiver<P> {
     /// # Errors
     /// Why it was dropped, which is counted as well; what Figure 7 asks for is done all the same.
     pub fn handle_packet(&mut self, now: Time, path: ChannelId, header: &Header, packet: P) -> Result<(), Dropped> {
-        let Some(line) = self.lines.get_mut(path.index()) else {
+        if path.index() >= self.lines.len() {
             self.stats.bad += 1;
             return Err(Dropped::Path);
-        };
+        }
         if !matches!(header.kind, Kind::Data | Kind::Repeat) {
             self.stats.bad += 1;
             return Err(Dropped::Kind);
         }
+        if !self.follows(header) {
+            self.stats.other_streams += 1;
+            return Err(Dropped::Stream);
+        }
+        let Some(line) = self.lines.get_mut(path.index()) else { return Err(Dropped::Path) };
         let ahead = header.seq.ahead_of(self.next);
         if ahead > MOST_PACKETS as i32 {
             self.stats.bad += 1;
@@ -168,16 +219,48 @@ impl<P> Receiver<P> {
                 return Err(Dropped::Outdated);
             }
         }
+        if let Some(late) = &mut self.late {
+            late.on_arrival(path.index(), now, header.sent, header.rtt);
+        }
         let before = self.next;
         let stored = self.store(path, header, packet);
         self.pick();
         let picked = self.next.0.wrapping_sub(before.0);
         self.stats.delivered += u64::from(picked);
+        let duplicate = stored == Err(Dropped::Old);
+        if let Some(late) = &mut self.late
+            && (picked > 0 || duplicate)
+        {
+            let una = self.stats.delivered;
+            late.on_progress(una, una + ahead.max(0) as u64, duplicate);
+        }
         self.answer(now, path, picked, stored);
-        if self.repair == Repair::Selective && self.trigger == Trigger::Published {
-            self.search(path);
+        if self.repair == Repair::Selective && self.trigger != Trigger::Timer {
+            self.search(path, self.passed());
         }
         stored
+    }
+
+    /// Whether a packet is of the stream that this receiver follows.
+    fn follows(&mut self, header: &Header) -> bool {
+        match self.stream {
+            _ if self.replaced.is_some() => false,
+            Some(stream) if stream == header.stream => true,
+            Some(stream) => {
+                let later = header.stream.wrapping_sub(stream) as i32 > 0;
+                self.replaced = (later && header.opening).then_some(header.stream);
+                false
+            }
+            None => {
+                self.stream = header.opening.then_some(header.stream);
+                header.opening
+            }
+        }
+    }
+
+    /// Why it has ended, if it has.
+    pub fn failed(&self) -> Option<Replaced> {
+        Some(Replaced { before: self.stream?, after: self.replaced? })
     }
 
     /// A packet has come by `path` for which there is no room behind this receiver: it counts as lost, and as a full buffer.
@@ -185,7 +268,7 @@ impl<P> Receiver<P> {
         self.stats.full += 1;
         if let Some(line) = self.lines.get_mut(path.index()) {
             (line.echo, line.told) = (Some((header.sent, now)), false);
-            if self.trigger == Trigger::Published {
+            if self.trigger != Trigger::Timer {
                 self.requests.push_back(Answer { kind: Kind::Request, path, missing: (self.next, 1) });
             }
         }
@@ -223,8 +306,8 @@ impl<P> Receiver<P> {
             return Ok(());
         }
         if repeat {
-            let place = self.repeats.partition_point(|(seq, _)| seq.ahead_of(header.seq) < 0);
-            if self.repeats.get(place).is_some_and(|(seq, _)| *seq == header.seq) {
+            let place = self.repeats.partition_point(|one| one.seq.ahead_of(header.seq) < 0);
+            if self.repeats.get(place).is_some_and(|one| one.seq == header.seq) {
                 self.stats.old += 1;
                 return Err(Dropped::Old);
             }
@@ -232,14 +315,14 @@ impl<P> Receiver<P> {
                 self.stats.full += 1;
                 return Err(Dropped::Full);
             }
-            self.repeats.insert(place, (header.seq, packet));
+            self.repeats.insert(place, Waiting { seq: header.seq, sent: header.sent, packet });
             return Ok(());
         }
         if line.fifo.len() >= self.reorder_packets {
             self.stats.full += 1;
             return Err(Dropped::Full);
         }
-        line.fifo.push_back((header.seq, packet));
+        line.fifo.push_back(Waiting { seq: header.seq, sent: header.sent, packet });
         self.stats.most_held = self.stats.most_held.max(line.fifo.len() as u64);
         Ok(())
     }
@@ -249,27 +332,30 @@ impl<P> Receiver<P> {
         loop {
             let mut found = None;
             for fifo in self.lines.iter_mut().map(|line| &mut line.fifo).chain([&mut self.repeats]) {
-                while fifo.front().is_some_and(|(seq, _)| seq.ahead_of(self.next) < 0) {
+                while fifo.front().is_some_and(|one| one.seq.ahead_of(self.next) < 0) {
                     fifo.pop_front();
                     self.stats.old += 1;
                 }
-                if fifo.front().is_some_and(|(seq, _)| *seq == self.next) {
+                if fifo.front().is_some_and(|one| one.seq == self.next) {
                     found = fifo.pop_front();
                     break;
                 }
             }
-            let Some((_, packet)) = found else { return };
+            let Some(one) = found else { return };
             self.next = self.next.plus(1);
-            self.delivered.push_back(packet);
+            self.delivered.push_back(one.packet);
         }
     }
 
     /// Figure 7, from `if (proceed)` on.
     fn answer(&mut self, now: Time, path: ChannelId, picked: u32, stored: Result<(), Dropped>) {
-        if picked > 0 {
-            self.pending += picked;
+        let counts = if self.by_arrivals { 1 } else { picked };
+        if counts > 0 {
+            self.pending += counts;
             let delay = self.ack_delay;
             self.due.get_or_insert(now + delay);
+        }
+        if picked > 0 {
             return;
         }
         let old = stored == Err(Dropped::Old);
@@ -277,9 +363,11 @@ impl<P> Receiver<P> {
         let full =
             stored == Err(Dropped::Full) || self.lines.iter().any(|line| line.fifo.len() >= self.reorder_packets);
         let all = self.lines.iter().enumerate().all(holds);
-        if self.trigger == Trigger::Published && (all || full) {
+        if self.trigger != Trigger::Timer && (all || full) {
             let kind = if old { Kind::Ack } else { Kind::Request };
-            let missing = (self.next, self.first_run());
+            // What overflows cannot be told number by number as fast as it comes.
+            let overflows = self.repair == Repair::Selective && stored == Err(Dropped::Full);
+            let missing = (self.next, if overflows { 0 } else { self.first_run() });
             self.requests.push_back(Answer { kind, path, missing });
         } else if old {
             // The sender missed an acknowledgment.
@@ -290,11 +378,14 @@ impl<P> Receiver<P> {
 
     /// How many numbers are missing from `next` on, as far as the heads tell.
     fn first_run(&self) -> u16 {
-        let heads = self.lines.iter().filter_map(|line| line.fifo.front()).chain(self.repeats.front());
-        let run = heads.map(|(seq, _)| seq.ahead_of(self.next)).min().unwrap_or(1);
+        let run = self.heads().map(|one| one.seq.ahead_of(self.next)).min().unwrap_or(1);
         // Repeats are among the heads, and what they stand before need not be lost.
         let passed = self.passed().map_or(1, |passed| passed.ahead_of(self.next));
         u16::try_from(run.min(passed).max(1)).unwrap_or(u16::MAX)
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &Waiting<P>> {
+        self.lines.iter().filter_map(|line| line.fifo.front()).chain(self.repeats.front())
     }
 
     /// The number that all paths have passed: what is missing before it is lost.
@@ -305,8 +396,8 @@ impl<P> Receiver<P> {
     }
 
     /// Asks for what has been found lost since the last time, beyond the first gap.
-    fn search(&mut self, path: ChannelId) {
-        let Some(passed) = self.passed() else { return };
+    fn search(&mut self, path: ChannelId, passed: Option<Seq>) {
+        let Some(passed) = passed else { return };
         if self.searched.ahead_of(self.next) < 0 {
             self.searched = self.next;
         }
@@ -330,9 +421,33 @@ impl<P> Receiver<P> {
     }
 
     fn holds(&self, seq: Seq) -> bool {
-        let order = |(one, _): &(Seq, P)| one.ahead_of(seq).cmp(&0);
+        let order = |one: &Waiting<P>| one.seq.ahead_of(seq).cmp(&0);
         self.lines.iter().any(|line| line.fifo.binary_search_by(order).is_ok())
             || self.repeats.binary_search_by(order).is_ok()
+    }
+
+    /// When what is missing is late, if something waits for it.
+    fn late_at(&self) -> Option<Time> {
+        let late = self.late.as_ref()?;
+        self.heads().map(|one| late.due(one.sent)).min()
+    }
+
+    /// Asks for what is late; with selective repair for all of it.
+    fn ask_for_late(&mut self, now: Time) {
+        let path = self.turn();
+        let missing = (self.next, self.first_run());
+        self.requests.push_back(Answer { kind: Kind::Request, path, missing });
+        let Some(late) = &mut self.late else { return };
+        late.on_asked(now);
+        if self.repair == Repair::Selective {
+            let overdue = |line: &Line<P>| {
+                let count = line.fifo.partition_point(|one| late.deadline(one.sent) <= now);
+                count.checked_sub(1).map(|last| line.fifo[last].seq)
+            };
+            let first = self.next;
+            let last = self.lines.iter().filter_map(overdue).max_by_key(|seq| seq.ahead_of(first));
+            self.search(path, last);
+        }
     }
 
     /// The next packet in order.
@@ -343,6 +458,9 @@ impl<P> Receiver<P> {
 
     /// The next acknowledgment that goes now, by the path that it names.
     pub fn poll_ack(&mut self, now: Time) -> Option<Header> {
+        if self.requests.is_empty() && self.late_at().is_some_and(|at| at <= now) {
+            self.ask_for_late(now);
+        }
         let answer = match self.requests.pop_front() {
             Some(answer) => {
                 self.stats.requests += u64::from(answer.kind == Kind::Request);
@@ -370,6 +488,8 @@ impl<P> Receiver<P> {
             held: now.since(came),
             received: Time::ZERO,
             rtt: Span::ZERO,
+            stream: self.stream.unwrap_or(0),
+            opening: false,
             missing,
         })
     }
@@ -386,7 +506,7 @@ impl<P> Receiver<P> {
     /// When [`Receiver::poll_ack`] has something, if nothing comes before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.due
+        [self.due, self.late_at()].into_iter().flatten().min()
     }
 
     /// Whether a packet that is not next would find room in its path's buffer.

@@ -14,11 +14,17 @@
 //! path still had what was missing; restarts for that would follow one another for ever.
 //!
 //! Selective repair: what is asked for is sent once, before new packets, on the path with the shortest round trip. It is sent
-//! again only if a request returns a later TXTS of the same path: paths keep order, so what is missing then is lost.
+//! again only if a request returns a later TXTS of the same path: paths keep order, so what is missing then is lost. Where a buffer
+//! overflows, all that comes until the repeat does is lost as well, and go-back-N is the shorter way.
+//!
+//! Option `probes`: when nothing was heard for two round trips the last packet goes again by every path (TLP, RFC 8985, 7), so that the
+//! receiver's buffers show what is missing before it. Option `failover`: `ways.rs` says which path is down; what it had goes by others,
+//! and the first packet goes to it now and then, until it answers.
 //!
 //! Hostile or broken peers: an acknowledgment for what was never sent is an error and changes nothing; so is a TXTS that was
 //! not sent on that path, as far as the round trip goes. Old acknowledgments move nothing. Who never acknowledges fills a buffer
-//! of fixed size, and after `give_up` timeouts in a row the sender has ended ([`Sender::failed`]).
+//! of fixed size, and after `give_up` timeouts in a row the sender has ended ([`Sender::failed`]). Acknowledgments of another start of
+//! a sender ([`Sender::with_stream`]) are refused.
 //!
 //! Cost: O(1) a packet, O(N) an acknowledgment for N paths. Invariants: `first` to `first + sent` were sent, `cursor <= sent`;
 //! something unacknowledged has a timeout.
@@ -27,6 +33,7 @@ use super::config::{Config, Repair};
 use super::frame::{Header, Kind};
 use super::ways::{Echo, Ways};
 use super::{MOST_PACKETS, Seq, restarts_ahead};
+use crate::loss::rack::{ProbeTimer, TailProbe};
 use crate::loss::rtt::{self, Rtt};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::collections::VecDeque;
@@ -50,12 +57,39 @@ pub struct Sender<P> {
     /// Numbers to be sent again by themselves.
     repeats: VecDeque<Seq>,
     ways: Ways,
+    stream: u32,
+    /// No acknowledgment has come yet.
+    opening: bool,
+    probes: Option<Probes>,
     rtt: Rtt,
     due: Option<Time>,
     expired: u32,
     /// When an acknowledgment last came, of whichever path.
     heard: Time,
     stats: SenderStats,
+}
+
+/// Probes for the tail.
+#[derive(Debug)]
+struct Probes {
+    tail: TailProbe,
+    ack_delay: Span,
+    due: Option<Time>,
+    /// The paths by which the last packet is still to go.
+    paths: u64,
+}
+
+/// What goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// A packet, by the path whose turn it is.
+    Next,
+    /// What is asked for.
+    Repeat,
+    /// The last packet, to show what is missing before it.
+    Probe,
+    /// The first one, to a path that is down.
+    Knock,
 }
 
 #[derive(Debug)]
@@ -94,6 +128,14 @@ pub enum AckError {
         /// The number of the next new packet.
         next: Seq,
     },
+    /// It is of another start of a sender.
+    #[error("an acknowledgment of stream {found} has come; this sender's is {own}")]
+    Stream {
+        /// What it is of.
+        found: u32,
+        /// This sender's.
+        own: u32,
+    },
     /// Nothing was sent on that path at the time that it returns, or it was held for longer than that. The rest of it counts.
     #[error("path {path} has sent nothing at {} ns, or was answered before", .sent.as_nanos())]
     Timestamp {
@@ -106,7 +148,7 @@ pub enum AckError {
 
 /// The peer acknowledged nothing for so many timeouts in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("packet {} was sent {timeouts} times and never acknowledged; the peer is gone, or no path carries both ways", .first.0)]
+#[error("packet {} was sent {timeouts} times and never acknowledged; the peer is gone or has begun anew, or no path carries both ways", .first.0)]
 pub struct Unacknowledged {
     /// The first packet that was not acknowledged.
     pub first: Seq,
@@ -135,6 +177,14 @@ pub struct SenderStats {
     pub never_sent: u64,
     /// Timestamps from nowhere.
     pub false_timestamps: u64,
+    /// Acknowledgments of other starts of a sender.
+    pub other_streams: u64,
+    /// Packets sent as probes for the tail.
+    pub probes: u64,
+    /// How often a path was found down.
+    pub downs: u64,
+    /// How often one has answered again.
+    pub ups: u64,
 }
 
 impl<P> Sender<P> {
@@ -160,12 +210,28 @@ impl<P> Sender<P> {
             restarted: None,
             repeats: VecDeque::new(),
             ways: Ways::new(config, paths),
+            stream: 0,
+            opening: true,
+            probes: config.probes.then(|| Probes {
+                tail: TailProbe::default(),
+                ack_delay: config.ack_delay,
+                due: None,
+                paths: 0,
+            }),
             rtt: Rtt::new(&rtt),
             due: None,
             expired: 0,
             heard: Time::ZERO,
             stats: SenderStats::default(),
         }
+    }
+
+    /// Says which start of the sender this is: a number that is later, in serial arithmetic, than at the last start, such as seconds
+    /// since an epoch. A receiver does not mix the packets of two.
+    #[must_use]
+    pub fn with_stream(mut self, stream: u32) -> Sender<P> {
+        self.stream = stream;
+        self
     }
 
     /// Whether another packet finds room in the retransmission buffer.
@@ -200,12 +266,17 @@ impl<P> Sender<P> {
         if !matches!(ack.kind, Kind::Ack | Kind::Request) {
             return Err(AckError::Kind { kind: ack.kind });
         }
+        if ack.stream != self.stream {
+            self.stats.other_streams += 1;
+            return Err(AckError::Stream { found: ack.stream, own: self.stream });
+        }
         let acked = ack.seq.plus(1).ahead_of(self.first);
         if acked > self.sent as i32 {
             self.stats.never_sent += 1;
             return Err(AckError::NeverSent { seq: ack.seq, next: self.first.plus(self.sent as u32) });
         }
         self.stats.acks += 1;
+        self.opening = false;
         if acked > 0 {
             self.release(now, acked as usize);
         } else if acked < 0 {
@@ -216,18 +287,30 @@ impl<P> Sender<P> {
             // The timer waits for the acknowledgment, not for the packet's arrival.
             self.rtt.on_sample(now.since(ack.sent));
             self.heard = now;
+            if self.ways.on_answer(ack.path) {
+                self.stats.ups += 1;
+            }
         }
+        if let Some(probes) = &mut self.probes {
+            if let Echo::Fresh(_) = echo {
+                probes.tail.on_rtt();
+            }
+            if acked > 0 {
+                probes.tail.cancel();
+                probes.paths = 0;
+            }
+            self.await_tail(now);
+        }
+        self.check_paths(now);
         if ack.kind == Kind::Request && restarts_ahead(ack.restart, self.restart) == 0 {
             self.stats.requests += 1;
-            match self.repair {
-                Repair::GoBackN if acked >= 0 && self.cursor > 0 && self.may_restart(now) => {
-                    self.stats.restarts += 1;
-                    let bytes = self.buffer.front().map_or(0, |held| u64::from(held.size));
-                    self.ways.on_lost(now, bytes, true);
-                    self.begin_anew(now);
-                }
-                Repair::GoBackN => {}
-                Repair::Selective => self.repeat(now, ack),
+            if self.repair == Repair::Selective && ack.missing.1 > 0 {
+                self.repeat(now, ack);
+            } else if acked >= 0 && self.cursor > 0 && self.may_restart(now) {
+                self.stats.restarts += 1;
+                let bytes = self.buffer.front().map_or(0, |held| u64::from(held.size));
+                self.ways.on_lost(now, bytes, true);
+                self.begin_anew(now);
             }
         }
         if echo == Echo::False {
@@ -286,16 +369,25 @@ impl<P> Sender<P> {
         }
     }
 
-    /// Whether there is something that may go now, but for the pace; what it is.
-    fn next(&mut self) -> Option<(usize, ChannelId)> {
+    /// Whether there is something that may go now, but for the pace; what it is: the packet's place, and its path.
+    fn next(&mut self) -> Option<(Turn, usize, ChannelId)> {
         self.failed().is_none().then_some(())?;
-        let repeat = self.repeats.front().map(|seq| seq.ahead_of(self.first) as usize);
-        let (place, path) = match repeat {
-            Some(place) => (place, self.ways.fastest()),
-            None => (self.cursor, self.ways.select()),
-        };
-        let size = u64::from(self.buffer.get(place)?.size);
-        (repeat.is_some() || self.ways.has_room(path, size)).then_some((place, path))
+        if let Some(seq) = self.repeats.front() {
+            return Some((Turn::Repeat, seq.ahead_of(self.first) as usize, self.ways.fastest()));
+        }
+        if let Some(probes) = &self.probes
+            && probes.paths != 0
+            && self.cursor > 0
+        {
+            return Some((Turn::Probe, self.cursor - 1, ChannelId(probes.paths.trailing_zeros() as u8)));
+        }
+        if self.sent > 0
+            && let Some(path) = self.ways.to_knock()
+        {
+            return Some((Turn::Knock, 0, path));
+        }
+        let size = u64::from(self.buffer.get(self.cursor)?.size);
+        Some((Turn::Next, self.cursor, self.ways.select(size)?))
     }
 
     /// From when on a new packet of `size` bytes could go, were there one; none while something else goes before it, or the window
@@ -304,10 +396,7 @@ impl<P> Sender<P> {
         if self.unsent() > 0 || !self.wants_packet() {
             return None;
         }
-        let path = self.ways.select();
-        if !self.ways.has_room(path, size.as_u64()) {
-            return None;
-        }
+        self.ways.select(size.as_u64())?;
         let at = self.ways.ready_at();
         if at > now {
             self.ways.hold();
@@ -317,17 +406,23 @@ impl<P> Sender<P> {
 
     /// The next packet that goes now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<'_, P>> {
-        let (place, path) = self.next()?;
+        let (turn, place, path) = self.next()?;
         if self.ways.ready_at() > now {
             self.ways.hold();
             return None;
         }
-        let repeat = self.repeats.pop_front().is_some();
         let held = &mut self.buffer[place];
-        if repeat {
-            held.repeated = Some((path, Some(now)));
-        } else {
-            self.cursor = place + 1;
+        match turn {
+            Turn::Next => self.cursor = place + 1,
+            Turn::Repeat => {
+                self.repeats.pop_front();
+                held.repeated = Some((path, Some(now)));
+            }
+            Turn::Probe => {
+                self.stats.probes += 1;
+                self.probes.iter_mut().for_each(|probes| probes.paths &= probes.paths - 1);
+            }
+            Turn::Knock => self.ways.on_knocked(now, path),
         }
         if place >= self.sent {
             self.sent = place + 1;
@@ -336,11 +431,14 @@ impl<P> Sender<P> {
             self.stats.retransmitted += 1;
         }
         let seq = self.first.plus(place as u32);
-        self.ways.on_sent(now, path, seq, u64::from(held.size), !repeat);
+        self.ways.on_sent(now, path, seq, u64::from(held.size), turn == Turn::Next);
         let timeout = self.rtt.timeout();
         self.due.get_or_insert(now + timeout);
+        if turn == Turn::Next {
+            self.await_tail(now);
+        }
         let header = Header {
-            kind: if repeat { Kind::Repeat } else { Kind::Data },
+            kind: if matches!(turn, Turn::Repeat | Turn::Knock) { Kind::Repeat } else { Kind::Data },
             restart: self.restart,
             path,
             seq,
@@ -348,6 +446,8 @@ impl<P> Sender<P> {
             held: Span::ZERO,
             received: self.heard,
             rtt: self.ways.rtt(path).unwrap_or(Span::ZERO),
+            stream: self.stream,
+            opening: self.opening,
             missing: (Seq(0), 0),
         };
         Some(Transmit { path, header, packet: &self.buffer[place].packet })
@@ -355,6 +455,8 @@ impl<P> Sender<P> {
 
     /// The time that [`Sender::poll_timeout`] gave has come.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.probe(now);
+        self.check_paths(now);
         if self.due.is_none_or(|due| due > now) {
             return;
         }
@@ -366,10 +468,58 @@ impl<P> Sender<P> {
         self.due = self.failed().is_none().then(|| now + self.rtt.timeout());
     }
 
+    /// Something was sent or heard: the tail is probed when nothing is heard for two round trips from now on.
+    fn await_tail(&mut self, now: Time) {
+        let (outstanding, retransmission) = (self.cursor, self.due);
+        let measured = self.rtt.smoothed();
+        let Some(probes) = &mut self.probes else { return };
+        let wanted = outstanding > 0 && self.repeats.is_empty() && probes.tail.allowed();
+        probes.due = wanted.then(|| {
+            let smoothed_rtt = (measured > Span::ZERO).then_some(measured);
+            let (single, ack_delay) = (outstanding == 1, probes.ack_delay);
+            probes.tail.timeout(now, &ProbeTimer { smoothed_rtt, single, ack_delay, retransmission })
+        });
+    }
+
+    /// Nothing was heard for two round trips: the last packet goes again by all paths.
+    fn probe(&mut self, now: Time) {
+        let up = self.ways.up();
+        let Some(probes) = &mut self.probes else { return };
+        if probes.due.is_some_and(|due| due <= now) {
+            probes.due = None;
+            probes.paths = up;
+            probes.tail.on_sent(u64::from(self.first.plus(self.cursor as u32).0), true);
+        }
+    }
+
+    /// Paths that are found down: what was under way on them goes by others.
+    fn check_paths(&mut self, now: Time) {
+        while let Some(path) = self.ways.find_down(now) {
+            self.stats.downs += 1;
+            let selective = self.repair == Repair::Selective;
+            if !selective && self.cursor > 0 {
+                self.begin_anew(now);
+            }
+            for seq in self.ways.take_down(now, path) {
+                let place = usize::try_from(seq.ahead_of(self.first)).unwrap_or(usize::MAX);
+                if !selective || place >= self.cursor {
+                    continue;
+                }
+                let held = &mut self.buffer[place];
+                // What was sent again since by another path is on its way.
+                if held.repeated.is_none_or(|(by, sent)| by == path && sent.is_some()) {
+                    held.repeated = Some((ChannelId(0), None));
+                    self.repeats.push_back(seq);
+                }
+            }
+        }
+    }
+
     /// When something is to be done: the timer runs out, or the pace lets a packet go.
     pub fn poll_timeout(&mut self) -> Option<Time> {
         let pace = self.next().map(|_| self.ways.ready_at());
-        [self.due, pace].into_iter().flatten().min()
+        let probe = self.probes.as_ref().and_then(|probes| probes.due);
+        [self.due, pace, probe, self.ways.timeout()].into_iter().flatten().min()
     }
 
     /// Why it has ended, if it has.

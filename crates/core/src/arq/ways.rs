@@ -5,7 +5,12 @@
 //! the receiver (dT) not counted (efl-mp 4.2, Table 3).
 //!
 //! One law for the flow (efl-mp 4.1: a rate "in rough granularity") goes by the longest queue of all paths: it is told the longest
-//! of the paths' least round trips and the longest of their queues together. With a law for each path each is told its own.
+//! of the paths' least round trips and the longest of their queues together. With a law for each path each is told its own, and
+//! a path whose window is full passes its turn: were it waited for, all would go at the pace of the one that measures worst.
+//!
+//! Failure detection (efl-mp, Figure 16, names it), with `failover`: a path is down when something was sent on it one and a half of its
+//! smoothed round trips ago and is not answered, though another path has answered what was sent later. What it had is given back, it
+//! has no turns, and a packet knocks at it now and then, less and less often. It is up again when it answers.
 //!
 //! | symbol | here |
 //! |---|---|
@@ -21,6 +26,7 @@ use super::config::{Config, Striping};
 use crate::causal::{Causal, ChannelSet, Rr, Srr};
 use crate::congestion::{self, Acked, AnyLaw, Congested, Law, Sent};
 use crate::link::pacing::Pacer;
+use crate::loss::rtt::{self, Rtt};
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -31,6 +37,8 @@ const UNKNOWN: Rate = Rate::from_mbit(1_000_000);
 /// Times of acknowledged packets that a path keeps at most.
 const MOST_TIMES: usize = 4096;
 const UNPACED: Bytes = Bytes::new(1 << 30);
+/// What quanta count: parts of a byte, so that a path with a thousandth of the widest's rate has its share to a thousandth.
+const PARTS: u64 = 4096;
 
 /// The paths of a flow.
 #[derive(Debug)]
@@ -43,6 +51,27 @@ pub(super) struct Ways {
     segment: u64,
     /// Packets sent.
     position: u64,
+    failover: Option<Failover>,
+}
+
+/// What finding and waking dead paths depends on.
+#[derive(Clone, Copy, Debug)]
+struct Failover {
+    /// How long an answer waits at the receiver.
+    ack_delay: Span,
+    /// Before a path has answered.
+    initial: Span,
+    /// Longest pause between knocks, if sixteen times what an answer may take is not shorter.
+    longest: Span,
+    /// Paths to be knocked at now.
+    knocks: u64,
+}
+
+/// A path that is down.
+#[derive(Clone, Copy, Debug)]
+struct Down {
+    knock: Time,
+    pause: Span,
 }
 
 /// Whose turn it is.
@@ -118,6 +147,18 @@ struct Way {
     last_sent: Option<Time>,
     rtt: Option<Span>,
     least: Span,
+    /// The last TXTS that was returned.
+    answered: Option<Time>,
+    /// Round trips with what answers wait at the receiver.
+    answers: Rtt,
+    down: Option<Down>,
+}
+
+impl Way {
+    #[inline]
+    fn is_up(&self) -> bool {
+        self.down.is_none()
+    }
 }
 
 /// A law, and what is under way for it.
@@ -128,6 +169,28 @@ struct Governor {
     up_to: u64,
     smoothed: u64,
     limited: bool,
+}
+
+fn up(ways: &[Way]) -> u64 {
+    ways.iter().enumerate().fold(0, |mask, (path, way)| mask | u64::from(way.is_up()) << path)
+}
+
+impl Failover {
+    /// How long an answer may take.
+    fn patience(&self, way: &Way) -> Span {
+        match way.answers.smoothed() {
+            Span::ZERO => self.initial,
+            smoothed => Span::from_nanos(smoothed.as_nanos() / 2 * 3) + self.ack_delay,
+        }
+    }
+}
+
+impl Governor {
+    /// Whether the law lets `bytes` go.
+    #[inline]
+    fn has_room(&self, bytes: u64) -> bool {
+        self.in_flight == 0 || self.in_flight + bytes <= self.law.window().as_u64()
+    }
 }
 
 /// What a returned TXTS says.
@@ -149,10 +212,25 @@ impl Ways {
         law.window.paced = true;
         law.window.grow_only_when_limited = true;
         let governor = || Governor { law: AnyLaw::new(&law), in_flight: 0, up_to: 0, smoothed: 0, limited: false };
-        let least = Span::MAX;
-        let way = || Way { sent: VecDeque::new(), acked: 0, last_sent: None, rtt: None, least };
+        let answers = Rtt::new(&rtt::Config {
+            initial: config.timeout_initial,
+            minimum: Span::ZERO,
+            maximum: config.timeout_max,
+            granularity: Span::ZERO,
+            tick: Span::ZERO,
+        });
+        let way = || Way {
+            sent: VecDeque::new(),
+            acked: 0,
+            last_sent: None,
+            rtt: None,
+            least: Span::MAX,
+            answered: None,
+            answers: answers.clone(),
+            down: None,
+        };
         let equal: Vec<(ChannelId, Bytes)> =
-            (0..paths).map(|path| (ChannelId(path as u8), Bytes::new(u64::from(segment)))).collect();
+            (0..paths).map(|path| (ChannelId(path as u8), Bytes::new(u64::from(segment) * PARTS))).collect();
         let set = ChannelSet::new(&equal, Bytes::new(1)).unwrap_or_else(|_| ChannelSet::empty());
         let (turns, laws) = match config.striping {
             Striping::Srr if paths > 1 => (Srr::new(&set).map(|srr| Turns::Srr(Box::new(srr), 1)), paths),
@@ -165,12 +243,55 @@ impl Ways {
             pacer: Pacer::new(UNKNOWN, UNPACED),
             segment: u64::from(segment),
             position: 0,
+            failover: config.failover.then_some(Failover {
+                ack_delay: config.ack_delay,
+                initial: config.timeout_initial,
+                longest: config.timeout_max,
+                knocks: 0,
+            }),
         }
     }
 
-    /// The path of the next packet.
+    /// The path of the next packet, of `bytes`, if a window lets it go.
     #[inline]
-    pub(super) fn select(&self) -> ChannelId {
+    pub(super) fn select(&mut self, bytes: u64) -> Option<ChannelId> {
+        let selected = self.selected();
+        if self.has_room(selected, bytes) {
+            return Some(selected);
+        }
+        let other = |(way, governor): (&Way, &Governor)| way.is_up() && governor.has_room(bytes);
+        if self.laws.len() == 1 || !self.ways.iter().zip(&self.laws).any(other) {
+            self.hold();
+            return None;
+        }
+        for passed in 0.. {
+            let path = self.selected();
+            let governor = self.governor(path);
+            if governor.has_room(bytes) {
+                return Some(path);
+            }
+            governor.limited = true;
+            if passed == self.laws.len() {
+                self.forgive(bytes);
+            }
+            self.turn(Srr::pass);
+        }
+        None
+    }
+
+    /// The paths whose windows have room owe turns. They need not sit them out while nobody else can go.
+    fn forgive(&mut self, bytes: u64) {
+        let Turns::Srr(srr, _) = &mut self.turns else { return };
+        for (path, governor) in self.laws.iter().enumerate() {
+            let path = ChannelId(path as u8);
+            if self.ways[path.index()].is_up() && governor.has_room(bytes) {
+                srr.set_deficit(path, srr.deficit(path).max(1));
+            }
+        }
+    }
+
+    #[inline]
+    fn selected(&self) -> ChannelId {
         match &self.turns {
             Turns::RoundRobin(rr) => rr.select(),
             Turns::Srr(srr, _) => srr.select(),
@@ -179,7 +300,7 @@ impl Ways {
 
     /// The path on which a packet arrives first.
     pub(super) fn fastest(&self) -> ChannelId {
-        let trip = |way: &Way| way.rtt.unwrap_or(Span::MAX);
+        let trip = |way: &Way| (!way.is_up(), way.rtt.unwrap_or(Span::MAX));
         let fastest = (0..self.ways.len()).min_by_key(|path| trip(&self.ways[*path])).unwrap_or(0);
         ChannelId(fastest as u8)
     }
@@ -190,15 +311,9 @@ impl Ways {
         self.pacer.ready_at()
     }
 
-    /// Whether the law of this path lets `bytes` go.
     #[inline]
-    pub(super) fn has_room(&mut self, path: ChannelId, bytes: u64) -> bool {
-        let governor = self.governor(path);
-        let room = governor.in_flight == 0 || governor.in_flight + bytes <= governor.law.window().as_u64();
-        if !room {
-            self.hold();
-        }
-        room
+    fn has_room(&mut self, path: ChannelId, bytes: u64) -> bool {
+        self.governor(path).has_room(bytes)
     }
 
     /// Says that the pace or a window stopped the sender. That limits all paths, as what each gets follows from its law's rate; but
@@ -233,41 +348,142 @@ impl Ways {
         }
         match &mut self.turns {
             Turns::RoundRobin(rr) => rr.update(Bytes::new(bytes)),
-            Turns::Srr(srr, round) => {
-                srr.update(Bytes::new(bytes));
-                if srr.round() != *round {
-                    *round = srr.round();
-                    self.renew_quanta();
-                }
-            }
+            Turns::Srr(..) => self.turn(|srr| srr.update(Bytes::new(bytes * PARTS))),
+        }
+    }
+
+    /// A turn of surplus round robin.
+    #[inline]
+    fn turn(&mut self, go: impl FnOnce(&mut Srr)) {
+        let Turns::Srr(srr, round) = &mut self.turns else { return };
+        go(srr);
+        if srr.round() != *round {
+            *round = srr.round();
+            self.renew_quanta();
         }
     }
 
     /// A round begins: quanta in proportion to the paths' rates, the largest a packet. They stay while they are right to a 64th: the
     /// first path has a packet more than its share whenever they change.
     fn renew_quanta(&mut self) {
-        let rates = self.laws.iter().map(|governor| governor.law.pacing_rate().map_or(0, Rate::as_bits_per_sec));
-        let most = u128::from(rates.clone().max().unwrap_or(0));
-        if most == 0 {
-            return;
-        }
-        let quantum = |rate| (u128::from(rate) * u128::from(self.segment) / most).max(1) as u64;
+        let Turns::Srr(srr, _) = &mut self.turns else { return };
+        let members = || self.ways.iter().zip(&self.laws).enumerate().filter(|(_, (way, _))| way.is_up());
+        let rate = |governor: &Governor| governor.law.pacing_rate().map(Rate::as_bits_per_sec);
+        let most = u128::from(members().filter_map(|(_, (_, governor))| rate(governor)).max().unwrap_or(1).max(1));
+        // Until a path has told its rate its window alone limits it.
+        let share = |rate: Option<u64>| rate.map_or(most, u128::from) * u128::from(self.segment * PARTS) / most;
         let mut pairs = [(ChannelId(0), Bytes::ZERO); ChannelId::LIMIT];
         let mut count = 0;
-        for (pair, rate) in pairs.iter_mut().zip(rates) {
-            *pair = (ChannelId(count as u8), Bytes::new(quantum(rate)));
+        for (path, (_, governor)) in members() {
+            pairs[count] = (ChannelId(path as u8), Bytes::new(share(rate(governor)).max(1) as u64));
             count += 1;
         }
-        let Turns::Srr(srr, _) = &mut self.turns else { return };
         let right = |(path, quantum): &(ChannelId, Bytes)| {
             let (old, new) = (u64::from(srr.quantum(*path)), quantum.as_u64());
             64 * old.abs_diff(new) <= old.max(new)
         };
-        if !pairs[..count].iter().all(right)
-            && let Ok(set) = ChannelSet::new(&pairs[..count], Bytes::new(1))
+        let pairs = &pairs[..count];
+        if (srr.mask() != up(&self.ways) || !pairs.iter().all(right))
+            && let Ok(set) = ChannelSet::new(pairs, Bytes::new(1))
         {
             // It is never empty, and nothing else is refused.
             let _ = srr.adopt(&set);
+        }
+    }
+
+    /// The paths that are up, as a bit mask.
+    pub(super) fn up(&self) -> u64 {
+        up(&self.ways)
+    }
+
+    /// A path that is down, if there is one that was not told of; whom to knock at is looked up too.
+    pub(super) fn find_down(&mut self, now: Time) -> Option<ChannelId> {
+        let mut failover = self.failover?;
+        for (path, way) in self.ways.iter().enumerate() {
+            failover.knocks |= u64::from(way.down.is_some_and(|down| down.knock <= now)) << path;
+        }
+        self.failover = Some(failover);
+        let is_due = |path: &usize| self.suspect(failover, *path).is_some_and(|at| at <= now);
+        (0..self.ways.len()).find(is_due).map(|path| ChannelId(path as u8))
+    }
+
+    /// When a path counts as down, if nothing changes.
+    fn suspect(&self, failover: Failover, path: usize) -> Option<Time> {
+        let way = &self.ways[path];
+        let first = way.sent.get(way.acked)?.sent;
+        let later = |other: &Way| other.is_up() && other.answered.is_some_and(|answered| answered > first);
+        if !way.is_up() || !self.ways.iter().enumerate().any(|(number, other)| number != path && later(other)) {
+            return None;
+        }
+        Some(first + failover.patience(way))
+    }
+
+    /// When [`Ways::find_down`] has something, if nothing comes before.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        let failover = self.failover?;
+        let one = |(path, way): (usize, &Way)| match way.down {
+            Some(_) if failover.knocks & (1 << path) != 0 => None,
+            Some(down) => Some(down.knock),
+            None => self.suspect(failover, path),
+        };
+        self.ways.iter().enumerate().filter_map(one).min()
+    }
+
+    /// The path is down: gives the numbers that were under way on it.
+    pub(super) fn take_down(&mut self, now: Time, path: ChannelId) -> Vec<Seq> {
+        let Some(failover) = self.failover else { return Vec::new() };
+        let way = &mut self.ways[path.index()];
+        let pause = failover.patience(way);
+        way.down = Some(Down { knock: now + pause, pause });
+        let acked = core::mem::take(&mut way.acked);
+        let lost: Vec<Entry> = way.sent.drain(..).skip(acked).collect();
+        let bytes: u64 = lost.iter().map(|entry| u64::from(entry.size)).sum();
+        let governor = self.governor(path);
+        governor.in_flight = governor.in_flight.saturating_sub(bytes);
+        self.renew_turns();
+        lost.iter().map(|entry| entry.seq).collect()
+    }
+
+    /// The path whose turn it is to be knocked at.
+    pub(super) fn to_knock(&self) -> Option<ChannelId> {
+        let knocks = self.failover?.knocks;
+        (knocks != 0).then(|| ChannelId(knocks.trailing_zeros() as u8))
+    }
+
+    /// A packet goes to a path that is down.
+    pub(super) fn on_knocked(&mut self, now: Time, path: ChannelId) {
+        let Some(failover) = &mut self.failover else { return };
+        failover.knocks &= !(1 << path.0);
+        let way = &mut self.ways[path.index()];
+        let longest = failover.patience(way).times(16).min(failover.longest);
+        if let Some(down) = &mut way.down {
+            down.pause = down.pause.times(2).min(longest);
+            down.knock = now + down.pause;
+        }
+    }
+
+    /// A path has answered; whether it was down.
+    pub(super) fn on_answer(&mut self, path: ChannelId) -> bool {
+        let was_down = self.ways[path.index()].down.take().is_some();
+        if was_down {
+            self.failover.iter_mut().for_each(|failover| failover.knocks &= !(1 << path.0));
+            self.renew_turns();
+        }
+        was_down
+    }
+
+    /// Other paths are up than before.
+    fn renew_turns(&mut self) {
+        match &mut self.turns {
+            Turns::Srr(..) => self.renew_quanta(),
+            Turns::RoundRobin(rr) => {
+                let up = self.ways.iter().enumerate().filter(|(_, way)| way.is_up());
+                let pairs: Vec<(ChannelId, Bytes)> =
+                    up.map(|(path, _)| (ChannelId(path as u8), Bytes::new(1))).collect();
+                if let Ok(turns) = ChannelSet::new(&pairs, Bytes::new(1)).and_then(|set| Rr::new(&set)) {
+                    *rr = turns;
+                }
+            }
         }
     }
 
@@ -295,10 +511,8 @@ impl Ways {
         if shared {
             self.tell(now, 0, gone, rtt);
         }
-        let rates = self.laws.iter().map(|governor| governor.law.pacing_rate());
-        let sum = rates.map(|rate| rate.map(Rate::as_bits_per_sec)).sum::<Option<u64>>();
-        if let Some(sum) = sum {
-            self.pacer.set(Rate::from_bits_per_sec(sum), Bytes::new(self.segment));
+        if let Some(rate) = self.rate() {
+            self.pacer.set(rate, Bytes::new(self.segment));
         }
         echo
     }
@@ -317,6 +531,8 @@ impl Ways {
         let rtt = now.since(sent) - held;
         way.rtt = Some(rtt);
         way.least = way.least.min(rtt);
+        way.answered = Some(sent);
+        way.answers.on_sample(now.since(sent));
         (Echo::Fresh(rtt), gone)
     }
 
@@ -351,7 +567,7 @@ impl Ways {
     /// The longest of the paths' least round trips and the longest of their queues together; none before all paths that are
     /// in use have told theirs, as the law would take what one adds for a queue.
     fn longest(&self) -> Option<Span> {
-        let mut used = self.ways.iter().filter(|way| way.last_sent.is_some());
+        let mut used = self.ways.iter().filter(|way| way.last_sent.is_some() && way.is_up());
         let longest = used.try_fold((Span::ZERO, Span::ZERO), |(least, queue), way| {
             Some((least.max(way.least), queue.max(way.rtt? - way.least)))
         });
@@ -387,7 +603,7 @@ impl Ways {
 
     /// The round trip of the slowest path, as far as it is known.
     pub(super) fn slowest(&self) -> Span {
-        self.ways.iter().filter_map(|way| way.rtt).max().unwrap_or(Span::ZERO)
+        self.ways.iter().filter(|way| way.is_up()).filter_map(|way| way.rtt).max().unwrap_or(Span::ZERO)
     }
 
     /// The last round trip of a path.
@@ -402,7 +618,9 @@ impl Ways {
 
     /// The rate of the flow, once it is known.
     pub(super) fn rate(&self) -> Option<Rate> {
-        let rates = self.laws.iter().map(|governor| Some(governor.law.pacing_rate()?.as_bits_per_sec()));
+        let shared = self.laws.len() == 1;
+        let up = self.laws.iter().zip(&self.ways).filter(|(_, way)| shared || way.is_up());
+        let rates = up.map(|(governor, _)| Some(governor.law.pacing_rate()?.as_bits_per_sec()));
         rates.sum::<Option<u64>>().map(Rate::from_bits_per_sec)
     }
 

@@ -181,6 +181,7 @@ impl Srr {
         }
         self.link(set.mask());
         self.select_channel(self.mask.trailing_zeros() as u8);
+        self.settle();
         Ok(())
     }
 
@@ -196,6 +197,14 @@ impl Srr {
         }
         self.link(rest);
         true
+    }
+
+    /// Whoever is selected has something left.
+    #[inline]
+    fn settle(&mut self) {
+        if self.current.0 <= 0 {
+            self.sit_out();
+        }
     }
 
     /// A channel whose debt is beyond its quantum sits rounds out (never with quantum >= largest packet). What is still
@@ -234,9 +243,7 @@ impl Causal for Srr {
         if self.current.charge(self.charge(len)) {
             self.current.refill(self.quantum_here());
             self.advance();
-            if self.current.0 <= 0 {
-                self.sit_out();
-            }
+            self.settle();
         }
     }
 
@@ -244,6 +251,7 @@ impl Causal for Srr {
     fn pass(&mut self) {
         self.current = Counter(self.quantum_here());
         self.advance();
+        self.settle();
     }
 }
 
@@ -298,6 +306,23 @@ mod tests {
         assert_eq!((s.select(), s.round()), (ChannelId(1), 2));
         assert!(!s.remove(ChannelId(1)));
         assert!(!s.remove(ChannelId(200)));
+    }
+
+    #[test]
+    fn nobody_in_debt_is_selected_after_a_turn_that_was_passed_or_a_quantum_that_shrank() {
+        let mut s = srr(&[100, 20, 100]);
+        s.update(Bytes::new(100));
+        // Channel 1 owes 80 from now on.
+        s.update(Bytes::new(100));
+        s.update(Bytes::new(100));
+        assert_eq!((s.select(), s.deficit(ChannelId(1))), (ChannelId(0), -60));
+        s.pass();
+        assert_eq!((s.select(), s.deficit(ChannelId(1))), (ChannelId(2), -40));
+        let mut s = srr(&[100, 100]);
+        s.update(Bytes::new(150));
+        s.update(Bytes::new(100));
+        s.adopt(&ChannelSet::of(&[40, 100], Bytes::new(1)).unwrap()).unwrap();
+        assert_eq!((s.select(), s.deficit(ChannelId(0))), (ChannelId(1), 30));
     }
 
     #[test]

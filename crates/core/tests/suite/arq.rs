@@ -26,6 +26,8 @@ fn data(seq: u32, restart: u8, sent: u64) -> Header {
         held: Span::ZERO,
         received: Time::ZERO,
         rtt: Span::ZERO,
+        stream: 0,
+        opening: true,
         missing: (Seq(0), 0),
     }
 }
@@ -389,10 +391,11 @@ fn numbers_beyond_every_buffer_wrong_paths_and_random_frames_do_no_harm() {
     let mut now = Time::ZERO;
     for n in 0..20_000_u32 {
         now += Span::from_nanos(rng.below(500));
-        let mut bytes: Vec<u8> = (0..40).map(|_| rng.next_u64() as u8).collect();
+        let mut bytes: Vec<u8> = (0..Header::REQUEST_LENGTH).map(|_| rng.next_u64() as u8).collect();
         bytes[0] = 1 + rng.below(4) as u8;
         bytes[1] = rng.below(3) as u8;
-        bytes[2] = rng.below(4) as u8;
+        (bytes[2], bytes[3]) = (rng.below(4) as u8, 1);
+        bytes[32..36].copy_from_slice(&(u32::from(rng.below(50) == 0) << 31).to_be_bytes());
         if rng.below(8) > 0 {
             bytes[4..6].fill(0);
             bytes[8..14].fill(0);

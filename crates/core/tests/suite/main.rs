@@ -1,6 +1,7 @@
 //! The core's tests from outside, one file an idea, in one program: it is linked once.
 
 mod arq;
+mod arq_faults;
 mod bond_feedback;
 mod bond_flow;
 mod bond_hostile;

@@ -28,7 +28,7 @@ impl Ends {
         match scheme {
             Scheme::Mtcp => return Ends::Two(Box::new(TwoStage::new(&config, paths))),
             Scheme::Larr => config.reorder_packets = 0,
-            Scheme::EflMp | Scheme::Lah | Scheme::Ideal => {}
+            Scheme::EflMp | Scheme::Lah | Scheme::Ideal | Scheme::Bound => {}
         }
         let paths = if scheme == Scheme::Lah { 1 } else { paths };
         Ends::One(Box::new(OneStage {

@@ -5,18 +5,18 @@
 
 use super::ends::Ends;
 use super::payload::Payload;
+use super::reckoned::Reckoned;
 use crate::engine::event::Event;
 use crate::engine::pool::Handle;
 use crate::error::WorldError;
 use crate::metrics::{FlowMeter, series};
-use crate::model::{Reliable, Scenario, Scheme};
+use crate::model::Scenario;
 use crate::node::timer::Timer;
 use crate::node::{Here, Next, Node, Output};
 use crate::packet::{Body, Packet};
 use crate::results::{BondResult, Distribution, Results};
 use fairspan_core::arq::{Header, OPTIONS};
-use fairspan_core::link::Capacity;
-use fairspan_core::units::{Bytes, Rate, Span, Time};
+use fairspan_core::units::Time;
 
 /// Parts and timers: the sender's end, the receiver's.
 const SENDER: u32 = 0;
@@ -46,7 +46,7 @@ pub(crate) struct Joined {
     /// The number that the application expects, and how often it got another.
     expected: u64,
     disordered: u64,
-    ideal: Option<Ideal>,
+    reckoned: Option<Reckoned>,
 }
 
 /// A frame under way.
@@ -54,13 +54,6 @@ pub(crate) struct Joined {
 struct Flight {
     head: [u8; Header::REQUEST_LENGTH],
     payload: Option<Payload>,
-}
-
-/// What the paths could do together.
-#[derive(Clone, Copy, Debug)]
-struct Ideal {
-    rate: Rate,
-    delay: Span,
 }
 
 impl Joined {
@@ -91,7 +84,7 @@ impl Joined {
             meter: FlowMeter::new(&scenario.metrics),
             expected: 0,
             disordered: 0,
-            ideal: (model.scheme == Scheme::Ideal).then(|| ideal(scenario, model)),
+            reckoned: Reckoned::of(scenario, model),
         })
     }
 
@@ -106,7 +99,7 @@ impl Joined {
     }
 
     fn fresh(&self, now: Time) -> bool {
-        now >= self.start && now < self.stop && self.ideal.is_none()
+        now >= self.start && now < self.stop && self.reckoned.is_none()
     }
 
     fn send(&mut self, here: &mut Here<'_>, end: usize, path: usize, size: u32, flight: Flight) -> Output {
@@ -169,7 +162,7 @@ impl Joined {
 
 impl Node for Joined {
     fn begin(&mut self, mut here: Here<'_>) {
-        if self.ideal.is_none() {
+        if self.reckoned.is_none() {
             self.rest(&mut here, SENDER);
         }
     }
@@ -266,8 +259,8 @@ impl Node for Joined {
     fn result(&mut self, here: Here<'_>, name: &str, results: &mut Results) {
         let sent = self.numbers[0] - self.sent_before;
         let mut result = self.meter.result(name, here.engine.measured().span(), sent);
-        if let Some(Ideal { rate, delay }) = self.ideal {
-            let (rate, delay) = (rate.as_bits_per_sec() as f64, delay.as_secs_f64());
+        if let Some(Reckoned { rate, delay }) = self.reckoned {
+            let delay = delay.as_secs_f64();
             (result.throughput, result.goodput) = (rate, rate);
             let percentiles = self.meter.wants_percentiles().then_some([delay; 4]);
             result.delay = Distribution { count: 1, mean: delay, min: delay, max: delay, deviation: 0.0, percentiles };
@@ -280,25 +273,4 @@ impl Node for Joined {
             results.bonds.push(BondResult { name: format!("{name}/{end}"), counters, held_max: 0 });
         }
     }
-}
-
-/// The sum of the narrowest links' rates, and the shortest time that a packet takes.
-fn ideal(scenario: &Scenario, model: &Reliable) -> Ideal {
-    let size = Bytes::new(model.config.segment.as_u64());
-    let (mut sum, mut shortest) = (0, Span::MAX);
-    for [there, _] in &model.paths {
-        let profiles = there.iter().filter_map(|link| scenario.links.get(*link as usize)).map(|link| &link.profile);
-        let rate = |capacity: &Capacity| match capacity {
-            Capacity::Constant(rate) => Some(*rate),
-            _ => None,
-        };
-        let narrowest = profiles.clone().filter_map(|profile| rate(&profile.capacity)).min();
-        sum += narrowest.map_or(0, Rate::as_bits_per_sec);
-        let takes = profiles.map(|profile| {
-            let transmission = rate(&profile.capacity).map_or(Span::ZERO, |rate| rate.transmit_time(size));
-            profile.delay + transmission
-        });
-        shortest = shortest.min(takes.fold(Span::ZERO, |sum, span| sum + span));
-    }
-    Ideal { rate: Rate::from_bits_per_sec(sum), delay: shortest }
 }

@@ -10,12 +10,14 @@
 //! | LARR: round robin without reorder buffers | [`Scheme::Larr`]: reorder buffers of no packets |
 //! | MTCP: numbers for each path and for the flow | [`Scheme::Mtcp`]: `two_stage.rs` |
 //! | IDEAL | [`Scheme::Ideal`]: reckoned from the links, nothing is sent |
+//! | (ours) | [`Scheme::Bound`]: IDEAL less what reorder buffers of this size cost after each loss: `reckoned.rs` |
 //!
 //! Headers are written to octets and read again, as on a wire.
 
 mod ends;
 pub(crate) mod joined;
 mod payload;
+mod reckoned;
 mod two_stage;
 
 pub use payload::Complexity;

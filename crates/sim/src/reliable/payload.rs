@@ -41,6 +41,9 @@ pub(super) fn sent<'a>(senders: impl IntoIterator<Item = &'a Sender<Payload>> + 
         ("acks", sum(|sender| sender.stats().acks)),
         ("requests", sum(|sender| sender.stats().requests)),
         ("old_acks", sum(|sender| sender.stats().old)),
+        ("probes", sum(|sender| sender.stats().probes)),
+        ("downs", sum(|sender| sender.stats().downs)),
+        ("ups", sum(|sender| sender.stats().ups)),
         ("failed", sum(|sender| u64::from(sender.failed().is_some()))),
     ]
 }

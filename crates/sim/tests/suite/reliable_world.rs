@@ -52,6 +52,10 @@ fn a_narrow_path_limits_turns_fourfold_and_surplus_round_robin_not_at_all() {
     assert!((22.0..=24.1).contains(&gbit(&turns)), "{}", gbit(&turns));
     let srr = run(&[narrow, ("reliable.flow.striping", "srr"), ("reliable.flow.reorder_packets", "400")]);
     assert!((33.0..=36.1).contains(&gbit(&srr)), "{}", gbit(&srr));
+    // The narrower a path the fewer its packets, behind which all others wait.
+    let tenth = ("link.middle3.rate", "1Gbit");
+    let srr = run(&[tenth, ("reliable.flow.striping", "srr"), ("reliable.flow.reorder_packets", "400")]);
+    assert!((30.0..=31.1).contains(&gbit(&srr)), "{}, of 31 Gbit/s", gbit(&srr));
     let without = run(&[narrow, ("reliable.flow.scheme", "larr")]);
     assert!(gbit(&without) < 6.0, "LARR does not work where paths differ: {}", gbit(&without));
 }
@@ -62,6 +66,12 @@ fn the_buffers_trigger_mends_what_the_timer_waits_for_and_selective_repair_loses
     let published = run(&[lossy]);
     let timer = run(&[lossy, ("reliable.flow.trigger", "timer")]);
     let selective = run(&[lossy, ("reliable.flow.repair", "selective"), ("reliable.flow.reorder_packets", "400")]);
+    // Where buffers hold a fifth of a round trip what overflows must come again too, and no scheme is above the bound.
+    let small = run(&[lossy, ("reliable.flow.repair", "selective")]);
+    let bound = run(&[lossy, ("reliable.flow.scheme", "bound")]);
+    assert!(gbit(&small) > 0.97 * gbit(&published), "{} and {}", gbit(&small), gbit(&published));
+    assert!((gbit(&bound) - 30.8).abs() < 0.1, "{}: (1 + 80/1000)/(1 + 399/1000) of 40", gbit(&bound));
+    assert!(gbit(&small) < gbit(&bound) && gbit(&published) < gbit(&bound), "{}", gbit(&bound));
     assert!(gbit(&published) > 4.0 * gbit(&timer), "{} and {}", gbit(&published), gbit(&timer));
     assert!((35.0..=40.1).contains(&gbit(&selective)), "{}", gbit(&selective));
     for results in [&published, &timer, &selective] {

@@ -1,7 +1,9 @@
 //! The EFL-MP paper's claims: core's receiver against Figure 8, and the scenarios in scenarios/efl/.
 
+mod background;
 mod receiver;
 
+pub(crate) use background::{residual, stability};
 pub(crate) use receiver::reduces_to_tcp;
 
 use super::finding::{Curve, Finding, least, most};

@@ -47,6 +47,8 @@ fn compare(rng: &mut Rng) -> Result<(), String> {
             held: Span::ZERO,
             received: Time::ZERO,
             rtt: Span::ZERO,
+            stream: 0,
+            opening: true,
             missing: (Seq(0), 0),
         };
         // What it drops, Figure 8 discards.
