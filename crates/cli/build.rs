@@ -15,7 +15,12 @@ fn main() -> io::Result<()> {
     for file in files {
         println!("cargo::rerun-if-changed={}", file.display());
         let name = file.strip_prefix(&root).map_err(io::Error::other)?.to_string_lossy().replace('\\', "/");
-        let _ = writeln!(table, "    ({name:?}, include_str!({:?})),", file.display().to_string());
+        // The text of the table is the same wherever the sources lie, and so is the program.
+        let _ = writeln!(
+            table,
+            "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {:?}))),",
+            format!("/../../scenarios/{name}")
+        );
     }
     table.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -5,10 +5,11 @@
 
 use crate::folders;
 use crate::status::Status;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt as _, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ pub enum ControlError {
     #[error("{}: is there already and is no socket; choose another interface.control_socket", .0.display())]
     NotASocket(PathBuf),
     /// The system refused.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {source}{}", .path.display(), remedy(.path, .source))]
     Io {
         /// The socket.
         path: PathBuf,
@@ -66,6 +67,20 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<String> {
         return Err(io::Error::new(ErrorKind::UnexpectedEof, "the daemon closed without an answer"));
     }
     Ok(answer.trim_end().to_owned())
+}
+
+/// What to do where the folder of a socket is another user's: root is nobody special once it has given up its capabilities.
+fn remedy(path: &Path, refusal: &io::Error) -> String {
+    let folder = folders::of(path);
+    let owner = std::fs::metadata(folder).map(|found| found.uid()).ok().filter(|owner| *owner != geteuid().as_raw());
+    match owner.filter(|_| refusal.kind() == ErrorKind::PermissionDenied) {
+        Some(owner) => format!(
+            "; `{}` is user {owner}'s, as it is after a daemon with that `user`: name that user in interface.user, or a \
+             folder of its own in interface.control_socket",
+            folder.display()
+        ),
+        None => String::new(),
+    }
 }
 
 /// The daemon's end. Removes its socket when dropped.

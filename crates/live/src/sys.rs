@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod packet;
+pub(crate) mod refused;
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,6 +13,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
+
+/// From linux/if_tun.h: `_IOW('T', 226, int)`.
+pub(crate) const TUNSETCARRIER: u64 = 0x4004_54e2;
 
 /// Opens `/dev/net/tun`, not blocking, and attaches it to a new interface: TUN, or TAP where `ethernet`.
 ///
@@ -66,8 +70,6 @@ pub(crate) fn set_tun_offload(tun: BorrowedFd<'_>, offloads: libc::c_uint) -> io
 /// # Errors
 /// `EINVAL` when the kernel does not know how.
 pub(crate) fn set_tun_carrier(tun: BorrowedFd<'_>, carrier: bool) -> io::Result<()> {
-    // From linux/if_tun.h: TUNSETCARRIER, _IOW('T', 226, int).
-    const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
     let carrier = libc::c_int::from(carrier);
     // SAFETY: TUNSETCARRIER reads one `int`, which outlives the call; the descriptor is open.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETCARRIER as _, &raw const carrier) })

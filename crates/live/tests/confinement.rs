@@ -2,10 +2,15 @@
 
 use fairspan_live::config::Config;
 use fairspan_live::confinement::{self, Holds};
+use fairspan_live::secure::{OsEntropy, PrivateKey};
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
+
+fn key() -> PrivateKey {
+    PrivateKey::generate(&mut OsEntropy::new())
+}
 
 #[test]
 fn what_no_daemon_does_fails_in_every_thread_and_what_one_does_works() {
@@ -14,9 +19,11 @@ fn what_no_daemon_does_fails_in_every_thread_and_what_one_does_works() {
     let other = folder.path().join("other");
     fs::write(&other, "precious").expect("written");
     let text = format!(
-        "[interface]\nname = \"fs0\"\ncontrol_socket = \"{0}/fs0.sock\"\nstate_dir = \"{0}\"\n\
-         [[peer]]\nallowed_ips = [\"10.77.0.1/32\"]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n",
-        own.display()
+        "[interface]\nname = \"fs0\"\ncontrol_socket = \"{0}/fs0.sock\"\nstate_dir = \"{0}\"\nlisten_port = 51900\n\
+         private_key = \"{1}\"\n[[peer]]\npublic_key = \"{2}\"\nallowed_ips = [\"10.77.0.1/32\"]\n",
+        own.display(),
+        key().to_base64().as_str(),
+        key().public_key()
     );
     let config = Config::parse(&folder.path().join("fs0.toml"), &text).expect("a configuration");
     let before = Command::new("true").status();

@@ -81,10 +81,12 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
              nothing leaves by other ways until `fairspan unlock --interface {interface}`"
         );
     }
-    let mut daemon = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed)?;
-    tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
-    daemon.run(stop.as_fd())?;
-    drop(daemon);
+    let ended = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed).and_then(|mut daemon| {
+        tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+        Ok(daemon.run(stop.as_fd())?)
+    });
+    confinement::tell_refused();
+    ended?;
     tracing::info!(interface, locked, "stopping");
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

@@ -369,12 +369,19 @@ impl Daemon {
         self.signal(Signal::TERM);
         assert_eq!(self.ended().code(), Some(0), "{}", self.log());
         assert!(!self.socket.exists(), "the control socket is gone");
+        self.assert_allowed();
+    }
+
+    /// Nothing that it did was refused as something that no such daemon does.
+    fn assert_allowed(&self) {
+        assert!(!self.log().contains("a system call was refused"), "{}", self.log());
     }
 
     /// `kill -9`.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         self.ended();
+        self.assert_allowed();
     }
 }
 

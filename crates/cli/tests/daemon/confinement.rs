@@ -189,6 +189,14 @@ fn folders_that_a_daemon_did_not_make_stay_whose_they_are() {
         refused.wait_log(&format!("interface.user: `nobody` cannot write in `{}`", closed.display()));
         refused.wait_log(&format!("{setting} must be in a folder of its own"));
     }
+    // Root is another user there, once it has given up its capabilities.
+    let theirs = folder("theirs", 0o755);
+    std::os::unix::fs::chown(&theirs, Some(65_534), None).expect("another owner");
+    let as_root = with(&theirs, &theirs).replace("user = \"nobody\"", "");
+    let mut refused = lab.start("site", "root", &as_root);
+    assert_eq!(refused.ended().code(), Some(3), "{}", refused.log());
+    refused.wait_log("is user 65534's");
+    refused.wait_log("name that user in interface.user");
     let mut daemon = lab.start("site", "works", &with(&open, &open.join("state")));
     daemon.socket = open.join("x.sock");
     daemon.wait_answer();

@@ -1,7 +1,9 @@
 //! How a daemon begins and ends: in order, killed, and where it cannot.
 
 use crate::common::*;
-use rustix::process::Signal;
+use rustix::process::{Signal, Uid};
+use rustix::thread::set_thread_res_uid;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
@@ -149,6 +151,29 @@ fn two_bonds_on_one_device_are_refused_and_the_first_goes_on() {
     first.kill();
     let third = lab.daemon("host", "second", &bond.replace("bond0", "bond1"));
     third.stop();
+}
+
+#[test]
+fn a_user_who_may_run_no_bond_keeps_none_from_starting() {
+    let Some(lab) = Lab::new(&["host", "other"]) else { return };
+    lab.cable(("host", "eth0", ""), ("other", "eth0", ""));
+    let [_, (_, bond), _] = roles();
+    for listens in [true, false] {
+        let _taken = lab.run("host", move || {
+            let nobody = Uid::from_raw(65_534);
+            set_thread_res_uid(nobody, nobody, nobody).expect("another user");
+            let taken = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+            taken.bind(&SockAddr::unix("\0fairspan bond eth0").expect("a name")).expect("taken");
+            if listens {
+                taken.listen(1).expect("others may connect");
+            }
+            taken
+        });
+        let daemon = lab.daemon("host", "bond", &bond);
+        daemon.wait_log(if listens { "a process of user 65534 has the name" } else { "a process of an unknown user" });
+        assert!(daemon.status()["bond"].is_object());
+        daemon.stop();
+    }
 }
 
 #[test]

@@ -245,7 +245,7 @@ impl Tap {
     fn clear(&self) -> BTreeSet<String> {
         let mut seen = self.seen();
         seen.retain(|seen| {
-            let passes = ["udp 198.51.100.2:51900", "neighbours"].contains(&seen.as_str());
+            let passes = ["udp 198.51.100.2:51900", "udp 198.51.100.2:51901", "neighbours"].contains(&seen.as_str());
             !passes && !SPARED.iter().any(|spared| is_to(seen, spared))
         });
         seen
@@ -347,6 +347,47 @@ fn nothing_leaves_in_the_clear_before_the_daemon_while_it_runs_when_it_stops_and
     house.unlock();
     house.assert_open(&tap, &CLEAR, "unlocked");
     assert!(said(&house.fairspan(&["unlock", &config])).contains("was not locked"));
+    hub.stop();
+}
+
+#[test]
+fn a_node_of_a_ring_is_locked_as_a_peer_is_and_nothing_but_the_ring_leaves() {
+    let Some(mut house) = House::new("") else { return };
+    let (site, hub) = (keys(), keys());
+    let node = |number: usize, key: &str, more: &str, rest: String| {
+        let address = format!("[\"10.77.0.{number}/24\", \"fd77::{number}/64\"]");
+        interface("fs0", &address, key, more)
+            + &format!("[ring]\nnode = {number}\nnodes = 2\nrate = \"100Mbit\"\nsilence = \"2s\"\n")
+            + &rest
+    };
+    let side = |name: &str, key: &str| format!("[ring.{name}]\nkind = \"udp\"\npublic_key = \"{key}\"\n");
+    let beyond = "[\"203.0.113.0/24\", \"2001:db8:f::/64\"]\n";
+    let calls = "device = \"eth0\"\nendpoint = \"198.51.100.2:51901\"\n";
+    let allowed = format!("{calls}[[ring.station]]\nnode = 1\nallowed_ips = {beyond}");
+    house.site = node(2, &site.0, LOCKED, side("west", &hub.1) + &allowed);
+    let networks = format!("networks = {beyond}");
+    house.hub = node(1, &hub.0, "listen_port = 51901", networks + &side("east", &site.1));
+    let lab = &house.lab;
+    let tap = Tap::new(lab);
+    let nothing = BTreeSet::new();
+    house.assert_open(&tap, &CLEAR, "before there is a lock");
+    let hub = lab.daemon("hub", "hub", &house.hub);
+    let start = || {
+        let site = lab.daemon("site", "site", &house.site);
+        site.wait("a way by the ring", |site| {
+            site.status()["ring"]["stations"].to_string().contains("2001:db8:f::/64")
+        });
+        site
+    };
+    let site = start();
+    lab.transfer("site", "hub", "203.0.113.2:5001", 2);
+    assert_eq!(house.leaks(&tap), nothing, "while it runs");
+    site.stop();
+    assert_eq!(house.leaks(&tap), nothing, "stopped");
+    start().kill();
+    assert_eq!(house.leaks(&tap), nothing, "killed");
+    house.unlock();
+    house.assert_open(&tap, &CLEAR, "unlocked");
     hub.stop();
 }
 

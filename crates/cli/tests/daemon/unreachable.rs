@@ -47,6 +47,17 @@ fn channel(name: &str, endpoint: &str) -> String {
 }
 
 #[test]
+fn a_route_of_this_host_that_prohibits_a_channel_is_told() {
+    let Some(lab) = routed() else { return };
+    lab.ip("site", &["route", "add", "prohibit", "203.0.113.0/24"]);
+    let config = interface("fs0", "[\"10.77.0.2/24\"]", &keys().0, "")
+        + &peer("hub", &keys().1, "[\"10.77.0.1/32\"]", "")
+        + &channel("prohibited", "203.0.113.1:51900").replace("device = \"eth0\"\n", "");
+    let site = lab.daemon("site", "site", &config);
+    site.wait("why nothing is sent", |site| reason(site, 0).contains("one that prohibits it"));
+}
+
+#[test]
 fn a_channel_that_the_network_refuses_says_by_whom_and_comes_up_once_it_may() {
     let Some(lab) = routed() else { return };
     for (kind, four, six) in

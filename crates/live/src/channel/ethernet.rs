@@ -366,7 +366,7 @@ fn open(config: &EthernetConfig, name: &CString) -> Result<(PacketSocket, Device
             _ => EthernetError::System { device, error },
         }
     };
-    let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+    let probe = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)
         .map_err(|error| failed(error.into()))?;
     let device = packet::device(probe.as_fd(), name).map_err(failed)?;
     let options = packet::Options {

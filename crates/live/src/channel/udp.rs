@@ -531,7 +531,9 @@ impl Failure {
                 | Errno::NODEV
                 | Errno::NXIO
                 | Errno::NETDOWN
-                | Errno::ADDRNOTAVAIL,
+                | Errno::ADDRNOTAVAIL
+                // A route here prohibits it.
+                | Errno::ACCESS,
             ) => Failure::Down,
             _ => Failure::Ignored,
         }

@@ -346,8 +346,8 @@ impl Reader<'_> {
         if bond.policy.supervision.silence().is_some() {
             wrong("dead_after", "the policy's arp_interval and missed_max say that: keep them, or this")?;
         }
-        if bond.copies == 0 || bond.mode != Mode::Duplicate {
-            wrong("copies", "needs mode = \"duplicate\" and is at least 1")?;
+        if bond.mode != Mode::Duplicate {
+            wrong("copies", "needs mode = \"duplicate\"")?;
         }
         bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
         match bond.validate() {

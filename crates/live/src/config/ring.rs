@@ -391,6 +391,7 @@ impl Reader<'_> {
         let mtu = self.mtu(raw.mtu.as_ref(), &setting("mtu"))?;
         let default = if bond.is_some() { BOND_OVERHEAD } else { ETHERNET_OVERHEAD };
         let overhead = raw.overhead.as_ref().map_or(default, |o| *o.get_ref());
+        self.link_fits(raw.overhead.as_ref().map(Spanned::span), &setting("overhead"), None, overhead)?;
         let listens = raw.kind.get_ref() == "udp" && raw.endpoint.is_none();
         let channel = if listens {
             for (given, name) in
@@ -611,6 +612,7 @@ mod tests {
             ("", east(""), 9, "ring.east.endpoint", "listen_port"),
             ("", east("device = \"eth1\""), 12, "ring.east.device", "goes with `endpoint`"),
             ("", east(&format!("{CALLED}\nrate = \"1Gbit\"")), 13, "ring.east.rate", "`ring.rate`"),
+            ("", east(&format!("{CALLED}\noverhead = 257")), 13, "ring.east.overhead", "from 0 to 256"),
             ("", east(&format!("{CALLED}\ncapacity = \"1Gbit\"")), 13, "ring.east.capacity", "bond:NAME"),
             ("", east(&format!("{CALLED}\ncapacity = \"bond:\"")), 13, "ring.east.capacity", "bond:NAME"),
             ("", east(&format!("{CALLED}\ndevice = \"ring0\"")), 9, "ring.east.device", "own interface"),

@@ -126,6 +126,7 @@ fn each_error_in_a_policy_names_line_option_and_what_would_be_right() {
         ("policy = \"brr\"\nscheduler = \"rr\"".into(), 10, "peer.scheduler", "the policy chooses"),
         ("policy = \"brr:arp_interval=50ms\"\ndead_after = \"1s\"".into(), 10, "peer.dead_after", "arp_interval"),
         ("copies = 2".into(), 9, "peer.copies", "duplicate"),
+        ("copies = 65".into(), 9, "peer.copies", "from 0 to 64"),
     ];
     for (policy, line, setting, advice) in rows {
         let text = flow(&policy);

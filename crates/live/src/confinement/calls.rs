@@ -1,32 +1,35 @@
-//! The system calls that stay with a daemon (seccomp): all others fail with EPERM, in all threads.
+//! The system calls that stay with a daemon (seccomp): all others fail with EPERM, in all threads, and are told in the log.
 //!
-//! Source: seccomp(2). No process is ever begun: `clone` makes threads only, and the newer `clone3`, whose arguments no
-//! filter can see, seems not to exist, upon which the C library takes `clone`.
+//! Source: seccomp(2). What stays follows from what the configuration has the daemon do. No process is ever begun: `clone`
+//! makes threads only, and the newer `clone3`, whose arguments no filter can see, seems not to exist, upon which the C library
+//! takes `clone`.
+//!
+//! A refused call is told by a signal ([`crate::sys::refused`]). The C library holds off all signals while it begins a thread
+//! or a process, and the kernel ends a process that holds off this one; so calls that begin something fail without it.
 
 use super::held::{ConfinementError, Held, Holds};
+use crate::config::{Channel, ChannelKind, Config};
+use crate::sys::refused;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter_all_threads,
 };
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
+use std::net::SocketAddr;
 
-/// Calls that are allowed whatever their arguments.
-const ALLOWED: &[libc::c_long] = &[
-    // Packets, clients, and waiting for them.
+/// What every daemon does: waiting, its clients, the host's network, memory, time, its end.
+const ALL: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
-    libc::SYS_pread64,
     libc::SYS_write,
     libc::SYS_writev,
-    libc::SYS_pwrite64,
     libc::SYS_close,
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
     libc::SYS_ppoll,
-    libc::SYS_eventfd2,
     libc::SYS_bind,
     libc::SYS_connect,
     libc::SYS_listen,
@@ -36,15 +39,9 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_setsockopt,
     libc::SYS_getsockopt,
     libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
     libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_recvmmsg,
     libc::SYS_shutdown,
-    libc::SYS_ioctl,
     libc::SYS_fcntl,
-    libc::SYS_dup,
     // Files: what is left of them is Landlock's to say.
     libc::SYS_openat,
     libc::SYS_newfstatat,
@@ -52,37 +49,18 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_statx,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
-    libc::SYS_lseek,
     libc::SYS_mkdirat,
     libc::SYS_unlinkat,
     libc::SYS_renameat,
     libc::SYS_renameat2,
-    libc::SYS_readlinkat,
-    libc::SYS_getdents64,
-    libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
     libc::SYS_getcwd,
-    // Memory, threads, time, randomness, signals, and the process itself.
     libc::SYS_brk,
-    libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
-    libc::SYS_mprotect,
     libc::SYS_madvise,
-    libc::SYS_clone3,
     libc::SYS_futex,
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_set_tid_address,
-    libc::SYS_sched_yield,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_setpriority,
-    libc::SYS_getpriority,
     libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
     libc::SYS_getrandom,
     libc::SYS_rt_sigaction,
@@ -93,15 +71,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_getpid,
     libc::SYS_gettid,
-    libc::SYS_getuid,
     libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
     libc::SYS_capget,
-    libc::SYS_uname,
-    libc::SYS_sysinfo,
-    libc::SYS_prlimit64,
-    libc::SYS_membarrier,
     libc::SYS_exit,
     libc::SYS_exit_group,
 ];
@@ -118,7 +89,6 @@ const OLDER: &[libc::c_long] = &[
     libc::SYS_mkdir,
     libc::SYS_unlink,
     libc::SYS_rename,
-    libc::SYS_readlink,
     libc::SYS_chmod,
     libc::SYS_accept,
     libc::SYS_time,
@@ -126,18 +96,86 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Kinds of sockets that a daemon opens.
-const FAMILIES: [libc::c_int; 5] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
+/// Files that it reads and keeps: settings of the kernel, timestamps of handshakes, a recording.
+const FILES: &[libc::c_long] = &[libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_lseek];
+
+/// Threads.
+const THREADS: &[libc::c_long] = &[
+    libc::SYS_eventfd2,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_setpriority,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_sysinfo,
+    libc::SYS_prlimit64,
+    libc::SYS_membarrier,
+];
 /// What a thread says of itself: its name, and those of its memory.
 const PRCTL: [libc::c_int; 2] = [libc::PR_SET_NAME, libc::PR_SET_VMA];
 
+/// Datagrams; the kernel's release says what their sockets can do.
+const UDP: &[libc::c_long] =
+    &[libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_uname];
+
+/// Frames.
+const FRAMES: &[libc::c_long] = &[libc::SYS_sendmmsg];
+
+/// Calls that begin a process.
+#[cfg(target_arch = "x86_64")]
+const PROCESSES: &[libc::c_long] = &[libc::SYS_fork, libc::SYS_vfork];
+#[cfg(not(target_arch = "x86_64"))]
+const PROCESSES: &[libc::c_long] = &[];
+
+/// Requests to devices and sockets that every daemon makes: those of its own interface, which device has a name, and not to
+/// wait.
+const IOCTLS: &[u64] =
+    &[libc::FIONBIO, libc::SIOCGIFINDEX, libc::TUNSETIFF, libc::TUNSETOFFLOAD, libc::TUNSETVNETHDRSZ];
+/// What one with frames asks of devices.
+const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOCGIFFLAGS, libc::SIOCETHTOOL];
+
+/// What a configuration has a daemon do, beside what every one does.
+struct Needs {
+    /// Bonds of Ethernet links are none of peers.
+    is_bond: bool,
+    /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
+    threads: bool,
+    udp: bool,
+    frames: bool,
+    /// Where metrics are served.
+    metrics: Option<SocketAddr>,
+}
+
+impl Needs {
+    fn of(config: &Config) -> Needs {
+        let interface = &config.interface;
+        let sides = || config.ring.iter().flat_map(|ring| ring.sides.iter().flatten());
+        let of_sides = sides().filter_map(|side| side.channel.as_ref());
+        let channels: Vec<&Channel> = config.peers.iter().flat_map(|peer| &peer.channels).chain(of_sides).collect();
+        let is_udp = |channel: &&Channel| matches!(channel.kind, ChannelKind::Udp { .. });
+        Needs {
+            is_bond: config.bond.is_some(),
+            threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
+            udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
+            frames: config.bond.is_some() || interface.port.is_some() || !channels.iter().all(is_udp),
+            metrics: interface.metrics,
+        }
+    }
+}
+
 /// Leaves these calls and no others, to all threads that there are and will be.
-pub(super) fn restrict() -> Result<Held, ConfinementError> {
+pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
     let Ok(arch) = TargetArch::try_from(ARCH) else {
         return Ok(Held::new(Holds::Off, format!("no filter is known for {ARCH}")));
     };
     let refused = |problem: String| ConfinementError::Refused { what: "seccomp", problem };
-    let programs = programs(arch).map_err(|error| refused(error.to_string()))?;
+    let needs = Needs::of(config);
+    let listed = listed(&needs).map_err(|error| refused(error.to_string()))?;
+    let count = listed.len();
+    let programs = programs(arch, &needs, listed).map_err(|error| refused(error.to_string()))?;
+    refused::fail_refused_calls().map_err(|error| refused(error.to_string()))?;
     for program in &programs {
         match apply_filter_all_threads(program) {
             Ok(()) => {}
@@ -149,35 +187,99 @@ pub(super) fn restrict() -> Result<Held, ConfinementError> {
             Err(error) => return Err(refused(error.to_string())),
         }
     }
-    Ok(Held::new(Holds::On, format!("{} system calls", rules()?.len())))
+    Ok(Held::new(Holds::On, format!("{count} system calls")))
 }
 
-fn programs(arch: TargetArch) -> Result<[BpfProgram; 2], BackendError> {
+/// Calls, each with conditions of which one has to hold, if there are any.
+type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+
+/// Of several programs that match the kernel takes the strictest; a signal is stricter than an error.
+fn programs(arch: TargetArch, needs: &Needs, listed: Rules) -> Result<[BpfProgram; 3], BackendError> {
     let errno = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
+    let told = if refused::KNOWN { SeccompAction::Trap } else { errno(libc::EPERM) };
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let no_clone3 = SeccompFilter::new(no_clone3, SeccompAction::Allow, errno(libc::ENOSYS), arch)?;
-    let listed = SeccompFilter::new(listed()?, errno(libc::EPERM), SeccompAction::Allow, arch)?;
-    Ok([no_clone3.try_into()?, listed.try_into()?])
+    let begins_none = SeccompFilter::new(begins(needs)?, SeccompAction::Allow, errno(libc::EPERM), arch)?;
+    // Those are refused already.
+    let silent = [libc::SYS_clone3, libc::SYS_clone].iter().chain(PROCESSES).map(|call| (*call, Vec::new()));
+    let listed = SeccompFilter::new(listed.into_iter().chain(silent).collect(), told, SeccompAction::Allow, arch)?;
+    Ok([no_clone3.try_into()?, begins_none.try_into()?, listed.try_into()?])
 }
 
-fn rules() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, ConfinementError> {
-    listed().map_err(|error| ConfinementError::Refused { what: "seccomp", problem: error.to_string() })
-}
-
-fn listed() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendError> {
-    let mut rules: BTreeMap<_, _> = ALLOWED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
-    let one_of = |values: &[libc::c_int]| {
-        let is = |value: &libc::c_int| {
-            let value = u64::from(value.unsigned_abs());
-            SeccompRule::new(vec![SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?])
-        };
-        values.iter().map(is).collect::<Result<Vec<_>, _>>()
+/// The calls that would begin a process, and a thread where none is needed.
+fn begins(needs: &Needs) -> Result<Rules, BackendError> {
+    let mut rules: Rules = PROCESSES.iter().map(|call| (*call, Vec::new())).collect();
+    let process = match needs.threads {
+        true => vec![masked(0, libc::CLONE_THREAD, 0)?],
+        false => Vec::new(),
     };
-    rules.insert(libc::SYS_socket, one_of(&FAMILIES)?);
-    rules.insert(libc::SYS_socketpair, one_of(&[libc::AF_UNIX])?);
-    rules.insert(libc::SYS_prctl, one_of(&PRCTL)?);
-    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
-    let thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), thread)?;
-    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![thread])?]);
+    rules.insert(libc::SYS_clone, process);
     Ok(rules)
+}
+
+fn listed(needs: &Needs) -> Result<Rules, BackendError> {
+    let groups = [
+        (ALL, true),
+        (OLDER, true),
+        (FILES, !needs.is_bond),
+        (THREADS, needs.threads),
+        (UDP, needs.udp),
+        (FRAMES, needs.frames),
+    ];
+    let calls = groups.into_iter().filter(|(_, needed)| *needed).flat_map(|(calls, _)| calls);
+    let mut rules: Rules = calls.map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_socket, sockets(needs)?);
+    // No memory of the process becomes a program.
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![masked(2, libc::PROT_EXEC, 0)?]);
+    }
+    let carrier = if needs.is_bond { &[crate::sys::TUNSETCARRIER][..] } else { &[] };
+    let frames = if needs.frames { FRAME_IOCTLS } else { &[] };
+    let requests = IOCTLS.iter().chain(frames).chain(carrier);
+    rules.insert(libc::SYS_ioctl, requests.map(|request| all_of(&[(1, *request)])).collect::<Result<_, _>>()?);
+    if needs.threads {
+        let one = |option: &libc::c_int| all_of(&[(0, u64::from(option.unsigned_abs()))]);
+        rules.insert(libc::SYS_prctl, PRCTL.iter().map(one).collect::<Result<_, _>>()?);
+        rules.insert(libc::SYS_socketpair, vec![all_of(&[(0, libc::AF_UNIX as u64)])?]);
+    }
+    Ok(rules)
+}
+
+/// The sockets that a daemon opens: a family each, and what of it.
+fn sockets(needs: &Needs) -> Result<Vec<SeccompRule>, BackendError> {
+    let kind = |family: libc::c_int, kind: libc::c_int| {
+        let family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family as u64)?;
+        // Above the kind stand flags.
+        let kind = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(0xf), kind as u64)?;
+        SeccompRule::new(vec![family, kind])
+    };
+    let mut rules = vec![
+        all_of(&[(0, libc::AF_UNIX as u64)])?,
+        all_of(&[(0, libc::AF_NETLINK as u64), (2, libc::NETLINK_ROUTE as u64)])?,
+        all_of(&[(0, libc::AF_NETLINK as u64), (2, libc::NETLINK_NETFILTER as u64)])?,
+    ];
+    if needs.udp {
+        rules.push(kind(libc::AF_INET, libc::SOCK_DGRAM)?);
+        rules.push(kind(libc::AF_INET6, libc::SOCK_DGRAM)?);
+    }
+    if needs.frames {
+        rules.push(kind(libc::AF_PACKET, libc::SOCK_RAW)?);
+    }
+    if let Some(metrics) = needs.metrics {
+        rules.push(kind(if metrics.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }, libc::SOCK_STREAM)?);
+    }
+    Ok(rules)
+}
+
+/// Holds where all these arguments, each with its number, are these.
+fn all_of(arguments: &[(u8, u64)]) -> Result<SeccompRule, BackendError> {
+    let is =
+        |(number, value): &(u8, u64)| SeccompCondition::new(*number, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *value);
+    SeccompRule::new(arguments.iter().map(is).collect::<Result<_, _>>()?)
+}
+
+/// Holds where the bits of `mask` in an argument are those of `value`.
+fn masked(number: u8, mask: libc::c_int, value: u64) -> Result<SeccompRule, BackendError> {
+    let mask = SeccompCmpOp::MaskedEq(u64::from(mask.unsigned_abs()));
+    SeccompRule::new(vec![SeccompCondition::new(number, SeccompCmpArgLen::Dword, mask, value)?])
 }

@@ -62,6 +62,16 @@ pub struct Confinement {
 }
 
 impl Confinement {
+    /// With the system calls that were refused until now.
+    pub(crate) fn now(&self) -> Confinement {
+        let mut now = self.clone();
+        let refused = super::refused::names();
+        if !refused.is_empty() {
+            now.seccomp.detail += &format!("; refused: {}", refused.join(", "));
+        }
+        now
+    }
+
     /// Each with its name.
     pub fn each(&self) -> [(&'static str, &Held); 4] {
         [

@@ -8,6 +8,7 @@
 //! | `mod` | the order of things, and what is told of them |
 //! | `capabilities` | the user, and the capabilities that stay |
 //! | `calls` | the system calls that stay (seccomp) |
+//! | `refused` | which calls were refused |
 //! | `held` | what is told of them |
 //! | `files` | the files that stay (Landlock) |
 //! | `own` | the folders of a daemon |
@@ -17,10 +18,13 @@ mod capabilities;
 mod files;
 mod held;
 mod own;
+mod refused;
 
 pub use held::{Confinement, ConfinementError, Held, Holds};
+pub use refused::tell_refused;
 
 use crate::config::Config;
+use crate::system::system;
 
 /// Gives up what a daemon with this configuration does not need. To be called before there is a second thread.
 ///
@@ -28,9 +32,11 @@ use crate::config::Config;
 /// [`ConfinementError`]. A kernel that lacks a restraint is no error: what is returned says so.
 pub fn enter(config: &Config) -> Result<Confinement, ConfinementError> {
     let wanted = config.interface.confine;
+    // Where clocks are read without a system call is looked up once, and after this it could not be.
+    system().monotonic();
     let (user, capabilities) = capabilities::reduce(config)?;
     // Landlock before seccomp, which leaves none of its calls.
     let landlock = if wanted.landlock { files::restrict(config)? } else { Held::unwanted() };
-    let seccomp = if wanted.seccomp { calls::restrict()? } else { Held::unwanted() };
+    let seccomp = if wanted.seccomp { calls::restrict(config)? } else { Held::unwanted() };
     Ok(Confinement { user, capabilities, seccomp, landlock })
 }

@@ -15,6 +15,9 @@ use fairspan_core::lan::{Condition, frame};
 use fairspan_core::units::Rate;
 use fairspan_core::wire::mac::Mac;
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Uid, geteuid};
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -85,6 +88,38 @@ pub(super) struct Arrival<'a> {
     pub(super) tag: Option<[u8; 4]>,
 }
 
+/// Claims a device for this daemon, by a name that one process of the network namespace can have. Any user could have it, so
+/// another's claim counts only if it is root's or of the user of this daemon.
+fn claim(device: &str) -> io::Result<Option<UnixListener>> {
+    let name = format!("fairspan bond {device}");
+    let error = match SocketAddr::from_abstract_name(&name).and_then(|name| UnixListener::bind_addr(&name)) {
+        Ok(claim) => return Ok(Some(claim)),
+        Err(error) if error.kind() != ErrorKind::AddrInUse => return Err(error),
+        Err(error) => error,
+    };
+    let owner = owner(&name)?;
+    if owner.is_some_and(|owner| owner.is_root() || owner == geteuid()) {
+        let problem = "another daemon has this device: end that one, or name another device";
+        return Err(io::Error::new(error.kind(), problem));
+    }
+    let who = owner.map_or("a process of an unknown user".to_owned(), |owner| format!("a process of user {owner}"));
+    tracing::warn!(
+        device,
+        "{who} has the name by which daemons claim this device, `@{name}`, and is none of this daemon's user: that is \
+         ignored, and so would be a second daemon with this device"
+    );
+    Ok(None)
+}
+
+/// Whose an abstract name is; `None` where it cannot be told, as of one who lets nobody connect.
+fn owner(name: &str) -> io::Result<Option<Uid>> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let connected = connect(&socket, &name).is_ok();
+    Ok(connected.then(|| socket_peercred(&socket)).transpose()?.map(|cred| cred.uid))
+}
+
 /// A device.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -92,8 +127,9 @@ pub(super) struct Device {
     c_name: CString,
     /// For questions about the device that need some socket.
     probe: OwnedFd,
-    /// Says that the device is taken, to all daemons of the network namespace, for as long as this one lives.
-    _claim: UnixListener,
+    /// Says that the device is taken, to all daemons of the network namespace, for as long as this one lives. `None` where
+    /// somebody who may run no daemon keeps it from saying so.
+    _claim: Option<UnixListener>,
     /// `None` while there is no such device.
     socket: Option<PacketSocket>,
     rate: Option<Rate>,
@@ -127,15 +163,8 @@ impl Device {
         turn: Turn,
     ) -> io::Result<Device> {
         let c_name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let probe = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-        let claim = SocketAddr::from_abstract_name(format!("fairspan bond {name}"));
-        let claim = claim.and_then(|claim| UnixListener::bind_addr(&claim)).map_err(|error| match error.kind() {
-            ErrorKind::AddrInUse => {
-                let problem = "another daemon has this device: end that one, or name another device";
-                io::Error::new(ErrorKind::AddrInUse, problem)
-            }
-            _ => error,
-        })?;
+        let probe = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let claim = claim(name)?;
         Ok(Device {
             name: name.to_owned(),
             c_name,

@@ -328,7 +328,9 @@ pub enum RejectReason {
     #[error("the answer does not authenticate: are the pre-shared keys of both ends the same?")]
     Answer,
     /// It accepts no cipher that we accept.
-    #[error("the peer accepts no cipher that is accepted here: set `cipher` alike on both ends")]
+    #[error(
+        "the peer accepts no cipher that is accepted here: run releases of Fairspan on both ends that have one in common"
+    )]
     Cipher,
     /// It asked for a channel whose number is out of bounds.
     #[error("the peer asks for channel {0}, which is above channels_per_peer")]

@@ -19,7 +19,7 @@ pub(crate) mod slab;
 pub use error::DaemonError;
 
 use crate::clock::{Clock, until};
-use crate::confinement::Confinement;
+use crate::confinement::{Confinement, tell_refused};
 use crate::control::Control;
 use crate::lock::Lock;
 use crate::netlink::Monitor;
@@ -190,6 +190,7 @@ impl Shell {
         if self.housekeeping <= now {
             self.housekeeping = now + HOUSEKEEPING;
             machine.handle_housekeeping(now);
+            tell_refused();
             if let Some(lock) = &self.lock {
                 lock.keep();
             }
@@ -261,7 +262,7 @@ impl Shell {
 fn status(clock: Clock, (confinement, lock): (Option<&Confinement>, Option<&Lock>), machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
-    status.confinement = confinement.cloned();
+    status.confinement = confinement.map(Confinement::now);
     status.lock = lock.and_then(Lock::status);
     machine.report(now, &mut status);
     status

@@ -204,7 +204,10 @@ impl Transport {
             return Some("its `device` is down or has no carrier".into());
         }
         if failed || (socket.unreachable.is_some() && socket.unreachable == carrier.remote()) {
-            return Some("nothing can be sent: there is no route, or this end's address is gone".into());
+            return Some(
+                "nothing can be sent: there is no route, or one that prohibits it, or this end's address is gone"
+                    .into(),
+            );
         }
         let trouble = carrier.path().zip(self.sessions.as_ref()).and_then(|(path, sessions)| sessions.trouble(path));
         trouble.map(|trouble| trouble.to_string())
