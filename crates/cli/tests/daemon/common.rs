@@ -3,6 +3,7 @@
 
 pub(crate) use crate::child;
 use crate::privilege::may_make_namespaces;
+use fairspan_live::control;
 use fairspan_live::secure::{OsEntropy, PrivateKey};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -284,9 +285,9 @@ impl Daemon {
     }
 
     fn try_status(&self) -> Option<Value> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
-        let output = child::output(command.args(["status", "--json", "--socket"]).arg(&self.socket));
-        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("one JSON document"))
+        // As `fairspan status --json` does, without a process for each of many looks.
+        let answer = control::ask(&self.socket, &control::Request::Status).ok()?;
+        serde_json::from_str(&answer).ok()
     }
 
     /// Waits until it answers.
@@ -332,8 +333,10 @@ impl Daemon {
     pub fn wait(&self, what: &str, mut holds: impl FnMut(&Daemon) -> bool) -> Duration {
         let begin = Instant::now();
         while !holds(self) {
-            let status = self.try_status().unwrap_or_default();
-            assert!(begin.elapsed() < PATIENCE, "{}: {what}: in vain\n{status}\n{}", self.name, self.log());
+            if begin.elapsed() >= PATIENCE {
+                let status = self.try_status().unwrap_or_default();
+                panic!("{}: {what}: in vain\n{status}\n{}", self.name, self.log());
+            }
             std::thread::sleep(Duration::from_millis(30));
         }
         begin.elapsed()

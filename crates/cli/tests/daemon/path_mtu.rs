@@ -94,7 +94,7 @@ fn bulk_data_goes_on_when_a_path_narrows_with_icmp_and_without_alone_and_in_a_bo
         let fits = |d: &Daemon| d.status()["peers"][0]["mtu"].as_u64().expect("a number");
         let before = fits(&site);
         std::thread::scope(|scope| {
-            let transfer = scope.spawn(|| lab.transfer("site", "hub", "10.77.0.1:5001", 25));
+            let transfer = scope.spawn(|| lab.transfer("site", "hub", "10.77.0.1:5001", 12));
             site.wait("a good part of it", |d| {
                 d.status()["peers"][0]["channels"][0]["counters"]["sent_bytes"].as_u64() > Some(3_000_000)
             });
