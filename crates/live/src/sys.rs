@@ -6,6 +6,7 @@
 pub(crate) mod packet;
 pub(crate) mod refused;
 
+use socket2::SockAddr;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -143,6 +144,45 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>, name: &mut [u8], control: &mut 
     }
     // The kernel tells of an address that is longer than its room how long it is.
     Ok((name.len().min(message.msg_namelen as usize), control.len().min(message.msg_controllen as usize)))
+}
+
+/// Most messages that one [`send_several`] takes.
+pub(crate) const SEVERAL: usize = 16;
+
+/// A message of a datagram socket: whereto, what, and the control messages with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) to: &'a SockAddr,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) control: &'a [u8],
+}
+
+/// Sends up to [`SEVERAL`] messages by one call; how many the kernel took.
+///
+/// # Errors
+/// That of the first message; the kernel took none.
+pub(crate) fn send_several<'a>(
+    socket: BorrowedFd<'_>,
+    messages: impl Iterator<Item = Message<'a>>,
+) -> io::Result<usize> {
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; SEVERAL];
+    // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
+    let mut headers: [libc::mmsghdr; SEVERAL] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    for ((message, part), header) in messages.zip(&mut parts).zip(&mut headers) {
+        *part = libc::iovec { iov_base: message.bytes.as_ptr().cast_mut().cast(), iov_len: message.bytes.len() };
+        header.msg_hdr.msg_iov = part;
+        header.msg_hdr.msg_iovlen = 1;
+        header.msg_hdr.msg_name = message.to.as_ptr().cast_mut().cast();
+        header.msg_hdr.msg_namelen = message.to.len();
+        header.msg_hdr.msg_control = message.control.as_ptr().cast_mut().cast();
+        header.msg_hdr.msg_controllen = message.control.len() as _;
+        count += 1;
+    }
+    // SAFETY: the first `count` headers point at `parts`, which point at slices that live for 'a, as the addresses and control
+    // messages do; the kernel only reads through them. The descriptor is open.
+    let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }
 
 /// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and

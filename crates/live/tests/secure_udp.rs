@@ -83,6 +83,58 @@ fn a_batch_arrives_whole_in_order_and_with_its_ecn_bits_over_ipv4_and_ipv6() {
 }
 
 #[test]
+fn several_batches_leave_by_one_call_in_order_each_with_its_size_and_class() {
+    for bind in loopback() {
+        let (mut sender, mut receiver) = (open(bind), open(bind));
+        let mut batches = Vec::new();
+        let mut expected = Vec::new();
+        for number in 0..20u8 {
+            let mut batch = Batch::new();
+            for len in [1000 + usize::from(number), 30] {
+                let bytes = vec![number; len];
+                assert!(fill(&mut batch, to(&receiver, number % 2 * 2), &bytes));
+                expected.push((sender.local_addr(), number % 2 * 2, bytes));
+            }
+            batches.push(batch);
+        }
+        // As many as one call takes.
+        assert_eq!(sender.send_several(&mut batches), 16);
+        let stats = *sender.stats();
+        assert_eq!((stats.sent, stats.send_calls, stats.sent_bytes), (32, 1, 16 * 1030 + 120));
+        assert!(batches[..16].iter().all(Batch::is_empty) && !batches[16].is_empty());
+        assert_eq!(sender.send_several(&mut batches[16..]), 4);
+        assert!(receive(&mut receiver, 40) == expected);
+    }
+}
+
+#[test]
+fn several_batches_end_with_one_that_must_leave_alone_or_does_not_leave_and_lose_none() {
+    let (mut sender, mut receiver) = (open("127.0.0.1:0"), open("127.0.0.1:0"));
+    let batch = |destination: Destination, bytes: &[u8]| {
+        let mut batch = Batch::new();
+        assert!(fill(&mut batch, destination, bytes));
+        batch
+    };
+    let usual = to(&receiver, 0);
+    let alone = Destination { handling: Handling::Alone, ..usual };
+    // The kernel sends nothing to port 0.
+    let refused = Destination { address: "127.0.0.1:0".parse().unwrap(), ..usual };
+    for odd in [alone, refused] {
+        let mut batches = [batch(usual, b"one"), batch(usual, b"two"), batch(odd, b"odd"), batch(usual, b"three")];
+        assert_eq!(sender.send_several(&mut batches), 2);
+        assert!(batches[0].is_empty() && batches[1].is_empty() && batches[2].len() == 3 && batches[3].len() == 5);
+        // What is first or for itself is for `send`.
+        assert_eq!((sender.send_several(&mut batches[2..]), sender.send_several(&mut batches[3..])), (0, 0));
+        assert_eq!(sender.send(&mut batches[2]), if odd == alone { Sent::Done } else { Sent::Down });
+        assert_eq!(sender.send(&mut batches[3]), Sent::Done);
+        let arrived = receive(&mut receiver, if odd == alone { 4 } else { 3 });
+        let arrived: Vec<_> =
+            arrived.iter().map(|(_, _, bytes)| bytes.as_slice()).filter(|bytes| *bytes != b"odd").collect();
+        assert_eq!(arrived, [&b"one"[..], b"two", b"three"]);
+    }
+}
+
+#[test]
 fn without_segmentation_the_same_batch_arrives_one_by_one() {
     let mut config = UdpConfig::new("127.0.0.1:0".parse().unwrap());
     config.segmentation = false;

@@ -1,14 +1,14 @@
 //! The UDP socket beneath the secure sessions: batched, bound to its link, never fragmented.
 //!
 //! - Receiving is `quinn-udp`'s: recvmmsg with GRO, the ECN bits and our address of every datagram.
-//! - Sending is one sendmsg per [`Batch`] with `UDP_SEGMENT`. It is our own, because `quinn-udp` sets the traffic class
+//! - Sending is one message per [`Batch`] with `UDP_SEGMENT`, and one sendmmsg for several batches. It is our own, because `quinn-udp` sets the traffic class
 //!   of every datagram to its ECN bits alone, and its reaction to one datagram above the MTU is to give up GSO for good.
 //! - `IP_MTU_DISCOVER` is `PROBE`: datagrams carry DF, and the kernel refuses only what its own interface cannot carry. What
 //!   [may be fragmented](Handling::Fragment) goes without, one by one.
 //! - `IP_RECVERR` is off unless somebody asks what [came back](UdpSocket::hear): an ICMP error, which anyone can forge, then fails
 //!   whatever is called next, also for somebody else. So what fails then is done again, once the errors were read and it is off.
 //!
-//! Cost: one system call for up to 64 datagrams each way.
+//! Cost: one system call for up to 64 datagrams of one size, and for up to 16 such batches, each way.
 
 mod stats;
 
@@ -352,6 +352,36 @@ impl UdpSocket {
             Sent::Blocked => self.stats.blocked += 1,
             Sent::Congested => self.stats.congested += 1,
             Sent::Done | Sent::TooBig { .. } | Sent::Down => batch.clear(),
+        }
+        sent
+    }
+
+    /// Sends the first of several batches by one call, and empties them: how many. It may be none, and is where there are fewer
+    /// than two of the usual handling: the next is for [`send`](Self::send), which says what is wrong.
+    pub fn send_several(&mut self, batches: &mut [Batch]) -> usize {
+        let nothing =
+            Outgoing { destination: self.local, source: None, tos: 0, fragment: false, bytes: &[], segment: None };
+        let mut outgoing = [nothing; sys::SEVERAL];
+        let mut count = 0;
+        for (slot, batch) in outgoing.iter_mut().zip(batches.iter()) {
+            let Some(to) = batch.destination.filter(|to| to.handling == Handling::Usual) else { break };
+            if batch.sent > 0 || batch.count == 0 || (batch.count > 1 && !self.segmentation) {
+                break;
+            }
+            let segment = (batch.count > 1).then_some(batch.segment);
+            let Destination { address: destination, source, tos, .. } = to;
+            *slot = Outgoing { destination, source, tos, fragment: false, bytes: &batch.buffer[..batch.len], segment };
+            count += 1;
+        }
+        if count < 2 {
+            return 0;
+        }
+        let Ok(sent) = system().send_several(&self.socket, &outgoing[..count]) else { return 0 };
+        self.stats.send_calls += 1;
+        for batch in batches.iter_mut().take(sent) {
+            self.stats.sent += batch.count as u64;
+            self.stats.sent_bytes += batch.len as u64;
+            batch.clear();
         }
         sent
     }

@@ -104,6 +104,8 @@ impl Outbox {
             Kind::Udp(socket) => {
                 let mut outcome = Sent::Done;
                 loop {
+                    let several = socket.send_several(self.batches.make_contiguous());
+                    pool.extend(self.batches.drain(..several));
                     let Some(batch) = self.batches.front_mut() else { break outcome };
                     match socket.send(batch) {
                         Sent::Done => {}

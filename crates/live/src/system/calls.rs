@@ -84,6 +84,19 @@ pub(crate) trait System {
     /// Sends datagrams.
     fn send(&self, socket: &Socket, outgoing: &Outgoing<'_>) -> io::Result<()>;
 
+    /// Sends several, each as [`send`](Self::send) would, from the first on: how many. None of them may be fragmented. An
+    /// error is that of the first.
+    fn send_several(&self, socket: &Socket, outgoing: &[Outgoing<'_>]) -> io::Result<usize> {
+        for (count, one) in outgoing.iter().enumerate() {
+            match self.send(socket, one) {
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => return Ok(count),
+                Ok(()) => {}
+            }
+        }
+        Ok(outgoing.len())
+    }
+
     /// Receives what waits: how many messages.
     fn receive(
         &self,

@@ -2,7 +2,7 @@
 
 use super::calls::{Outgoing, System};
 use crate::icmp::Returned;
-use crate::sys;
+use crate::sys::{self, Message, SEVERAL};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use netlink_sys::Socket as NetlinkSocket;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
@@ -82,33 +82,7 @@ impl System for Linux {
     }
 
     fn send(&self, socket: &Socket, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        let mut control = Control::new();
-        if outgoing.tos != 0 {
-            let (level, kind) = if outgoing.destination.is_ipv4() {
-                (libc::IPPROTO_IP, libc::IP_TOS)
-            } else {
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-            };
-            control.push(level, kind, &i32::from(outgoing.tos).to_ne_bytes());
-        }
-        match outgoing.source {
-            // struct in_pktinfo: interface index, source address, (destination address).
-            Some(IpAddr::V4(source)) => {
-                let mut info = [0; 12];
-                info[4..8].copy_from_slice(&source.octets());
-                control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
-            }
-            // struct in6_pktinfo: source address, interface index.
-            Some(IpAddr::V6(source)) => {
-                let mut info = [0; 20];
-                info[..16].copy_from_slice(&source.octets());
-                control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
-            }
-            None => {}
-        }
-        if let Some(segment) = outgoing.segment {
-            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &(segment as u16).to_ne_bytes());
-        }
+        let control = Control::of(outgoing);
         let address = SockAddr::from(outgoing.destination);
         let slices = [IoSlice::new(outgoing.bytes)];
         let message = MsgHdr::new().with_addr(&address).with_buffers(&slices).with_control(control.bytes());
@@ -120,6 +94,19 @@ impl System for Linux {
         let sent = socket.sendmsg(&message, 0).map(|_| ());
         sys::allow_fragments(socket.as_fd(), is_v4, false)?;
         sent
+    }
+
+    fn send_several(&self, socket: &Socket, outgoing: &[Outgoing<'_>]) -> io::Result<usize> {
+        let mut about: [Option<(SockAddr, Control)>; SEVERAL] = [const { None }; SEVERAL];
+        for (about, one) in about.iter_mut().zip(outgoing) {
+            *about = Some((SockAddr::from(one.destination), Control::of(one)));
+        }
+        let messages = about.iter().flatten().zip(outgoing).map(|((to, control), one)| Message {
+            to,
+            bytes: one.bytes,
+            control: control.bytes(),
+        });
+        sys::send_several(socket.as_fd(), messages)
     }
 
     fn receive(
@@ -176,6 +163,38 @@ impl Control {
 
     fn new() -> Control {
         Control { bytes: [0; 128], len: 0 }
+    }
+
+    /// Those of a datagram or several: its traffic class, our address, the size of each.
+    fn of(outgoing: &Outgoing<'_>) -> Control {
+        let mut control = Control::new();
+        if outgoing.tos != 0 {
+            let (level, kind) = if outgoing.destination.is_ipv4() {
+                (libc::IPPROTO_IP, libc::IP_TOS)
+            } else {
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+            };
+            control.push(level, kind, &i32::from(outgoing.tos).to_ne_bytes());
+        }
+        match outgoing.source {
+            // struct in_pktinfo: interface index, source address, (destination address).
+            Some(IpAddr::V4(source)) => {
+                let mut info = [0; 12];
+                info[4..8].copy_from_slice(&source.octets());
+                control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+            }
+            // struct in6_pktinfo: source address, interface index.
+            Some(IpAddr::V6(source)) => {
+                let mut info = [0; 20];
+                info[..16].copy_from_slice(&source.octets());
+                control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+            }
+            None => {}
+        }
+        if let Some(segment) = outgoing.segment {
+            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &(segment as u16).to_ne_bytes());
+        }
+        control
     }
 
     fn push(&mut self, level: i32, kind: i32, data: &[u8]) {

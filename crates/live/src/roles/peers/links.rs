@@ -177,7 +177,12 @@ impl Peers {
     }
 
     fn look_at_socket(&mut self, now: Time, number: usize) {
-        if self.transport.sockets.look(number) {
+        let new = self.transport.sockets.look(number);
+        if new || self.transport.sockets[number].absent {
+            // Nobody tells any more that there is room: what waited for it leaves now, or not at all.
+            self.flush_socket(now, number);
+        }
+        if new {
             if let Some(mtu) = self.transport.sockets[number].device_mtu() {
                 self.set_device_mtu(now, number, mtu);
             }
