@@ -37,10 +37,7 @@ setup:
 
 # The program without symbols, a file from which debuggers take them, and the list of what it is made of: in one folder.
 dist: setup
-	@. scripts/toolchain.sh && cargo build --release -p fairspan
-	@mkdir -p target/dist
-	@objcopy --only-keep-debug target/release/fairspan target/dist/fairspan.debug
-	@objcopy --strip-all --add-gnu-debuglink=target/dist/fairspan.debug target/release/fairspan target/dist/fairspan
+	@scripts/dist.sh target/dist
 	@scripts/sbom.sh target/dist/fairspan.cdx.json
 	@ls -l target/dist
 

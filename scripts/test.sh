@@ -303,6 +303,7 @@ if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     external 'formal models of the handshake' 2400 scripts/model.sh all
     external 'what is shipped lists its parts' 1500 scripts/sbom.sh target/fairspan.cdx.json
+    external 'what is shipped is the same when it is built twice' 3000 scripts/reproduce.sh
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
     # Seeds that nobody has seen yet; each that breaks a promise says how to run it again. A million takes 30 to 75 seconds on two
     # cores, so this takes five to thirteen minutes; 1000 million, a night and more.

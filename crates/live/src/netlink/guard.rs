@@ -1,6 +1,8 @@
 //! Changes to the host's network that undo themselves.
 
-use super::{Netlink, NetlinkError, Route, Rule, TABLE_MAIN};
+use super::request::{Netlink, NetlinkError, refused};
+use super::route::{Route, TABLE_MAIN};
+use super::rule::Rule;
 use crate::system::system;
 use ipnet::IpNet;
 
@@ -229,7 +231,7 @@ impl Guard {
                 Undo::Setting { path, .. } if system().read_setting(path).is_err() => Ok(()),
                 Undo::Setting { path, value } => system()
                     .write_setting(path, value)
-                    .map_err(|error| super::refused(&format!("set {path} back to {value}"), &error)),
+                    .map_err(|error| refused(&format!("set {path} back to {value}"), &error)),
             };
             match result {
                 Err(error) if !is_undone_already(&error) => failures.push(error),

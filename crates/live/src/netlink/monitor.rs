@@ -1,6 +1,7 @@
 //! What happens to the interfaces: they appear, change and disappear.
 
-use super::{Interface, NetlinkError, interface_of, messages, refused};
+use super::interface::{Interface, interface_of};
+use super::request::{NetlinkError, messages, refused};
 use crate::system::system;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;

@@ -5,7 +5,7 @@
 //! Source: Linux `include/uapi/linux/netfilter/nf_tables.h` and `nfnetlink.h`. Numbers are big-endian there, but for those
 //! that are compared with the host's own: marks, and the state of a connection.
 
-use super::{NetlinkError, kernel_message, messages, refused};
+use super::request::{NetlinkError, PATIENCE, kernel_message, messages, refused};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_MULTIPART, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
@@ -351,7 +351,7 @@ fn ask(requests: &[u8], last: u32, action: &str) -> Result<Vec<String>, NetlinkE
         // As for rtnetlink: older kernels say less.
         let _ = socket.set_cap_ack(true);
         let _ = socket.set_ext_ack(true);
-        set_socket_timeout(&socket, Timeout::Recv, Some(super::PATIENCE))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         socket.send(requests, 0)?;
         Ok(socket)
     };

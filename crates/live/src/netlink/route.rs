@@ -1,0 +1,129 @@
+//! Routes through devices.
+
+use super::request::{Netlink, NetlinkError, PROTOCOL, family_of};
+use ipnet::IpNet;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::net::IpAddr;
+
+/// The main routing table.
+pub const TABLE_MAIN: u32 = 254;
+
+/// A route through a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The destinations; prefix length 0 is the default route.
+    pub destination: IpNet,
+    /// The interface that it leads through.
+    pub device: String,
+    /// The next hop; `None` for hosts on the link.
+    pub gateway: Option<IpAddr>,
+    /// The table that it stands in; [`TABLE_MAIN`] is the usual one.
+    pub table: u32,
+    /// The metric: of two equal routes the lower counts. `None` is the kernel's default (0, or 1024 with IPv6).
+    pub metric: Option<u32>,
+}
+
+impl Netlink {
+    /// Adds a route.
+    ///
+    /// # Errors
+    /// [`NetlinkError::NoInterface`], or what the kernel says (`EEXIST`: there is one; `ENETUNREACH`: the gateway
+    /// cannot be reached, or the interface is off).
+    pub fn add_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+        let message = self.route_message(route)?;
+        let action = format!("add {}", describe_route(route));
+        self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL, &action)
+    }
+
+    /// Removes a route that [`add_route`](Netlink::add_route) added.
+    ///
+    /// # Errors
+    /// [`NetlinkError::NoInterface`], or what the kernel says (`ESRCH`: there is none).
+    pub(crate) fn remove_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+        let message = self.route_message(route)?;
+        let action = format!("remove {}", describe_route(route));
+        self.change(RouteNetlinkMessage::DelRoute(message), 0, &action)
+    }
+
+    /// The unicast routes of one table, IPv4 and IPv6, that lead through one device.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn routes(&mut self, table: u32) -> Result<Vec<Route>, NetlinkError> {
+        let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            let message = RouteNetlinkMessage::GetRoute(message);
+            let answers = self.request(message, NLM_F_DUMP, "list the routes")?;
+            routes.extend(answers.iter().filter_map(|answer| route_of(answer, &names)));
+        }
+        routes.retain(|route| route.table == table);
+        Ok(routes)
+    }
+
+    fn route_message(&mut self, route: &Route) -> Result<RouteMessage, NetlinkError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(route.destination.addr());
+        message.header.destination_prefix_length = route.destination.prefix_len();
+        message.header.protocol = RouteProtocol::Other(PROTOCOL);
+        message.header.kind = RouteType::Unicast;
+        let on_link = route.gateway.is_none() && route.destination.addr().is_ipv4();
+        message.header.scope = if on_link { RouteScope::Link } else { RouteScope::Universe };
+        message.attributes.push(RouteAttribute::Table(route.table));
+        message.attributes.push(RouteAttribute::Oif(self.interface(&route.device)?.index));
+        if route.destination.prefix_len() > 0 {
+            message.attributes.push(RouteAttribute::Destination(route.destination.network().into()));
+        }
+        if let Some(gateway) = route.gateway {
+            message.attributes.push(RouteAttribute::Gateway(gateway.into()));
+        }
+        if let Some(metric) = route.metric {
+            message.attributes.push(RouteAttribute::Priority(metric));
+        }
+        Ok(message)
+    }
+}
+
+fn route_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Option<Route> {
+    let RouteNetlinkMessage::NewRoute(route) = message else { return None };
+    if route.header.kind != RouteType::Unicast {
+        return None;
+    }
+    let any: IpAddr = match route.header.address_family {
+        AddressFamily::Inet => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        AddressFamily::Inet6 => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+        _ => return None,
+    };
+    let (mut destination, mut gateway, mut device, mut metric) = (any, None, None, None);
+    let mut table = u32::from(route.header.table);
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) => destination = ip_of(address)?,
+            RouteAttribute::Gateway(address) => gateway = ip_of(address),
+            RouteAttribute::Oif(index) => device = names.iter().find(|(i, _)| i == index),
+            RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::Priority(number) => metric = Some(*number),
+            _ => {}
+        }
+    }
+    let destination = IpNet::new(destination, route.header.destination_prefix_length).ok()?;
+    Some(Route { destination, device: device?.1.clone(), gateway, table, metric })
+}
+
+fn ip_of(address: &netlink_packet_route::route::RouteAddress) -> Option<IpAddr> {
+    use netlink_packet_route::route::RouteAddress;
+    match address {
+        RouteAddress::Inet(ip) => Some((*ip).into()),
+        RouteAddress::Inet6(ip) => Some((*ip).into()),
+        _ => None,
+    }
+}
+
+fn describe_route(route: &Route) -> String {
+    let via = route.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+    format!("route {}{via} dev {} table {}", route.destination, route.device, route.table)
+}
