@@ -14,8 +14,9 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -72,6 +73,12 @@ fn what_a_role_does_not_do_is_refused_and_told_by_name_and_what_it_does_works() 
         again.args(["--exact", ITSELF, "--nocapture", "--test-threads", "1"]).env(ROLE, name);
         let mut again =
             again.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("begun");
+        // It ends when its input does: after what it tells, or when that does not come.
+        let (input, (ended, end)) = (again.stdin.take(), mpsc::channel::<()>());
+        std::thread::spawn(move || {
+            let _ = end.recv_timeout(Duration::from_secs(60));
+            drop(input);
+        });
         let mut lines = BufReader::new(again.stderr.take().expect("its log")).lines().map(|line| line.expect("text"));
         let mut log = String::new();
         // Told once a second; the last of them by its number.
@@ -81,7 +88,7 @@ fn what_a_role_does_not_do_is_refused_and_told_by_name_and_what_it_does_works() 
                 break;
             }
         }
-        drop(again.stdin.take());
+        drop(ended);
         log.extend(lines.map(|line| line + "\n"));
         assert!(again.wait().expect("its end").success(), "{name}: {log}");
         for call in ["socket", "ioctl", "getpgid", "mprotect", "chroot", "memfd_create"] {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// So that what the test itself remembers is not found.
@@ -92,8 +92,30 @@ fn agree(noted: &Arc<Mutex<Vec<[u8; 32]>>>) -> Vec<Sessions> {
     ends
 }
 
+/// What one test reads of the memory is not to be what another holds there for a moment.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn no_private_or_preshared_key_is_left_in_memory_when_it_is_dropped() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let theirs = noted.clone();
+    let made = thread::spawn(move || {
+        let above = black_box([0_u8; 1 << 16]);
+        let mut entropy = Noting(SeededEntropy::new(60), theirs);
+        let private: Vec<_> = (0..4).map(|_| Box::new(PrivateKey::generate(&mut entropy))).collect();
+        let preshared: Vec<_> = (0..4).map(|_| Box::new(PresharedKey::generate(&mut entropy))).collect();
+        drop((black_box(private), black_box(preshared)));
+        black_box(&above);
+    });
+    made.join().unwrap();
+    let left: Vec<usize> = noted.lock().unwrap().iter().map(found).collect();
+    assert_eq!(left, [0; 8]);
+}
+
 #[test]
 fn no_ephemeral_key_of_a_handshake_is_left_in_memory_when_it_is_over() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let noted = Arc::new(Mutex::new(Vec::new()));
     let theirs = noted.clone();
     // On a stack of its own, which the system takes back but for its upper end.
