@@ -15,6 +15,12 @@
 //! |---|---|
 //! | transit of channel c, less a constant | [`Transit`]: the smallest of the last 10 to 20 s, so that queues do not count |
 //! | differential delay of c | [`Line::delay`] = slowest transit - transit of c |
+//! | the transit of all stamped packets | `target` |
+//!
+//! Packets of mode `reliable` carry a stamp of when they left, so each is given the same transit, however long its own was: what the
+//! slowest channel *usually* takes ([`Transit`]), jitter included. HyStart takes the jitter of a link that keeps order for a queue as
+//! well, since it grows with the rate. Stamped packets need no order among themselves: one that is due before others of its line
+//! stands aside, and markers stay behind it.
 //!
 //! Channels slower than the fastest by more than `limit` are not waited for: a satellite link does not make the rest
 //! of the bond as slow as itself. The windows of all channels turn together, so that clocks that drift apart, or a step
@@ -26,7 +32,9 @@
 
 use super::channel::each;
 use crate::packet::Packet;
+use crate::path::transit::Transit;
 use crate::units::{ChannelId, Span, Time};
+use crate::wire::envelope::Stamp;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -36,24 +44,6 @@ const GRID: Span = Span::from_micros(250);
 const LEAST: Span = Span::from_millis(1);
 /// How long a smallest transit counts at least; twice this at most.
 const WINDOW: Span = Span::from_secs(10);
-
-/// The smallest transits of a channel, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Transit {
-    /// Of the window that ended, and of the one that runs.
-    before: Option<i64>,
-    current: Option<i64>,
-}
-
-impl Transit {
-    fn value(&self) -> Option<i64> {
-        self.current.into_iter().chain(self.before).min()
-    }
-
-    fn turn(&mut self) {
-        self.before = self.current.take().or(self.before);
-    }
-}
 
 /// What waits in a line.
 #[derive(Debug)]
@@ -78,12 +68,19 @@ pub(super) struct Equalizer<P> {
     limit: Span,
     /// By channel, as far as one was measured.
     transits: Vec<Transit>,
+    /// The channels that bring data, and the transit that stamped packets are held to.
+    bringing: u64,
+    target: Option<i64>,
+    /// Packets have stamps.
+    stamped: bool,
     /// What is subtracted from every transit, so that they are small numbers: the first one measured.
     reference: Option<u64>,
     /// When the present window began, and when the last measurement was.
     window: Time,
     last: Time,
     lines: Vec<Line<P>>,
+    /// Packets that were sent again, or are due before others of their channel, by when they are due, and the channel of each.
+    aside: VecDeque<(Time, ChannelId, Arrival<P>)>,
     /// Lines in which something waits.
     busy: u64,
     /// Memory of what waits.
@@ -96,10 +93,14 @@ impl<P: Packet> Equalizer<P> {
         Equalizer {
             limit,
             transits: Vec::new(),
+            bringing: 0,
+            target: None,
+            stamped: false,
             reference: None,
             window: Time::ZERO,
             last: Time::ZERO,
             lines: Vec::new(),
+            aside: VecDeque::new(),
             busy: 0,
             used: 0,
         }
@@ -123,23 +124,20 @@ impl<P: Packet> Equalizer<P> {
         while self.transits.len() <= channel.index() {
             self.transits.push(Transit::default());
         }
-        let known = self.transits[channel.index()].value();
+        let known = self.transits[channel.index()].least();
         if now.since(self.last) >= WINDOW
             && let Some(known) = known
         {
             // A pause: the clocks have drifted apart by no one knows how much.
             let drift = transit.saturating_sub(known);
-            for t in &mut self.transits {
-                *t = Transit { before: t.value().map(|t| t.saturating_add(drift)), current: None };
-            }
+            self.transits.iter_mut().for_each(|t| t.shift(drift));
             self.window = now;
         } else if now.since(self.window) >= WINDOW {
             self.transits.iter_mut().for_each(Transit::turn);
             self.window = now;
         }
         self.last = now;
-        let current = &mut self.transits[channel.index()].current;
-        *current = Some(current.map_or(transit, |least| least.min(transit)));
+        self.transits[channel.index()].add(now, transit);
     }
 
     /// Another path, or another link: what was measured on `channel` counts no more.
@@ -154,50 +152,123 @@ impl<P: Packet> Equalizer<P> {
     pub(super) fn forget_all(&mut self) {
         self.transits.clear();
         self.reference = None;
+        self.target = None;
+        self.stamped = false;
     }
 
     /// Works out the delays of `channels`, those that bring data; one whose transit is not known is not delayed.
     pub(super) fn set(&mut self, channels: u64) {
+        self.bringing = channels;
+        self.aim();
         for line in &mut self.lines {
             line.delay = Span::ZERO;
         }
-        let transits = &self.transits;
-        let transit = |c: ChannelId| transits.get(c.index()).and_then(Transit::value);
-        let known = || each(channels).filter_map(transit);
         let limit = self.limit.as_nanos() as i64;
-        let Some(fastest) = known().min() else { return };
-        let slowest = known().filter(|t| t.saturating_sub(fastest) <= limit).max().unwrap_or(fastest);
+        let Some(fastest) = each(channels).filter_map(|c| self.least(c)).min() else { return };
+        let within = |t: &i64| t.saturating_sub(fastest) <= limit;
+        let slowest = each(channels).filter_map(|c| self.least(c)).filter(within).max().unwrap_or(fastest);
         for channel in each(channels) {
-            let Some(transit) = transit(channel) else { continue };
+            let Some(transit) = self.least(channel) else { continue };
             let delay = Span::from_nanos(slowest.saturating_sub(transit).max(0) as u64);
             if delay >= LEAST {
-                while self.lines.len() <= channel.index() {
-                    self.lines.push(Line { delay: Span::ZERO, waiting: VecDeque::new() });
-                }
-                self.lines[channel.index()].delay = delay;
+                self.line(channel).delay = delay;
             }
         }
     }
 
-    /// Takes an arrival that has to wait; gives back one that need not. `room` is the memory that may be taken in all.
+    fn least(&self, channel: ChannelId) -> Option<i64> {
+        self.transits.get(channel.index())?.least()
+    }
+
+    /// The line of `channel`, which comes into being.
+    #[inline]
+    fn line(&mut self, channel: ChannelId) -> &mut Line<P> {
+        while self.lines.len() <= channel.index() {
+            self.lines.push(Line { delay: Span::ZERO, waiting: VecDeque::new() });
+        }
+        &mut self.lines[channel.index()]
+    }
+
+    /// Works out the transit that all packets with a stamp are given: what the slowest of the channels that bring data usually has.
+    fn aim(&mut self) {
+        let known = || each(self.bringing).filter_map(|c| self.transits.get(c.index()));
+        let Some(fastest) = known().filter_map(Transit::least).min() else { return self.target = None };
+        let limit = self.limit.as_nanos() as i64;
+        let within = |t: &&Transit| t.least().is_some_and(|least| least.saturating_sub(fastest) <= limit);
+        let usual = known().filter(within).filter_map(Transit::usual).max();
+        self.target = usual.map(|usual| usual.min(fastest.saturating_add(limit)));
+    }
+
+    /// How long a packet with this stamp is to wait that came on `channel`. One that was sent `again` tells nothing of the channel.
+    #[inline]
+    pub(super) fn delay_of(&mut self, now: Time, channel: ChannelId, stamp: Stamp, again: bool) -> Span {
+        let (Some(reference), Some(transits)) = (self.reference, self.transits.get_mut(channel.index())) else {
+            return Span::ZERO;
+        };
+        let Some(least) = transits.least() else { return Span::ZERO };
+        self.stamped = true;
+        let transit = stamp.until(now.as_nanos().wrapping_sub(reference), least);
+        if !again && transits.add(now, transit) {
+            self.aim();
+        }
+        let target = if stamp.is_alone() { self.transits[channel.index()].usual() } else { self.target };
+        let delay = target.map_or(0, |target| target.saturating_sub(transit));
+        Span::from_nanos(delay.max(0) as u64).min(self.limit)
+    }
+
+    /// How long what has no stamp waits on `channel`. Among packets with stamps it keeps its place, and no more.
+    #[inline]
+    pub(super) fn line_of(&self, channel: ChannelId) -> Span {
+        if self.stamped {
+            return Span::ZERO;
+        }
+        self.lines.get(channel.index()).map_or(Span::ZERO, |line| line.delay)
+    }
+
+    /// Takes an arrival that has to wait for `delay`; gives back one that need not. `room` is the memory that may be taken in all.
     #[inline]
     pub(super) fn hold(
         &mut self,
         now: Time,
         channel: ChannelId,
+        delay: Span,
         arrival: Arrival<P>,
         room: usize,
     ) -> Option<Arrival<P>> {
-        let Some(line) = self.lines.get_mut(channel.index()) else { return Some(arrival) };
-        if line.waiting.is_empty() && (line.delay == Span::ZERO || self.used + cost(&arrival) > room) {
+        // A marker may tell that nothing of what waits there comes again.
+        let aside = self.aside.back().map(|(last, ..)| *last).filter(|_| matches!(arrival, Arrival::Marker { .. }));
+        let empty = self.busy & 1 << channel.index() == 0 && aside.is_none();
+        if empty && (delay < LEAST || self.used + cost(&arrival) > room) {
             return Some(arrival);
         }
-        let grid = GRID.as_nanos();
-        let due = Time::from_nanos((now + line.delay).as_nanos().div_ceil(grid).saturating_mul(grid));
-        let due = line.waiting.back().map_or(due, |(last, _)| due.max(*last));
+        let due = on_grid(now + delay);
+        let last = self.lines.get(channel.index()).and_then(|line| Some(line.waiting.back()?.0)).max(aside);
+        if last > Some(due) && matches!(arrival, Arrival::Kept { .. }) {
+            return self.hold_aside(now, channel, delay, arrival, room);
+        }
         self.used += cost(&arrival);
-        line.waiting.push_back((due, arrival));
         self.busy |= 1 << channel.index();
+        self.line(channel).waiting.push_back((due.max(last.unwrap_or(due)), arrival));
+        None
+    }
+
+    /// As [`Equalizer::hold`], of a packet that those behind it on its channel do not wait for: it was sent again, or is due before others.
+    pub(super) fn hold_aside(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        delay: Span,
+        arrival: Arrival<P>,
+        room: usize,
+    ) -> Option<Arrival<P>> {
+        let cost = cost(&arrival);
+        if delay < LEAST || self.used + cost > room {
+            return Some(arrival);
+        }
+        let due = on_grid(now + delay);
+        let behind = self.aside.iter().rev().take_while(|(other, ..)| *other > due).count();
+        self.aside.insert(self.aside.len() - behind, (due, channel, arrival));
+        self.used += cost;
         None
     }
 
@@ -206,6 +277,11 @@ impl<P: Packet> Equalizer<P> {
         let (due, channel) = self.first()?;
         if due > now && self.used <= room {
             return None;
+        }
+        if self.aside.front().is_some_and(|(other, ..)| *other <= due) {
+            let (_, channel, arrival) = self.aside.pop_front()?;
+            self.used -= cost(&arrival);
+            return Some((channel, arrival));
         }
         let line = &mut self.lines[channel.index()];
         let (_, arrival) = line.waiting.pop_front()?;
@@ -222,8 +298,16 @@ impl<P: Packet> Equalizer<P> {
     }
 
     fn first(&self) -> Option<(Time, ChannelId)> {
-        each(self.busy).filter_map(|c| Some((self.lines[c.index()].waiting.front()?.0, c))).min()
+        let lines = each(self.busy).filter_map(|c| Some((self.lines[c.index()].waiting.front()?.0, c)));
+        lines.chain(self.aside.front().map(|(due, channel, _)| (*due, *channel))).min()
     }
+}
+
+/// The next multiple of [`GRID`].
+#[inline]
+fn on_grid(at: Time) -> Time {
+    let grid = GRID.as_nanos();
+    Time::from_nanos(at.as_nanos().div_ceil(grid).saturating_mul(grid))
 }
 
 fn cost<P: Packet>(arrival: &Arrival<P>) -> usize {
@@ -241,6 +325,18 @@ mod tests {
     use proptest::prelude::*;
 
     const MS: fn(u64) -> Span = Span::from_millis;
+
+    /// Holds what has no stamp.
+    fn hold(
+        equalizer: &mut Equalizer<Vec<u8>>,
+        now: Time,
+        channel: ChannelId,
+        arrival: Arrival<Vec<u8>>,
+        room: usize,
+    ) -> Option<Arrival<Vec<u8>>> {
+        let delay = equalizer.line_of(channel);
+        equalizer.hold(now, channel, delay, arrival, room)
+    }
 
     /// An equalizer whose channels have these transits, in milliseconds.
     fn with(limit: u64, ms: &[Option<u64>]) -> Equalizer<Vec<u8>> {
@@ -359,11 +455,11 @@ mod tests {
         let mut equalizer = with(100, &[Some(10), Some(30)]);
         let packet = |n: u32| Arrival::Packet { bucket: 0, number: n, bond: n, packet: vec![0; 1000] };
         let now = Time::from_millis(5);
-        assert!(equalizer.hold(now, ChannelId(1), packet(0), 10_000).is_some(), "the slowest does not wait");
+        assert!(hold(&mut equalizer, now, ChannelId(1), packet(0), 10_000).is_some(), "the slowest does not wait");
         for n in 1..=4 {
-            assert!(equalizer.hold(now, ChannelId(0), packet(n), 10_000).is_none());
+            assert!(hold(&mut equalizer, now, ChannelId(0), packet(n), 10_000).is_none());
         }
-        assert!(equalizer.hold(now, ChannelId(0), Arrival::Marker { high: 4 }, 10_000).is_none());
+        assert!(hold(&mut equalizer, now, ChannelId(0), Arrival::Marker { high: 4 }, 10_000).is_none());
         assert_eq!(equalizer.timeout(), Some(Time::from_millis(25)));
         assert!(equalizer.release(Time::from_millis(24), 10_000).is_none());
         assert!(matches!(
@@ -377,6 +473,91 @@ mod tests {
         }
         assert!(matches!(equalizer.release(Time::from_millis(25), 10_000), Some((_, Arrival::Marker { high: 4 }))));
         assert_eq!((equalizer.used(), equalizer.timeout()), (0, None));
+    }
+
+    /// A packet that left at `left` and comes `after` milliseconds later by `channel`: how long it waits.
+    fn waits(equalizer: &mut Equalizer<Vec<u8>>, channel: u8, left: Time, after: u64, alone: bool) -> u64 {
+        let stamp = if alone { Stamp::alone(left) } else { Stamp::of(left) };
+        let wait = equalizer.delay_of(left + MS(after), ChannelId(channel), stamp, false);
+        (wait.as_nanos() + 500_000) / 1_000_000
+    }
+
+    #[test]
+    fn packets_with_stamps_all_take_as_long_as_the_slowest_channel_whatever_each_took() {
+        let made = || {
+            let mut equalizer = Equalizer::<Vec<u8>>::new(MS(100));
+            for (channel, transit) in [(0, 10), (1, 40), (2, 300)] {
+                let left = Time::from_millis(1000);
+                equalizer.measured(left + MS(transit), ChannelId(channel), left.as_nanos());
+            }
+            equalizer.set(0b11);
+            equalizer
+        };
+        let left = Time::from_millis(1100);
+        assert_eq!([10, 25, 40, 90].map(|after| waits(&mut made(), 0, left, after, false)), [30, 15, 0, 0]);
+        let mut equalizer = made();
+        equalizer.set(0b101);
+        assert_eq!(
+            waits(&mut equalizer, 0, Time::from_millis(1300), 10, false),
+            0,
+            "what is slower by more is not waited for"
+        );
+        assert_eq!(waits(&mut equalizer, 3, left, 10, false), 0, "nothing is known of the channel");
+    }
+
+    #[test]
+    fn a_channel_whose_delay_varies_is_waited_for_until_most_of_its_packets_have_come() {
+        let mut equalizer = with(200, &[Some(10), Some(40)]);
+        for n in 0..200 {
+            // Each by itself takes 40 to 80 ms.
+            let left = Time::from_millis(1100 + n * 20);
+            waits(&mut equalizer, 1, left, 40 + n * 7 % 41, false);
+        }
+        let left = Time::from_millis(6000);
+        let fast = waits(&mut equalizer, 0, left, 10, false);
+        assert!((65..110).contains(&fast), "{fast} ms more than 10");
+        assert_eq!(waits(&mut equalizer, 1, left, 60, false) + 50, fast, "the same instant by either channel");
+        assert_eq!(waits(&mut equalizer, 0, left, 10, true), 0, "its own channel does not vary");
+    }
+
+    #[test]
+    fn what_is_sent_again_waits_without_holding_up_others_and_markers_stay_behind_it() {
+        let mut equalizer = with(100, &[Some(10), Some(40)]);
+        let kept = |n: u32| Arrival::Kept { bucket: 0, number: n, bond: n, packet: vec![0; 100] };
+        let now = Time::from_millis(1100);
+        waits(&mut equalizer, 0, Time::from_millis(1090), 10, false);
+        assert!(equalizer.hold(now, ChannelId(0), MS(30), kept(1), 10_000).is_none());
+        assert!(
+            equalizer.hold(now, ChannelId(0), MS(10), kept(2), 10_000).is_none(),
+            "due before the one in front of it"
+        );
+        assert!(equalizer.hold_aside(now, ChannelId(1), MS(20), kept(3), 10_000).is_none());
+        assert!(equalizer.hold_aside(now, ChannelId(1), MS(40), kept(4), 10_000).is_none());
+        assert!(equalizer.hold_aside(now, ChannelId(1), MS(0), kept(5), 10_000).is_some());
+        assert!(hold(&mut equalizer, now, ChannelId(1), Arrival::Marker { high: 4 }, 10_000).is_none());
+        let mut order = vec![];
+        while let Some(due) = equalizer.timeout() {
+            let (_, arrival) = equalizer.release(due, 10_000).unwrap();
+            order.push((
+                due.since(now).as_nanos() / 1_000_000,
+                match arrival {
+                    Arrival::Kept { number, .. } => number,
+                    _ => 0,
+                },
+            ));
+        }
+        assert_eq!(order, [(10, 2), (20, 3), (30, 1), (40, 4), (40, 0)]);
+        assert_eq!((equalizer.used(), equalizer.busy()), (0, 0));
+    }
+
+    #[test]
+    fn no_stamp_makes_anything_wait_longer_than_the_limit() {
+        let mut equalizer = with(100, &[Some(10), Some(40)]);
+        for stamp in 0..=u16::MAX {
+            let wait =
+                equalizer.delay_of(Time::from_millis(1200 + u64::from(stamp)), ChannelId(0), Stamp(stamp), false);
+            assert!(wait <= MS(100));
+        }
     }
 
     proptest! {
@@ -400,7 +581,7 @@ mod tests {
                 }
                 model[usize::from(*channel)].push((n as u32, now));
                 if let Some(Arrival::Marker { high }) =
-                    equalizer.hold(now, ChannelId(*channel), Arrival::Marker { high: n as u32 }, usize::MAX)
+                    hold(&mut equalizer, now, ChannelId(*channel), Arrival::Marker { high: n as u32 }, usize::MAX)
                 {
                     got[usize::from(*channel)].push((high, now));
                 }

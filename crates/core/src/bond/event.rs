@@ -204,6 +204,8 @@ counters! {
         mss_clamped,
         /// Mode `reliable`: frames that carried a packet again, because the one before was lost.
         resent,
+        /// Mode `reliable`: second frames of packets of a channel that loses some, sent while another channel had nothing to send.
+        spare_copies,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
         /// peer started anew.
         given_up,

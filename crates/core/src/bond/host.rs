@@ -3,6 +3,7 @@
 use super::Bond;
 use super::config::{Config, ConfigError};
 use super::lines::{BACK_PRESSURE, Note};
+use super::prompt::Prompt;
 use super::queue::{HostQueue, Queued};
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
@@ -17,6 +18,8 @@ const IPV6_MTU: usize = 1280;
 pub(super) struct Ingress<P> {
     /// Packets that wait for a channel.
     pub(super) queue: HostQueue<P>,
+    /// Those that go before them.
+    pub(super) prompt: Prompt<P>,
     /// Bytes that it may hold where all channels that drain it have a rate.
     limit: Option<usize>,
     /// The largest packet that fits all channels.
@@ -31,7 +34,7 @@ impl<P: Packet> Ingress<P> {
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
-        let mut ingress = Ingress { queue, limit: None, mtu: 0, icmp };
+        let mut ingress = Ingress { queue, prompt: Prompt::new(), limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }
@@ -68,7 +71,12 @@ impl<P: Packet> Bond<P> {
             self.clamp(&header, &mut packet);
         }
         let bucket = self.bucket(&header, packet.bytes());
-        self.enqueue(Queued { packet, bucket, tos: header.tos, since: now, note: () });
+        let haste = self.haste(&header, packet.bytes(), bucket);
+        let queued = Queued { packet, bucket, tos: header.tos, since: now, note: () };
+        match haste {
+            Some(haste) => self.stats.queue_full += u64::from(!self.ingress.prompt.push(queued.noted(haste))),
+            None => self.enqueue(queued),
+        }
     }
 
     /// Whether the driver should read more packets from the host. `false`: the queue is long enough.

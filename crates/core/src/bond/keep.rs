@@ -214,6 +214,13 @@ impl<P: Packet> Keeper<P> {
         !self.again.is_empty()
     }
 
+    /// The packet of `note`, if it is under way and not taken for lost.
+    pub(super) fn under_way(&self, note: Note) -> Option<(About, &P)> {
+        let kept = self.places.get(note.slot as usize)?;
+        let under_way = kept.used && kept.generation == note.generation && !kept.lost;
+        Some((kept.about, kept.packet.as_ref().filter(|_| under_way)?))
+    }
+
     /// Takes what [`Keeper::next_again`] told of. It is lent, and to be [sent](Keeper::sent).
     pub(super) fn take_again(&mut self) -> Option<(Note, About, P)> {
         let note = self.again.pop_front()?;
@@ -304,7 +311,7 @@ mod tests {
     const EF: u8 = 46 << 2;
 
     fn about(bond: u32, tos: u8) -> About {
-        About { bucket: 0, numbers: Numbers { sequence: bond, bond }, tos }
+        About { bucket: 0, numbers: Numbers { sequence: bond, bond, ..Numbers::default() }, tos }
     }
 
     /// Sends packet `bond` as the frame `number` of channel 0.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn packet(bond: u32, not_before: u64) -> Waiting<Vec<u8>> {
-        let note = Note { numbers: Numbers { sequence: 0, bond }, not_before: Time::from_millis(not_before) };
+        let note = Note { numbers: Numbers { bond, ..Numbers::default() }, not_before: Time::from_millis(not_before) };
         Queued { packet: vec![0; 1000], bucket: 0, tos: 0, since: Time::ZERO, note }
     }
 

@@ -7,7 +7,7 @@ use super::config::Config;
 use super::preset::{Numbering, Preset, Protection};
 use crate::flow::Buckets;
 use crate::ip::Header;
-use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
+use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message, Stamp};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -18,6 +18,8 @@ pub(super) struct Numbers {
     pub(super) sequence: u32,
     /// Its number in the bond; 0: it has none yet.
     pub(super) bond: u32,
+    /// When it left first, where lost packets are sent again.
+    pub(super) stamp: Stamp,
 }
 
 /// Gives packets their numbers and envelopes.
@@ -81,12 +83,12 @@ impl Numberer {
     pub(super) fn assign(&mut self, bucket: u16) -> Numbers {
         match self.preset.number {
             Numbering::None | Numbering::Place => Numbers::default(),
-            Numbering::Bond => Numbers { sequence: 0, bond: self.next() },
+            Numbering::Bond => Numbers { bond: self.next(), ..Numbers::default() },
             Numbering::Flow => {
                 let next = &mut self.sequence[usize::from(bucket)];
                 let sequence = *next;
                 *next = sequence.wrapping_add(1);
-                Numbers { sequence, bond: self.next() }
+                Numbers { sequence, bond: self.next(), stamp: Stamp::NONE }
             }
         }
     }
@@ -125,8 +127,8 @@ impl Numberer {
     /// The envelope of a packet that is kept.
     #[inline(never)]
     fn kept_head(&self, bucket: u16, numbers: Numbers, again: Option<u8>) -> Head {
-        let Numbers { sequence, bond } = numbers;
-        self.control(Message::Kept { bucket, sequence, bond, again })
+        let Numbers { sequence, bond, stamp } = numbers;
+        self.control(Message::Kept { bucket, sequence, bond, stamp, again })
     }
 
     /// The same of the frame that is the channel's `number`th. `again`: the packet was lost by the peer's process with this tag.
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_envelope_says_the_numbers_and_the_epochs_tag() {
-        let numbers = Numbers { sequence: 7, bond: 9 };
+        let numbers = Numbers { sequence: 7, bond: 9, stamp: Stamp(258) };
         let bytes = |mode, raw| numberer(mode).head(2, numbers, raw).as_slice().to_vec();
         assert_eq!(bytes(Mode::Ordered, true), [0x11, 4, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]);
         assert_eq!(bytes(Mode::Duplicate, true), [0x12, 4, 0, 0, 0, 9]);

@@ -179,7 +179,7 @@ mod tests {
     fn envelopes_have_the_lengths_of_the_wire_format() {
         let lengths = |mode, policy| [false, true].map(|raw| of(mode, policy).head_len(raw));
         assert_eq!(lengths(Mode::Ordered, "brr"), [12, 12]);
-        assert_eq!(lengths(Mode::Reliable, "brr"), [13, 13]);
+        assert_eq!(lengths(Mode::Reliable, "brr"), [15, 15]);
         assert_eq!(lengths(Mode::Backup, "brr"), [12, 12]);
         assert_eq!(lengths(Mode::Duplicate, "brr"), [6, 6]);
         assert_eq!(lengths(Mode::Plain, "brr"), [2, 2]);

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::frame::Transmit;
 use super::keep::Keeper;
 use super::preset::{Preset, Protection};
+use super::spare::Spare;
 use crate::packet::Packet;
 use crate::units::ChannelId;
 use alloc::boxed::Box;
@@ -20,6 +21,7 @@ pub(super) struct Protect<P> {
     waiting: VecDeque<Transmit<P>>,
     /// Where what is lost is sent again.
     pub(super) keeper: Option<Box<Keeper<P>>>,
+    pub(super) spare: Spare,
 }
 
 impl<P: Packet> Protect<P> {
@@ -31,7 +33,7 @@ impl<P: Packet> Protect<P> {
             Protection::Copies => config.copies,
         };
         let keeper = (preset.protect == Protection::Resend).then(|| Box::new(Keeper::new(config.resend_bytes)));
-        Protect { protection: preset.protect, copies, waiting: VecDeque::new(), keeper }
+        Protect { protection: preset.protect, copies, waiting: VecDeque::new(), keeper, spare: Spare::default() }
     }
 
     /// On how many channels a packet goes, itself included.

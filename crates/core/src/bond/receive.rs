@@ -57,13 +57,10 @@ impl<P: Packet> Bond<P> {
                 // Our process before may have delivered it.
                 self.stats.stale_epoch += 1;
             }
-            Message::Kept { bucket, sequence, bond, again } => {
+            Message::Kept { bucket, sequence, bond, stamp, again } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
                     let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
-                    match again {
-                        None => self.resequence.handle(now, channel, arrival, &mut self.stats),
-                        Some(_) => self.resequence.handle_again(now, channel, arrival, &mut self.stats),
-                    }
+                    self.resequence.handle_kept(now, channel, stamp, again.is_some(), arrival, &mut self.stats);
                 }
             }
             Message::Duplicate { bond } => {

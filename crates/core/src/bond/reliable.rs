@@ -18,6 +18,7 @@ use super::event::Reason;
 use super::frame::Transmit;
 use super::keep::{About, CLASSES};
 use crate::packet::Packet;
+use crate::path::delay::Reference;
 use crate::path::tail::Due;
 use crate::units::{ChannelId, Span, Time};
 
@@ -27,9 +28,6 @@ const LEAST_WITHIN: Span = Span::from_millis(200);
 const FIRST_WITHIN: Span = Span::from_secs(1);
 /// How many frames are sent again when the end of what was sent is asked after.
 const TAIL: usize = 16;
-/// On a channel that loses more than so many of a million frames, what is sent again goes by another one too: a second loss costs
-/// another round trip.
-const LOSES: u32 = 1_000;
 /// The peer is told of packets given up within this.
 const TELL_WITHIN: Span = Span::from_millis(5);
 
@@ -114,9 +112,10 @@ impl<P: Packet> Bond<P> {
         Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)))
     }
 
-    /// By which channel a second frame goes that carries the same, because `first` loses some itself.
+    /// By which channel a second frame goes that carries the same, because `first` loses some itself: a second loss costs another
+    /// round trip.
     fn second(&self, now: Time, first: ChannelId) -> Option<ChannelId> {
-        let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loss_ppm() >= LOSES);
+        let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loses());
         let others = self.channels.usable & !bit(first);
         if !loses || others == 0 {
             return None;
@@ -140,17 +139,22 @@ impl<P: Packet> Bond<P> {
     }
 
     /// The channel of `channels` that brings a frame first, and when it may send.
-    fn earliest(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(ChannelId, Time)> {
+    pub(super) fn earliest(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(ChannelId, Time)> {
         let reference = self.channels.reference();
         let arrival = |channel: ChannelId| {
             let c = &self.channels[channel];
             let ready = c.ready_at()?.max(now);
-            let queue = c.path.flight.as_ref().map_or(Span::ZERO, |flight| flight.queue());
             let again = c.path.rtt().filter(|_| Some(channel) == lost_by).unwrap_or(Span::ZERO);
-            let delay = c.path.delay.delay(reference).unwrap_or(Span::ZERO);
-            Some((ready + delay + queue + Span::from_nanos(again.as_nanos() / 4), channel, ready))
+            Some((ready + self.way(channel, reference) + Span::from_nanos(again.as_nanos() / 4), channel, ready))
         };
         each(channels).filter_map(arrival).min().map(|(_, channel, ready)| (channel, ready))
+    }
+
+    /// How long a frame of `channel` is under way, as far as one knows: one way, what waits on it, and how much that varies.
+    pub(super) fn way(&self, channel: ChannelId, reference: Option<Reference>) -> Span {
+        let path = &self.channels[channel].path;
+        let queue = path.flight.as_ref().map_or(Span::ZERO, |flight| flight.queue());
+        path.delay.delay(reference).unwrap_or(Span::ZERO) + queue.max(path.delay.variation())
     }
 
     /// The channel that brings a message first.

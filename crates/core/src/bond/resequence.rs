@@ -12,7 +12,8 @@ use super::ordered::Ordered;
 use super::preset::{Preset, Resequencing};
 use super::window::{Verdict, Window};
 use crate::packet::Packet;
-use crate::units::{ChannelId, Time};
+use crate::units::{ChannelId, Span, Time};
+use crate::wire::envelope::Stamp;
 
 /// The receiver's buffers.
 #[derive(Debug)]
@@ -86,19 +87,47 @@ impl<P: Packet> Resequence<P> {
     /// A packet of an ordered flow, or a marker among such: taken at once or when its channel's delay is made up for.
     #[inline]
     pub(super) fn handle(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>, stats: &mut Stats) {
+        let delay = self.equalizer.line_of(channel);
+        self.hold(now, channel, delay, arrival, stats);
+    }
+
+    /// The same of a packet with a stamp, which tells when it is due.
+    #[inline]
+    pub(super) fn handle_kept(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        stamp: Stamp,
+        again: bool,
+        arrival: Arrival<P>,
+        stats: &mut Stats,
+    ) {
+        let through = match (stamp, again) {
+            (Stamp::NONE, _) => Some(arrival),
+            (_, false) => {
+                let delay = self.equalizer.delay_of(now, channel, stamp, false);
+                return self.hold(now, channel, delay, arrival, stats);
+            }
+            (_, true) => {
+                let delay = self.equalizer.delay_of(now, channel, stamp, true);
+                self.equalizer.hold_aside(now, channel, delay, arrival, self.room())
+            }
+        };
+        self.limit_order();
+        if let Some(arrival) = through {
+            self.take(now, channel, arrival, stats);
+        }
+    }
+
+    #[inline]
+    fn hold(&mut self, now: Time, channel: ChannelId, delay: Span, arrival: Arrival<P>, stats: &mut Stats) {
         let room = self.room();
-        match self.equalizer.hold(now, channel, arrival, room) {
+        match self.equalizer.hold(now, channel, delay, arrival, room) {
             Some(arrival) => self.take(now, channel, arrival, stats),
             // It may have gone behind others although there was no room for it.
             None if self.equalizer.used() > room => self.release(now, stats),
             None => self.limit_order(),
         }
-    }
-
-    /// A packet that was sent again: what its flow waits for is not delayed once more.
-    pub(super) fn handle_again(&mut self, now: Time, channel: ChannelId, arrival: Arrival<P>, stats: &mut Stats) {
-        self.limit_order();
-        self.take(now, channel, arrival, stats);
     }
 
     /// Does what is due: releases what the delay lines held long enough, and gives up gaps at their deadline.

@@ -8,6 +8,9 @@ use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::envelope::{Echo, Message, Probe};
 
+/// Between the first echo requests where lost packets are sent again.
+const FIRST_ECHOES_EVERY: Span = Span::from_millis(20);
+
 /// Whether traffic flows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Activity {
@@ -57,6 +60,7 @@ impl<P: Packet> Bond<P> {
         if !self.ingress.queue.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
+        add(self.prompt_at(), TimerName::Pacing);
         let heartbeat = self.heartbeat_interval();
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];
@@ -189,8 +193,16 @@ impl<P: Packet> Bond<P> {
         // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
         let (token, _) = *c.path.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
-        let soon = c.path.unanswered.is_some();
-        c.path.next_echo = now + if soon { self.config.heartbeat } else { self.config.echo_interval };
+        let first = c.path.unanswered.is_some();
+        let interval = if c.path.echoes > 0 {
+            c.path.echoes -= 1;
+            FIRST_ECHOES_EVERY
+        } else if first {
+            self.config.heartbeat
+        } else {
+            self.config.echo_interval
+        };
+        c.path.next_echo = now + interval;
         c.path.delay.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
         self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
     }
@@ -200,6 +212,7 @@ impl<P: Packet> Bond<P> {
     fn wants_echo(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel];
         self.activity.since.is_some()
+            || c.path.echoes > 0
             || c.path.unanswered.is_some_and(|since| c.path.next_echo < since + self.config.active_for)
     }
 

@@ -11,7 +11,7 @@ use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::path::flight::Note;
 use crate::units::{ChannelId, Time};
-use crate::wire::envelope::{Head, Heartbeat, Message};
+use crate::wire::envelope::{Head, Heartbeat, Message, Stamp};
 use alloc::collections::VecDeque;
 use alloc::vec;
 
@@ -40,8 +40,13 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if !self.ingress.prompt.is_empty()
+            && let Some(frame) = self.next_prompt(now)
+        {
+            return Some(frame);
+        }
         match self.distribute {
-            Distribute::Discipline(_) | Distribute::Best(_) if self.ingress.queue.is_empty() => None,
+            Distribute::Discipline(_) | Distribute::Best(_) if self.ingress.queue.is_empty() => self.next_spare(now),
             Distribute::Discipline(_) | Distribute::Best(_) => self.next_queued(now),
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
@@ -95,7 +100,7 @@ impl<P: Packet> Bond<P> {
         let queued = self.ingress.queue.pop(now, &mut self.stats)?;
         self.stats.copies_skipped += skipped;
         let (bucket, tos) = (queued.bucket, queued.tos);
-        let numbers = self.number.assign(bucket);
+        let numbers = Numbers { stamp: Stamp::of(now), ..self.number.assign(bucket) };
         if others != 0 {
             self.send_copies(now, others, &queued, numbers);
         }
@@ -153,7 +158,8 @@ impl<P: Packet> Bond<P> {
                 self.outbox.idle_marker = Some(now + self.config.idle_marker);
             }
         }
-        if again.is_none() {
+        // What is prompt did not go by the channel that was next.
+        if again.is_none() && numbers.stamp != Stamp::NONE && !numbers.stamp.is_alone() {
             self.distribute.on_sent(wire);
         }
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
@@ -178,6 +184,9 @@ impl<P: Packet> Bond<P> {
         if let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut c.path.flight) {
             let note = again.unwrap_or_else(|| keeper.keep(now, about));
             keeper.sent(note, channel, flight.note_last(note));
+            if again.is_none() && self.config.spare_copies && flight.may_lose() {
+                self.protect.spare.add(now, note, channel);
+            }
         }
         self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag()))
     }

@@ -12,6 +12,7 @@
 //! Windows turn at the same instants on all channels, so that clocks that drift apart move all transits alike. Cost: O(1) an
 //! echo, O(channels) when delays are asked for. Invariant: a delay is at most every round trip of its window.
 
+use super::transit::Transit;
 use crate::units::{Span, Time};
 
 /// Length of a window; the smallest of the current and the one before it counts.
@@ -61,6 +62,9 @@ pub(crate) struct Delay {
     /// In nanoseconds of two clocks' difference.
     transits: Smallest<i64>,
     excess: Span,
+    /// The same transits, for what is usual of them, and the window that its samples are of.
+    varied: Transit,
+    window: u64,
 }
 
 impl Delay {
@@ -77,6 +81,11 @@ impl Delay {
             let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
             let transit = arrived.wrapping_sub(left) as i64;
             self.transits.add(now, transit);
+            let window = now.as_nanos() / WINDOW.as_nanos();
+            if core::mem::replace(&mut self.window, window) != window {
+                self.varied.turn();
+            }
+            self.varied.add(now, transit);
             // Whatever clock the peer claims to have: more than the round trip it cannot be.
             let more = transit.wrapping_sub(self.transit().unwrap_or(transit)).max(0);
             self.vary(Span::from_nanos(more as u64).min(trip));
@@ -93,6 +102,7 @@ impl Delay {
     /// The peer is another one, with another clock.
     pub(crate) fn forget_clock(&mut self) {
         self.transits.clear();
+        self.varied = Transit::default();
     }
 
     fn vary(&mut self, more: Span) {
@@ -106,6 +116,12 @@ impl Delay {
 
     fn transit(&self) -> Option<i64> {
         self.transits.value()
+    }
+
+    /// By how much packets usually take longer than the least, at most.
+    pub(crate) fn variation(&self) -> Span {
+        let beyond = self.varied.usual().zip(self.varied.least()).map_or(0, |(usual, least)| usual - least);
+        Span::from_nanos(beyond.max(0) as u64)
     }
 
     /// By how much the delay varies.

@@ -34,6 +34,10 @@ pub(crate) const MOST: usize = 32_768;
 const THRESHOLD: u64 = 3;
 /// Numbers that a report tells one by one, the highest included.
 const TOLD: u64 = 65;
+/// What more than so many of a million frames are lost of counts as lossy.
+const LOSES: u32 = 1_000;
+/// Before so many arrived nobody knows.
+const UNKNOWN: u64 = 1_000;
 
 /// What a frame carried, for whoever keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -397,6 +401,17 @@ impl Flight {
     /// What frames wait on the way beyond the smallest transit.
     pub(crate) fn queue(&self) -> Span {
         self.queue
+    }
+
+    /// Whether more than one frame in a thousand is lost.
+    pub(crate) fn loses(&self) -> bool {
+        self.loss_ppm() >= LOSES
+    }
+
+    /// Whether frames are lost now and then: more than one in a thousand, or so few went that nobody knows.
+    #[inline]
+    pub(crate) fn may_lose(&self) -> bool {
+        self.delivered_packets < UNKNOWN || self.loses()
     }
 
     /// The part of frames that is lost, in millionths.

@@ -20,6 +20,7 @@ pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
 pub(crate) mod tail;
+pub(crate) mod transit;
 
 pub use state::State;
 
@@ -70,6 +71,9 @@ pub(crate) struct Counting {
     pub(crate) resends: bool,
 }
 
+/// How many echo requests go soon where lost packets are sent again.
+const FIRST_ECHOES: u8 = 32;
+
 /// The measurements of one channel, and its state.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -83,6 +87,8 @@ pub(crate) struct Path {
     /// The token of the echo requests that are not answered yet, and when the first of them went.
     pub(crate) echo: Option<(u32, Time)>,
     pub(crate) next_echo: Time,
+    /// How many echo requests are still to go soon, so that the peer knows how the delay varies before traffic flows.
+    pub(crate) echoes: u8,
     /// Where frames are counted.
     pub(crate) flight: Option<Box<Flight>>,
     /// Where a law says how much may be under way; frames are counted then.
@@ -103,6 +109,7 @@ impl Path {
             unanswered: Some(now),
             echo: None,
             next_echo: now,
+            echoes: if counting.resends { FIRST_ECHOES } else { 0 },
             flight: counting.counts.then(Box::default),
             control: counting.law.map(|law| Box::new(Control::new(law, mtu))),
             tail: counting.resends.then(Box::default),
@@ -124,6 +131,9 @@ impl Path {
         self.unanswered = Some(now);
         self.next_echo = now;
         self.echo = None;
+        if self.tail.is_some() {
+            self.echoes = FIRST_ECHOES;
+        }
     }
 
     /// A round trip was measured (RFC 6298: the smoothed one moves by an eighth).

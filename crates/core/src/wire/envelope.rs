@@ -18,8 +18,8 @@
 //! | 10 stripe control | 2 + message | a message of [`crate::wire::marker`] |
 //! | 11 counted | 6 + frame | number on its channel u32, then a data message of kinds 1 to 4, 13 or 14 |
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
-//! | 13 kept | 12 + packet | as ordered |
-//! | 14 again | 13 + packet | as ordered, then tag of the receiver's epoch u8 |
+//! | 13 kept | 14 + packet | as ordered, then [`Stamp`] of its departure u16 |
+//! | 14 again | 15 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
@@ -34,14 +34,16 @@
 //!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
-use crate::units::ChannelId;
+use crate::units::{ChannelId, Time};
 
 /// The version of this wire format.
 pub const VERSION: u8 = 1;
-/// Bytes before the packet in modes `ordered`, `backup` and `reliable`.
+/// Bytes before the packet in modes `ordered` and `backup`.
 pub const ORDERED_LEN: usize = 12;
+/// Bytes before the packet in mode `reliable`.
+pub const KEPT_LEN: usize = 14;
 /// Bytes before a packet of mode `reliable` that is sent again.
-pub const AGAIN_LEN: usize = 13;
+pub const AGAIN_LEN: usize = 15;
 /// Bytes before the packet in mode `duplicate`.
 pub const DUPLICATE_LEN: usize = 6;
 /// Bytes before the packet in mode `plain`, and of `stripe` where no code point of its own exists.
@@ -178,6 +180,42 @@ pub struct Feedback {
     pub set: u64,
 }
 
+/// When a packet left first, and what it is held to: fifteen bits of its sender's clock in units of 2^17 ns (131 us), so modulo
+/// 4.3 s, then a bit that says whether its own channel's delay counts alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(pub u16);
+
+impl Stamp {
+    /// Of a packet that is to wait for nothing but its order.
+    pub const NONE: Stamp = Stamp(0);
+
+    /// Of a packet that leaves at `now`, and is to take as long as those of all channels.
+    #[inline]
+    pub const fn of(now: Time) -> Stamp {
+        let units = (now.as_nanos() >> 16) as u16 & !1;
+        Stamp(if units == 0 { 2 } else { units })
+    }
+
+    /// Of a packet that leaves at `now`, and is to take as long as the others of its channel.
+    #[inline]
+    pub const fn alone(now: Time) -> Stamp {
+        Stamp(Stamp::of(now).0 | 1)
+    }
+
+    /// Whether it is to take as long as the others of its channel, and no longer.
+    pub const fn is_alone(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// How much later `clock` shows than when the packet left, in nanoseconds, if that is about `expected`: within 2.1 s.
+    #[inline]
+    pub const fn until(self, clock: u64, expected: i64) -> i64 {
+        let units = (clock.wrapping_sub(expected as u64) >> 16) as u16;
+        let beyond = (units & !1).wrapping_sub(self.0 & !1) as i16;
+        expected.wrapping_add((beyond as i64) << 16)
+    }
+}
+
 /// One message of the bond. A data message's packet follows the first [`Message::head_len`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -198,6 +236,8 @@ pub enum Message {
         sequence: u32,
         /// Its number in the bond.
         bond: u32,
+        /// When it left first.
+        stamp: Stamp,
         /// Where it is sent again: the low eight bits of the receiver's epoch.
         again: Option<u8>,
     },
@@ -279,7 +319,8 @@ impl Message {
 /// The bytes a kind needs; 0 for a kind that does not exist.
 const fn need(kind: u8) -> usize {
     match kind {
-        ORDERED | KEPT => ORDERED_LEN,
+        ORDERED => ORDERED_LEN,
+        KEPT => KEPT_LEN,
         AGAIN => AGAIN_LEN,
         DUPLICATE => DUPLICATE_LEN,
         PLAIN | STRIPED | STRIPE_CONTROL => PLAIN_LEN,
@@ -371,12 +412,13 @@ impl Envelope {
         match self.message {
             // The first two were met in `encode`.
             Message::Ordered { .. } | Message::Plain | Message::Striped | Message::StripeControl => {}
-            Message::Kept { bucket, sequence, bond, again } => {
+            Message::Kept { bucket, sequence, bond, stamp, again } => {
                 b[2..4].copy_from_slice(&bucket.to_be_bytes());
                 b[4..8].copy_from_slice(&sequence.to_be_bytes());
                 b[8..12].copy_from_slice(&bond.to_be_bytes());
+                b[12..14].copy_from_slice(&stamp.0.to_be_bytes());
                 // Of kind 13 the byte is none of the message's.
-                b[12] = again.unwrap_or(0);
+                b[14] = again.unwrap_or(0);
             }
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
             Message::Counted { number } => b[2..6].copy_from_slice(&number.to_be_bytes()),
@@ -463,7 +505,8 @@ impl Envelope {
                 bucket: u16::from_be_bytes([frame[2], frame[3]]),
                 sequence: word(4),
                 bond: word(8),
-                again: (kind == AGAIN).then(|| frame[12]),
+                stamp: Stamp(u16::from_be_bytes([frame[12], frame[13]])),
+                again: (kind == AGAIN).then(|| frame[14]),
             },
             DUPLICATE => Message::Duplicate { bond: word(2) },
             PLAIN => Message::Plain,
@@ -576,17 +619,29 @@ mod tests {
                 Envelope { tag: 4, message: Message::Feedback(feedback) },
             ),
             (
-                "1d a5 0123 00000007 deadbeef",
+                "1d a5 0123 00000007 deadbeef c0de",
                 Envelope {
                     tag: 0xa5,
-                    message: Message::Kept { bucket: 0x123, sequence: 7, bond: 0xdead_beef, again: None },
+                    message: Message::Kept {
+                        bucket: 0x123,
+                        sequence: 7,
+                        bond: 0xdead_beef,
+                        stamp: Stamp(0xc0de),
+                        again: None,
+                    },
                 },
             ),
             (
-                "1e a5 0123 00000007 deadbeef 42",
+                "1e a5 0123 00000007 deadbeef 0000 42",
                 Envelope {
                     tag: 0xa5,
-                    message: Message::Kept { bucket: 0x123, sequence: 7, bond: 0xdead_beef, again: Some(0x42) },
+                    message: Message::Kept {
+                        bucket: 0x123,
+                        sequence: 7,
+                        bond: 0xdead_beef,
+                        stamp: Stamp::NONE,
+                        again: Some(0x42),
+                    },
                 },
             ),
         ]
@@ -600,6 +655,17 @@ mod tests {
             let head = envelope.encode();
             assert_eq!(head.as_slice(), &bytes[..head.len()], "{text}");
             assert_eq!(head.len(), envelope.message.head_len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_stamp_tells_the_transit_that_is_about_as_expected(
+            left: u64, offset: u64, transit in 0i64..2_000_000_000, expected in 0i64..2_000_000_000,
+        ) {
+            let arrival = left.wrapping_add(offset).wrapping_add(transit as u64);
+            let got = Stamp::of(Time::from_nanos(left)).until(arrival.wrapping_sub(offset), expected);
+            prop_assert!((got - transit).abs() <= 5 << 16, "{} where {} passed", got, transit);
         }
     }
 

@@ -28,6 +28,18 @@ fn stream(net: &mut Net, packets: std::ops::Range<u32>, every: Span) -> Vec<Vec<
     sent
 }
 
+/// Sends `packets` of one flow from end 0, one each millisecond; they are returned, with the instant before the first.
+fn flow(net: &mut Net, packets: u32) -> (Vec<Vec<u8>>, Time) {
+    let begun = net.now;
+    let mut sent = vec![];
+    for n in 0..packets {
+        sent.push(packet(1, n, 60));
+        net.host(0, sent[n as usize].clone());
+        net.run(MS(1));
+    }
+    (sent, begun)
+}
+
 /// Nothing twice, each flow in order, and nothing missing.
 fn all_arrived(net: &Net, sent: &[Vec<u8>]) {
     check_ordered(sent, &net.delivered[1]).unwrap();
@@ -51,6 +63,87 @@ fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
         assert!(net.ends[0].stats().resent > 1_000);
         assert!(net.ends[1].stats().duplicates + net.ends[1].stats().late > 0);
     }
+}
+
+#[test]
+fn a_delay_that_varies_is_the_same_for_every_packet_of_a_flow() {
+    for (mode, evens) in [(Mode::Reliable, true), (Mode::Ordered, false)] {
+        let wires = vec![Wire::new(20), Wire { jitter: MS(40), ..Wire::new(30) }];
+        let mut settings = settings(2);
+        settings.mode = mode;
+        let mut net = Net::settled(settings, wires, 3);
+        net.run(Span::from_secs(1));
+        let (sent, begun) = flow(&mut net, 4_000);
+        net.run(Span::from_secs(1));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        let after = |n: usize| net.delivered[1][n].0.since(begun + MS(n as u64));
+        let mut took: Vec<Span> = (200..4_000).map(after).collect();
+        took.sort();
+        let spread = took[took.len() * 95 / 100] - took[took.len() * 5 / 100];
+        assert_eq!(spread < MS(12), evens, "{mode}: {spread:?}");
+    }
+}
+
+#[test]
+fn a_ping_and_a_call_take_the_fast_channel_and_wait_for_no_other() {
+    for (tos, protocol, prompt) in [(46 << 2, 17, true), (0, 1, true), (0, 17, false)] {
+        let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(200)], 3);
+        net.run(Span::from_secs(1));
+        let (mut sent, mut last) = (vec![], net.now);
+        for n in 0..50 {
+            let mut packet = packet(1, n, 60);
+            (packet[1], packet[9]) = (tos, protocol);
+            sent.push(packet.clone());
+            last = net.now;
+            net.host(0, packet);
+            net.run(MS(20));
+        }
+        net.run(Span::from_secs(1));
+        assert_eq!(net.delivered[1].iter().map(|(_, packet)| packet.clone()).collect::<Vec<_>>(), sent);
+        let took = net.delivered[1][49].0.since(last);
+        assert_eq!(took < MS(40), prompt, "{took:?}");
+    }
+}
+
+#[test]
+fn a_call_does_not_wait_behind_what_waits_for_a_channel() {
+    let mut settings = settings(2);
+    for channel in &mut settings.channels {
+        channel.rate = Some(Rate::from_mbit(1));
+    }
+    let mut net = Net::settled(settings, vec![Wire::new(20), Wire::new(20)], 3);
+    for n in 0..20 {
+        net.host(0, packet(1, n, 1000));
+    }
+    let mut call = packet(2, 0, 60);
+    call[1] = 46 << 2;
+    net.host(0, call.clone());
+    net.run(Span::from_secs(1));
+    let place = net.delivered[1].iter().position(|(_, packet)| *packet == call).unwrap();
+    assert!(place < 8, "it came as number {place} of 21");
+}
+
+#[test]
+fn an_idle_channel_carries_a_second_frame_of_what_a_lossy_one_may_lose() {
+    for spare in [true, false] {
+        let mut settings = settings(2);
+        settings.spare_copies = spare;
+        let wires = vec![Wire { loss: 0.01, ..Wire::new(20) }, Wire { loss: 0.01, ..Wire::new(20) }];
+        let mut net = Net::settled(settings, wires, 3);
+        net.run(Span::from_secs(1));
+        let (sent, begun) = flow(&mut net, 4_000);
+        net.run(Span::from_secs(1));
+        all_arrived(&net, &sent);
+        let late = (0..4_000).filter(|n| net.delivered[1][*n].0.since(begun + MS(*n as u64)) > MS(40)).count();
+        // Each twice: one in 10,000 is lost both times, and holds up its flow for a round trip.
+        assert_eq!((late < 100, net.ends[0].stats().spare_copies > 3_000), (spare, spare), "{late}");
+    }
+    // Where nothing is lost it ends as soon as that is known.
+    let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(20)], 3);
+    let sent = stream(&mut net, 0..10_000, MS(1));
+    net.run(Span::from_secs(1));
+    all_arrived(&net, &sent);
+    assert!(net.ends[0].stats().spare_copies < 3_000);
 }
 
 #[test]
@@ -199,7 +292,10 @@ fn each_end_understands_the_mode_of_the_other() {
 fn keeping_losing_and_sending_again_allocates_nothing_once_it_has_grown() {
     let now = Time::from_millis(1000);
     let made = |seed| {
-        let mut bond = Bond::<Vec<u8>>::new(settings(2), now, seed).unwrap();
+        // Copies of these packets are made by allocating them; those of the gateway's pool are not.
+        let mut settings = settings(2);
+        settings.spare_copies = false;
+        let mut bond = Bond::<Vec<u8>>::new(settings, now, seed).unwrap();
         (0..2).for_each(|c| bond.set_link(now, ChannelId(c), Link::Up));
         bond
     };
