@@ -101,11 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn times_from_nowhere_are_reckoned_with_and_do_no_harm() {
+    fn times_from_nowhere_do_no_harm_once_honest_ones_come() {
         let mut late = Late::new(1, Span::from_micros(1));
+        let at = |micros: u64| Time::from_nanos(micros * 1000);
         late.on_arrival(0, Time::from_nanos(5), Time::from_nanos(u64::MAX), Span::from_secs(4));
         late.on_arrival(7, Time::ZERO, Time::ZERO, Span::ZERO);
         late.on_progress(0, 1, false);
-        assert!(late.due(Time::from_nanos(u64::MAX)) >= late.deadline(Time::ZERO));
+        late.on_arrival(0, at(1100), at(1000), Span::from_micros(40));
+        late.on_progress(1, 2, false);
+        assert_eq!(late.due(at(1200)), at(1200 + 100 + 10));
     }
 }

@@ -34,7 +34,7 @@ use super::channel::each;
 use crate::packet::Packet;
 use crate::path::transit::Transit;
 use crate::units::{ChannelId, Span, Time};
-use crate::wire::envelope::Stamp;
+use crate::wire::stamp::Stamp;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

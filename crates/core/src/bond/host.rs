@@ -2,8 +2,8 @@
 
 use super::Bond;
 use super::config::{Config, ConfigError};
+use super::express::Prompt;
 use super::lines::{BACK_PRESSURE, Note};
-use super::prompt::Prompt;
 use super::queue::{HostQueue, Queued};
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;

@@ -37,6 +37,7 @@ mod config;
 mod distribute;
 mod equalize;
 mod event;
+mod express;
 mod feedback;
 mod frame;
 mod host;

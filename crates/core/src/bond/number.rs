@@ -7,7 +7,8 @@ use super::config::Config;
 use super::preset::{Numbering, Preset, Protection};
 use crate::flow::Buckets;
 use crate::ip::Header;
-use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message, Stamp};
+use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
+use crate::wire::stamp::Stamp;
 use alloc::vec;
 use alloc::vec::Vec;
 

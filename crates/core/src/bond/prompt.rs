@@ -1,112 +1,26 @@
-//! Packets for which delay counts more than anything else, in mode `reliable`.
+//! Packets for which delay counts more than anything else go by the channel that brings them first.
 //!
-//! What it is: a short queue before the host queue, whose packets go by the channel that brings them first and pass the delay lines of
-//! the other end. Such are packets of DSCP EF, VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling,
-//! control), ICMP, and TCP acknowledgements without data that find the host queue empty: a download's round trip then has the slow
-//! channels' delay once and not twice, and its acknowledgements need no second channel.
+//! What it is: in mode `reliable`, packets of certain classes, ICMP, and TCP acknowledgements without data that find the host queue
+//! empty ([`Prompt`](super::express::Prompt)) go before all others, and pass the delay lines of the other end. A download's round trip then
+//! has the slow channels' delay once and not twice, and its acknowledgements need no second channel.
 //!
 //! A packet of a flow bucket of which one waits here joins it, so that a flow is not put out of order. One that the fastest channel
-//! has no time for goes by a slower one as soon as it has waited for what that takes longer. At most [`ROOM`] bytes wait, none longer
-//! than the host queue's time. Cost: O(channels) a packet.
+//! has no time for goes by a slower one as soon as it has waited for what that takes longer. None waits longer than the host queue's
+//! time. Cost: O(channels) a packet.
 
 use super::Bond;
 use super::channel::{bit, each};
+use super::express::{Haste, is_acknowledgement, is_urgent};
 use super::frame::Transmit;
 use super::number::Numbers;
 use super::queue::Queued;
-use crate::ip::{Header, ICMP, ICMPV6, Piece, TCP};
+use crate::ip::Header;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
-use crate::wire::envelope::Stamp;
-use alloc::collections::VecDeque;
+use crate::wire::stamp::Stamp;
 
-/// Bytes of packets that may wait.
-const ROOM: usize = 64 * 1024;
 /// What another channel has to gain for it to be taken instead.
 const GAIN: Span = Span::from_millis(10);
-/// TCP's flag of an acknowledgement; the others but ECE and CWR are none of it.
-const ACK: u8 = 0x10;
-const OTHERS: u8 = 0x2f;
-
-/// What the receiver does with a packet that went before others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Haste {
-    /// It gives it the delay that is usual on its channel, and no other: its sender's TCP measures the time.
-    Steady,
-    /// It delays it by nothing.
-    Urgent,
-}
-
-/// The packets that wait.
-#[derive(Debug)]
-pub(super) struct Prompt<P> {
-    waiting: VecDeque<Queued<P, Haste>>,
-    bytes: usize,
-    /// When the first of them may go, if it may not yet.
-    at: Option<Time>,
-    /// The channel by which the last one went.
-    by: Option<ChannelId>,
-}
-
-impl<P: Packet> Prompt<P> {
-    /// None wait.
-    pub(super) fn new() -> Prompt<P> {
-        Prompt { waiting: VecDeque::new(), bytes: 0, at: None, by: None }
-    }
-
-    /// Whether none waits.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Whether a packet of this flow bucket waits.
-    #[inline]
-    pub(super) fn has(&self, bucket: u16) -> bool {
-        self.waiting.iter().any(|queued| queued.bucket == bucket)
-    }
-
-    /// Another one; `false` where there is no room for it.
-    pub(super) fn push(&mut self, queued: Queued<P, Haste>) -> bool {
-        let size = queued.packet.size().as_u64() as usize;
-        if self.bytes + size > ROOM {
-            return false;
-        }
-        self.bytes += size;
-        self.waiting.push_back(queued);
-        true
-    }
-
-    fn pop(&mut self) -> Option<Queued<P, Haste>> {
-        let queued = self.waiting.pop_front()?;
-        self.bytes -= queued.packet.size().as_u64() as usize;
-        Some(queued)
-    }
-
-    /// Drops what came before `oldest`; how many that were.
-    fn drop_before(&mut self, oldest: Time) -> u64 {
-        let mut dropped = 0;
-        while self.waiting.front().is_some_and(|queued| queued.since < oldest) {
-            self.pop();
-            dropped += 1;
-        }
-        dropped
-    }
-}
-
-/// Whether a packet is of a class whose traffic is meant to be delayed as little as can be.
-pub(super) fn is_urgent(header: &Header) -> bool {
-    matches!(header.tos >> 2, 32 | 40 | 44 | 46 | 48 | 56) || matches!(header.protocol, ICMP | ICMPV6)
-}
-
-/// Whether a packet is a TCP acknowledgement and nothing else.
-pub(super) fn is_acknowledgement(header: &Header, bytes: &[u8]) -> bool {
-    if header.protocol != TCP || header.piece != Piece::Whole {
-        return false;
-    }
-    let Some([offset, flags]) = bytes.get(header.payload + 12..header.payload + 14) else { return false };
-    flags & (ACK | OTHERS) == ACK && header.payload + usize::from(offset >> 4) * 4 == header.total
-}
 
 impl<P: Packet> Bond<P> {
     /// Whether a packet from the host goes before the others, and how.
@@ -171,68 +85,5 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn prompt_at(&self) -> Option<Time> {
         self.ingress.prompt.at.filter(|_| !self.ingress.prompt.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    /// An IPv4 packet of this protocol and type of service, with `payload` behind its header.
-    fn packet(protocol: u8, tos: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes =
-            vec![0x45, tos, 0, 20 + payload.len() as u8, 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-        bytes.extend_from_slice(payload);
-        bytes
-    }
-
-    /// A TCP segment of `offset` words of header with these flags and so many bytes of data.
-    fn segment(offset: u8, flags: u8, data: usize) -> Vec<u8> {
-        let mut tcp = vec![0; usize::from(offset) * 4 + data];
-        (tcp[12], tcp[13]) = (offset << 4, flags);
-        packet(TCP, 0, &tcp)
-    }
-
-    #[test]
-    fn calls_control_and_icmp_are_urgent_and_nothing_else_is() {
-        let urgent = |bytes: &[u8]| is_urgent(&Header::parse(bytes, bytes.len()).unwrap());
-        for dscp in 0..64 {
-            let expected = [32, 40, 44, 46, 48, 56].contains(&dscp);
-            assert_eq!(urgent(&packet(17, dscp << 2 | 1, &[0; 8])), expected, "{dscp}");
-        }
-        assert!(urgent(&packet(ICMP, 0, &[8, 0, 0, 0])) && urgent(&packet(ICMPV6, 0, &[128, 0, 0, 0])));
-    }
-
-    #[test]
-    fn an_acknowledgement_is_a_segment_with_nothing_but_one() {
-        let is = |bytes: &[u8]| is_acknowledgement(&Header::parse(bytes, bytes.len()).unwrap(), bytes);
-        assert!(is(&segment(5, ACK, 0)) && is(&segment(8, ACK | 0xc0, 0)), "with options and ECN's flags");
-        for flags in [0x02, 0x12, 0x11, 0x14, 0x18, 0x30, 0] {
-            assert!(!is(&segment(5, flags, 0)), "{flags:#x}");
-        }
-        assert!(!is(&segment(5, ACK, 1)) && !is(&packet(17, 0, &segment(5, ACK, 0)[20..])));
-        let mut fragment = segment(5, ACK, 0);
-        fragment[6] = 0x20;
-        assert!(!is(&fragment) && !is(&packet(TCP, 0, &[0; 13])));
-    }
-
-    #[test]
-    fn what_waits_is_bounded_by_bytes_and_by_age() {
-        let queued = |ms: u64, bucket| Queued {
-            packet: vec![0u8; 1000],
-            bucket,
-            tos: 0,
-            since: Time::from_millis(ms),
-            note: Haste::Urgent,
-        };
-        let mut prompt = Prompt::new();
-        assert_eq!((0..100).filter(|n| prompt.push(queued(*n, 7))).count(), ROOM / 1000);
-        assert!(prompt.has(7) && !prompt.has(8));
-        assert_eq!(prompt.drop_before(Time::from_millis(60)), 60);
-        assert!(prompt.push(queued(200, 8)) && prompt.has(8));
-        while prompt.pop().is_some() {}
-        assert!(prompt.is_empty() && prompt.bytes == 0);
     }
 }

@@ -7,11 +7,31 @@ use super::config::Config;
 use super::frame::Transmit;
 use super::keep::Keeper;
 use super::preset::{Preset, Protection};
-use super::spare::Spare;
 use crate::packet::Packet;
-use crate::units::ChannelId;
+use crate::path::flight::Note;
+use crate::units::{ChannelId, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+
+/// How many of the packets that went last are remembered for a second frame.
+const MOST: usize = 1024;
+
+/// The packets that went last, on channels that may lose them.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    pub(super) recent: VecDeque<(Time, Note, ChannelId)>,
+}
+
+impl Spare {
+    /// The packet of `note` went on `channel`.
+    #[inline]
+    pub(super) fn add(&mut self, now: Time, note: Note, channel: ChannelId) {
+        if self.recent.len() == MOST {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((now, note, channel));
+    }
+}
 
 /// The frames that protect those already sent.
 #[derive(Debug)]

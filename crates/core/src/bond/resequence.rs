@@ -13,7 +13,7 @@ use super::preset::{Preset, Resequencing};
 use super::window::{Verdict, Window};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
-use crate::wire::envelope::Stamp;
+use crate::wire::stamp::Stamp;
 
 /// The receiver's buffers.
 #[derive(Debug)]

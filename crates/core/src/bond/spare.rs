@@ -12,34 +12,12 @@ use super::channel::{bit, each};
 use super::frame::Transmit;
 use super::keep::About;
 use crate::packet::Packet;
-use crate::path::flight::Note;
 use crate::units::{ChannelId, Span, Time};
-use alloc::collections::VecDeque;
 
 /// How long a packet is remembered for this.
 const FRESH: Span = Span::from_millis(60);
 /// How many of those that went first are looked at for one whose other channels have the time.
 const TRIES: usize = 4;
-/// How many are.
-const MOST: usize = 1024;
-
-/// The packets that went last, on channels that may lose them.
-#[derive(Debug, Default)]
-pub(super) struct Spare {
-    recent: VecDeque<(Time, Note, ChannelId)>,
-}
-
-impl Spare {
-    /// The packet of `note` went on `channel`.
-    #[inline]
-    pub(super) fn add(&mut self, now: Time, note: Note, channel: ChannelId) {
-        if self.recent.len() == MOST {
-            self.recent.pop_front();
-        }
-        self.recent.push_back((now, note, channel));
-    }
-}
-
 impl<P: Packet> Bond<P> {
     /// A second frame of a packet that went lately, where a channel has the time. Nothing else is to be sent.
     #[inline]

@@ -11,7 +11,8 @@ use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::path::flight::Note;
 use crate::units::{ChannelId, Time};
-use crate::wire::envelope::{Head, Heartbeat, Message, Stamp};
+use crate::wire::envelope::{Head, Heartbeat, Message};
+use crate::wire::stamp::Stamp;
 use alloc::collections::VecDeque;
 use alloc::vec;
 

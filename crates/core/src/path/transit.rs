@@ -143,7 +143,7 @@ mod tests {
         let mut at = Time::ZERO;
         let mut feed = |transit: &mut Transit, values: [i64; 2]| {
             for n in 0..1000 {
-                at = at + PAUSE.times(20);
+                at += PAUSE.times(20);
                 transit.add(at, values[n % 2] * 1_000_000);
             }
         };

@@ -4,3 +4,4 @@ pub mod envelope;
 pub mod etherip;
 pub mod mac;
 pub mod marker;
+pub mod stamp;
