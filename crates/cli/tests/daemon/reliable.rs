@@ -43,7 +43,10 @@ fn what_a_link_loses_arrives_all_the_same_once_and_in_order() {
     assert_eq!(arrived.len(), 7);
     for (port, numbers) in &arrived {
         let numbers: Vec<u32> = numbers.iter().map(|number| number.0).collect();
-        assert_eq!(numbers, (0..600).collect::<Vec<_>>(), "flow {port}");
+        let [full, missing] = [site.peer_counter("queue_full"), hub.peer_counter("packets_missing")];
+        let delivered = hub.peer_counter("delivered_packets");
+        let all: Vec<u32> = (0..600).collect();
+        assert_eq!(numbers, all, "flow {port}: {full} did not get in, {missing} missing, {delivered} delivered");
     }
     assert_eq!(reordered(&arrived), 0);
     lab.transfer("site", "hub", "10.77.0.1:7000", 8);
