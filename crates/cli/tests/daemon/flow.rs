@@ -83,6 +83,9 @@ pub(crate) struct Flows {
     reader: Option<JoinHandle<()>>,
 }
 
+/// Datagrams that may be under way.
+const UNDER_WAY: usize = 200;
+
 impl Flows {
     /// `count` flows from port `first` on to port `to`.
     pub(crate) fn new(lab: &Lab, first: u16, to: u16, count: u16) -> Flows {
@@ -108,25 +111,41 @@ impl Flows {
         Flows { senders: (0..count).map(sender).collect(), arrived, over, reader: Some(reader) }
     }
 
-    /// Each flow sends datagrams number `from` to `to`, one every millisecond at most.
+    /// Each flow sends datagrams number `from` to `to`, one every millisecond at most. The queue of the tunnel's interface holds 500: so
+    /// on a busy machine no more than [`UNDER_WAY`] are sent beyond what has arrived, but for what is lost.
     pub(crate) fn send(&self, from: u32, to: u32) {
+        let begun = self.count();
+        let (mut sent, mut lost) = (0, 0);
         for number in from..to {
             for sender in &self.senders {
                 sender.send(&number.to_be_bytes()).expect("sent");
+                sent += 1;
             }
             std::thread::sleep(Duration::from_millis(1));
+            let patience = Instant::now() + Duration::from_millis(500);
+            while sent > self.count() - begun + lost + UNDER_WAY {
+                if Instant::now() > patience {
+                    lost = sent - (self.count() - begun);
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
+    }
+
+    /// How many datagrams have arrived.
+    fn count(&self) -> usize {
+        self.arrived.lock().expect("whole").values().map(Vec::len).sum()
     }
 
     /// What has arrived when `expected` datagrams have (or a minute has passed), and nothing more does for 300 ms.
     pub(crate) fn arrived(&self, expected: usize) -> Arrived {
-        let count = || self.arrived.lock().expect("whole").values().map(Vec::len).sum::<usize>();
         let end = Instant::now() + PATIENCE;
-        while count() < expected && Instant::now() < end {
+        while self.count() < expected && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
         let mut before = usize::MAX;
-        while std::mem::replace(&mut before, count()) != before {
+        while std::mem::replace(&mut before, self.count()) != before {
             std::thread::sleep(Duration::from_millis(300));
         }
         self.arrived.lock().expect("whole").clone()
