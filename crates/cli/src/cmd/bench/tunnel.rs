@@ -6,9 +6,11 @@ use crate::exit::Outcome;
 use crate::measure::ping::Ping;
 use crate::measure::tcp::{Transfer, Transport};
 use crate::measure::{cpu, median};
-use crate::testbed::tunnel::{self, Channel, FAR, ORDERED, Tunnel};
+use crate::testbed::tunnel::{self, Channel, FAR, Mode, Tunnel};
 use crate::testbed::{self, End, Interrupt, Namespace, cable, offloads_off};
 use anyhow::{Context, Result, bail};
+use fairspan_core::bond;
+use fairspan_core::options::Words;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// Runs of each tunnel in each state of the offloads
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// The mode of Fairspan's bond, which has one channel here
+    #[arg(long, value_name = "M", default_value = bond::Mode::default().word(), value_parser = bond::Mode::WORDS.to_vec())]
+    mode: String,
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]
     json: bool,
@@ -72,6 +77,7 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, (f64, f64))> {
         }
     }
     let mut own = Samples::default();
+    let mode = Mode { mode: bond::Mode::from_word(&args.mode).unwrap_or_default().word(), scheduler: None };
     let duration = Duration::from_secs(u64::from(args.duration));
     for run in 1..=args.runs {
         for (bed, offloads) in [(&on, "on"), (&off, "off")] {
@@ -81,7 +87,7 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, (f64, f64))> {
                     args.runs, sample.gbit_s, sample.cpu_s_per_gb, sample.rtt_us
                 );
             };
-            let sample = bed.fairspan(interrupt, directory.path(), duration).context("fairspan")?;
+            let sample = bed.fairspan(interrupt, mode, directory.path(), duration).context("fairspan")?;
             show("fairspan", &sample);
             if offloads == "on" {
                 own.on.push(sample)
@@ -136,9 +142,9 @@ impl Bed {
         round_trip(&self.near, WIRE.1, interrupt)
     }
 
-    fn fairspan(&self, interrupt: &Interrupt, directory: &Path, duration: Duration) -> Result<Sample> {
+    fn fairspan(&self, interrupt: &Interrupt, mode: Mode, directory: &Path, duration: Duration) -> Result<Sample> {
         let channel = Channel { device: DEVICE, endpoint: WIRE.1, rate: None };
-        let mut tunnel = Tunnel::start(interrupt, &self.near, &self.far, &[channel], ORDERED, directory)?;
+        let mut tunnel = Tunnel::start(interrupt, &self.near, &self.far, &[channel], mode, directory)?;
         let sample = self.sample(interrupt, duration);
         tunnel.check()?;
         let sample = sample?;
