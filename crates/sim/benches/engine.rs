@@ -64,6 +64,7 @@ fn flow(scenario: &mut Scenario, from: u32, to: u32, links: std::ops::Range<u32>
         traffic: Config::Constant { rate: Rate::from_bits_per_sec(rate), size: Sizes::Constant(size) },
         transport: Transport::Datagram { header: 28 },
         drift_ppm: None,
+        dscp: 0,
     });
 }
 

@@ -388,4 +388,6 @@ pub struct Flow {
     pub transport: Transport,
     /// Drift of this source's clock in parts per million; `None` draws it (see [`Scenario::drift_ppm`]).
     pub drift_ppm: Option<f64>,
+    /// The class of service of its packets both ways (RFC 2474), 0 to 63.
+    pub dscp: u8,
 }

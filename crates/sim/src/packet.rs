@@ -20,6 +20,8 @@ pub struct Packet {
     pub connection: u32,
     /// Where on its path it is: the engine's.
     pub step: u32,
+    /// The class of service (RFC 2474): the upper six bits of the type of service.
+    pub dscp: u8,
     /// What it is.
     pub body: Body,
 }

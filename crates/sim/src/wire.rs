@@ -88,7 +88,7 @@ pub fn headers(packet: &Packet, out: &mut [u8; MOST_HEADERS]) -> usize {
         (source, destination) = (destination, source);
     }
     out[..IP].fill(0);
-    out[0] = 0x45;
+    (out[0], out[1]) = (0x45, packet.dscp << 2);
     out[2..4].copy_from_slice(&total.to_be_bytes());
     out[4..6].copy_from_slice(&(packet.number as u16).to_be_bytes());
     out[6] = 0x40;
@@ -302,7 +302,7 @@ mod tests {
 
     fn packet(body: Body, size: u32) -> Packet {
         let created = Time::ZERO;
-        Packet { flow: 3, reverse: false, number: 7, size, created, connection: 2, step: 0, body }
+        Packet { flow: 3, reverse: false, number: 7, size, created, connection: 2, step: 0, dscp: 0, body }
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
             let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, options };
             let size = 20 + segment.header_length() + length;
             let body = Body::Segment(segment);
-            let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, body: body.clone() };
+            let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };
             let mut bytes = vec![];
             encode(&packet, &mut bytes);
             prop_assert_eq!(bytes.len(), size as usize);
@@ -392,7 +392,7 @@ mod tests {
         #[test]
         fn datagrams_survive(size in 20u32..65_536, flow in 0..MOST_FLOWS, reverse: bool, connection in 0u32..PORTS) {
             let body = Body::Datagram;
-            let packet = Packet { flow, reverse, number: 9, size, created: Time::ZERO, connection, step: 0, body: body.clone() };
+            let packet = Packet { flow, reverse, number: 9, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };
             let mut bytes = vec![];
             encode(&packet, &mut bytes);
             let connection = if size < 28 { 0 } else { connection };

@@ -1,5 +1,6 @@
 //! What is measured, and how: bulk TCP, idle round trips, reordering (RFC 4737), processor time, whole processes.
 
+pub(crate) mod call;
 pub(crate) mod cpu;
 pub(crate) mod interface;
 pub(crate) mod ping;

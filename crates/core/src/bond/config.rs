@@ -327,7 +327,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
-    option!(spare_copies: Kind::Flag, "mode reliable: whether what a channel may lose goes once more by another one that has nothing to send", file "spare_copies", since 4),
+    option!(spare_copies: Kind::Flag, "mode reliable: whether what a channel may lose goes once more by another one that has nothing to send, and calls go twice", file "spare_copies", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(confirm_mtu: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often the path MTU is confirmed while large frames go; 0ms: once a minute", since 4),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),

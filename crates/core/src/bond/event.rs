@@ -206,6 +206,8 @@ counters! {
         resent,
         /// Mode `reliable`: second frames of packets of a channel that loses some, sent while another channel had nothing to send.
         spare_copies,
+        /// Mode `reliable`: second frames of urgent packets of a channel that may lose them.
+        urgent_copies,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
         /// peer started anew.
         given_up,

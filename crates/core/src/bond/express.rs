@@ -2,13 +2,15 @@
 //!
 //! What it is: a short queue before the host queue, in mode `reliable` (`prompt.rs` says how they go). Such are packets of DSCP EF,
 //! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), ICMP, and TCP acknowledgements without
-//! data. At most [`ROOM`] bytes wait. Cost: O(1) a packet, O(packets that wait) to look for a flow bucket.
+//! data. At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
 
 use super::queue::Queued;
 use crate::ip::{Header, ICMP, ICMPV6, Piece, TCP};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Bytes of packets that may wait.
 const ROOM: usize = 64 * 1024;
@@ -29,6 +31,8 @@ pub(super) enum Haste {
 #[derive(Debug)]
 pub(super) struct Prompt<P> {
     pub(super) waiting: VecDeque<Queued<P, Haste>>,
+    /// How many wait of each flow bucket: at most [`ROOM`] over the shortest packet's 20 bytes.
+    of_bucket: Vec<u16>,
     bytes: usize,
     /// When the first of them may go, if it may not yet.
     pub(super) at: Option<Time>,
@@ -37,9 +41,9 @@ pub(super) struct Prompt<P> {
 }
 
 impl<P: Packet> Prompt<P> {
-    /// None wait.
-    pub(super) fn new() -> Prompt<P> {
-        Prompt { waiting: VecDeque::new(), bytes: 0, at: None, by: None }
+    /// None wait, of so many flow buckets.
+    pub(super) fn new(buckets: usize) -> Prompt<P> {
+        Prompt { waiting: VecDeque::new(), of_bucket: vec![0; buckets], bytes: 0, at: None, by: None }
     }
 
     /// Whether none waits.
@@ -51,7 +55,7 @@ impl<P: Packet> Prompt<P> {
     /// Whether a packet of this flow bucket waits.
     #[inline]
     pub(super) fn has(&self, bucket: u16) -> bool {
-        self.waiting.iter().any(|queued| queued.bucket == bucket)
+        self.of_bucket.get(usize::from(bucket)).is_some_and(|count| *count > 0)
     }
 
     /// Another one; `false` where there is no room for it.
@@ -61,6 +65,9 @@ impl<P: Packet> Prompt<P> {
             return false;
         }
         self.bytes += size;
+        if let Some(count) = self.of_bucket.get_mut(usize::from(queued.bucket)) {
+            *count += 1;
+        }
         self.waiting.push_back(queued);
         true
     }
@@ -68,6 +75,9 @@ impl<P: Packet> Prompt<P> {
     pub(super) fn pop(&mut self) -> Option<Queued<P, Haste>> {
         let queued = self.waiting.pop_front()?;
         self.bytes -= queued.packet.size().as_u64() as usize;
+        if let Some(count) = self.of_bucket.get_mut(usize::from(queued.bucket)) {
+            *count -= 1;
+        }
         Some(queued)
     }
 
@@ -99,8 +109,6 @@ pub(super) fn is_acknowledgement(header: &Header, bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
-    use alloc::vec::Vec;
 
     /// An IPv4 packet of this protocol and type of service, with `payload` behind its header.
     fn packet(protocol: u8, tos: u8, payload: &[u8]) -> Vec<u8> {
@@ -149,12 +157,12 @@ mod tests {
             since: Time::from_millis(ms),
             note: Haste::Urgent,
         };
-        let mut prompt = Prompt::new();
+        let mut prompt = Prompt::new(16);
         assert_eq!((0..100).filter(|n| prompt.push(queued(*n, 7))).count(), ROOM / 1000);
         assert!(prompt.has(7) && !prompt.has(8));
         assert_eq!(prompt.drop_before(Time::from_millis(60)), 60);
         assert!(prompt.push(queued(200, 8)) && prompt.has(8));
         while prompt.pop().is_some() {}
-        assert!(prompt.is_empty() && prompt.bytes == 0);
+        assert!(prompt.is_empty() && prompt.bytes == 0 && !prompt.has(7) && !prompt.has(8));
     }
 }

@@ -34,7 +34,7 @@ impl<P: Packet> Ingress<P> {
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
-        let mut ingress = Ingress { queue, prompt: Prompt::new(), limit: None, mtu: 0, icmp };
+        let mut ingress = Ingress { queue, prompt: Prompt::new(config.buckets), limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }

@@ -61,6 +61,7 @@ mod spare;
 mod striped;
 mod timers;
 mod transmit;
+mod twice;
 mod waiting;
 mod window;
 

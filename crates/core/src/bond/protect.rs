@@ -7,9 +7,10 @@ use super::config::Config;
 use super::frame::Transmit;
 use super::keep::Keeper;
 use super::preset::{Preset, Protection};
+use crate::link::pacing::Pacer;
 use crate::packet::Packet;
 use crate::path::flight::Note;
-use crate::units::{ChannelId, Time};
+use crate::units::{Bytes, ChannelId, Rate, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
@@ -33,6 +34,43 @@ impl Spare {
     }
 }
 
+/// Second frames of urgent packets, in a second, and how many may go at once.
+const URGENT_RATE: u64 = 1_000;
+const URGENT_BURST: u64 = 20;
+
+/// An urgent packet that went once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    pub(super) since: Time,
+    pub(super) note: Note,
+    pub(super) first: ChannelId,
+}
+
+/// The urgent packets that are to go a second time.
+#[derive(Debug)]
+pub(super) struct Twice {
+    pub(super) waiting: VecDeque<Again>,
+    /// When the first of them may go, if it may not yet.
+    pub(super) at: Option<Time>,
+    /// A "byte" is a packet.
+    pacer: Pacer,
+}
+
+impl Twice {
+    fn new() -> Twice {
+        let pacer = Pacer::new(Rate::from_bits_per_sec(URGENT_RATE * 8), Bytes::new(URGENT_BURST));
+        Twice { waiting: VecDeque::new(), at: None, pacer }
+    }
+
+    /// The urgent packet of `note` went by `first`, which may lose it.
+    pub(super) fn add(&mut self, now: Time, note: Note, first: ChannelId) {
+        if self.pacer.ready_at() <= now {
+            self.pacer.on_sent(now, 1);
+            self.waiting.push_back(Again { since: now, note, first });
+        }
+    }
+}
+
 /// The frames that protect those already sent.
 #[derive(Debug)]
 pub(super) struct Protect<P> {
@@ -42,6 +80,7 @@ pub(super) struct Protect<P> {
     /// Where what is lost is sent again.
     pub(super) keeper: Option<Box<Keeper<P>>>,
     pub(super) spare: Spare,
+    pub(super) twice: Twice,
 }
 
 impl<P: Packet> Protect<P> {
@@ -53,7 +92,14 @@ impl<P: Packet> Protect<P> {
             Protection::Copies => config.copies,
         };
         let keeper = (preset.protect == Protection::Resend).then(|| Box::new(Keeper::new(config.resend_bytes)));
-        Protect { protection: preset.protect, copies, waiting: VecDeque::new(), keeper, spare: Spare::default() }
+        Protect {
+            protection: preset.protect,
+            copies,
+            waiting: VecDeque::new(),
+            keeper,
+            spare: Spare::default(),
+            twice: Twice::new(),
+        }
     }
 
     /// On how many channels a packet goes, itself included.
@@ -107,6 +153,18 @@ mod tests {
         assert_eq!(protect(Mode::Ordered, 3).copies(), 1);
         assert_eq!(protect(Mode::Duplicate, 3).copies(), 3);
         assert_eq!(protect(Mode::Duplicate, 0).copies(), ChannelId::LIMIT, "all");
+    }
+
+    #[test]
+    fn urgent_packets_go_twice_at_most_a_thousand_times_a_second() {
+        let mut twice = Twice::new();
+        for tick in 0..10_000 {
+            twice.add(Time::from_nanos(100_000 * tick), Note { slot: tick as u32, generation: 0 }, ChannelId(1));
+        }
+        let count = twice.waiting.len() as u64;
+        assert!((URGENT_RATE..=URGENT_RATE + URGENT_BURST + 1).contains(&count), "{count} in a second");
+        let first: Vec<u32> = twice.waiting.iter().take(20).map(|again| again.note.slot).collect();
+        assert_eq!(first, Vec::from_iter(0..20), "some at once");
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl<P: Packet> Bond<P> {
             add(self.next_ready(), TimerName::Pacing);
         }
         add(self.prompt_at(), TimerName::Pacing);
+        add(self.second_at(), TimerName::Pacing);
         let heartbeat = self.heartbeat_interval();
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];

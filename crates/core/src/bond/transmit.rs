@@ -46,6 +46,11 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if !self.protect.twice.waiting.is_empty()
+            && let Some(frame) = self.next_second(now)
+        {
+            return Some(frame);
+        }
         match self.distribute {
             Distribute::Discipline(_) | Distribute::Best(_) if self.ingress.queue.is_empty() => self.next_spare(now),
             Distribute::Discipline(_) | Distribute::Best(_) => self.next_queued(now),
@@ -186,7 +191,11 @@ impl<P: Packet> Bond<P> {
             let note = again.unwrap_or_else(|| keeper.keep(now, about));
             keeper.sent(note, channel, flight.note_last(note));
             if again.is_none() && self.config.spare_copies && flight.may_lose() {
-                self.protect.spare.add(now, note, channel);
+                match about.numbers.stamp {
+                    // Urgent ones.
+                    Stamp::NONE => self.protect.twice.add(now, note, channel),
+                    _ => self.protect.spare.add(now, note, channel),
+                }
             }
         }
         self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag()))

@@ -214,7 +214,7 @@ mod tests {
 
     fn packet(body: Body, size: u32) -> Packet {
         let created = Time::ZERO;
-        Packet { flow: 1, reverse: false, number: 1, size, created, connection: 0, step: 0, body }
+        Packet { flow: 1, reverse: false, number: 1, size, created, connection: 0, step: 0, dscp: 0, body }
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Joined {
             created: here.now(),
             connection: u32::from(channel),
             step: self.entry[usize::from(channel)][end],
+            dscp: 0,
             body: Body::Frame(content),
         };
         here.engine.launch(here.mark, packet)

@@ -88,7 +88,9 @@ pub(crate) struct Flow {
     /// Size of the packet that a source sends next.
     next_size: u32,
     /// Bytes of a datagram that are not its payload.
-    header: u32,
+    header: u16,
+    /// Its packets' class of service, both ways.
+    dscp: u8,
     wander: Wander,
     /// Numbers of the next packets, each way.
     numbers: [u64; 2],
@@ -144,7 +146,19 @@ impl Flow {
         };
         let meter = FlowMeter::new(&scenario.metrics);
         let (next_size, numbers, sent_before) = (0, [0; 2], 0);
-        Ok(Flow { agent, stop: model.stop, next_size, header, wander, numbers, sent_before, entry, meter })
+        Ok(Flow {
+            agent,
+            stop: model.stop,
+            next_size,
+            // No datagram is longer.
+            header: u16::try_from(header).unwrap_or(u16::MAX),
+            dscp: model.dscp,
+            wander,
+            numbers,
+            sent_before,
+            entry,
+            meter,
+        })
     }
 
     /// First step of the path to the receiver.
@@ -194,7 +208,8 @@ impl Flow {
         let number = self.numbers[way];
         self.numbers[way] += 1;
         let (created, step) = (here.now(), self.entry[way]);
-        let packet = Packet { flow: here.number, reverse, number, size, created, connection, step, body };
+        let packet =
+            Packet { flow: here.number, reverse, number, size, created, connection, step, dscp: self.dscp, body };
         Output::Forward(here.engine.launch(here.mark, packet))
     }
 }
@@ -294,7 +309,7 @@ impl Node for Flow {
             }
         }
         let Some(attached) = self.agent.attached() else {
-            self.meter.handle_goodput(u64::from(packet.size.saturating_sub(self.header)));
+            self.meter.handle_goodput(u64::from(packet.size.saturating_sub(u32::from(self.header))));
             here.engine.pool.free(handle);
             return Next::Nothing;
         };

@@ -123,6 +123,7 @@ impl Joined {
             created: here.now(),
             connection: path as u32,
             step: self.entry[path][end],
+            dscp: 0,
             body: Body::Frame(content),
         };
         Output::Forward(here.engine.launch(here.mark, packet))

@@ -103,6 +103,7 @@ impl Reading<'_> {
             form.conflict(key, format!("{text}; it must be below the duration"), errors);
         }
         let drift_ppm = form.value("drift").and_then(|value| drift(form, value, -MOST_DRIFT, errors));
+        let dscp = form.integer("dscp", 0..=63, errors).unwrap_or_default() as u8;
         let sending = traffic::sending(form, tcp, self.store, errors);
         let (Some(name), Some(from), Some(to), Some(sending)) = (name, from, to, sending) else { return None };
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
@@ -139,6 +140,7 @@ impl Reading<'_> {
                 traffic: sending.traffic.clone(),
                 transport: sending.transport.clone(),
                 drift_ppm,
+                dscp,
             });
         }
         Some(Group {

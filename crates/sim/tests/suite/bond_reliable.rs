@@ -1,6 +1,6 @@
 //! Mode `reliable` in the world: links that lose, and a TCP connection that sees none of it.
 
-use crate::common::Line;
+use crate::common::{Line, constant};
 use fairspan_core::bond::{ChannelConfig, Config, Mode};
 use fairspan_core::link::{Limit, Loss, Profile};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
@@ -68,6 +68,7 @@ fn tcp(mut scenario: Scenario, seed: u64) -> Results {
         traffic: traffic::Config::Ftp { bytes: None, writes: None },
         transport: Transport::Tcp(Box::new(tcp)),
         drift_ppm: None,
+        dscp: 0,
     });
     World::new(&scenario).unwrap().finish().unwrap()
 }
@@ -138,4 +139,46 @@ fn losses_in_bursts_are_mended_too() {
     let bursts = Loss::Gilbert { p: 0.002, r: 0.1, bad: 0.5, good: 0.0 };
     fills("one", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, bursts)], 0.9);
     fills("both", &[Path(50, 20, 0, bursts), Path(50, 30, 0, bursts)], 0.85);
+}
+
+/// A call of 50 packets of 200 bytes a second beside the TCP connection: its delay, and how many second frames there were.
+fn call(paths: &[Path], twice: bool) -> (Results, u64) {
+    let mut scenario = bonded(Mode::Reliable, paths);
+    scenario.bonds[0].config.spare_copies = twice;
+    scenario.metrics.delay = true;
+    scenario.flows.push(model::Flow {
+        name: "call".into(),
+        from: 0,
+        to: 1,
+        path: vec![Hop::Bond(0, 0)],
+        back: vec![],
+        start: Time::from_millis(1000),
+        stop: Time::from_millis(60_000),
+        traffic: constant(80_000, 200),
+        transport: Transport::Datagram { header: 28 },
+        drift_ppm: None,
+        dscp: 46,
+    });
+    let results = tcp(scenario, 1);
+    let copies = counter(&results, 0, "urgent_copies");
+    (results, copies)
+}
+
+#[test]
+fn a_call_beside_bulk_data_waits_for_no_repair_where_every_link_loses() {
+    for (name, paths) in [
+        ("alike", [Path(20, 20, 0, random(0.01)), Path(10, 25, 0, random(0.01))]),
+        ("unlike", [Path(20, 20, 0, random(0.01)), Path(10, 200, 0, random(0.01))]),
+    ] {
+        let within = |results: &Results| results.flows[0].delay.percentiles.expect("percentiles")[3];
+        let (results, copies) = call(&paths, true);
+        let call = &results.flows[0];
+        // The last one is still on its way.
+        assert!(call.sent > 900 && call.received + 1 >= call.sent, "{name}: {} of {}", call.received, call.sent);
+        assert!(copies > 900, "{name}: {copies}");
+        assert!(within(&results) <= 0.040, "{name}: {:?}", call.delay);
+        let (results, copies) = self::call(&paths, false);
+        assert_eq!(copies, 0);
+        assert!(within(&results) > 0.050, "{name}: the check sees what a loss does: {:?}", results.flows[0].delay);
+    }
 }

@@ -51,6 +51,7 @@ fn flow(scenario: &mut Scenario, rate: u64, size: u32, start_ms: u64, stop_ms: u
         traffic: constant(rate, size),
         transport: Transport::Datagram { header: 28 },
         drift_ppm: None,
+        dscp: 0,
     });
 }
 
@@ -270,6 +271,7 @@ fn tcp_over(scenario: &Scenario) -> (f64, f64) {
         traffic: traffic::Config::Ftp { bytes: None, writes: None },
         transport: tcp,
         drift_ppm: None,
+        dscp: 0,
     });
     let results = run(&scenario);
     let flow = &results.flows[0];

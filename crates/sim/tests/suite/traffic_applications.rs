@@ -45,6 +45,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
             traffic,
             transport,
             drift_ppm: None,
+            dscp: 0,
         }],
         metrics: Metrics { capture: vec![0, 1], ..Metrics::default() },
     }

@@ -63,6 +63,7 @@ impl Line {
             traffic,
             transport: Transport::Datagram { header: 28 },
             drift_ppm: None,
+            dscp: 0,
         });
     }
 

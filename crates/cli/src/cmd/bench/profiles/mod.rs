@@ -4,6 +4,7 @@ mod pairs;
 mod report;
 
 use crate::exit::Outcome;
+use crate::measure::call::{Call, Line};
 use crate::measure::median;
 use crate::measure::ping::Ping;
 use crate::measure::tcp::{Transfer, Transport};
@@ -30,6 +31,8 @@ const DOWNLOAD: u64 = 20 << 20;
 /// Echoes through the idle bond, and the time between two, also under load.
 const ECHOES: usize = 20;
 const ECHO_GAP: Duration = Duration::from_millis(100);
+/// The port of the call.
+const CALL_PORT: u16 = 4000;
 /// The interfaces of the two paths.
 const DEVICES: [&str; 2] = ["path-a", "path-b"];
 /// Most bytes of a TCP socket's buffers, for everything compared.
@@ -38,7 +41,7 @@ const SOCKET_BUFFER: &str = "4096 131072 33554432";
 /// Measure pairs of unlike paths: each alone, then both as a bond
 ///
 /// For each pair of a file builds two network namespaces joined by two emulated paths, and measures one real TCP connection
-/// over path a, over path b (plain TCP, no tunnel) and through a bond of both. The three are measured in turn, in several
+/// over path a, over path b (plain TCP, no tunnel) and through a bond of both, there with a call beside it. The three are measured in turn, in several
 /// runs; figures are medians of what the receiving application read. The queue before each path holds 1000 frames, TCP
 /// sockets buffer up to 32 MB, and the bond's channels have the paths' rates configured. Needs root, or unprivileged user
 /// namespaces.
@@ -176,17 +179,18 @@ impl<'a> Bench<'a> {
         let outcome = self.loaded();
         // A daemon that died explains a transfer that failed.
         tunnel.check()?;
-        let (bond, loaded) = outcome.context("the bond")?;
+        let (bond, loaded, call) = outcome.context("the bond")?;
         let mtu = tunnel.mtu(&self.paths.near)?;
         tunnel.stop()?;
         self.interrupt.sleep(DRAIN)?;
-        Ok(Run { alone, bond, mtu, ping_idle_ms: middle(&idle), ping_loaded_ms: middle(&loaded) })
+        Ok(Run { alone, bond, mtu, ping_idle_ms: middle(&idle), ping_loaded_ms: middle(&loaded), call })
     }
 
-    /// A transfer through the bond, with echoes beside it once its warm-up is over.
-    fn loaded(&mut self) -> Result<(Measured, Vec<f64>)> {
+    /// A transfer through the bond, with echoes and a call beside it once its warm-up is over.
+    fn loaded(&mut self) -> Result<(Measured, Vec<f64>, Call)> {
         let over = AtomicBool::new(false);
         let mut ping = Ping::new(&self.paths.near, FAR)?;
+        let line = Line::new(&self.paths.near, &self.paths.far, FAR, CALL_PORT)?;
         let interrupt = self.interrupt;
         std::thread::scope(|scope| {
             let pinging = scope.spawn(|| {
@@ -197,10 +201,15 @@ impl<'a> Bench<'a> {
                 }
                 Ok(trips)
             });
+            let calling = scope.spawn(|| {
+                interrupt.sleep(WARM_UP)?;
+                line.talk(interrupt, &over)
+            });
             let measured = self.transfer(None, FAR);
             over.store(true, Ordering::Relaxed);
             let trips: Result<Vec<f64>> = pinging.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok((measured?, trips?))
+            let call: Result<Call> = calling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((measured?, trips?, call?))
         })
     }
 

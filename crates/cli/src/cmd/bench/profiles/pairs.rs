@@ -60,6 +60,11 @@ impl Line {
         Rate::from_bits_per_sec((self.rate_mbit * 1e6).round() as u64)
     }
 
+    /// How long it takes one way, in milliseconds, when nothing waits.
+    pub(super) fn delay_ms(&self) -> f64 {
+        self.delay_ms
+    }
+
     /// What arrives of what it carries, in Mbit/s.
     pub(super) fn arriving_mbit(&self) -> f64 {
         self.rate_mbit * (1.0 - self.loss)

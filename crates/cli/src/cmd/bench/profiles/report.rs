@@ -1,6 +1,7 @@
 //! What `bench profiles` found: the JSON document and the table.
 
 use super::pairs::Pair;
+use crate::measure::call::Call;
 use crate::measure::median;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
@@ -9,6 +10,8 @@ use serde::Serialize;
 const HEADERS: f64 = 52.0;
 /// Bytes of a full Ethernet frame, as rates count them.
 const FRAME: f64 = 1514.0;
+/// What a packet of a call may take longer than the faster path's delay, in milliseconds.
+const IN_TIME_MS: f64 = 20.0;
 
 /// One transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,7 +23,7 @@ pub(super) struct Measured {
 }
 
 /// One run over a pair.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     /// Path a, path b.
     pub(super) alone: [Measured; 2],
@@ -32,6 +35,8 @@ pub(super) struct Run {
     pub(super) ping_idle_ms: Option<f64>,
     /// The same beside the transfer.
     pub(super) ping_loaded_ms: Option<f64>,
+    /// The call beside the transfer.
+    pub(super) call: Call,
 }
 
 /// What was the same for all runs.
@@ -74,6 +79,32 @@ pub(super) struct ProfileReport {
     download_20mib: Downloads,
     ping_idle_ms: Option<f64>,
     ping_loaded_ms: Option<f64>,
+    call: CallReport,
+}
+
+/// The calls of all runs: 50 packets a second of class EF, 200 bytes each.
+#[derive(Debug, PartialEq, Serialize)]
+struct CallReport {
+    packets: usize,
+    lost: usize,
+    median_ms: Option<f64>,
+    /// The share that arrived within the faster path's delay and 20 ms.
+    in_time: f64,
+}
+
+impl CallReport {
+    fn new(pair: &Pair, runs: &[Run]) -> CallReport {
+        let delays: Vec<f64> = runs.iter().flat_map(|run| run.call.delays_ms.iter().copied()).collect();
+        let packets = runs.iter().map(|run| run.call.sent).sum();
+        let limit = pair.a.delay_ms().min(pair.b.delay_ms()) + IN_TIME_MS;
+        let in_time: usize = runs.iter().map(|run| run.call.within(limit)).sum();
+        CallReport {
+            packets,
+            lost: packets - delays.len(),
+            median_ms: median(&delays).map(rounded),
+            in_time: ratio(in_time as f64, packets as f64),
+        }
+    }
 }
 
 /// Medians over the runs in which 20 MiB arrived.
@@ -112,6 +143,7 @@ impl ProfileReport {
             download_20mib: Downloads { a_s, b_s, bond_s: of(&|run| run.bond.download_s).map(rounded) },
             ping_idle_ms: of(&|run| run.ping_idle_ms).map(rounded),
             ping_loaded_ms: of(&|run| run.ping_loaded_ms).map(rounded),
+            call: CallReport::new(pair, runs),
         })
     }
 }
@@ -121,8 +153,21 @@ impl Report {
     pub(super) fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
-        let head =
-            ["", "a", "b", "bond", "of better", "of sum", "of capacity", "20 MiB a", "b", "bond", "ping", "loaded"];
+        let head = [
+            "",
+            "a",
+            "b",
+            "bond",
+            "of better",
+            "of sum",
+            "of capacity",
+            "20 MiB a",
+            "b",
+            "bond",
+            "ping",
+            "loaded",
+            "call",
+        ];
         table.set_header(head.iter().enumerate().map(|(column, text)| aligned(column, text)));
         for row in &self.profiles {
             let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
@@ -141,6 +186,7 @@ impl Report {
                 seconds(row.download_20mib.bond_s),
                 millis(row.ping_idle_ms),
                 millis(row.ping_loaded_ms),
+                format!("{:.1} %", 100.0 * row.call.in_time),
             ];
             table.add_row(cells.iter().enumerate().map(|(column, text)| aligned(column, text)));
         }
@@ -149,7 +195,8 @@ impl Report {
                 "One TCP connection ({}): Mbit/s (10^6 bits) of application data, medians of {} interleaved run(s) of {} s \
                  after\n{} s that do not count. a, b: plain TCP over each path alone; bond: mode {}, rates configured. Capacity: \
                  rates\nless losses and headers. 20 MiB: from the first SYN, within {} s. Ping: through the bond, idle and \
-                 beside\nthe transfer.\n",
+                 beside\nthe transfer. Call: packets of class EF beside the transfer that arrived within the faster path's \
+                 delay\nand {IN_TIME_MS} ms.\n",
                 first.cc,
                 first.runs,
                 first.seconds,
@@ -189,13 +236,14 @@ mod tests {
             mtu: 1431,
             ping_idle_ms: Some(40.0),
             ping_loaded_ms: None,
+            call: Call { sent: 2, delays_ms: vec![20.1] },
         };
         let runs = [run(10.0, None), run(45.54, Some(4.0)), run(80.0, Some(2.0))];
         let settings = Settings { cc: "bbr", mode: "ordered", seconds: 10, warm_up: 5 };
         let report = Report { profiles: vec![ProfileReport::new(&pair, settings, &runs).unwrap()] };
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
-            r#"{"profiles":[{"name":"p","cc":"bbr","mode":"ordered","rates":"configured","runs":3,"seconds":10,"a_mbit":40.0,"b_mbit":10.0,"bond_mbit":45.54,"payload_share":0.911,"ratio_of_sum":0.911,"ratio_of_best":1.139,"ratio_of_capacity":0.5,"download_20mib":{"a_s":4.2,"b_s":null,"bond_s":3.0},"ping_idle_ms":40.0,"ping_loaded_ms":null}]}"#
+            r#"{"profiles":[{"name":"p","cc":"bbr","mode":"ordered","rates":"configured","runs":3,"seconds":10,"a_mbit":40.0,"b_mbit":10.0,"bond_mbit":45.54,"payload_share":0.911,"ratio_of_sum":0.911,"ratio_of_best":1.139,"ratio_of_capacity":0.5,"download_20mib":{"a_s":4.2,"b_s":null,"bond_s":3.0},"ping_idle_ms":40.0,"ping_loaded_ms":null,"call":{"packets":6,"lost":3,"median_ms":20.1,"in_time":0.0}}]}"#
         );
         assert!(report.table().contains("114 %"), "{}", report.table());
     }
