@@ -201,8 +201,8 @@ fn settings(args: &Args) -> anyhow::Result<(Vec<Link>, Options)> {
         (None, Some(a), Some(b)) => {
             let both = args.both.settings();
             let here = Path::new("");
-            let forward = direction(&args.forward, "--forward")?.or(&both);
-            let backward = direction(&args.backward, "--backward")?.or(&both);
+            let forward = direction(args.forward.iter().map(String::as_str), "--forward")?.or(&both);
+            let backward = direction(args.backward.iter().map(String::as_str), "--backward")?.or(&both);
             let link = Link {
                 name: "link0".into(),
                 a: a.parse().map_err(bad_input)?,
@@ -226,7 +226,7 @@ fn settings(args: &Args) -> anyhow::Result<(Vec<Link>, Options)> {
 }
 
 /// `NAME=VALUE` pairs as settings of a direction.
-fn direction(pairs: &[String], option: &str) -> anyhow::Result<DirectionConfig> {
+pub(crate) fn direction<'a>(pairs: impl IntoIterator<Item = &'a str>, option: &str) -> anyhow::Result<DirectionConfig> {
     let mut map = serde_json::Map::new();
     for pair in pairs {
         let wrong = |expected: &str| BadInput(format!("{option} {pair}: {expected}"));

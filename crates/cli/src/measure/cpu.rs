@@ -49,6 +49,19 @@ impl Reading {
     }
 }
 
+/// Processor seconds that a process, or a thread of this one, has used: its folder is `/proc/PID` or `/proc/self/task/TID`.
+pub(crate) fn used(folder: &str) -> Result<f64> {
+    let text = fs::read_to_string(format!("{folder}/stat")).with_context(|| format!("cannot read {folder}/stat"))?;
+    let ticks = used_ticks(&text).with_context(|| format!("{folder}/stat is not as expected"))?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// utime + stime, the 14th and 15th field; the second, a name in parentheses, may have spaces in it.
+fn used_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 /// The numbers of the line `cpu`, in clock ticks.
 fn fields(stat: &str) -> Vec<u64> {
     let line = stat.lines().find(|line| line.starts_with("cpu ")).unwrap_or_default();
@@ -73,6 +86,13 @@ mod tests {
         );
         assert_eq!(busy("intr 5\n"), None);
         assert_eq!(busy("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn time_in_programs_and_in_the_kernel_for_them_is_used() {
+        assert_eq!(used_ticks("812 (a ) name) S 1 2 3 4 5 6 7 8 9 10 70 8 0 0 20 0"), Some(78));
+        assert_eq!(used_ticks("812 (name) S 1"), None);
+        assert!(used(&format!("/proc/{}", std::process::id())).is_ok());
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! What is measured, and how: bulk TCP, idle round trips, reordering (RFC 4737), processor time, whole processes.
+//! What is measured, and how: bulk TCP, reads and floods of Ethernet frames, idle round trips, reordering (RFC 4737), processor
+//! time, whole processes.
 
 pub(crate) mod call;
 pub(crate) mod cpu;
+pub(crate) mod flood;
+pub(crate) mod frames;
 pub(crate) mod interface;
 pub(crate) mod ping;
 pub(crate) mod process;
+pub(crate) mod reads;
 pub(crate) mod reorder;
 pub(crate) mod sequence;
 pub(crate) mod tcp;

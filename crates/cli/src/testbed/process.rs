@@ -31,6 +31,11 @@ impl Process {
         Ok(Process { what: what.to_owned(), child, log: log.to_owned() })
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has printed so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -35,6 +35,15 @@ pub(crate) struct Channel<'a> {
     pub(crate) rate: Option<Rate>,
 }
 
+/// What the channels between two ports are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ChannelKind {
+    /// Encrypted, in UDP datagrams.
+    Udp,
+    /// Ethernet frames in the clear.
+    Ethernet,
+}
+
 /// How packets are spread over the channels and put in order again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
@@ -77,6 +86,42 @@ impl Tunnel {
         let mut tunnel = Tunnel { near: near_end, far: far_end, sockets };
         tunnel.wait_until_ready(interrupt, near)?;
         Ok(tunnel)
+    }
+
+    /// Joins the device called `port` of the one namespace with that of the other, and waits until all channels are up.
+    pub(crate) fn join_ports(
+        interrupt: &Interrupt,
+        ends: [&Namespace; 2],
+        port: &str,
+        channels: &[Channel<'_>],
+        kind: ChannelKind,
+        mode: Mode,
+        directory: &Path,
+    ) -> Result<Tunnel> {
+        let keys = [KeyPair::new()?, KeyPair::new()?];
+        let config = |own: usize, name: &str| {
+            let what = format!("kind = \"port\"\ndevice = \"{port}\"\n");
+            let mut text = interface_section(&what, (own == 1).then_some(PORT), &keys[own], &directory.join(name));
+            text.push_str(&peer_section(["far", "near"][own], None, mode, &keys[1 - own]));
+            match kind {
+                ChannelKind::Udp if own == 1 => {}
+                ChannelKind::Udp => text.extend(channels.iter().map(channel_section)),
+                ChannelKind::Ethernet => text.extend(channels.iter().map(ethernet_section)),
+            }
+            text
+        };
+        let (near_config, far_config) = (config(0, "near.sock"), config(1, "far.sock"));
+        let far = daemon(ends[1], "the listening end", &far_config, &directory.join("far"))?;
+        let near = daemon(ends[0], "the connecting end", &near_config, &directory.join("near"))?;
+        let sockets = [directory.join("near.sock"), directory.join("far.sock")];
+        let mut tunnel = Tunnel { near, far, sockets };
+        tunnel.wait_for_channels(interrupt, channels.len())?;
+        Ok(tunnel)
+    }
+
+    /// The numbers of the two processes.
+    pub(crate) fn ids(&self) -> [u32; 2] {
+        [self.near.id(), self.far.id()]
     }
 
     /// Waits until both ends say that `count` channels are up.
@@ -157,30 +202,39 @@ fn channels_up(socket: &Path) -> Option<usize> {
 /// The configuration of the end that connects.
 fn near_config(channels: &[Channel<'_>], mode: Mode, own: &KeyPair, peer: &KeyPair, directory: &Path) -> String {
     let mut text = interface(NEAR, None, own, &directory.join("near.sock"));
-    text.push_str(&peer_section("far", FAR, mode, peer));
-    for channel in channels {
-        let _ = write!(
-            text,
-            "\n[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{name}\"\nendpoint = \"{to}:{PORT}\"\n",
-            name = channel.device,
-            to = channel.endpoint,
-        );
-        if let Some(rate) = channel.rate.map(exact_rate) {
-            let _ = writeln!(text, "rate = \"{rate}\"\npeer_rate = \"{rate}\"");
-        }
-    }
+    text.push_str(&peer_section("far", Some(FAR), mode, peer));
+    text.extend(channels.iter().map(channel_section));
     text
+}
+
+fn channel_section(channel: &Channel<'_>) -> String {
+    let (name, to) = (channel.device, channel.endpoint);
+    format!("\n[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{name}\"\nendpoint = \"{to}:{PORT}\"\n")
+        + &rates(channel)
+}
+
+fn ethernet_section(channel: &Channel<'_>) -> String {
+    let name = channel.device;
+    format!("\n[[peer.channel]]\nname = \"{name}\"\nkind = \"ethernet\"\ndevice = \"{name}\"\n") + &rates(channel)
+}
+
+fn rates(channel: &Channel<'_>) -> String {
+    let rate = channel.rate.map(exact_rate);
+    rate.map_or_else(String::new, |rate| format!("rate = \"{rate}\"\npeer_rate = \"{rate}\"\n"))
 }
 
 /// The configuration of the end that listens: it learns the channels from the handshakes.
 fn far_config(mode: Mode, own: &KeyPair, peer: &KeyPair, directory: &Path) -> String {
-    interface(FAR, Some(PORT), own, &directory.join("far.sock")) + &peer_section("near", NEAR, mode, peer)
+    interface(FAR, Some(PORT), own, &directory.join("far.sock")) + &peer_section("near", Some(NEAR), mode, peer)
 }
 
 fn interface(address: Ipv4Addr, port: Option<u16>, key: &KeyPair, socket: &Path) -> String {
+    interface_section(&format!("name = \"fs0\"\naddress = [\"{address}/24\"]\n"), port, key, socket)
+}
+
+fn interface_section(what: &str, port: Option<u16>, key: &KeyPair, socket: &Path) -> String {
     let mut text = format!(
-        "[interface]\nname = \"fs0\"\naddress = [\"{address}/24\"]\nprivate_key = \"{}\"\ncontrol_socket = \"{}\"\n\
-         state_dir = \"{}\"\n",
+        "[interface]\n{what}private_key = \"{}\"\ncontrol_socket = \"{}\"\nstate_dir = \"{}\"\n",
         key.private,
         socket.display(),
         socket.with_extension("state").display()
@@ -191,11 +245,13 @@ fn interface(address: Ipv4Addr, port: Option<u16>, key: &KeyPair, socket: &Path)
     text
 }
 
-fn peer_section(name: &str, address: Ipv4Addr, mode: Mode, key: &KeyPair) -> String {
-    let mut text = format!(
-        "\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\nallowed_ips = [\"{address}/32\"]\nmode = \"{}\"\n",
-        key.public, mode.mode
-    );
+/// `address`: all that is behind the peer; a port's peer has all frames.
+fn peer_section(name: &str, address: Option<Ipv4Addr>, mode: Mode, key: &KeyPair) -> String {
+    let mut text =
+        format!("\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\nmode = \"{}\"\n", key.public, mode.mode);
+    if let Some(address) = address {
+        let _ = writeln!(text, "allowed_ips = [\"{address}/32\"]");
+    }
     if let Some(scheduler) = mode.scheduler {
         let _ = writeln!(text, "scheduler = \"{scheduler}\"");
     }

@@ -23,6 +23,7 @@
 mod config;
 mod counters;
 mod direction;
+mod forwarder;
 mod port;
 mod worker;
 
@@ -32,6 +33,7 @@ pub use fairspan_core::link::{
     Capacity, CapacityError, DropReason, DuringOutage, Limit, Loss, OPPORTUNITY, Outage, Profile, ProfileError,
     Schedule, Series, Trace, Verdict,
 };
+pub use forwarder::Forwarder;
 pub use port::{PortError, PortName, switch_offloads_off};
 
 use crate::sys::packet::set_realtime;

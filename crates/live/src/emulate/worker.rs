@@ -296,7 +296,7 @@ fn ignore_interrupt<T>(result: rustix::io::Result<T>) -> io::Result<()> {
 }
 
 /// Puts a VLAN tag that the kernel took out back behind the MAC addresses. `data` is a virtio-net header and frame.
-fn restore_tag(buffer: &mut Vec<u8>, data: &[u8], (tpid, tci): (u16, u16)) {
+pub(super) fn restore_tag(buffer: &mut Vec<u8>, data: &[u8], (tpid, tci): (u16, u16)) {
     let Some((head, rest)) = data.split_at_checked(VNET_HEADER + 12) else {
         return buffer.extend_from_slice(data);
     };

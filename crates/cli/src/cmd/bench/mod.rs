@@ -2,6 +2,7 @@
 
 mod printed;
 mod profiles;
+mod reliable;
 mod report;
 mod rivals;
 mod sim;
@@ -21,6 +22,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum What {
     Profiles(profiles::Args),
+    Reliable(reliable::Args),
     Sim(sim::Args),
     Tunnel(tunnel::Args),
 }
@@ -29,6 +31,7 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
         What::Profiles(args) => profiles::run(args),
+        What::Reliable(args) => reliable::run(args),
         What::Sim(args) => sim::run(args),
         What::Tunnel(args) => tunnel::run(args),
     }

@@ -1,0 +1,167 @@
+//! A flood of the smallest Ethernet frames, one way: as many as arrive without loss.
+//!
+//! The sender has at most [`WINDOW`] frames under way, less than any queue on the way holds, so that the slowest part of the way
+//! works all the time and drops nothing. What does get lost is counted, and the window is open again after [`LOST`].
+
+use super::frames::{HEAD, Head, Kind, LEAST, Station, Tally};
+use crate::testbed::{Interrupt, Namespace};
+use anyhow::{Context, Result};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Frames under way at most.
+pub(crate) const WINDOW: u64 = 1024;
+/// Frames that are made at once.
+const BURST: u64 = 64;
+/// Without an arrival for so long, what is under way counts as lost.
+const LOST: Duration = Duration::from_millis(500);
+
+/// The two hosts.
+pub(crate) struct Flood<'a> {
+    /// Who sends.
+    pub(crate) left: &'a Namespace,
+    /// Who receives.
+    pub(crate) right: &'a Namespace,
+    /// The device of both.
+    pub(crate) device: &'a str,
+    /// The cores on which they run.
+    pub(crate) cores: [usize; 2],
+    /// What does not count for the rate.
+    pub(crate) warm_up: Duration,
+    /// What does.
+    pub(crate) duration: Duration,
+}
+
+/// What a run found. What became of frames counts from the first to the last, all else without the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) twice: u64,
+    pub(crate) out_of_order: u64,
+    pub(crate) damaged: u64,
+    /// Frames that arrived in each second.
+    pub(crate) frames_s: f64,
+    /// Processor seconds a frame of whatever `used` is asked about.
+    pub(crate) cpu_s: [f64; 2],
+}
+
+/// Keeps the calling thread, and what it starts from now on, on one core.
+///
+/// # Errors
+/// There is no such core for this process.
+pub(crate) fn pin(core: usize) -> Result<()> {
+    pin_thread(None, core)
+}
+
+/// The same for another thread.
+///
+/// # Errors
+/// There is no such core for this process, or no such thread.
+pub(crate) fn pin_thread(thread: Option<Pid>, core: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(thread, &set).with_context(|| format!("cannot keep a thread on core {core}"))
+}
+
+impl Flood<'_> {
+    /// Sends for the time that is set, then waits for what is under way. `used` gives the processor seconds that the two sides
+    /// have used so far. `run`: another for each that frames of which may still be on the way.
+    ///
+    /// # Errors
+    /// A device cannot be opened or went down; or the interrupt.
+    pub(crate) fn run(&self, run: u32, interrupt: &Interrupt, used: impl Fn() -> Result<[f64; 2]>) -> Result<Found> {
+        let mut near = self.left.enter(|| Station::open(self.device))?;
+        let mut far = self.right.enter(|| Station::open(self.device))?;
+        near.begin(run, far.mac());
+        far.begin(run, near.mac());
+        let (arrived, stop, over) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (measured, sent, received) = std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| receive(&mut far, run, self.cores[1], &arrived, &over));
+            let sending = scope.spawn(|| send(&mut near, self.cores[0], &arrived, &stop));
+            let measured = self.watch(interrupt, &arrived, used);
+            stop.store(true, Relaxed);
+            let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            over.store(true, Relaxed);
+            (measured, sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        // A host that failed explains what was measured.
+        let (sent, tally) = (sent?, received?);
+        let (frames_s, cpu_s) = measured?;
+        Ok(Found {
+            sent,
+            received: tally.received,
+            twice: tally.twice,
+            out_of_order: tally.out_of_order,
+            damaged: tally.damaged,
+            frames_s,
+            cpu_s,
+        })
+    }
+
+    fn watch(
+        &self,
+        interrupt: &Interrupt,
+        arrived: &AtomicU64,
+        used: impl Fn() -> Result<[f64; 2]>,
+    ) -> Result<(f64, [f64; 2])> {
+        interrupt.sleep(self.warm_up)?;
+        let (before, used_before, began) = (arrived.load(Relaxed), used()?, Instant::now());
+        interrupt.sleep(self.duration)?;
+        let (after, used_after, took) = (arrived.load(Relaxed), used()?, began.elapsed());
+        let frames = (after - before) as f64;
+        let each = |side: usize| (used_after[side] - used_before[side]) / frames.max(1.0);
+        Ok((frames / took.as_secs_f64(), [each(0), each(1)]))
+    }
+}
+
+/// The left's part: frames sent.
+fn send(station: &mut Station, core: usize, arrived: &AtomicU64, stop: &AtomicBool) -> Result<u64> {
+    pin(core)?;
+    // Frames that count as lost, so that the window does not wait for them.
+    let mut lost = 0;
+    let (mut last, mut moved) = (0, Instant::now());
+    loop {
+        let there = arrived.load(Relaxed);
+        if there != last {
+            (last, moved) = (there, Instant::now());
+        }
+        let under_way = station.numbered.saturating_sub(there + lost);
+        let over = stop.load(Relaxed);
+        if over && under_way == 0 {
+            return Ok(station.numbered);
+        }
+        if under_way > 0 && moved.elapsed() > LOST {
+            lost += under_way;
+            moved = Instant::now();
+        }
+        if !over && under_way + BURST <= WINDOW {
+            for _ in 0..BURST {
+                station.push(Head { kind: Kind::Flood, part: 0, tag: 0, at: 0 }, LEAST - HEAD);
+            }
+            station.flush()?;
+        } else {
+            // Whoever forwards on this core has it meanwhile.
+            std::thread::sleep(Duration::from_micros(20));
+            station.flush()?;
+        }
+    }
+}
+
+/// The right's part.
+fn receive(station: &mut Station, run: u32, core: usize, arrived: &AtomicU64, over: &AtomicBool) -> Result<Tally> {
+    pin(core)?;
+    let mut tally = Tally::new(run);
+    while !over.load(Relaxed) {
+        let arrivals = station.receive(|bytes| {
+            tally.take(bytes);
+        });
+        if arrivals == 0 {
+            station.wait()?;
+        }
+        arrived.store(tally.received, Relaxed);
+    }
+    Ok(tally)
+}
