@@ -226,7 +226,7 @@ impl<P: Packet> Bond<P> {
         let token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel];
         let before = c.path.mtu.current();
-        let alone = c.path.mtu.poll(now, token).map(|size| (token, size));
+        let alone = c.path.mtu.poll(now, token, c.path.signs.heard).map(|size| (token, size));
         let round = c.path.mtu.poll_round(now, token.wrapping_add(1), every);
         let overhead = c.config.overhead;
         if before != c.path.mtu.current() {

@@ -155,6 +155,7 @@ impl Path {
 
     /// The peer is another one, with another clock and other counts.
     pub(crate) fn forget_peer(&mut self) {
+        self.mtu.forget_peer();
         self.delay.forget_clock();
         self.receipts = Receipts::default();
         if let Some(flight) = &mut self.flight {

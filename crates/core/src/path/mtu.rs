@@ -20,6 +20,9 @@
 //! round is paid for with [`ROUND`] large frames. Where these come fast, rounds follow each other in the set time; what
 //! remains is kept for the moment when they stop to come, as those of a transport do that has fallen into the hole.
 //!
+//! Probes of the size in use that are lost while nothing at all arrives tell of an outage, or of a peer that is not there yet, and
+//! of no size.
+//!
 //! What ICMP says is not asked for: anyone can forge it, and a round says the same as soon.
 //!
 //! Cost: one probe a minute when nothing changes, and where large frames go at most two probes each [`ROUND`] of them. Invariants:
@@ -84,7 +87,9 @@ pub(crate) struct Pmtu {
     high: usize,
     /// The probe that is on its way: token and size.
     waiting: Option<(u32, usize)>,
+    /// Probes of its size that were lost since the first of them went.
     lost: u8,
+    first: Time,
     confirmed: bool,
     next: Time,
     raise: Time,
@@ -110,6 +115,7 @@ impl Pmtu {
             high: most,
             waiting: None,
             lost: 0,
+            first: now,
             confirmed: false,
             next: now,
             raise: now + RAISE_AFTER,
@@ -199,15 +205,23 @@ impl Pmtu {
         }
     }
 
-    /// The size of the probe to send now, if one is due. `token` is to be in it.
-    pub(crate) fn poll(&mut self, now: Time, token: u32) -> Option<usize> {
+    /// The peer is another one: what was lost before was lost to nobody.
+    pub(crate) fn forget_peer(&mut self) {
+        self.lost = 0;
+    }
+
+    /// The size of the probe to send now, if one is due. `token` is to be in it; `heard` is when something last arrived.
+    pub(crate) fn poll(&mut self, now: Time, token: u32, heard: Time) -> Option<usize> {
         if now < self.next {
             return None;
         }
         if let Some((_, size)) = self.waiting.take() {
-            self.on_lost(now, size);
+            self.on_lost(now, size, heard);
         }
         let size = self.candidate(now);
+        if self.lost == 0 {
+            self.first = now;
+        }
         self.waiting = Some((token, size));
         self.next = now + ANSWER_WITHIN;
         Some(size)
@@ -238,13 +252,16 @@ impl Pmtu {
         self.next = if self.searching() { now } else { now + CONFIRM_AFTER };
     }
 
-    fn on_lost(&mut self, now: Time, size: usize) {
+    fn on_lost(&mut self, now: Time, size: usize, heard: Time) {
         self.lost += 1;
         if self.lost < TRIES {
             return;
         }
         self.lost = 0;
         if size <= self.current {
+            if heard <= self.first {
+                return;
+            }
             self.on_black_hole(now, size);
         } else {
             self.high = (size - 1).max(self.low);
@@ -286,7 +303,7 @@ mod tests {
     fn run(pmtu: &mut Pmtu, from: Time, span: Span, path: impl Fn(Time) -> usize, lossy: impl Fn(u32) -> bool) -> u32 {
         let (mut now, mut token) = (from, 0);
         while now.since(from) < span {
-            if let Some(size) = pmtu.poll(now, token) {
+            if let Some(size) = pmtu.poll(now, token, now) {
                 assert!(size <= pmtu.most);
                 if size <= path(now) && !lossy(token) {
                     pmtu.on_answer(now + Span::from_millis(30), token, size);
@@ -316,6 +333,38 @@ mod tests {
         let probes = run(&mut pmtu, Time::ZERO, Span::from_secs(600), |_| 1500, |n| n % 3 != 2);
         assert_eq!(pmtu.current(), 1500);
         assert!(probes < 40, "{probes}");
+    }
+
+    #[test]
+    fn probes_that_nobody_was_there_to_answer_tell_of_no_size() {
+        for appears in 1..=40_u64 {
+            let appears = Time::from_millis(appears * 250);
+            let mut pmtu = Pmtu::new(Time::ZERO, 1500);
+            let mut met = false;
+            for ms in 0..60_000 {
+                let now = Time::from_millis(ms);
+                if !met && now >= appears {
+                    pmtu.forget_peer();
+                    met = true;
+                }
+                let heard = if met { now } else { Time::ZERO };
+                if let Some(size) = pmtu.poll(now, ms as u32, heard)
+                    && met
+                {
+                    pmtu.on_answer(now, ms as u32, size);
+                }
+                assert_eq!(pmtu.current(), 1500, "after {ms} ms, with a peer after {appears:?}");
+            }
+            assert!(pmtu.confirmed());
+        }
+        // A peer from which something arrives and that answers none has a path that does not carry them.
+        let mut pmtu = Pmtu::new(Time::ZERO, 1500);
+        let heard = |ms: u64| Time::from_millis(ms - ms % 5_000);
+        let fell = (0..60_000).find(|&ms| {
+            let _ = pmtu.poll(Time::from_millis(ms), ms as u32, heard(ms));
+            pmtu.current() < 1500
+        });
+        assert_eq!(fell, Some(6_000));
     }
 
     #[test]
@@ -373,7 +422,7 @@ mod tests {
                 frame += gap;
             } else {
                 token += 1;
-                let alone = pmtu.poll(now, token).map(|size| (token, size));
+                let alone = pmtu.poll(now, token, now).map(|size| (token, size));
                 token += 1;
                 let round = pmtu.poll_round(now, token, every);
                 for (token, size) in alone.into_iter().chain(round.into_iter().flatten()) {
@@ -456,7 +505,7 @@ mod tests {
         let mut pmtu = Pmtu::new(Time::ZERO, 1500);
         pmtu.on_answer(Time::ZERO, 0, 9000);
         assert_eq!((pmtu.current(), pmtu.confirmed()), (1500, false));
-        let size = pmtu.poll(Time::ZERO, 5).unwrap();
+        let size = pmtu.poll(Time::ZERO, 5, Time::ZERO).unwrap();
         pmtu.on_answer(Time::ZERO, 5, size + 1);
         pmtu.on_answer(Time::ZERO, 4, size);
         assert!(!pmtu.confirmed());
