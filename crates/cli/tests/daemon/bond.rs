@@ -154,12 +154,12 @@ fn a_bond_of_each_kind_does_without_a_pulled_link_and_takes_it_back() {
 #[test]
 fn arp_supervision_leaves_a_link_with_carrier_that_leads_nowhere() {
     let Some(lab) = lan(&[]) else { return };
-    let policy = "\"active-backup:arp_interval=100ms,primary=eth1\"";
+    // So many, that no busy machine misses them all.
+    let policy = "\"active-backup:arp_interval=100ms,missed_max=30,primary=eth1\"";
     let daemon = lab.daemon("host", "host", &config(policy, "arp_ip_target = [\"10.3.31.1\"]"));
     daemon.wait("four links up", |d| links_up(d) == LINKS && current(d).as_deref() == Some("eth1"));
     lab.ip("switch", &["link", "set", "h1", "nomaster"]);
-    daemon.wait("another link is current", |d| current(d).as_deref() == Some("eth2"));
-    assert_eq!(links_up(&daemon), LINKS - 1);
+    daemon.wait("another link is current", |d| links_up(d) == LINKS - 1 && current(d).as_deref() == Some("eth2"));
     assert!(answers(&lab, "10.3.31.194"));
     lab.ip("switch", &["link", "set", "h1", "master", "br0"]);
     daemon.wait("the primary link is back", |d| current(d).as_deref() == Some("eth1"));
@@ -266,12 +266,13 @@ fn what_clients_send_is_balanced_over_the_links_by_arp_and_by_neighbour_discover
     // A client that asks again later does so from its link-local address, and is a client by that address too.
     assert!(clients.iter().sum::<u64>() >= 8, "four clients over two protocols: {clients:?}");
     assert!(clients.iter().max() <= clients.iter().min().map(|least| least + 1).as_ref(), "{clients:?}");
-    // Echo requests came in on every link, by the addresses that the clients were told.
+    // Echo requests came in on every link, by the addresses that the clients were told: three of each client by each address. One
+    // of the two that a link has may be a client's link-local address.
     let received = counters(&status, "received_packets");
     let dropped = counters(&status, "received_inactive");
     let others = counters(&status, "received_other_station");
     let taken: Vec<u64> = (0..LINKS).map(|n| received[n] - dropped[n] - others[n]).collect();
-    assert!(taken.iter().all(|taken| *taken >= 6), "{taken:?}: {status}");
+    assert!(taken.iter().all(|taken| *taken >= 3) && taken.iter().sum::<u64>() >= 24, "{taken:?}: {status}");
     daemon.stop();
 }
 
@@ -341,7 +342,7 @@ fn nothing_is_left_behind_and_a_device_that_vanishes_is_used_again_when_it_is_ba
     lab.ip("host", &["link", "del", "eth3"]);
     daemon.wait("three links up", |d| links_up(d) == LINKS - 1);
     let absent = |d: &Daemon| links(&d.status()).filter(|link| link["state"] == "absent").count();
-    assert_eq!(absent(&daemon), 1);
+    daemon.wait("one without a device", |d| absent(d) == 1);
     assert!(answers(&lab, "10.3.31.194"));
     lab.cable(("host", "eth3", ""), ("switch", "h3", ""));
     lab.ip("switch", &["link", "set", "h3", "master", "br0"]);

@@ -186,6 +186,21 @@ impl Lab {
         });
     }
 
+    /// Sends a datagram again and again until it is received, the first of all at this socket; from whom it came.
+    pub fn until_received(&self, sender: &UdpSocket, content: &[u8], receiver: &UdpSocket) -> SocketAddr {
+        let target = receiver.local_addr().expect("an address");
+        let mut buffer = [0; 64];
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            sender.send_to(content, target).expect("sent");
+            if let Ok((len, from)) = receiver.recv_from(&mut buffer) {
+                assert_eq!(&buffer[..len], content, "from {from}");
+                return from;
+            }
+        }
+        panic!("nothing is received at {target}");
+    }
+
     /// How long it takes until a datagram to `target` (an [`echo`](Self::echo)) comes back.
     pub fn until_answered(&self, namespace: &str, local: &str, target: &str) -> Option<Duration> {
         let socket = self.udp(namespace, local);
@@ -302,7 +317,10 @@ impl Daemon {
 
     /// Its status.
     pub fn status(&self) -> Value {
-        self.try_status().unwrap_or_else(|| panic!("{} does not answer: {}", self.name, self.log()))
+        // On a busy machine it may take longer than who asks waits for.
+        (0..6)
+            .find_map(|_| self.try_status())
+            .unwrap_or_else(|| panic!("{} does not answer: {}", self.name, self.log()))
     }
 
     /// One of the daemon's own counters.

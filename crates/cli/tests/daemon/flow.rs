@@ -140,13 +140,8 @@ impl Flows {
 
     /// What has arrived when `expected` datagrams have (or a minute has passed), and nothing more does for 300 ms.
     pub(crate) fn arrived(&self, expected: usize) -> Arrived {
-        self.arrived_when(|arrived| arrived.values().map(Vec::len).sum::<usize>() >= expected)
-    }
-
-    /// What has arrived when that is enough (or a minute has passed), and nothing more does for 300 ms.
-    fn arrived_when(&self, enough: impl Fn(&Arrived) -> bool) -> Arrived {
         let end = Instant::now() + PATIENCE;
-        while !enough(&self.arrived.lock().expect("whole")) && Instant::now() < end {
+        while self.count() < expected && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
         let mut before = usize::MAX;
@@ -188,7 +183,7 @@ fn each_policy_sends_flows_where_it_says_and_the_receiver_gets_each_packet_once(
         // No Ethernet header: all on one channel.
         ("\"balance-xor\"", 0, 700, Some(true)),
         ("\"balance-xor:layer3+4\"", 100, 600, Some(true)),
-        ("\"brr:2s\"", 300, 400, Some(true)),
+        ("\"brr:20s\"", 300, 400, Some(true)),
         ("{ name = \"n_to_one\", n = 3 }", 175, 175, Some(false)),
         ("\"fastest_transmit\"", 350, 350, Some(false)),
         // In order by the receiver.
@@ -234,7 +229,7 @@ fn the_adaptive_threshold_and_marker_flush_keep_order_where_bursts_may_move() {
     let Some(net) = Skewed::new() else { return };
     let hub = net.hub("\"brr\"");
     // How many of 900 packets are out of order.
-    let reordered = |policy: &str| {
+    let run = |policy: &str| {
         let site = net.site(policy);
         let flows = Flows::new(&net.lab, 6000, 7000, 3);
         // Bursts 3 ms apart, over channels 20 ms apart.
@@ -249,12 +244,14 @@ fn the_adaptive_threshold_and_marker_flush_keep_order_where_bursts_may_move() {
     };
     // With a threshold below the skew the paper's condition does not hold: the control. A machine that holds a packet up for
     // longer than the skew reorders whatever the policy, so that a run in which it did is made again.
-    let kept = (1..=4).any(|attempt| {
-        let [control, adaptive, flushed] = ["\"brr:1ms\"", "\"brr:adaptive\"", "\"brr:1ms,flush=on\""].map(reordered);
-        println!("run {attempt}: reordered {control} with 1 ms, {adaptive} adaptive, {flushed} flushed");
-        control > 0 && adaptive == 0 && flushed == 0
-    });
-    assert!(kept, "not in order in four runs");
+    for (policy, in_order) in [("\"brr:1ms\"", false), ("\"brr:adaptive\"", true), ("\"brr:1ms,flush=on\"", true)] {
+        let kept = (1..=10).any(|attempt| {
+            let reordered = run(policy);
+            println!("{policy}, run {attempt}: {reordered} reordered");
+            (reordered == 0) == in_order
+        });
+        assert!(kept, "{policy}: in order never or always in ten runs");
+    }
     hub.stop();
 }
 
@@ -291,13 +288,15 @@ fn flows_of_a_channel_that_fails_move_and_come_back() {
         site.wait_up(2);
         over.store(true, Ordering::Relaxed);
         let number = traffic.join().expect("the traffic");
-        // What was under way on the channel that failed is lost.
-        let goes_on = |numbers: &Vec<(u32, Instant)>| numbers.last().is_some_and(|last| last.0 + 5 >= number);
-        let arrived = flows.arrived_when(|arrived| arrived.len() == 8 && arrived.values().all(goes_on));
-        assert_eq!(arrived.len(), 8, "{policy}");
-        for (port, numbers) in &arrived {
-            assert!(goes_on(numbers), "{policy}: flow {port} goes on to the end");
-        }
+        // What was under way on the channel that failed is lost, and what a busy machine's queue does not take.
+        let mut next = number;
+        site.wait("each flow goes on", |_| {
+            flows.send(next, next + 5);
+            next += 5;
+            let goes_on = |numbers: &Vec<(u32, Instant)>| numbers.last().is_some_and(|last| last.0 >= number);
+            let arrived = flows.arrived.lock().expect("whole");
+            arrived.len() == 8 && arrived.values().all(goes_on)
+        });
         assert!(before.iter().sum::<u64>() >= 8 * 50, "{policy}");
         // New flows use it again.
         let more = Flows::new(&net.lab, 6100, 7100, 8);

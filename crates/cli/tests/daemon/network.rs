@@ -36,7 +36,8 @@ fn everything_goes_through_the_tunnel_but_the_tunnels_own_datagrams() {
     lab.transfer("hub", "site", "10.77.0.2:5003", 2);
     // All of it went through the tunnel once; a loop would send each datagram through it again.
     let sealed = site.counter("secure_sealed_bytes");
-    assert!((10_000_000..14_000_000).contains(&sealed), "{}", site.status());
+    // Less than twice as much, with what TCP sends again on a busy machine.
+    assert!((10_000_000..20_000_000).contains(&sealed), "{}", site.status());
     site.stop();
     assert_eq!(lab.traces("site"), before);
     hub.stop();
@@ -55,7 +56,7 @@ fn ipv6_carries_and_is_carried() {
     site.wait_up(2);
     hub.wait_up(2);
     // What fits beside the larger header: 20 bytes less than over IPv4 alone.
-    assert_eq!(site.status()["mtu"], hub.status()["mtu"]);
+    site.wait("the same MTU at both ends", |site| site.status()["mtu"] == hub.status()["mtu"]);
     lab.transfer("site", "hub", "10.77.0.1:5001", 5);
     lab.transfer("hub", "site", "[fd77::2]:5002", 5);
     site.stop();
@@ -95,8 +96,9 @@ fn big_packets_are_refused_with_the_right_size_or_cut_and_mss_fits() {
     // What may not is refused by ICMP with the size that fits: from a host behind the gateway.
     let ping = |len: usize| {
         let mut command = std::process::Command::new("ip");
-        command.args(["netns", "exec", &lab.name("site"), "ping", "-M", "do", "-c", "1", "-W", "2", "-s"]);
-        command.args([&len.to_string(), "10.77.0.1"]).output()
+        // One answer is enough.
+        command.args(["netns", "exec", &lab.name("site"), "ping", "-M", "do", "-c", "20", "-i", "0.2", "-W", "20"]);
+        command.args(["-s", &len.to_string(), "10.77.0.1"]).output()
     };
     match ping(mtu - 28) {
         Ok(fits) => {

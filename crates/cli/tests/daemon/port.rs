@@ -202,10 +202,14 @@ fn a_port_over_ethernet_in_the_clear_carries_frames_in_every_mode() {
     for mode in ["stripe", "reliable", "plain", "duplicate"] {
         let east = lab.daemon("east", "east", &end(&format!("mode = \"{mode}\"")));
         let west = lab.daemon("west", "west", &end(&format!("mode = \"{mode}\"")));
-        west.wait_up(1);
+        // The links are as large as a full frame and what is added to it.
+        for daemon in [&west, &east] {
+            daemon.wait_up(1);
+            let fits = |d: &Daemon| d.status()["peers"][0]["mtu"].as_u64() > Some(1530);
+            daemon.wait("a path that carries full frames", fits);
+        }
         assert!(pings(lab, "10.9.0.2", 1472), "{mode}: {}", west.status());
         lab.transfer("left", "right", "10.9.0.2:5001", 4);
-        // The links are as large as a full frame and what is added to it.
         assert_eq!((west.counter("port_assembled"), east.counter("port_assembled")), (0, 0), "{mode}");
         west.stop();
         east.stop();

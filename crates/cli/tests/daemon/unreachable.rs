@@ -196,8 +196,12 @@ fn forged_refusals_of_other_datagrams_change_nothing_and_of_the_right_one_only_t
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     });
-    assert_eq!(site.channels_up(), 2);
-    assert_eq!((site.log().matches("channel down").count(), site.log().matches("channel lost").count()), (0, 0));
+    site.wait_up(2);
+    // A busy machine may be silent for a while, which is another reason.
+    let log = site.log();
+    let down =
+        |line: &&str| line.contains("channel lost") || line.contains("channel down") && line.contains("its link");
+    assert_eq!(log.lines().filter(down).count(), 0, "{log}");
     site.stop();
     hub.stop();
 }
