@@ -20,8 +20,8 @@ SEGMENTS = 1
 PORT = 5201
 
 
-def send(address, rate, seconds, port=PORT):
-    """A constant rate in groups of four packets."""
+def send(address, rate, seconds, port, over):
+    """A constant rate, until there is a file `over`, or for so many seconds."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_UDP, UDP_SEGMENT, PAYLOAD)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 21)
@@ -29,8 +29,9 @@ def send(address, rate, seconds, port=PORT):
     data = bytes(PAYLOAD * SEGMENTS)
     step = SEGMENTS * WIRE * 8 / (rate * 1e6)
     begin = time.monotonic()
-    due, end = begin, begin + seconds
-    while due < end:
+    due, end, n = begin, begin + seconds, 0
+    while due < end and not (n % 100 == 0 and os.path.exists(over)):
+        n += 1
         now = time.monotonic()
         if now < due:
             time.sleep(due - now)
@@ -43,31 +44,37 @@ def send(address, rate, seconds, port=PORT):
         due += step
 
 
-def receive(delay, seconds, port=PORT):
-    """The rate that arrives in a window, on the wire."""
+def receive(delay, seconds, port, heard, *flows):
+    """The rate that arrives in a window, on the wire. Something has arrived of each of the flows `delay` seconds before it begins:
+    each makes its file `heard` then."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     s.setsockopt(socket.SOL_UDP, UDP_GRO, 1)
     s.bind(("", port))
-    s.settimeout(0.05)
-    begin = time.monotonic() + delay
-    end, total = begin + seconds, 0
+    s.settimeout(60)
+    s.recv(65536)
+    open(heard, "w").close()
+    s.settimeout(0.01)
+    begin, end, total = None, time.monotonic() + 60, 0
     while (now := time.monotonic()) < end:
+        if begin is None and all(map(os.path.exists, flows)):
+            begin = now + delay
+            end = begin + seconds
         try:
             n = len(s.recv(65536))
         except TimeoutError:
             continue
-        if now >= begin:
+        if begin and now >= begin:
             total += n
     print(f"{total / PAYLOAD * WIRE * 8 / seconds / 1e6:.3f}")
 
 
-def ticks(address, seconds, port=PORT + 1):
-    """A small packet each millisecond, numbered."""
+def ticks(address, seconds, over="", port=PORT + 1):
+    """A small packet each millisecond, numbered; no more once there is a file `over`."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     begin = time.monotonic()
     n = 0
-    while (now := time.monotonic()) < begin + seconds:
+    while (now := time.monotonic()) < begin + seconds and not (n % 100 == 0 and os.path.exists(over)):
         due = begin + n / 1000
         if now < due:
             time.sleep(due - now)
@@ -78,17 +85,23 @@ def ticks(address, seconds, port=PORT + 1):
         n += 1
 
 
-def gap(seconds, port=PORT + 1):
-    """The longest time, in ms, of sending from which nothing arrived; and how many packets were lost."""
+def gap(seconds, failed="", port=PORT + 1):
+    """The longest time, in ms, of sending from which nothing arrived; and how many packets were lost. With a file `failed`, it ends
+    when 100 packets arrived that were sent after there was that file."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(("", port))
     s.settimeout(0.05)
-    end, arrived = time.monotonic() + seconds, []
-    while time.monotonic() < end:
+    end, arrived, since, after = time.monotonic() + seconds, [], float("inf"), 0
+    while (now := time.monotonic()) < end and after < 100:
+        if since > now and os.path.exists(failed):
+            since = now
         try:
             arrived.append(struct.unpack("!Qd", s.recv(64)))
         except TimeoutError:
             continue
+        after += arrived[-1][1] > since
+    if failed and after < 100:
+        sys.exit(f"only {after} packets arrived of those sent after it failed")
     arrived.sort()
     if len(arrived) < 100:
         sys.exit(f"only {len(arrived)} packets arrived")
@@ -96,8 +109,7 @@ def gap(seconds, port=PORT + 1):
     holes = [later[1] - sooner[1] for sooner, later in zip(arrived, arrived[1:]) if later[0] > sooner[0] + 1]
     worst = max(holes, default=0.0)
     lost = arrived[-1][0] - arrived[0][0] + 1 - len({n for n, _ in arrived})
-    last = max((later[0] for sooner, later in zip(arrived, arrived[1:]) if later[1] - sooner[1] == worst), default=arrived[0][0])
-    print(f"{worst * 1e3:.1f} {lost} {sum(n >= last for n, _ in arrived)}")
+    print(f"{worst * 1e3:.1f} {lost}")
 
 
 def rias(work, program, nodes, capacity, flows):
@@ -123,7 +135,8 @@ def check(work, program, nodes, capacity, what, within, *flows):
         error = float(arrived) / (rate * scale or 1.0) - 1
         worst = max(worst, abs(error))
         print(f"  ({a},{b}) offered {d}: {float(arrived):.2f} Mbit/s, RIAS {rate:.2f}, {error:+.2%}")
-    sys.exit(0 if worst <= float(within) else 1)
+    # What no busy machine explains: a flow that gets the double of its share or next to nothing.
+    sys.exit(0 if worst <= float(within) else 2 if worst > 0.85 else 1)
 
 
 def fair(ringlet, node, seconds=0.8):
@@ -174,13 +187,13 @@ def whole(status):
 if __name__ == "__main__":
     command, args = sys.argv[1], sys.argv[2:]
     if command == "send":
-        send(args[0], float(args[1]), float(args[2]), *map(int, args[3:]))
+        send(args[0], float(args[1]), float(args[2]), int(args[3]), args[4])
     elif command == "receive":
-        receive(float(args[0]), float(args[1]), *map(int, args[2:]))
+        receive(float(args[0]), float(args[1]), int(args[2]), *args[3:])
     elif command == "ticks":
-        ticks(args[0], float(args[1]))
+        ticks(args[0], float(args[1]), *args[2:])
     elif command == "gap":
-        gap(float(args[0]))
+        gap(float(args[0]), *args[1:])
     elif command == "fair":
         fair(int(args[0]), int(args[1]))
     else:
