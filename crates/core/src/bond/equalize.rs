@@ -18,7 +18,8 @@
 //! | the transit of all stamped packets | `target` |
 //!
 //! Packets of mode `reliable` carry a stamp of when they left, so each is given the same transit, however long its own was: what the
-//! slowest channel *usually* takes ([`Transit`]), jitter included. HyStart takes the jitter of a link that keeps order for a queue as
+//! slowest channel *usually* takes ([`Transit`]), jitter included, where its sender keeps to a rate. Where it knows none its packets fill the
+//! path's queue, which is no jitter: there the least counts. HyStart takes the jitter of a link that keeps order for a queue as
 //! well, since it grows with the rate. Stamped packets need no order among themselves: one that is due before others of its line
 //! stands aside, and markers stay behind it.
 //!
@@ -30,7 +31,7 @@
 //! leaves, and beyond it packets pass early; whatever clock the peer claims to have, nothing waits longer than `limit`
 //! and a grid step.
 
-use super::channel::each;
+use super::channel::{bit, each};
 use crate::packet::Packet;
 use crate::path::transit::Transit;
 use crate::units::{ChannelId, Span, Time};
@@ -71,6 +72,8 @@ pub(super) struct Equalizer<P> {
     /// The channels that bring data, and the transit that stamped packets are held to.
     bringing: u64,
     target: Option<i64>,
+    /// The channels on which the peer keeps to a rate.
+    paced: u64,
     /// Packets have stamps.
     stamped: bool,
     /// What is subtracted from every transit, so that they are small numbers: the first one measured.
@@ -95,6 +98,7 @@ impl<P: Packet> Equalizer<P> {
             transits: Vec::new(),
             bringing: 0,
             target: None,
+            paced: 0,
             stamped: false,
             reference: None,
             window: Time::ZERO,
@@ -153,6 +157,7 @@ impl<P: Packet> Equalizer<P> {
         self.transits.clear();
         self.reference = None;
         self.target = None;
+        self.paced = 0;
         self.stamped = false;
     }
 
@@ -176,6 +181,22 @@ impl<P: Packet> Equalizer<P> {
         }
     }
 
+    /// Whether the peer keeps to a rate on `channel`, so that no packet of its waits on the way.
+    #[inline]
+    pub(super) fn set_paced(&mut self, channel: ChannelId, paced: bool) {
+        if paced != (self.paced & bit(channel) != 0) {
+            self.paced ^= bit(channel);
+            self.aim();
+        }
+    }
+
+    /// How long packets of `channel` take that have a stamp.
+    #[inline]
+    fn usual(&self, channel: ChannelId) -> Option<i64> {
+        let transit = self.transits.get(channel.index())?;
+        if self.paced & bit(channel) == 0 { transit.least() } else { transit.usual() }
+    }
+
     fn least(&self, channel: ChannelId) -> Option<i64> {
         self.transits.get(channel.index())?.least()
     }
@@ -191,11 +212,10 @@ impl<P: Packet> Equalizer<P> {
 
     /// Works out the transit that all packets with a stamp are given: what the slowest of the channels that bring data usually has.
     fn aim(&mut self) {
-        let known = || each(self.bringing).filter_map(|c| self.transits.get(c.index()));
-        let Some(fastest) = known().filter_map(Transit::least).min() else { return self.target = None };
+        let Some(fastest) = each(self.bringing).filter_map(|c| self.least(c)).min() else { return self.target = None };
         let limit = self.limit.as_nanos() as i64;
-        let within = |t: &&Transit| t.least().is_some_and(|least| least.saturating_sub(fastest) <= limit);
-        let usual = known().filter(within).filter_map(Transit::usual).max();
+        let within = |c: &ChannelId| self.least(*c).is_some_and(|least| least.saturating_sub(fastest) <= limit);
+        let usual = each(self.bringing).filter(within).filter_map(|c| self.usual(c)).max();
         self.target = usual.map(|usual| usual.min(fastest.saturating_add(limit)));
     }
 
@@ -211,7 +231,7 @@ impl<P: Packet> Equalizer<P> {
         if !again && transits.add(now, transit) {
             self.aim();
         }
-        let target = if stamp.is_alone() { self.transits[channel.index()].usual() } else { self.target };
+        let target = if stamp.is_alone() { self.usual(channel) } else { self.target };
         let delay = target.map_or(0, |target| target.saturating_sub(transit));
         Span::from_nanos(delay.max(0) as u64).min(self.limit)
     }
@@ -508,6 +528,7 @@ mod tests {
     #[test]
     fn a_channel_whose_delay_varies_is_waited_for_until_most_of_its_packets_have_come() {
         let mut equalizer = with(200, &[Some(10), Some(40)]);
+        equalizer.set_paced(ChannelId(1), true);
         for n in 0..200 {
             // Each by itself takes 40 to 80 ms.
             let left = Time::from_millis(1100 + n * 20);
@@ -518,6 +539,9 @@ mod tests {
         assert!((65..110).contains(&fast), "{fast} ms more than 10");
         assert_eq!(waits(&mut equalizer, 1, left, 60, false) + 50, fast, "the same instant by either channel");
         assert_eq!(waits(&mut equalizer, 0, left, 10, true), 0, "its own channel does not vary");
+        equalizer.set_paced(ChannelId(1), false);
+        let left = Time::from_millis(6100);
+        assert_eq!(waits(&mut equalizer, 0, left, 10, false), 30, "what waits on the way there is no jitter");
     }
 
     #[test]

@@ -269,6 +269,7 @@ impl<P: Packet> Bond<P> {
             return;
         }
         self.on_heard(now, channel);
+        self.resequence.set_paced(channel, heartbeat.paced);
         if self.peer.is_newest(&heartbeat) {
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;

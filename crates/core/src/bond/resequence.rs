@@ -142,6 +142,12 @@ impl<P: Packet> Resequence<P> {
         self.refresh_delays();
     }
 
+    /// The peer keeps to a rate on `channel`, or knows none.
+    #[inline]
+    pub(super) fn set_paced(&mut self, channel: ChannelId, paced: bool) {
+        self.equalizer.set_paced(channel, paced);
+    }
+
     /// `channel` is another path now.
     pub(super) fn forget(&mut self, channel: ChannelId) {
         self.equalizer.forget(channel);

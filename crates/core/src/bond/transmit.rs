@@ -228,6 +228,7 @@ impl<P: Packet> Bond<P> {
             high,
             deaf: !heard,
             using: self.using(now),
+            paced: self.number.resends() && self.channels[channel].rate.is_some(),
         });
         self.channels[channel].high = high;
         self.number.control(message)

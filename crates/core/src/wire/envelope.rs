@@ -10,7 +10,7 @@
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
-//! | 5 heartbeat | 32 | channel u8, flags u8 (0), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
+//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
 //! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
@@ -133,6 +133,8 @@ pub struct Heartbeat {
     pub deaf: u64,
     /// Channels on which the sender of this heartbeat sends data, as a mask.
     pub using: u64,
+    /// The sender knows this channel's rate and keeps to it, so that none of its packets wait on the way: that they take long is jitter.
+    pub paced: bool,
 }
 
 /// What an echo request says, and its reply repeats.
@@ -396,7 +398,7 @@ impl Envelope {
                 b[32..40].copy_from_slice(&f.set.to_be_bytes());
             }
             Message::Heartbeat(h) => {
-                b[2] = h.channel.0;
+                (b[2], b[3]) = (h.channel.0, h.paced.into());
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
                 b[8..12].copy_from_slice(&h.number.to_be_bytes());
                 b[12..16].copy_from_slice(&h.high.to_be_bytes());
@@ -483,6 +485,7 @@ impl Envelope {
                 high: word(12),
                 deaf: long(16),
                 using: long(24),
+                paced: frame[3] & 1 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, token: word(4), clock: long(8) };
@@ -544,6 +547,7 @@ mod tests {
             high: 0xffff_fff0,
             deaf: 4,
             using: 0x8000_0000_0000_0003,
+            paced: false,
         };
         let echo = Echo { channel: ChannelId(63), token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
@@ -670,9 +674,9 @@ mod tests {
             if let Some(first) = bytes.first_mut() { *first = VERSION << 4 | kind; }
             if let Ok(envelope) = Envelope::decode(&bytes) {
                 let head = envelope.encode();
-                // Flag bytes of control messages are ignored on the way in and zero on the way out.
+                // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] = 0; }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= u8::from(kind == HEARTBEAT); }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

@@ -50,7 +50,11 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
         |(channel, epoch, number, high, [deaf, using])| {
             let channel = ChannelId(channel);
             let epoch = epoch % 3;
-            frame(Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using }), epoch as u8, &[])
+            frame(
+                Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using, paced: number % 2 == 0 }),
+                epoch as u8,
+                &[],
+            )
         },
     );
     let any_kind = (0u8..16, proptest::collection::vec(any::<u8>(), 0..200))
