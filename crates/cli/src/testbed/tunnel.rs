@@ -53,8 +53,8 @@ pub(crate) struct Mode {
     pub(crate) scheduler: Option<&'static str>,
 }
 
-/// Surplus round robin by bytes, in order within every flow: the default over UDP.
-pub(crate) const ORDERED: Mode = Mode { mode: "ordered", scheduler: None };
+/// Surplus round robin by bytes, in order within every flow, nothing lost: the default over UDP.
+pub(crate) const RELIABLE: Mode = Mode { mode: "reliable", scheduler: None };
 /// Packets in turn, delivered as they come.
 pub(crate) const ROUND_ROBIN: Mode = Mode { mode: "plain", scheduler: Some("rr") };
 

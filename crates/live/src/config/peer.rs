@@ -28,7 +28,7 @@ pub struct Peer {
     pub preshared_key: Option<PresharedKey>,
     /// `allowed_ips`: what the peer may send from and what is routed to it.
     pub allowed_ips: Vec<IpNet>,
-    /// The settings of the bond, each by its name in a file ([`OPTIONS`]); `mode` by default `ordered`, and `stripe` where all
+    /// The settings of the bond, each by its name in a file ([`OPTIONS`]); `mode` by default [`Mode::USUAL`], and `stripe` where all
     /// channels are Ethernet in the clear; other defaults are the core's. Without channels.
     pub bond: BondConfig,
     /// `[[peer.channel]]`, numbered from 0. Empty: the peer calls and names its channels.
@@ -316,7 +316,7 @@ impl Reader<'_> {
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
         let mut bond = BondConfig::default();
         bond.confirm_mtu = CONFIRM_MTU;
-        bond.mode = if plain { Mode::Stripe } else { Mode::Ordered };
+        bond.mode = if plain { Mode::Stripe } else { Mode::USUAL };
         for (entry, value) in &raw.options {
             self.option(entry, value, &mut bond)?;
         }

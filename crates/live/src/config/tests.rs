@@ -26,7 +26,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.interface.fwmark, 51900);
     assert!(config.interface.offload && config.interface.metrics.is_none());
     let peer = &config.peers[0];
-    assert_eq!((peer.name.as_str(), peer.bond.mode, peer.bond.scheduler), ("peer0", Mode::Ordered, Scheduler::Srr));
+    assert_eq!((peer.name.as_str(), peer.bond.mode, peer.bond.scheduler), ("peer0", Mode::Reliable, Scheduler::Srr));
     assert_eq!(peer.allowed_ips, ["10.77.0.2/32".parse::<IpNet>().unwrap()]);
     let channel = &peer.channels[0];
     assert_eq!((channel.name.as_str(), channel.overhead), ("channel0", 14));

@@ -5,7 +5,7 @@
 //! dropped, wherever that happens in the core: so a packet that the bond drops is not lost to the count of packets.
 //!
 //! The headers that a bond reads, and the longest envelope of a data frame, fit [`SHORT`] bytes: such frames lie in
-//! boxes that the ledger keeps for the next. Longer ones, SYNs with their options and the bond's own messages, are
+//! boxes that the ledger keeps for the next, and so do the bond's own messages. Longer ones, such as SYNs with their options, are
 //! allocated.
 
 use crate::packet::{Body, Packet};
@@ -113,6 +113,12 @@ impl Frame {
             Content::of(Some(ledger), &[], &bytes[..if syn { length } else { length.min(READ) }])
         };
         Frame { content, size: packet.size, ticket, ledger: Some(Arc::clone(ledger)) }
+    }
+
+    /// A message of a bond's own.
+    pub(crate) fn message(head: &[u8], ledger: &Arc<Ledger>) -> Frame {
+        let content = Content::of(Some(ledger), &[], head);
+        Frame { content, size: head.len() as u32, ticket: NONE, ledger: Some(Arc::clone(ledger)) }
     }
 
     /// The ticket of the packet that it carries, which is no longer this frame's to account for.

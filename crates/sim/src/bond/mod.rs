@@ -195,13 +195,11 @@ impl Bond {
         let frame = match packet {
             Some(mut frame) => {
                 frame.wrap(head.as_slice());
-                Some(frame)
+                frame
             }
-            None => Frame::from_bytes(head.as_slice()),
+            None => Frame::message(head.as_slice(), &self.ledger),
         };
-        if let Some(frame) = frame {
-            self.ends[end].bond.handle_channel(now, ChannelId(channel), codepoint, frame, tos);
-        }
+        self.ends[end].bond.handle_channel(now, ChannelId(channel), codepoint, frame, tos);
         self.settle(end);
     }
 

@@ -1,5 +1,5 @@
 //! In the steady state no packet costs an allocation, whatever its way: pools, rings and heaps have grown to what they
-//! need. Connections that open and close, series and captures do allocate, and are no part of this; a bond's own messages
+//! need. Connections that open and close, series and captures do allocate, and are no part of this; some of a bond's own messages
 //! do, some fifty a second.
 
 use fairspan_core::units::Time;

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// The mode of Fairspan's bond, which has one channel here
-    #[arg(long, value_name = "M", default_value = bond::Mode::default().word(), value_parser = bond::Mode::WORDS.to_vec())]
+    #[arg(long, value_name = "M", default_value = bond::Mode::USUAL.word(), value_parser = bond::Mode::WORDS.to_vec())]
     mode: String,
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]

@@ -135,13 +135,13 @@ impl Demo<'_> {
         let mut links = Vec::new();
         for (&index, link) in all.iter().zip(&network::LINKS) {
             let (mbit, _) = self
-                .tunnelled(&[index], tunnel::ORDERED, &format!("round {number}: {} through the tunnel", link.name))
+                .tunnelled(&[index], tunnel::RELIABLE, &format!("round {number}: {} through the tunnel", link.name))
                 .with_context(|| format!("the tunnel over {} alone", link.name))?;
             links.push(mbit);
         }
         let before = cpu::read()?;
         let (bond, order) =
-            self.tunnelled(all, tunnel::ORDERED, &format!("round {number}: bond of all links")).context("the bond")?;
+            self.tunnelled(all, tunnel::RELIABLE, &format!("round {number}: bond of all links")).context("the bond")?;
         let processors = 100.0 * cpu::read()?.share_in_use_since(&before);
         Ok(Round { links, bond, reordered: order.reordered, processors })
     }

@@ -187,7 +187,7 @@ impl Report {
         let head = ["one TCP connection over all links", "goodput", "least to most", "share of its sum"];
         let mut all = plain_table(&head);
         let spread = between(self.bond_min_mbit, self.bond_max_mbit);
-        all.add_row(row("bond (ordered)", &[mbit(self.bond_mbit), spread, format!("{:.1} %", self.share_percent)]));
+        all.add_row(row("bond (reliable)", &[mbit(self.bond_mbit), spread, format!("{:.1} %", self.share_percent)]));
         let turns = [mbit(self.round_robin_mbit), String::new(), percent(self.round_robin_mbit, self.sum_mbit)];
         all.add_row(row("packets in turn (round robin)", &turns));
         let mptcp = match self.mptcp_mbit {

@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// The bond's mode
-    #[arg(long, value_name = "M", default_value = bond::Mode::default().word(), value_parser = bond::Mode::WORDS.to_vec())]
+    #[arg(long, value_name = "M", default_value = bond::Mode::USUAL.word(), value_parser = bond::Mode::WORDS.to_vec())]
     mode: String,
     /// The congestion control of the TCP connections
     #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
