@@ -253,7 +253,7 @@ fn a_mode_that_cannot_work_with_the_peers_is_told_at_both_ends() {
     let lab = &pair.lab;
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", "mode = \"stripe\""));
     let site = lab.daemon("site", "site", &pair.site_config("", ""));
-    for (daemon, theirs) in [(&site, "stripe"), (&hub, "ordered")] {
+    for (daemon, theirs) in [(&site, "stripe"), (&hub, "reliable")] {
         daemon.wait_log("mode stripe works only where both ends use it");
         assert_eq!(daemon.status()["peers"][0]["peer_mode"], theirs);
     }

@@ -204,8 +204,9 @@ fn the_mtu_follows_the_devices() {
 #[test]
 fn the_status_tells_of_the_paths_where_frames_are_counted_and_nowhere_else() {
     let Some(pair) = Pair::new() else { return };
-    let hub = pair.lab.daemon("hub", "hub", &pair.hub_config("", ""));
-    let site = pair.lab.daemon("site", "site", &pair.site_config("", "congestion = \"cubic\"\n"));
+    let mode = "mode = \"ordered\"\n";
+    let hub = pair.lab.daemon("hub", "hub", &pair.hub_config("", mode));
+    let site = pair.lab.daemon("site", "site", &pair.site_config("", &format!("{mode}congestion = \"cubic\"\n")));
     site.wait_up(2);
     hub.wait_up(2);
     pair.lab.transfer("site", "hub", "10.77.0.1:5001", 5);

@@ -137,7 +137,7 @@ fn each_error_in_a_policy_names_line_option_and_what_would_be_right() {
     let text = flow("policy = \"brr\"").replacen("mode = \"flow\"\n", "", 1);
     let error = parse(&text).unwrap_err();
     assert_eq!((error.setting.as_str(), error.line), ("peer.policy", 8));
-    assert!(error.problem.contains("mode = \"flow\"") && error.problem.contains("ordered"), "{error}");
+    assert!(error.problem.contains("mode = \"flow\"") && error.problem.contains("reliable"), "{error}");
 }
 
 #[test]
