@@ -8,7 +8,10 @@ use fairspan_live::confinement::{self, Holds};
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::secure::{OsEntropy, PrivateKey};
 use privilege::may_make_namespaces;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, ErrorKind};
 use std::net::{TcpListener, UdpSocket};
@@ -26,27 +29,33 @@ const ITSELF: &str = "what_a_role_does_not_do_is_refused_and_told_by_name_and_wh
 
 const PEERS: &str = "[[peer]]\npublic_key = \"PEER\"\nallowed_ips = [\"10.77.0.1/32\"]\n\
                      [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.1:51900\"\n";
-const FRAMES: &str =
-    "[[peer]]\nallowed_ips = [\"10.77.0.1/32\"]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"lo\"\nmtu = 1500\n";
+const FRAMES: &str = "[[peer]]\nallowed_ips = [\"10.77.0.1/32\"]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\nmtu = 1500\n";
 const BOND: &str = "[bond]\npolicy = \"active-backup\"\n[[bond.link]]\ndevice = \"eth0\"\n";
 const RING: &str = "[ring]\nnode = 1\nnodes = 2\nrate = \"100Mbit\"\n\
                     [ring.east]\nkind = \"udp\"\npublic_key = \"PEER\"\nendpoint = \"192.0.2.1:51900\"\n";
 
 /// A role, its configuration, whether it has a key, and which of the things below it does.
 const ROLES: [(&str, Role, &str, bool, &[&str]); 4] = [
-    ("peers", Role::Peers, PEERS, true, &["a thread", "UDP", "a file on disk"]),
+    ("peers", Role::Peers, PEERS, true, &["a thread", "an event", "UDP", "a datagram", "a file on disk"]),
     ("frames", Role::Peers, FRAMES, false, &["frames", "a file on disk"]),
     ("bond", Role::EthernetBond, BOND, false, &["frames"]),
-    ("ring", Role::Ring, RING, true, &["a thread", "UDP", "a file on disk"]),
+    ("ring", Role::Ring, RING, true, &["a thread", "an event", "UDP", "a datagram", "a file on disk"]),
 ];
 
 /// What one may do and another may not.
-fn things(file: &File) -> [(&'static str, io::Result<()>); 12] {
+fn things(file: &File) -> [(&'static str, io::Result<()>); 14] {
     let raw = |domain, kind| socket2::Socket::new(domain, kind, None).map(drop);
+    let datagram = match recvmsg(file, &mut [], &mut RecvAncillaryBuffer::default(), RecvFlags::empty()) {
+        // The call was made, and a file is no socket.
+        Err(Errno::NOTSOCK) => Ok(()),
+        received => received.map(drop),
+    };
     let program = memmap2::MmapMut::map_anon(4096).and_then(|memory| memory.make_exec()).map(drop);
     [
         ("a program", Command::new("true").status().map(drop)),
         ("a thread", std::thread::Builder::new().spawn(|| ()).map(drop)),
+        ("an event", eventfd(0, EventfdFlags::empty()).map(drop).map_err(Into::into)),
+        ("a datagram", datagram.map_err(Into::into)),
         ("UDP", UdpSocket::bind("127.0.0.1:0").map(drop)),
         ("TCP", TcpListener::bind("127.0.0.1:0").map(drop)),
         ("raw IP", raw(socket2::Domain::IPV4, socket2::Type::RAW)),
@@ -94,7 +103,10 @@ fn what_a_role_does_not_do_is_refused_and_told_by_name_and_what_it_does_works() 
         for call in ["socket", "ioctl", "getpgid", "mprotect", "chroot", "memfd_create"] {
             assert_eq!(log.matches(&format!("call=\"{call}\"")).count(), 1, "{name}: {call}: {log}");
         }
-        assert_eq!(log.contains("call=\"fsync\""), name == "bond", "{name}: {log}");
+        let is_keyed = ROLES.iter().any(|(role, .., keyed, _)| *role == name && *keyed);
+        for (call, refused) in [("fsync", name == "bond"), ("eventfd2", !is_keyed), ("recvmsg", !is_keyed)] {
+            assert_eq!(log.contains(&format!("call=\"{call}\"")), refused, "{name}: {call}: {log}");
+        }
     }
 }
 

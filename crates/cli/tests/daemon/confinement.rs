@@ -116,6 +116,9 @@ fn a_daemon_with_a_user_of_its_own_connects_moves_keeps_its_memory_and_ends_in_o
         .replace("SOCKET", "FOLDER/site.sock")
         .replace("FOLDER", &folder.display().to_string())
         .replace("\"10.77.0.1/32\", \"fd77::1/128\"", "\"0.0.0.0/0\", \"::/0\"");
+    // Root's own groups, which what this thread starts has too.
+    let group = rustix::process::Gid::from_raw(4);
+    rustix::thread::set_thread_groups(&[group]).expect("a group");
     let mut site = lab.start("site", "site", &config);
     site.socket = folder.join("site.sock");
     site.wait_answer();

@@ -377,6 +377,8 @@ fn a_node_of_a_ring_is_locked_as_a_peer_is_and_nothing_but_the_ring_leaves() {
         site.wait("a way by the ring", |site| {
             site.status()["ring"]["stations"].to_string().contains("2001:db8:f::/64")
         });
+        // It was there from the start, and not only once somebody looked after it.
+        assert!(!site.log().contains("it is set again"), "{}", site.log());
         site
     };
     let site = start();
