@@ -17,6 +17,8 @@ pub(super) struct Routes {
     /// The interface's own prefixes: to be reached through it anyway.
     connected: Vec<IpNet>,
     set: BTreeSet<IpNet>,
+    /// Default routes that were told of and are not set: the log has them.
+    told: BTreeSet<IpNet>,
 }
 
 impl Routes {
@@ -26,7 +28,8 @@ impl Routes {
             Table::Auto => Some(TABLE_MAIN),
             Table::Number(table) => Some(table),
         };
-        Routes { table, connected: interface.addresses.iter().map(IpNet::trunc).collect(), set: BTreeSet::new() }
+        let connected = interface.addresses.iter().map(IpNet::trunc).collect();
+        Routes { table, connected, set: BTreeSet::new(), told: BTreeSet::new() }
     }
 
     /// The kernel has dropped its IPv6 routes: what is wanted of them is to be set anew.
@@ -42,7 +45,16 @@ impl Routes {
         networks: impl Iterator<Item = (IpNet, bool)>,
     ) {
         let Some(table) = self.table else { return };
-        let wanted = self.wanted(networks);
+        let (wanted, defaults) = self.wanted(networks);
+        for net in defaults {
+            if self.told.insert(net) {
+                tracing::warn!(
+                    %net,
+                    "a node tells of a default route: this host's stays as it is; to lead everything there, write it in \
+                     `networks` of that [[ring.station]]"
+                );
+            }
+        }
         let route =
             |net: &IpNet| Route { destination: *net, device: device.to_owned(), gateway: None, table, metric: None };
         let gone: Vec<IpNet> = self.set.difference(&wanted).copied().collect();
@@ -65,7 +77,8 @@ impl Routes {
         }
     }
 
-    fn wanted(&self, networks: impl Iterator<Item = (IpNet, bool)>) -> BTreeSet<IpNet> {
+    /// What is to be set, and the default routes that are learnt and are not.
+    fn wanted(&self, networks: impl Iterator<Item = (IpNet, bool)>) -> (BTreeSet<IpNet>, BTreeSet<IpNet>) {
         let (mut configured, mut learnt) = (BTreeSet::new(), BTreeSet::new());
         for (net, is_learnt) in networks {
             if is_learnt {
@@ -76,9 +89,9 @@ impl Routes {
         }
         learnt.retain(|net| {
             let connected = self.connected.iter().any(|own| own.contains(net));
-            net.prefix_len() > 0 && !connected && !configured.contains(net)
+            !connected && !configured.contains(net)
         });
-        learnt
+        learnt.into_iter().partition(|net| net.prefix_len() > 0)
     }
 }
 
@@ -96,8 +109,10 @@ mod tests {
         let routes = Routes::new(&config.interface);
         let learnt = ["10.8.0.2/32", "192.168.2.0/24", "0.0.0.0/0", "::/0", "10.9.0.0/16", "fd00::/16"];
         let networks = learnt.iter().map(|net| (net.parse().unwrap(), true));
-        let networks = networks.chain([("10.9.0.0/16".parse().unwrap(), false)]);
-        let wanted: Vec<String> = routes.wanted(networks).iter().map(ToString::to_string).collect();
-        assert_eq!(wanted, ["192.168.2.0/24", "fd00::/16"]);
+        let networks = networks.chain(["10.9.0.0/16", "::/0"].map(|net| (net.parse().unwrap(), false)));
+        let (wanted, defaults) = routes.wanted(networks);
+        let shown = |nets: BTreeSet<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(shown(wanted), ["192.168.2.0/24", "fd00::/16"]);
+        assert_eq!(shown(defaults), ["0.0.0.0/0"], "a default route that is configured is set");
     }
 }
