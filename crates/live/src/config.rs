@@ -7,6 +7,7 @@
 mod bond;
 mod confine;
 mod fit;
+mod host;
 mod lock;
 mod peer;
 mod policy;
@@ -239,8 +240,15 @@ struct RawInterface {
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
     padding: Option<bool>,
-    user: Option<String>,
+    user: Option<Spanned<String>>,
     confine: Option<Vec<Spanned<String>>>,
+}
+
+/// Networks that are routed into the tunnel: the setting that says so, and whose they are.
+struct Routed<'a> {
+    setting: &'static str,
+    whose: String,
+    nets: &'a [IpNet],
 }
 
 /// Turns raw settings into checked ones, knowing where each stands.
@@ -362,7 +370,11 @@ impl Reader<'_> {
                 let problem = format!("`{}`: only a bond with a [[peer]] is recorded: leave it out", record.display());
                 return Err(self.error(interface_span, "interface.record", problem));
             }
+            let span = ring.span();
             let ring = self.ring(&interface, ring)?;
+            for station in ring.stations.iter().filter(|_| may_fail_open) {
+                self.fails_open(&interface, span.clone(), "ring.station.networks", &station.networks);
+            }
             return Ok(Config { interface, peers: Vec::new(), bond: None, ring: Some(ring), notices: Vec::new() });
         }
         if let Some(bond) = raw.bond {
@@ -405,7 +417,7 @@ impl Reader<'_> {
                 self.routes_fit(&interface, span.clone(), &peer, &places)?;
             }
             if may_fail_open {
-                self.fails_open(&interface, span.clone(), &peer);
+                self.fails_open(&interface, span.clone(), "peer.allowed_ips", &peer.allowed_ips);
             }
             if peers.iter().any(|p| p.name == peer.name) {
                 let problem = format!("`{}` names two peers: give each its own", peer.name);
@@ -462,8 +474,7 @@ impl Reader<'_> {
                 }
             },
         };
-        let metrics =
-            raw.metrics.as_ref().map(|m| self.parsed(m, "interface.metrics", "127.0.0.1:9310")).transpose()?;
+        let metrics = raw.metrics.as_ref().map(|metrics| self.metrics(metrics)).transpose()?;
         if let Some(port) = raw.listen_port.as_ref().filter(|port| *port.get_ref() == 0) {
             let problem = "0 is no port that a peer could call: write one such as 51900, or leave it out";
             return Err(self.error(port.span(), "interface.listen_port", problem));
@@ -473,9 +484,8 @@ impl Reader<'_> {
             None => (raw.name.as_ref().map_or(span, Spanned::span), default_control_socket(&name)),
         };
         self.control_socket_fits(at, &control_socket)?;
-        if let Some(record) = raw.record.as_ref().filter(|path| path.get_ref().is_dir()) {
-            let problem = format!("`{}` is a folder: name a file in it", record.get_ref().display());
-            return Err(self.error(record.span(), "interface.record", problem));
+        if let Some(record) = &raw.record {
+            self.record_fits(record.span(), record.get_ref())?;
         }
         let fwmark = raw.fwmark.unwrap_or(51900);
         let lock = self.lock(raw.lock.as_ref(), fwmark)?;
@@ -497,7 +507,7 @@ impl Reader<'_> {
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
             padding: raw.padding.unwrap_or(false),
-            user: raw.user,
+            user: self.user(raw.user),
             confine: self.confine(raw.confine.as_deref())?,
         })
     }
@@ -527,7 +537,15 @@ impl Reader<'_> {
             }
             Ok(net)
         };
-        texts.iter().map(network).collect()
+        let mut nets: Vec<IpNet> = Vec::new();
+        for text in texts {
+            let net = network(text)?;
+            if nets.contains(&net) {
+                return Err(self.error(text.span(), setting, format!("{net} is there twice: leave one out")));
+            }
+            nets.push(net);
+        }
+        Ok(nets)
     }
 
     fn positive_rate(&self, value: Option<&Spanned<String>>, setting: &str) -> Result<Option<Rate>, ConfigError> {

@@ -16,6 +16,7 @@ pub mod netlink;
 pub mod offload;
 pub mod pool;
 mod privilege;
+mod recorded;
 pub mod roles;
 pub mod secure;
 pub mod shell;
@@ -26,6 +27,7 @@ pub mod status;
 mod sys;
 mod system;
 pub mod tun;
+mod user;
 
 pub use fairspan_core::quantity;
 pub use sys::{Ended, default_sigpipe, enter_new_network_namespace, unblock_signals, wait_with_usage};

@@ -300,6 +300,7 @@ fn what_cannot_be_a_port_is_refused_by_name() {
         ("kind = \"port\", device = \"eth1\", ", "", 1, "interface.name", "fs0"),
         ("device = \"eth1\", ", "", 1, "interface.device", "eth1"),
         ("\"eth1\"", "\"an interface\"", 1, "interface.device", "15 letters"),
+        ("\"eth1\"", "\"lo\"", 1, "interface.device", "this host alone"),
         ("\"eth1\"", "\"eth1\", address = [\"10.0.0.1/24\"]", 1, "interface.address", "leave it out"),
         ("\"eth1\"", "\"eth1\", lock = true", 1, "interface.lock", "leave it out"),
         ("\"eth1\"", "\"eth1\", mtu = 1400", 1, "interface.mtu", "device's MTU"),
@@ -328,10 +329,11 @@ fn what_cannot_be_a_port_is_refused_by_name() {
         assert!(said["problem"].as_str().is_some_and(|problem| problem.contains(advice)), "{new}: {said}");
     }
     // What only the moment tells: a device that has no Ethernet frames.
-    let text = good.replace("\"eth1\"", "\"lo\", control_socket = \"SOCKET\", state_dir = \"SOCKET.state\"");
-    let mut daemon = lab.start("west", "lo", &text);
+    lab.ip("west", &["tuntap", "add", "mode", "tun", "name", "tun0"]);
+    let text = good.replace("\"eth1\"", "\"tun0\", control_socket = \"SOCKET\", state_dir = \"SOCKET.state\"");
+    let mut daemon = lab.start("west", "tun0", &text);
     assert_eq!(daemon.ended().code(), Some(1), "{}", daemon.log());
-    assert!(daemon.log().contains("device lo: it is no Ethernet device"), "{}", daemon.log());
+    assert!(daemon.log().contains("device tun0: it is no Ethernet device"), "{}", daemon.log());
     // One that is not there is waited for.
     let text = good.replace("\"eth1\"", "\"eth1\", control_socket = \"SOCKET\", state_dir = \"SOCKET.state\"");
     let daemon = lab.daemon("west", "absent", &text);

@@ -33,7 +33,8 @@ use crate::units::{ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-const MAGIC: &[u8] = b"fairspan record 1\n";
+/// What each recording begins with.
+pub const MAGIC: &[u8] = b"fairspan record 1\n";
 /// A digest is written after this many entries.
 const DIGEST_EVERY: u32 = 256;
 

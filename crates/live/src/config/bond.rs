@@ -180,11 +180,7 @@ impl Reader<'_> {
     }
 
     fn bond_link(&self, raw: RawLink) -> Result<BondLink, ConfigError> {
-        let device = self.device_name(&raw.device, "bond.link.device")?;
-        if device == "lo" {
-            let problem = "`lo` leads nowhere: name an Ethernet device";
-            return Err(self.error(raw.device.span(), "bond.link.device", problem));
-        }
+        let device = self.link_device(&raw.device, "bond.link.device")?;
         let name = match raw.name {
             Some(name) if name.get_ref().is_empty() || name.get_ref().len() > 64 => {
                 return Err(self.error(name.span(), "bond.link.name", "must have 1 to 64 bytes"));
@@ -345,7 +341,7 @@ mod tests {
             ("policy = \"brr\"".into(), 3, "bond.link", "[[bond.link]]"),
             (format!("policy = \"brr\"\n{many}"), 3, "bond.link", "at most 64"),
             (link("device = \"bond0\""), 5, "bond.link.device", "own interface"),
-            (link("device = \"lo\""), 6, "bond.link.device", "Ethernet"),
+            (link("device = \"lo\""), 6, "bond.link.device", "this host alone"),
             (link("device = \"a/b\""), 6, "bond.link.device", "no interface name"),
             (link("device = \"eth1\"\nname = \"\""), 7, "bond.link.name", "1 to 64"),
             (link("device = \"eth1\"\n[[bond.link]]\ndevice = \"eth1\""), 7, "bond.link.device", "twice"),

@@ -1,21 +1,17 @@
 //! What the settings of an interface, its peers and their channels must be to each other and to the host: each of these is
 //! good alone, and could not work, or is hardly meant.
 
+use super::host::is_host;
 use super::peer::{Channel, ChannelKind, ChannelPlace, Peer};
 use super::secret::Text;
-use super::{ConfigError, Interface, Reader, Table};
+use super::{ConfigError, Interface, Reader, Routed, Table};
 use crate::secure::PublicKey;
 use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig};
 use fairspan_core::units::Rate;
 use ipnet::IpNet;
-use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use toml::Spanned;
 
-/// Longest path of a control socket: what the kernel takes, less what is added while it is made.
-const SOCKET_PATH_MAX: usize = 96;
 /// Longest name in bytes: what the peer takes.
 const NAME_MAX: usize = 64;
 /// The kernel's own tables: `default`, `main`, `local`.
@@ -60,6 +56,12 @@ impl Reader<'_> {
                 let problem = format!("`{address}` is no host's address: write for example `10.77.0.1/24`");
                 return Err(self.error(text.span(), SETTING, problem));
             }
+            if address.is_loopback() {
+                let problem = format!(
+                    "`{address}` is the loopback's, and leads to this host alone: write another, such as `10.77.0.1/24`"
+                );
+                return Err(self.error(text.span(), SETTING, problem));
+            }
             if nets.iter().any(|other| other.addr() == address) {
                 let problem = format!("`{address}` is there twice, and an interface has it once: leave one out");
                 return Err(self.error(text.span(), SETTING, problem));
@@ -67,24 +69,6 @@ impl Reader<'_> {
             nets.push(net);
         }
         Ok(nets)
-    }
-
-    /// What stands at the place of the control socket must be one, or nothing.
-    pub(super) fn control_socket_fits(&self, span: Range<usize>, path: &Path) -> Result<(), ConfigError> {
-        let found = std::fs::symlink_metadata(path).map(|found| found.file_type());
-        let problem = match found {
-            _ if path.as_os_str().len() > SOCKET_PATH_MAX => {
-                format!("is longer than {SOCKET_PATH_MAX} bytes, which the kernel does not take: choose a shorter path")
-            }
-            Ok(kind) if kind.is_dir() => {
-                format!("`{}` is a folder: name a file in it, such as `control.sock`", path.display())
-            }
-            Ok(kind) if !kind.is_socket() => {
-                format!("`{}` is there already and is no socket: choose another path", path.display())
-            }
-            _ => return Ok(()),
-        };
-        Err(self.error(span, "interface.control_socket", problem))
     }
 
     /// The other end's key.
@@ -128,23 +112,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a channel leads to must be a place.
-    pub(super) fn endpoint_fits(
-        &self,
-        span: Range<usize>,
-        setting: &str,
-        endpoint: SocketAddr,
-    ) -> Result<(), ConfigError> {
-        let problem = if endpoint.port() == 0 {
-            "has port 0, where nobody listens: write the peer's `listen_port`"
-        } else if !is_host(endpoint.ip()) {
-            "is no host's address: write one at which the peer is reached, such as \"203.0.113.1:51900\""
-        } else {
-            return Ok(());
-        };
-        Err(self.error(span, setting, problem))
-    }
-
     /// The channels of a peer among each other and beside the interface.
     pub(super) fn channels_fit(
         &self,
@@ -162,20 +129,9 @@ impl Reader<'_> {
                 let problem = format!("`{}` names two channels of this peer: give each its own", channel.name);
                 return Err(self.error(at(&place.name), "peer.channel.name", problem));
             }
-            let own = interface.own_device();
-            if channel.device.as_deref() == Some(own) {
-                let problem = match interface.port {
-                    Some(_) => {
-                        format!("`{own}` is the port, whose frames would go round in a loop: name another device")
-                    }
-                    None => format!("`{own}` is the interface that the peer is reached by: name a device below it"),
-                };
-                return Err(self.error(at(&place.device), "peer.channel.device", problem));
-            }
-            let ChannelKind::Udp { endpoint, .. } = &channel.kind else { continue };
-            if interface.addresses.iter().any(|own| own.addr() == endpoint.ip()) {
-                let problem = format!("{} is this interface's own address: write the peer's", endpoint.ip());
-                return Err(self.error(at(&place.endpoint), "peer.channel.endpoint", problem));
+            self.leads_outside(interface, "peer.channel", channel, |name| place.of(name))?;
+            if !matches!(channel.kind, ChannelKind::Udp { .. }) {
+                continue;
             }
             let alike = |other: &&Channel| other.device == channel.device && other.kind == channel.kind;
             if let Some(other) = channels[..n].iter().find(alike) {
@@ -198,52 +154,72 @@ impl Reader<'_> {
         peer: &Peer,
         places: &[ChannelPlace],
     ) -> Result<(), ConfigError> {
+        let routed =
+            Routed { setting: "peer.allowed_ips", whose: format!("peer `{}`", peer.name), nets: &peer.allowed_ips };
         if peer.allowed_ips.is_empty() {
             let problem = "is empty: nothing is routed to this peer, and nothing from it is let in; write its addresses and \
                            what lies behind it";
-            self.notice(span.clone(), "peer.allowed_ips", problem);
+            self.notice(span.clone(), routed.setting, problem);
         }
         for (channel, place) in peer.channels.iter().zip(places) {
-            let ChannelKind::Udp { endpoint, .. } = &channel.kind else { continue };
-            // A default route spares what carries the mark.
-            let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&endpoint.ip());
-            if let Some(net) = peer.allowed_ips.iter().find(inside)
-                && channel.device.is_none()
-                && interface.table != Table::Off
-            {
-                let problem = format!(
-                    "{} lies in {net}, which is routed into the tunnel, so the tunnel may be led into itself: name the \
-                     `device` by which the channel leaves, or take the address out of `allowed_ips`",
-                    endpoint.ip()
-                );
-                let at = place.endpoint.clone().unwrap_or(place.whole.clone());
-                self.notice(at, "peer.channel.endpoint", problem);
-            }
+            self.leads_not_inside(interface, &routed, channel, ("peer.channel.endpoint", place.of("endpoint")));
         }
-        let Some(default) = peer.allowed_ips.iter().find(|net| net.prefix_len() == 0) else { return Ok(()) };
-        let mark = interface.fwmark;
+        self.default_route_fits(interface, span, &routed)
+    }
+
+    /// Tells of a channel whose own datagrams may be led into the tunnel.
+    pub(super) fn leads_not_inside(
+        &self,
+        interface: &Interface,
+        routed: &Routed<'_>,
+        channel: &Channel,
+        (setting, at): (&str, Range<usize>),
+    ) {
+        let ChannelKind::Udp { endpoint, .. } = &channel.kind else { return };
+        // A default route spares what carries the mark.
+        let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&endpoint.ip());
+        if let Some(net) = routed.nets.iter().find(inside)
+            && channel.device.is_none()
+            && interface.table != Table::Off
+        {
+            let name = routed.setting.rsplit('.').next().unwrap_or_default();
+            let problem = format!(
+                "{} lies in {net}, which is routed into the tunnel, so the tunnel may be led into itself: name the \
+                 `device` by which the channel leaves, or take the address out of `{name}`",
+                endpoint.ip()
+            );
+            self.notice(at, setting, problem);
+        }
+    }
+
+    /// A default route must spare the daemon's own datagrams.
+    pub(super) fn default_route_fits(
+        &self,
+        interface: &Interface,
+        span: Range<usize>,
+        routed: &Routed<'_>,
+    ) -> Result<(), ConfigError> {
+        let Some(default) = routed.nets.iter().find(|net| net.prefix_len() == 0) else { return Ok(()) };
+        let (mark, whose) = (interface.fwmark, &routed.whose);
         let (setting, problem) = match interface.table {
             Table::Auto if mark == 0 => (
                 "interface.fwmark",
                 format!(
-                    "0 marks nothing, and {default} of peer `{}` would draw the daemon's own datagrams into the tunnel: \
-                     leave it out, or write another number",
-                    peer.name
+                    "0 marks nothing, and {default} of {whose} would draw the daemon's own datagrams into the tunnel: \
+                     leave it out, or write another number"
                 ),
             ),
             Table::Auto if OWN_TABLES.contains(&mark) => (
                 "interface.fwmark",
                 format!(
-                    "is also the table that {default} of peer `{}` goes to, and {mark} is the kernel's own: write another number",
-                    peer.name
+                    "is also the table that {default} of {whose} goes to, and {mark} is the kernel's own: write another number"
                 ),
             ),
             Table::Number(MAIN_TABLE) => (
                 "interface.table",
                 format!(
-                    "{MAIN_TABLE} is the main table, where {default} of peer `{}` would draw the daemon's own datagrams \
-                     into the tunnel: write \"auto\", which spares them",
-                    peer.name
+                    "{MAIN_TABLE} is the main table, where {default} of {whose} would draw the daemon's own datagrams \
+                     into the tunnel: write \"auto\", which spares them"
                 ),
             ),
             Table::Number(table) => {
@@ -251,17 +227,11 @@ impl Reader<'_> {
                     "{default} goes to table {table}, at which nothing looks but rules of your own: add them, so that they \
                      spare mark {mark}, or write `table = \"auto\"`"
                 );
-                self.notice(span, "peer.allowed_ips", problem);
+                self.notice(span, routed.setting, problem);
                 return Ok(());
             }
             Table::Auto | Table::Off => return Ok(()),
         };
         Err(self.error(span, setting, problem))
     }
-}
-
-/// Whether this can be the address of one host.
-fn is_host(address: IpAddr) -> bool {
-    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    !address.is_unspecified() && !address.is_multicast() && !broadcast
 }

@@ -93,8 +93,8 @@ impl Reader<'_> {
     }
 
     /// Everything is routed through the tunnel, and nothing is said of what happens without it.
-    pub(super) fn fails_open(&self, interface: &Interface, span: Range<usize>, peer: &Peer) {
-        let default = peer.allowed_ips.iter().find(|net| net.prefix_len() == 0);
+    pub(super) fn fails_open(&self, interface: &Interface, span: Range<usize>, setting: &str, nets: &[IpNet]) {
+        let default = nets.iter().find(|net| net.prefix_len() == 0);
         if let Some(default) = default
             && interface.table != Table::Off
         {
@@ -102,7 +102,7 @@ impl Reader<'_> {
                 "{default} leads everything through the tunnel, but when the daemon is stopped or killed it leaves in the clear: \
                  write `lock = true` in [interface], or `lock = false` if that is meant"
             );
-            self.notice(span, "peer.allowed_ips", problem);
+            self.notice(span, setting, problem);
         }
     }
 }

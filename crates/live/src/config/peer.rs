@@ -186,6 +186,21 @@ pub(super) struct ChannelPlace {
     pub(super) name: Option<Range<usize>>,
     pub(super) device: Option<Range<usize>>,
     pub(super) endpoint: Option<Range<usize>>,
+    pub(super) source: Option<Range<usize>>,
+}
+
+impl ChannelPlace {
+    /// Where a setting stands; that of the whole channel where it does not.
+    pub(super) fn of(&self, name: &str) -> Range<usize> {
+        let place = match name {
+            "name" => &self.name,
+            "device" => &self.device,
+            "endpoint" => &self.endpoint,
+            "source" => &self.source,
+            _ => &None,
+        };
+        place.clone().unwrap_or(self.whole.clone())
+    }
 }
 
 /// What says how a channel is carried, wherever it stands.
@@ -258,6 +273,7 @@ impl Reader<'_> {
                 name: raw.get_ref().name.as_ref().map(Spanned::span),
                 device: raw.get_ref().device.as_ref().map(Spanned::span),
                 endpoint: raw.get_ref().endpoint.as_ref().map(Spanned::span),
+                source: raw.get_ref().source.as_ref().map(Spanned::span),
             });
             channels.push(self.channel(n, raw)?);
         }
@@ -401,7 +417,7 @@ impl Reader<'_> {
     fn channel(&self, number: usize, raw: Spanned<RawChannel>) -> Result<Channel, ConfigError> {
         let span = raw.span();
         let raw = raw.into_inner();
-        let device = raw.device.as_ref().map(|d| self.device_name(d, "peer.channel.device")).transpose()?;
+        let device = raw.device.as_ref().map(|d| self.link_device(d, "peer.channel.device")).transpose()?;
         let kind = self.kind(
             "peer.channel",
             span,
@@ -464,11 +480,8 @@ impl Reader<'_> {
                 let source: Option<IpAddr> =
                     raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
                 let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
-                self.endpoint_fits(endpoint.span(), &setting("endpoint"), endpoint_addr)?;
-                if source.is_some_and(|s| s.is_ipv4() != endpoint_addr.is_ipv4()) {
-                    let problem = "is not of the family of `endpoint`";
-                    return Err(self.error(span, &setting("source"), problem));
-                }
+                let source_at = source.zip(raw.source.map(Spanned::span));
+                self.ends_fit(place, has_device, (endpoint_addr, endpoint.span()), source_at)?;
                 Ok(ChannelKind::Udp { endpoint: endpoint_addr, source })
             }
             "ethernet" => {
@@ -477,11 +490,8 @@ impl Reader<'_> {
                 if !has_device {
                     return Err(self.error(span, &setting("device"), "missing: an ethernet channel names its device"));
                 }
-                let ethertype = raw.ethertype.map_or(0x88B5, |e| *e.get_ref());
-                if ethertype < 0x0600 || ethertype == 0xFFFF {
-                    let problem = "an EtherType is 0x0600 to 0xFFFE (control frames use the next one)";
-                    return Err(self.error(span, &setting("ethertype"), problem));
-                }
+                let ethertype = raw.ethertype.map(|e| self.ethertype(e, &setting("ethertype"))).transpose()?;
+                let ethertype = ethertype.unwrap_or(0x88B5);
                 let peer_mac = raw.peer_mac.map(|m| self.mac(m, &setting("peer_mac"))).transpose()?;
                 Ok(ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) })
             }

@@ -13,7 +13,7 @@ impl Reader<'_> {
         raw: &RawInterface,
     ) -> Result<(String, Option<String>), ConfigError> {
         let name = raw.name.as_ref().map(|name| self.device_name(name, "interface.name")).transpose()?;
-        let device = raw.device.as_ref().map(|device| self.device_name(device, "interface.device")).transpose()?;
+        let device = raw.device.as_ref().map(|device| self.link_device(device, "interface.device")).transpose()?;
         let port = match &raw.kind {
             Some(kind) if kind.get_ref() == "port" => Some(kind.span()),
             Some(kind) if kind.get_ref() != "tun" => {
@@ -31,9 +31,10 @@ impl Reader<'_> {
                 return Err(self.error(device.span(), "interface.device", problem));
             }
             let missing = || self.error(span, "interface.name", "missing: write one such as \"fs0\"");
-            return Ok((name.ok_or_else(missing)?, None));
+            return Ok((self.new_name(raw.name.as_ref().ok_or_else(missing)?)?, None));
         };
-        let Some(device) = device.or_else(|| name.clone()) else {
+        let named = || raw.name.as_ref().map(|name| self.link_device(name, "interface.name")).transpose();
+        let Some(device) = device.map_or_else(named, |device| Ok(Some(device)))? else {
             let problem = "missing: name the Ethernet device whose frames the peer is to get, such as \"eth1\"";
             return Err(self.error(span, "interface.device", problem));
         };

@@ -373,12 +373,8 @@ impl Reader<'_> {
             Side::West => "ring.west",
         };
         let setting = |name: &str| format!("{place}.{name}");
-        let device = raw.device.as_ref().map(|d| self.device_name(d, &setting("device"))).transpose()?;
-        if device.as_ref() == Some(&interface.name) {
-            let problem = format!("`{}` is the ring's own interface: name the device of the link", interface.name);
-            return Err(self.error(span, &setting("device"), problem));
-        }
-        let bond = raw.capacity.as_ref().map(|text| self.bond_of(text, &setting("capacity"))).transpose()?;
+        let device = raw.device.as_ref().map(|d| self.link_device(d, &setting("device"))).transpose()?;
+        let bond = raw.capacity.as_ref().map(|text| self.bond_of(interface, text, &setting("capacity"))).transpose()?;
         let rate = match &raw.rate {
             Some(rate) => self.required_rate(rate, &setting("rate"))?,
             None => ring,
@@ -421,7 +417,7 @@ impl Reader<'_> {
                     secure: raw.secure,
                 },
             )?;
-            Some(Channel {
+            let channel = Channel {
                 name: place.trim_start_matches("ring.").to_owned(),
                 device,
                 rate: Some(rate),
@@ -431,7 +427,14 @@ impl Reader<'_> {
                 mtu,
                 overhead,
                 kind,
-            })
+            };
+            let stands = |name: &str| match name {
+                "device" => raw.device.as_ref().map(Spanned::span),
+                "source" => raw.source.as_ref().map(Spanned::span),
+                _ => raw.endpoint.as_ref().map(Spanned::span),
+            };
+            self.leads_outside(interface, place, &channel, |name| stands(name).unwrap_or(span.clone()))?;
+            Some(channel)
         };
         let public_key = self.public_key(interface, raw.public_key.as_ref(), &setting("public_key"))?;
         let plain = channel.as_ref().is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
@@ -453,7 +456,7 @@ impl Reader<'_> {
     }
 
     /// `bond:NAME`, `bond:NAME/PEER` or `bond:/PATH`.
-    fn bond_of(&self, text: &Spanned<String>, setting: &str) -> Result<BondOf, ConfigError> {
+    fn bond_of(&self, interface: &Interface, text: &Spanned<String>, setting: &str) -> Result<BondOf, ConfigError> {
         let bond = text.get_ref().strip_prefix("bond:").and_then(|bond| {
             if bond.starts_with('/') {
                 return Some(BondOf { socket: bond.into(), peer: None });
@@ -462,6 +465,10 @@ impl Reader<'_> {
             let good = !name.is_empty() && peer.as_ref().is_none_or(|peer| !peer.is_empty());
             good.then(|| BondOf { socket: default_control_socket(name), peer })
         });
+        if bond.as_ref().is_some_and(|bond| bond.socket == interface.control_socket) {
+            let problem = format!("`{}` is this node itself: name the bond beneath the link", text.get_ref());
+            return Err(self.error(text.span(), setting, problem));
+        }
         bond.ok_or_else(|| {
             let problem = format!(
                 "`{}` is no bond: write `bond:NAME` with the name of its interface, `bond:NAME/PEER` where it has several \
@@ -615,12 +622,14 @@ mod tests {
             ("", east(&format!("{CALLED}\noverhead = 257")), 13, "ring.east.overhead", "from 0 to 256"),
             ("", east(&format!("{CALLED}\ncapacity = \"1Gbit\"")), 13, "ring.east.capacity", "bond:NAME"),
             ("", east(&format!("{CALLED}\ncapacity = \"bond:\"")), 13, "ring.east.capacity", "bond:NAME"),
-            ("", east(&format!("{CALLED}\ndevice = \"ring0\"")), 9, "ring.east.device", "own interface"),
+            ("", east(&format!("{CALLED}\ndevice = \"ring0\"")), 13, "ring.east.device", "own interface"),
+            ("", east(&format!("{CALLED}\ndevice = \"lo\"")), 13, "ring.east.device", "this host alone"),
+            ("", east(&format!("{CALLED}\ncapacity = \"bond:ring0\"")), 13, "ring.east.capacity", "this node itself"),
             ("", east(&format!("{CALLED}\npeer_mac = \"02:00:00:00:00:01\"")), 13, "ring.east.peer_mac", "ethernet"),
             ("", format!("[ring.east]\nkind = \"udp\"\n{CALLED}"), 9, "ring.east.public_key", "known by its key"),
             ("", lan(&format!("public_key = \"{}\"", KEYS[1])), 9, "ring.east.public_key", "secure = true"),
             ("", lan("secure = true"), 9, "ring.east.public_key", "missing"),
-            ("", lan("ethertype = 5"), 9, "ring.east.ethertype", "0x0600"),
+            ("", lan("ethertype = 5"), 12, "ring.east.ethertype", "0x0600"),
             ("", "[ring.east]\nkind = \"ethernet\"".into(), 9, "ring.east.device", "names its device"),
             ("", station("node = 5\nnetworks = []"), 14, "ring.station.node", "from 1 to 4"),
             ("", station("node = 1\nnetworks = []"), 14, "ring.station.node", "ring.networks"),

@@ -251,6 +251,109 @@ fn what_could_not_come_up_is_refused_with_what_would_be_right() {
     }
 }
 
+/// The same of what a file names of its host.
+#[test]
+fn what_no_host_has_or_no_channel_reaches_is_refused_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let older = folder.path().join("older");
+    std::fs::write(&older, fairspan_core::record::MAGIC).unwrap();
+    let (precious, older) = (precious.display(), older.display());
+    let listens = format!("private_key = \"{KEY}\"");
+    let interface = |more: &str| format!("{more}\n{listens}");
+    let endpoint = |text: &str| format!("\"{text}\"");
+    let end = |setting: &str| format!("peer.channel.{setting}");
+    let (reached, from) = (end("endpoint"), end("source"));
+    let elsewhere = "device = \"eth0\"\nendpoint = \"192.0.2.1:51900\"";
+    let ends = |endpoint: &str, more: &str| format!("endpoint = \"{endpoint}\"\n{more}");
+    let six = "[2001:db8::1]:51900";
+    let named = "192.0.2.1:51900";
+    let rows = [
+        ("\"fs0\"", "\"lo\"".into(), 2, "interface.name", "keeps for itself"),
+        ("\"fs0\"", "\"all\"".into(), 2, "interface.name", "keeps for itself"),
+        ("\"fs0\"", "\"default\"".into(), 2, "interface.name", "such as `fs0`"),
+        ("10.77.0.1/24", "::1/128".into(), 3, "interface.address", "the loopback's"),
+        ("10.77.0.1/24", "127.0.0.5/8".into(), 3, "interface.address", "10.77.0.1/24"),
+        (&listens, interface("control_socket = \"\""), 4, "interface.control_socket", "name a file"),
+        (&listens, interface("control_socket = \"/tmp/a\\u0000b\""), 4, "interface.control_socket", "NUL"),
+        (&listens, interface("control_socket = \"/tmp/none/\""), 4, "interface.control_socket", "name a file in it"),
+        (
+            &listens,
+            interface(&format!("control_socket = \"{precious}/x\"")),
+            4,
+            "interface.control_socket",
+            "is no folder",
+        ),
+        (&listens, interface("record = \"\""), 4, "interface.record", "name a file"),
+        (&listens, interface(&format!("record = \"{precious}\"")), 4, "interface.record", "no recording"),
+        (&listens, interface("record = \"/dev/null\""), 4, "interface.record", "another path"),
+        (&listens, interface("metrics = \"127.0.0.1:0\""), 4, "interface.metrics", "9310"),
+        (&listens, interface("metrics = \"224.0.0.1:9310\""), 4, "interface.metrics", "127.0.0.1:9310"),
+        (&listens, interface("metrics = \"[fe80::1]:9310\""), 4, "interface.metrics", "fe80::1%2"),
+        ("\"10.77.0.2\"", "\"10.77.0.2\", \"10.77.0.2/32\"".into(), 8, "peer.allowed_ips", "leave one out"),
+        ("\"eth0\"", "\"lo\"".into(), 12, "peer.channel.device", "this host alone"),
+        ("\"192.0.2.1:51900\"", endpoint("127.0.0.2:51900"), 13, &reached, "leave `device` out"),
+        ("\"192.0.2.1:51900\"", endpoint("[::ffff:192.0.2.1]:51900"), 13, &reached, "IPv6's writing"),
+        (elsewhere, ends("[fe80::1]:51900", ""), 12, &reached, "name the `device`"),
+        (elsewhere, ends(named, "source = \"224.0.0.1\""), 13, &from, "leave it out"),
+        (elsewhere, ends(named, "source = \"0.0.0.0\""), 13, &from, "leave it out"),
+        (elsewhere, ends(named, "source = \"127.0.0.1\""), 13, &from, "nothing leaves"),
+        (elsewhere, ends(named, "source = \"10.77.0.1\""), 13, &from, "lead into itself"),
+        (elsewhere, ends(six, "source = \"fe80::1\""), 13, &from, "name the `device`"),
+        (elsewhere, ends(six, "source = \"::ffff:192.0.2.7\""), 13, &from, "family"),
+    ];
+    for (old, new, line, setting, advice) in rows {
+        let text = good().replacen(old, &new, 1);
+        let error = parse(&text).expect_err(&new);
+        assert_eq!((error.line, error.setting.as_str()), (line, setting), "{new}: {error}");
+        assert!(error.problem.contains(advice), "{new}: {error}");
+    }
+    for (old, new) in [
+        (listens.as_str(), interface(&format!("record = \"{older}\""))),
+        (&listens, interface("metrics = \"0.0.0.0:9310\"")),
+        (&listens, interface("metrics = \"[fe80::1%2]:9310\"")),
+        (&listens, interface("user = \"root\"")),
+        ("\"192.0.2.1:51900\"", endpoint("[fe80::1]:51900")),
+        (elsewhere, ends("[fe80::1%2]:51900", "")),
+        (elsewhere, ends("127.0.0.2:51900", "source = \"127.0.0.1\"")),
+    ] {
+        let config = parse(&good().replacen(old, &new, 1)).unwrap_or_else(|error| panic!("{new}: {error}"));
+        assert!(config.notices.is_empty(), "{new}: {:?}", config.notices);
+    }
+    let config = parse(&good().replacen(&listens, &interface("user = \"nobody-such\""), 1)).unwrap();
+    let [notice] = config.notices.as_slice() else { panic!("{:?}", config.notices) };
+    assert_eq!((notice.line, notice.setting.as_str()), (4, "interface.user"), "{notice}");
+}
+
+#[test]
+fn an_ethertype_that_others_own_is_refused() {
+    let text = |ethertype: u16| {
+        format!(
+            "[interface]\nname = \"fs0\"\n[[peer]]\nallowed_ips = [\"10.0.0.0/8\"]\n[[peer.channel]]\n\
+             kind = \"ethernet\"\ndevice = \"eth1\"\nethertype = {ethertype}\n"
+        )
+    };
+    for (ethertype, whose) in [
+        (0x0800, "IPv4"),
+        // Its control frames would be IPv4's.
+        (0x07ff, "IPv4"),
+        (0x0806, "ARP"),
+        (0x86dc, "IPv6"),
+        (0x8100, "VLAN"),
+        (0x8809, "LACP"),
+        (0x05ff, "0x0600"),
+        (0xffff, "0xFFFE"),
+    ] {
+        let error = parse(&text(ethertype)).expect_err(whose);
+        assert_eq!((error.line, error.setting.as_str()), (8, "peer.channel.ethertype"), "{error}");
+        assert!(error.problem.contains(whose), "{ethertype:#06x}: {error}");
+    }
+    for ethertype in [0x0600, 0x0801, 0x0807, 0x88b5, 0xfffe] {
+        assert!(parse(&text(ethertype)).is_ok(), "{ethertype:#06x}");
+    }
+}
+
 #[test]
 fn a_default_route_that_would_catch_the_daemon_s_own_datagrams_is_refused() {
     let text = |more: &str| {

@@ -3,7 +3,7 @@
 use super::held::{ConfinementError, Held, Holds};
 use super::own::{Folder, folders_of};
 use crate::config::Config;
-use crate::folders;
+use crate::{folders, user};
 use rustix::fs::{Access, Mode, OFlags, access, fchown, fstat, open};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Uid, geteuid, set_dumpable_behavior};
@@ -23,7 +23,7 @@ const PRIVILEGED_PORTS: u16 = 1024;
 pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> {
     let interface = &config.interface;
     let user = match &interface.user {
-        Some(name) => Some((name, find(name).ok_or_else(|| ConfinementError::NoUser(name.clone()))?)),
+        Some(name) => Some((name, user::find(name).ok_or_else(|| ConfinementError::NoUser(name.clone()))?)),
         None => None,
     };
     if let Some((_, (uid, gid))) = user {
@@ -119,21 +119,6 @@ fn give(folder: &Folder<'_>, uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// A user's number and its group's, from its name or number.
-fn find(user: &str) -> Option<(u32, u32)> {
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    entry(&passwd, user)
-}
-
-/// A line of passwd(5) is `name:password:user:group:...`.
-fn entry(passwd: &str, user: &str) -> Option<(u32, u32)> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, _, uid, gid) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        (name == user || uid == user).then_some((uid.parse().ok()?, gid.parse().ok()?))
-    })
-}
-
 fn refused(error: io::Error) -> ConfinementError {
     ConfinementError::Refused { what: "capabilities", problem: error.to_string() }
 }
@@ -163,14 +148,5 @@ mod tests {
         }
         let owners = ["theirs", "default", "behind", "new"].map(owner);
         assert_eq!(owners, [0, user, 0, user]);
-    }
-
-    #[test]
-    fn a_user_is_found_by_name_and_by_number() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nfairspan:x:990:991::/:/sbin/nologin\nbroken:x\n";
-        assert_eq!(entry(passwd, "fairspan"), Some((990, 991)));
-        assert_eq!(entry(passwd, "990"), Some((990, 991)));
-        assert_eq!(entry(passwd, "broken"), None);
-        assert_eq!(entry(passwd, "nobody-such"), None);
     }
 }

@@ -88,8 +88,10 @@ fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
         Table::Off => return None,
         Table::Number(table) => table,
         Table::Auto if net.prefix_len() == 0 => interface.fwmark,
-        Table::Auto if interface.addresses.iter().any(|address| address.trunc() == *net) => return None,
         Table::Auto => TABLE_MAIN,
     };
+    if table == TABLE_MAIN && interface.addresses.iter().any(|address| address.trunc() == *net) {
+        return None;
+    }
     Some(Route { destination: *net, device: device.to_owned(), gateway: None, table, metric: None })
 }

@@ -1,6 +1,6 @@
 //! What the settings of a ring must be to each other: each of these is good alone, and together they could not work.
 
-use super::super::{Channel, ChannelKind, ConfigError, IPV6_MTU, Interface, Reader};
+use super::super::{Channel, ChannelKind, ConfigError, IPV6_MTU, Interface, Reader, Routed};
 use super::settings::Ring;
 use crate::pool::PacketBuf;
 use crate::quantity::show_rate;
@@ -39,6 +39,7 @@ impl Reader<'_> {
             return Err(self.error(span, &format!("ring.west.{key}"), problem));
         }
         self.own_networks(interface, ring, places)?;
+        self.routes_of_ring_fit(interface, ring, places)?;
         self.mtus_fit(interface, ring, places)?;
         self.node_fits(ring, places)
     }
@@ -57,6 +58,25 @@ impl Reader<'_> {
                     return Err(self.error(span.clone(), "ring.station.networks", problem));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// What is routed to other nodes, beside where the links lead.
+    fn routes_of_ring_fit(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
+        for (station, span) in ring.stations.iter().zip(&places.stations) {
+            let routed = Routed {
+                setting: "ring.station.networks",
+                whose: format!("node {}", station.node),
+                nets: &station.networks,
+            };
+            for (side, at) in ring.sides.iter().zip(&places.sides) {
+                if let Some(channel) = side.as_ref().and_then(|side| side.channel.as_ref()) {
+                    let setting = format!("ring.{}.endpoint", channel.name);
+                    self.leads_not_inside(interface, &routed, channel, (&setting, at.clone()));
+                }
+            }
+            self.default_route_fits(interface, span.clone(), &routed)?;
         }
         Ok(())
     }
@@ -136,6 +156,14 @@ fn same_place(nodes: usize, east: &Channel, west: &Channel) -> Option<(&'static 
             let problem = || format!("{other} is the east neighbour's: two nodes have an address or port each");
             (nodes > 2 && one == other).then(|| ("endpoint", problem()))
         }
+        (ChannelKind::Ethernet { ethertype: a, .. }, ChannelKind::Ethernet { ethertype: b, .. })
+            if east.device == west.device && a.abs_diff(*b) == 1 =>
+        {
+            let problem = format!(
+                "{b:#06x} beside the east link's {a:#06x}: each uses the next one too; leave one free between them"
+            );
+            Some(("ethertype", problem))
+        }
         (
             ChannelKind::Ethernet { peer_mac: one, ethertype: a, secure: east_secure },
             ChannelKind::Ethernet { peer_mac: other, ethertype: b, secure: west_secure },
@@ -192,6 +220,12 @@ mod tests {
             (both(""), 13, "ring.west.device", "peer_mac"),
             (both(mac), 13, "ring.west.device", "peer_mac"),
             (
+                lan("east", "ethertype = 0x9000") + &lan("west", "ethertype = 0x9001"),
+                13,
+                "ring.west.ethertype",
+                "leave one free",
+            ),
+            (
                 lan("east", "") + &lan("west", &format!("secure = true\npublic_key = \"{}\"", KEYS[1])),
                 13,
                 "ring.west.secure",
@@ -200,6 +234,7 @@ mod tests {
             (udp("east", KEYS[0]) + &udp("west", KEYS[1]), 13, "ring.west.endpoint", "address or port each"),
             (udp("east", &own), 11, "ring.east.public_key", "the other end's"),
             (station("10.8.0.1/32"), 13, "ring.station.networks", "this node's own"),
+            (station("10.7.0.0/16\", \"10.7.0.0/16"), 15, "ring.station.networks", "leave one out"),
             (station("10.9.0.0/16"), 13, "ring.station.networks", "this node's own"),
             (
                 format!(
@@ -231,6 +266,40 @@ mod tests {
             let error = parse(&text).expect_err(&text);
             assert_eq!((error.line, error.setting.as_str()), (line + 1, setting), "{text}\n{error}");
             assert!(error.problem.contains(advice), "{text}\n{error}");
+        }
+    }
+
+    #[test]
+    fn a_default_route_through_the_ring_spares_the_links_own_datagrams_and_is_told_where_it_fails_open() {
+        let text = |more: &str, net: &str| {
+            let station = format!("\n[[ring.station]]\nnode = 2\nnetworks = [\"{net}\"]\n");
+            file("", &(east(CALLED) + &station)).replacen("name", &format!("{more}\nname"), 1)
+        };
+        for (more, setting) in [
+            ("fwmark = 0", "interface.fwmark"),
+            ("fwmark = 254", "interface.fwmark"),
+            ("table = 254", "interface.table"),
+        ] {
+            let error = parse(&text(more, "0.0.0.0/0")).expect_err(more);
+            assert_eq!((error.setting.as_str(), error.line), (setting, 14), "{error}");
+            assert!(error.problem.contains("of node 2"), "{error}");
+            assert!(parse(&text(more, "10.7.0.0/16")).is_ok(), "{more}");
+        }
+        for (more, net, told) in [
+            ("lock = false", "0.0.0.0/0", None),
+            ("table = \"off\"", "0.0.0.0/0", None),
+            ("", "0.0.0.0/0", Some(("ring.station.networks", "`lock = true`"))),
+            ("table = 7", "0.0.0.0/0", Some(("ring.station.networks", "rules of your own"))),
+            ("", "10.7.0.0/16", None),
+            ("", "192.0.2.0/24", Some(("ring.east.endpoint", "name the `device`"))),
+        ] {
+            let notices = parse(&text(more, net)).expect(more).notices;
+            assert_eq!(
+                notices.first().map(|notice| notice.setting.as_str()),
+                told.map(|(setting, _)| setting),
+                "{more}"
+            );
+            assert!(told.is_none_or(|(_, words)| notices[0].problem.contains(words)), "{notices:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The file that a bond's recording goes to (`interface.record`); `fairspan replay` reads it.
 
+use crate::recorded;
 use fairspan_core::record::Sink;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -19,18 +20,14 @@ impl Recording {
     /// only its owner may read it (mode 0600), and it goes where no link leads: others may write in the folder.
     ///
     /// # Errors
-    /// What the system says; something of that name that is no file of data.
+    /// What the system says; something of that name that is no recording.
     pub(super) fn create(path: &Path) -> io::Result<Recording> {
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.is_file() => {
-                let kind = if found.is_symlink() { "a symbolic link" } else { "no file of data" };
-                return Err(io::Error::other(format!(
-                    "is there already and is {kind}; choose another interface.record"
-                )));
-            }
-            Ok(_) => fs::remove_file(path)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(what) = recorded::obstacle(path) {
+            return Err(io::Error::other(format!("is there already and is {what}; choose another interface.record")));
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Recording { path: path.into(), file: Some(BufWriter::with_capacity(1 << 20, file)) })
@@ -59,6 +56,7 @@ impl Sink for Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairspan_core::record::MAGIC;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
@@ -71,9 +69,14 @@ mod tests {
         assert!(refused.contains("symbolic link") && refused.contains("interface.record"), "{refused}");
         assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
 
-        // A file that everybody may read, held open by who made it: what is recorded does not get there.
+        // A file that somebody named by mistake stays.
+        let refused = Recording::create(&victim).expect_err("no recording").to_string();
+        assert!(refused.contains("no recording") && refused.contains("interface.record"), "{refused}");
+        assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
+
+        // An older recording that everybody may read, held open by who made it: what is recorded does not get there.
         fs::remove_file(&path).expect("removed");
-        fs::write(&path, "older").expect("written");
+        fs::write(&path, MAGIC).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("a mode");
         let held = File::open(&path).expect("opened");
         let mut recording = Recording::create(&path).expect("created");
@@ -81,7 +84,7 @@ mod tests {
         recording.finish();
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_to_string(&path).expect("read"), "packets");
-        assert_eq!(io::read_to_string(held).expect("read"), "older");
+        assert_eq!(io::read_to_string(held).expect("read").as_bytes(), MAGIC);
         assert!(Recording::create(folder.path()).is_err(), "a folder stays");
     }
 }
