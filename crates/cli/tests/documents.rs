@@ -614,3 +614,43 @@ fn every_file_that_a_document_names_is_there() {
         }
     }
 }
+
+/// The Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(fs::read_to_string(&path).expect("a source"));
+        }
+    }
+}
+
+#[test]
+fn every_promise_of_security_md_names_tests_that_are_run() {
+    let text = document("security.md");
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let tables = text.split("\n\n").filter(|part| part.starts_with("| promise |"));
+    let mut named = 0;
+    for row in tables.flat_map(|table| table.lines().skip(2)) {
+        let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        for name in held_by.split('`').skip(1).step_by(2) {
+            if name.contains('/') {
+                assert!(root().join(name).is_file(), "{name}: {row}");
+            } else if !name.contains(' ') {
+                let head = format!("fn {name}(");
+                let before = files.iter().find_map(|file| file.split_once(&head)).map(|(before, _)| before);
+                let before = before.unwrap_or_else(|| panic!("there is no test `{name}`: {row}"));
+                let above = before.lines().rev().skip_while(|line| line.trim().is_empty());
+                let attributes: Vec<&str> = above.take_while(|line| line.trim_start().starts_with("#[")).collect();
+                assert!(attributes.iter().any(|line| line.trim() == "#[test]"), "`{name}` is no test: {row}");
+                let ignored = attributes.iter().any(|line| line.contains("#[ignore"));
+                assert_eq!(ignored, row.contains("(a measurement)"), "`{name}` is not run by itself: {row}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 70, "{named} tests");
+}
