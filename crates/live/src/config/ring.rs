@@ -20,8 +20,8 @@ use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
-/// What a bond of UDP channels adds to a packet: Ethernet, IPv4 and UDP, the seal, and the longest envelope.
-const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + 12;
+/// What a bond of UDP channels adds to a packet: Ethernet, IPv4 and UDP, the seal, and the envelope of mode `reliable`.
+const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(ring.burst, Bytes::new(31_250));
         let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
         let bond = BondOf { socket: "/run/fairspan/fs0.sock".into(), peer: Some("hub".into()) };
-        assert_eq!((east.overhead, &east.bond), (84, &Some(bond)));
+        assert_eq!((east.overhead, &east.bond), (92, &Some(bond)));
         let path = side.replace("bond:fs0/hub", "bond:/tmp/x.sock");
         let ring = parse(&file("", &path)).unwrap().ring.expect("a ring");
         let bond = ring.sides[0].as_ref().and_then(|side| side.bond.clone());
