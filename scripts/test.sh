@@ -109,9 +109,11 @@ lane() { # name, seconds, command ...
     echo "$1" >"$lane.name"
     seconds=$2
     shift 2
+    # A session gets as much of the processors as another, however nice its processes are, unless it is nice itself.
     # shellcheck disable=SC2016 # expanded inside
     setsid sh -c 'lane=$1 seconds=$2
         shift 2
+        echo 15 2>/dev/null >"/proc/$$/autogroup"
         TMPDIR=$(pwd)/target/lanes timeout --foreground -k 10 "$seconds" nice "$@" >"$lane.out" 2>&1
         echo $? >"$lane.status"' sh "$lane" "$seconds" "$@" &
     lanes="$lanes $!"
@@ -146,7 +148,7 @@ build() { # name, `cargo test` arguments ...
     name=$1
     shift
     step "$name: the build"
-    if within 1500 cargo test --no-run --message-format json-render-diagnostics "$@" >"$log.json" 2>"$log.part"; then
+    if within 2400 cargo test --no-run --message-format json-render-diagnostics "$@" >"$log.json" 2>"$log.part"; then
         sed -n "/\"overflow_checks\":[a-z]*,\"test\":true}/s|.*\"package_id\":\"[^\"#]*#\([^@\"]*\)@.*\"manifest_path\":\"\([^\"]*\)/Cargo.toml\".*\"executable\":\"\([^\"]*\)\".*|\1$tab\2$tab\3|p" \
             "$log.json" >>"$list"
         echo "built after $(($(date +%s) - began)) s"
@@ -233,7 +235,7 @@ cargo_tests() { # name, `cargo test` arguments ...
     name=$1
     shift
     step "$name"
-    if ! within 1500 cargo test --no-run "$@" >"$log.part" 2>&1; then
+    if ! within 2400 cargo test --no-run "$@" >"$log.part" 2>&1; then
         cat "$log.part"
         fail "$name: the build"
         return

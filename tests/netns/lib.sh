@@ -62,9 +62,9 @@ cable() {
     ip -n "fs-$$-$1" link set "$2" up
     ip -n "fs-$$-$4" link set "$5" up
 }
-# Waits up to a minute until a command succeeds.
+# Waits up to three minutes until a command succeeds.
 eventually() {
-    give_up=$(($(date +%s) + 60))
+    give_up=$(($(date +%s) + 180))
     until "$@" >/dev/null 2>&1; do
         [ "$(date +%s)" -lt $give_up ] || return 1
         sleep 0.2

@@ -138,7 +138,7 @@ impl Flows {
         self.arrived.lock().expect("whole").values().map(Vec::len).sum()
     }
 
-    /// What has arrived when `expected` datagrams have (or a minute has passed), and nothing more does for 300 ms.
+    /// What has arrived when `expected` datagrams have (or [`PATIENCE`] is over), and nothing more does for 300 ms.
     pub(crate) fn arrived(&self, expected: usize) -> Arrived {
         let end = Instant::now() + PATIENCE;
         while self.count() < expected && Instant::now() < end {
