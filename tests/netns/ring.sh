@@ -375,10 +375,10 @@ bonded() { # capacity in Mbit/s
 run_bonded() { # as above
     carries "$1" || wrong "the link to p2 is not said to carry $1 Mbit/s: $(grep -o '"rate_mbit":[0-9.]*' "$work/p1.json")"
     rm -f "$work/over" "$work/heard"
-    on p2 env RING_OVERHEAD=148 RING_PAYLOAD=1200 $realtime python3 "$program" receive 1.5 "$seconds" 5210 "$work/heard" \
+    on p2 env RING_OVERHEAD=156 RING_PAYLOAD=1200 $realtime python3 "$program" receive 1.5 "$seconds" 5210 "$work/heard" \
         >"$work/arrived" &
     receiving=$!
-    on p1 env RING_OVERHEAD=148 RING_PAYLOAD=1200 $realtime python3 "$program" send 10.8.0.2 100 120 5210 "$work/over" &
+    on p1 env RING_OVERHEAD=156 RING_PAYLOAD=1200 $realtime python3 "$program" send 10.8.0.2 100 120 5210 "$work/over" &
     sending=$!
     wait $receiving || wrong 'a program failed'
     touch "$work/over"
