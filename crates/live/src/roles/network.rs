@@ -95,3 +95,23 @@ fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
     }
     Some(Route { destination: *net, device: device.to_owned(), gateway: None, table, metric: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::path::Path;
+
+    #[test]
+    fn the_kernel_gets_no_second_route_to_what_the_interface_s_address_reaches() {
+        for (table, routed) in [("\"auto\"", false), ("254", false), ("7", true), ("\"off\"", false)] {
+            let text = format!(
+                "[interface]\nname = \"fs0\"\naddress = [\"10.77.0.1/24\"]\ntable = {table}\n[[peer]]\nallowed_ips = [\"10.77.0.0/24\"]\n\
+                 [[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth1\"\n"
+            );
+            let config = Config::parse(Path::new("fs0.toml"), &text).unwrap();
+            let route = route(&config.interface, "fs0", &config.peers[0].allowed_ips[0]);
+            assert_eq!(route.is_some(), routed, "{table}");
+        }
+    }
+}
