@@ -46,6 +46,8 @@ pub enum EpochCause {
     PeerAsked,
     /// A counter of this side violated its invariant.
     Corrupt,
+    /// The peer follows a generation of the channel set that this side did not announce, or did not put in force.
+    Foreign,
     /// Some channels did not answer the plan.
     LeftOut,
     /// The channel set changed before the epoch was established, or from none.

@@ -17,7 +17,9 @@
 //! - **Buffers** are bounded in bytes and packets per channel; what overflows counts as lost on the way.
 //! - **Self-stabilisation.** Loss only ever makes this side lag behind the sender. So bytes numbered here beyond a
 //!   marker's (round, deficit) prove corrupted state or a restart: this side asks for a new epoch. The check is made
-//!   when the marker arrives, with everything buffered before it counted in, and again when its turn comes.
+//!   when the marker arrives, with everything buffered before it counted in, and again when its turn comes. Two plans of
+//!   one generation with different channels prove the same, and so do markers of older generations for long with none of
+//!   this side's own between: somebody else announced the generation that this side follows.
 //! - **Epochs.** An unknown epoch's first plan resets this side; what is buffered is delivered first, in the best order
 //!   known. Data on a channel where the plan has not come by is of an older epoch: dropped.
 //! - **Changes.** At the first round of an announced generation this side waits for a marker that says which generation
@@ -95,6 +97,8 @@ pub struct Receiver<P> {
     asking: Option<u32>,
     heard: u64,
     strays: u8,
+    /// Since when all markers are of older generations than this side's.
+    older_since: Option<Time>,
     ask_at: Time,
     ask_span: Span,
     /// Packets of a finished epoch or membership, delivered before all else.
@@ -112,6 +116,9 @@ const MAX_PENDING: usize = 8;
 const STRIKES: u8 = 3;
 /// After so many markers of an epoch that is over, and none of the one that is believed in, the belief is wrong.
 const STRAYS: u8 = 8;
+/// How long markers of older generations, and none of this side's own, may come, in `request_interval`s: longer than any
+/// channel is slower than another.
+const OLDER_INTERVALS: u64 = 32;
 
 impl<P: Packet> Receiver<P> {
     /// A receiver that knows no epoch yet. Limits beyond 2^30 count as 2^30.
@@ -147,6 +154,7 @@ impl<P: Packet> Receiver<P> {
             asking: None,
             heard: 0,
             strays: 0,
+            older_since: None,
             ask_at: Time::MAX,
             out: VecDeque::new(),
             stats: ReceiverStats::default(),
@@ -201,6 +209,7 @@ impl<P: Packet> Receiver<P> {
         if !self.accept(now, channel, marker.channel, marker.epoch) {
             return;
         }
+        self.on_age(now, bit, marker);
         self.on_evidence(bit, marker);
         if self.open & bit == 0 {
             if self.set.contains(channel) && self.dead & bit == 0 {
@@ -254,6 +263,19 @@ impl<P: Packet> Receiver<P> {
             c.strikes = 0;
             self.stats.ahead += 1;
             self.ask_again(now);
+        }
+    }
+
+    /// Slower channels still bring markers of the generation before; the sender itself has one of this side's own on each.
+    fn on_age(&mut self, now: Time, bit: u64, marker: &Marker) {
+        if !newer(self.generation, marker.generation) {
+            self.older_since = None;
+            return;
+        }
+        let since = *self.older_since.get_or_insert(now);
+        if now.since(since) >= self.config.request_interval.times(OLDER_INTERVALS) {
+            self.stats.unknown += 1;
+            self.ask(now, marker.epoch, bit);
         }
     }
 
@@ -314,8 +336,12 @@ impl<P: Packet> Receiver<P> {
             self.on_change(now, plan);
             self.seen = 0;
         }
-        let known = self.pending.back().map_or(self.generation, |p| p.generation);
+        let (known, set) = self.pending.back().map_or((self.generation, &self.set), |p| (p.generation, &p.set));
         if plan.generation == known {
+            if plan.set != *set {
+                self.stats.unknown += 1;
+                return self.ask(now, plan.epoch, bit);
+            }
             self.seen |= bit;
             if plan.set.contains(channel) {
                 self.open |= bit;
@@ -372,6 +398,7 @@ impl<P: Packet> Receiver<P> {
         self.dead = 0;
         self.open = 0;
         self.seen = 0;
+        self.older_since = None;
         self.asking = None;
         self.ask_at = Time::MAX;
         self.ask_span = self.config.request_interval;

@@ -80,7 +80,6 @@ pub struct Sender {
     pending: Option<Pending>,
     /// The generation that the peer is known to have come to.
     peer_applied: u16,
-    peer_generation: u16,
     gate: CreditGate,
     next_marker_round: u32,
     /// What this round may still carry before its markers are due; `i64::MAX` when they are not due in it.
@@ -140,7 +139,6 @@ impl Sender {
             first_answer: None,
             pending: None,
             peer_applied: 1,
-            peer_generation: 1,
             next_marker_round: 1,
             until_markers: i64::MAX,
             idle: true,

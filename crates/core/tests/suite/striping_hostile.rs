@@ -155,6 +155,86 @@ proptest! {
     }
 }
 
+/// Two ends that know each other, with two channels each way.
+fn two_channels() -> World {
+    let mut world = World::new(&set_of(&[1500, 3000]), &[ms(1), ms(5)], 3);
+    world.settle();
+    world
+}
+
+fn plan(epoch: u32, channel: u8, generation: u16, base: u16, start: u32, set: ChannelSet) -> Control {
+    Control::Plan(Box::new(Plan { epoch, channel: ChannelId(channel), generation, base, start, set, dead: 0 }))
+}
+
+fn forge(world: &mut World, control: &Control) {
+    world.end[1].handle_control(world.now, control.channel(), control);
+}
+
+/// After some traffic, all of which may be lost, everything arrives, in order.
+fn assert_no_lasting_harm(world: &mut World) {
+    let offer = |world: &mut World| {
+        let lengths = world.random_lengths(300);
+        world.offer(lengths, ms(10));
+        world.run_for(Span::from_secs(10));
+    };
+    offer(world);
+    let from = world.offered[0];
+    offer(world);
+    let tail: Vec<u64> = world.numbers().into_iter().filter(|&n| n >= from).collect();
+    let (sender, receiver) = (world.end[0].sender.stats(), world.end[1].receiver.stats());
+    assert!(tail.iter().copied().eq(from..from + 300), "{} of 300: {sender:?} {receiver:?}", tail.len());
+}
+
+#[test]
+fn a_receiver_that_follows_a_forged_generation_comes_back_though_its_word_was_lost() {
+    let mut world = two_channels();
+    let channel = ChannelId(1);
+    let only = ChannelSet::new(&[(channel, Bytes::new(3000))], Bytes::new(1500)).unwrap();
+    forge(&mut world, &plan(100, 1, 4, 1, 1, only));
+    let marker = Marker {
+        epoch: 100,
+        channel,
+        generation: 4,
+        round: 1,
+        deficit: 3000,
+        quantum: 3000,
+        passed: false,
+        ask: false,
+        sent_bytes: 0,
+        sent_packets: 0,
+        grant: None,
+    };
+    forge(&mut world, &Control::Marker(marker));
+    let now = world.now;
+    assert_eq!(world.end[1].poll_deliver(), None);
+    while world.end[1].poll_control(now).is_some() {}
+    assert_eq!(world.end[1].receiver.generation(), 4, "the forged generation is followed");
+    assert_no_lasting_harm(&mut world);
+}
+
+#[test]
+fn a_forged_announcement_of_a_far_generation_stops_no_later_change() {
+    let mut world = two_channels();
+    forge(&mut world, &plan(100, 1, 30_000, 1, 1 << 30, set_of(&[1500, 3000])));
+    let now = world.now;
+    let wanted = set_of(&[3000, 1500]);
+    world.end[0].sender.set_channels(now, &wanted).unwrap();
+    world.run_for(Span::from_secs(1));
+    let sender = &world.end[0].sender;
+    assert!(sender.is_settled() && *sender.channels() == wanted, "{:?}", sender.stats());
+    assert_no_lasting_harm(&mut world);
+}
+
+#[test]
+fn a_forged_plan_of_the_senders_next_epoch_does_not_stand_in_for_its_own() {
+    let mut world = two_channels();
+    let forged =
+        ChannelSet::new(&[(ChannelId(0), Bytes::new(1500)), (ChannelId(9), Bytes::new(1500))], Bytes::new(1500));
+    forge(&mut world, &plan(101, 1, 1, 1, 1, forged.unwrap()));
+    assert_eq!(world.end[1].receiver.epoch(), Some(101));
+    assert_no_lasting_harm(&mut world);
+}
+
 #[test]
 fn the_limits_hold_without_credits_too() {
     let (sender, mut receiver) = config();

@@ -157,7 +157,6 @@ impl Sender {
         self.last_generation = 1;
         self.base = 1;
         self.peer_applied = 1;
-        self.peer_generation = 1;
         self.open = 0;
         self.due = 0;
         self.leaving = 0;
@@ -226,8 +225,8 @@ impl Sender {
             return;
         }
         if ack.reset {
-            // Asked about this epoch, or by a peer that knows none (0); while a reset is under way the plan is the answer.
-            if self.established && (ack.epoch == self.epoch || ack.epoch == 0) {
+            // Asked about this epoch, or by a peer that knows none (0), to which the plan of a reset under way is the answer.
+            if ack.epoch == self.epoch || (self.established && ack.epoch == 0) {
                 let target = self.target.clone();
                 self.begin(now, self.epoch.wrapping_add(1), target, EpochCause::PeerAsked);
             }
@@ -240,6 +239,10 @@ impl Sender {
         if let Some((bytes, packets)) = ack.grant {
             self.gate.grant(ack.channel, bytes, packets);
         }
+        if newer(ack.generation, self.last_generation) || newer(ack.applied, self.generation) {
+            let target = self.target.clone();
+            return self.begin(now, self.epoch.wrapping_add(1), target, EpochCause::Foreign);
+        }
         self.first_answer.get_or_insert(now);
         if !self.established {
             if ack.generation == self.generation {
@@ -250,7 +253,7 @@ impl Sender {
             }
             return;
         }
-        if !newer(self.peer_applied, ack.applied) && !newer(ack.applied, self.generation) {
+        if !newer(self.peer_applied, ack.applied) {
             self.peer_applied = ack.applied;
             if ack.applied == self.generation {
                 self.open &= self.set.mask();
@@ -259,9 +262,6 @@ impl Sender {
             }
         }
         let newest = self.pending.as_ref().map_or(self.generation, |p| p.plan.generation);
-        if !newer(self.peer_generation, ack.generation) && !newer(ack.generation, newest) {
-            self.peer_generation = ack.generation;
-        }
         let mut accepted = false;
         if let Some(p) = self.pending.as_mut().filter(|p| p.plan.generation == ack.generation) {
             p.seen |= ack.seen;
