@@ -22,7 +22,7 @@ assert text.count("\n") == 1, text
 (profile,) = json.loads(text)["profiles"]
 assert list(profile) == [
     "name", "cc", "mode", "rates", "runs", "seconds", "a_mbit", "b_mbit", "bond_mbit", "payload_share", "ratio_of_sum",
-    "ratio_of_best", "ratio_of_capacity", "download_20mib", "ping_idle_ms", "ping_loaded_ms"], text
+    "ratio_of_best", "ratio_of_capacity", "download_20mib", "ping_idle_ms", "ping_loaded_ms", "call"], text
 assert (profile["name"], profile["cc"], profile["rates"], profile["runs"]) == ("even", "cubic", "configured", 1), text
 # What the emulated paths carry, or less: that depends on the machine. A receiver that had to wait reads within one second also what
 # came before, hence the factor.

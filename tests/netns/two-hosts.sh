@@ -49,7 +49,7 @@ for block in "$work"/*.block; do
     esac
 done
 
-up() { on site fairspan status fs0 --json | grep -o '"state":"up"' | wc -l; }
+up() { on site fairspan status fs0 --json | grep -o '"number":[0-9]*,[^}]*"state":"up"' | wc -l; }
 both_up() { [ "$(up)" = 2 ]; }
 eventually both_up || wrong "not both channels came up: $(on site fairspan status fs0 --json)"
 on site ping -q -c 3 -i 0.2 fd77::1 >/dev/null || wrong 'no IPv6 through the bond'
