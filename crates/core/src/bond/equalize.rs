@@ -25,8 +25,8 @@
 //!
 //! Channels slower than the fastest by more than `limit` are not waited for: a satellite link does not make the rest
 //! of the bond as slow as itself. The windows of all channels turn together, so that clocks that drift apart, or a step
-//! of one, shift all transits alike; after a pause only their differences are kept. Cost: O(1) per packet, O(channels)
-//! per release and per measurement; releases come on a grid of [`GRID`]. Invariants: what arrives on a channel leaves
+//! of one, shift all transits alike; after a pause only their differences are kept. Cost: O(1) per packet, O(log n) for one of n that
+//! stand aside, O(channels) per release and per measurement; releases come on a grid of [`GRID`]. Invariants: what arrives on a channel leaves
 //! in the order of arrival; markers stay in their place among the packets; memory is at most what the caller's bound
 //! leaves, and beyond it packets pass early; whatever clock the peer claims to have, nothing waits longer than `limit`
 //! and a grid step.
@@ -36,8 +36,9 @@ use crate::packet::Packet;
 use crate::path::transit::Transit;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::stamp::Stamp;
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Releases are due at multiples of this, so that a driver is not woken for every packet.
 const GRID: Span = Span::from_micros(250);
@@ -63,6 +64,37 @@ struct Line<P> {
     waiting: VecDeque<(Time, Arrival<P>)>,
 }
 
+/// A packet that those behind it on its channel do not wait for.
+#[derive(Debug)]
+struct Aside<P> {
+    due: Time,
+    /// Of those that are due at one time, the first that came is the first that leaves.
+    order: u64,
+    channel: ChannelId,
+    arrival: Arrival<P>,
+}
+
+impl<P> Ord for Aside<P> {
+    /// The greatest is the one that is due first: what a heap gives.
+    fn cmp(&self, other: &Aside<P>) -> Ordering {
+        (other.due, other.order).cmp(&(self.due, self.order))
+    }
+}
+
+impl<P> PartialOrd for Aside<P> {
+    fn partial_cmp(&self, other: &Aside<P>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> PartialEq for Aside<P> {
+    fn eq(&self, other: &Aside<P>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<P> Eq for Aside<P> {}
+
 /// The delay lines of a bond.
 #[derive(Debug)]
 pub(super) struct Equalizer<P> {
@@ -82,8 +114,11 @@ pub(super) struct Equalizer<P> {
     window: Time,
     last: Time,
     lines: Vec<Line<P>>,
-    /// Packets that were sent again, or are due before others of their channel, by when they are due, and the channel of each.
-    aside: VecDeque<(Time, ChannelId, Arrival<P>)>,
+    /// Packets that were sent again, or are due before others of their channel.
+    aside: BinaryHeap<Aside<P>>,
+    /// How many of them there ever were, and when the last of those that wait is due.
+    set_aside: u64,
+    last_aside: Time,
     /// Lines in which something waits.
     busy: u64,
     /// Memory of what waits.
@@ -104,7 +139,9 @@ impl<P: Packet> Equalizer<P> {
             window: Time::ZERO,
             last: Time::ZERO,
             lines: Vec::new(),
-            aside: VecDeque::new(),
+            aside: BinaryHeap::new(),
+            set_aside: 0,
+            last_aside: Time::ZERO,
             busy: 0,
             used: 0,
         }
@@ -256,7 +293,8 @@ impl<P: Packet> Equalizer<P> {
         room: usize,
     ) -> Option<Arrival<P>> {
         // A marker may tell that nothing of what waits there comes again.
-        let aside = self.aside.back().map(|(last, ..)| *last).filter(|_| matches!(arrival, Arrival::Marker { .. }));
+        let behind_aside = matches!(arrival, Arrival::Marker { .. }) && !self.aside.is_empty();
+        let aside = behind_aside.then_some(self.last_aside);
         let empty = self.busy & 1 << channel.index() == 0 && aside.is_none();
         if empty && (delay < LEAST || self.used + cost(&arrival) > room) {
             return Some(arrival);
@@ -286,8 +324,10 @@ impl<P: Packet> Equalizer<P> {
             return Some(arrival);
         }
         let due = on_grid(now + delay);
-        let behind = self.aside.iter().rev().take_while(|(other, ..)| *other > due).count();
-        self.aside.insert(self.aside.len() - behind, (due, channel, arrival));
+        // They leave by when they are due, so the last one is among them for as long as any is.
+        self.last_aside = if self.aside.is_empty() { due } else { self.last_aside.max(due) };
+        self.aside.push(Aside { due, order: self.set_aside, channel, arrival });
+        self.set_aside += 1;
         self.used += cost;
         None
     }
@@ -298,8 +338,8 @@ impl<P: Packet> Equalizer<P> {
         if due > now && self.used <= room {
             return None;
         }
-        if self.aside.front().is_some_and(|(other, ..)| *other <= due) {
-            let (_, channel, arrival) = self.aside.pop_front()?;
+        if self.aside.peek().is_some_and(|first| first.due <= due) {
+            let Aside { channel, arrival, .. } = self.aside.pop()?;
             self.used -= cost(&arrival);
             return Some((channel, arrival));
         }
@@ -319,7 +359,7 @@ impl<P: Packet> Equalizer<P> {
 
     fn first(&self) -> Option<(Time, ChannelId)> {
         let lines = each(self.busy).filter_map(|c| Some((self.lines[c.index()].waiting.front()?.0, c)));
-        lines.chain(self.aside.front().map(|(due, channel, _)| (*due, *channel))).min()
+        lines.chain(self.aside.peek().map(|first| (first.due, first.channel))).min()
     }
 }
 
@@ -585,6 +625,33 @@ mod tests {
     }
 
     proptest! {
+        /// Against a sorted list, and a marker stays behind the last of them.
+        #[test]
+        fn what_stands_aside_leaves_by_when_it_is_due_and_then_as_it_came(delays in prop::collection::vec(1u64..60, 1..200)) {
+            let mut equalizer = with(100, &[Some(10), Some(40)]);
+            let now = Time::from_millis(1100);
+            let mut model = vec![];
+            for (n, ms) in (0..).zip(&delays) {
+                let kept = Arrival::Kept { bucket: 0, number: n, bond: n, packet: vec![0; 100] };
+                prop_assert!(equalizer.hold_aside(now, ChannelId(0), MS(*ms), kept, usize::MAX).is_none());
+                model.push((now + MS(*ms), n));
+            }
+            model.sort_unstable();
+            let marker = u32::MAX;
+            let passed = hold(&mut equalizer, now, ChannelId(0), Arrival::Marker { high: marker }, usize::MAX);
+            prop_assert!(passed.is_none());
+            model.push((model.last().map_or(now, |(due, _)| *due).max(now + MS(30)), marker));
+            let mut got = vec![];
+            while let Some(due) = equalizer.timeout() {
+                match equalizer.release(due, usize::MAX) {
+                    Some((_, Arrival::Kept { number, .. } | Arrival::Marker { high: number })) => got.push((due, number)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            prop_assert_eq!(got, model);
+            prop_assert_eq!((equalizer.used(), equalizer.busy()), (0, 0));
+        }
+
         /// Against a model: with changing delays each channel's arrivals leave in order, none early, none more than the
         /// largest delay and one grid step late, none lost.
         #[test]
