@@ -2,15 +2,15 @@
 //! as they are.
 //!
 //! The socket sees all frames (promiscuous mode, which ends with it, also when the daemon is killed), but none that this host
-//! sends. Frames come and go with the kernel's note of what is left to do on them: a device's receive offload may have joined
-//! segments, and a virtual device may have left a checksum. Received frames are read in place in a ring, and frames to send
-//! leave by up to 64 in one call.
+//! sends. Frames come with the kernel's note of what is left to do on them: a device's receive offload may have joined
+//! segments, and a virtual device may have left a checksum. Received frames are read in place in a ring. Nothing is left to do on
+//! frames to send, so they leave by a socket without such notes, up to 64 in one call.
 
 use crate::netlink::Guard;
 use crate::pool::PacketBuf;
 use crate::shell::error::DaemonError;
 use crate::shell::poller::{Interest, Poller, Token, Turn};
-use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH, VNET_HEADER};
+use crate::sys::packet::{self, Options, PacketSender, PacketSocket, SEND_BATCH, VNET_HEADER};
 use fairspan_core::lan::{Condition, frame};
 use fairspan_core::units::Rate;
 use fairspan_core::wire::mac::Mac;
@@ -69,14 +69,6 @@ impl Stats {
     }
 }
 
-/// A frame that waits for the next batch.
-#[derive(Debug)]
-struct Waiting {
-    /// Nothing is left to do on it; then its addresses.
-    head: [u8; VNET_HEADER + ADDRESSES],
-    frame: PacketBuf,
-}
-
 /// A frame that was received, in three parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
@@ -132,13 +124,16 @@ pub(super) struct Device {
     _claim: Option<UnixListener>,
     /// `None` while there is no such device.
     socket: Option<PacketSocket>,
+    /// What frames are sent by: there is nothing left to do on them. It is there when the other one is.
+    sender: Option<PacketSender>,
     rate: Option<Rate>,
     /// Whether the device's carrier counts.
     carrier_counts: bool,
     pub(super) mtu: usize,
     pub(super) mac: Option<Mac>,
     pub(super) condition: Condition,
-    waiting: Vec<Waiting>,
+    /// Frames for the next batch.
+    waiting: Vec<PacketBuf>,
     scratch: Box<[u8]>,
     pub(super) stats: Stats,
     poller: Poller,
@@ -171,6 +166,7 @@ impl Device {
             probe,
             _claim: claim,
             socket: None,
+            sender: None,
             rate,
             carrier_counts,
             mtu: 0,
@@ -325,7 +321,9 @@ impl Device {
                 buffer: SEND_BUFFER,
             };
             self.stats.reopened += u64::from(self.socket.is_some());
-            self.socket = Some(PacketSocket::open(&self.c_name, &options)?);
+            let socket = PacketSocket::open(&self.c_name, &options)?;
+            self.sender = Some(PacketSender::open(socket.index(), SEND_BUFFER)?);
+            self.socket = Some(socket);
             new = true;
         }
         let (speed, full_duplex) = packet::speed(self.probe.as_fd(), &self.c_name);
@@ -343,7 +341,7 @@ impl Device {
         self.stats.send_down += self.waiting.len() as u64;
         self.waiting.clear();
         self.condition.carrier = false;
-        self.socket = None;
+        (self.socket, self.sender) = (None, None);
     }
 
     /// Whether nothing waits for the next batch.
@@ -352,29 +350,26 @@ impl Device {
     }
 
     /// Puts `frame` into the next batch, from `source` where that is not what it says.
-    pub(super) fn push(&mut self, source: Option<Mac>, frame: PacketBuf) {
+    pub(super) fn push(&mut self, source: Option<Mac>, mut frame: PacketBuf) {
         if self.waiting.len() == SEND_BATCH {
             self.flush();
         }
-        let mut head = [0; VNET_HEADER + ADDRESSES];
-        let Some(addresses) = frame.as_slice().get(..ADDRESSES) else { return };
-        head[VNET_HEADER..].copy_from_slice(addresses);
+        let Some(addresses) = frame.as_mut_slice().first_chunk_mut::<ADDRESSES>() else { return };
         if let Some(source) = source {
-            head[VNET_HEADER + 6..].copy_from_slice(&source.0);
+            addresses[6..].copy_from_slice(&source.0);
         }
-        self.waiting.push(Waiting { head, frame });
+        self.waiting.push(frame);
     }
 
     /// Sends what waits; what the device does not take is dropped and counted.
     pub(super) fn flush(&mut self) {
         let mut done = 0;
         while let Some(rest) = self.waiting.get(done..).filter(|rest| !rest.is_empty()) {
-            let Some(socket) = &self.socket else {
+            let Some(sender) = &self.sender else {
                 self.stats.send_down += rest.len() as u64;
                 break;
             };
-            let parts = rest.iter().map(|w| [&w.head[..], w.frame.as_slice().get(ADDRESSES..).unwrap_or_default()]);
-            match socket.send(parts) {
+            match sender.send(rest.iter().map(PacketBuf::as_slice)) {
                 Ok(sent) => done += sent.max(1),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}

@@ -91,11 +91,7 @@ impl PacketSocket {
         let Some(index) = NonZeroU32::new(index) else {
             return Err(io::Error::last_os_error());
         };
-        // SAFETY: plain system call; the result is checked below. Protocol 0 receives nothing until bind.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-        check(fd)?;
-        // SAFETY: `fd` was just opened and is owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = unbound()?;
         let raw = fd.as_raw_fd();
 
         set(raw, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
@@ -105,9 +101,8 @@ impl PacketSocket {
             // Frames longer than a slot are also queued whole on the socket.
             set(raw, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1i32)?;
         }
-        let buffer = i32::try_from(options.buffer).unwrap_or(i32::MAX);
-        for (forced, plain) in [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)] {
-            set(raw, libc::SOL_SOCKET, forced, &buffer).or_else(|_| set(raw, libc::SOL_SOCKET, plain, &buffer))?;
+        for names in [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)] {
+            set_buffer(raw, options.buffer, names)?;
         }
         if !options.ether_types.is_empty() {
             attach_filter(raw, options.ether_types)?;
@@ -142,15 +137,7 @@ impl PacketSocket {
             };
             set(raw, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
         }
-        // SAFETY: all-zero is a valid sockaddr_ll.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as libc::c_ushort;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index.get() as libc::c_int;
-        // SAFETY: `address` is a sockaddr_ll of the length given.
-        let result =
-            unsafe { libc::bind(raw, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t) };
-        check(result)?;
+        bind(raw, index.get(), libc::ETH_P_ALL as u16)?;
         let vnet = if options.vnet_header { VNET_HEADER } else { 0 };
         Ok(PacketSocket { fd, index: index.get(), ring, vnet })
     }
@@ -234,29 +221,7 @@ impl PacketSocket {
         &self,
         frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
     ) -> io::Result<usize> {
-        let empty = libc::iovec { iov_base: null_mut(), iov_len: 0 };
-        let mut parts = [[empty; PARTS]; SEND_BATCH];
-        // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
-        let mut messages: [libc::mmsghdr; SEND_BATCH] = unsafe { zeroed() };
-        let mut count = 0;
-        for ((frame, parts), message) in frames.zip(&mut parts).zip(&mut messages) {
-            for (bytes, part) in frame.iter().zip(parts.iter_mut()) {
-                part.iov_base = bytes.as_ptr().cast_mut().cast();
-                part.iov_len = bytes.len();
-            }
-            message.msg_hdr.msg_iov = parts.as_mut_ptr();
-            message.msg_hdr.msg_iovlen = PARTS as _;
-            count += 1;
-        }
-        if count == 0 {
-            return Ok(0);
-        }
-        // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a; the kernel
-        // only reads through iov_base.
-        let n = unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT)
-        };
-        check(n).map(|n| n as usize)
+        send(self.fd.as_raw_fd(), frames)
     }
 
     /// The pending error of the socket (`SO_ERROR`), which it clears.
@@ -287,6 +252,84 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Sends frames by one call; how many the kernel took.
+fn send<'a, const PARTS: usize>(fd: RawFd, frames: impl Iterator<Item = [&'a [u8]; PARTS]>) -> io::Result<usize> {
+    let empty = libc::iovec { iov_base: null_mut(), iov_len: 0 };
+    let mut parts = [[empty; PARTS]; SEND_BATCH];
+    // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
+    let mut messages: [libc::mmsghdr; SEND_BATCH] = unsafe { zeroed() };
+    let mut count = 0;
+    for ((frame, parts), message) in frames.zip(&mut parts).zip(&mut messages) {
+        for (bytes, part) in frame.iter().zip(parts.iter_mut()) {
+            part.iov_base = bytes.as_ptr().cast_mut().cast();
+            part.iov_len = bytes.len();
+        }
+        message.msg_hdr.msg_iov = parts.as_mut_ptr();
+        message.msg_hdr.msg_iovlen = PARTS as _;
+        count += 1;
+    }
+    if count == 0 {
+        return Ok(0);
+    }
+    // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a; the kernel
+    // only reads through iov_base.
+    let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT) };
+    check(n).map(|n| n as usize)
+}
+
+/// An AF_PACKET socket that sends on one device and receives nothing.
+///
+/// Its frames have no virtio-net header before them, which the kernel would have to copy and look at for each.
+#[derive(Debug)]
+pub(crate) struct PacketSender {
+    fd: OwnedFd,
+}
+
+impl PacketSender {
+    /// Opens a socket on the device of that index, with a send buffer of so many bytes.
+    pub(crate) fn open(index: u32, buffer: usize) -> io::Result<PacketSender> {
+        let fd = unbound()?;
+        set_buffer(fd.as_raw_fd(), buffer, (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF))?;
+        bind(fd.as_raw_fd(), index, 0)?;
+        Ok(PacketSender { fd })
+    }
+
+    /// Sends up to [`SEND_BATCH`] frames; returns how many the kernel took.
+    ///
+    /// An error is that of the first frame; the kernel took none.
+    pub(crate) fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+        send(self.fd.as_raw_fd(), frames.map(|frame| [frame]))
+    }
+}
+
+/// A socket that receives nothing until it is bound.
+fn unbound() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call; the result is checked below.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+    check(fd)?;
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a buffer's size; the kernel's limit applies where the privilege to exceed it is missing.
+fn set_buffer(fd: RawFd, bytes: usize, (forced, plain): (libc::c_int, libc::c_int)) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(fd, libc::SOL_SOCKET, forced, &bytes).or_else(|_| set(fd, libc::SOL_SOCKET, plain, &bytes))
+}
+
+/// Binds a socket to a device; it receives frames of `protocol`, of none where that is 0.
+fn bind(fd: RawFd, index: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index as libc::c_int;
+    // SAFETY: `address` is a sockaddr_ll of the length given.
+    let result =
+        unsafe { libc::bind(fd, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t) };
+    check(result).map(drop)
 }
 
 /// A classic BPF program that keeps whole frames of the given EtherTypes and drops the rest.

@@ -15,8 +15,10 @@ use crate::status::{Counters, PortStatus, State};
 use fairspan_core::units::Time;
 use fairspan_core::wire::etherip::{Assembler, HEAD, Wrapper};
 
-/// Frames, or units of joined segments, that are read before the bond's frames are sent.
-const BATCH: usize = 32;
+/// So many frames are read before the bond's frames are sent; more only where what is read at once has joined segments.
+const BATCH: usize = 64;
+/// Frames, or units of joined segments, that are read at once.
+const STEP: usize = 16;
 /// What a full frame with a tag has beyond the device's MTU.
 const HEADER: usize = 18;
 
@@ -99,22 +101,29 @@ impl Port {
     /// is 0 where there was none.
     pub(super) fn read(&mut self, fits: usize, mut sink: impl FnMut(PacketBuf)) -> usize {
         let (wrapper, stats) = (&mut self.wrapper, &mut self.stats);
-        self.device.receive(BATCH, |arrival| {
-            let cut = cut(&arrival.vnet, arrival.frame, arrival.tag, HEAD, &mut |mut packet: PacketBuf| {
-                let frame = packet.len() - HEAD;
-                if wrapper.wrap(packet.as_mut_slice(), fits) {
-                    stats.received += 1;
-                    stats.received_bytes += frame as u64;
-                    sink(packet);
-                } else {
+        let (before, mut units) = (stats.received, 0);
+        loop {
+            let some = self.device.receive(STEP, |arrival| {
+                let cut = cut(&arrival.vnet, arrival.frame, arrival.tag, HEAD, &mut |mut packet: PacketBuf| {
+                    let frame = packet.len() - HEAD;
+                    if wrapper.wrap(packet.as_mut_slice(), fits) {
+                        stats.received += 1;
+                        stats.received_bytes += frame as u64;
+                        sink(packet);
+                    } else {
+                        stats.malformed += 1;
+                    }
+                });
+                if let Err(error) = cut {
+                    tracing::debug!(%error, "malformed unit from the port");
                     stats.malformed += 1;
                 }
             });
-            if let Err(error) = cut {
-                tracing::debug!(%error, "malformed unit from the port");
-                stats.malformed += 1;
+            units += some;
+            if some < STEP || units >= BATCH || stats.received - before >= BATCH as u64 {
+                return units;
             }
-        })
+        }
     }
 
     /// A packet of the peer's: the frame in it waits for [`flush`](Self::flush).
