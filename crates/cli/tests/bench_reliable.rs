@@ -26,6 +26,8 @@ fn bad_usage_is_status_2_and_says_what_would_be_right() {
         (&["--link", "rate=100"], "100Mbit"),
         (&["--link", "delay=1ms,loss=2"], "1%"),
         (&["--channel", "tcp"], "ethernet"),
+        (&["--equalize", "2s"], "--equalize 2s: give 0ms to 1s"),
+        (&["--equalize", "soon"], "--equalize soon: "),
         (&["--tags", "0"], "1..=1024"),
         (&["--completions", "33"], "1..=32"),
         (&["--only", "large"], "small"),
@@ -53,6 +55,8 @@ fn every_frame_is_accounted_for_and_the_document_has_each_way() {
     if !may_make_namespaces() {
         return;
     }
+    // On a machine that is too busy for any of them, reads are given up.
+    let mut answered = 0;
     for channel in ["udp", "ethernet"] {
         let output = child::output(&mut bench(&[
             "--runs",
@@ -93,10 +97,9 @@ fn every_frame_is_accounted_for_and_the_document_has_each_way() {
             let (back, _) = exact(&way["inward"]);
             let reads = way["reads"].as_u64().expect("reads");
             assert!(received > 0 && back >= 2 * reads, "{way}");
-            match way["way"].as_str() {
-                Some("plain link-b") => assert!(lost > 0, "a third of the frames is lost: {way}"),
-                _ => assert!(reads > 0, "{way}"),
-            }
+            assert!(reads + way["given_up"].as_u64().expect("reads given up") > 0, "{way}");
+            assert!(way["way"] != "plain link-b" || lost > 0, "a third of the frames is lost: {way}");
+            answered += reads;
             // A read takes the way there and back.
             let least = way["read_us"]["min"].as_f64();
             assert!(least.is_none_or(|us| us >= 2000.0 && Some(us) <= way["read_us"]["max"].as_f64()), "{way}");
@@ -110,6 +113,7 @@ fn every_frame_is_accounted_for_and_the_document_has_each_way() {
             "{said}"
         );
     }
+    assert!(answered > 0);
 }
 
 #[test]

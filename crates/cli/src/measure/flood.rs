@@ -1,7 +1,7 @@
 //! A flood of the smallest Ethernet frames, one way: as many as arrive without loss.
 //!
-//! The sender has at most [`WINDOW`] frames under way, less than any queue on the way holds, so that the slowest part of the way
-//! works all the time and drops nothing. What does get lost is counted, and the window is open again after [`LOST`].
+//! The sender has at most [`WINDOW`] frames under way, less than rings and socket buffers hold, so that the slowest part of the way
+//! works all the time and drops hardly anything. What does get lost is counted, and the window is open again after [`LOST`].
 
 use super::frames::{HEAD, Head, Kind, LEAST, Station, Tally};
 use crate::testbed::{Interrupt, Namespace};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Frames under way at most.
-pub(crate) const WINDOW: u64 = 1024;
+pub(crate) const WINDOW: u64 = 2048;
 /// Frames that are made at once.
 const BURST: u64 = 64;
 /// Without an arrival for so long, what is under way counts as lost.

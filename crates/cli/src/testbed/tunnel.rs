@@ -44,6 +44,18 @@ pub(crate) enum ChannelKind {
     Ethernet,
 }
 
+/// Two ports, and what joins them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports<'a> {
+    /// What both are called.
+    pub(crate) device: &'a str,
+    pub(crate) channels: &'a [Channel<'a>],
+    pub(crate) kind: ChannelKind,
+    pub(crate) mode: Mode,
+    /// The setting `equalize`; its default if not given.
+    pub(crate) equalize: Option<&'a str>,
+}
+
 /// How packets are spread over the channels and put in order again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
@@ -88,21 +100,22 @@ impl Tunnel {
         Ok(tunnel)
     }
 
-    /// Joins the device called `port` of the one namespace with that of the other, and waits until all channels are up.
+    /// Joins a device of the one namespace with that of the other, and waits until all channels are up.
     pub(crate) fn join_ports(
         interrupt: &Interrupt,
         ends: [&Namespace; 2],
-        port: &str,
-        channels: &[Channel<'_>],
-        kind: ChannelKind,
-        mode: Mode,
+        ports: &Ports<'_>,
         directory: &Path,
     ) -> Result<Tunnel> {
+        let Ports { device, channels, kind, mode, equalize } = *ports;
         let keys = [KeyPair::new()?, KeyPair::new()?];
         let config = |own: usize, name: &str| {
-            let what = format!("kind = \"port\"\ndevice = \"{port}\"\n");
+            let what = format!("kind = \"port\"\ndevice = \"{device}\"\n");
             let mut text = interface_section(&what, (own == 1).then_some(PORT), &keys[own], &directory.join(name));
             text.push_str(&peer_section(["far", "near"][own], None, mode, &keys[1 - own]));
+            if let Some(equalize) = equalize {
+                let _ = writeln!(text, "equalize = \"{equalize}\"");
+            }
             match kind {
                 ChannelKind::Udp if own == 1 => {}
                 ChannelKind::Udp => text.extend(channels.iter().map(channel_section)),

@@ -11,7 +11,7 @@ use crate::measure::cpu;
 use crate::measure::flood::{self, pin};
 use crate::measure::reads::{self, Reads};
 use crate::testbed::paths::{Paths, addresses};
-use crate::testbed::tunnel::{Channel, ChannelKind, Mode, Tunnel};
+use crate::testbed::tunnel::{Channel, ChannelKind, Mode, Ports, Tunnel};
 use crate::testbed::{End, Interrupt, Namespace, cable};
 use anyhow::{Context, Result, anyhow};
 use fairspan_live::emulate::{Forwarder, PortName};
@@ -40,12 +40,20 @@ pub(super) enum Way {
     Bond(&'static str),
 }
 
+/// What all bonds have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bonds<'a> {
+    pub(super) kind: ChannelKind,
+    /// The setting `equalize`; its default if not given.
+    pub(super) equalize: Option<&'a str>,
+}
+
 /// Everything that is made for the measurements.
 pub(super) struct Bed<'a> {
     interrupt: &'a Interrupt,
     directory: &'a Path,
     lines: &'a [Line],
-    kind: ChannelKind,
+    bonds: Bonds<'a>,
     duration: Duration,
     left: Namespace,
     right: Namespace,
@@ -60,7 +68,7 @@ impl<'a> Bed<'a> {
         interrupt: &'a Interrupt,
         directory: &'a Path,
         lines: &'a [Line],
-        kind: ChannelKind,
+        bonds: Bonds<'a>,
         duration: Duration,
     ) -> Result<Bed<'a>> {
         let named: Vec<_> = lines.iter().map(|line| (line.device.as_str(), line.profile.clone())).collect();
@@ -77,7 +85,7 @@ impl<'a> Bed<'a> {
             End { namespace: &paths.near, device: WIRE, address: Some("10.98.0.1/24") },
             End { namespace: &paths.far, device: WIRE, address: Some(&far_address) },
         )?;
-        Ok(Bed { interrupt, directory, lines, kind, duration, left, right, paths, run: 0 })
+        Ok(Bed { interrupt, directory, lines, bonds, duration, left, right, paths, run: 0 })
     }
 
     /// Reads and writes over the emulated links.
@@ -143,9 +151,10 @@ impl<'a> Bed<'a> {
         channels: &[Channel<'_>],
         measure: impl FnOnce([String; 2]) -> Result<T>,
     ) -> Result<T> {
-        let mode = Mode { mode, scheduler: None };
+        let Bonds { kind, equalize } = self.bonds;
+        let ports = Ports { device: PORT, channels, kind, mode: Mode { mode, scheduler: None }, equalize };
         let ends = [&self.paths.near, &self.paths.far];
-        let mut tunnel = Tunnel::join_ports(self.interrupt, ends, PORT, channels, self.kind, mode, self.directory)?;
+        let mut tunnel = Tunnel::join_ports(self.interrupt, ends, &ports, self.directory)?;
         let measured = measure(tunnel.ids().map(|id| format!("/proc/{id}")));
         // A daemon that died explains a measurement that failed.
         tunnel.check()?;

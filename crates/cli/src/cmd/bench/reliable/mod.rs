@@ -10,9 +10,11 @@ use crate::measure::{flood, reads};
 use crate::testbed::tunnel::ChannelKind;
 use crate::testbed::{self, Interrupt, Namespace};
 use anyhow::{Context, Result};
-use bed::{Bed, Cores, Way};
+use bed::{Bed, Bonds, Cores, Way};
 use fairspan_core::bond;
 use fairspan_core::options::Words;
+use fairspan_core::quantity::parse_span;
+use fairspan_core::units::Span;
 use links::Line;
 use report::{Report, Settings};
 use std::time::Duration;
@@ -38,6 +40,10 @@ pub(crate) struct Args {
     /// The bond's channels: encrypted UDP, or Ethernet frames in the clear
     #[arg(long, value_name = "KIND", default_value = "udp")]
     channel: ChannelKind,
+    /// How long the bond waits to make the links' delays equal: the setting `equalize` of a peer. 0ms suits traffic that is not
+    /// TCP [default: the setting's own]
+    #[arg(long, value_name = "TIME")]
+    equalize: Option<String>,
     /// Reads that are outstanding at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     tags: u16,
@@ -72,6 +78,13 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let lines =
         if args.link.is_empty() { links::read(&links::DEFAULT.map(str::to_owned))? } else { links::read(&args.link)? };
     let modes = modes(args)?;
+    if let Some(text) = &args.equalize {
+        let wrong = |problem: String| BadInput(format!("--equalize {text}: {problem}"));
+        let span = parse_span(text).map_err(|error| wrong(error.to_string()))?;
+        if span > Span::from_secs(1) {
+            return Err(wrong("give 0ms to 1s".into()).into());
+        }
+    }
     testbed::enter_user_namespace_if_needed("fairspan bench reliable")?;
     let interrupt = Interrupt::install()?;
     let measured = measure(args, &lines, &modes, &interrupt).map(|report| {
@@ -101,7 +114,8 @@ fn measure(args: &Args, lines: &[Line], modes: &[&'static str], interrupt: &Inte
     Namespace::remove_stale();
     let directory = tempfile::Builder::new().prefix("fairspan-bench-").tempdir().context("no temporary directory")?;
     let duration = Duration::from_secs(u64::from(args.seconds));
-    let mut bed = Bed::new(interrupt, directory.path(), lines, args.channel, duration)
+    let bonds = Bonds { kind: args.channel, equalize: args.equalize.as_deref() };
+    let mut bed = Bed::new(interrupt, directory.path(), lines, bonds, duration)
         .context("cannot build the hosts and the links between them")?;
     let bonds = modes.iter().map(|mode| Way::Bond(mode));
     let over_links: Vec<Way> = (0..lines.len()).map(Way::Plain).chain(bonds.clone()).collect();
@@ -138,6 +152,7 @@ fn measure(args: &Args, lines: &[Line], modes: &[&'static str], interrupt: &Inte
         seconds: args.seconds,
         runs: args.runs,
         channel: args.channel,
+        equalize: args.equalize.as_deref(),
         lines,
         tags: args.tags,
         completions: args.completions,

@@ -14,6 +14,8 @@ pub(super) struct Settings<'a> {
     pub(super) seconds: u32,
     pub(super) runs: u32,
     pub(super) channel: ChannelKind,
+    /// The bonds' setting, where it is not its default.
+    pub(super) equalize: Option<&'a str>,
     pub(super) lines: &'a [Line],
     pub(super) tags: u16,
     pub(super) completions: u8,
@@ -27,6 +29,7 @@ pub(super) struct Report {
     runs: u32,
     seconds: u32,
     channel: &'static str,
+    equalize: Option<String>,
     traffic: Option<Traffic>,
     small: Option<Small>,
 }
@@ -182,7 +185,8 @@ impl Report {
             ChannelKind::Udp => "udp",
             ChannelKind::Ethernet => "ethernet",
         };
-        Report { runs: settings.runs, seconds: settings.seconds, channel, traffic, small }
+        let equalize = settings.equalize.map(str::to_owned);
+        Report { runs: settings.runs, seconds: settings.seconds, channel, equalize, traffic, small }
     }
 
     /// The tables, for people.
@@ -310,7 +314,7 @@ impl Traffic {
             "Reads of {} bytes (a request out, {} completions of {PAYLOAD} bytes back), {} at once, and with each a posted write of \
              {PAYLOAD} bytes\n(out); given up after {} ms. Medians of {} interleaved run(s) of {} s after {} s that do not count; min and max: \
              of all runs.\nLatency: from the request to the last completion. Frames: of all runs, warm-up included. plain: the link alone, \
-             an\nAF_PACKET forwarder at each side; else the mode of a bond of all links, {} channels, rates configured.\n",
+             an\nAF_PACKET forwarder at each side; else the mode of a bond of all links, {} channels, rates configured{}.\n",
             self.read_bytes,
             self.read_bytes / PAYLOAD,
             self.tags,
@@ -319,6 +323,7 @@ impl Traffic {
             report.seconds,
             WARM_UP.as_secs(),
             report.channel,
+            report.equalize.as_ref().map_or_else(String::new, |equalize| format!(", equalize {equalize}")),
         );
         text
     }
@@ -390,6 +395,7 @@ mod tests {
             seconds: 2,
             runs: 3,
             channel: ChannelKind::Ethernet,
+            equalize: Some("0ms"),
             lines: &lines,
             tags: 8,
             completions: 2,
@@ -435,7 +441,10 @@ mod tests {
         assert!(expected.iter().all(|(key, value)| near(key, *value)), "{us}");
         assert_eq!((&json["runs"], &json["seconds"], &json["channel"]), (&3.into(), &2.into(), &"ethernet".into()));
         let small = &json["small"];
-        assert_eq!((&small["frame_bytes"], &small["window"], &small["cores"]), (&64.into(), &1024.into(), &2.into()));
+        assert_eq!(
+            (&small["frame_bytes"], &small["window"], &small["cores"]),
+            (&64.into(), &flood::WINDOW.into(), &2.into())
+        );
         assert_eq!(
             small["ways"][1],
             serde_json::json!({
@@ -450,7 +459,15 @@ mod tests {
     #[test]
     fn the_tables_name_what_is_compared() {
         let table = report().table();
-        for part in ["plain link-a", "reliable", "75 %", "62 %", "link-a: rate=10Mbit,loss=1%", "Reads of 256 bytes"] {
+        for part in [
+            "rates configured, equalize 0ms.",
+            "plain link-a",
+            "reliable",
+            "75 %",
+            "62 %",
+            "link-a: rate=10Mbit,loss=1%",
+            "Reads of 256 bytes",
+        ] {
             assert!(table.contains(part), "{part}: {table}");
         }
     }
