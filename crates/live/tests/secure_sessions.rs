@@ -295,6 +295,32 @@ fn a_restarted_client_is_known_as_restarted_and_its_old_session_is_gone() {
 }
 
 #[test]
+fn what_a_former_process_sent_by_another_channel_is_taken_no_more_once_the_next_one_is_known() {
+    let mut net = Net::new(14);
+    net.establish();
+    let to = net.address[B];
+    let other = net.ends[A].connect(net.now, net.peers[A], ChannelId(1), SocketId(0), to, b"from a".to_vec()).unwrap();
+    net.drain(A);
+    net.run(Span::from_millis(200));
+    net.paths[A] = Some(other);
+    assert!(net.send(A, b"at once") && net.send(A, b"much later"));
+    let late = net.recorded.last().unwrap().bytes.clone();
+    let at_once = net.recorded[net.recorded.len() - 2].bytes.clone();
+    net.flying.clear();
+    assert!(matches!(net.give(B, &at_once), Received::Data(_)), "the process is alive");
+    net.restart(A);
+    net.connect(A);
+    net.run(Span::from_millis(200));
+    assert!(matches!(net.events[B].last(), Some(Event::Established { restarted: true, .. })), "{:?}", net.events[B]);
+    assert_eq!(net.give(B, &late), Received::Dropped(DropReason::Expired));
+    // The new process has the other channel as well.
+    net.ends[A].connect(net.now, net.peers[A], ChannelId(1), SocketId(0), to, b"from a".to_vec()).unwrap();
+    net.drain(A);
+    net.run(Span::from_millis(200));
+    assert!(matches!(net.events[B].last(), Some(Event::Established { restarted: true, .. })), "{:?}", net.events[B]);
+}
+
+#[test]
 fn a_restarted_server_without_any_state_is_found_again_within_seconds() {
     let mut net = Net::new(12);
     net.establish();

@@ -51,6 +51,8 @@ use thiserror::Error;
 
 /// Most control datagrams and events that wait to be fetched.
 const QUEUE_MAX: usize = 1024;
+/// Most former processes of a peer that are remembered.
+const FORMER_MAX: usize = 4;
 /// Rejections reported to people: this many a second, in bursts of twenty.
 const NOTICES_PER_SECOND: u32 = 5;
 /// How often people are told that somebody calls with another public key than this end's.
@@ -100,9 +102,27 @@ struct Peer {
     heard: Vec<u64>,
     /// The peer says that it has heard this timestamp of ours.
     floor: u64,
+    /// Its present process.
+    instance: Option<u64>,
+    /// Those before, and until when keys of theirs may be left.
+    former: VecDeque<(u64, Time)>,
 }
 
 impl Peer {
+    /// Whether `instance` is a process of the peer that has ended, as far as one knows.
+    fn has_left(&self, now: Time, instance: u64) -> bool {
+        self.instance != Some(instance) && self.former.iter().any(|(former, until)| *former == instance && now < *until)
+    }
+
+    /// The peer proved to be the process `instance`; keys of the one before are left until `until` at most.
+    fn came_as(&mut self, instance: u64, until: Time) {
+        if let Some(before) = self.instance.replace(instance).filter(|before| *before != instance) {
+            self.former.retain(|(former, _)| *former != instance);
+            self.former.truncate(FORMER_MAX - 1);
+            self.former.push_front((before, until));
+        }
+    }
+
     /// The greatest timestamp ever heard.
     fn greatest(&self) -> u64 {
         self.heard.iter().copied().fold(self.remembered, u64::max)
@@ -256,6 +276,8 @@ impl Sessions {
             remembered: self.remembered.remove(&config.public_key).unwrap_or(0),
             heard: vec![0; channels],
             floor: 0,
+            instance: None,
+            former: VecDeque::new(),
             config,
         };
         self.peers.push(Some(Box::new(peer)));
@@ -466,7 +488,7 @@ impl Sessions {
         let result = match decode(datagram) {
             Ok(Message::Data { header, receiver, counter, ciphertext, tag }) => {
                 match self.open(now, receiver, header, counter, ciphertext, tag, out) {
-                    Ok((slot, opened)) => Ok(self.on_opened(now, slot, opened, from)),
+                    Ok((slot, opened)) => self.on_opened(now, slot, opened, from),
                     Err(reason) => Err(reason),
                 }
             }

@@ -318,6 +318,12 @@ impl Sessions {
         let slot = path.attempts.remove(place).slot;
         let Some(Slot::Initiated { index, .. }) = self.slots.get(usize::from(slot)) else { return };
         let indices = (*index, said.sender);
+        let peer = self.peers.get(path.peer.index()).and_then(Option::as_deref);
+        if peer.is_some_and(|peer| peer.has_left(now, said.instance)) {
+            // An answer that was under way for longer than its process lived.
+            self.free_slot(slot);
+            return;
+        }
         let made = self.made(now, number, indices, Role::Initiator, said.cipher, split, (said.instance, 0), said.hello);
         self.slots[usize::from(slot)] = Slot::Session(Box::new(Session::new(made)));
         if path.endpoint != Some(from) {

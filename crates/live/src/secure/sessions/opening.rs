@@ -34,16 +34,27 @@ impl Sessions {
     }
 
     /// A packet was authenticated on the session in `slot`.
-    pub(super) fn on_opened(&mut self, now: Time, slot: u16, opened: Opened, from: Endpoint) -> Received {
+    pub(super) fn on_opened(
+        &mut self,
+        now: Time,
+        slot: u16,
+        opened: Opened,
+        from: Endpoint,
+    ) -> Result<Received, DropReason> {
         let Opened { newest, flags, len } = opened;
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
-            return Received::Control;
+            return Ok(Received::Control);
         };
-        let first = !std::mem::replace(&mut session.proved, true);
-        let number = session.path;
+        let (number, instance) = (session.path, session.instance);
         let Some(path) = self.paths.get_mut(number as usize).and_then(Option::as_deref_mut) else {
-            return Received::Control;
+            return Ok(Received::Control);
         };
+        let peer = self.peers.get(path.peer.index()).and_then(Option::as_deref);
+        if peer.is_some_and(|peer| peer.has_left(now, instance)) {
+            // It was under way for so long that the peer's next process is known by another path.
+            return Err(DropReason::Expired);
+        }
+        let first = !std::mem::replace(&mut session.proved, true);
         path.unanswered_since = None;
         path.last_received = now;
         let moved = newest && path.endpoint != Some(from) && (first || path.inbound == Some(slot));
@@ -52,21 +63,21 @@ impl Sessions {
         }
         if len == 0 {
             self.stats.keepalives += 1;
-            return Received::Control;
+            return Ok(Received::Control);
         }
         // Looked up again, since the unusual may have changed everything but the path's owner.
         let Some(path) = self.paths.get(number as usize).and_then(Option::as_deref) else {
-            return Received::Control;
+            return Ok(Received::Control);
         };
         self.stats.opened += 1;
         self.stats.opened_bytes += len as u64;
-        Received::Data(Data {
+        Ok(Received::Data(Data {
             path: PathId(number),
             peer: path.peer,
             channel: path.channel,
             flags: flags & FLAG_CHECKSUM_PARTIAL,
             len,
-        })
+        }))
     }
 
     #[expect(clippy::too_many_arguments, reason = "what is unusual of one datagram")]
@@ -121,6 +132,9 @@ impl Sessions {
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
         let (instance, stamp, role) = (session.instance, session.stamp, session.role);
         let hello = std::mem::take(&mut session.hello);
+        if let Some(peer) = self.peers.get_mut(path.peer.index()).and_then(Option::as_deref_mut) {
+            peer.came_as(instance, now + self.config.reject_after);
+        }
         self.stats.handshakes += 1;
         path.refusal = None;
         let restarted = path.instance.is_some_and(|known| known != instance);
