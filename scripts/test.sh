@@ -37,7 +37,7 @@ last=$((began + ${all:+4500+}3300))
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # Several run at once.
 FAIRSPAN_TEST_LIMIT=${FAIRSPAN_TEST_LIMIT:-1200}
-# Functions of small units of code are not inlined into each other, so that tests take longer, and building from nothing does too.
+# An incremental build cuts each crate into small parts. Nothing is inlined across them, so tests take longer.
 CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export FAIRSPAN_TEST_DEADLINE FAIRSPAN_TEST_LIMIT RUST_TEST_THREADS CARGO_INCREMENTAL
 # Where each test program's end is told as it comes (scripts/bounded.sh).
