@@ -212,7 +212,9 @@ impl<P: Packet> Bond<P> {
     /// never answered is tried fast.
     fn wants_echo(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel];
+        // What is mute is in use again only once it answers, with traffic or without.
         self.activity.since.is_some()
+            || c.path.signs.mute && !c.path.signs.silent
             || c.path.echoes > 0
             || c.path.unanswered.is_some_and(|since| c.path.next_echo < since + self.config.active_for)
     }
