@@ -228,6 +228,21 @@ fn a_channel_that_goes_dead_and_comes_back_is_found_out_without_being_told() {
 }
 
 #[test]
+fn a_channel_that_was_dead_when_traffic_ended_is_in_use_again_before_any_flows() {
+    let mut net = Net::settled(settings(2), vec![Wire::new(20), Wire::new(20)], 3);
+    stream(&mut net, 0..1_000, Span::from_micros(500));
+    net.wires[1].cut = [true, false];
+    stream(&mut net, 1_000..2_000, Span::from_micros(500));
+    let usable = |net: &Net| [0, 1].map(|c| net.ends[0].channel_stats(ChannelId(c)).unwrap().usable);
+    // Longer than anything is asked for the sake of what went.
+    net.run(Span::from_secs(60));
+    assert_eq!(usable(&net), [true, false]);
+    net.wires[1].cut = [false, false];
+    net.run(Span::from_secs(60));
+    assert_eq!(usable(&net), [true, true]);
+}
+
+#[test]
 fn a_restart_of_either_end_delivers_nothing_twice_and_nothing_late() {
     for end in [0, 1] {
         let wires = vec![Wire { loss: 0.05, ..Wire::new(10) }, Wire { loss: 0.05, ..Wire::new(30) }];
