@@ -23,6 +23,7 @@ pub mod link;
 pub mod loss;
 pub mod options;
 pub mod packet;
+pub mod parity;
 pub mod path;
 pub mod quantity;
 pub mod queue;
