@@ -145,18 +145,17 @@ rm -rf target/lanes && mkdir -p target/lanes
 # Test programs and scripts, several at a time, as many of them wait for most of their time. A line for each: package, folder,
 # program, with tabs.
 list=target/programs parts=target/parts tab=$(printf '\t')
-# Puts the test programs of a build on the list.
-build() { # name, `cargo test` arguments ...
-    name=$1
-    shift
-    step "$name: the build"
-    if within 2400 cargo test --no-run --message-format json-render-diagnostics "$@" >"$log.json" 2>"$log.part"; then
+# Puts the test programs of this workspace on the list.
+programs() {
+    step 'unit, property and namespace tests, fuzz corpora: the build'
+    if within 2400 cargo test --no-run --message-format json-render-diagnostics --workspace --tests \
+        >"$log.json" 2>"$log.part"; then
         sed -n "/\"overflow_checks\":[a-z]*,\"test\":true}/s|.*\"package_id\":\"[^\"#]*#\([^@\"]*\)@.*\"manifest_path\":\"\([^\"]*\)/Cargo.toml\".*\"executable\":\"\([^\"]*\)\".*|\1$tab\2$tab\3|p" \
             "$log.json" >>"$list"
         echo "built after $(($(date +%s) - began)) s"
     else
         cat "$log.part"
-        fail "$name: the build"
+        fail 'the build of the tests'
     fi
 }
 # Puts the scripts of tests/netns on the list.
@@ -291,8 +290,7 @@ external() { # name, seconds, command ...
 }
 external 'handshake vectors, read by an independent implementation' 600 scripts/vectors.sh $all
 
-build 'unit, property and namespace tests' --workspace --tests --examples
-build 'fuzz corpora' --manifest-path fuzz/Cargo.toml --target-dir target --tests --examples
+programs
 scripts
 lane 'lints (warnings are errors)' 2400 cargo clippy --workspace --all-targets --quiet -- -D warnings
 lane 'documentation (warnings are errors)' 2400 \

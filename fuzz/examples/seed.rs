@@ -46,7 +46,8 @@ fn main() {
 
 /// A message of each kind, alone and together.
 fn envelopes() {
-    let heartbeat = Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3, ..Heartbeat::default() };
+    let heartbeat =
+        Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3, ..Heartbeat::default() };
     let echo = Echo { channel: ChannelId(1), token: 1, clock: 2 };
     let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
     let feedback =

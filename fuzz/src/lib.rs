@@ -1,7 +1,7 @@
 //! The fuzz targets as plain functions: any bytes in, a panic if something is wrong.
 //!
 //! `cargo fuzz run NAME --features libfuzzer` explores one on a nightly compiler; `cargo test` replays the committed
-//! corpora on any; `cargo run --release --example random -- SECONDS` mutates the corpora without a fuzzer.
+//! corpora on any; `cargo run --profile fuzz --example random -- SECONDS` mutates the corpora without a fuzzer.
 
 mod arq;
 mod model;

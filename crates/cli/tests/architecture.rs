@@ -39,6 +39,7 @@ const RULES: &[Rule] = &[
         siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace", "fairspan-live"],
         others: None,
     },
+    Rule { package: "fairspan-fuzz", siblings: &["fairspan-core", "fairspan-sim"], others: Some(&["libfuzzer-sys"]) },
 ];
 
 /// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
