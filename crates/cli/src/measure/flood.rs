@@ -1,9 +1,10 @@
 //! A flood of the smallest Ethernet frames, one way: as many as arrive without loss.
 //!
 //! The sender has at most [`WINDOW`] frames under way, less than rings and socket buffers hold, so that the slowest part of the way
-//! works all the time and drops hardly anything. What does get lost is counted, and the window is open again after [`LOST`].
+//! works all the time and drops hardly anything. When nothing arrives for [`STILL`], a mark is sent behind what is under way, and the
+//! window is open again for what is missing when it arrives. At the end the last frames are waited for in the same way.
 
-use super::frames::{HEAD, Head, Kind, LEAST, Station, Tally};
+use super::frames::{DEAD, HEAD, Head, Kind, LEAST, STILL, Station, Tally};
 use crate::testbed::{Interrupt, Namespace};
 use anyhow::{Context, Result};
 use rustix::process::Pid;
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant};
 pub(crate) const WINDOW: u64 = 2048;
 /// Frames that are made at once.
 const BURST: u64 = 64;
-/// Without an arrival for so long, what is under way counts as lost.
-const LOST: Duration = Duration::from_millis(500);
 
 /// The two hosts.
 pub(crate) struct Flood<'a> {
@@ -77,11 +76,11 @@ impl Flood<'_> {
         let mut far = self.right.enter(|| Station::open(self.device))?;
         near.begin(run, far.mac());
         far.begin(run, near.mac());
-        let (arrived, stop, over) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (there, stop, over) = (There::default(), AtomicBool::new(false), AtomicBool::new(false));
         let (measured, sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| receive(&mut far, run, self.cores[1], &arrived, &over));
-            let sending = scope.spawn(|| send(&mut near, self.cores[0], &arrived, &stop));
-            let measured = self.watch(interrupt, &arrived, used);
+            let receiving = scope.spawn(|| receive(&mut far, run, self.cores[1], &there, &over));
+            let sending = scope.spawn(|| send(&mut near, self.cores[0], &there, &stop));
+            let measured = self.watch(interrupt, &there.arrived, used);
             stop.store(true, Relaxed);
             let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             over.store(true, Relaxed);
@@ -117,25 +116,31 @@ impl Flood<'_> {
     }
 }
 
+/// What the right has of the frames.
+#[derive(Debug, Default)]
+struct There {
+    arrived: AtomicU64,
+    /// Those before the last mark that are missing.
+    lost: AtomicU64,
+}
+
 /// The left's part: frames sent.
-fn send(station: &mut Station, core: usize, arrived: &AtomicU64, stop: &AtomicBool) -> Result<u64> {
+fn send(station: &mut Station, core: usize, there: &There, stop: &AtomicBool) -> Result<u64> {
     pin(core)?;
-    // Frames that count as lost, so that the window does not wait for them.
-    let mut lost = 0;
     let (mut last, mut moved) = (0, Instant::now());
+    let mut marked = moved;
     loop {
-        let there = arrived.load(Relaxed);
-        if there != last {
-            (last, moved) = (there, Instant::now());
+        let settled = there.arrived.load(Relaxed) + there.lost.load(Relaxed);
+        if settled != last {
+            (last, moved) = (settled, Instant::now());
         }
-        let under_way = station.numbered.saturating_sub(there + lost);
+        let under_way = station.numbered.saturating_sub(settled);
         let over = stop.load(Relaxed);
-        if over && under_way == 0 {
+        if over && (under_way == 0 || moved.elapsed() > DEAD) {
             return Ok(station.numbered);
         }
-        if under_way > 0 && moved.elapsed() > LOST {
-            lost += under_way;
-            moved = Instant::now();
+        if under_way > 0 && moved.elapsed() > STILL && marked.elapsed() > STILL && station.mark() {
+            marked = Instant::now();
         }
         if !over && under_way + BURST <= WINDOW {
             for _ in 0..BURST {
@@ -151,7 +156,7 @@ fn send(station: &mut Station, core: usize, arrived: &AtomicU64, stop: &AtomicBo
 }
 
 /// The right's part.
-fn receive(station: &mut Station, run: u32, core: usize, arrived: &AtomicU64, over: &AtomicBool) -> Result<Tally> {
+fn receive(station: &mut Station, run: u32, core: usize, there: &There, over: &AtomicBool) -> Result<Tally> {
     pin(core)?;
     let mut tally = Tally::new(run);
     while !over.load(Relaxed) {
@@ -161,7 +166,8 @@ fn receive(station: &mut Station, run: u32, core: usize, arrived: &AtomicU64, ov
         if arrivals == 0 {
             station.wait()?;
         }
-        arrived.store(tally.received, Relaxed);
+        there.arrived.store(tally.received, Relaxed);
+        there.lost.store(tally.lost, Relaxed);
     }
     Ok(tally)
 }

@@ -4,19 +4,23 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 0 a read's request, 1 a write, 2 a read's completion, 3 one of a flood |
+//! | 0 | kind: 0 a read's request, 1 a write, 2 a read's completion, 3 one of a flood, 4 a mark |
 //! | 1 | which part of an answer |
 //! | 2..4 | tag of the read |
 //! | 4..8 | the run; frames of another run are nobody's |
-//! | 8..16 | number, from 0, in this direction |
+//! | 8..16 | number, from 0, in this direction; of a mark, how many were sent before it |
 //! | 16..24 | time of sending, or of the request that is answered, in nanoseconds since the run began |
 //! | 24.. | bytes that follow from those before, so that damage anywhere is seen |
+//!
+//! A frame that is late is told from one that is lost by a mark, which goes behind it: what has not arrived by then will not, as
+//! the way keeps order. How long the way stood still, as on a machine that is busy with something else, does not matter.
 
 use anyhow::{Context, Result, bail};
 use fairspan_live::channel::ethernet::{Codepoint, EthernetConfig, EthernetSocket, Mac, Outgoing, Sent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Bytes before the content.
 pub(crate) const HEAD: usize = 24;
@@ -26,6 +30,10 @@ pub(crate) const MOST: usize = 128;
 pub(crate) const LEAST: usize = 46;
 /// A number that is further ahead than this of all before it was damaged with its content.
 const AHEAD: u64 = 1 << 24;
+/// When nothing has arrived for so long, a mark is sent behind what is under way.
+pub(crate) const STILL: Duration = Duration::from_millis(20);
+/// When neither a frame nor a mark has arrived for so long, none is waited for any more.
+pub(crate) const DEAD: Duration = Duration::from_secs(10);
 /// Slots of a socket's ring.
 const RING_SLOTS: usize = 8192;
 /// Frames that go to the kernel in one call.
@@ -38,7 +46,11 @@ pub(crate) enum Kind {
     Write,
     Completion,
     Flood,
+    Mark,
 }
+
+/// All kinds, each at its number.
+const KINDS: [Kind; 5] = [Kind::Request, Kind::Write, Kind::Completion, Kind::Flood, Kind::Mark];
 
 /// What a frame begins with, but for run and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +112,10 @@ pub(crate) struct Tally {
     pub(crate) out_of_order: u64,
     /// Frames in which something is not as it was sent.
     pub(crate) damaged: u64,
+    /// Marks that arrived.
+    pub(crate) marks: u64,
+    /// Frames sent before the last of them that had not arrived.
+    pub(crate) lost: u64,
 }
 
 impl Tally {
@@ -115,7 +131,7 @@ impl Tally {
             return None;
         };
         let mut expected = [0; MOST];
-        let kind = [Kind::Request, Kind::Write, Kind::Completion, Kind::Flood].get(usize::from(head[0]));
+        let kind = KINDS.get(usize::from(head[0]));
         let (Some(expected), Some(&kind)) = (expected.get_mut(..content.len()), kind) else {
             self.damaged += 1;
             return None;
@@ -131,6 +147,11 @@ impl Tally {
         }
         if number >= self.next + AHEAD {
             self.damaged += 1;
+            return None;
+        }
+        if kind == Kind::Mark {
+            self.marks += 1;
+            self.lost = number.saturating_sub(self.received);
             return None;
         }
         let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
@@ -183,12 +204,25 @@ impl Station {
 
     /// Numbers a frame with `content` bytes behind its head; [`flush`](Self::flush) sends it.
     pub(crate) fn push(&mut self, head: Head, content: usize) {
+        self.wait_with(head, content);
+        self.numbered += 1;
+    }
+
+    /// Marks what was sent so far, unless some of it still waits; whether it did.
+    pub(crate) fn mark(&mut self) -> bool {
+        let idle = self.waiting.is_empty();
+        if idle {
+            self.wait_with(Head { kind: Kind::Mark, part: 0, tag: 0, at: 0 }, LEAST - HEAD);
+        }
+        idle
+    }
+
+    fn wait_with(&mut self, head: Head, content: usize) {
         let mut frame = [0; HEAD + MOST];
         let bytes = head_bytes(head, self.run, self.numbered);
         frame[..HEAD].copy_from_slice(&bytes);
         let len = HEAD + content.min(MOST);
         fill(&bytes, &mut frame[HEAD..len]);
-        self.numbered += 1;
         self.waiting.push_back((frame, len));
     }
 
@@ -263,6 +297,25 @@ mod tests {
             tally.take(&frame(1, number, 22));
         }
         assert_eq!((tally.received, tally.twice, tally.out_of_order), (6, 1, 2));
+    }
+
+    #[test]
+    fn a_mark_tells_what_of_those_before_it_is_missing_and_is_none_of_them() {
+        let mark = |number: u64| {
+            let head = head_bytes(Head { kind: Kind::Mark, part: 0, tag: 0, at: 0 }, 1, number);
+            let mut frame = [&head[..], &[0; 22]].concat();
+            fill(&head, &mut frame[HEAD..]);
+            frame
+        };
+        let mut tally = Tally::new(1);
+        for number in [0, 1, 4] {
+            tally.take(&frame(1, number, 22));
+        }
+        assert_eq!(tally.take(&mark(7)), None);
+        assert_eq!((tally.marks, tally.lost, tally.received), (1, 4, 3));
+        tally.take(&frame(1, 2, 22));
+        tally.take(&mark(7));
+        assert_eq!((tally.marks, tally.lost, tally.received, tally.twice), (2, 3, 4, 0));
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! many reads are outstanding as there are tags. A read whose answer is not whole in [`PATIENCE`] is given up and counted, and its
 //! tag is used again, as a root complex does at its completion timeout.
 
-use super::frames::{HEAD, Head, Kind, LEAST, Station, Tally};
+use super::frames::{DEAD, HEAD, Head, Kind, LEAST, STILL, Station, Tally};
 use crate::testbed::{Interrupt, Namespace};
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use Ordering::{Acquire, Relaxed, Release};
 
 /// Bytes of a completion and of a write.
 pub(crate) const PAYLOAD: usize = 128;
@@ -101,7 +103,8 @@ struct Shared<'a> {
     run: u32,
     reads: &'a Reads<'a>,
     interrupt: &'a Interrupt,
-    /// Frames that arrived at the right.
+    /// Frames that the right sent in answer to those that had arrived there, and these.
+    answered: AtomicU64,
     arrived: AtomicU64,
     over: AtomicBool,
 }
@@ -118,7 +121,7 @@ impl Shared<'_> {
 }
 
 impl Reads<'_> {
-    /// Reads for the time that is set, then waits until all is answered or given up. `run`: another for each that frames of
+    /// Reads for the time that is set, then waits until all is answered or given up, and no frame is under way. `run`: another for each that frames of
     /// which may still be on the way.
     ///
     /// # Errors
@@ -133,6 +136,7 @@ impl Reads<'_> {
             run,
             reads: self,
             interrupt,
+            answered: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             over: AtomicBool::new(false),
         };
@@ -175,9 +179,14 @@ fn ask(station: &mut Station, shared: &Shared<'_>) -> Result<Asked> {
     let mut tags: Vec<Option<Outstanding>> = vec![None; usize::from(reads.tags)];
     let end = (reads.warm_up + reads.duration).as_nanos() as u64;
     let patience = PATIENCE.as_nanos() as u64;
+    let (mut last, mut moved) = ((0, 0), Instant::now());
+    let mut marked = moved;
     loop {
         shared.interrupt.check()?;
         let now = shared.now();
+        if now >= end && marked.elapsed() > STILL && station.mark() {
+            marked = Instant::now();
+        }
         for tag in 0..reads.tags {
             let place = &mut tags[usize::from(tag)];
             if place.is_some_and(|read| now.saturating_sub(read.at) > patience) {
@@ -209,11 +218,17 @@ fn ask(station: &mut Station, shared: &Shared<'_>) -> Result<Asked> {
                 *place = None;
             }
         });
-        // All is answered, and every write has arrived or will not any more.
-        let quiet = tags.iter().all(Option::is_none)
-            && (shared.arrived.load(Relaxed) >= station.numbered || now > end + patience);
-        if now >= end && quiet {
-            return Ok(asked);
+        let there = (shared.arrived.load(Acquire), asked.tally.received);
+        if there != last {
+            (last, moved) = (there, Instant::now());
+        }
+        if now >= end && tags.iter().all(Option::is_none) {
+            let all = there.0 >= station.numbered && there.1 >= shared.answered.load(Relaxed);
+            // The right answers a mark when it has one: nothing is under way, but for what a mark overtook.
+            let last = asked.tally.marks > 0 && moved.elapsed() > 5 * STILL;
+            if all || last || moved.elapsed() > DEAD {
+                return Ok(asked);
+            }
         }
         if arrived == 0 {
             station.wait()?;
@@ -226,6 +241,7 @@ fn answer(station: &mut Station, shared: &Shared<'_>) -> Result<(Tally, Counted)
     let mut tally = Tally::new(shared.run);
     let mut counted = Counted::default();
     let mut asked: Vec<Head> = Vec::new();
+    let mut marks = 0;
     while !shared.over.load(Relaxed) {
         let arrived = station.receive(|bytes| {
             let Some(head) = tally.take(bytes) else { return };
@@ -237,13 +253,18 @@ fn answer(station: &mut Station, shared: &Shared<'_>) -> Result<(Tally, Counted)
                 asked.push(head);
             }
         });
-        shared.arrived.store(tally.received, Relaxed);
         for request in asked.drain(..) {
             for part in 0..shared.reads.parts {
                 station.push(Head { kind: Kind::Completion, part, ..request }, PAYLOAD);
             }
         }
         station.flush()?;
+        if tally.marks > marks && station.mark() {
+            marks = tally.marks;
+            station.flush()?;
+        }
+        shared.answered.store(station.numbered, Relaxed);
+        shared.arrived.store(tally.received, Release);
         if arrived == 0 {
             station.wait()?;
         }

@@ -73,13 +73,16 @@ mod tests {
     //! On real kernels: in namespaces of their own, skipped without root.
 
     use super::*;
+    use crate::measure::flood::Flood;
+    use crate::measure::reads::Reads;
     use crate::measure::reorder::Watch;
     use crate::measure::tcp::{Transfer, Transport, has_mptcp};
     use crate::measure::{interface, ping::Ping};
     use fairspan_core::units::{Rate, Span};
-    use fairspan_live::emulate::{Limit, Profile};
+    use fairspan_live::emulate::{Forwarder, Limit, PortName, Profile};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     /// What was refused, found out once: tests run at the same time.
@@ -246,6 +249,74 @@ mod tests {
         assert!(!namespaces().contains(&stale));
         assert!(namespaces().contains(alive.name()));
         assert!(!left_over.wait().unwrap().success());
+    }
+
+    /// Runs `work` over a forwarder that stands still for a second and a half, from before the end of what is sent on.
+    fn over_a_way_that_stands_still<T: Send>(
+        role: &str,
+        work: impl Fn(&Namespace, &Namespace, &Interrupt) -> T + Sync,
+    ) -> T {
+        let [left, right, middle] = ["l", "r", "m"].map(|end| Namespace::new(&format!("{role}-{end}")).unwrap());
+        let ports = [(&left, "left"), (&right, "right")].map(|(namespace, port)| {
+            let end = End { namespace, device: "wire0", address: None };
+            cable(end, End { namespace: &middle, device: port, address: None }).unwrap();
+            PortName { namespace: Some(middle.name().to_owned()), device: port.to_owned() }
+        });
+        let mut forwarder = Forwarder::open(&ports[0], &ports[1]).unwrap();
+        let interrupt = Interrupt::install().unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let forwarding = scope.spawn(|| {
+                forwarder.run(&stop).unwrap();
+                std::thread::sleep(Duration::from_millis(1500));
+                stop.store(false, Ordering::Relaxed);
+                forwarder.run(&stop).unwrap();
+            });
+            let working = scope.spawn(|| work(&left, &right, &interrupt));
+            std::thread::sleep(Duration::from_millis(200));
+            stop.store(true, Ordering::Relaxed);
+            let found = working.join().unwrap();
+            while !forwarding.is_finished() {
+                stop.store(true, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            found
+        })
+    }
+
+    /// Whether `lost` gives 0 once in three tries: a machine that has no time for the kernel's own queues loses frames.
+    fn loses_none(lost: impl Fn(usize) -> u64) -> bool {
+        (0..3).any(|attempt| lost(attempt) == 0)
+    }
+
+    #[test]
+    fn frames_that_stand_still_while_a_flood_ends_are_late_and_not_lost() {
+        needs_root!();
+        let lost = |attempt: usize| {
+            let found = over_a_way_that_stands_still(&format!("fl{attempt}"), |left, right, interrupt| {
+                let (warm_up, duration) = (Duration::from_millis(50), Duration::from_millis(350));
+                let flood = Flood { left, right, device: "wire0", cores: [0, 0], warm_up, duration };
+                flood.run(1, interrupt, || Ok([0.0, 0.0])).unwrap()
+            });
+            assert!(found.sent > 0 && found.twice + found.out_of_order + found.damaged == 0, "{found:?}");
+            found.sent - found.received
+        };
+        assert!(loses_none(lost));
+    }
+
+    #[test]
+    fn frames_that_stand_still_while_reads_end_are_late_and_not_lost() {
+        needs_root!();
+        let lost = |attempt: usize| {
+            let found = over_a_way_that_stands_still(&format!("rd{attempt}"), |left, right, interrupt| {
+                let (warm_up, duration) = (Duration::from_millis(50), Duration::from_millis(350));
+                let reads = Reads { left, right, device: "wire0", tags: 16, parts: 2, warm_up, duration };
+                reads.run(1, interrupt).unwrap()
+            });
+            assert!(found.outward.sent > 0);
+            [found.outward, found.inward].map(|way| way.sent - way.received).iter().sum()
+        };
+        assert!(loses_none(lost));
     }
 
     #[test]
