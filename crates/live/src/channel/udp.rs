@@ -126,6 +126,11 @@ impl Batch {
         self.count == 0
     }
 
+    /// Datagrams that wait in it.
+    pub(crate) fn datagrams(&self) -> usize {
+        self.len().div_ceil(self.segment.max(1))
+    }
+
     /// Bytes that wait in it.
     pub fn len(&self) -> usize {
         self.len - self.sent

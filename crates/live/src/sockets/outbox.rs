@@ -97,8 +97,9 @@ impl Outbox {
 
     /// Sends what waits, as far as the socket takes it. [`Sent::Done`] when nothing waits any more; the worst of the
     /// others is told otherwise, and after [`Sent::Down`] nothing waits either. Frames go to `peer`; to everybody, as long
-    /// as that station is not known, only what makes us known to it.
-    pub(crate) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket, peer: Mac) -> Sent {
+    /// as that station is not known, only what makes us known to it. What is dropped here, and was not given to the socket,
+    /// which counts for itself, is added to `dropped`.
+    pub(crate) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket, peer: Mac, dropped: &mut u64) -> Sent {
         let sent = match &mut socket.kind {
             _ if socket.absent => Sent::Down,
             Kind::Udp(socket) => {
@@ -118,7 +119,9 @@ impl Outbox {
             Kind::Missing(..) => Sent::Down,
             Kind::Ethernet(socket) => loop {
                 if peer == Mac::BROADCAST {
+                    *dropped += self.frames.len() as u64;
                     self.frames.retain(|frame| frame.codepoint == Codepoint::Envelope && frame.packet.is_none());
+                    *dropped -= self.frames.len() as u64;
                 }
                 if self.frames.is_empty() {
                     break Sent::Done;
@@ -134,7 +137,7 @@ impl Outbox {
                     ethernet::Sent::Done => (count, None),
                     ethernet::Sent::Blocked(n) => (n, Some(Sent::Blocked)),
                     ethernet::Sent::Congested(n) => (n, Some(Sent::Congested)),
-                    ethernet::Sent::Down(n) => (n, Some(Sent::Down)),
+                    ethernet::Sent::Down(_) => (count, Some(Sent::Down)),
                 };
                 self.frames.drain(..done);
                 if let Some(stopped) = stopped {
@@ -143,12 +146,72 @@ impl Outbox {
             },
         };
         if sent == Sent::Down {
+            *dropped += self.frames.len() as u64;
             for mut batch in self.batches.drain(..) {
+                *dropped += batch.datagrams() as u64;
                 batch.clear();
                 pool.push(batch);
             }
             self.frames.clear();
         }
         sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::ethernet::{EthernetConfig, EthernetError, EthernetSocket};
+    use crate::config::Config;
+    use fairspan_core::bond::Handling;
+    use std::path::Path;
+
+    /// A socket whose device is not there.
+    fn absent() -> Socket {
+        let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"nosuchdevice0\"\n";
+        let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
+        Socket::open(&config.peers[0].channels[0], 0).expect("it may come")
+    }
+
+    fn with_frames(data: usize) -> Outbox {
+        let mut outbox = Outbox::default();
+        let hello = Frame { codepoint: Codepoint::Envelope, head: Head::EMPTY, packet: None };
+        assert!(outbox.push_frame(hello));
+        for _ in 0..data {
+            let packet = Some(PacketBuf::with_len(60));
+            assert!(outbox.push_frame(Frame { codepoint: Codepoint::Envelope, head: Head::EMPTY, packet }));
+        }
+        outbox
+    }
+
+    #[test]
+    fn all_that_waits_for_a_link_that_is_gone_is_counted() {
+        let mut gone = absent();
+        let (mut pool, mut dropped) = (Pool::new(), 0);
+        let mut outbox = with_frames(699);
+        let address = "192.0.2.1:9".parse().expect("an address");
+        let to = Destination { address, source: None, tos: 0, handling: Handling::Usual };
+        for size in [100, 100, 40, 100] {
+            assert!(outbox.push_datagram(&mut pool, to, size, |out| Some(out.len())));
+        }
+        assert_eq!(outbox.flush(&mut pool, &mut gone, Mac([2; 6]), &mut dropped), Sent::Down);
+        assert_eq!((dropped, outbox.is_empty()), (704, true));
+    }
+
+    #[test]
+    fn all_that_waits_for_a_station_that_is_not_known_is_counted() {
+        let mut socket = absent();
+        match EthernetSocket::open(EthernetConfig::new("lo")) {
+            Err(EthernetError::Privileges { .. }) => {
+                println!("skipped: needs CAP_NET_RAW");
+                return;
+            }
+            opened => socket.kind = Kind::Ethernet(opened.expect("loopback")),
+        }
+        socket.absent = false;
+        let (mut pool, mut dropped) = (Pool::new(), 0);
+        let mut outbox = with_frames(1023);
+        assert_eq!(outbox.flush(&mut pool, &mut socket, Mac::BROADCAST, &mut dropped), Sent::Done);
+        assert_eq!((dropped, outbox.is_empty()), (1023, true));
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct Counts {
     pub(crate) plain_frame: u64,
     /// Frames that are too short, or whose length points behind their end.
     pub(crate) malformed_frame: u64,
-    /// Frames dropped because their link was down.
+    /// What was to be sent and was dropped: its link was gone, or the station was not known.
     pub(crate) send_down: u64,
 }
 

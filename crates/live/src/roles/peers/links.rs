@@ -46,12 +46,12 @@ impl Peers {
     pub(super) fn flush_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel_mut(id) else { return };
         let number = channel.carrier.socket();
-        let socket = &mut self.transport.sockets[number];
+        let (socket, dropped) = (&mut self.transport.sockets[number], &mut self.transport.counts.send_down);
         let station = match channel.carrier.remote() {
             Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
             None => socket.station((peer, id)),
         };
-        match channel.outbox.flush(&mut self.transport.pool, socket, station) {
+        match channel.outbox.flush(&mut self.transport.pool, socket, station, dropped) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
@@ -68,7 +68,6 @@ impl Peers {
                 self.peers[peer].report_path_mtu(now, id, mtu);
             }
             Sent::Down => {
-                self.transport.counts.send_down += 1;
                 self.peers[peer].set_blocked(now, id, false);
                 self.peers[peer].fail(now, id);
             }

@@ -148,7 +148,8 @@ impl RingNode {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         let Some(carrier) = neighbour.carrier else { return };
         let number = carrier.socket();
-        let blocked = match neighbour.flush(&mut self.transport.pool, &mut self.transport.sockets[number]) {
+        let (socket, dropped) = (&mut self.transport.sockets[number], &mut self.transport.counts.send_down);
+        let blocked = match neighbour.flush(&mut self.transport.pool, socket, dropped) {
             Sent::Done => false,
             Sent::Blocked => {
                 self.transport.sockets.want_write(number, true);
@@ -165,7 +166,6 @@ impl RingNode {
                 false
             }
             Sent::Down => {
-                self.transport.counts.send_down += 1;
                 self.fail(now, side);
                 false
             }

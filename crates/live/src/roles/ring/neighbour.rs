@@ -223,13 +223,13 @@ impl Neighbour {
         !self.outbox.is_empty()
     }
 
-    /// Sends what waits, as far as the socket takes it.
-    pub(super) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket) -> Sent {
+    /// Sends what waits, as far as the socket takes it; what is [dropped](Outbox::flush) is counted.
+    pub(super) fn flush(&mut self, pool: &mut Pool, socket: &mut Socket, dropped: &mut u64) -> Sent {
         let station = match self.carrier.and_then(|carrier| carrier.remote()) {
             Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
             None => socket.station(self.owner()),
         };
-        self.outbox.flush(pool, socket, station)
+        self.outbox.flush(pool, socket, station, dropped)
     }
 
     /// Whose its socket's frames are.
