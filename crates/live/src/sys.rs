@@ -5,6 +5,7 @@
 
 pub(crate) mod packet;
 pub(crate) mod refused;
+pub(crate) mod sender;
 
 use socket2::SockAddr;
 use std::fs::OpenOptions;

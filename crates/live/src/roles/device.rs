@@ -10,7 +10,8 @@ use crate::netlink::Guard;
 use crate::pool::PacketBuf;
 use crate::shell::error::DaemonError;
 use crate::shell::poller::{Interest, Poller, Token, Turn};
-use crate::sys::packet::{self, Options, PacketSender, PacketSocket, SEND_BATCH, VNET_HEADER};
+use crate::sys::packet::{self, Options, PacketSocket, SEND_BATCH, VNET_HEADER};
+use crate::sys::sender::PacketSender;
 use fairspan_core::lan::{Condition, frame};
 use fairspan_core::units::Rate;
 use fairspan_core::wire::mac::Mac;
@@ -322,7 +323,7 @@ impl Device {
             };
             self.stats.reopened += u64::from(self.socket.is_some());
             let socket = PacketSocket::open(&self.c_name, &options)?;
-            self.sender = Some(PacketSender::open(socket.index(), SEND_BUFFER)?);
+            self.sender = Some(PacketSender::open(socket.index(), device.mtu + HEADER, SEND_BUFFER)?);
             self.socket = Some(socket);
             new = true;
         }
@@ -365,7 +366,7 @@ impl Device {
     pub(super) fn flush(&mut self) {
         let mut done = 0;
         while let Some(rest) = self.waiting.get(done..).filter(|rest| !rest.is_empty()) {
-            let Some(sender) = &self.sender else {
+            let Some(sender) = &mut self.sender else {
                 self.stats.send_down += rest.len() as u64;
                 break;
             };

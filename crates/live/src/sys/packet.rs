@@ -60,13 +60,15 @@ pub(crate) struct PacketSocket {
     vnet: usize,
 }
 
+/// The ring of a packet socket, for one direction.
 #[derive(Debug)]
-struct Ring {
-    base: NonNull<u8>,
+pub(super) struct Ring {
+    pub(super) base: NonNull<u8>,
     bytes: usize,
-    slot: usize,
-    slots: usize,
-    next: usize,
+    pub(super) slot: usize,
+    pub(super) slots: usize,
+    /// The slot whose turn it is.
+    pub(super) next: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
@@ -79,9 +81,34 @@ impl Drop for Ring {
     }
 }
 
-const HEADER: usize = size_of::<libc::tpacket2_hdr>();
+pub(super) const HEADER: usize = size_of::<libc::tpacket2_hdr>();
 /// Kernel's TPACKET_ALIGN(TPACKET2_HDRLEN) + alignment of the network header + virtio-net header, generously.
 const HEADROOM: usize = 128;
+
+impl Ring {
+    /// Gives the socket, whose version is set, a ring of `slots`, rounded up to whole blocks, for frames of up to `frame` bytes.
+    pub(super) fn map(fd: RawFd, direction: libc::c_int, slots: usize, frame: usize) -> io::Result<Ring> {
+        let slot = (frame + HEADROOM).next_power_of_two().max(2048);
+        let block = slot.max(64 * 1024);
+        let blocks = (slots.max(1) * slot).div_ceil(block);
+        let request = libc::tpacket_req {
+            tp_block_size: block as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: slot as u32,
+            tp_frame_nr: (blocks * (block / slot)) as u32,
+        };
+        set(fd, libc::SOL_PACKET, direction, &request)?;
+        let bytes = block * blocks;
+        // SAFETY: a new shared mapping of the ring just requested, of exactly its size.
+        let base =
+            unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Ring { base, bytes, slot, slots: blocks * (block / slot), next: 0 })
+    }
+}
 
 impl PacketSocket {
     /// Opens a socket on the device called `name` in this thread's network namespace.
@@ -108,25 +135,7 @@ impl PacketSocket {
             attach_filter(raw, options.ether_types)?;
         }
 
-        let slot = (options.frame + HEADROOM).next_power_of_two().max(2048);
-        let block = slot.max(64 * 1024);
-        let blocks = (options.slots.max(1) * slot).div_ceil(block);
-        let request = libc::tpacket_req {
-            tp_block_size: block as u32,
-            tp_block_nr: blocks as u32,
-            tp_frame_size: slot as u32,
-            tp_frame_nr: (blocks * (block / slot)) as u32,
-        };
-        set(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let bytes = block * blocks;
-        // SAFETY: a new shared mapping of the ring just requested, of exactly its size.
-        let base =
-            unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, raw, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let ring = Ring { base, bytes, slot, slots: blocks * (block / slot), next: 0 };
+        let ring = Ring::map(raw, libc::PACKET_RX_RING, options.slots, options.frame)?;
 
         if options.promiscuous {
             let request = libc::packet_mreq {
@@ -255,7 +264,10 @@ impl AsFd for PacketSocket {
 }
 
 /// Sends frames by one call; how many the kernel took.
-fn send<'a, const PARTS: usize>(fd: RawFd, frames: impl Iterator<Item = [&'a [u8]; PARTS]>) -> io::Result<usize> {
+pub(super) fn send<'a, const PARTS: usize>(
+    fd: RawFd,
+    frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
+) -> io::Result<usize> {
     let empty = libc::iovec { iov_base: null_mut(), iov_len: 0 };
     let mut parts = [[empty; PARTS]; SEND_BATCH];
     // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
@@ -279,33 +291,8 @@ fn send<'a, const PARTS: usize>(fd: RawFd, frames: impl Iterator<Item = [&'a [u8
     check(n).map(|n| n as usize)
 }
 
-/// An AF_PACKET socket that sends on one device and receives nothing.
-///
-/// Its frames have no virtio-net header before them, which the kernel would have to copy and look at for each.
-#[derive(Debug)]
-pub(crate) struct PacketSender {
-    fd: OwnedFd,
-}
-
-impl PacketSender {
-    /// Opens a socket on the device of that index, with a send buffer of so many bytes.
-    pub(crate) fn open(index: u32, buffer: usize) -> io::Result<PacketSender> {
-        let fd = unbound()?;
-        set_buffer(fd.as_raw_fd(), buffer, (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF))?;
-        bind(fd.as_raw_fd(), index, 0)?;
-        Ok(PacketSender { fd })
-    }
-
-    /// Sends up to [`SEND_BATCH`] frames; returns how many the kernel took.
-    ///
-    /// An error is that of the first frame; the kernel took none.
-    pub(crate) fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
-        send(self.fd.as_raw_fd(), frames.map(|frame| [frame]))
-    }
-}
-
 /// A socket that receives nothing until it is bound.
-fn unbound() -> io::Result<OwnedFd> {
+pub(super) fn unbound() -> io::Result<OwnedFd> {
     // SAFETY: plain system call; the result is checked below.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
     check(fd)?;
@@ -314,13 +301,13 @@ fn unbound() -> io::Result<OwnedFd> {
 }
 
 /// Sets a buffer's size; the kernel's limit applies where the privilege to exceed it is missing.
-fn set_buffer(fd: RawFd, bytes: usize, (forced, plain): (libc::c_int, libc::c_int)) -> io::Result<()> {
+pub(super) fn set_buffer(fd: RawFd, bytes: usize, (forced, plain): (libc::c_int, libc::c_int)) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     set(fd, libc::SOL_SOCKET, forced, &bytes).or_else(|_| set(fd, libc::SOL_SOCKET, plain, &bytes))
 }
 
 /// Binds a socket to a device; it receives frames of `protocol`, of none where that is 0.
-fn bind(fd: RawFd, index: u32, protocol: u16) -> io::Result<()> {
+pub(super) fn bind(fd: RawFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: all-zero is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -346,14 +333,14 @@ fn attach_filter(fd: RawFd, ether_types: &[u16]) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(super) fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: `value` is readable for its own size.
     let result =
         unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t) };
     check(result).map(drop)
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
