@@ -163,7 +163,6 @@ fn recorded_handshakes_get_no_answer_and_keep_nobody_out_while_both_ends_start_a
         lab.until_answered("site", "10.77.0.2:0", "10.77.0.1:7").expect("an answer");
     }
     hub.wait("recordings are known", |hub| hub.counter("secure_dropped_replayed_initiation") >= 50);
-    assert_eq!(hub.counter("secure_unconfirmed"), 0);
     let flooded = flood.stop();
     assert!(flooded.sent >= 200 && flooded.answers == 0, "{flooded:?}");
     site.stop();
