@@ -192,23 +192,34 @@ fn aggregation() {
     }
 }
 
-/// Packets that arrive or are lost, their acknowledgments, and frames of nobody's, for each repair and trigger.
+/// Packets that arrive or are lost, their acknowledgments, and frames of nobody's, for each repair, trigger and parity.
 fn reliable_flows() {
-    for (name, choice) in [("published", 0x40), ("selective", 0xc5), ("late", 0xb7), ("timer", 0x2c)] {
-        let mut data = vec![choice, 20];
+    let kinds = [
+        ("published", 0x40, 21),
+        ("selective", 0xc5, 18),
+        ("late", 0xb7, 22),
+        ("timer", 0x2c, 21),
+        ("parity", 0x45, 50),
+    ];
+    for (name, choice, start) in kinds {
+        let mut data = vec![choice, start];
         for round in 0..12_u8 {
             data.extend([12 << 2; 6]);
             data.extend([26 << 2, 27 << 2, (25 + round % 2) << 2, 28 << 2, 26 << 2, 29 << 2]);
             data.extend([57 << 2, 45 << 2, 46 << 2, (44 + round % 3) << 2]);
         }
-        for kind in 1..=4 {
+        for kind in 1..=5 {
             let mut frame = [0; Header::REQUEST_LENGTH];
-            (frame[0], frame[3]) = (kind, 1);
+            // Parity of three packets.
+            (frame[0], frame[3]) = (kind, if kind == 5 { 3 << 1 | 1 } else { 1 });
             frame[4..8].copy_from_slice(&(u32::MAX - 10).to_be_bytes());
-            frame[36..42].copy_from_slice(&[0xff, 0xff, 0xff, 0xf6, 0, 3]);
+            if kind == 4 {
+                frame[36..42].copy_from_slice(&[0xff, 0xff, 0xff, 0xf6, 0, 3]);
+            }
             data.push(kind % 4);
             data.extend(frame);
         }
+        data.extend([0, 4, 0, 0, 0, 9]);
         data.extend([63 << 2 | 3; 20]);
         data.extend([12 << 2, 26 << 2, 26 << 2, 45 << 2]);
         write("arq", name, &data);

@@ -14,6 +14,14 @@ pub struct Config {
     pub trigger: Trigger,
     /// What is sent again.
     pub repair: Repair,
+    /// Which parity goes ahead of need.
+    pub parity: Parity,
+    /// Most packets in a block of it.
+    pub parity_packets: u32,
+    /// How long a block waits for its packets.
+    pub parity_wait: Span,
+    /// One block in so many may lose more than its parity mends.
+    pub parity_residual: u32,
     /// Whether the last packet is sent again by all paths when nothing has been heard for two round trips.
     pub probes: bool,
     /// Whether a path that does not answer while others do is left out, and what it had goes by the others.
@@ -46,6 +54,10 @@ impl Default for Config {
             striping: Striping::RoundRobin,
             trigger: Trigger::Published,
             repair: Repair::GoBackN,
+            parity: Parity::None,
+            parity_packets: 32,
+            parity_wait: Span::from_millis(2),
+            parity_residual: 1024,
             probes: false,
             failover: false,
             congestion: Algorithm::Delay,
@@ -100,12 +112,30 @@ pub enum Repair {
 
 words!(Repair { GoBackN = "go-back-n", Selective = "selective" });
 
+/// Parity ahead of need, over blocks of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parity {
+    /// None.
+    #[default]
+    None,
+    /// At most one row a block.
+    Xor,
+    /// At most [`MOST_ROWS`](crate::parity::MOST_ROWS).
+    ReedSolomon,
+}
+
+words!(Parity { None = "none", Xor = "xor", ReedSolomon = "reed-solomon" });
+
 /// The options of both ends.
 #[rustfmt::skip]
 pub const OPTIONS: Table<Config> = Table(&[
     option!(striping: Kind::Choice(Striping::WORDS), "how packets are spread over the paths: in turns at one rate for the flow, or by surplus round robin at a rate for each path"),
     option!(trigger: Kind::Choice(Trigger::WORDS), "when the receiver asks for a retransmission: when every reorder buffer holds something or one is full; also when what is missing should have come, by timestamps; or never (the sender's timer alone)"),
     option!(repair: Kind::Choice(Repair::WORDS), "what is sent again: everything from what is missing on, or what is missing alone"),
+    option!(parity: Kind::Choice(Parity::WORDS), "parity ahead of need, on the emptiest path, from which the receiver rebuilds what is missing before it asks: none, at most one row for a block of packets, or at most 16; packets grow by 6 bytes in it"),
+    option!(parity_packets: Kind::Count(1, 64, None), "most packets in a block of parity"),
+    option!(parity_wait: Kind::Span(LEAST, SECOND, None), "how long a block of parity waits for its packets, and what is late for its parity"),
+    option!(parity_residual: Kind::Count(1, MOST, None), "one block in so many may lose more than its parity mends: a row that was missed goes with this many blocks"),
     option!(probes: Kind::Flag, "whether the last packet is sent again by every path when nothing has been heard for two round trips, so that the receiver sees what is missing at the end"),
     option!(failover: Kind::Flag, "whether a path that does not answer while others do is left out until it answers again, and what it had is sent by the others"),
     option!(congestion: Kind::Choice(Algorithm::WORDS), "the law of congestion control"),

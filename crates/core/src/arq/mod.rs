@@ -19,23 +19,30 @@
 //!
 //! Beyond the paper, as options of [`Config`]: `striping = "srr"` spreads by measured rates (a law of congestion control for
 //! each path) instead of in turns; `repair = "selective"` sends only what is missing, on the path that arrives first; `trigger =
-//! "time"` asks for what is late; `probes` and `failover` are for ends of streams and for paths that die.
+//! "time"` asks for what is late; `parity` sends ahead what may be lost, so that it need not be asked for (`cover.rs`, `mender.rs`); `probes`
+//! and `failover` are for ends of streams and for paths that die.
 //!
 //! Numbers begin anew with each start of a sender, so every frame says which start it belongs to ([`Header::stream`]). A sender that
 //! begins anew ends its receiver ([`Replaced`]). A receiver that begins anew takes nothing, and ends its sender
 //! ([`Unacknowledged`]). Frames are taken to be whole: whoever carries them checks that, as Ethernet does by its FCS.
 
 mod config;
+mod cover;
+mod dropped;
 mod frame;
 mod late;
+mod mender;
+mod octets;
 mod receiver;
 mod sender;
 mod ways;
 
-pub use config::{Config, OPTIONS, Repair, Striping, Trigger};
+pub use config::{Config, OPTIONS, Parity, Repair, Striping, Trigger};
+pub use dropped::Dropped;
 pub use frame::{FrameError, Header, Kind};
-pub use receiver::{Dropped, Receiver, ReceiverStats, Replaced};
-pub use sender::{AckError, Sender, SenderStats, Transmit, Unacknowledged};
+pub use octets::Octets;
+pub use receiver::{Receiver, ReceiverStats, Replaced};
+pub use sender::{AckError, Content, Sender, SenderStats, Transmit, Unacknowledged};
 
 /// Most packets between what a receiver waits for and what it takes; most that a sender keeps.
 pub const MOST_PACKETS: u32 = 1 << 20;
@@ -55,6 +62,12 @@ impl Seq {
     #[inline]
     pub fn before(self) -> Seq {
         Seq(self.0.wrapping_sub(1))
+    }
+
+    /// The number `n` back.
+    #[inline]
+    pub fn minus(self, n: u32) -> Seq {
+        Seq(self.0.wrapping_sub(n))
     }
 
     /// How far it is ahead of `other`.

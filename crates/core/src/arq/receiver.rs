@@ -19,7 +19,8 @@
 //! buffer of no packets takes what comes next and drops all else, with an immediate acknowledgment: go-back-N without reordering.
 //!
 //! Where each path has a law (`srr`), delayed acknowledgments go by what comes and not by what is picked. Behind a slow path much is
-//! picked at once, and one acknowledgment for that would tell the fast paths' laws of their windows too late and too seldom.
+//! picked at once, and one acknowledgment for that would tell the fast paths' laws of their windows too late and too seldom. So they
+//! do with `parity`, as nothing else would tell the sender of its window while a gap waits for a row.
 //!
 //! Repair `selective`: on a FIFO path what is behind its last arrival has arrived or is lost. So numbers behind the last arrivals
 //! of all paths that are not here are lost, and each run of them is asked for when it is found; Figure 7's acknowledgment goes on
@@ -27,15 +28,21 @@
 //!
 //! Trigger `time`: what is missing is asked for also when it is late (`late.rs`), with selective repair all of it that is.
 //!
+//! Option `parity`: `mender.rs` rebuilds what it can, and what it may still rebuild is not asked for: not where a buffer holds something for
+//! each path, and not behind the last arrivals, while the block of what is missing may get a row. What is rebuilt goes the way of repeats.
+//!
 //! The first packet of the beginning of a stream ([`Header::opening`]) says which start of the sender this receiver follows. Those of
 //! earlier starts are dropped; one of a later start ends it ([`Receiver::failed`]).
 //!
 //! Cost: O(N) for N paths a packet; selective repair searches N buffers once for each number. Invariants: what is delivered is
 //! every number once, in order; each buffer holds at most `reorder_packets`, the list of repeats as many as all of them.
 
-use super::config::{Config, Repair, Striping, Trigger};
+use super::config::{Config, Parity, Repair, Striping, Trigger};
+use super::dropped::Dropped;
 use super::frame::{Header, Kind};
 use super::late::Late;
+use super::mender::Mender;
+use super::octets::Octets;
 use super::{MOST_PACKETS, Seq, restarts_ahead};
 use crate::units::{ChannelId, Span, Time};
 use alloc::collections::VecDeque;
@@ -58,6 +65,7 @@ pub struct Receiver<P> {
     next: Seq,
     restart: u8,
     late: Option<Late>,
+    mender: Option<Mender>,
     lines: Vec<Line<P>>,
     /// Repeats, by number.
     repeats: VecDeque<Waiting<P>>,
@@ -86,7 +94,7 @@ struct Waiting<P> {
 #[derive(Debug)]
 struct Line<P> {
     fifo: VecDeque<Waiting<P>>,
-    /// The last arrival, in this generation of restarts.
+    /// The last arrival, in this generation of restarts, or the first of its block where rows of that may still come.
     last: Option<Seq>,
     /// Its TXTS and when it came, and whether an acknowledgment has returned that.
     echo: Option<(Time, Time)>,
@@ -99,25 +107,6 @@ struct Answer {
     kind: Kind,
     path: ChannelId,
     missing: (Seq, u16),
-}
-
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dropped {
-    /// It was delivered before.
-    Old,
-    /// It was sent before go-back-N began anew.
-    Outdated,
-    /// Its path's buffer is full.
-    Full,
-    /// Its number is further ahead than any buffer reaches.
-    Beyond,
-    /// It came by a path that is none.
-    Path,
-    /// It is no packet but an acknowledgment.
-    Kind,
-    /// It belongs to another start of the sender than this receiver follows, or to the middle of one whose beginning it has missed.
-    Stream,
 }
 
 /// The sender has begun anew, with other packets by the same numbers.
@@ -145,10 +134,14 @@ pub struct ReceiverStats {
     pub full: u64,
     /// Packets that waited in a buffer when it was emptied.
     pub emptied: u64,
-    /// Numbers further ahead than any buffer reaches, paths that are none, and acknowledgments.
+    /// Numbers further ahead than any buffer reaches, paths that are none, acknowledgments, and parity of no block.
     pub bad: u64,
     /// Packets of other starts of the sender.
     pub other_streams: u64,
+    /// Rows of parity.
+    pub parity: u64,
+    /// Packets that were rebuilt from it.
+    pub rebuilt: u64,
     /// Delayed acknowledgments.
     pub acks: u64,
     /// Immediate acknowledgments.
@@ -157,7 +150,7 @@ pub struct ReceiverStats {
     pub most_held: u64,
 }
 
-impl<P> Receiver<P> {
+impl<P: Octets> Receiver<P> {
     /// A receiver of a flow over `paths` paths, 1 to 64, whose first number is `first`.
     pub fn new(config: &Config, paths: usize, first: Seq) -> Receiver<P> {
         let line =
@@ -168,13 +161,14 @@ impl<P> Receiver<P> {
             reorder_packets: config.reorder_packets,
             ack_packets: config.ack_packets.max(1),
             ack_delay: config.ack_delay,
-            by_arrivals: config.striping == Striping::Srr || config.failover,
+            by_arrivals: config.striping == Striping::Srr || config.failover || config.parity != Parity::None,
             stream: None,
             replaced: None,
             next: first,
             restart: 0,
             late: (config.trigger == Trigger::Time)
                 .then(|| Late::new(paths.clamp(1, ChannelId::LIMIT), config.ack_delay)),
+            mender: Mender::new(config, paths.clamp(1, ChannelId::LIMIT)),
             lines: (0..paths.clamp(1, ChannelId::LIMIT)).map(|_| line()).collect(),
             repeats: VecDeque::new(),
             searched: first,
@@ -223,7 +217,13 @@ impl<P> Receiver<P> {
             late.on_arrival(path.index(), now, header.sent, header.rtt);
         }
         let before = self.next;
+        if let Some(mender) = &mut self.mender
+            && ahead >= 0
+        {
+            mender.keep(header.seq, &packet);
+        }
         let stored = self.store(path, header, packet);
+        self.mend(path, header, stored);
         self.pick();
         let picked = self.next.0.wrapping_sub(before.0);
         self.stats.delivered += u64::from(picked);
@@ -239,6 +239,71 @@ impl<P> Receiver<P> {
             self.search(path, self.passed());
         }
         stored
+    }
+
+    /// A row of parity has come by `path`.
+    ///
+    /// # Errors
+    /// Why it was dropped, which is counted as well.
+    pub fn handle_parity(&mut self, now: Time, path: ChannelId, header: &Header, row: &[u8]) -> Result<(), Dropped> {
+        if self.mender.is_none() || header.kind != Kind::Parity {
+            self.stats.bad += 1;
+            return Err(Dropped::Kind);
+        }
+        if path.index() >= self.lines.len() {
+            self.stats.bad += 1;
+            return Err(Dropped::Path);
+        }
+        if !self.follows(header) {
+            self.stats.other_streams += 1;
+            return Err(Dropped::Stream);
+        }
+        let (Some(mender), Some(line)) = (&mut self.mender, self.lines.get_mut(path.index())) else {
+            return Err(Dropped::Kind);
+        };
+        let taken = mender.on_row(self.next, header, row);
+        match taken {
+            Err(Dropped::Old) => self.stats.old += 1,
+            Err(_) => {
+                self.stats.bad += 1;
+                return taken;
+            }
+            Ok(()) => self.stats.parity += 1,
+        }
+        (line.echo, line.told) = (Some((header.sent, now)), false);
+        if let Some(late) = &mut self.late {
+            late.on_arrival(path.index(), now, header.sent, header.rtt);
+        }
+        let before = self.next;
+        self.mend(path, header, taken);
+        self.pick();
+        let picked = self.next.0.wrapping_sub(before.0);
+        self.stats.delivered += u64::from(picked);
+        self.owe(now, picked);
+        taken
+    }
+
+    /// A packet or a row was taken: what it rebuilds goes the way of repeats.
+    fn mend(&mut self, path: ChannelId, header: &Header, taken: Result<(), Dropped>) {
+        let Some(mender) = &mut self.mender else { return };
+        if taken == Err(Dropped::Full) {
+            mender.forget(header.seq);
+            return;
+        }
+        for (seq, octets) in mender.mend(header.seq) {
+            let Some(packet) = P::read(&octets) else {
+                self.stats.bad += 1;
+                continue;
+            };
+            let rebuilt = Header { kind: Kind::Repeat, seq, ..*header };
+            // Another row of the block may come.
+            self.mender.iter_mut().for_each(|mender| mender.keep(seq, &packet));
+            match self.store(path, &rebuilt, packet) {
+                Ok(()) => self.stats.rebuilt += 1,
+                Err(Dropped::Full) => self.mender.iter_mut().for_each(|mender| mender.forget(seq)),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Whether a packet is of the stream that this receiver follows.
@@ -292,7 +357,7 @@ impl<P> Receiver<P> {
         let line = &mut self.lines[path.index()];
         let repeat = header.kind == Kind::Repeat;
         if !repeat {
-            line.last = Some(header.seq);
+            line.last = Some(header.seq.minus(header.covers.into()));
         }
         let ahead = header.seq.ahead_of(self.next);
         if ahead < 0 {
@@ -347,14 +412,19 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// Figure 7, from `if (proceed)` on.
-    fn answer(&mut self, now: Time, path: ChannelId, picked: u32, stored: Result<(), Dropped>) {
+    /// Something has come, by which so many packets were picked: an acknowledgment is due.
+    fn owe(&mut self, now: Time, picked: u32) {
         let counts = if self.by_arrivals { 1 } else { picked };
         if counts > 0 {
             self.pending += counts;
             let delay = self.ack_delay;
             self.due.get_or_insert(now + delay);
         }
+    }
+
+    /// Figure 7, from `if (proceed)` on.
+    fn answer(&mut self, now: Time, path: ChannelId, picked: u32, stored: Result<(), Dropped>) {
+        self.owe(now, picked);
         if picked > 0 {
             return;
         }
@@ -363,7 +433,7 @@ impl<P> Receiver<P> {
         let full =
             stored == Err(Dropped::Full) || self.lines.iter().any(|line| line.fifo.len() >= self.reorder_packets);
         let all = self.lines.iter().enumerate().all(holds);
-        if self.trigger != Trigger::Timer && (all || full) {
+        if self.trigger != Trigger::Timer && (full || (all && (old || self.is_hopeless()))) {
             let kind = if old { Kind::Ack } else { Kind::Request };
             // What overflows cannot be told number by number as fast as it comes.
             let overflows = self.repair == Repair::Selective && stored == Err(Dropped::Full);
@@ -374,6 +444,11 @@ impl<P> Receiver<P> {
             let delay = self.ack_delay;
             self.due.get_or_insert(now + delay);
         }
+    }
+
+    /// Whether parity will not bring what comes next any more.
+    fn is_hopeless(&self) -> bool {
+        self.mender.is_none() || self.passed().is_some_and(|passed| passed.ahead_of(self.next) > 0)
     }
 
     /// How many numbers are missing from `next` on, as far as the heads tell.
@@ -429,7 +504,8 @@ impl<P> Receiver<P> {
     /// When what is missing is late, if something waits for it.
     fn late_at(&self) -> Option<Time> {
         let late = self.late.as_ref()?;
-        self.heads().map(|one| late.due(one.sent)).min()
+        let wait = self.mender.as_ref().map_or(Span::ZERO, Mender::wait);
+        self.heads().map(|one| late.due(one.sent) + wait).min()
     }
 
     /// Asks for what is late; with selective repair for all of it.
@@ -440,8 +516,9 @@ impl<P> Receiver<P> {
         let Some(late) = &mut self.late else { return };
         late.on_asked(now);
         if self.repair == Repair::Selective {
+            let wait = self.mender.as_ref().map_or(Span::ZERO, Mender::wait);
             let overdue = |line: &Line<P>| {
-                let count = line.fifo.partition_point(|one| late.deadline(one.sent) <= now);
+                let count = line.fifo.partition_point(|one| late.deadline(one.sent) + wait <= now);
                 count.checked_sub(1).map(|last| line.fifo[last].seq)
             };
             let first = self.next;
@@ -491,6 +568,8 @@ impl<P> Receiver<P> {
             stream: self.stream.unwrap_or(0),
             opening: false,
             missing,
+            covers: 0,
+            row: 0,
         })
     }
 

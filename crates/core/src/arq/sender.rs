@@ -21,6 +21,8 @@
 //! receiver's buffers show what is missing before it. Option `failover`: `ways.rs` says which path is down; what it had goes by others,
 //! and the first packet goes to it now and then, until it answers.
 //!
+//! Option `parity`: `cover.rs` says which rows go when. They are paced like packets, and go though a window is full.
+//!
 //! Hostile or broken peers: an acknowledgment for what was never sent is an error and changes nothing; so is a TXTS that was
 //! not sent on that path, as far as the round trip goes. Old acknowledgments move nothing. Who never acknowledges fills a buffer
 //! of fixed size, and after `give_up` timeouts in a row the sender has ended ([`Sender::failed`]). Acknowledgments of another start of
@@ -30,7 +32,9 @@
 //! something unacknowledged has a timeout.
 
 use super::config::{Config, Repair};
+use super::cover::Cover;
 use super::frame::{Header, Kind};
+use super::octets::Octets;
 use super::ways::{Echo, Ways};
 use super::{MOST_PACKETS, Seq, restarts_ahead};
 use crate::loss::rack::{ProbeTimer, TailProbe};
@@ -60,6 +64,7 @@ pub struct Sender<P> {
     stream: u32,
     /// No acknowledgment has come yet.
     opening: bool,
+    cover: Option<Cover>,
     probes: Option<Probes>,
     rtt: Rtt,
     due: Option<Time>,
@@ -86,6 +91,8 @@ enum Turn {
     Next,
     /// What is asked for.
     Repeat,
+    /// A row of parity.
+    Parity,
     /// The last packet, to show what is missing before it.
     Probe,
     /// The first one, to a path that is down.
@@ -100,15 +107,37 @@ struct Held<P> {
     repeated: Option<(ChannelId, Option<Time>)>,
 }
 
-/// A packet to be sent.
+/// A frame to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transmit<'a, P> {
     /// Where.
     pub path: ChannelId,
-    /// What goes before it.
+    /// What goes first.
     pub header: Header,
-    /// It stays the sender's until it is acknowledged.
-    pub packet: &'a P,
+    /// What follows.
+    pub content: Content<'a, P>,
+    /// All of it on the wire.
+    pub size: Bytes,
+}
+
+/// What follows a header.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Content<'a, P> {
+    /// A packet, which stays the sender's until it is acknowledged.
+    Packet(&'a P),
+    /// A row of parity.
+    Parity(&'a [u8]),
+}
+
+impl<'a, P> Transmit<'a, P> {
+    /// The packet, if it is one.
+    #[inline]
+    pub fn packet(&self) -> Option<&'a P> {
+        match self.content {
+            Content::Packet(packet) => Some(packet),
+            Content::Parity(_) => None,
+        }
+    }
 }
 
 /// What is wrong with an acknowledgment. All but the last leave the sender as it was.
@@ -179,6 +208,8 @@ pub struct SenderStats {
     pub false_timestamps: u64,
     /// Acknowledgments of other starts of a sender.
     pub other_streams: u64,
+    /// Rows of parity.
+    pub parity: u64,
     /// Packets sent as probes for the tail.
     pub probes: u64,
     /// How often a path was found down.
@@ -187,7 +218,7 @@ pub struct SenderStats {
     pub ups: u64,
 }
 
-impl<P> Sender<P> {
+impl<P: Octets> Sender<P> {
     /// A sender over `paths` paths, 1 to 64, whose first number is `first`.
     pub fn new(config: &Config, paths: usize, first: Seq) -> Sender<P> {
         let most = config.retransmission_packets.clamp(1, MOST_PACKETS as usize);
@@ -212,6 +243,7 @@ impl<P> Sender<P> {
             ways: Ways::new(config, paths),
             stream: 0,
             opening: true,
+            cover: Cover::new(config),
             probes: config.probes.then(|| Probes {
                 tail: TailProbe::default(),
                 ack_delay: config.ack_delay,
@@ -240,10 +272,10 @@ impl<P> Sender<P> {
         self.buffer.len() < self.most && self.failed().is_none()
     }
 
-    /// Packets that have not been sent yet, or are to be sent again.
+    /// Packets that have not been sent yet, or are to be sent again, and rows of parity that wait.
     #[inline]
     pub fn unsent(&self) -> usize {
-        self.buffer.len() - self.cursor + self.repeats.len()
+        self.buffer.len() - self.cursor + self.repeats.len() + self.cover.as_ref().map_or(0, Cover::rows)
     }
 
     /// Takes a packet of `size` bytes on the wire.
@@ -308,6 +340,9 @@ impl<P> Sender<P> {
                 self.repeat(now, ack);
             } else if acked >= 0 && self.cursor > 0 && self.may_restart(now) {
                 self.stats.restarts += 1;
+                if ack.missing.1 > 0 {
+                    self.miss(self.first);
+                }
                 let bytes = self.buffer.front().map_or(0, |held| u64::from(held.size));
                 self.ways.on_lost(now, bytes, true);
                 self.begin_anew(now);
@@ -327,6 +362,7 @@ impl<P> Sender<P> {
         self.sent -= count;
         self.cursor = self.cursor.saturating_sub(count);
         self.repeats.retain(|seq| seq.ahead_of(self.first) >= 0);
+        self.cover.iter_mut().for_each(|cover| cover.on_acked(self.first));
         self.expired = 0;
         self.rtt.reset_backoff();
         self.due = (self.sent > 0).then(|| now + self.rtt.timeout());
@@ -345,6 +381,11 @@ impl<P> Sender<P> {
         self.buffer.iter_mut().take(self.sent).for_each(|held| held.repeated = None);
     }
 
+    /// A packet is missing at the receiver in spite of its parity.
+    fn miss(&mut self, seq: Seq) {
+        self.cover.iter_mut().for_each(|cover| cover.on_asked(seq));
+    }
+
     /// A run of numbers was missing at the receiver when it got what this returns.
     fn repeat(&mut self, now: Time, request: &Header) {
         let (from, count) = request.missing;
@@ -358,10 +399,15 @@ impl<P> Sender<P> {
                 Some((_, None)) => false,
                 Some((path, Some(sent))) => path == request.path && request.sent > sent,
             };
+            let once = held.repeated.is_none();
             if again {
                 held.repeated = Some((ChannelId(0), None));
-                self.repeats.push_back(self.first.plus(place as u32));
+                let seq = self.first.plus(place as u32);
+                self.repeats.push_back(seq);
                 lost += u64::from(held.size);
+                if once {
+                    self.miss(seq);
+                }
             }
         }
         if lost > 0 {
@@ -374,6 +420,9 @@ impl<P> Sender<P> {
         self.failed().is_none().then_some(())?;
         if let Some(seq) = self.repeats.front() {
             return Some((Turn::Repeat, seq.ahead_of(self.first) as usize, self.ways.fastest()));
+        }
+        if self.cover.as_ref().is_some_and(|cover| cover.rows() > 0) {
+            return Some((Turn::Parity, 0, self.ways.emptiest()));
         }
         if let Some(probes) = &self.probes
             && probes.paths != 0
@@ -404,13 +453,18 @@ impl<P> Sender<P> {
         Some(at)
     }
 
-    /// The next packet that goes now.
+    /// The next frame that goes now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<'_, P>> {
+        self.cover.iter_mut().for_each(|cover| cover.on_time(now));
         let (turn, place, path) = self.next()?;
         if self.ways.ready_at() > now {
             self.ways.hold();
             return None;
         }
+        if turn == Turn::Parity {
+            return self.transmit_row(now, path);
+        }
+        let seq = self.first.plus(place as u32);
         let held = &mut self.buffer[place];
         match turn {
             Turn::Next => self.cursor = place + 1,
@@ -423,22 +477,42 @@ impl<P> Sender<P> {
                 self.probes.iter_mut().for_each(|probes| probes.paths &= probes.paths - 1);
             }
             Turn::Knock => self.ways.on_knocked(now, path),
+            Turn::Parity => {}
         }
         if place >= self.sent {
             self.sent = place + 1;
             self.stats.packets += 1;
+            self.cover.iter_mut().for_each(|cover| cover.on_sent(now, seq, &held.packet, held.size));
         } else {
             self.stats.retransmitted += 1;
         }
-        let seq = self.first.plus(place as u32);
         self.ways.on_sent(now, path, seq, u64::from(held.size), turn == Turn::Next);
         let timeout = self.rtt.timeout();
         self.due.get_or_insert(now + timeout);
         if turn == Turn::Next {
             self.await_tail(now);
         }
-        let header = Header {
-            kind: if matches!(turn, Turn::Repeat | Turn::Knock) { Kind::Repeat } else { Kind::Data },
+        let kind = if matches!(turn, Turn::Repeat | Turn::Knock) { Kind::Repeat } else { Kind::Data };
+        let covers = self.cover.as_ref().map_or(0, |cover| cover.before(seq));
+        let header = Header { covers, ..self.header(now, kind, path, seq) };
+        let Held { packet, size, .. } = &self.buffer[place];
+        Some(Transmit { path, header, content: Content::Packet(packet), size: Bytes::new((*size).into()) })
+    }
+
+    /// The row of parity that goes now.
+    fn transmit_row(&mut self, now: Time, path: ChannelId) -> Option<Transmit<'_, P>> {
+        let waiting = self.cover.as_ref()?.waiting()?;
+        let (first, covers, size) = (waiting.first, waiting.count, u64::from(waiting.size));
+        self.stats.parity += 1;
+        self.ways.on_parity(now, path, first.plus(u32::from(covers) - 1), size);
+        let header = Header { covers, row: waiting.number, ..self.header(now, Kind::Parity, path, first) };
+        let row = self.cover.as_mut()?.take();
+        Some(Transmit { path, header, content: Content::Parity(row), size: Bytes::new(size) })
+    }
+
+    fn header(&self, now: Time, kind: Kind, path: ChannelId, seq: Seq) -> Header {
+        Header {
+            kind,
             restart: self.restart,
             path,
             seq,
@@ -449,19 +523,22 @@ impl<P> Sender<P> {
             stream: self.stream,
             opening: self.opening,
             missing: (Seq(0), 0),
-        };
-        Some(Transmit { path, header, packet: &self.buffer[place].packet })
+            covers: 0,
+            row: 0,
+        }
     }
 
     /// The time that [`Sender::poll_timeout`] gave has come.
     pub fn handle_timeout(&mut self, now: Time) {
         self.probe(now);
         self.check_paths(now);
+        self.cover.iter_mut().for_each(|cover| cover.on_time(now));
         if self.due.is_none_or(|due| due > now) {
             return;
         }
         self.expired += 1;
         self.stats.timeouts += 1;
+        self.miss(self.first);
         self.ways.on_timeout(now, self.expired == 1);
         self.begin_anew(now);
         self.rtt.back_off();
@@ -519,7 +596,8 @@ impl<P> Sender<P> {
     pub fn poll_timeout(&mut self) -> Option<Time> {
         let pace = self.next().map(|_| self.ways.ready_at());
         let probe = self.probes.as_ref().and_then(|probes| probes.due);
-        [self.due, pace, probe, self.ways.timeout()].into_iter().flatten().min()
+        let block = self.cover.as_ref().and_then(Cover::due);
+        [self.due, pace, probe, block, self.ways.timeout()].into_iter().flatten().min()
     }
 
     /// Why it has ended, if it has.

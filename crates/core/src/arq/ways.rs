@@ -89,6 +89,8 @@ struct Entry {
     size: u32,
     seq: Seq,
     position: u64,
+    /// It is no packet, and its number that of its block's last.
+    parity: bool,
 }
 
 /// What is no longer under way.
@@ -305,6 +307,21 @@ impl Ways {
         ChannelId(fastest as u8)
     }
 
+    /// The path with the most room: the least part of its window is under way, or the fewest packets where one window is for all.
+    pub(super) fn emptiest(&self) -> ChannelId {
+        let part = |path: usize| {
+            let way = &self.ways[path];
+            let part = match self.laws.get(path) {
+                Some(Governor { law, in_flight, .. }) if self.laws.len() > 1 => {
+                    in_flight.saturating_mul(PARTS) / law.window().as_u64().max(1)
+                }
+                _ => (way.sent.len() - way.acked) as u64,
+            };
+            (!way.is_up(), part)
+        };
+        ChannelId((0..self.ways.len()).min_by_key(|path| part(*path)).unwrap_or(0) as u8)
+    }
+
     /// When the pace lets a packet go.
     #[inline]
     pub(super) fn ready_at(&self) -> Time {
@@ -340,7 +357,7 @@ impl Ways {
         governor.law.on_sent(&Sent { now, bytes: Bytes::new(bytes), in_flight, end: position });
         governor.in_flight += bytes;
         let way = &mut self.ways[path.index()];
-        way.sent.push_back(Entry { sent: now, size: bytes as u32, seq, position });
+        way.sent.push_back(Entry { sent: now, size: bytes as u32, seq, position, parity: false });
         way.last_sent = Some(now);
         self.pacer.on_sent(now, bytes as usize);
         if !in_turn {
@@ -349,6 +366,14 @@ impl Ways {
         match &mut self.turns {
             Turns::RoundRobin(rr) => rr.update(Bytes::new(bytes)),
             Turns::Srr(..) => self.turn(|srr| srr.update(Bytes::new(bytes * PARTS))),
+        }
+    }
+
+    /// Parity goes out by `path`; `seq` is the last number that it covers.
+    pub(super) fn on_parity(&mut self, now: Time, path: ChannelId, seq: Seq, bytes: u64) {
+        self.on_sent(now, path, seq, bytes, false);
+        if let Some(entry) = self.ways[path.index()].sent.back_mut() {
+            entry.parity = true;
         }
     }
 
@@ -441,7 +466,7 @@ impl Ways {
         let governor = self.governor(path);
         governor.in_flight = governor.in_flight.saturating_sub(bytes);
         self.renew_turns();
-        lost.iter().map(|entry| entry.seq).collect()
+        lost.iter().filter(|entry| !entry.parity).map(|entry| entry.seq).collect()
     }
 
     /// The path whose turn it is to be knocked at.

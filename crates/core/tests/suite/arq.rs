@@ -29,6 +29,8 @@ fn data(seq: u32, restart: u8, sent: u64) -> Header {
         stream: 0,
         opening: true,
         missing: (Seq(0), 0),
+        covers: 0,
+        row: 0,
     }
 }
 
@@ -217,8 +219,8 @@ fn transfer(
             given += 1;
         }
         while let Some(transmit) = sender.poll_transmit(now) {
-            let (header, packet) = (transmit.header, *transmit.packet);
-            network.send(now, false, header, packet);
+            let packet = *transmit.packet().expect("no parity");
+            network.send(now, false, transmit.header, packet);
         }
         while let Some(ack) = receiver.poll_ack(now) {
             network.send(now, true, ack, 0);
@@ -292,7 +294,7 @@ fn a_gap_restarts_go_back_n_once_and_selective_repair_sends_what_is_missing_alon
         let lose = |sender: &mut Sender<u32>, receiver: &mut Receiver<u32>, now: Time| {
             let mut sent = Vec::new();
             while let Some(transmit) = sender.poll_transmit(now) {
-                let (header, packet, path) = (transmit.header, *transmit.packet, transmit.path);
+                let (header, packet, path) = (transmit.header, *transmit.packet().expect("no parity"), transmit.path);
                 sent.push(header.seq.0);
                 // 3 is lost the first time.
                 if header.seq != Seq(3) || header.kind == Kind::Repeat || header.restart > 0 {
@@ -431,7 +433,7 @@ fn a_run_of_losses_is_asked_for_whole_and_a_lost_repeat_again() {
             given += 1;
         }
         while let Some(transmit) = sender.poll_transmit(now) {
-            let (header, packet) = (transmit.header, *transmit.packet);
+            let (header, packet) = (transmit.header, *transmit.packet().expect("no parity"));
             let repeat = header.kind == Kind::Repeat;
             // A burst is lost, and of the repeats the first five.
             let loses = header.restart == 0 && (1000..1013).contains(&header.seq.0) && (!repeat || lost_repeats < 5);
@@ -496,7 +498,7 @@ fn in_steady_state_no_packet_allocates() {
                     let at = now + Span::from_micros(5);
                     // Every thousandth is lost.
                     if frames.len() < 4096 && !transmit.header.sent.as_nanos().is_multiple_of(1000) {
-                        let (header, packet) = (transmit.header, *transmit.packet);
+                        let (header, packet) = (transmit.header, *transmit.packet().expect("no parity"));
                         frames.push_back((at, header, packet));
                     }
                 }

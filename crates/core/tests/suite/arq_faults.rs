@@ -1,7 +1,9 @@
 //! EFL-MP's two ends over paths that corrupt, duplicate, reorder and replay frames, die and return, between ends that begin
 //! anew: what is above gets the stream exactly, or there is a named error.
 
-use fairspan_core::arq::{AckError, Config, Dropped, Header, Kind, Receiver, Repair, Sender, Seq, Striping, Trigger};
+use fairspan_core::arq::{
+    AckError, Config, Content, Dropped, Header, Kind, Parity, Receiver, Repair, Sender, Seq, Striping, Trigger,
+};
 use fairspan_core::options::Words;
 use fairspan_core::ring::checksum::Crc32c;
 use fairspan_core::rng::Rng;
@@ -10,8 +12,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const SIZE: Bytes = Bytes::new(192);
-/// Header, packet, and the FCS that Ethernet puts behind them.
-const LONGEST: usize = Header::REQUEST_LENGTH + 8 + 4;
+/// Header, packet or row, and the FCS that Ethernet puts behind them.
+const LONGEST: usize = Header::REQUEST_LENGTH + 10 + 4;
 const MICRO: fn(u64) -> Span = Span::from_micros;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,30 +23,27 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(header: &Header, packet: Option<u64>) -> Frame {
+    fn new(header: &Header, content: &[u8]) -> Frame {
         let mut head = [0; Header::REQUEST_LENGTH];
-        let mut length = header.encode(&mut head);
+        let start = header.encode(&mut head);
+        let length = start + content.len();
         let mut bytes = [0; LONGEST];
-        bytes[..length].copy_from_slice(&head[..length]);
-        if let Some(packet) = packet {
-            bytes[length..length + 8].copy_from_slice(&packet.to_be_bytes());
-            length += 8;
-        }
+        bytes[..start].copy_from_slice(&head[..start]);
+        bytes[start..length].copy_from_slice(content);
         let sum = Crc32c::new().with(&bytes[..length]).sum();
         bytes[length..length + 4].copy_from_slice(&sum.to_be_bytes());
         Frame { bytes, length: length + 4 }
     }
 
     /// What a receiving card makes of it: nothing where the FCS is wrong.
-    fn read(&self) -> Option<(Header, Option<u64>)> {
+    fn read(&self) -> Option<(Header, &[u8])> {
         let (content, fcs) = self.bytes[..self.length].split_at_checked(self.length.checked_sub(4)?)?;
         if Crc32c::new().with(content).sum().to_be_bytes() != fcs {
             return None;
         }
         let header = Header::decode(content).ok()?;
-        let packet = content.get(Header::LENGTH..Header::LENGTH + 8).and_then(|octets| octets.try_into().ok());
-        let carries = matches!(header.kind, Kind::Data | Kind::Repeat);
-        Some((header, packet.filter(|_| carries).map(u64::from_be_bytes)))
+        let start = if header.kind == Kind::Parity { Header::PARITY_LENGTH } else { Header::LENGTH };
+        Some((header, content.get(start..)?))
     }
 }
 
@@ -178,15 +177,19 @@ impl Pair {
     fn step(&mut self) -> bool {
         let now = self.now;
         while let Some(transmit) = self.sender.poll_transmit(now) {
-            let (header, packet) = (transmit.header, *transmit.packet);
+            let header = transmit.header;
+            let frame = match transmit.content {
+                Content::Packet(packet) => Frame::new(&header, &packet.to_be_bytes()),
+                Content::Parity(row) => Frame::new(&header, row),
+            };
             if self.loses == Some(header.seq) {
                 self.loses = None;
                 continue;
             }
-            self.send(0, header.path.index(), Frame::new(&header, Some(packet)));
+            self.send(0, header.path.index(), frame);
         }
         while let Some(header) = self.receiver.poll_ack(now) {
-            self.send(1, header.path.index(), Frame::new(&header, None));
+            self.send(1, header.path.index(), Frame::new(&header, &[]));
         }
         let arrives = self.lanes.iter().flatten().filter_map(|lane| lane.peek().map(|next| next.0.0)).min();
         let times = [arrives, self.sender.poll_timeout(), self.receiver.poll_timeout()];
@@ -205,12 +208,19 @@ impl Pair {
     }
 
     fn arrive(&mut self, back: usize, path: usize, frame: &Frame) {
-        let Some((header, packet)) = frame.read() else { return };
+        let Some((header, content)) = frame.read() else { return };
         if back == 1 {
             let _ = self.sender.handle_ack(self.now, &header);
             return;
         }
-        let _ = self.receiver.handle_packet(self.now, ChannelId(path as u8), &header, packet.unwrap_or(u64::MAX));
+        let path = ChannelId(path as u8);
+        let _ = match header.kind {
+            Kind::Parity => self.receiver.handle_parity(self.now, path, &header, content),
+            _ => {
+                let packet = content.first_chunk().map_or(u64::MAX, |octets| u64::from_be_bytes(*octets));
+                self.receiver.handle_packet(self.now, path, &header, packet)
+            }
+        };
         while let Some(packet) = self.receiver.poll_deliver() {
             let (start, number) = (packet >> 40, packet & ((1 << 40) - 1));
             assert_eq!(number, self.expected, "of start {start}");
@@ -255,6 +265,9 @@ fn any_config(rng: &mut Rng) -> Config {
         c.trigger = Trigger::ALL[rng.below(3) as usize];
         (c.probes, c.failover) = (rng.below(2) == 0, rng.below(2) == 0);
         c.reorder_packets = 20 + rng.below(400) as usize;
+        c.parity = Parity::ALL[rng.below(3) as usize];
+        (c.parity_packets, c.parity_wait) = (1 + rng.below(64) as u32, MICRO(1 + rng.below(100)));
+        c.parity_residual = 1 << rng.below(12);
         c.timeout_min = MICRO(100);
         c.timeout_max = Span::from_millis(2);
         c.timeout_initial = Span::from_millis(1);
@@ -385,6 +398,8 @@ fn what_a_silent_path_keeps_from_the_buffers_is_asked_for_when_it_is_late() {
             stream: 0,
             opening: true,
             missing: (Seq(0), 0),
+            covers: 0,
+            row: 0,
         };
         for (seq, path, sent) in [(0, 0, 100), (1, 1, 101), (3, 0, 103), (4, 1, 104), (6, 0, 106)] {
             let came = micros(sent + if path == 0 { 10 } else { 12 });

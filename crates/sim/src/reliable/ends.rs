@@ -1,6 +1,6 @@
 //! Both ends of a reliable flow, and its greedy application: a sender that always has another packet.
 
-use super::payload::{Complexity, Frame, Payload, received, sent};
+use super::payload::{Carried, Complexity, Frame, Payload, received, sent, take};
 use super::two_stage::TwoStage;
 use crate::model::Scheme;
 use fairspan_core::arq::{Config, Header, Receiver, Sender, Seq};
@@ -41,13 +41,10 @@ impl Ends {
 
     /// A frame has come to the receiver.
     #[inline]
-    pub(super) fn handle_data(&mut self, now: Time, path: usize, header: &Header, payload: Payload) {
+    pub(super) fn handle_data(&mut self, now: Time, path: usize, header: &Header, carried: Carried) {
         match self {
-            Ends::One(one) => {
-                // What it drops it has counted.
-                let _ = one.receiver.handle_packet(now, ChannelId(path as u8), header, payload);
-            }
-            Ends::Two(two) => two.handle_data(now, path, header, payload),
+            Ends::One(one) => take(&mut one.receiver, now, ChannelId(path as u8), header, carried),
+            Ends::Two(two) => two.handle_data(now, path, header, carried),
         }
     }
 
@@ -62,7 +59,7 @@ impl Ends {
         }
     }
 
-    /// The next frame with data that goes now; `fresh`: new packets are sent.
+    /// The next frame that goes now; `fresh`: new packets are sent.
     #[inline]
     pub(super) fn poll_data(&mut self, now: Time, fresh: bool) -> Option<Frame> {
         match self {
@@ -72,7 +69,7 @@ impl Ends {
                     one.number += u64::from(one.sender.handle_packet(payload, one.size).is_ok());
                 }
                 let transmit = one.sender.poll_transmit(now)?;
-                Some(Frame { path: transmit.path.index(), header: transmit.header, payload: *transmit.packet })
+                Frame::of(transmit.path.index(), &transmit)
             }
             Ends::Two(two) => two.poll_data(now, fresh),
         }

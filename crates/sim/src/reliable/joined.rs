@@ -4,7 +4,7 @@
 //! carry are numbers and times, which need no packets of the simulation. Its results are a flow's, with the counters of its ends.
 
 use super::ends::Ends;
-use super::payload::Payload;
+use super::payload::Carried;
 use super::reckoned::Reckoned;
 use crate::engine::event::Event;
 use crate::engine::pool::Handle;
@@ -53,7 +53,8 @@ pub(crate) struct Joined {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     head: [u8; Header::REQUEST_LENGTH],
-    payload: Option<Payload>,
+    /// None: an acknowledgment.
+    carried: Option<Carried>,
 }
 
 impl Joined {
@@ -175,11 +176,11 @@ impl Node for Joined {
         let Body::Frame(content) = here.engine.pool[handle].body else { return Next::Only(Output::Dropped(handle)) };
         here.engine.deliver(here.mark, handle);
         here.engine.pool.free(handle);
-        let Some(Flight { head, payload }) = self.take_flight(content) else { return Next::Nothing };
+        let Some(Flight { head, carried }) = self.take_flight(content) else { return Next::Nothing };
         let Ok(header) = Header::decode(&head) else { return Next::Nothing };
-        match payload {
-            Some(payload) => {
-                self.ends.handle_data(now, path, &header, payload);
+        match carried {
+            Some(carried) => {
+                self.ends.handle_data(now, path, &header, carried);
                 self.deliver(now);
             }
             None => self.ends.handle_ack(now, path, &header),
@@ -204,15 +205,15 @@ impl Node for Joined {
         if part == RECEIVER {
             if let Some((path, header)) = self.ends.poll_ack(now) {
                 header.encode(&mut head);
-                return Some(self.send(&mut here, 1, path, self.ack_size, Flight { head, payload: None }));
+                return Some(self.send(&mut here, 1, path, self.ack_size, Flight { head, carried: None }));
             }
         } else if now >= self.start
             && let Some(frame) = self.ends.poll_data(now, self.fresh(now))
         {
             frame.header.encode(&mut head);
-            self.carried[frame.path] += u64::from(self.size);
-            let flight = Flight { head, payload: Some(frame.payload) };
-            return Some(self.send(&mut here, 0, frame.path, self.size, flight));
+            self.carried[frame.path] += u64::from(frame.size);
+            let flight = Flight { head, carried: Some(frame.carried) };
+            return Some(self.send(&mut here, 0, frame.path, frame.size, flight));
         }
         self.rest(&mut here, part);
         None

@@ -9,7 +9,7 @@
 //!
 //! Cost: O(N) for N paths a packet. Invariant: what is delivered is every number once, in order.
 
-use super::payload::{Complexity, Frame, Payload, received, sent};
+use super::payload::{Carried, Complexity, Frame, Payload, received, sent, take};
 use fairspan_core::arq::{Config, Header, Receiver, Sender, Seq};
 use fairspan_core::units::{Bytes, ChannelId, Time};
 use std::collections::VecDeque;
@@ -47,12 +47,13 @@ impl TwoStage {
         }
     }
 
-    pub(super) fn handle_data(&mut self, now: Time, path: usize, header: &Header, payload: Payload) {
-        if self.reorder[path].len() >= self.most && payload.number != self.next {
+    pub(super) fn handle_data(&mut self, now: Time, path: usize, header: &Header, carried: Carried) {
+        let full = self.reorder[path].len() >= self.most;
+        if full && matches!(carried, Carried::Packet(payload) if payload.number != self.next) {
             self.receivers[path].handle_refused(now, OWN, header);
             return;
         }
-        let _ = self.receivers[path].handle_packet(now, OWN, header, payload);
+        take(&mut self.receivers[path], now, OWN, header, carried);
         while let Some(payload) = self.receivers[path].poll_deliver() {
             self.reorder[path].push_back(payload);
         }
@@ -80,7 +81,7 @@ impl TwoStage {
             }
             if let Some(transmit) = sender.poll_transmit(now) {
                 self.turn = (path + 1) % count;
-                return Some(Frame { path, header: transmit.header, payload: *transmit.packet });
+                return Frame::of(path, &transmit);
             }
         }
         None

@@ -50,6 +50,8 @@ fn compare(rng: &mut Rng) -> Result<(), String> {
             stream: 0,
             opening: true,
             missing: (Seq(0), 0),
+            covers: 0,
+            row: 0,
         };
         // What it drops, Figure 8 discards.
         let _ = receiver.handle_packet(now, ChannelId(0), &header, sent);
