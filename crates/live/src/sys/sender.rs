@@ -194,8 +194,7 @@ mod tests {
             switch("down");
             assert_eq!(send(&mut sender, &frames), Err(Some(libc::ENETDOWN)));
             switch("up");
-            let none = [Vec::new(); 0];
-            assert_eq!(send(&mut sender, &none), Ok(0));
+            assert_eq!(send(&mut sender, &[]), Ok(0));
             assert_eq!(send(&mut sender, &frames[3..]), Ok(2));
             let mut numbers = Vec::new();
             while receiver.recv(|arrived| numbers.push(arrived.data[21])).is_some() {}
