@@ -48,7 +48,7 @@ fn main() {
 fn envelopes() {
     let heartbeat =
         Heartbeat { channel: ChannelId(1), epoch: 5, number: 2, high: 3, deaf: 4, using: 3, ..Heartbeat::default() };
-    let echo = Echo { channel: ChannelId(1), token: 1, clock: 2 };
+    let echo = Echo { channel: ChannelId(1), train: true, token: 1, clock: 2 };
     let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
     let feedback =
         Feedback { channel: ChannelId(1), of: 5, highest: 70, packets: 60, set: 0xff, ..Feedback::default() };

@@ -374,6 +374,9 @@ pub struct PathStatus {
     pub state: path::State,
     /// The rate at which the peer got what we sent, in Mbit/s, once measured.
     pub delivery_mbit: Option<f64>,
+    /// The rate that the path was found to carry, in Mbit/s, where no rate is configured and it limits.
+    #[serde(default)]
+    pub measured_mbit: Option<f64>,
     /// By how much its one-way delay, without queues, is longer than that of the peer's fastest channel, in ms.
     pub extra_delay_ms: Option<f64>,
     /// How long frames wait on the way beyond that, in ms.
@@ -400,7 +403,7 @@ mod tests {
         assert_eq!((peer.peer_mode, peer.peer_scheduler), (Some(Mode::Stripe), None));
         assert_eq!(peer.channels[0].state, State::Connecting);
         assert_eq!(serde_json::to_string(&peer).expect("text"), text);
-        let path = r#""path":{"state":"suspect","delivery_mbit":9.5,"extra_delay_ms":null,"queue_ms":0.5,"loss_ppm":100,"delivered":7,"lost":1,"in_flight_bytes":1400},"counters":{"sent"#;
+        let path = r#""path":{"state":"suspect","delivery_mbit":9.5,"measured_mbit":12.5,"extra_delay_ms":null,"queue_ms":0.5,"loss_ppm":100,"delivered":7,"lost":1,"in_flight_bytes":1400},"counters":{"sent"#;
         let counted = text.replace(r#""counters":{"sent"#, path);
         let peer: PeerStatus = serde_json::from_str(&counted).expect("a peer whose frames are counted");
         assert_eq!(peer.channels[0].path.as_ref().map(|path| path.state), Some(path::State::Suspect));

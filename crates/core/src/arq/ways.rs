@@ -580,6 +580,7 @@ impl Ways {
             bytes: Bytes::new(gone.bytes),
             in_flight: Bytes::new(in_flight),
             rtt,
+            waited: None,
             smoothed_rtt: Span::from_nanos(governor.smoothed),
             up_to: governor.up_to,
             next,

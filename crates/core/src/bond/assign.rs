@@ -263,7 +263,7 @@ impl<P: Packet> Bond<P> {
 
     /// A marker, behind all that left on `channel` before.
     fn flush_marker(&mut self, now: Time, channel: ChannelId, token: u32) -> Transmit<P> {
-        let message = Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() });
+        let message = Message::EchoRequest(Echo { channel, train: false, token, clock: now.as_nanos() });
         let head = self.number.control(message);
         let c = &mut self.channels[channel];
         c.on_control_sent(now, head.len());

@@ -11,6 +11,9 @@ use crate::wire::envelope::Feedback;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
+/// Most that a driver's lateness counts.
+const MOST_LATE: Span = Span::from_millis(10);
+
 /// One channel's state.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -18,12 +21,16 @@ pub(super) struct Channel {
     /// In force: the configured rate, or the one reported since.
     pub(super) rate: Option<Rate>,
     pub(super) pacer: Option<Pacer>,
+    /// By which the room in the host queue was reckoned.
+    pub(super) reckoned: Option<Rate>,
     /// Data may be sent on it.
     pub(super) usable: bool,
     /// When the last heartbeat went.
     pub(super) heartbeat: Time,
     /// The highest bond number that the peer can know this channel to have passed.
     pub(super) high: u32,
+    /// By how much the driver was late lately when a packet waited for the law's pace: so much may be made up for.
+    late: Span,
     /// When data last went.
     pub(super) data: Option<Time>,
     /// What is measured, and the state that follows.
@@ -36,11 +43,13 @@ impl Channel {
         let mut channel = Channel {
             rate: config.rate,
             pacer: None,
+            reckoned: None,
             usable: false,
             heartbeat: now,
             high: 0,
+            late: Span::ZERO,
             data: None,
-            path: Path::new(now, config.mtu, counting),
+            path: Path::new(now, config.mtu, config.rate.is_some(), counting),
             stats: ChannelStats::default(),
             config,
         };
@@ -48,11 +57,35 @@ impl Channel {
         channel
     }
 
+    /// The rate at which frames may go: what is in force, else what a law found.
+    pub(super) fn known_rate(&self) -> Option<Rate> {
+        self.rate.or_else(|| self.path.control.as_ref()?.path_rate())
+    }
+
+    /// Whether that is another rate than the one the host queue knows, by more than an eighth.
+    pub(super) fn is_other_rate(&self) -> bool {
+        match (self.reckoned, self.known_rate()) {
+            (Some(before), Some(now)) => {
+                let (before, now) = (before.as_bits_per_sec(), now.as_bits_per_sec());
+                now.abs_diff(before) > before / 8
+            }
+            (before, now) => before != now,
+        }
+    }
+
+    /// Whether frames keep to a rate, so that none wait on the way for others of ours.
+    pub(super) fn is_paced(&self) -> bool {
+        self.known_rate().is_some()
+    }
+
     /// Puts `rate` in force; `quantum` is what the discipline sends here in a round.
     pub(super) fn set_rate(&mut self, rate: Option<Rate>, quantum: usize) {
         self.rate = rate;
         let Some(rate) = rate else {
-            self.pacer = None;
+            // A law's pace stays.
+            if self.path.control.is_none() {
+                self.pacer = None;
+            }
             return;
         };
         let least = Bytes::from(self.config.mtu + self.config.framing);
@@ -68,16 +101,26 @@ impl Channel {
     pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
         let told = self.path.on_feedback(now, feedback, around);
         self.stats.rtt = self.path.rtt();
-        if let Some(pace) = self.path.control.as_ref().and_then(|control| control.pacing_rate()) {
-            let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));
-            let burst =
-                pace.bytes_in(Span::from_millis(1)).max(Bytes::from(2 * (self.config.mtu + self.config.framing)));
-            match &mut self.pacer {
-                Some(pacer) => pacer.set(pace, burst),
-                None => self.pacer = Some(Pacer::new(pace, burst)),
-            }
-        }
+        self.follow_law();
         told
+    }
+
+    /// Frames go at the law's pace from now on, if there is a law and it has one.
+    pub(super) fn follow_law(&mut self) {
+        let Some(control) = &self.path.control else { return };
+        let Some(pace) = control.pacing_rate() else {
+            if self.rate.is_none() {
+                self.pacer = None;
+            }
+            return;
+        };
+        let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));
+        let burst = pace.bytes_in(Span::from_millis(1) + self.late);
+        let burst = burst.max(Bytes::from(2 * (self.config.mtu + self.config.framing)));
+        match &mut self.pacer {
+            Some(pacer) => pacer.set(pace, burst),
+            None => self.pacer = Some(Pacer::new(pace, burst)),
+        }
     }
 
     /// Wire bytes of a frame of `len` bytes, envelope included.
@@ -104,6 +147,20 @@ impl Channel {
             return None;
         }
         Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
+    }
+
+    /// A packet goes that waits since `since`.
+    #[inline]
+    pub(super) fn on_wait_over(&mut self, now: Time, since: Time) {
+        let Some(ready) = self.pacer.as_ref().map(Pacer::ready_at).filter(|ready| since <= *ready) else { return };
+        let decayed = Span::from_nanos(self.late.as_nanos() - self.late.as_nanos() / 256);
+        self.late = now.since(ready).max(decayed).min(MOST_LATE);
+    }
+
+    /// When the link will have sent another full frame.
+    #[inline]
+    pub(super) fn sent_at(&self, now: Time) -> Time {
+        self.pacer.as_ref().map_or(now, |pacer| pacer.free().max(now) + pacer.time_for(self.config.mtu))
     }
 
     /// Accounts for a data frame of `len` bytes, envelope included.

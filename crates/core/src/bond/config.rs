@@ -209,6 +209,9 @@ pub struct Config {
     /// The law by which each channel's frames are limited to what its path carries without a queue of its own; frames are
     /// counted then. A channel's rate is an upper bound. Default none: as fast as the rate, or the socket, takes them.
     pub congestion: Option<Algorithm>,
+    /// Mode `reliable`: whether the rate of each channel that has none is measured, and the channel paced by that
+    /// ([`probe`](crate::congestion::probe)), unless [`congestion`](Config::congestion) names a law. Default false; in [`Config::usual`] true.
+    pub measure_rates: bool,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// How often the path MTU in use is confirmed on each channel while frames of about that size go, so that a path that
@@ -260,6 +263,7 @@ impl Default for Config {
             echo_interval: Span::from_secs(1),
             feedback: false,
             congestion: None,
+            measure_rates: false,
             probe_mtu: true,
             confirm_mtu: Span::ZERO,
             clamp_mss: true,
@@ -330,6 +334,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
+    option!(measure_rates: Kind::Flag, "mode reliable: whether the rates of channels that have none are measured", file "measure_rates", since 4),
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
@@ -437,6 +442,12 @@ impl ChannelConfig {
 }
 
 impl Config {
+    /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], and rates that nobody says are
+    /// measured.
+    pub fn usual() -> Config {
+        Config { mode: Mode::USUAL, measure_rates: true, ..Config::default() }
+    }
+
     /// Checks all settings.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::channel::{Channel, Channels, bit, each};
 use super::config::{Config, ConfigError};
 use super::policy::Policed;
 use super::preset::{Distribution, Preset};
-use super::share::{Member, Share};
+use super::share::{self, Member, Share};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Rate, Span, Time};
@@ -21,6 +21,8 @@ use alloc::vec::Vec;
 pub(super) enum Distribute<P> {
     /// A discipline over the usable channels; `None` without any.
     Discipline(Option<Share>),
+    /// The channels' paces, where a law finds their rates: of those that may send, the one that has sent a packet first.
+    Pace,
     /// The usable channels, the best priority first.
     Best(Vec<ChannelId>),
     /// The stripe.
@@ -75,6 +77,14 @@ impl<P: Packet> Distribute<P> {
         largest: usize,
         rng: &mut Rng,
     ) {
+        if matches!(self, Distribute::Discipline(_) | Distribute::Pace) {
+            let by_pace = share::by_pace(members);
+            match self {
+                Distribute::Discipline(_) if by_pace => *self = Distribute::Pace,
+                Distribute::Pace if !by_pace => *self = Distribute::Discipline(None),
+                _ => {}
+            }
+        }
         match self {
             Distribute::Discipline(share) => {
                 let seed = rng.next_u64();
@@ -88,7 +98,7 @@ impl<P: Packet> Distribute<P> {
                 order.sort_by_key(|c| (channels[*c].config.priority, *c));
             }
             // Drawn for nothing: what is drawn later is in recordings.
-            Distribute::Agreed => _ = rng.next_u64(),
+            Distribute::Agreed | Distribute::Pace => _ = rng.next_u64(),
             Distribute::Policy(_) => {}
         }
     }
@@ -101,6 +111,13 @@ impl<P: Packet> Distribute<P> {
             Distribute::Discipline(share) => {
                 let first = share.as_ref()?.select();
                 is_open(&first).then_some(Ready { first, others: 0, skipped: 0 })
+            }
+            Distribute::Pace => {
+                let (.., first) = each(channels.usable)
+                    .filter(is_open)
+                    .map(|c| (channels[c].sent_at(now), channels[c].data, c))
+                    .min()?;
+                Some(Ready { first, others: 0, skipped: 0 })
             }
             Distribute::Best(order) => {
                 let wanted = &order[..order.len().min(copies)];
@@ -117,6 +134,7 @@ impl<P: Packet> Distribute<P> {
     pub(super) fn ready_at(&self, channels: &Channels, copies: usize) -> Option<Time> {
         match self {
             Distribute::Discipline(share) => channels.get(share.as_ref()?.select())?.ready_at(),
+            Distribute::Pace => each(channels.usable).filter_map(|c| channels[c].ready_at()).min(),
             Distribute::Best(order) => {
                 let wanted = &order[..order.len().min(copies)];
                 wanted.iter().filter_map(|c| channels.get(*c)?.ready_at()).min()
@@ -133,14 +151,12 @@ impl<P: Packet> Distribute<P> {
         }
     }
 
-    /// The rate at which the host queue drains, if every channel that drains it has one.
-    pub(super) fn rate(&self, members: &[Member]) -> Option<Rate> {
+    /// The rate at which the host queue drains, if that of every channel that drains it is `known`.
+    pub(super) fn rate(&self, members: &[Member], known: impl Fn(ChannelId) -> Option<Rate>) -> Option<Rate> {
+        let bits = |channel| known(channel).map(Rate::as_bits_per_sec);
         let sum: Option<u64> = match self {
-            Distribute::Best(order) => {
-                let best = *order.first()?;
-                members.iter().find(|m| m.channel == best)?.rate.map(Rate::as_bits_per_sec)
-            }
-            _ => members.iter().map(|m| m.rate.map(Rate::as_bits_per_sec)).sum(),
+            Distribute::Best(order) => bits(*order.first()?),
+            _ => members.iter().map(|m| bits(m.channel)).sum(),
         };
         sum.filter(|_| !members.is_empty()).map(Rate::from_bits_per_sec)
     }
@@ -181,7 +197,12 @@ mod tests {
             channels.usable |= bit(id);
         }
         let members: Vec<Member> = (0..3u8)
-            .map(|n| Member { channel: ChannelId(n), rate: Some(Rate::from_mbit(10 + u64::from(n))), weight: 1 })
+            .map(|n| Member {
+                channel: ChannelId(n),
+                rate: Some(Rate::from_mbit(10 + u64::from(n))),
+                weight: 1,
+                paced: false,
+            })
             .collect();
         distribute.refresh(&config, &channels, &members, 1500, &mut rng);
         (distribute, channels, members)
@@ -194,7 +215,8 @@ mod tests {
         assert_eq!(ready(&channels), Some(Ready { first: ChannelId(1), others: 0, skipped: 0 }));
         channels[ChannelId(1)].path.signs.blocked = Some(Time::ZERO);
         assert_eq!(ready(&channels), None, "no other is taken in its place");
-        assert_eq!(distribute.rate(&members), Some(Rate::from_mbit(11)), "the one that drains the queue");
+        let known = |channel: ChannelId| members[channel.index()].rate;
+        assert_eq!(distribute.rate(&members, known), Some(Rate::from_mbit(11)), "the one that drains the queue");
     }
 
     #[test]
@@ -231,7 +253,10 @@ mod tests {
             let channels = Channels::new(Counting::default());
             distribute.refresh(&config, &channels, &[], 1500, &mut rng);
             assert_eq!(distribute.ready(Time::ZERO, &channels, 1), None);
-            assert_eq!((distribute.rate(&[]), distribute.using(Time::ZERO, &channels, true, Span::ZERO)), (None, 0));
+            assert_eq!(
+                (distribute.rate(&[], |_| None), distribute.using(Time::ZERO, &channels, true, Span::ZERO)),
+                (None, 0)
+            );
         }
     }
 }

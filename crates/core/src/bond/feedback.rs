@@ -67,6 +67,9 @@ impl<P: Packet> Bond<P> {
             self.stats.bad_control += 1;
         }
         self.settle(channel);
+        if self.channels[channel].is_other_rate() {
+            self.refresh_queue();
+        }
         if mute && !self.channels[channel].path.signs.mute {
             self.refresh(now, Reason::Silence);
         }

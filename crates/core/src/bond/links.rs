@@ -8,7 +8,7 @@ use super::lines::LEAST_QUEUE;
 use super::share::{self, Member};
 use crate::packet::Packet;
 use crate::path::mtu::Pmtu;
-use crate::units::{ChannelId, Time};
+use crate::units::{ChannelId, Rate, Time};
 use alloc::vec::Vec;
 
 impl<P: Packet> Bond<P> {
@@ -104,6 +104,15 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// A train told the rate of a path, or did not.
+    pub(super) fn on_path_rate(&mut self, channel: ChannelId, rate: Option<Rate>) {
+        if let (Some(rate), Some(control)) = (rate, &mut self.channels[channel].path.control) {
+            control.on_path_rate(rate);
+            self.channels[channel].follow_law();
+            self.refresh_queue();
+        }
+    }
+
     /// A path MTU was found, confirmed or lowered.
     pub(super) fn on_path_mtu(&mut self, channel: ChannelId) {
         let c = &mut self.channels[channel];
@@ -187,13 +196,19 @@ impl<P: Packet> Bond<P> {
     pub(super) fn members(&self) -> Vec<Member> {
         let member = |channel: ChannelId| {
             let c = &self.channels[channel];
-            Member { channel, rate: c.rate, weight: c.config.weight }
+            Member { channel, rate: c.rate, weight: c.config.weight, paced: c.path.control.is_some() }
         };
         each(self.channels.usable).map(member).collect()
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.
     pub(super) fn rebuild(&mut self, now: Time, went: u64) {
+        let alone = self.channels.joined.count_ones() == 1;
+        for channel in each(self.channels.joined) {
+            if let Some(control) = &mut self.channels[channel].path.control {
+                control.set_alone(alone);
+            }
+        }
         let members = self.members();
         let largest = self.largest_frame();
         self.distribute.refresh(&self.config, &self.channels, &members, largest, &mut self.rng);
@@ -211,7 +226,11 @@ impl<P: Packet> Bond<P> {
     pub(super) fn refresh_queue(&mut self) {
         let largest = self.largest_frame();
         let time = self.config.queue_time + self.repair_time();
-        let rate = self.distribute.rate(&self.members());
+        for channel in each(self.channels.usable) {
+            let c = &mut self.channels[channel];
+            c.reckoned = c.known_rate();
+        }
+        let rate = self.distribute.rate(&self.members(), |channel| self.channels[channel].reckoned);
         let limit = rate.map(|rate| (rate.bytes_in(time).as_u64() as usize).max(LEAST_QUEUE * largest));
         self.ingress.set_limit(limit, self.config.queue_bytes);
     }

@@ -133,7 +133,12 @@ impl Config {
     /// What is done with the data frames of each path.
     pub(super) fn counting(&self) -> Counting {
         let resends = Preset::of(self).protect == Protection::Resend;
-        Counting { counts: self.feedback || self.congestion.is_some() || resends, law: self.congestion, resends }
+        Counting {
+            counts: self.feedback || self.congestion.is_some() || resends,
+            law: self.congestion,
+            measures: self.measure_rates && resends,
+            resends,
+        }
     }
 }
 

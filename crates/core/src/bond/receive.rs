@@ -217,9 +217,13 @@ impl<P: Packet> Bond<P> {
             Message::Heartbeat(heartbeat) => return self.on_heartbeat(now, channel, heartbeat),
             Message::EchoRequest(echo) => {
                 self.send_control(channel, Message::EchoReply { echo, arrived: now.as_nanos() }, 0);
-                if self.peer.is_current(envelope.tag) {
+                if self.peer.is_current(envelope.tag) && !echo.train {
                     self.resequence.measured(now, channel, echo.clock);
                 }
+            }
+            Message::EchoReply { echo, arrived } if echo.train => {
+                let rate = self.channels[channel].path.on_train(now, (echo.token, echo.clock), arrived);
+                self.on_path_rate(channel, rate);
             }
             Message::EchoReply { echo, arrived } => {
                 let sent = Time::from_nanos(echo.clock);

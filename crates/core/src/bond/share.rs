@@ -51,6 +51,13 @@ pub(super) struct Member {
     pub(super) channel: ChannelId,
     pub(super) rate: Option<Rate>,
     pub(super) weight: u32,
+    /// A law finds out how fast it may send.
+    pub(super) paced: bool,
+}
+
+/// Whether the channels' own paces decide their shares: nobody says the rates of all, and laws find them.
+pub(super) fn by_pace(members: &[Member]) -> bool {
+    members.iter().any(|m| m.rate.is_none()) && members.iter().all(|m| m.rate.is_some() || m.paced)
 }
 
 impl Share {
@@ -118,7 +125,7 @@ mod tests {
     use super::*;
 
     fn member(n: u8, mbit: Option<u64>, weight: u32) -> Member {
-        Member { channel: ChannelId(n), rate: mbit.map(Rate::from_mbit), weight }
+        Member { channel: ChannelId(n), rate: mbit.map(Rate::from_mbit), weight, paced: false }
     }
 
     #[test]

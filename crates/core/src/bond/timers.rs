@@ -79,6 +79,7 @@ impl<P: Packet> Bond<P> {
                 add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
             }
             if c.usable {
+                add(c.path.train_timeout(), TimerName::Echo);
                 add(self.config.probe_mtu.then(|| c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
             }
         }
@@ -114,6 +115,7 @@ impl<P: Packet> Bond<P> {
             }
             if self.channels[channel].usable {
                 self.probe(now, channel);
+                self.send_train(now, channel);
             }
         }
     }
@@ -205,7 +207,11 @@ impl<P: Packet> Bond<P> {
         };
         c.path.next_echo = now + interval;
         c.path.delay.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
-        self.send_control(channel, Message::EchoRequest(Echo { channel, token, clock: now.as_nanos() }), 0);
+        self.send_control(
+            channel,
+            Message::EchoRequest(Echo { channel, train: false, token, clock: now.as_nanos() }),
+            0,
+        );
     }
 
     /// Round trips are measured while traffic flows, and until the first is known for as long as a channel that is
@@ -217,6 +223,23 @@ impl<P: Packet> Bond<P> {
             || c.path.signs.mute && !c.path.signs.silent
             || c.path.echoes > 0
             || c.path.unanswered.is_some_and(|since| c.path.next_echo < since + self.config.active_for)
+    }
+
+    /// Sends a train where the path's rate is to be measured before traffic flows.
+    fn send_train(&mut self, now: Time, channel: ChannelId) {
+        let c = &mut self.channels[channel];
+        if c.path.train_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        let size = c.frame_limit();
+        let wire = c.wire(size);
+        let token = self.rng.next_u64() as u32;
+        let (frames, rate) = self.channels[channel].path.on_train_timeout(now, token, wire);
+        self.on_path_rate(channel, rate);
+        for place in 0..frames {
+            let echo = Echo { channel, train: true, token, clock: place.into() };
+            self.send_control(channel, Message::EchoRequest(echo), size);
+        }
     }
 
     fn probe(&mut self, now: Time, channel: ChannelId) {

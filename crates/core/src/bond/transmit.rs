@@ -52,10 +52,10 @@ impl<P: Packet> Bond<P> {
             return Some(frame);
         }
         match self.distribute {
-            Distribute::Discipline(_) | Distribute::Best(_) if self.ingress.queue.is_empty() => self.next_spare(now),
-            Distribute::Discipline(_) | Distribute::Best(_) => self.next_queued(now),
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
+            _ if self.ingress.queue.is_empty() => self.next_spare(now),
+            _ => self.next_queued(now),
         }
     }
 
@@ -111,7 +111,16 @@ impl<P: Packet> Bond<P> {
             self.send_copies(now, others, &queued, numbers);
         }
         let idle = self.ingress.queue.is_empty();
-        Some(self.send(now, first, queued.packet, bucket, numbers, tos, idle, None))
+        let by_pace = matches!(self.distribute, Distribute::Pace);
+        if by_pace {
+            self.channels[first].on_wait_over(now, queued.since);
+        }
+        let frame = self.send(now, first, queued.packet, bucket, numbers, tos, idle, None);
+        if idle && by_pace {
+            // Nor is there anything for the others.
+            each(self.channels.usable & !bit(first)).for_each(|other| self.channels[other].path.on_idle());
+        }
+        Some(frame)
     }
 
     /// Copies of a packet, which follow it.
@@ -185,7 +194,7 @@ impl<P: Packet> Bond<P> {
         again: Option<Note>,
     ) -> Head {
         let c = &mut self.channels[channel];
-        let bytes = self.number.head_len(c.config.raw) + size;
+        let bytes = c.wire(self.number.head_len(c.config.raw) + size);
         let number = c.path.on_counted(now, bytes, idle);
         if let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut c.path.flight) {
             let note = again.unwrap_or_else(|| keeper.keep(now, about));
@@ -228,7 +237,7 @@ impl<P: Packet> Bond<P> {
             high,
             deaf: !heard,
             using: self.using(now),
-            paced: self.number.resends() && self.channels[channel].rate.is_some(),
+            paced: self.number.resends() && self.channels[channel].is_paced(),
         });
         self.channels[channel].high = high;
         self.number.control(message)

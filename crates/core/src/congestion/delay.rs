@@ -44,6 +44,7 @@
 //! where it did not limit the sender, nor while q > T.
 
 use super::law::{Acked, Congested, Law, Sent};
+use super::least::Least;
 use super::window;
 use crate::units::{Bytes, Rate, Span, Time};
 
@@ -55,8 +56,6 @@ const MARKED: f64 = 0.85;
 const CALM: u32 = 5;
 /// Rounds with a queue after which it is let drain for a round.
 const FULL: u32 = 128;
-/// How long the least round trip is remembered at least.
-const MEMORY: Span = Span::from_secs(10);
 
 /// The state of one sender.
 #[derive(Clone, Debug)]
@@ -67,7 +66,7 @@ pub struct Delay {
     starting: bool,
     step: f64,
     calm: u32,
-    base: Base,
+    base: Least,
     /// Smoothed, in nanoseconds; zero before the first sample.
     round_trip: f64,
     /// A round ends when this position is acknowledged.
@@ -83,24 +82,6 @@ pub struct Delay {
     silent: bool,
 }
 
-/// The least round trip of the last one or two spans of [`MEMORY`].
-#[derive(Clone, Copy, Debug)]
-struct Base {
-    least: [u64; 2],
-    since: Time,
-}
-
-impl Base {
-    fn add(&mut self, now: Time, sample: u64) -> u64 {
-        if now.since(self.since) > MEMORY {
-            self.least = [u64::MAX, self.least[0]];
-            self.since = now;
-        }
-        self.least[0] = self.least[0].min(sample);
-        self.least[0].min(self.least[1])
-    }
-}
-
 impl Delay {
     /// A fresh sender's.
     pub fn new(config: &window::Config) -> Delay {
@@ -113,7 +94,7 @@ impl Delay {
             starting: true,
             step: 2.0 * segment,
             calm: 0,
-            base: Base { least: [u64::MAX; 2], since: Time::ZERO },
+            base: Least::default(),
             round_trip: 0.0,
             round_end: 0,
             queued: false,
@@ -307,6 +288,7 @@ mod tests {
                     bytes: Bytes::new(PACKET),
                     in_flight: Bytes::new(flow.in_flight),
                     rtt: (!lost).then(|| Span::from_nanos(at - sent)),
+                    waited: None,
                     smoothed_rtt: Span::ZERO,
                     up_to: position + 1,
                     next: flow.sent,

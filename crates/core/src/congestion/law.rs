@@ -38,6 +38,8 @@ pub struct Acked {
     pub in_flight: Bytes,
     /// The round trip that it measures, if it does.
     pub rtt: Option<Span>,
+    /// How long the newest packet waited in queues on its way, where the peer tells when it arrived.
+    pub waited: Option<Span>,
     /// The smoothed round trip, this sample included; zero before the first.
     pub smoothed_rtt: Span,
     /// The position up to which data is acknowledged now (SND.UNA, or the one after the highest number acknowledged).
@@ -89,12 +91,20 @@ pub trait Law {
     /// happens when there is none to take back.
     fn on_undo(&mut self);
 
+    /// The rate of the path was measured by other means, before the sender sent anything. A law without a model of it has no use
+    /// for that.
+    fn on_path_rate(&mut self, _rate: Rate) {}
+
     /// How much may be under way.
     fn window(&self) -> Bytes;
     /// What a recovery brings the window down to (ssthresh); `u64::MAX` bytes where there is no such bound yet.
     fn threshold(&self) -> Bytes;
     /// Whether it goes by samples of the delivery rate ([`Acked::delivery`]): where not, a sender need not measure.
     fn wants_delivery_rate(&self) -> bool;
+    /// The rate that the path was found to carry; `None` where the law has no such model, or knows nothing yet.
+    fn path_rate(&self) -> Option<Rate> {
+        None
+    }
     /// How fast a sender that paces sends; `None` before a round trip was measured: as fast as the window lets it.
     fn pacing_rate(&self) -> Option<Rate>;
 }
@@ -108,6 +118,7 @@ impl Acked {
             bytes: Bytes::new(bytes),
             in_flight: Bytes::ZERO,
             rtt: None,
+            waited: None,
             smoothed_rtt: Span::from_millis(100),
             up_to: 0,
             next: 0,

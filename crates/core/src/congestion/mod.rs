@@ -2,7 +2,7 @@
 //!
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
-//! [`cubic`] are its curves, [`hystart`] its early ends of slow start. [`delay`] goes by delay alone.
+//! [`cubic`] are its curves, [`hystart`] its early ends of slow start. [`delay`] goes by delay alone, [`probe`] by a model of the path.
 //!
 //! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name.
 
@@ -10,6 +10,8 @@ pub mod cubic;
 pub mod delay;
 pub mod hystart;
 pub mod law;
+mod least;
+pub mod probe;
 pub mod reno;
 pub mod window;
 
@@ -19,6 +21,7 @@ use crate::options::words;
 use crate::units::{Bytes, Rate, Span};
 use cubic::Cubic;
 use delay::Delay;
+use probe::Probe;
 use reno::Reno;
 use window::Windowed;
 
@@ -107,6 +110,9 @@ macro_rules! laws {
             fn on_recovery(&mut self, window: Bytes) {
                 match self { $(AnyLaw::$law(law) => law.on_recovery(window),)* }
             }
+            fn on_path_rate(&mut self, rate: Rate) {
+                match self { $(AnyLaw::$law(law) => law.on_path_rate(rate),)* }
+            }
             fn on_undo(&mut self) {
                 match self { $(AnyLaw::$law(law) => law.on_undo(),)* }
             }
@@ -120,6 +126,9 @@ macro_rules! laws {
             }
             fn wants_delivery_rate(&self) -> bool {
                 match self { $(AnyLaw::$law(law) => law.wants_delivery_rate(),)* }
+            }
+            fn path_rate(&self) -> Option<Rate> {
+                match self { $(AnyLaw::$law(law) => law.path_rate(),)* }
             }
             #[inline]
             fn pacing_rate(&self) -> Option<Rate> {
@@ -138,6 +147,8 @@ laws! {
         |config| Windowed::new(&config.window, Cubic::new(config.window.segment, config.cubic));
     /// By delay, with probing for bandwidth: for paths within a site. A loss is not a sign of congestion.
     Delay = "delay": Delay = |config| Delay::new(&config.window);
+    /// By a model of the path, its rate and its queue, probed in turn: for paths of which nothing is known. A loss is not a sign of congestion.
+    Probe = "probe": Probe = |config| Probe::new(&config.window);
 }
 
 #[cfg(test)]
@@ -152,7 +163,7 @@ mod tests {
             assert!(Algorithm::EXPECTED.contains(law.word()));
         }
         assert_eq!(Algorithm::from_word("vegas"), None);
-        assert_eq!(Algorithm::EXPECTED, "\"reno\", \"cubic\" or \"delay\"");
+        assert_eq!(Algorithm::EXPECTED, "\"reno\", \"cubic\", \"delay\" or \"probe\"");
         assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"");
     }
 }

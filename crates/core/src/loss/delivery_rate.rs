@@ -40,6 +40,8 @@ pub struct Sample {
     /// All bytes that had been delivered when the newest of the packets was sent: a round is over when this passes what had been
     /// delivered at its beginning.
     pub prior_delivered: Bytes,
+    /// When the newest of them was delivered.
+    pub delivered_at: Time,
     /// Whether there was too little to send, so that the path may be able to do more.
     pub app_limited: bool,
 }
@@ -135,6 +137,7 @@ impl DeliveryRate {
             delivered: Bytes::new(self.delivered - stamp.delivered),
             interval,
             prior_delivered: Bytes::new(stamp.delivered),
+            delivered_at: self.delivered_at,
             app_limited: stamp.app_limited,
         })
     }

@@ -32,9 +32,25 @@ pub(crate) struct Control {
     due: Option<Time>,
     /// Whether the window stopped the sender since the last report.
     limited: bool,
+    /// Nobody asked for a law, but for rates.
+    measures: bool,
+    /// The path is so fast that it is not what limits.
+    fast: bool,
+    /// There is no other path, so that nothing depends on its rate.
+    alone: bool,
 }
 
+/// A path that was found this fast is not what limits: the processors of both ends are, and pacing would only cost their time.
+const FAST: Rate = Rate::from_mbit(1000);
+/// Until it is found to be slower than this.
+const NO_LONGER: Rate = Rate::from_mbit(700);
+
 impl Control {
+    /// A law that measures the path's rate, so that it and other paths can share traffic, and limits no more than that needs.
+    pub(crate) fn measuring(segment: usize) -> Control {
+        Control { measures: true, ..Control::new(Algorithm::Probe, segment) }
+    }
+
     /// `algorithm` at the beginning, for frames of `segment` bytes at most.
     pub(crate) fn new(algorithm: Algorithm, segment: usize) -> Control {
         let mut config = Config::new(algorithm, u32::try_from(segment).unwrap_or(u32::MAX));
@@ -49,13 +65,16 @@ impl Control {
             last_sent: Time::ZERO,
             due: None,
             limited: false,
+            measures: false,
+            fast: false,
+            alone: false,
         }
     }
 
     /// Whether a frame may go while `in_flight` is under way.
     #[inline]
     pub(crate) fn has_room(&self, in_flight: Bytes) -> bool {
-        in_flight < self.law.window()
+        self.is_free() || in_flight < self.law.window()
     }
 
     /// How long a report may be away: the peer may hold it back, which round trips do not count (RFC 9002, 6.2.1).
@@ -63,9 +82,36 @@ impl Control {
         self.rtt.timeout() + REPORT_WITHIN
     }
 
-    /// How fast frames go; `None` before a round trip was measured.
+    /// How fast frames go; `None` before a round trip was measured, and where the path is not what limits.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
-        self.law.pacing_rate()
+        self.law.pacing_rate().filter(|_| !self.is_free())
+    }
+
+    /// Whether there is no other path.
+    pub(crate) fn set_alone(&mut self, alone: bool) {
+        self.alone = alone;
+    }
+
+    /// Whether frames go as the host sends them, where the law only measures.
+    fn is_free(&self) -> bool {
+        (self.fast || self.alone) && self.measures
+    }
+
+    /// Looks whether the path is what limits.
+    fn look(&mut self) {
+        let bound = if self.fast { NO_LONGER } else { FAST };
+        self.fast = self.law.path_rate().is_some_and(|rate| rate >= bound);
+    }
+
+    /// The rate that the path was found to carry, where that is what limits.
+    pub(crate) fn path_rate(&self) -> Option<Rate> {
+        self.law.path_rate().filter(|_| !self.is_free())
+    }
+
+    /// The path's rate was measured before anything was sent.
+    pub(crate) fn on_path_rate(&mut self, rate: Rate) {
+        self.law.on_path_rate(rate);
+        self.look();
     }
 
     /// A frame of `bytes` went out, `in_flight` before it; the next one's position is `end`.
@@ -103,6 +149,7 @@ impl Control {
                 bytes: report.delivered,
                 in_flight: report.in_flight,
                 rtt: report.rtt,
+                waited: report.waited,
                 smoothed_rtt: self.rtt.smoothed(),
                 up_to: report.highest + 1,
                 next,
@@ -112,6 +159,7 @@ impl Control {
             });
             self.rtt.reset_backoff();
         }
+        self.look();
         self.due = (in_flight > Bytes::ZERO).then(|| now + self.patience());
     }
 
@@ -138,6 +186,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::delivery_rate::Sample;
     use crate::options::Words;
 
     const MS: fn(u64) -> Time = Time::from_millis;
@@ -159,6 +208,13 @@ mod tests {
             delivered: Bytes::new(delivered * 1000),
             highest,
             rtt: Some(Span::from_millis(50)),
+            sample: Some(Sample {
+                delivered: Bytes::new(delivered * 1000),
+                interval: Span::from_millis(50),
+                prior_delivered: Bytes::new((highest - delivered) * 1000),
+                delivered_at: MS(50 * highest),
+                app_limited: false,
+            }),
             ..Report::default()
         }
     }
@@ -176,7 +232,7 @@ mod tests {
             let lost = Report { lost: FRAME, lost_up_to: Some(next - 4), ..report(more, more - 1, next - 1) };
             control.on_report(MS(100), &lost, Bytes::ZERO, next);
             let less = fill(&mut control, MS(100), &mut next, 0);
-            let closes = algorithm != Algorithm::Delay;
+            let closes = !matches!(algorithm, Algorithm::Delay | Algorithm::Probe);
             assert_eq!(less < more, closes, "{}: {less} after {more}", algorithm.word());
         }
     }

@@ -86,6 +86,8 @@ pub(crate) struct Report {
     pub(crate) marked: u32,
     /// The round trip that it measured.
     pub(crate) rtt: Option<Span>,
+    /// How long the highest frame waited on its way.
+    pub(crate) waited: Option<Span>,
     /// The rate of delivery.
     pub(crate) sample: Option<Sample>,
     /// The highest number that arrived.
@@ -105,6 +107,10 @@ pub(crate) struct Flight {
     counted: Option<(u32, u32)>,
     rate: DeliveryRate,
     last: Option<Rate>,
+    /// The first round trip, from which arrivals are reckoned: reports come by several ways.
+    trip: Option<Span>,
+    /// The latest arrival, so reckoned.
+    reckoned: Option<Time>,
     transits: Smallest<i64>,
     queue: Span,
     /// Parts in 2^32 that are lost.
@@ -124,6 +130,8 @@ impl Default for Flight {
             counted: None,
             rate: DeliveryRate::default(),
             last: None,
+            trip: None,
+            reckoned: None,
             transits: Smallest::default(),
             queue: Span::ZERO,
             loss: 0,
@@ -230,11 +238,11 @@ impl Flight {
         let mut report = Report { in_flight: Bytes::new(self.in_flight), highest, ..Report::default() };
         let (packets, marked) = self.counted.unwrap_or((0, 0));
         let newer = self.counted.is_none() || (feedback.packets.wrapping_sub(packets) as i32) > 0;
-        self.measure(now, feedback, highest, &mut report);
+        let at = self.measure(now, feedback, highest, &mut report);
         let mut told = 0;
         for n in 0..TOLD.min(highest) {
             if n == 0 || feedback.set >> (n - 1) & 1 == 1 {
-                told += u32::from(self.deliver(now, highest - n, &mut report));
+                told += u32::from(self.deliver(at, highest - n, &mut report));
             } else if n >= THRESHOLD {
                 self.lose_noted(highest - n, &mut report);
             }
@@ -245,7 +253,7 @@ impl Flight {
             let untold = feedback.packets.wrapping_sub(packets).saturating_sub(told);
             self.counted = Some((feedback.packets, feedback.marked));
             self.highest = self.highest.max(highest);
-            self.settle(now, untold, &mut report);
+            self.settle(at, untold, &mut report);
         }
         report.sample = self.rate.sample();
         self.last = report.sample.map(|sample| sample.rate()).or(self.last);
@@ -258,23 +266,28 @@ impl Flight {
         number.checked_sub(first).map(|place| place as usize).filter(|place| *place < self.records.len())
     }
 
-    fn measure(&mut self, now: Time, feedback: &Feedback, highest: u64, report: &mut Report) {
+    /// What the arrival of the highest says. Returns when an answer would have been here that neither the peer nor the way back held up.
+    fn measure(&mut self, now: Time, feedback: &Feedback, highest: u64, report: &mut Report) -> Time {
         let Some(record) = self.place(highest).and_then(|place| self.records.get(place)).filter(|r| r.open) else {
-            return;
+            return self.reckoned.unwrap_or(now);
         };
         let since = now.since(record.sent);
         let held = Span::from_micros(u64::from(feedback.held));
         // A peer that claims to have held it longer than it was away lies.
         if held > since {
-            return;
+            return self.reckoned.unwrap_or(now);
         }
+        let trip = *self.trip.get_or_insert(since - held);
         report.rtt = Some(since - held);
         let transit = feedback.arrived.wrapping_sub(record.sent.as_nanos()) as i64;
         self.transits.add(now, transit);
         let least = self.transits.value().unwrap_or(transit);
         let queue = Span::from_nanos(transit.saturating_sub(least) as u64).min(since);
+        report.waited = Some(queue);
         let smooth = self.queue.as_nanos();
         self.queue = Span::from_nanos(smooth - smooth / 4 + queue.as_nanos() / 4);
+        let at = record.sent + trip + queue;
+        *self.reckoned.insert(self.reckoned.map_or(at, |before| before.max(at)))
     }
 
     /// `number` arrived; whether that was not known.
@@ -361,6 +374,7 @@ impl Flight {
     pub(crate) fn forget_peer(&mut self) {
         self.abandon();
         self.counted = None;
+        (self.trip, self.reckoned) = (None, None);
         self.transits.clear();
         self.queue = Span::ZERO;
     }

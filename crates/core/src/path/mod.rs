@@ -8,6 +8,7 @@
 //! | `receipts` | what arrived here of the frames that the peer counts, and when to tell it |
 //! | `control` | a law of congestion control, where one is set |
 //! | `tail` | when the end of what was sent is to be asked after, where losses are sent again |
+//! | `train` | how fast the path is before traffic tells, where a law is to find out |
 //! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
 //!
 //! A bond has one `Path` a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
@@ -20,6 +21,7 @@ pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
 pub(crate) mod tail;
+pub(crate) mod train;
 pub(crate) mod transit;
 
 pub use state::State;
@@ -35,6 +37,7 @@ use mtu::Pmtu;
 use receipts::Receipts;
 use state::Signs;
 use tail::{Due, Tail};
+use train::Train;
 
 /// What is known of a path. What only feedback tells is `None` without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Measured {
     pub rtt: Option<Span>,
     /// The rate at which the peer got what we sent.
     pub delivery_rate: Option<Rate>,
+    /// The rate that the path was found to carry, where it is measured and limits.
+    pub path_rate: Option<Rate>,
     /// By how much its one-way delay, without queues, is longer than that of the fastest path of the bond.
     pub extra_delay: Option<Span>,
     /// What frames wait on the way beyond that.
@@ -67,6 +72,8 @@ pub(crate) struct Counting {
     pub(crate) counts: bool,
     /// And a law says how many go.
     pub(crate) law: Option<Algorithm>,
+    /// Where none is named: whether the rates of channels that have none are measured.
+    pub(crate) measures: bool,
     /// And those that are lost are sent again.
     pub(crate) resends: bool,
 }
@@ -93,14 +100,22 @@ pub(crate) struct Path {
     pub(crate) flight: Option<Box<Flight>>,
     /// Where a law says how much may be under way; frames are counted then.
     pub(crate) control: Option<Box<Control>>,
+    /// Where the law has no rate to begin with.
+    pub(crate) train: Option<Box<Train>>,
     /// Where what is lost is sent again.
     tail: Option<Box<Tail>>,
     pub(crate) receipts: Receipts,
 }
 
 impl Path {
-    /// A path of which nothing is known, over a link whose MTU is `mtu`, whose frames are counted as `counting` says.
-    pub(crate) fn new(now: Time, mtu: usize, counting: Counting) -> Path {
+    /// A path of which nothing is known, over a link whose MTU is `mtu` and whose rate is known or not; its frames are counted as
+    /// `counting` says.
+    pub(crate) fn new(now: Time, mtu: usize, has_rate: bool, counting: Counting) -> Path {
+        let measures = counting.measures && counting.law.is_none() && !has_rate;
+        let control = match counting.law {
+            Some(law) => Some(Control::new(law, mtu)),
+            None => measures.then(|| Control::measuring(mtu)),
+        };
         Path {
             signs: Signs::new(now),
             mtu: Pmtu::new(now, mtu),
@@ -111,7 +126,8 @@ impl Path {
             next_echo: now,
             echoes: if counting.resends { FIRST_ECHOES } else { 0 },
             flight: counting.counts.then(Box::default),
-            control: counting.law.map(|law| Box::new(Control::new(law, mtu))),
+            control: control.map(Box::new),
+            train: (measures || counting.law == Some(Algorithm::Probe)).then(Box::default),
             tail: counting.resends.then(Box::default),
             receipts: Receipts::default(),
         }
@@ -179,6 +195,39 @@ impl Path {
             flight.on_idle();
         }
         number
+    }
+
+    /// A frame of a train was answered; the rate of the path, if that is known now.
+    pub(crate) fn on_train(&mut self, now: Time, frame: (u32, u64), arrived: u64) -> Option<Rate> {
+        self.train.as_mut()?.on_answer(now, frame, arrived)
+    }
+
+    /// When [`Path::on_train_timeout`] is due: at once where a train is to go, for which a first round trip must be known.
+    #[inline]
+    pub(crate) fn train_timeout(&self) -> Option<Time> {
+        let train = self.train.as_ref()?;
+        if train.wants_to_go() { self.rtt.filter(|_| self.echoes == 0).map(|_| Time::ZERO) } else { train.timeout() }
+    }
+
+    /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate
+    /// of the path, if that is known now.
+    pub(crate) fn on_train_timeout(&mut self, now: Time, token: u32, bytes: usize) -> (u16, Option<Rate>) {
+        let Some(train) = &mut self.train else { return (0, None) };
+        if !train.wants_to_go() {
+            return (0, train.handle_timeout(now));
+        }
+        if self.flight.as_ref().is_some_and(|flight| flight.in_flight() > Bytes::ZERO) {
+            train.stop();
+            return (0, None);
+        }
+        (train.leave(now, token, bytes), None)
+    }
+
+    /// There is nothing to send, although the path may take more.
+    pub(crate) fn on_idle(&mut self) {
+        if let Some(flight) = &mut self.flight {
+            flight.on_idle();
+        }
     }
 
     /// The peer tells of our frames, on this path or, if `around`, on another one. `false`: of some that were never sent.
@@ -282,6 +331,7 @@ impl Path {
             state: self.signs.state(used, self.is_overdue(now)),
             rtt: self.rtt,
             delivery_rate: flight.and_then(|flight| flight.delivery_rate()),
+            path_rate: self.control.as_ref().and_then(|control| control.path_rate()),
             extra_delay: transit.map(extra),
             queue: flight.filter(|_| transit.is_some()).map(|flight| flight.queue()),
             loss_ppm: flight.map(|flight| flight.loss_ppm()),

@@ -142,6 +142,9 @@ pub struct Heartbeat {
 pub struct Echo {
     /// The channel it is sent on.
     pub channel: ChannelId,
+    /// One of a train, whose distances at their arrival tell a rate: how long it was under way tells nothing, and the clock is its
+    /// place in the train.
+    pub train: bool,
     /// Chosen by the requester.
     pub token: u32,
     /// The requester's clock in nanoseconds, to be compared with nothing but itself: its difference from the
@@ -406,7 +409,7 @@ impl Envelope {
                 b[24..32].copy_from_slice(&h.using.to_be_bytes());
             }
             Message::EchoRequest(e) | Message::EchoReply { echo: e, .. } => {
-                b[2] = e.channel.0;
+                (b[2], b[3]) = (e.channel.0, e.train.into());
                 b[4..8].copy_from_slice(&e.token.to_be_bytes());
                 b[8..16].copy_from_slice(&e.clock.to_be_bytes());
                 if let Message::EchoReply { arrived, .. } = self.message {
@@ -488,7 +491,7 @@ impl Envelope {
                 paced: frame[3] & 1 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
-                let echo = Echo { channel: channel()?, token: word(4), clock: long(8) };
+                let echo = Echo { channel: channel()?, train: frame[3] & 1 != 0, token: word(4), clock: long(8) };
                 if kind == ECHO_REQUEST {
                     Message::EchoRequest(echo)
                 } else {
@@ -549,7 +552,7 @@ mod tests {
             using: 0x8000_0000_0000_0003,
             paced: false,
         };
-        let echo = Echo { channel: ChannelId(63), token: 9, clock: 0x1122_3344_5566_7788 };
+        let echo = Echo { channel: ChannelId(63), train: false, token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
         let feedback = Feedback {
             channel: ChannelId(2),
@@ -676,7 +679,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= u8::from(kind == HEARTBEAT); }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= u8::from(kind <= ECHO_REPLY); }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

@@ -151,6 +151,7 @@ impl Sender {
             bytes: Bytes::new(bytes),
             in_flight: Bytes::new(in_flight),
             rtt,
+            waited: None,
             smoothed_rtt: self.rtt.smoothed(),
             up_to: self.acked_to,
             next: self.next,
@@ -226,7 +227,9 @@ fn utilisation(sender: &Sender, span: Span) -> f64 {
 #[test]
 fn every_law_fills_a_bottleneck_by_packet_numbers_alone() {
     for &algorithm in Algorithm::ALL {
-        for paces in [false, true] {
+        // A model of the path is nothing without its pace.
+        let least = usize::from(algorithm == Algorithm::Probe);
+        for &paces in &[false, true][least..] {
             let (mut sender, mut link) = (Sender::new(algorithm, paces), bottleneck(u64::MAX, 0));
             let span = Span::from_secs(20);
             run(&mut sender, &mut link, Time::ZERO, span);
@@ -235,6 +238,12 @@ fn every_law_fills_a_bottleneck_by_packet_numbers_alone() {
             assert!((0.95..=1.0).contains(&share), "{} {paces}: {share}", algorithm.word());
             if algorithm == Algorithm::Delay {
                 assert_eq!(sender.lost, 0, "a law of delay stops before the queue overflows");
+                continue;
+            }
+            if algorithm == Algorithm::Probe {
+                let lost = sender.lost;
+                run(&mut sender, &mut link, Time::ZERO + span, Span::from_secs(20));
+                assert_eq!(sender.lost, lost, "once it knows the rate the queue does not overflow");
                 continue;
             }
             assert!(sender.episodes >= 1 && sender.lost >= u64::from(PACKET), "the queue overflows at last");
@@ -262,8 +271,8 @@ fn marks_keep_the_queue_short_so_that_nothing_is_lost_after_slow_start() {
         let span = Span::from_secs(18);
         sender.delivered = 0;
         run(&mut sender, &mut link, Time::from_millis(2000), span);
-        // A law of delay keeps the queue below the marks.
-        let by_marks = algorithm != Algorithm::Delay;
+        // Laws that see the queue keep it below the marks.
+        let by_marks = !matches!(algorithm, Algorithm::Delay | Algorithm::Probe);
         assert!(sender.marked > 0 && (sender.episodes > episodes) == by_marks, "{}", algorithm.word());
         assert_eq!(sender.lost, lost, "{}", algorithm.word());
         // A queue of a quarter of the path's product does not keep the link busy through every reduction.

@@ -330,9 +330,11 @@ impl Reader<'_> {
         plain: bool,
         channels: &[Channel],
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
-        let mut bond = BondConfig::default();
+        let mut bond = BondConfig::usual();
         bond.confirm_mtu = CONFIRM_MTU;
-        bond.mode = if plain { Mode::Stripe } else { Mode::USUAL };
+        if plain {
+            bond.mode = Mode::Stripe;
+        }
         for (entry, value) in &raw.options {
             self.option(entry, value, &mut bond)?;
         }

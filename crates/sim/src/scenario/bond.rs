@@ -285,8 +285,7 @@ fn follow(
 
 /// The settings of [`Config`], by their names there.
 fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
-    let mut config = Config::default();
-    config.mode = Mode::USUAL;
+    let mut config = Config::usual();
     for entry in OPTIONS.iter() {
         // A policy needs its mode; and nobody in a simulation asks who sends ICMP errors.
         if !matches!(entry.spec.kind, Options::Text(_) | Options::Ipv4 | Options::Ipv6) {

@@ -193,6 +193,7 @@ impl Sender {
             bytes: Bytes::new(newly.saturating_sub(syn + fin)),
             in_flight: Bytes::new(flight),
             rtt,
+            waited: None,
             smoothed_rtt: self.rtt.smoothed(),
             up_to: self.una,
             next: self.next,

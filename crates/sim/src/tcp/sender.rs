@@ -15,6 +15,7 @@ use super::config::{Config, LossDetection, Nagle, PartialAck, RttSampling, UNLIM
 use super::phase::{Frto, Phase, Reduction};
 use super::state::Stats;
 use fairspan_core::congestion::{AnyLaw, Law};
+use fairspan_core::congestion::Algorithm;
 use fairspan_core::loss::delivery_rate::{DeliveryRate, Stamp};
 use fairspan_core::loss::rack::{Rack, TailProbe};
 use fairspan_core::loss::rtt::Rtt;
@@ -135,7 +136,8 @@ impl Sender {
             reduce_again: config.reduce_again_at_timeout,
             window_limit: u64::MAX,
             restart_after_idle: config.restart_after_idle,
-            pacing: config.pacing,
+            // A model of the path is nothing without its pace.
+            pacing: config.pacing || config.congestion == Algorithm::Probe,
             keep_sacked: config.sack_kept_over_timeout,
             retries: config.retries,
             syn_retries: config.syn_retries,

@@ -183,12 +183,13 @@ fn show_paths(channels: &[ChannelStatus]) {
         return;
     }
     let mut table =
-        table(["channel", "path", "delivers Mbit/s", "loses %", "extra delay ms", "queue ms", "in flight kB"]);
+        table(["channel", "path", "delivers Mbit/s", "measured Mbit/s", "loses %", "extra delay ms", "queue ms", "in flight kB"]);
     for (channel, path) in counted() {
         table.add_row([
             channel.name.clone(),
             path.state.word().to_owned(),
             number(path.delivery_mbit),
+            number(path.measured_mbit),
             format!("{:.2}", f64::from(path.loss_ppm) / 1e4),
             number(path.extra_delay_ms),
             number(path.queue_ms),

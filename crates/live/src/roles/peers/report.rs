@@ -6,7 +6,7 @@ use crate::quantity::show_rate;
 use crate::status::{ChannelStatus, Counters, PathStatus, PeerStatus, State, Status};
 use fairspan_core::bond::{self, Mode, Reason};
 use fairspan_core::path::Measured;
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::{Rate, Span, Time};
 
 impl Peers {
     /// Fills in what there is to tell, now.
@@ -49,7 +49,7 @@ impl Peers {
                         self.transport.trouble(channel.carrier, channel.failed)
                     },
                     remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
-                    rate_mbit: channel.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+                    rate_mbit: channel.rate.map(mbit),
                     rtt_ms: rtt,
                     queued_packets: queued.map(|(packets, _)| packets as u64),
                     queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
@@ -77,6 +77,10 @@ impl Peers {
     }
 }
 
+fn mbit(rate: Rate) -> f64 {
+    rate.as_bits_per_sec() as f64 / 1e6
+}
+
 fn milliseconds(span: Span) -> f64 {
     span.as_secs_f64() * 1e3
 }
@@ -85,7 +89,8 @@ fn milliseconds(span: Span) -> f64 {
 fn path_status(path: &Measured) -> Option<PathStatus> {
     Some(PathStatus {
         state: path.state,
-        delivery_mbit: path.delivery_rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+        delivery_mbit: path.delivery_rate.map(mbit),
+        measured_mbit: path.path_rate.map(mbit),
         extra_delay_ms: path.extra_delay.map(milliseconds),
         queue_ms: path.queue.map(milliseconds),
         loss_ppm: path.loss_ppm?,

@@ -26,6 +26,8 @@ use std::time::Duration;
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Time for what is left of a transfer to leave the paths' queues.
 const DRAIN: Duration = Duration::from_secs(1);
+/// Time for channels without rates to find out how fast their paths are, once they are up.
+const MEASURING: Duration = Duration::from_secs(5);
 /// What a download takes: 20 MiB.
 const DOWNLOAD: u64 = 20 << 20;
 /// Echoes through the idle bond, and the time between two, also under load.
@@ -42,9 +44,8 @@ const SOCKET_BUFFER: &str = "4096 131072 33554432";
 ///
 /// For each pair of a file builds two network namespaces joined by two emulated paths, and measures one real TCP connection
 /// over path a, over path b (plain TCP, no tunnel) and through a bond of both, there with a call beside it. The three are measured in turn, in several
-/// runs; figures are medians of what the receiving application read. The queue before each path holds 1000 frames, TCP
-/// sockets buffer up to 32 MB, and the bond's channels have the paths' rates configured. Needs root, or unprivileged user
-/// namespaces.
+/// runs; figures are medians of what the receiving application read. The queue before each path holds 1000 frames, and TCP
+/// sockets buffer up to 32 MB. Needs root, or unprivileged user namespaces.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// File of pairs (TOML): tables `profile` with name and, for a and b, rate_mbit, delay_ms, jitter_ms, loss, reorders
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// The bond's mode
     #[arg(long, value_name = "M", default_value = bond::Mode::USUAL.word(), value_parser = bond::Mode::WORDS.to_vec())]
     mode: String,
+    /// Whether the bond's channels have the paths' rates configured, or measure them
+    #[arg(long, value_name = "R", default_value = "configured", value_parser = ["configured", "measured"])]
+    rates: String,
     /// The congestion control of the TCP connections
     #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
     cc: String,
@@ -110,6 +114,7 @@ fn measure(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report>
         let settings = report::Settings {
             cc: bench.congestion,
             mode: bench.mode.mode,
+            rates: if bench.configured { "configured" } else { "measured" },
             seconds: args.seconds,
             warm_up: WARM_UP.as_secs() as u32,
         };
@@ -125,6 +130,8 @@ struct Bench<'a> {
     directory: &'a Path,
     paths: Paths,
     mode: Mode,
+    /// Whether channels have the paths' rates.
+    configured: bool,
     congestion: &'static str,
     duration: Duration,
     /// Each transfer has a port of its own.
@@ -151,6 +158,7 @@ impl<'a> Bench<'a> {
             directory,
             paths,
             mode: Mode { mode, scheduler: None },
+            configured: args.rates == "configured",
             congestion: if args.cc == "bbr" { "bbr" } else { "cubic" },
             duration: Duration::from_secs(u64::from(args.seconds)),
             port: 5000,
@@ -170,11 +178,17 @@ impl<'a> Bench<'a> {
             .iter()
             .zip(DEVICES)
             .enumerate()
-            .map(|(index, (line, device))| Channel { device, endpoint: addresses(index).1, rate: Some(line.rate()) })
+            .map(|(index, (line, device))| {
+                let rate = self.configured.then(|| line.rate());
+                Channel { device, endpoint: addresses(index).1, rate }
+            })
             .collect();
         let (near, far) = (&self.paths.near, &self.paths.far);
         let mut tunnel = Tunnel::start(self.interrupt, near, far, &channels, self.mode, self.directory)?;
         tunnel.wait_for_channels(self.interrupt, channels.len())?;
+        if !self.configured {
+            self.interrupt.sleep(MEASURING)?;
+        }
         let idle = Ping::new(near, FAR)?.series(self.interrupt, ECHOES, ECHO_GAP)?;
         let outcome = self.loaded();
         // A daemon that died explains a transfer that failed.

@@ -46,6 +46,8 @@ pub(super) struct Settings {
     pub(super) cc: &'static str,
     /// The bond's mode.
     pub(super) mode: &'static str,
+    /// Whether the channels' rates were `configured` or `measured`.
+    pub(super) rates: &'static str,
     /// Seconds that counted in each run.
     pub(super) seconds: u32,
     /// Seconds that did not, before them.
@@ -130,7 +132,7 @@ impl ProfileReport {
             name: pair.name.clone(),
             cc: settings.cc,
             mode: settings.mode,
-            rates: "configured",
+            rates: settings.rates,
             runs: runs.len(),
             seconds: settings.seconds,
             a_mbit: rounded(a),
@@ -193,7 +195,7 @@ impl Report {
         let said = self.profiles.first().map_or_else(String::new, |first| {
             format!(
                 "One TCP connection ({}): Mbit/s (10^6 bits) of application data, medians of {} interleaved run(s) of {} s \
-                 after\n{} s that do not count. a, b: plain TCP over each path alone; bond: mode {}, rates configured. Capacity: \
+                 after\n{} s that do not count. a, b: plain TCP over each path alone; bond: mode {}, rates {}. Capacity: \
                  rates\nless losses and headers. 20 MiB: from the first SYN, within {} s. Ping: through the bond, idle and \
                  beside\nthe transfer. Call: packets of class EF beside the transfer that arrived within the faster path's \
                  delay\nand {IN_TIME_MS} ms.\n",
@@ -202,6 +204,7 @@ impl Report {
                 first.seconds,
                 first.warm_up,
                 first.mode,
+                first.rates,
                 2 * (first.seconds + first.warm_up)
             )
         });
@@ -239,7 +242,8 @@ mod tests {
             call: Call { sent: 2, delays_ms: vec![20.1] },
         };
         let runs = [run(10.0, None), run(45.54, Some(4.0)), run(80.0, Some(2.0))];
-        let settings = Settings { cc: "bbr", mode: "ordered", seconds: 10, warm_up: 5 };
+        let settings = Settings { cc: "bbr", mode: "ordered",
+            rates: "configured", seconds: 10, warm_up: 5 };
         let report = Report { profiles: vec![ProfileReport::new(&pair, settings, &runs).unwrap()] };
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
@@ -252,7 +256,8 @@ mod tests {
     fn without_a_run_there_is_no_report() {
         let pair: Pair = toml::from_str("name = \"p\"\na = { rate_mbit = 50 }\nb = { rate_mbit = 100 }").unwrap();
         assert_eq!(
-            ProfileReport::new(&pair, Settings { cc: "bbr", mode: "ordered", seconds: 1, warm_up: 5 }, &[]),
+            ProfileReport::new(&pair, Settings { cc: "bbr", mode: "ordered",
+            rates: "configured", seconds: 1, warm_up: 5 }, &[]),
             None
         );
     }

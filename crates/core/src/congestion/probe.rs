@@ -1,0 +1,655 @@
+//! A law that measures the path: its rate and its queue, and probes for more in turn.
+//!
+//! What it is: a sender that goes at the rate at which the path delivers, looks for more of it every few round trips, and gives
+//! way when a queue stands. A loss says nothing. It is for paths of which nothing is known beforehand, such as a bond's channel
+//! over LTE, and for senders that carry the traffic of others, whose losses are not for them to answer.
+//! Source: ours. It owes the model (the largest rate of delivery, the phases, the gain of the start) to BBR (Cardwell et al.
+//! 2016; draft-ietf-ccwg-bbr), and probing in steps that double while they succeed to TIMELY (Mittal et al. 2015, algorithm 1).
+//!
+//! | symbol | meaning | here |
+//! |---|---|---|
+//! | C | the largest rate of delivery of the last 8 to 16 rounds | `rate` |
+//! | q | how long a packet waits on its way: told by the peer's clock, otherwise round trip less its least of 10 to 20 s | `handle_delay` |
+//! | Q | the least q of a round: what stands, whatever the path jitters | `Round::least` |
+//! | b, r | least round trip, smoothed round trip | `base`, `trip` |
+//! | d | mean deviation of q | `deviation` |
+//! | T = max(b/8, 5 ms) + d | the queue that is taken for none | `Probe::target` |
+//! | e | by how much a probe goes faster | `Phase::Up` |
+//!
+//! A round lasts until a packet is acknowledged that was sent after it began. In a phase frames go at g C:
+//!
+//! | phase | g | until | then |
+//! |---|---|---|---|
+//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send; or Q > T | drain |
+//! | drain | 1/2 after the start, else 3/4 | Q <= T, or four rounds after the start, else one | cruise |
+//! | cruise | 1 | six rounds, and there is enough to send | up; drain if Q > T in all of them, but not twice in a row |
+//! | up | 1 + e; e = 10 ms/b at first, of 1/32 to 1/4 | a round | look |
+//! | look | 1 | a round: what the probe brought | up with 2 e, at most 1, if C grew by e/2 and Q <= T; drain if Q > T/2; else cruise |
+//!
+//! So a probe leaves a queue of some 10 ms at most, and a rate that is four times what it was is found in three probes.
+//! Where Q > 2 max(b, 25 ms) in a round, the path became slower: C is what the last two rounds had. When no round had Q < T/4 for
+//! 5 s, a drain at g = 1/2 shows the true b to all who share the path.
+//!
+//! The window is max(g, 1) C (r + max(b/2, 10 ms + 4 d)) and three packets: it holds what the pace does not, when the path stops.
+//!
+//! | event | what |
+//! |---|---|
+//! | samples of too little to send | count where they are larger than C |
+//! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
+//! | a second timeout in a row | C /= 2, and a new start |
+//! | a loss, idle time | nothing |
+//!
+//! Departures from BBR: the queue is seen and not inferred, so there is no bound on what is under way that losses move, and no
+//! regular pause; probes begin small on long paths. Cost: some ten operations on floats an acknowledgment; only the four that IEEE
+//! 754 rounds exactly. Invariants: the window is at least a packet; C is at most the largest sample.
+
+use super::law::{Acked, Congested, Law, Sent};
+use super::least::Least;
+use super::window;
+use crate::loss::delivery_rate::Sample;
+use crate::units::{Bytes, Rate, Span, Time};
+
+/// How fast the start is: 4 ln 2.
+const START: f64 = 2.77;
+/// Growth in a round that says that there is more.
+const GROWTH: f64 = 1.25;
+/// Rounds without it that end the start.
+const FLAT: u8 = 3;
+/// Rounds of a cruise.
+const CRUISE: u8 = 6;
+/// Rounds that a rate is remembered at least.
+const MEMORY: u8 = 8;
+/// What a first probe may leave waiting, in nanoseconds.
+const PROBE: f64 = 10e6;
+/// The least queue that counts as one, in nanoseconds.
+const QUEUE: f64 = 5e6;
+/// What is left of the rate after a mark.
+const MARKED: f64 = 0.85;
+/// Of the rate that was measured, since the largest of many samples is a little too large.
+const MARGIN: f64 = 0.99;
+/// How long a queue may hide the least round trip.
+const HIDDEN: Span = Span::from_secs(5);
+/// The same where pauses did not shorten it.
+const MOST_HIDDEN: Span = Span::from_secs(60);
+/// How many times the mean deviation of the wait a round takes at least.
+const JITTERS: f64 = 24.0;
+
+/// What the sender does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// `before`: the rate that is to be exceeded.
+    Start { before: f64, flat: u8 },
+    /// At `gain` for so many rounds more at most; packets waited `before` in the last one.
+    Drain { gain: f64, left: u8, before: f64 },
+    /// `queued`: in all rounds of it so far.
+    Cruise { left: u8, queued: bool },
+    /// Faster by `excess` than C.
+    Up { excess: f64 },
+    /// What that brought, where `before` was delivered.
+    Look { excess: f64, before: f64, fast_until: Time },
+}
+
+/// What was seen in the round that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// It ends when this position is acknowledged.
+    end: u64,
+    /// But not before this, so that jitter at both ends of it matters little.
+    until: Time,
+    /// The least wait, in nanoseconds.
+    least: f64,
+    /// Bytes that had been delivered at its first report and at its last, and when.
+    first: Option<(u64, Time)>,
+    last: (u64, Time),
+    /// The rate of the last sample, in bytes a second.
+    sample: f64,
+    /// Whether there was enough to send all the time.
+    enough: bool,
+}
+
+impl Round {
+    fn new(end: u64, until: Time) -> Round {
+        Round { end, until, least: f64::INFINITY, first: None, last: (0, Time::ZERO), sample: 0.0, enough: true }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        let delivered = (sample.prior_delivered + sample.delivered).as_u64();
+        self.first.get_or_insert((delivered, sample.delivered_at));
+        self.last = (delivered, sample.delivered_at);
+        self.sample = sample.rate().as_bits_per_sec() as f64 / 8.0;
+        self.enough &= !sample.app_limited;
+    }
+
+    /// Bytes a second, from the first report to the last; of a single one what it says itself.
+    fn rate(&self) -> f64 {
+        let Some((delivered, at)) = self.first else { return 0.0 };
+        match self.last.1.since(at).as_nanos() {
+            0 => self.sample,
+            took => (self.last.0 - delivered) as f64 * 1e9 / took as f64,
+        }
+    }
+}
+
+/// The largest rates of the last one or two spans of [`MEMORY`] rounds, in bytes a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Largest {
+    of: [f64; 2],
+    rounds: u8,
+    /// Of the last two rounds.
+    last: [f64; 2],
+}
+
+impl Largest {
+    fn value(&self) -> f64 {
+        self.of[0].max(self.of[1])
+    }
+
+    fn add(&mut self, rate: f64) {
+        self.of[0] = self.of[0].max(rate);
+    }
+
+    /// A round of this rate is over, in which there was enough to send or not.
+    fn end_round(&mut self, rate: f64, enough: bool) {
+        self.last = [if enough { rate } else { 0.0 }, self.last[0]];
+        if enough || rate > self.value() {
+            self.add(rate);
+        }
+        if !enough {
+            return;
+        }
+        self.rounds += 1;
+        if self.rounds >= MEMORY {
+            self.rounds = 0;
+            self.of = [0.0, self.of[0]];
+        }
+    }
+
+    /// Whether there was enough to send in the last two rounds.
+    fn is_fresh(&self) -> bool {
+        self.last[0].min(self.last[1]) > 0.0
+    }
+
+    /// Only the last two rounds count.
+    fn forget(&mut self) {
+        self.of = [self.last[0].max(self.last[1]), 0.0];
+        self.rounds = 0;
+    }
+
+    fn scale(&mut self, share: f64) {
+        self.of = self.of.map(|rate| rate * share);
+    }
+}
+
+/// The state of one sender.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    segment: f64,
+    initial: f64,
+    rate: Largest,
+    least: Least,
+    /// In nanoseconds; zero before the first sample.
+    base: f64,
+    trip: f64,
+    deviation: f64,
+    waited: f64,
+    /// What packets wait although this sender has just given way.
+    floor: f64,
+    phase: Phase,
+    round: Round,
+    /// The last cruise ended in a drain.
+    drained: bool,
+    /// When a round had hardly any queue, and for how long it may have none.
+    clear: Time,
+    hidden: Span,
+    /// When the last acknowledgment came, and when the round began.
+    now: Time,
+    began: Time,
+    /// A timeout came, and nothing was acknowledged since.
+    silent: bool,
+}
+
+impl Probe {
+    /// A fresh sender's.
+    pub fn new(config: &window::Config) -> Probe {
+        let segment = f64::from(config.segment.max(1));
+        Probe {
+            segment,
+            initial: (config.initial_window as f64).max(segment),
+            rate: Largest::default(),
+            least: Least::default(),
+            base: 0.0,
+            trip: 0.0,
+            deviation: 0.0,
+            waited: 0.0,
+            floor: 0.0,
+            phase: Phase::Start { before: 0.0, flat: 0 },
+            round: Round::new(0, Time::ZERO),
+            drained: false,
+            clear: Time::ZERO,
+            hidden: HIDDEN,
+            now: Time::ZERO,
+            began: Time::ZERO,
+            silent: false,
+        }
+    }
+
+    /// T, in nanoseconds.
+    fn target(&self) -> f64 {
+        (self.base / 8.0).max(QUEUE) + self.deviation
+    }
+
+    /// By how much the largest of many samples is too large, as jitter moves both ends of what they measure.
+    fn margin(&self) -> f64 {
+        MARGIN - (self.deviation / (2.0 * self.trip.max(1.0))).min(0.05)
+    }
+
+    /// The queue of a path that became slower.
+    fn long(&self) -> f64 {
+        2.0 * self.base.max(25e6)
+    }
+
+    fn gain(&self) -> f64 {
+        match self.phase {
+            Phase::Start { .. } => START,
+            Phase::Drain { gain, .. } => gain,
+            Phase::Look { excess, fast_until, .. } if self.now < fast_until => 1.0 + excess,
+            Phase::Cruise { .. } | Phase::Look { .. } => 1.0,
+            Phase::Up { excess } => 1.0 + excess,
+        }
+    }
+
+    fn handle_delay(&mut self, now: Time, trip: Option<Span>, waited: Option<Span>) {
+        let mut waited = waited.map(|span| span.as_nanos() as f64);
+        if let Some(trip) = trip {
+            let trip = trip.as_nanos().max(1);
+            self.base = self.least.add(now, trip) as f64;
+            let trip = trip as f64;
+            self.trip = if self.trip == 0.0 { trip } else { self.trip + (trip - self.trip) / 8.0 };
+            waited = waited.or(Some(trip - self.base));
+        }
+        let Some(waited) = waited else { return };
+        self.waited += (waited - self.waited) / 8.0;
+        let off = if waited > self.waited { waited - self.waited } else { self.waited - waited };
+        self.deviation += (off - self.deviation) / 8.0;
+        self.round.least = self.round.least.min(waited);
+    }
+
+    /// Goes slower until what waits does not fall any more.
+    fn drain(&self, gain: f64, left: u8) -> Phase {
+        Phase::Drain { gain, left, before: f64::INFINITY }
+    }
+
+    /// What waits now is not this sender's.
+    fn settle(&mut self, least: f64) -> Phase {
+        let most = (self.base / 2.0).max(15e6) + 4.0 * self.deviation;
+        self.floor = if least.is_finite() { least.min(most) } else { 0.0 };
+        Phase::Cruise { left: CRUISE, queued: true }
+    }
+
+    fn end_round(&mut self, now: Time, next: u64) {
+        let round = core::mem::replace(&mut self.round, Round::new(next, now));
+        let long = Span::from_nanos((JITTERS * self.deviation) as u64);
+        if round.enough {
+            self.round.first = round.first.map(|_| round.last);
+        }
+        let measured = round.rate();
+        // The sender is limited by the path only where it comes near what the path had, or finds a queue.
+        let enough = round.enough
+            && (measured > self.rate.value() / 2.0
+                || round.least.is_finite() && round.least > self.floor + self.long());
+        self.rate.end_round(measured, enough);
+        let rate = self.rate.value();
+        let target = self.floor + self.target();
+        if round.least < self.target() / 4.0 {
+            (self.clear, self.hidden) = (now, HIDDEN);
+        }
+        let queued = round.least.is_finite() && round.least > target;
+        let slower = round.least.is_finite() && round.least > self.floor + self.long() && self.rate.is_fresh();
+        let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
+        let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
+        let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
+        self.phase = match self.phase {
+            Phase::Start { flat, .. } if enough && flat > 0 && queued => self.drain(0.5, 6),
+            Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
+            Phase::Start { before, flat } if enough && flat + 1 < FLAT => Phase::Start { before, flat: flat + 1 },
+            Phase::Start { .. } if enough => self.drain(0.5, 6),
+            start @ Phase::Start { .. } => start,
+            // What a round at this pace takes away is seen one round later.
+            Phase::Drain { gain, left, before } if left > 0 && round.least > self.target() / 2.0 => {
+                let falls = round.least < before - (1.0 - gain) * self.trip / 4.0;
+                if falls {
+                    Phase::Drain { gain, left: left - 1, before: round.least }
+                } else {
+                    self.settle(round.least)
+                }
+            }
+            Phase::Drain { .. } => self.settle(round.least),
+            Phase::Cruise { .. } if slower => {
+                self.rate.forget();
+                self.drain(0.75, 6)
+            }
+            Phase::Cruise { left, queued: before } if left > 1 => {
+                Phase::Cruise { left: left - 1, queued: before && queued }
+            }
+            Phase::Cruise { .. } if !enough => Phase::Cruise { left: 1, queued },
+            Phase::Cruise { .. } if now.since(self.clear) > self.hidden => {
+                // Where that shows no shorter queue, it is not worth it so soon again.
+                (self.clear, self.hidden) = (now, self.hidden.times(2).min(MOST_HIDDEN));
+                self.drain(0.5, 4)
+            }
+            Phase::Cruise { queued: before, .. } if before && queued && !self.drained => {
+                self.drained = true;
+                self.drain(0.75, 6)
+            }
+            // Others have filled the queue: what is delivered is this sender's share of the path.
+            Phase::Cruise { .. } if full => {
+                self.drained = false;
+                cruise
+            }
+            Phase::Cruise { .. } => {
+                self.drained = false;
+                let excess = ((PROBE + 4.0 * self.deviation) / self.base.max(1.0)).clamp(1.0 / 32.0, 0.25);
+                Phase::Up { excess }
+            }
+            // What went faster is not told of yet: this is what there was before.
+            Phase::Up { excess, .. } if enough => Phase::Look { excess, before: rate, fast_until: self.began + long },
+            Phase::Up { .. } => cruise,
+            Phase::Look { excess, before, .. } if measured >= before * (1.0 + excess / 2.0) && !queued => {
+                Phase::Up { excess: (2.0 * excess).min(1.0) }
+            }
+            Phase::Look { .. } if round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
+            Phase::Look { .. } => cruise,
+        };
+        self.began = now;
+        if matches!(self.phase, Phase::Cruise { .. } | Phase::Look { .. }) {
+            self.round.until = now + long;
+        }
+    }
+}
+
+impl Law for Probe {
+    fn on_sent(&mut self, _: &Sent) {}
+
+    fn on_acked(&mut self, acked: &Acked) {
+        self.silent = false;
+        self.now = acked.now;
+        self.handle_delay(acked.now, acked.rtt, acked.waited);
+        if let Some(sample) = &acked.delivery {
+            self.round.add(sample);
+        }
+        if acked.up_to >= self.round.end && acked.now >= self.round.until {
+            self.end_round(acked.now, acked.next);
+        }
+    }
+
+    fn on_lost(&mut self, _: &Congested) {}
+
+    fn on_ecn(&mut self, marked: &Congested) {
+        if marked.begins {
+            self.rate.scale(MARKED);
+        }
+    }
+
+    fn on_timeout(&mut self, _: &Congested) {
+        if core::mem::replace(&mut self.silent, true) {
+            self.rate.scale(0.5);
+            self.phase = Phase::Start { before: self.rate.value(), flat: 0 };
+        }
+    }
+
+    fn on_idle(&mut self, _: Span) {}
+
+    fn on_recovery(&mut self, _: Bytes) {}
+
+    fn on_undo(&mut self) {}
+
+    fn on_path_rate(&mut self, rate: Rate) {
+        if matches!(self.phase, Phase::Start { .. }) {
+            self.rate.add(rate.as_bits_per_sec() as f64 / 8.0);
+            self.phase = Phase::Cruise { left: CRUISE, queued: true };
+        }
+    }
+
+    fn window(&self) -> Bytes {
+        let rate = self.rate.value() / 1e9;
+        if rate == 0.0 {
+            return Bytes::new(self.initial as u64);
+        }
+        let margin = (self.base / 2.0).max(PROBE + 4.0 * self.deviation);
+        let window = self.gain().max(1.0) * rate * (self.trip + margin) + 3.0 * self.segment;
+        let least = if matches!(self.phase, Phase::Start { .. }) { self.initial } else { self.segment };
+        Bytes::new(window.max(least) as u64)
+    }
+
+    /// Losses bring the window down to where it is.
+    fn threshold(&self) -> Bytes {
+        self.window()
+    }
+
+    fn wants_delivery_rate(&self) -> bool {
+        true
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        let rate = self.rate.value();
+        (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * self.margin() * self.gain() * rate) as u64))
+    }
+
+    fn path_rate(&self) -> Option<Rate> {
+        let rate = self.rate.value();
+        (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * rate) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::delivery_rate::{DeliveryRate, Stamp};
+    use crate::rng::Rng;
+    use std::collections::VecDeque;
+    use std::vec;
+    use std::vec::Vec;
+
+    const PACKET: u64 = 1500;
+    /// A step of the clock, in microseconds.
+    const STEP: u64 = 50;
+    /// How long what arrived is kept until it is told, in microseconds.
+    const REPORT: u64 = 5_000;
+    const MICROS: fn(u64) -> Time = |micros| Time::from_nanos(micros * 1000);
+
+    struct Flow {
+        law: Probe,
+        rate: DeliveryRate,
+        from: u64,
+        in_flight: u64,
+        sent: u64,
+        paced: f64,
+        delivered: u64,
+        /// What arrived: when, what it waited, when it was sent, its number, whether it was lost.
+        arrived: VecDeque<(u64, u64, u64, u64, Stamp, bool)>,
+        told: u64,
+    }
+
+    /// A path: `(Mbit/s, from second)`, round trip in ms, queue in packets, one in how many is lost.
+    struct Path<'a> {
+        rates: &'a [(f64, f64)],
+        trip: u64,
+        room: u64,
+        loses: u64,
+    }
+
+    /// Flows that begin at these seconds, over one path: each flow's Mbit/s and the mean queue in ms, of each second.
+    fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec<(Vec<f64>, f64)> {
+        let mut flows: Vec<Flow> = starts
+            .iter()
+            .map(|start| Flow {
+                law: Probe::new(&window::Config::new(PACKET as u32)),
+                rate: DeliveryRate::default(),
+                from: (start * 1e6) as u64,
+                in_flight: 0,
+                sent: 0,
+                paced: 0.0,
+                delivered: 0,
+                arrived: VecDeque::new(),
+                told: 0,
+            })
+            .collect();
+        if let Some(hint) = hint {
+            flows.iter_mut().for_each(|flow| flow.law.on_path_rate(hint));
+        }
+        let mut rng = Rng::new(7);
+        let (mut free, mut out, mut queues) = (0.0_f64, Vec::new(), (0.0, 0u32));
+        for now in (0..seconds * 1_000_000).step_by(STEP as usize) {
+            let second = now as f64 / 1e6;
+            let mbit = path.rates.iter().rev().find(|(_, from)| *from <= second).map_or(1.0, |(rate, _)| *rate);
+            let number = flows.len();
+            for turn in 0..number {
+                let flow = &mut flows[(turn + (now / STEP) as usize) % number];
+                flow.report(now);
+                while now >= flow.from
+                    && flow.in_flight + PACKET <= flow.law.window().as_u64()
+                    && flow.paced <= now as f64
+                {
+                    let pace = flow.law.pacing_rate().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
+                    flow.paced = flow.paced.max(now as f64 - 1000.0) + PACKET as f64 * 8.0 / pace;
+                    let waits = (free - now as f64).max(0.0);
+                    let lost = waits * mbit / 8.0 > (path.room * PACKET) as f64
+                        || path.loses > 0 && rng.below(path.loses) == 0;
+                    if !lost {
+                        free = free.max(now as f64) + PACKET as f64 * 8.0 / mbit;
+                    }
+                    queues = (queues.0 + waits, queues.1 + 1);
+                    let stamp = flow.rate.on_sent(MICROS(now), flow.in_flight == 0);
+                    let arrives = now + path.trip * 1000 + waits as u64;
+                    flow.arrived.push_back((arrives, waits as u64, now, flow.sent, stamp, lost));
+                    flow.sent += 1;
+                    flow.in_flight += PACKET;
+                }
+            }
+            if (now + STEP) % 1_000_000 == 0 {
+                let mbit = flows.iter_mut().map(|flow| core::mem::take(&mut flow.delivered) as f64 * 8.0 / 1e6);
+                out.push((mbit.collect(), queues.0 / f64::from(queues.1.max(1)) / 1000.0));
+                queues = (0.0, 0);
+            }
+        }
+        out
+    }
+
+    impl Flow {
+        /// Tells the law what arrived, every [`REPORT`].
+        fn report(&mut self, now: u64) {
+            if now < self.told + REPORT {
+                return;
+            }
+            self.told = now;
+            let (mut bytes, mut newest) = (0, None);
+            while let Some(&(at, waited, sent, number, stamp, lost)) = self.arrived.front()
+                && at <= now
+            {
+                self.arrived.pop_front();
+                self.in_flight -= PACKET;
+                if !lost {
+                    self.rate.on_delivered(MICROS(at), PACKET, MICROS(sent), false, &stamp);
+                    self.delivered += PACKET;
+                    bytes += PACKET;
+                    newest = Some((at - sent, waited, number));
+                }
+            }
+            let Some((trip, waited, number)) = newest else { return };
+            self.law.on_acked(&Acked {
+                now: MICROS(now),
+                bytes: Bytes::new(bytes),
+                in_flight: Bytes::new(self.in_flight),
+                rtt: Some(Span::from_micros(trip)),
+                waited: Some(Span::from_micros(waited)),
+                smoothed_rtt: Span::from_micros(trip),
+                up_to: number + 1,
+                next: self.sent,
+                limited: true,
+                recovering: false,
+                delivery: self.rate.sample(),
+            });
+        }
+    }
+
+    const DSL: Path<'static> = Path { rates: &[(50.0, 0.0)], trip: 40, room: 500, loses: 0 };
+
+    #[test]
+    fn a_path_of_which_nothing_is_known_is_full_soon_and_its_queue_is_short() {
+        // Nothing is known beforehand; or too little, the truth, too much.
+        for hint in [None, Some(20), Some(50), Some(120)] {
+            let out = run(&DSL, hint.map(Rate::from_mbit), &[0.0], 10);
+            for (second, (mbit, queue)) in out.iter().enumerate().skip(2) {
+                assert!((47.0..=50.1).contains(&mbit[0]), "{hint:?}, second {second}: {mbit:?} of 50 Mbit/s");
+                assert!(*queue < if second < 5 { 40.0 } else { 8.0 }, "{hint:?}, second {second}: {queue} ms of queue");
+            }
+        }
+    }
+
+    #[test]
+    fn a_random_loss_is_not_congestion() {
+        for loses in [100, 50, 20] {
+            let out = run(&Path { loses, ..DSL }, None, &[0.0], 10);
+            let arrives = 50.0 * (1.0 - 1.0 / loses as f64);
+            for (second, (mbit, _)) in out.iter().enumerate().skip(2) {
+                assert!(mbit[0] > 0.95 * arrives, "one in {loses}, second {second}: {mbit:?} of {arrives}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_falls_to_a_quarter_or_rises_fourfold_is_found_within_two_seconds() {
+        let rates = [(48.0, 0.0), (12.0, 6.0), (48.0, 14.0)];
+        let out = run(&Path { rates: &rates, ..DSL }, None, &[0.0], 20);
+        for (second, (mbit, queue)) in out.iter().enumerate() {
+            let (rate, since) = rates.iter().rev().find(|(_, from)| *from <= second as f64).unwrap();
+            if second as f64 >= since + 2.0 {
+                assert!((0.9 * rate..=1.01 * rate).contains(&mbit[0]), "second {second}: {mbit:?} of {rate}");
+            }
+            if second as f64 >= since + 4.0 {
+                assert!(*queue < 30.0, "second {second}: {queue} ms of queue");
+            }
+        }
+    }
+
+    #[test]
+    fn flows_that_meet_share_fairly_whoever_came_first() {
+        for starts in [vec![0.0, 3.0], vec![0.0, 2.0, 4.0, 6.0]] {
+            let out = run(&DSL, None, &starts, 40);
+            let mut shares = vec![0.0; starts.len()];
+            for (mbit, _) in &out[10..] {
+                shares.iter_mut().zip(mbit).for_each(|(sum, mbit)| *sum += mbit / 30.0);
+            }
+            let sum: f64 = shares.iter().sum();
+            let jain = sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
+            assert!(jain > 0.9 && sum > 45.0, "{jain}: {shares:?}");
+            let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
+            assert!(queue < 80.0, "{queue} ms, where there is room for 120");
+        }
+    }
+
+    #[test]
+    fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
+        // Ever faster reports, each of ever more: the pace is at most the largest sample's, by its gain.
+        let mut law = Probe::new(&window::Config::new(PACKET as u32));
+        for n in 0..10_000u64 {
+            let sample = Sample {
+                delivered: Bytes::new(u64::MAX / 16),
+                interval: Span::from_nanos(1),
+                prior_delivered: Bytes::new(n),
+                delivered_at: MICROS(n % 7),
+                app_limited: n % 3 == 0,
+            };
+            law.on_acked(&Acked {
+                rtt: Some(Span::from_nanos(n % 5)),
+                waited: Some(Span::from_nanos(u64::MAX >> (n % 64))),
+                up_to: n * 1000,
+                next: n * 1000 + 1,
+                delivery: Some(sample),
+                ..Acked::new(n, 1)
+            });
+            assert!(law.window() >= Bytes::new(PACKET), "{n}");
+            assert!(law.pacing_rate().is_some() || law.path_rate().is_none(), "{n}");
+        }
+    }
+}
