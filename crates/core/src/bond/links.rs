@@ -196,7 +196,8 @@ impl<P: Packet> Bond<P> {
     pub(super) fn members(&self) -> Vec<Member> {
         let member = |channel: ChannelId| {
             let c = &self.channels[channel];
-            Member { channel, rate: c.rate, weight: c.config.weight, paced: c.path.control.is_some() }
+            let paced = c.path.control.as_ref().is_some_and(|control| control.finds_rate());
+            Member { channel, rate: c.rate, weight: c.config.weight, paced }
         };
         each(self.channels.usable).map(member).collect()
     }

@@ -8,40 +8,52 @@
 //!
 //! | symbol | meaning | here |
 //! |---|---|---|
-//! | C | the largest rate of delivery of the last 8 to 16 rounds | `rate` |
+//! | C | the largest rate of delivery of the last 8 to 16 rounds that had enough to send, in bytes a second | `rate` |
 //! | q | how long a packet waits on its way: told by the peer's clock, otherwise round trip less its least of 10 to 20 s | `handle_delay` |
 //! | Q | the least q of a round: what stands, whatever the path jitters | `Round::least` |
 //! | b, r | least round trip, smoothed round trip | `base`, `trip` |
 //! | d | mean deviation of q | `deviation` |
-//! | T = max(b/8, 5 ms) + d | the queue that is taken for none | `Probe::target` |
-//! | e | by how much a probe goes faster | `Phase::Up` |
+//! | F | what waits for others, found at the end of a drain, at most max(b/2, 15 ms) + 4 d | `floor` |
+//! | T = max(b/8, 5 ms) + d | the queue beyond F that is taken for none | `Probe::target` |
+//! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
+//! | J = 24 d | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
-//! A round lasts until a packet is acknowledged that was sent after it began. In a phase frames go at g C:
+//! A round lasts until a packet is acknowledged that was sent after it began. Its rate is what was delivered from its first report to
+//! its last, over the time between. It had enough to send if no sample of it was limited by the application, and if its rate is
+//! above C/2 or Q > F + 2 max(b, 25 ms). In a phase packets go at 0.99 g C, less a share of d/2r, 5 % at most:
 //!
 //! | phase | g | until | then |
 //! |---|---|---|---|
-//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send; or Q > T | drain |
-//! | drain | 1/2 after the start, else 3/4 | Q <= T, or four rounds after the start, else one | cruise |
-//! | cruise | 1 | six rounds, and there is enough to send | up; drain if Q > T in all of them, but not twice in a row |
-//! | up | 1 + e; e = 10 ms/b at first, of 1/32 to 1/4 | a round | look |
-//! | look | 1 | a round: what the probe brought | up with 2 e, at most 1, if C grew by e/2 and Q <= T; drain if Q > T/2; else cruise |
+//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one with Q > F + T | drain |
+//! | drain | 1/2 after the start, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
+//! | cruise | 1 | six rounds, fewer where J > r but two, and there is enough to send | drain, cruise or up, as below |
+//! | up | 1 + e | a round | look |
+//! | look | 1; 1 + e until J after up began | a round: what the probe brought | up with 2 e, at most 1, if its rate is above (1 + e/2) C and Q <= F + T; drain if Q > F + T/2; else cruise |
 //!
-//! So a probe leaves a queue of some 10 ms at most, and a rate that is four times what it was is found in three probes.
-//! Where Q > 2 max(b, 25 ms) in a round, the path became slower: C is what the last two rounds had. When no round had Q < T/4 for
-//! 5 s, a drain at g = 1/2 shows the true b to all who share the path.
+//! | at the end of a cruise | then |
+//! |---|---|
+//! | no round had Q < T/4 for 5 s; where draining did not help, for 10, 20 … 60 s | drain with g = 1/2, which shows the true b to all who share the path |
+//! | Q > F + T in all its rounds, and the last cruise did not end so | drain |
+//! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
+//! | otherwise | up |
+//!
+//! Where Q > F + 2 max(b, 25 ms) in a round of a cruise, the path became slower: C is what the last two rounds had, and a drain follows.
+//! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
 //! The window is max(g, 1) C (r + max(b/2, 10 ms + 4 d)) and three packets: it holds what the pace does not, when the path stops.
 //!
 //! | event | what |
 //! |---|---|
-//! | samples of too little to send | count where they are larger than C |
+//! | a rate measured by other means, in the start | is C; cruise |
+//! | a round without enough to send | counts where its rate is above C |
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
 //! | a second timeout in a row | C /= 2, and a new start |
 //! | a loss, idle time | nothing |
 //!
 //! Departures from BBR: the queue is seen and not inferred, so there is no bound on what is under way that losses move, and no
-//! regular pause; probes begin small on long paths. Cost: some ten operations on floats an acknowledgment; only the four that IEEE
-//! 754 rounds exactly. Invariants: the window is at least a packet; C is at most the largest sample.
+//! regular pause; probes begin small on long paths; rates are of rounds and not of single samples. It is for senders that pace. Cost:
+//! some ten operations on floats an acknowledgment; only the four that IEEE 754 rounds exactly. Invariants: the window is at least a
+//! packet; C is at most the largest rate that was told.
 
 use super::law::{Acked, Congested, Law, Sent};
 use super::least::Least;

@@ -103,6 +103,11 @@ impl Control {
         self.fast = self.law.path_rate().is_some_and(|rate| rate >= bound);
     }
 
+    /// Whether the law finds the rate of the path.
+    pub(crate) fn finds_rate(&self) -> bool {
+        self.law.wants_delivery_rate()
+    }
+
     /// The rate that the path was found to carry, where that is what limits.
     pub(crate) fn path_rate(&self) -> Option<Rate> {
         self.law.path_rate().filter(|_| !self.is_free())

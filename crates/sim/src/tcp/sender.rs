@@ -14,8 +14,8 @@
 use super::config::{Config, LossDetection, Nagle, PartialAck, RttSampling, UNLIMITED};
 use super::phase::{Frto, Phase, Reduction};
 use super::state::Stats;
-use fairspan_core::congestion::{AnyLaw, Law};
 use fairspan_core::congestion::Algorithm;
+use fairspan_core::congestion::{AnyLaw, Law};
 use fairspan_core::loss::delivery_rate::{DeliveryRate, Stamp};
 use fairspan_core::loss::rack::{Rack, TailProbe};
 use fairspan_core::loss::rtt::Rtt;

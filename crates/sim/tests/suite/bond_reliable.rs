@@ -52,8 +52,21 @@ fn bonded(mode: Mode, paths: &[Path]) -> Scenario {
     scenario
 }
 
+/// The same without a rate at any channel: each is measured, or none is.
+fn unrated(mut scenario: Scenario, measured: bool) -> Scenario {
+    let config = &mut scenario.bonds[0].config;
+    config.measure_rates = measured;
+    config.channels.iter_mut().for_each(|channel| channel.rate = None);
+    scenario
+}
+
 /// One TCP connection (CUBIC), measured for twenty seconds after the first ten.
-fn tcp(mut scenario: Scenario, seed: u64) -> Results {
+fn tcp(scenario: Scenario, seed: u64) -> Results {
+    tcp_from(scenario, 1, seed)
+}
+
+/// One that begins at this second.
+fn tcp_from(mut scenario: Scenario, second: u64, seed: u64) -> Results {
     (scenario.duration, scenario.warm_up, scenario.seed) = (Span::from_secs(30), Span::from_secs(10), seed);
     let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
     (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
@@ -63,7 +76,7 @@ fn tcp(mut scenario: Scenario, seed: u64) -> Results {
         to: 1,
         path: vec![Hop::Bond(0, 0)],
         back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(1000),
+        start: Time::from_millis(1000 * second),
         stop: Time::from_millis(30_000),
         traffic: traffic::Config::Ftp { bytes: None, writes: None },
         transport: Transport::Tcp(Box::new(tcp)),
@@ -181,4 +194,27 @@ fn a_call_beside_bulk_data_waits_for_no_repair_where_every_link_loses() {
         assert_eq!(copies, 0);
         assert!(within(&results) > 0.050, "{name}: the check sees what a loss does: {:?}", results.flows[0].delay);
     }
+}
+
+#[test]
+fn channels_whose_rates_nobody_says_carry_most_of_what_their_links_can() {
+    let pairs = [
+        ("alike", [Path(50, 20, 0, CLEAN), Path(50, 20, 0, CLEAN)], 0.93),
+        ("delays", [Path(50, 20, 0, CLEAN), Path(50, 70, 0, CLEAN)], 0.93),
+        ("rates", [Path(100, 20, 0, CLEAN), Path(10, 20, 0, CLEAN)], 0.93),
+        ("fiber_lte", [Path(300, 8, 0, CLEAN), Path(30, 40, 8, random(0.005))], 0.8),
+        ("dual_lte", [Path(40, 30, 5, random(0.005)), Path(25, 45, 8, random(0.005))], 0.85),
+        ("loss_2", [Path(50, 20, 0, random(0.02)), Path(50, 20, 0, random(0.02))], 0.93),
+    ];
+    for (name, paths, share) in pairs {
+        // The trains that measure the paths go in the first seconds.
+        let results = tcp_from(unrated(bonded(Mode::Reliable, &paths), true), 5, 1);
+        let (got, all) = (goodput(&results), capacity(&paths));
+        assert!(got >= share * all, "{name}: {got:.1} of {all:.1} Mbit/s");
+        assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0, "{name}");
+        assert_eq!(counter(&results, 1, "packets_missing"), 0, "{name}");
+    }
+    let paths = [Path(100, 20, 0, CLEAN), Path(10, 20, 0, CLEAN)];
+    let results = tcp_from(unrated(bonded(Mode::Reliable, &paths), false), 5, 1);
+    assert!(goodput(&results) < 0.3 * capacity(&paths), "equal shares make both as slow as the slower one");
 }

@@ -182,8 +182,16 @@ fn show_paths(channels: &[ChannelStatus]) {
     if counted().next().is_none() {
         return;
     }
-    let mut table =
-        table(["channel", "path", "delivers Mbit/s", "measured Mbit/s", "loses %", "extra delay ms", "queue ms", "in flight kB"]);
+    let mut table = table([
+        "channel",
+        "path",
+        "delivers Mbit/s",
+        "measured Mbit/s",
+        "loses %",
+        "extra delay ms",
+        "queue ms",
+        "in flight kB",
+    ]);
     for (channel, path) in counted() {
         table.add_row([
             channel.name.clone(),

@@ -242,8 +242,7 @@ mod tests {
             call: Call { sent: 2, delays_ms: vec![20.1] },
         };
         let runs = [run(10.0, None), run(45.54, Some(4.0)), run(80.0, Some(2.0))];
-        let settings = Settings { cc: "bbr", mode: "ordered",
-            rates: "configured", seconds: 10, warm_up: 5 };
+        let settings = Settings { cc: "bbr", mode: "ordered", rates: "configured", seconds: 10, warm_up: 5 };
         let report = Report { profiles: vec![ProfileReport::new(&pair, settings, &runs).unwrap()] };
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
@@ -256,8 +255,11 @@ mod tests {
     fn without_a_run_there_is_no_report() {
         let pair: Pair = toml::from_str("name = \"p\"\na = { rate_mbit = 50 }\nb = { rate_mbit = 100 }").unwrap();
         assert_eq!(
-            ProfileReport::new(&pair, Settings { cc: "bbr", mode: "ordered",
-            rates: "configured", seconds: 1, warm_up: 5 }, &[]),
+            ProfileReport::new(
+                &pair,
+                Settings { cc: "bbr", mode: "ordered", rates: "configured", seconds: 1, warm_up: 5 },
+                &[]
+            ),
             None
         );
     }
