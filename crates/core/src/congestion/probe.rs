@@ -292,10 +292,10 @@ impl Probe {
     }
 
     /// What waits now is not this sender's.
-    fn settle(&mut self, least: f64) -> Phase {
+    fn settle(&mut self, least: f64, cruise: Phase) -> Phase {
         let most = (self.base / 2.0).max(15e6) + 4.0 * self.deviation;
         self.floor = if least.is_finite() { least.min(most) } else { 0.0 };
-        Phase::Cruise { left: CRUISE, queued: true }
+        cruise
     }
 
     fn end_round(&mut self, now: Time, next: u64) {
@@ -332,10 +332,10 @@ impl Probe {
                 if falls {
                     Phase::Drain { gain, left: left - 1, before: round.least }
                 } else {
-                    self.settle(round.least)
+                    self.settle(round.least, cruise)
                 }
             }
-            Phase::Drain { .. } => self.settle(round.least),
+            Phase::Drain { .. } => self.settle(round.least, cruise),
             Phase::Cruise { .. } if slower => {
                 self.rate.forget();
                 self.drain(0.75, 6)
