@@ -538,7 +538,7 @@ mod tests {
                     flow.in_flight += PACKET;
                 }
             }
-            if (now + STEP) % 1_000_000 == 0 {
+            if (now + STEP).is_multiple_of(1_000_000) {
                 let mbit = flows.iter_mut().map(|flow| core::mem::take(&mut flow.delivered) as f64 * 8.0 / 1e6);
                 out.push((mbit.collect(), queues.0 / f64::from(queues.1.max(1)) / 1000.0));
                 queues = (0.0, 0);
