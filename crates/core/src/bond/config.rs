@@ -209,7 +209,7 @@ pub struct Config {
     /// The law by which each channel's frames are limited to what its path carries without a queue of its own; frames are
     /// counted then. A channel's rate is an upper bound. Default none: as fast as the rate, or the socket, takes them.
     pub congestion: Option<Algorithm>,
-    /// Mode `reliable`: whether the rate of each channel that has none is measured, and the channel paced by that
+    /// Mode `reliable` with surplus round robin: whether the rate of each channel that has none is measured, and the channel paced by that
     /// ([`probe`](crate::congestion::probe)), unless [`congestion`](Config::congestion) names a law. Default false; in [`Config::usual`] true.
     pub measure_rates: bool,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.

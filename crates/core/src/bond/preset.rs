@@ -11,7 +11,7 @@
 //! `config.rs` and a line here. The receiver takes every kind of frame whatever its own mode is, since each direction's
 //! sender decides for its direction; but for logical reception, which both ends must have.
 
-use super::config::{Config, Mode};
+use super::config::{Config, Mode, Scheduler};
 use crate::path::Counting;
 use crate::select::Policy;
 use crate::wire::envelope;
@@ -136,7 +136,7 @@ impl Config {
         Counting {
             counts: self.feedback || self.congestion.is_some() || resends,
             law: self.congestion,
-            measures: self.measure_rates && resends,
+            measures: self.measure_rates && resends && self.scheduler == Scheduler::Srr,
             resends,
         }
     }
