@@ -357,7 +357,9 @@ impl<P: Octets> Receiver<P> {
         let line = &mut self.lines[path.index()];
         let repeat = header.kind == Kind::Repeat;
         if !repeat {
-            line.last = Some(header.seq.minus(header.covers.into()));
+            // Who rebuilds nothing waits for no rows.
+            let covers = if self.mender.is_some() { header.covers } else { 0 };
+            line.last = Some(header.seq.minus(covers.into()));
         }
         let ahead = header.seq.ahead_of(self.next);
         if ahead < 0 {

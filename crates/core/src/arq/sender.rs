@@ -390,7 +390,7 @@ impl<P: Octets> Sender<P> {
     fn repeat(&mut self, now: Time, request: &Header) {
         let (from, count) = request.missing;
         let ahead = from.ahead_of(self.first);
-        let range = ahead.max(0) as usize..(ahead + i32::from(count)).clamp(0, self.cursor as i32) as usize;
+        let range = ahead.max(0) as usize..ahead.saturating_add(i32::from(count)).clamp(0, self.cursor as i32) as usize;
         let mut lost = 0;
         for place in range {
             let held = &mut self.buffer[place];

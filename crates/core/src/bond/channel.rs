@@ -101,24 +101,19 @@ impl Channel {
     pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
         let told = self.path.on_feedback(now, feedback, around);
         self.stats.rtt = self.path.rtt();
-        self.follow_law();
+        self.follow_law(now);
         told
     }
 
     /// Frames go at the law's pace from now on, if there is a law and it has one.
-    pub(super) fn follow_law(&mut self) {
+    pub(super) fn follow_law(&mut self, now: Time) {
         let Some(control) = &self.path.control else { return };
-        let Some(pace) = control.pacing_rate() else {
-            if self.rate.is_none() {
-                self.pacer = None;
-            }
-            return;
-        };
+        let Some(pace) = control.pacing_rate() else { return };
         let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));
         let burst = pace.bytes_in(Span::from_millis(1) + self.late);
         let burst = burst.max(Bytes::from(2 * (self.config.mtu + self.config.framing)));
         match &mut self.pacer {
-            Some(pacer) => pacer.set(pace, burst),
+            Some(pacer) => pacer.rescale(now, pace, burst),
             None => self.pacer = Some(Pacer::new(pace, burst)),
         }
     }
@@ -146,7 +141,9 @@ impl Channel {
         if self.path.signs.blocked.is_some() || !self.path.has_room() {
             return None;
         }
-        Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
+        // Where the path is not what limits, the pacer only tells channels apart.
+        let paced = self.rate.is_some() || !self.path.control.as_ref().is_some_and(|control| control.is_free());
+        Some(self.pacer.as_ref().filter(|_| paced).map_or(Time::ZERO, Pacer::ready_at))
     }
 
     /// A packet goes that waits since `since`.
@@ -220,6 +217,9 @@ impl Channels {
         } else {
             if c.config.mtu != config.mtu {
                 c.path.mtu = Pmtu::new(now, config.mtu);
+            }
+            if c.config.rate.is_some() != config.rate.is_some() {
+                c.path.set_law(config.mtu, config.rate.is_some(), self.counting);
             }
             c.rate = config.rate;
             c.config = config;

@@ -105,10 +105,10 @@ impl<P: Packet> Bond<P> {
     }
 
     /// A train told the rate of a path, or did not.
-    pub(super) fn on_path_rate(&mut self, channel: ChannelId, rate: Option<Rate>) {
+    pub(super) fn on_path_rate(&mut self, now: Time, channel: ChannelId, rate: Option<Rate>) {
         if let (Some(rate), Some(control)) = (rate, &mut self.channels[channel].path.control) {
             control.on_path_rate(rate);
-            self.channels[channel].follow_law();
+            self.channels[channel].follow_law(now);
             self.refresh_queue();
         }
     }

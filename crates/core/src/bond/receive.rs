@@ -223,7 +223,7 @@ impl<P: Packet> Bond<P> {
             }
             Message::EchoReply { echo, arrived } if echo.train => {
                 let rate = self.channels[channel].path.on_train(now, (echo.token, echo.clock), arrived);
-                self.on_path_rate(channel, rate);
+                self.on_path_rate(now, channel, rate);
             }
             Message::EchoReply { echo, arrived } => {
                 let sent = Time::from_nanos(echo.clock);

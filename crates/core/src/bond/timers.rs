@@ -228,14 +228,15 @@ impl<P: Packet> Bond<P> {
     /// Sends a train where the path's rate is to be measured before traffic flows.
     fn send_train(&mut self, now: Time, channel: ChannelId) {
         let c = &mut self.channels[channel];
-        if c.path.train_timeout().is_none_or(|at| at > now) {
+        // One at a time, so that control messages have room.
+        if c.path.train_timeout().is_none_or(|at| at > now) || self.outbox.asks_much() {
             return;
         }
         let size = c.frame_limit();
         let wire = c.wire(size);
         let token = self.rng.next_u64() as u32;
         let (frames, rate) = self.channels[channel].path.on_train_timeout(now, token, wire);
-        self.on_path_rate(channel, rate);
+        self.on_path_rate(now, channel, rate);
         for place in 0..frames {
             let echo = Echo { channel, train: true, token, clock: place.into() };
             self.send_control(channel, Message::EchoRequest(echo), size);

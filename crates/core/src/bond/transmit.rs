@@ -32,6 +32,13 @@ pub(super) struct Outbox {
     pub(super) again: Option<Time>,
 }
 
+impl Outbox {
+    /// Whether many messages wait.
+    pub(super) fn asks_much(&self) -> bool {
+        self.messages.len() > CONTROL_LIMIT / 4
+    }
+}
+
 impl<P: Packet> Bond<P> {
     /// The next frame to send. To be called until it gives none.
     #[inline]

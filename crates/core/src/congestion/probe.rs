@@ -18,16 +18,18 @@
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
 //! | J = 24 d | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
-//! A round lasts until a packet is acknowledged that was sent after it began. Its rate is what was delivered from its first report to
-//! its last, over the time between. It had enough to send if no sample of it was limited by the application, and if its rate is
-//! above C/2 or Q > F + 2 max(b, 25 ms). In a phase packets go at 0.99 g C, less a share of d/2r, 5 % at most:
+//! A round lasts until what was sent before it is acknowledged. Its rate is what was delivered from its first report to its last (from the
+//! last of the round before, if that had enough to send), over the time between, and at most the largest sample of the delivery rate,
+//! which is no more than was sent. It had enough to send if no sample of it was limited by the application, and if what arrived and what
+//! was lost come to more than C/2, or Q > F + 2 max(b, 25 ms). In a phase packets go at 0.99 g C, less a share of d/2r, 5 % at most; and
+//! not slower than four packets in r, in the start the initial window:
 //!
 //! | phase | g | until | then |
 //! |---|---|---|---|
-//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one with Q > F + T | drain |
-//! | drain | 1/2 after the start, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
+//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one before a round with Q > F + T | drain |
+//! | drain | 1/2 after the start and to show b, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
 //! | cruise | 1 | six rounds, fewer where J > r but two, and there is enough to send | drain, cruise or up, as below |
-//! | up | 1 + e | a round | look |
+//! | up | 1 + e | a round | look; cruise if there was not enough to send |
 //! | look | 1; 1 + e until J after up began | a round: what the probe brought | up with 2 e, at most 1, if its rate is above (1 + e/2) C and Q <= F + T; drain if Q > F + T/2; else cruise |
 //!
 //! | at the end of a cruise | then |
@@ -37,7 +39,8 @@
 //! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
 //! | otherwise | up |
 //!
-//! Where Q > F + 2 max(b, 25 ms) in a round of a cruise, the path became slower: C is what the last two rounds had, and a drain follows.
+//! The path became slower where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
+//! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
 //! The window is max(g, 1) C (r + max(b/2, 10 ms + 4 d)) and three packets: it holds what the pace does not, when the path stops.
@@ -48,12 +51,13 @@
 //! | a round without enough to send | counts where its rate is above C |
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
 //! | a second timeout in a row | C /= 2, and a new start |
-//! | a loss, idle time | nothing |
+//! | a loss | nothing, but that it was sent |
+//! | idle time | nothing |
 //!
 //! Departures from BBR: the queue is seen and not inferred, so there is no bound on what is under way that losses move, and no
 //! regular pause; probes begin small on long paths; rates are of rounds and not of single samples. It is for senders that pace. Cost:
 //! some ten operations on floats an acknowledgment; only the four that IEEE 754 rounds exactly. Invariants: the window is at least a
-//! packet; C is at most the largest rate that was told.
+//! packet; C is at most the largest sample, so that no peer moves it beyond what was sent.
 
 use super::law::{Acked, Congested, Law, Sent};
 use super::least::Least;
@@ -113,31 +117,47 @@ struct Round {
     /// Bytes that had been delivered at its first report and at its last, and when.
     first: Option<(u64, Time)>,
     last: (u64, Time),
-    /// The rate of the last sample, in bytes a second.
+    /// The largest rate of a sample, in bytes a second: no more than was sent.
     sample: f64,
+    /// Bytes that were lost.
+    lost: f64,
     /// Whether there was enough to send all the time.
     enough: bool,
 }
 
 impl Round {
     fn new(end: u64, until: Time) -> Round {
-        Round { end, until, least: f64::INFINITY, first: None, last: (0, Time::ZERO), sample: 0.0, enough: true }
+        Round {
+            end,
+            until,
+            least: f64::INFINITY,
+            first: None,
+            last: (0, Time::ZERO),
+            sample: 0.0,
+            lost: 0.0,
+            enough: true,
+        }
     }
 
     fn add(&mut self, sample: &Sample) {
         let delivered = (sample.prior_delivered + sample.delivered).as_u64();
         self.first.get_or_insert((delivered, sample.delivered_at));
         self.last = (delivered, sample.delivered_at);
-        self.sample = sample.rate().as_bits_per_sec() as f64 / 8.0;
+        self.sample = self.sample.max(sample.rate().as_bits_per_sec() as f64 / 8.0);
         self.enough &= !sample.app_limited;
     }
 
-    /// Bytes a second, from the first report to the last; of a single one what it says itself.
-    fn rate(&self) -> f64 {
-        let Some((delivered, at)) = self.first else { return 0.0 };
+    /// Bytes a second that were delivered, from the first report to the last, and that were sent; of a single report what it says
+    /// itself.
+    fn rates(&self) -> (f64, f64) {
+        let Some((delivered, at)) = self.first else { return (0.0, 0.0) };
         match self.last.1.since(at).as_nanos() {
-            0 => self.sample,
-            took => (self.last.0 - delivered) as f64 * 1e9 / took as f64,
+            0 => (self.sample, self.sample),
+            took => {
+                let bytes = (self.last.0 - delivered) as f64;
+                let rate = |bytes: f64| bytes * 1e9 / took as f64;
+                (rate(bytes).min(self.sample), rate(bytes + self.lost))
+            }
         }
     }
 }
@@ -204,8 +224,9 @@ pub struct Probe {
     trip: f64,
     deviation: f64,
     waited: f64,
-    /// What packets wait although this sender has just given way.
+    /// What packets wait although this sender has just given way: as much of it as is taken for the path's own, and all of it.
     floor: f64,
+    standing: f64,
     phase: Phase,
     round: Round,
     /// The last cruise ended in a drain.
@@ -234,6 +255,7 @@ impl Probe {
             deviation: 0.0,
             waited: 0.0,
             floor: 0.0,
+            standing: 0.0,
             phase: Phase::Start { before: 0.0, flat: 0 },
             round: Round::new(0, Time::ZERO),
             drained: false,
@@ -294,7 +316,8 @@ impl Probe {
     /// What waits now is not this sender's.
     fn settle(&mut self, least: f64, cruise: Phase) -> Phase {
         let most = (self.base / 2.0).max(15e6) + 4.0 * self.deviation;
-        self.floor = if least.is_finite() { least.min(most) } else { 0.0 };
+        self.standing = if least.is_finite() { least } else { 0.0 };
+        self.floor = self.standing.min(most);
         cruise
     }
 
@@ -304,11 +327,10 @@ impl Probe {
         if round.enough {
             self.round.first = round.first.map(|_| round.last);
         }
-        let measured = round.rate();
+        let (measured, sent) = round.rates();
         // The sender is limited by the path only where it comes near what the path had, or finds a queue.
         let enough = round.enough
-            && (measured > self.rate.value() / 2.0
-                || round.least.is_finite() && round.least > self.floor + self.long());
+            && (sent > self.rate.value() / 2.0 || round.least.is_finite() && round.least > self.floor + self.long());
         self.rate.end_round(measured, enough);
         let rate = self.rate.value();
         let target = self.floor + self.target();
@@ -316,7 +338,7 @@ impl Probe {
             (self.clear, self.hidden) = (now, HIDDEN);
         }
         let queued = round.least.is_finite() && round.least > target;
-        let slower = round.least.is_finite() && round.least > self.floor + self.long() && self.rate.is_fresh();
+        let slower = round.least.is_finite() && round.least > self.standing + self.long() && self.rate.is_fresh();
         let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
@@ -329,7 +351,12 @@ impl Probe {
             // What a round at this pace takes away is seen one round later.
             Phase::Drain { gain, left, before } if left > 0 && round.least > self.target() / 2.0 => {
                 let falls = round.least < before - (1.0 - gain) * self.trip / 4.0;
-                if falls {
+                // Less arrives than is sent even so: the path became slower.
+                let slower = self.rate.is_fresh() && measured < 0.6 * gain * rate;
+                if slower {
+                    self.rate.forget();
+                }
+                if falls || slower {
                     Phase::Drain { gain, left: left - 1, before: round.least }
                 } else {
                     self.settle(round.least, cruise)
@@ -394,7 +421,9 @@ impl Law for Probe {
         }
     }
 
-    fn on_lost(&mut self, _: &Congested) {}
+    fn on_lost(&mut self, lost: &Congested) {
+        self.round.lost += lost.bytes.as_u64() as f64;
+    }
 
     fn on_ecn(&mut self, marked: &Congested) {
         if marked.begins {
@@ -444,7 +473,11 @@ impl Law for Probe {
 
     fn pacing_rate(&self) -> Option<Rate> {
         let rate = self.rate.value();
-        (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * self.margin() * self.gain() * rate) as u64))
+        // As much as a sender that knows nothing.
+        let packets = if matches!(self.phase, Phase::Start { .. }) { self.initial } else { 4.0 * self.segment };
+        let least = if self.trip > 0.0 { packets * 1e9 / self.trip } else { 0.0 };
+        let pace = (self.margin() * self.gain() * rate).max(least);
+        (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * pace) as u64))
     }
 
     fn path_rate(&self) -> Option<Rate> {
@@ -642,26 +675,26 @@ mod tests {
 
     #[test]
     fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
-        // Ever faster reports, each of ever more: the pace is at most the largest sample's, by its gain.
+        // Whatever its clock says: samples are of 10 Mbit/s at most, because no more was sent.
         let mut law = Probe::new(&window::Config::new(PACKET as u32));
         for n in 0..10_000u64 {
             let sample = Sample {
-                delivered: Bytes::new(u64::MAX / 16),
-                interval: Span::from_nanos(1),
-                prior_delivered: Bytes::new(n),
-                delivered_at: MICROS(n % 7),
+                delivered: Bytes::new(50_000),
+                interval: Span::from_millis(40 + n % 3),
+                prior_delivered: Bytes::new(n * 100_000),
+                delivered_at: MICROS(n * 40_000 / (1 + n % 1000)),
                 app_limited: n % 3 == 0,
             };
             law.on_acked(&Acked {
-                rtt: Some(Span::from_nanos(n % 5)),
+                rtt: Some(Span::from_nanos(40_000_000 + n % 5)),
                 waited: Some(Span::from_nanos(u64::MAX >> (n % 64))),
                 up_to: n * 1000,
                 next: n * 1000 + 1,
                 delivery: Some(sample),
-                ..Acked::new(n, 1)
+                ..Acked::new(40 * n, 1)
             });
-            assert!(law.window() >= Bytes::new(PACKET), "{n}");
-            assert!(law.pacing_rate().is_some() || law.path_rate().is_none(), "{n}");
+            let pace = law.pacing_rate().map_or(0, Rate::as_bits_per_sec);
+            assert!(pace <= 27_700_000, "{n}: {pace} bit/s");
         }
     }
 }

@@ -88,6 +88,11 @@ impl Default for DeliveryRate {
 }
 
 impl DeliveryRate {
+    /// For packets whose numbers never go twice: an acknowledgment is never another transmission's, however soon it comes.
+    pub fn numbered() -> DeliveryRate {
+        DeliveryRate { least: Span::ZERO, ..DeliveryRate::default() }
+    }
+
     /// A packet goes out, first or again; `idle`: nothing was under way before it. Gives what it must remember.
     #[inline]
     pub fn on_sent(&mut self, now: Time, idle: bool) -> Stamp {

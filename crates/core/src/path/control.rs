@@ -82,18 +82,24 @@ impl Control {
         self.rtt.timeout() + REPORT_WITHIN
     }
 
-    /// How fast frames go; `None` before a round trip was measured, and where the path is not what limits.
+    /// How fast frames go; `None` before a round trip was measured.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
-        self.law.pacing_rate().filter(|_| !self.is_free())
+        self.law.pacing_rate()
     }
 
-    /// Whether there is no other path.
+    /// Says whether there is no other path.
     pub(crate) fn set_alone(&mut self, alone: bool) {
         self.alone = alone;
     }
 
+    /// Whether there is no other path.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// Whether frames go as the host sends them, where the law only measures.
-    fn is_free(&self) -> bool {
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
         (self.fast || self.alone) && self.measures
     }
 

@@ -128,7 +128,7 @@ impl Default for Flight {
             in_flight: 0,
             highest: 0,
             counted: None,
-            rate: DeliveryRate::default(),
+            rate: DeliveryRate::numbered(),
             last: None,
             trip: None,
             reckoned: None,

@@ -111,12 +111,7 @@ impl Path {
     /// A path of which nothing is known, over a link whose MTU is `mtu` and whose rate is known or not; its frames are counted as
     /// `counting` says.
     pub(crate) fn new(now: Time, mtu: usize, has_rate: bool, counting: Counting) -> Path {
-        let measures = counting.measures && counting.law.is_none() && !has_rate;
-        let control = match counting.law {
-            Some(law) => Some(Control::new(law, mtu)),
-            None => measures.then(|| Control::measuring(mtu)),
-        };
-        Path {
+        let mut path = Path {
             signs: Signs::new(now),
             mtu: Pmtu::new(now, mtu),
             delay: Delay::default(),
@@ -126,11 +121,24 @@ impl Path {
             next_echo: now,
             echoes: if counting.resends { FIRST_ECHOES } else { 0 },
             flight: counting.counts.then(Box::default),
-            control: control.map(Box::new),
-            train: (measures || counting.law == Some(Algorithm::Probe)).then(Box::default),
+            control: None,
+            train: None,
             tail: counting.resends.then(Box::default),
             receipts: Receipts::default(),
-        }
+        };
+        path.set_law(mtu, has_rate, counting);
+        path
+    }
+
+    /// Begins anew with the law that `counting` says for a path whose rate is known or not.
+    pub(crate) fn set_law(&mut self, mtu: usize, has_rate: bool, counting: Counting) {
+        let measures = counting.measures && counting.law.is_none() && !has_rate;
+        let control = match counting.law {
+            Some(law) => Some(Control::new(law, mtu)),
+            None => measures.then(|| Control::measuring(mtu)),
+        };
+        self.control = control.map(Box::new);
+        self.train = (measures || counting.law == Some(Algorithm::Probe)).then(Box::default);
     }
 
     /// Takes from the path that the channel had `before` what both ends count: the peer goes on with it.
@@ -202,11 +210,17 @@ impl Path {
         self.train.as_mut()?.on_answer(now, frame, arrived)
     }
 
-    /// When [`Path::on_train_timeout`] is due: at once where a train is to go, for which a first round trip must be known.
+    /// When [`Path::on_train_timeout`] is due: at once where a train is to go, for which a first round trip must be known, other paths
+    /// be there, and nothing be under way.
     #[inline]
     pub(crate) fn train_timeout(&self) -> Option<Time> {
         let train = self.train.as_ref()?;
-        if train.wants_to_go() { self.rtt.filter(|_| self.echoes == 0).map(|_| Time::ZERO) } else { train.timeout() }
+        if !train.wants_to_go() {
+            return train.timeout();
+        }
+        let idle = self.flight.as_ref().is_none_or(|flight| flight.in_flight() == Bytes::ZERO);
+        let needed = self.control.as_ref().is_some_and(|control| !control.is_alone());
+        (idle && needed && self.echoes == 0 && self.rtt.is_some()).then_some(Time::ZERO)
     }
 
     /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate
@@ -215,10 +229,6 @@ impl Path {
         let Some(train) = &mut self.train else { return (0, None) };
         if !train.wants_to_go() {
             return (0, train.handle_timeout(now));
-        }
-        if self.flight.as_ref().is_some_and(|flight| flight.in_flight() > Bytes::ZERO) {
-            train.stop();
-            return (0, None);
         }
         (train.leave(now, token, bytes), None)
     }
@@ -263,7 +273,8 @@ impl Path {
     /// When [`Path::handle_timeout`] or a report is due.
     #[inline]
     pub(crate) fn timeout(&self) -> Option<Time> {
-        let control = self.control.as_ref().and_then(|control| control.timeout());
+        // Where losses are sent again, the end of what was sent is asked after, and nothing is given up here.
+        let control = self.control.as_ref().filter(|_| self.tail.is_none()).and_then(|control| control.timeout());
         let first = match (self.receipts.timeout(), control) {
             (Some(report), Some(control)) => Some(report.min(control)),
             (report, control) => report.or(control),
@@ -307,7 +318,7 @@ impl Path {
 
     /// Gives up what is under way, if nothing was told of it for too long.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        if let (Some(control), Some(flight)) = (&mut self.control, &mut self.flight)
+        if let (None, Some(control), Some(flight)) = (&self.tail, &mut self.control, &mut self.flight)
             && control.timeout().is_some_and(|at| at <= now)
         {
             let lost = flight.abandon();

@@ -193,7 +193,7 @@ fn rows_of_no_block_are_named_and_fill_bounded_memory() {
     assert_eq!(give(&row(1, 4, 0), &six), Ok(()));
     assert_eq!(give(&row(1, 4, 0), &six), Err(Dropped::Parity), "twice");
     assert_eq!(give(&row(1, 5, 1), &six), Err(Dropped::Parity), "of another size");
-    // A million rows of blocks that nobody sends: 64 blocks of 16 rows of 194 octets are kept.
+    // Two hundred thousand rows of blocks that nobody sends: 64 blocks of 16 rows of 194 octets are kept.
     let mut rng = Rng::new(1);
     let flood = allocation_counter::measure(|| {
         for _ in 0..200_000 {

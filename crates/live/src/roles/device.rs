@@ -328,6 +328,9 @@ impl Device {
             new = true;
         }
         let (speed, full_duplex) = packet::speed(self.probe.as_fd(), &self.c_name);
+        if let Some(sender) = &mut self.sender {
+            sender.set_most(device.mtu + HEADER);
+        }
         self.mtu = device.mtu;
         self.mac = Some(Mac(device.mac));
         self.condition = Condition {

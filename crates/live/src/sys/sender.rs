@@ -7,7 +7,7 @@
 //! Source: the kernel's Documentation/networking/packet_mmap.rst. Where there is no memory for a ring, frames leave by
 //! `sendmmsg`.
 
-use super::packet::{HEADER, Ring, SEND_BATCH, bind, check, send, set, set_buffer, unbound};
+use super::packet::{HEADER, Ring, SEND_BATCH, VNET_HEADER, bind, check, send, set, set_buffer, unbound};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null;
@@ -15,16 +15,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Slots of the ring; a slot is free again when the device has its frame.
 const SLOTS: usize = 1024;
-/// Where the frame begins in a slot.
+/// Where a slot's virtio-net header begins, and where its frame does.
 const START: usize = HEADER.next_multiple_of(16);
+const FRAME: usize = START + VNET_HEADER;
 
 /// An AF_PACKET socket that sends on one device and receives nothing.
 ///
-/// Its frames have no virtio-net header before them, which the kernel would have to copy and look at for each.
+/// In a ring each frame has a virtio-net header before it, which says that all of it is to be copied at once. Otherwise the kernel would send
+/// from the ring's own pages, and give the slot back too early where something on the way lets go of the socket, as `netem` does.
 #[derive(Debug)]
 pub(crate) struct PacketSender {
     fd: OwnedFd,
     ring: Option<Ring>,
+    /// The longest frame that the device takes: of frames with such a header the kernel does not look.
+    most: usize,
 }
 
 impl PacketSender {
@@ -34,9 +38,10 @@ impl PacketSender {
         let fd = sender.fd.as_raw_fd();
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         let ring = set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
-            .and_then(|()| Ring::map(fd, libc::PACKET_TX_RING, SLOTS, frame));
+            .and_then(|()| set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32))
+            .and_then(|()| Ring::map(fd, libc::PACKET_TX_RING, SLOTS, frame + VNET_HEADER));
         match ring {
-            Ok(ring) => sender.ring = Some(ring),
+            Ok(ring) => (sender.ring, sender.most) = (Some(ring), frame),
             Err(error) => {
                 tracing::debug!(%error, "no ring to send by");
                 sender = PacketSender::without_ring(index, buffer)?;
@@ -49,7 +54,12 @@ impl PacketSender {
         let fd = unbound()?;
         set_buffer(fd.as_raw_fd(), buffer, (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF))?;
         bind(fd.as_raw_fd(), index, 0)?;
-        Ok(PacketSender { fd, ring: None })
+        Ok(PacketSender { fd, ring: None, most: 0 })
+    }
+
+    /// The device takes frames of up to `most` bytes now.
+    pub(crate) fn set_most(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// Sends up to [`SEND_BATCH`] frames; returns how many the kernel took.
@@ -60,7 +70,7 @@ impl PacketSender {
         let Some(ring) = &mut self.ring else { return send(fd, frames.map(|frame| [frame])) };
         let mut count = 0;
         for frame in frames.take(SEND_BATCH) {
-            if let Err(errno) = ring.put(count, frame) {
+            if let Err(errno) = ring.put(count, frame, self.most) {
                 if count == 0 {
                     return Err(io::Error::from_raw_os_error(errno));
                 }
@@ -90,20 +100,24 @@ impl Ring {
         (slot, unsafe { &*slot.cast::<AtomicU32>() })
     }
 
-    /// Puts a frame into a slot; why it cannot, as an error number.
-    fn put(&mut self, ahead: usize, frame: &[u8]) -> Result<(), libc::c_int> {
-        if frame.len() > self.slot - START {
+    /// Puts a frame of `most` bytes at most into a slot; why it cannot, as an error number.
+    fn put(&mut self, ahead: usize, frame: &[u8], most: usize) -> Result<(), libc::c_int> {
+        if frame.len() > most.min(self.slot - FRAME) {
             return Err(libc::EMSGSIZE);
         }
         let (slot, status) = self.place(ahead);
         if status.load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
             return Err(libc::EAGAIN);
         }
-        // SAFETY: the slot is ours while it is available, and holds a header, of which tp_len is one field, and as many bytes
-        // from START on as were compared above.
+        // Of its fields only hdr_len says something: how much is copied.
+        let mut vnet = [0; VNET_HEADER];
+        vnet[2..4].copy_from_slice(&(frame.len() as u16).to_ne_bytes());
+        // SAFETY: the slot is ours while it is available, and holds a header, of which tp_len is one field, a virtio-net header from
+        // START on, and as many bytes behind it as were compared above.
         unsafe {
-            (&raw mut (*slot.cast::<libc::tpacket2_hdr>()).tp_len).write(frame.len() as u32);
-            slot.add(START).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
+            (&raw mut (*slot.cast::<libc::tpacket2_hdr>()).tp_len).write((VNET_HEADER + frame.len()) as u32);
+            slot.add(START).copy_from_nonoverlapping(vnet.as_ptr(), VNET_HEADER);
+            slot.add(FRAME).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
         }
         status.store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         Ok(())
@@ -203,13 +217,18 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_fits_no_slot_stops_the_batch_before_it() {
+    fn a_frame_that_is_too_long_stops_the_batch_before_it() {
         on_loopback(|mut sender, _| {
             if sender.ring.is_some() {
-                let frames = [frame(1), vec![0; 4000], frame(2)];
-                assert_eq!(send(&mut sender, &frames), Ok(1));
-                assert_eq!(send(&mut sender, &frames[1..]), Err(Some(libc::EMSGSIZE)));
-                assert_eq!(send(&mut sender, &frames[2..]), Ok(1));
+                for long in [4000, MOST + 1] {
+                    let frames = [frame(1), vec![0; long], frame(2)];
+                    assert_eq!(send(&mut sender, &frames), Ok(1));
+                    assert_eq!(send(&mut sender, &frames[1..]), Err(Some(libc::EMSGSIZE)));
+                    assert_eq!(send(&mut sender, &frames[2..]), Ok(1));
+                }
+                sender.set_most(1000);
+                assert_eq!(send(&mut sender, &[vec![0; 1001]]), Err(Some(libc::EMSGSIZE)));
+                assert_eq!(send(&mut sender, &[vec![0; 1000]]), Ok(1));
             }
         });
     }
@@ -219,7 +238,7 @@ mod tests {
         on_loopback(|mut sender, _| {
             let Some(ring) = &mut sender.ring else { return };
             for ahead in 0..5 {
-                assert_eq!(ring.put(ahead, &frame(ahead)), Ok(()));
+                assert_eq!(ring.put(ahead, &frame(ahead), MOST), Ok(()));
             }
             // The first went, the second is on its way.
             ring.place(0).1.store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
@@ -227,7 +246,7 @@ mod tests {
             assert_eq!((ring.taken(5), ring.next), (2, 2));
             let free = |ring: &Ring, ahead| ring.place(ahead).1.load(Ordering::Acquire) == 0;
             assert!((0..SLOTS - 1).all(|ahead| free(ring, ahead)));
-            assert_eq!(ring.put(SLOTS - 1, &frame(9)), Err(libc::EAGAIN));
+            assert_eq!(ring.put(SLOTS - 1, &frame(9), MOST), Err(libc::EAGAIN));
         });
     }
 }
