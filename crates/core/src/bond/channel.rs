@@ -108,7 +108,12 @@ impl Channel {
     /// Frames go at the law's pace from now on, if there is a law and it has one.
     pub(super) fn follow_law(&mut self, now: Time) {
         let Some(control) = &self.path.control else { return };
-        let Some(pace) = control.pacing_rate() else { return };
+        let Some(pace) = control.pacing_rate() else {
+            if self.rate.is_none() {
+                self.pacer = None;
+            }
+            return;
+        };
         let pace = self.rate.map_or(pace, |rate| rate.min(pace)).max(Rate::from_bits_per_sec(1_000));
         let burst = pace.bytes_in(Span::from_millis(1) + self.late);
         let burst = burst.max(Bytes::from(2 * (self.config.mtu + self.config.framing)));
@@ -141,9 +146,7 @@ impl Channel {
         if self.path.signs.blocked.is_some() || !self.path.has_room() {
             return None;
         }
-        // Where the path is not what limits, the pacer only tells channels apart.
-        let paced = self.rate.is_some() || !self.path.control.as_ref().is_some_and(|control| control.is_free());
-        Some(self.pacer.as_ref().filter(|_| paced).map_or(Time::ZERO, Pacer::ready_at))
+        Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
     }
 
     /// A packet goes that waits since `since`.

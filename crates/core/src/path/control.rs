@@ -82,9 +82,9 @@ impl Control {
         self.rtt.timeout() + REPORT_WITHIN
     }
 
-    /// How fast frames go; `None` before a round trip was measured.
+    /// How fast frames go; `None` before a round trip was measured, and where the path is not what limits.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
-        self.law.pacing_rate()
+        self.law.pacing_rate().filter(|_| !self.is_free())
     }
 
     /// Says whether there is no other path.
@@ -99,7 +99,7 @@ impl Control {
 
     /// Whether frames go as the host sends them, where the law only measures.
     #[inline]
-    pub(crate) fn is_free(&self) -> bool {
+    fn is_free(&self) -> bool {
         (self.fast || self.alone) && self.measures
     }
 
