@@ -34,7 +34,7 @@ began=$(date +%s)
 FAIRSPAN_TEST_DEADLINE=$((began + ${all:+4200+}2700))
 last=$((began + ${all:+4500+}3300))
 # Most of the longer tests wait for daemons.
-RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
+RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # Several run at once.
 FAIRSPAN_TEST_LIMIT=${FAIRSPAN_TEST_LIMIT:-1200}
 # An incremental build cuts each crate into small parts. Nothing is inlined across them, so tests take longer.
@@ -298,7 +298,7 @@ lane 'documentation (warnings are errors)' 2400 \
 lane 'examples in the documentation' 2400 cargo test --workspace --doc --no-fail-fast -- --show-output
 step 'test programs, and real programs in namespaces (tests/netns)'
 export FAIRSPAN_PROGRAM="$(pwd)/target/debug/fairspan"
-start "${FAIRSPAN_TESTS_AT_ONCE:-6}"
+start "${FAIRSPAN_TESTS_AT_ONCE:-4}"
 gather
 ended
 if [ -n "$all" ]; then
