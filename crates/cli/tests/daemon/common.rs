@@ -440,6 +440,9 @@ pub fn peer(name: &str, public: &str, allowed: &str, more: &str) -> String {
     format!("[[peer]]\nname = \"{name}\"\n{public}allowed_ips = {allowed}\n{more}\n")
 }
 
+/// Of a peer whose channels' rates are not measured.
+const EQUAL_SHARES: &str = "measure_rates = false\n";
+
 /// A `[[peer.channel]]` over UDP.
 pub fn udp(name: &str, device: &str, endpoint: &str) -> String {
     format!("[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{device}\"\nendpoint = \"{endpoint}\"\n")
@@ -465,7 +468,9 @@ impl Pair {
         Some(Pair { lab, site_key: keys(), hub_key: keys() })
     }
 
+    /// With equal shares, so that both channels carry traffic whatever a busy machine makes of their rates.
     pub fn site_config(&self, interface_more: &str, peer_more: &str) -> String {
+        let peer_more = &format!("{EQUAL_SHARES}{peer_more}");
         interface("fs0", "[\"10.77.0.2/24\", \"fd77::2/64\"]", &self.site_key.0, interface_more)
             + &peer("hub", &self.hub_key.1, "[\"10.77.0.1/32\", \"fd77::1/128\"]", peer_more)
             + &udp("one", "eth0", "192.168.1.1:51900")
@@ -474,6 +479,7 @@ impl Pair {
 
     pub fn hub_config(&self, interface_more: &str, peer_more: &str) -> String {
         let more = format!("listen_port = 51900\n{interface_more}");
+        let peer_more = &format!("{EQUAL_SHARES}{peer_more}");
         interface("fs0", "[\"10.77.0.1/24\", \"fd77::1/64\"]", &self.hub_key.0, &more)
             + &peer("site", &self.site_key.1, "[\"10.77.0.2/32\", \"fd77::2/128\"]", peer_more)
     }

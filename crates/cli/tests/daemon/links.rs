@@ -52,12 +52,7 @@ impl Traffic {
 fn a_device_that_vanishes_under_load_and_comes_back_is_used_again() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
-    // Equal shares, so that it shows whether the link is used.
-    let equal = "measure_rates = false\n";
-    let hub = lab.daemon("hub", "hub", &pair.hub_config("", equal));
-    let site = lab.daemon("site", "site", &pair.site_config("", equal));
-    site.wait_up(2);
-    hub.wait_up(2);
+    let (site, hub) = pair.start();
     let traffic = Traffic::start(lab, 7);
     for _ in 0..2 {
         lab.ip("site", &["link", "del", "eth0"]);
