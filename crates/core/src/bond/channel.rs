@@ -92,6 +92,8 @@ impl Channel {
         let usual = Bytes::from(2 * quantum).max(rate.bytes_in(Span::from_millis(1))).max(least);
         let burst = self.config.burst.unwrap_or(usual);
         match &mut self.pacer {
+            // A law's pace stays here too: what is owed at a pace of its own would count for a thousand times as much at this rate.
+            Some(_) if self.path.control.is_some() => {}
             Some(pacer) => pacer.set(rate, burst),
             None => self.pacer = Some(Pacer::new(rate, burst)),
         }
@@ -308,4 +310,28 @@ pub(super) fn each(mut set: u64) -> impl Iterator<Item = ChannelId> + Clone {
         set &= set.checked_sub(1)?;
         Some(ChannelId(n as u8))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::Algorithm;
+
+    #[test]
+    fn a_rate_that_is_set_again_does_not_make_more_of_what_is_owed_at_a_laws_pace() {
+        let law = Some(Algorithm::Cubic);
+        let mut channel = Channel::new(
+            Time::ZERO,
+            ChannelConfig { rate: Some(Rate::from_mbit(200)), ..ChannelConfig::default() },
+            Counting { counts: true, law, ..Counting::default() },
+        );
+        let now = Time::from_millis(1000);
+        channel.pacer = Some(Pacer::new(Rate::from_bits_per_sec(180_000), Bytes::new(3000)));
+        for _ in 0..5 {
+            channel.on_sent(now, 1400);
+        }
+        let ready = channel.ready_at();
+        channel.set_rate(Some(Rate::from_mbit(200)), 1500);
+        assert_eq!(channel.ready_at(), ready);
+    }
 }
