@@ -14,6 +14,7 @@ use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Echo, Envelope, Feedback, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
+use fairspan_core::wire::stamp::Stamp;
 use std::fs;
 use std::path::Path;
 
@@ -52,6 +53,7 @@ fn envelopes() {
     let probe = Probe { channel: ChannelId(1), token: 1, size: 12 };
     let feedback =
         Feedback { channel: ChannelId(1), of: 5, highest: 70, packets: 60, set: 0xff, ..Feedback::default() };
+    let kept = |again| Message::Kept { number: 1, bucket: 7, sequence: 1, bond: 9, stamp: Stamp(6), again };
     let messages = [
         ("ordered", Message::Ordered { bucket: 7, sequence: 1, bond: 9 }),
         ("duplicate", Message::Duplicate { bond: 9 }),
@@ -64,6 +66,8 @@ fn envelopes() {
         ("probe-answer", Message::ProbeAnswer(probe)),
         ("stripe-control", Message::StripeControl),
         ("counted", Message::Counted { number: 1 }),
+        ("kept", kept(None)),
+        ("again", kept(Some(5))),
         ("feedback", Message::Feedback(feedback)),
     ];
     let mut all = vec![];
@@ -107,7 +111,7 @@ fn stripe_control() {
         let mut data = vec![];
         control.encode(&mut data);
         write("marker", name, &data);
-        let mut hostile = vec![3, data.len() as u8 + 2, 1, 10, 0x1a, 0];
+        let mut hostile = vec![3, data.len() as u8 + 2, 1, 10, 0x2a, 0];
         hostile.extend_from_slice(&data);
         write("bond_hostile", name, &hostile);
     }

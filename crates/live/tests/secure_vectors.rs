@@ -73,11 +73,11 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A data datagram, and what is in it.
-fn packet(from: &str, datagram: &[u8], flags: u8, text: &[u8], peer_index: &mut u32) -> String {
+fn packet(from: &str, datagram: &[u8], flags: u8, text: &[u8], peer_index: u32) -> String {
     let Ok(Message::Data { receiver, counter, ciphertext, .. }) = decode(datagram) else {
         panic!("no data: {datagram:x?}")
     };
-    *peer_index = receiver;
+    assert_eq!(receiver, peer_index as u16, "the low half");
     format!(
         "      {{\"from\": \"{from}\", \"flags\": {flags}, \"padding\": {}, \"counter\": {counter}, \"text\": \"{}\", \"datagram\": \"{}\"}}",
         ciphertext.len() - text.len() - 1,
@@ -143,24 +143,23 @@ fn vector(
     let ephemeral_b = b.last_drawn(32);
     let response = b.sent();
     assert_eq!(a.handle(now, at_b, &response), Received::Control);
-    let (mut index_b, mut index_a) = (0, 0);
+    let index_b = u32::from_str_radix(&b.last_drawn(4), 16).unwrap();
     // What the initiator asks, and what it is answered.
     let asked = a.sent();
-    let mut packets = vec![packet("initiator", &asked, ASK, b"", &mut index_b)];
+    let mut packets = vec![packet("initiator", &asked, ASK, b"", index_b)];
     b.handle(now, at_a, &asked);
-    packets.push(packet("responder", &b.sent(), 0, b"", &mut index_a));
-    assert_eq!(index_a, sender);
+    packets.push(packet("responder", &b.sent(), 0, b"", sender));
     let mut out = [0; 2048];
     for text in [&b"first"[..], &[0x5a; 1400], b""] {
         let len = a.sessions.seal(now, path, FLAG_CHECKSUM_PARTIAL, &[], text, &mut out).unwrap();
-        packets.push(packet("initiator", &out[..len], FLAG_CHECKSUM_PARTIAL, text, &mut index_b));
+        packets.push(packet("initiator", &out[..len], FLAG_CHECKSUM_PARTIAL, text, index_b));
         let received = b.handle(now, at_a, &out[..len]);
         let Received::Data(data) = received else {
             assert_eq!((received, text), (Received::Control, &b""[..]));
             continue;
         };
         let len = b.sessions.seal(now, data.path, 0, b"back: ", text, &mut out).unwrap();
-        packets.push(packet("responder", &out[..len], 0, &[b"back: ", text].concat(), &mut index_a));
+        packets.push(packet("responder", &out[..len], 0, &[b"back: ", text].concat(), sender));
         assert!(matches!(a.handle(now, at_b, &out[..len]), Received::Data(_)));
     }
     // The same initiation again, when nothing came for a while.

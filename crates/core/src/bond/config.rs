@@ -31,8 +31,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode of a daemon's bond over channels that may lose packets, and of a simulated bond, where none is said. It costs one
-    /// or two percent of the rate more than [`Mode::Ordered`], in which a few losses leave TCP a tenth of the rate.
+    /// The mode of a daemon's bond over channels that may lose packets, and of a simulated bond, where none is said. It costs less
+    /// than one percent of the rate more than [`Mode::Ordered`], in which a few losses leave TCP a tenth of the rate.
     pub const USUAL: Mode = Mode::Reliable;
 }
 

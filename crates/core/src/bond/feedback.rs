@@ -12,7 +12,7 @@ use crate::units::{ChannelId, Time};
 use crate::wire::envelope::{COUNTED_LEN, Envelope, Feedback, Message};
 
 impl<P: Packet> Bond<P> {
-    /// A counted frame: a data message is behind its number.
+    /// A counted frame: a data message that does not count itself is behind its number.
     #[cold]
     pub(super) fn on_counted(&mut self, now: Time, channel: ChannelId, tag: u8, number: u32, mut frame: P, tos: u8) {
         let bytes = frame.size().as_u64() as usize;
@@ -21,15 +21,30 @@ impl<P: Packet> Bond<P> {
             Ok(inner) => inner,
             Err(error) => return self.on_bad_frame(channel, error),
         };
-        if !inner.message.is_data() || inner.tag != tag {
+        if !inner.message.is_plain_data() || inner.tag != tag {
             self.stats.bad_control += 1;
             self.channels[channel].stats.received_invalid += 1;
             return;
         }
         self.on_envelope(now, channel, inner, frame, tos);
+        self.on_number(now, channel, tag, number, bytes, tos, false);
+    }
+
+    /// The frame `number` of `channel` arrived, of `bytes`, and was taken. `keeps`: its sender sends it again if it is lost.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn on_number(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        tag: u8,
+        number: u32,
+        bytes: usize,
+        tos: u8,
+        keeps: bool,
+    ) {
         // The packet may have told of a restart, after which the peer counts anew.
         if self.peer.is_current(tag) {
-            self.peer.keeps = matches!(inner.message, Message::Kept { .. });
+            self.peer.keeps = keeps;
             self.channels[channel].path.receipts.on_arrival(now, number, bytes, tos & 3 == ecn::CE);
             self.send_feedback(now, channel);
         }

@@ -1,6 +1,6 @@
 //! What a packet is numbered by, and the envelope that says so.
 //!
-//! Numbers are 32 bits and serial (RFC 1982). Those of the bond start at 1 and leave 0 out: it means none. Numbers of a
+//! Numbers are 32 bits and serial (RFC 1982); frames carry the low 24 of most ([`short`](crate::wire::short)). Those of the bond start at 1 and leave 0 out: it means none. Numbers of a
 //! flow bucket start at 0. Cost: O(1), no allocation.
 
 use super::config::Config;
@@ -70,7 +70,11 @@ impl Numberer {
 
     /// Bytes of the envelope of a data frame, on a channel that is raw or not.
     pub(super) fn head_len(&self, raw: bool) -> usize {
-        if self.counts { COUNTED_LEN + self.preset.head_len(false) } else { self.preset.head_len(raw) }
+        match self.counts {
+            true if self.resends() => self.preset.head_len(false),
+            true => COUNTED_LEN + self.preset.head_len(false),
+            false => self.preset.head_len(raw),
+        }
     }
 
     /// The flow bucket of a packet, where flows are numbered.
@@ -113,9 +117,6 @@ impl Numberer {
     #[inline(always)]
     pub(super) fn head(&self, bucket: u16, numbers: Numbers, raw: bool) -> Head {
         let message = match self.preset.number {
-            Numbering::Flow if self.preset.protect == Protection::Resend => {
-                return self.kept_head(bucket, numbers, None);
-            }
             Numbering::Flow => Message::Ordered { bucket, sequence: numbers.sequence, bond: numbers.bond },
             Numbering::Bond => Message::Duplicate { bond: numbers.bond },
             Numbering::None | Numbering::Place if raw && self.preset.bare() => return Head::EMPTY,
@@ -125,20 +126,15 @@ impl Numberer {
         self.control(message)
     }
 
-    /// The envelope of a packet that is kept.
-    #[inline(never)]
-    fn kept_head(&self, bucket: u16, numbers: Numbers, again: Option<u8>) -> Head {
-        let Numbers { sequence, bond, stamp } = numbers;
-        self.control(Message::Kept { bucket, sequence, bond, stamp, again })
-    }
-
     /// The same of the frame that is the channel's `number`th. `again`: the packet was lost by the peer's process with this tag.
     pub(super) fn counted_head(&self, bucket: u16, numbers: Numbers, number: u32, again: Option<u8>) -> Head {
+        if self.resends() {
+            let Numbers { sequence, bond, stamp } = numbers;
+            return self.control(Message::Kept { number, bucket, sequence, bond, stamp, again });
+        }
         let mut head = self.control(Message::Counted { number });
-        let inner =
-            if again.is_some() { self.kept_head(bucket, numbers, again) } else { self.head(bucket, numbers, false) };
         // A test of the wire format holds that there is room.
-        let _ = head.push(inner.as_slice());
+        let _ = head.push(self.head(bucket, numbers, false).as_slice());
         head
     }
 
@@ -181,12 +177,15 @@ mod tests {
     fn an_envelope_says_the_numbers_and_the_epochs_tag() {
         let numbers = Numbers { sequence: 7, bond: 9, stamp: Stamp(258) };
         let bytes = |mode, raw| numberer(mode).head(2, numbers, raw).as_slice().to_vec();
-        assert_eq!(bytes(Mode::Ordered, true), [0x11, 4, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]);
-        assert_eq!(bytes(Mode::Duplicate, true), [0x12, 4, 0, 0, 0, 9]);
-        assert_eq!(bytes(Mode::Plain, true), [0x13, 4]);
-        assert_eq!([bytes(Mode::Stripe, false), bytes(Mode::Stripe, true)], [vec![0x14, 4], vec![]]);
-        assert_eq!([bytes(Mode::Flow, false), bytes(Mode::Flow, true)], [vec![0x13, 4], vec![]]);
+        assert_eq!(bytes(Mode::Ordered, true), [0x21, 4, 0, 2, 0, 0, 7, 0, 0, 9]);
+        assert_eq!(bytes(Mode::Duplicate, true), [0x22, 4, 0, 0, 0, 9]);
+        assert_eq!(bytes(Mode::Plain, true), [0x23, 4]);
+        assert_eq!([bytes(Mode::Stripe, false), bytes(Mode::Stripe, true)], [vec![0x24, 4], vec![]]);
+        assert_eq!([bytes(Mode::Flow, false), bytes(Mode::Flow, true)], [vec![0x23, 4], vec![]]);
         let counted = numberer(Mode::Duplicate).counted_head(2, numbers, 258, None);
-        assert_eq!(counted.as_slice(), [0x1b, 4, 0, 0, 1, 2, 0x12, 4, 0, 0, 0, 9]);
+        assert_eq!(counted.as_slice(), [0x2b, 4, 0, 1, 2, 0x22, 4, 0, 0, 0, 9]);
+        let kept = |again| numberer(Mode::Reliable).counted_head(2, numbers, 258, again).as_slice().to_vec();
+        assert_eq!(kept(None), [0x2d, 4, 0, 1, 2, 0, 2, 0, 0, 7, 0, 0, 9, 1, 2]);
+        assert_eq!(kept(Some(5)), [0x2e, 4, 0, 1, 2, 0, 2, 0, 0, 7, 0, 0, 9, 1, 2, 5]);
     }
 }

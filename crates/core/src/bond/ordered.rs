@@ -17,6 +17,11 @@
 //! | H_c, channel c's high water | `high[c]` |
 //! | min H_c over the channels that carry data | `passed` |
 //!
+//! Frames say the low 24 bits of numbers ([`short`](crate::wire::short)), heartbeats the whole high water. A number of the bond is the nearest to the
+//! highest seen; a high water that is further from it than half a turn (2^23) takes its place. So a misreading, which takes more than
+//! 2^23 packets lost in a row or one held back for as many, ends with the next heartbeat. A number of a bucket is the nearest to the next
+//! expected, but where the packet is the newest of the bond: then it is the newest of its bucket too, and its number lies ahead, however many were lost.
+//!
 //! Cost: in order O(1), no allocation. Behind a gap O(1) for its place, O(log buckets) when the first packet behind the
 //! gap changes, O(channels) when the slowest channel moves. Memory: `limit` bytes in all, over packets, slots and
 //! places; a bucket's places reach at most [`Ordered::AHEAD`] numbers ahead.
@@ -29,6 +34,7 @@ use super::slots::{NIL, Slots};
 use super::waiting::Waiting;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
+use crate::wire::short;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -38,6 +44,8 @@ use core::mem::size_of;
 const SLOT_COST: usize = 192;
 /// How far back the first packet of an unknown bucket leaves room for packets that it overtook.
 const LOOK_BACK: u32 = 256;
+/// What a high water differs by from the highest number seen where that was misread.
+const HALF: u64 = 1 << 23;
 
 #[derive(Debug)]
 struct Bucket {
@@ -188,7 +196,7 @@ impl<P: Packet> Ordered<P> {
         }
     }
 
-    /// A packet arrived on `channel`: number `number` of `bucket`, `bond` of the bond.
+    /// A packet arrived on `channel`: number `number` of `bucket`, `bond` of the bond, of both the low 24 bits.
     #[inline]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn handle(
@@ -201,27 +209,29 @@ impl<P: Packet> Ordered<P> {
         packet: P,
         stats: &mut Stats,
     ) {
-        let bond = self.unwrap(bond);
+        let bond = self.read(bond);
         self.place(now, bucket, number, bond, packet, stats);
-        self.on_high(channel, bond, stats);
+        self.on_high(channel, bond.0, stats);
     }
 
     /// The same of a packet that comes again where it is lost: that it came shows nothing of those before it.
     pub(super) fn handle_kept(&mut self, now: Time, bucket: u16, number: u32, bond: u32, packet: P, stats: &mut Stats) {
-        let bond = self.unwrap(bond);
+        let bond = self.read(bond);
         self.place(now, bucket, number, bond, packet, stats);
     }
 
     #[inline(always)]
-    fn place(&mut self, now: Time, bucket: u16, number: u32, bond: u64, packet: P, stats: &mut Stats) {
+    fn place(&mut self, now: Time, bucket: u16, number: u32, bond: (u64, bool), packet: P, stats: &mut Stats) {
+        let (bond, newest) = bond;
         if usize::from(bucket) >= self.buckets.len() {
             self.extend((usize::from(bucket) + 1).next_power_of_two());
         }
         let b = &mut self.buckets[usize::from(bucket)];
-        if b.next == number && b.count == 0 && b.known {
-            b.next = number.wrapping_add(1);
+        if short::short(b.next ^ number) == 0 && b.count == 0 && b.known {
+            b.next = b.next.wrapping_add(1);
             self.out.push_back(packet);
         } else {
+            let number = if newest { short::from_on(number, b.next) } else { short::nearest(number, b.next) };
             self.handle_other(now, u32::from(bucket), number, bond, packet, stats);
         }
     }
@@ -229,6 +239,9 @@ impl<P: Packet> Ordered<P> {
     /// A marker arrived on `channel`: all that uses it up to number `high` of the bond was sent before.
     pub(super) fn on_marker(&mut self, channel: ChannelId, high: u32, stats: &mut Stats) {
         let high = self.unwrap(high);
+        if high.abs_diff(self.top) >= HALF {
+            self.top = high;
+        }
         self.on_high(channel, high, stats);
     }
 
@@ -243,14 +256,22 @@ impl<P: Packet> Ordered<P> {
         }
     }
 
-    /// The 64-bit number whose low half is `bond`, next to the highest seen.
+    /// The 64-bit number of which the low 24 bits are `bond`, next to the highest seen, and whether it is now the highest.
     #[inline]
-    fn unwrap(&mut self, bond: u32) -> u64 {
+    fn read(&mut self, bond: u32) -> (u64, bool) {
+        let before = self.top;
+        let full = self.unwrap(if before == 0 { short::short(bond) } else { short::nearest(bond, before as u32) });
+        (full, full > before)
+    }
+
+    /// The 64-bit number of which the low half is `number`, next to the highest seen.
+    #[inline]
+    fn unwrap(&mut self, number: u32) -> u64 {
         if self.top == 0 {
-            self.top = 1 << 32 | u64::from(bond);
+            self.top = 1 << 32 | u64::from(number);
             return self.top;
         }
-        let ahead = bond.wrapping_sub(self.top as u32) as i32;
+        let ahead = number.wrapping_sub(self.top as u32) as i32;
         let full = self.top.wrapping_add_signed(i64::from(ahead));
         self.top = self.top.max(full);
         full
@@ -592,15 +613,8 @@ mod tests {
         // Buckets 0 to 3 each wait for their number 0; bucket 0 longest.
         for n in 0..10u32 {
             let bucket = (n % 4) as u16;
-            ordered.handle(
-                Time::from_millis(u64::from(n)),
-                ChannelId(0),
-                bucket,
-                1 + n / 4,
-                n + 5,
-                Pooled(n),
-                &mut stats,
-            );
+            let now = Time::from_millis(n.into());
+            ordered.handle(now, ChannelId(0), bucket, 1 + n / 4, n + 5, Pooled(n), &mut stats);
         }
         assert!(ordered.pop().is_none());
         ordered.handle(Time::from_millis(20), ChannelId(0), 5, 1, 30, Pooled(99), &mut stats);
@@ -610,20 +624,77 @@ mod tests {
     }
 
     #[test]
-    fn numbers_wrap_without_a_gap() {
-        let (mut ordered, mut stats) = started(1 << 20);
-        ordered.reset(false, &mut stats);
-        let start = u32::MAX - 300;
-        for n in 0..600u32 {
-            // Pairs change places, so that every second packet waits.
-            let n = start.wrapping_add(n ^ 1);
-            let channel = ChannelId((n % 2) as u8);
-            ordered.handle(Time::ZERO, channel, 0, n, n, Pooled(n), &mut stats);
+    fn numbers_wrap_without_a_gap_those_of_frames_and_whole_ones() {
+        for start in [0x00ff_ffff - 300, u32::MAX - 300] {
+            let (mut ordered, mut stats) = started(1 << 20);
+            ordered.reset(false, &mut stats);
+            ordered.on_marker(ChannelId(0), start - 1, &mut stats);
+            for n in 0..600u32 {
+                // Pairs change places, so that every second packet waits.
+                let n = start.wrapping_add(n ^ 1);
+                let channel = ChannelId((n % 2) as u8);
+                ordered.handle(Time::ZERO, channel, 0, short::short(n), short::short(n), Pooled(n), &mut stats);
+            }
+            ordered.on_marker(ChannelId(0), start.wrapping_add(600), &mut stats);
+            ordered.on_marker(ChannelId(1), start.wrapping_add(600), &mut stats);
+            let out: Vec<u32> = core::iter::from_fn(|| ordered.pop()).map(|p| p.0.wrapping_sub(start)).collect();
+            assert_eq!(out, (0..600).collect::<Vec<_>>());
+            assert_eq!((stats.late, stats.packets_missing), (0, 255), "what may have gone before the first");
         }
-        ordered.on_marker(ChannelId(0), start.wrapping_add(600), &mut stats);
-        ordered.on_marker(ChannelId(1), start.wrapping_add(600), &mut stats);
-        let out: Vec<u32> = core::iter::from_fn(|| ordered.pop()).map(|p| p.0.wrapping_sub(start)).collect();
-        assert_eq!(out, (0..600).collect::<Vec<_>>());
-        assert_eq!(stats.late, 0);
+    }
+
+    /// Packets with these numbers, all of bucket 0 and of channel 0; what comes out.
+    fn kept(ordered: &mut Ordered<Pooled>, numbers: impl IntoIterator<Item = u32>, stats: &mut Stats) -> Vec<u32> {
+        for n in numbers {
+            // The bond has more than one bucket: its numbers are ahead.
+            let bond = short::short(n.wrapping_mul(2).wrapping_add(1));
+            ordered.handle_kept(Time::ZERO, 0, short::short(n), bond, Pooled(n), stats);
+        }
+        core::iter::from_fn(|| ordered.pop()).map(|p| p.0).collect()
+    }
+
+    /// The last of what comes out after ten packets from `first` on and heartbeats behind them.
+    fn last_ten(ordered: &mut Ordered<Pooled>, first: u32, stats: &mut Stats) -> Vec<u32> {
+        let mut out = kept(ordered, first..first + 10, stats);
+        (0..2).for_each(|c| ordered.on_marker(ChannelId(c), 2 * first + 100, stats));
+        out.extend(core::iter::from_fn(|| ordered.pop()).map(|p| p.0));
+        out.split_off(out.len() - 10)
+    }
+
+    #[test]
+    fn after_any_number_of_losses_in_a_row_flows_go_on_at_the_next_heartbeat_at_latest() {
+        for lost in [1 << 16, 1 << 20, 3_000_000, 4_190_000, 5_000_000, 1 << 23, 12_000_000, 1 << 24, 100_000_000] {
+            let (mut ordered, mut stats) = started(1 << 20);
+            assert_eq!(kept(&mut ordered, 0..10, &mut stats), (0..10).collect::<Vec<_>>());
+            let next = 10 + lost;
+            // Two numbers of the bond a packet: without a heartbeat it is read right up to half a turn.
+            if 2 * lost + 2 >= 1 << 23 {
+                let high = 2 * next - 1;
+                (0..2).for_each(|c| ordered.on_marker(ChannelId(c), high, &mut stats));
+            }
+            let out = last_ten(&mut ordered, next, &mut stats);
+            assert_eq!((out, stats.late), ((next..next + 10).collect(), 0), "{lost} lost");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_comes_late_by_less_than_half_a_turn_is_late_and_one_held_back_for_longer_ends_with_a_heartbeat() {
+        let (mut ordered, mut stats) = started(1 << 20);
+        kept(&mut ordered, 0..10, &mut stats);
+        // The bond has gone on with another bucket: numbers up to 8,000,000.
+        (0..2).for_each(|c| ordered.on_marker(ChannelId(c), 8_000_000, &mut stats));
+        assert_eq!((kept(&mut ordered, [5], &mut stats), stats.late), (Vec::new(), 1));
+        (0..2).for_each(|c| ordered.on_marker(ChannelId(c), 8_990_000, &mut stats));
+        // Held back by somebody for 9,000,000 packets: it reads as the newest of all, and what comes then is read right nevertheless.
+        kept(&mut ordered, [6], &mut stats);
+        assert!(ordered.top > 1 << 32 | 16_000_000);
+        assert_eq!(last_ten(&mut ordered, 4_500_000, &mut stats), (4_500_000..4_500_010).collect::<Vec<_>>());
+        // After a second one it is not: until a heartbeat.
+        kept(&mut ordered, [1_000_000], &mut stats);
+        kept(&mut ordered, [4_600_000], &mut stats);
+        assert!(ordered.top > 1 << 32 | 25_000_000);
+        (0..2).for_each(|c| ordered.on_marker(ChannelId(c), 9_300_000, &mut stats));
+        assert_eq!(ordered.top, 1 << 32 | 9_300_000);
+        assert_eq!(last_ten(&mut ordered, 4_700_000, &mut stats), (4_700_000..4_700_010).collect::<Vec<_>>());
     }
 }

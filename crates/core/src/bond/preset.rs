@@ -119,7 +119,7 @@ impl Preset {
     /// Bytes of the envelope of a data frame, on a channel that is raw or not.
     pub(super) fn head_len(&self, raw: bool) -> usize {
         match self.number {
-            // What is sent again is the longest.
+            // What is sent again is the longest; it is counted itself.
             Numbering::Flow if self.protect == Protection::Resend => envelope::AGAIN_LEN,
             Numbering::Flow => envelope::ORDERED_LEN,
             Numbering::Bond => envelope::DUPLICATE_LEN,
@@ -183,14 +183,14 @@ mod tests {
     #[test]
     fn envelopes_have_the_lengths_of_the_wire_format() {
         let lengths = |mode, policy| [false, true].map(|raw| of(mode, policy).head_len(raw));
-        assert_eq!(lengths(Mode::Ordered, "brr"), [12, 12]);
-        assert_eq!(lengths(Mode::Reliable, "brr"), [15, 15]);
-        assert_eq!(lengths(Mode::Backup, "brr"), [12, 12]);
+        assert_eq!(lengths(Mode::Ordered, "brr"), [10, 10]);
+        assert_eq!(lengths(Mode::Reliable, "brr"), [16, 16]);
+        assert_eq!(lengths(Mode::Backup, "brr"), [10, 10]);
         assert_eq!(lengths(Mode::Duplicate, "brr"), [6, 6]);
         assert_eq!(lengths(Mode::Plain, "brr"), [2, 2]);
         assert_eq!(lengths(Mode::Stripe, "brr"), [2, 0]);
         assert_eq!(lengths(Mode::Flow, "brr"), [2, 0]);
         assert_eq!(lengths(Mode::Flow, "broadcast"), [6, 6]);
-        assert_eq!(lengths(Mode::Flow, "traffic_meter"), [12, 12]);
+        assert_eq!(lengths(Mode::Flow, "traffic_meter"), [10, 10]);
     }
 }

@@ -9,7 +9,8 @@ use super::peer::Origin;
 use crate::ip::{Header, ecn, mss};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Time};
-use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe, is_after};
+use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe};
+use crate::wire::short::ahead;
 
 /// A peer whose first packet seen is numbered below this is taken to be at its start.
 const AT_START: u32 = 4096;
@@ -38,6 +39,11 @@ impl<P: Packet> Bond<P> {
             Err(error) => return self.on_bad_frame(channel, error),
         };
         match envelope.message {
+            Message::Kept { number, .. } => {
+                let bytes = frame.size().as_u64() as usize;
+                self.on_envelope(now, channel, envelope, frame, tos);
+                self.on_number(now, channel, envelope.tag, number, bytes, tos, true);
+            }
             Message::Counted { number } => self.on_counted(now, channel, envelope.tag, number, frame, tos),
             _ => self.on_envelope(now, channel, envelope, frame, tos),
         }
@@ -57,7 +63,7 @@ impl<P: Packet> Bond<P> {
                 // Our process before may have delivered it.
                 self.stats.stale_epoch += 1;
             }
-            Message::Kept { bucket, sequence, bond, stamp, again } => {
+            Message::Kept { bucket, sequence, bond, stamp, again, .. } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
                     let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
                     self.resequence.handle_kept(now, channel, stamp, again.is_some(), arrival, &mut self.stats);
@@ -97,7 +103,7 @@ impl<P: Packet> Bond<P> {
         let Opened(packet) = self.open_packet(now, channel, envelope.message.head_len(), frame, tos, tagged)?;
         if self.peer.using & bit(channel) == 0
             && let Some(bond) = bond
-            && self.peer.high().is_none_or(|high| is_after(bond, high))
+            && self.peer.high().is_none_or(|high| ahead(bond, high) > 0)
         {
             self.peer.using |= bit(channel);
             self.refresh_waits();

@@ -26,6 +26,7 @@ use super::delay::Smallest;
 use crate::loss::delivery_rate::{DeliveryRate, Sample, Stamp};
 use crate::units::{Bytes, Rate, Span, Time};
 use crate::wire::envelope::Feedback;
+use crate::wire::short::ahead;
 use alloc::collections::VecDeque;
 
 /// Most records that are kept: 300 ms at 1 Gbit/s in full packets.
@@ -233,8 +234,9 @@ impl Flight {
 
     /// The peer's report; `None` where it tells of what was never sent.
     pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> Option<Report> {
-        let behind = (self.next as u32).wrapping_sub(1).wrapping_sub(feedback.highest);
-        let highest = self.next.checked_sub(1 + u64::from(behind)).filter(|n| *n > 0)?;
+        // Of the highest the peer knows no more than the low 24 bits.
+        let behind = u64::try_from(ahead((self.next - 1) as u32, feedback.highest)).ok()?;
+        let highest = self.next.checked_sub(1 + behind).filter(|n| *n > 0)?;
         let mut report = Report { in_flight: Bytes::new(self.in_flight), highest, ..Report::default() };
         let (packets, marked) = self.counted.unwrap_or((0, 0));
         let newer = self.counted.is_none() || (feedback.packets.wrapping_sub(packets) as i32) > 0;

@@ -8,11 +8,17 @@
 //! Source: ours. The ideas are those of RFC 9000 section 13.2 (acknowledge at once what came out of order), RFC 8888 (which
 //! numbers came, and when) and RFC 3611.
 //!
+//! Frames say the low 24 bits of their numbers, and so does what is told of them ([`Flight`](super::flight) reads no more): the upper
+//! bits are counted here from the first frame on, and mean nothing to the peer. More than 2^23 frames that are lost in a row do no harm
+//! therefore. One frame that is late by as many (held back by somebody for minutes) is taken for one far ahead, and all that follow for
+//! late ones. So 64 in a row that are behind all that is told begin anew.
+//!
 //! Cost: O(1) a frame. Memory: fixed. Invariant: a frame is counted once; one that is more than 64 behind the highest is not
 //! counted at all, as if it were lost.
 
 use crate::units::{ChannelId, Span, Time};
-use crate::wire::envelope::{Feedback, is_after};
+use crate::wire::envelope::Feedback;
+use crate::wire::short::{ahead, short};
 
 /// Longest time from an arrival to its report.
 pub(crate) const REPORT_WITHIN: Span = Span::from_millis(5);
@@ -20,6 +26,10 @@ pub(crate) const REPORT_WITHIN: Span = Span::from_millis(5);
 const REPORT_EVERY: u32 = 32;
 /// So many later frames make a loss of one that is missing.
 const SHOWS: u32 = 3;
+/// What is so far behind the highest is not told.
+const TOLD: i32 = 65;
+/// So many of those in a row show that the highest is not what it seems.
+const STRAYS: u8 = 64;
 
 /// What arrived on one path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,23 +46,33 @@ pub(crate) struct Receipts {
     due: Option<Time>,
     /// What is due tells of a number that is missing.
     gap: bool,
+    /// How many frames in a row were too far behind to be told.
+    strays: u8,
 }
 
 impl Receipts {
-    /// The frame `number`, of `bytes`, arrived; `marked`: with the mark of congestion.
+    /// The frame of which the number's low 24 bits are `number`, of `bytes`, arrived; `marked`: with the mark of congestion.
     #[inline]
     pub(crate) fn on_arrival(&mut self, now: Time, number: u32, bytes: usize, marked: bool) {
         let mut gap = false;
+        let step = ahead(number, self.highest);
+        let behind = step.unsigned_abs();
+        if self.started && step <= -TOLD {
+            self.strays += 1;
+            if self.strays < STRAYS {
+                return;
+            }
+            self.started = false;
+        }
+        self.strays = 0;
         if !self.started {
-            (self.started, self.highest, self.set, self.arrived) = (true, number, 0, now);
-        } else if is_after(number, self.highest) {
-            let ahead = number.wrapping_sub(self.highest);
-            gap = ahead > 1;
+            (self.started, self.highest, self.set, self.arrived) = (true, short(number), 0, now);
+        } else if step > 0 {
+            gap = step > 1;
             // The highest becomes one of those before.
-            self.set = (self.set << 1 | 1).checked_shl(ahead - 1).unwrap_or(0);
-            (self.highest, self.arrived) = (number, now);
+            self.set = (self.set << 1 | 1).checked_shl(behind - 1).unwrap_or(0);
+            (self.highest, self.arrived) = (self.highest.wrapping_add(behind), now);
         } else {
-            let behind = self.highest.wrapping_sub(number);
             let bit = 1u64.checked_shl(behind.wrapping_sub(1)).unwrap_or(0);
             if self.set & bit != 0 || bit == 0 {
                 return;
@@ -140,9 +160,39 @@ mod tests {
         assert_eq!((receipts.timeout(), receipts.packets), (None, 4), "twice is once");
     }
 
+    #[test]
+    fn numbers_are_read_on_over_their_wrap_and_over_any_number_of_losses() {
+        let mut receipts = Receipts::default();
+        for number in [0x00ff_fffe, 0x00ff_ffff, 0, 1] {
+            receipts.on_arrival(US(1), number, 100, false);
+        }
+        assert_eq!(report(&mut receipts, US(5002)).map(|r| (r.highest, r.set)), Some((0x0100_0001, 0b111)));
+        // Lost are 9,000,000, which reads as if it were behind; the 64th says that it is not.
+        for n in 0..63 {
+            receipts.on_arrival(US(6000), 9_000_002 + n, 100, false);
+            assert_eq!((receipts.timeout(), receipts.packets), (None, 4));
+        }
+        receipts.on_arrival(US(6000), 9_000_065, 100, false);
+        receipts.on_arrival(US(6000), 9_000_066, 100, false);
+        assert_eq!(report(&mut receipts, US(11_000)).map(|r| (r.highest, r.set, r.packets)), Some((9_000_066, 1, 6)));
+    }
+
+    #[test]
+    fn a_frame_that_was_held_back_for_half_a_turn_costs_what_64_frames_tell() {
+        let mut receipts = Receipts::default();
+        let now = US(1);
+        receipts.on_arrival(now, 9_000_000, 100, false);
+        receipts.on_arrival(now, 10, 100, false);
+        assert!(receipts.highest > 9_000_000, "taken for one ahead");
+        for n in 1..=200 {
+            receipts.on_arrival(now, 9_000_000 + n, 100, false);
+        }
+        assert_eq!((receipts.highest, receipts.set, receipts.packets), (9_000_200, u64::MAX, 2 + 200 - 63));
+    }
+
     proptest! {
         #[test]
-        fn agrees_with_a_set_of_numbers(start: u32, steps in prop::collection::vec(-80i64..80, 1..300)) {
+        fn agrees_with_a_set_of_numbers(start in 0u32..1 << 24, steps in prop::collection::vec(-80i64..80, 1..300)) {
             let mut receipts = Receipts::default();
             let (mut model, mut top, mut packets) = (BTreeSet::new(), i64::from(start), 0u32);
             for (n, step) in steps.into_iter().enumerate() {

@@ -8,9 +8,14 @@ use alloc::string::String;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// Not a recording, or of another version.
-    #[error("not a fairspan recording of version 1")]
+    /// Not a recording.
+    #[error("not a fairspan recording")]
     Magic,
+    /// Of another version.
+    #[error(
+        "a recording of another version: its frames have another wire format. Replay it with the release that made it"
+    )]
+    Version,
     /// It ends in the middle of an entry.
     #[error("the recording is cut short at byte {at}")]
     Truncated {

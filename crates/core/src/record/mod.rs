@@ -5,10 +5,11 @@
 //! inputs; it must give the same outputs byte for byte, or [`ReplayError::Diverged`] says where it did not. A bond that
 //! runs in a gateway and one that runs in a simulator are held together by this.
 //!
-//! Layout, numbers in LEB128 unless said: `"fairspan record 1\n"`, seed (8 bytes, big-endian), start time, length of
+//! Layout, numbers in LEB128 unless said: `"fairspan record 2\n"`, seed (8 bytes, big-endian), start time, length of
 //! the settings, settings (`settings`); then entries: tag (1 byte), nanoseconds since the entry before, and what the tag
-//! says. Tags, and the words and numbers of options and events, never change meaning: every recording that was ever made
-//! replays as long as the bond does what it did.
+//! says. Tags, and the words and numbers of options and events, never change meaning: every recording of this version that was ever made
+//! replays as long as the bond does what it did. Another wire format of the bond is another version, since what was received then
+//! means nothing now: version 1 had envelopes of version 1.
 //!
 //! Departures from "everything": a packet's [`footprint`](Packet::footprint) is recorded, the slot of a pool that it
 //! came from is not; packets must have all their bytes ([`Packet::size`] equal to their length); fragments and copies
@@ -34,7 +35,9 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 /// What each recording begins with.
-pub const MAGIC: &[u8] = b"fairspan record 1\n";
+pub const MAGIC: &[u8] = b"fairspan record 2\n";
+/// What those of all versions begin with.
+const ANY: &[u8] = b"fairspan record ";
 /// A digest is written after this many entries.
 const DIGEST_EVERY: u32 = 256;
 

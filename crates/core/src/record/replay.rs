@@ -4,7 +4,7 @@ use super::codec::Reader;
 use super::digest::Digest;
 use super::error::ReplayError;
 use super::{
-    BLOCKED, CHANNEL, DIGEST, HOST, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT, REPORT, TIMEOUT,
+    ANY, BLOCKED, CHANNEL, DIGEST, HOST, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT, REPORT, TIMEOUT,
     settings,
 };
 use crate::bond::{Bond, ChannelReport, Codepoint, Event, Link};
@@ -45,7 +45,7 @@ pub struct Replayed {
 pub fn replay(log: &[u8], mut output: impl FnMut(Output<'_>)) -> Result<Replayed, ReplayError> {
     let mut r = Reader { bytes: log, at: 0 };
     if r.take(MAGIC.len()).ok() != Some(MAGIC) {
-        return Err(ReplayError::Magic);
+        return Err(if log.starts_with(ANY) { ReplayError::Version } else { ReplayError::Magic });
     }
     let seed = r.u64_fixed()?;
     let mut now = Time::from_nanos(r.number()?);

@@ -2,11 +2,11 @@
 //!
 //! All numbers are big-endian. The first byte is `version << 4 | kind`; the second is the sender's epoch tag, the low
 //! eight bits of the 32-bit epoch that every heartbeat carries whole. Sequence numbers are 32-bit serial numbers
-//! (RFC 1982).
+//! (RFC 1982). A u24 is the low bits of such a number ([`short`](super::short)).
 //!
 //! | kind | bytes | layout after the first two bytes |
 //! |---|---|---|
-//! | 1 ordered | 12 + packet | flow bucket u16, sequence in the bucket u32, bond-wide sequence u32 |
+//! | 1 ordered | 10 + packet | flow bucket u16, sequence in the bucket u24, bond-wide sequence u24 |
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
@@ -16,16 +16,16 @@
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
 //! | 9 probe answer | 12 | channel u8, flags u8 (0), token u32, frame size u32 |
 //! | 10 stripe control | 2 + message | a message of [`crate::wire::marker`] |
-//! | 11 counted | 6 + frame | number on its channel u32, then a data message of kinds 1 to 4, 13 or 14 |
+//! | 11 counted | 5 + frame | number on its channel u24, then a data message of kinds 1 to 4 |
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
-//! | 13 kept | 14 + packet | as ordered, then [`Stamp`] of its departure u16 |
-//! | 14 again | 15 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
+//! | 13 kept | 15 + packet | number on its channel u24, then as ordered, then [`Stamp`] of its departure u16 |
+//! | 14 again | 16 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
 //! that a channel is down), `using` the set on which it sends data.
 //!
-//! Counted frames and feedback go only where a sender's setting asks for them. Feedback may come by any channel; the counts
+//! Counted frames and feedback go only where a sender's setting asks for them; a kept packet is always counted. Feedback may come by any channel; the counts
 //! are of the epoch named, and wrap around.
 //!
 //! A kept packet is one that its sender will send again where it is lost, and an again packet is that: it is for the process of the
@@ -34,17 +34,18 @@
 //!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
+use super::short;
 use super::stamp::Stamp;
 use crate::units::ChannelId;
 
-/// The version of this wire format.
-pub const VERSION: u8 = 1;
+/// The version of this wire format. Version 1 had all numbers whole, and a kept packet behind a second head that counted it.
+pub const VERSION: u8 = 2;
 /// Bytes before the packet in modes `ordered` and `backup`.
-pub const ORDERED_LEN: usize = 12;
+pub const ORDERED_LEN: usize = 10;
 /// Bytes before the packet in mode `reliable`.
-pub const KEPT_LEN: usize = 14;
+pub const KEPT_LEN: usize = 15;
 /// Bytes before a packet of mode `reliable` that is sent again.
-pub const AGAIN_LEN: usize = 15;
+pub const AGAIN_LEN: usize = 16;
 /// Bytes before the packet in mode `duplicate`.
 pub const DUPLICATE_LEN: usize = 6;
 /// Bytes before the packet in mode `plain`, and of `stripe` where no code point of its own exists.
@@ -58,7 +59,7 @@ pub const ECHO_REPLY_LEN: usize = 24;
 /// Bytes of a probe before its padding, and of its answer.
 pub const PROBE_LEN: usize = 12;
 /// Bytes before the data message of a counted frame.
-pub const COUNTED_LEN: usize = 6;
+pub const COUNTED_LEN: usize = 5;
 /// Bytes of feedback.
 pub const FEEDBACK_LEN: usize = 40;
 
@@ -193,18 +194,20 @@ pub enum Message {
     Ordered {
         /// Which group of flows.
         bucket: u16,
-        /// Its number in the group.
+        /// Its number in the group; 24 bits.
         sequence: u32,
-        /// Its number in the bond.
+        /// Its number in the bond; 24 bits.
         bond: u32,
     },
     /// A packet of mode `reliable`: where it is lost, it comes again.
     Kept {
+        /// Its number on its channel; 24 bits.
+        number: u32,
         /// Which group of flows.
         bucket: u16,
-        /// Its number in the group.
+        /// Its number in the group; 24 bits.
         sequence: u32,
-        /// Its number in the bond.
+        /// Its number in the bond; 24 bits.
         bond: u32,
         /// When it left first.
         stamp: Stamp,
@@ -239,7 +242,7 @@ pub enum Message {
     StripeControl,
     /// A data message follows, in a frame that the receiver is to tell of.
     Counted {
-        /// Its number on its channel; the first is 1.
+        /// Its number on its channel; the first is 1. 24 bits.
         number: u32,
     },
     /// Tells of counted frames.
@@ -261,9 +264,9 @@ impl Message {
         need(self.kind())
     }
 
-    /// Whether a packet of the host's follows.
-    pub const fn is_data(&self) -> bool {
-        matches!(self.kind(), ORDERED..=STRIPED | KEPT | AGAIN)
+    /// Whether a packet of the host's follows, in a frame that has no number on its channel.
+    pub const fn is_plain_data(&self) -> bool {
+        matches!(self.kind(), ORDERED..=STRIPED)
     }
 
     const fn kind(&self) -> u8 {
@@ -332,6 +335,14 @@ impl Head {
         self.len == 0
     }
 
+    /// Puts a flow bucket, a number in it and a number in the bond at `at`.
+    #[inline]
+    fn put_place(&mut self, at: usize, bucket: u16, sequence: u32, bond: u32) {
+        self.bytes[at..at + 2].copy_from_slice(&bucket.to_be_bytes());
+        self.bytes[at + 2..at + 5].copy_from_slice(&short::to_bytes(sequence));
+        self.bytes[at + 5..at + 8].copy_from_slice(&short::to_bytes(bond));
+    }
+
     /// Appends `bytes`; `false`, and no change, when they do not fit.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
@@ -355,11 +366,18 @@ impl Envelope {
     pub fn encode(&self) -> Head {
         // The commonest messages first: they are on the path of every packet.
         match self.message {
+            Message::Kept { number, bucket, sequence, bond, stamp, again } => {
+                let mut head = self.start(if again.is_some() { AGAIN } else { KEPT });
+                head.bytes[2..5].copy_from_slice(&short::to_bytes(number));
+                head.put_place(5, bucket, sequence, bond);
+                head.bytes[13..15].copy_from_slice(&stamp.0.to_be_bytes());
+                // Of kind 13 the byte is none of the message's.
+                head.bytes[15] = again.unwrap_or(0);
+                head
+            }
             Message::Ordered { bucket, sequence, bond } => {
                 let mut head = self.start(ORDERED);
-                head.bytes[2..4].copy_from_slice(&bucket.to_be_bytes());
-                head.bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
-                head.bytes[8..12].copy_from_slice(&bond.to_be_bytes());
+                head.put_place(2, bucket, sequence, bond);
                 head
             }
             Message::Plain => self.start(PLAIN),
@@ -380,18 +398,11 @@ impl Envelope {
         let mut head = self.start(self.message.kind());
         let b = &mut head.bytes;
         match self.message {
-            // The first two were met in `encode`.
-            Message::Ordered { .. } | Message::Plain | Message::Striped | Message::StripeControl => {}
-            Message::Kept { bucket, sequence, bond, stamp, again } => {
-                b[2..4].copy_from_slice(&bucket.to_be_bytes());
-                b[4..8].copy_from_slice(&sequence.to_be_bytes());
-                b[8..12].copy_from_slice(&bond.to_be_bytes());
-                b[12..14].copy_from_slice(&stamp.0.to_be_bytes());
-                // Of kind 13 the byte is none of the message's.
-                b[14] = again.unwrap_or(0);
-            }
+            // The first three were met in `encode`.
+            Message::Kept { .. } | Message::Ordered { .. } | Message::Plain => {}
+            Message::Striped | Message::StripeControl => {}
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
-            Message::Counted { number } => b[2..6].copy_from_slice(&number.to_be_bytes()),
+            Message::Counted { number } => b[2..5].copy_from_slice(&short::to_bytes(number)),
             Message::Feedback(f) => {
                 (b[2], b[3]) = (f.channel.0, f.of);
                 for (at, word) in [f.highest, f.packets, f.marked, f.held, f.bytes].into_iter().enumerate() {
@@ -432,16 +443,18 @@ impl Envelope {
     /// ignored, so that later releases may use them.
     #[inline]
     pub fn decode(frame: &[u8]) -> Result<Envelope, EnvelopeError> {
-        // The commonest message first: it is on the path of every packet.
+        // The commonest messages first: they are on the path of every packet.
+        if let Some(b) = frame.first_chunk::<KEPT_LEN>()
+            && b[0] == VERSION << 4 | KEPT
+        {
+            return Ok(Envelope { tag: b[1], message: kept(b, None) });
+        }
         if let Some(b) = frame.first_chunk::<ORDERED_LEN>()
             && b[0] == VERSION << 4 | ORDERED
         {
-            let message = Message::Ordered {
-                bucket: u16::from_be_bytes([b[2], b[3]]),
-                sequence: u32::from_be_bytes([b[4], b[5], b[6], b[7]]),
-                bond: u32::from_be_bytes([b[8], b[9], b[10], b[11]]),
-            };
-            return Ok(Envelope { tag: b[1], message });
+            let [_, tag, place @ ..] = *b;
+            let (bucket, sequence, bond) = place_of(place);
+            return Ok(Envelope { tag, message: Message::Ordered { bucket, sequence, bond } });
         }
         Envelope::decode_other(frame)
     }
@@ -468,15 +481,9 @@ impl Envelope {
             channel => Err(EnvelopeError::Channel { channel }),
         };
         let message = match kind {
-            ORDERED => {
-                Message::Ordered { bucket: u16::from_be_bytes([frame[2], frame[3]]), sequence: word(4), bond: word(8) }
-            }
-            KEPT | AGAIN => Message::Kept {
-                bucket: u16::from_be_bytes([frame[2], frame[3]]),
-                sequence: word(4),
-                bond: word(8),
-                stamp: Stamp(u16::from_be_bytes([frame[12], frame[13]])),
-                again: (kind == AGAIN).then(|| frame[14]),
+            AGAIN => match frame.split_first_chunk::<KEPT_LEN>() {
+                Some((b, rest)) => kept(b, rest.first().copied()),
+                None => return Err(EnvelopeError::Truncated { kind, have: frame.len(), need }),
             },
             DUPLICATE => Message::Duplicate { bond: word(2) },
             PLAIN => Message::Plain,
@@ -506,7 +513,7 @@ impl Envelope {
                 Message::Probe(probe)
             }
             PROBE_ANSWER => Message::ProbeAnswer(Probe { channel: channel()?, token: word(4), size: word(8) }),
-            COUNTED => Message::Counted { number: word(2) },
+            COUNTED => Message::Counted { number: short::from_bytes([frame[2], frame[3], frame[4]]) },
             FEEDBACK => Message::Feedback(Feedback {
                 channel: channel()?,
                 of: frame[3],
@@ -522,6 +529,20 @@ impl Envelope {
         };
         Ok(Envelope { tag: frame[1], message })
     }
+}
+
+/// Flow bucket, number in it, and number in the bond.
+#[inline]
+const fn place_of([b0, b1, s0, s1, s2, n0, n1, n2]: [u8; 8]) -> (u16, u32, u32) {
+    (u16::from_be_bytes([b0, b1]), short::from_bytes([s0, s1, s2]), short::from_bytes([n0, n1, n2]))
+}
+
+#[inline]
+const fn kept(bytes: &[u8; KEPT_LEN], again: Option<u8>) -> Message {
+    let [_, _, c0, c1, c2, place @ .., s0, s1] = *bytes;
+    let (bucket, sequence, bond) = place_of(place);
+    let stamp = Stamp(u16::from_be_bytes([s0, s1]));
+    Message::Kept { number: short::from_bytes([c0, c1, c2]), bucket, sequence, bond, stamp, again }
 }
 
 /// Whether serial number `a` is after `b` (RFC 1982; exactly half way counts as before).
@@ -565,57 +586,37 @@ mod tests {
             arrived: 0x1122_3344_5566_7788,
             set: u64::MAX - 1,
         };
+        let kept = |stamp, again| {
+            let (number, bucket, sequence, bond) = (0x00f0_0001, 0x123, 7, 0xad_beef);
+            Envelope { tag: 0xa5, message: Message::Kept { number, bucket, sequence, bond, stamp, again } }
+        };
         vec![
             (
-                "11 a5 0123 00000007 deadbeef",
-                Envelope { tag: 0xa5, message: Message::Ordered { bucket: 0x123, sequence: 7, bond: 0xdead_beef } },
+                "21 a5 0123 000007 adbeef",
+                Envelope { tag: 0xa5, message: Message::Ordered { bucket: 0x123, sequence: 7, bond: 0xad_beef } },
             ),
-            ("12 a5 00000100", Envelope { tag: 0xa5, message: Message::Duplicate { bond: 256 } }),
-            ("13 00", Envelope { tag: 0, message: Message::Plain }),
-            ("14 01", Envelope { tag: 1, message: Message::Striped }),
+            ("22 a5 00000100", Envelope { tag: 0xa5, message: Message::Duplicate { bond: 256 } }),
+            ("23 00", Envelope { tag: 0, message: Message::Plain }),
+            ("24 01", Envelope { tag: 1, message: Message::Striped }),
             (
-                "15 04 02 00 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
+                "25 04 02 00 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
                 Envelope { tag: 4, message: Message::Heartbeat(heartbeat) },
             ),
-            ("16 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
+            ("26 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
             (
-                "17 04 3f 00 00000009 1122334455667788 0000000000000102",
+                "27 04 3f 00 00000009 1122334455667788 0000000000000102",
                 Envelope { tag: 4, message: Message::EchoReply { echo, arrived: 258 } },
             ),
-            ("18 04 01 00 00000007 0000000e 0000", Envelope { tag: 4, message: Message::Probe(probe) }),
-            ("19 04 01 00 00000007 0000000e", Envelope { tag: 4, message: Message::ProbeAnswer(probe) }),
-            ("1a 04", Envelope { tag: 4, message: Message::StripeControl }),
-            ("1b 04 00010203 13 04", Envelope { tag: 4, message: Message::Counted { number: 0x0001_0203 } }),
+            ("28 04 01 00 00000007 0000000e 0000", Envelope { tag: 4, message: Message::Probe(probe) }),
+            ("29 04 01 00 00000007 0000000e", Envelope { tag: 4, message: Message::ProbeAnswer(probe) }),
+            ("2a 04", Envelope { tag: 4, message: Message::StripeControl }),
+            ("2b 04 010203 23 04", Envelope { tag: 4, message: Message::Counted { number: 0x0001_0203 } }),
             (
-                "1c 04 02 a5 00000041 00000040 00000003 00000fa0 0000ea60 1122334455667788 fffffffffffffffe",
+                "2c 04 02 a5 00000041 00000040 00000003 00000fa0 0000ea60 1122334455667788 fffffffffffffffe",
                 Envelope { tag: 4, message: Message::Feedback(feedback) },
             ),
-            (
-                "1d a5 0123 00000007 deadbeef c0de",
-                Envelope {
-                    tag: 0xa5,
-                    message: Message::Kept {
-                        bucket: 0x123,
-                        sequence: 7,
-                        bond: 0xdead_beef,
-                        stamp: Stamp(0xc0de),
-                        again: None,
-                    },
-                },
-            ),
-            (
-                "1e a5 0123 00000007 deadbeef 0000 42",
-                Envelope {
-                    tag: 0xa5,
-                    message: Message::Kept {
-                        bucket: 0x123,
-                        sequence: 7,
-                        bond: 0xdead_beef,
-                        stamp: Stamp::NONE,
-                        again: Some(0x42),
-                    },
-                },
-            ),
+            ("2d a5 f00001 0123 000007 adbeef c0de", kept(Stamp(0xc0de), None)),
+            ("2e a5 f00001 0123 000007 adbeef 0000 42", kept(Stamp::NONE, Some(0x42))),
         ]
     }
 
@@ -646,21 +647,21 @@ mod tests {
 
     #[test]
     fn wrong_versions_kinds_channels_and_probe_sizes_are_named() {
-        assert_eq!(Envelope::decode(&hex("21 00 0000")), Err(EnvelopeError::Version { theirs: 2 }));
-        assert_eq!(Envelope::decode(&hex("10 00")), Err(EnvelopeError::Kind { kind: 0 }));
-        assert_eq!(Envelope::decode(&hex("1f 00")), Err(EnvelopeError::Kind { kind: 15 }));
-        let echo = hex("16 04 40 00 00000009 1122334455667788");
+        assert_eq!(Envelope::decode(&hex("11 00 0000")), Err(EnvelopeError::Version { theirs: 1 }));
+        assert_eq!(Envelope::decode(&hex("20 00")), Err(EnvelopeError::Kind { kind: 0 }));
+        assert_eq!(Envelope::decode(&hex("2f 00")), Err(EnvelopeError::Kind { kind: 15 }));
+        let echo = hex("26 04 40 00 00000009 1122334455667788");
         assert_eq!(Envelope::decode(&echo), Err(EnvelopeError::Channel { channel: 64 }));
         let mut feedback = vec![0; FEEDBACK_LEN];
-        (feedback[0], feedback[2]) = (0x1c, 64);
+        (feedback[0], feedback[2]) = (0x2c, 64);
         assert_eq!(Envelope::decode(&feedback), Err(EnvelopeError::Channel { channel: 64 }));
-        let probe = hex("18 04 01 00 00000007 0000000d 0000");
+        let probe = hex("28 04 01 00 00000007 0000000d 0000");
         assert_eq!(Envelope::decode(&probe), Err(EnvelopeError::ProbeSize { have: 14, claimed: 13 }));
     }
 
     #[test]
-    fn data_envelopes_take_at_most_twelve_bytes() {
-        assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN].iter().all(|&n| n <= 12));
+    fn data_envelopes_take_at_most_sixteen_bytes() {
+        assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN, KEPT_LEN, AGAIN_LEN].iter().all(|&n| n <= 16));
         const { assert!(COUNTED_LEN + AGAIN_LEN < Head::CAPACITY) };
     }
 

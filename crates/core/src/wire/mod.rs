@@ -4,4 +4,5 @@ pub mod envelope;
 pub mod etherip;
 pub mod mac;
 pub mod marker;
+pub mod short;
 pub mod stamp;

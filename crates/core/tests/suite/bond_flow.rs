@@ -59,7 +59,7 @@ fn every_policy_delivers_every_packet_once_and_unchanged() {
 
 #[test]
 fn a_packet_has_two_bytes_of_envelope_but_for_the_policies_that_need_numbers() {
-    for (policy, bytes) in [("balance-rr", 2), ("brr", 2), ("broadcast", 6), ("traffic_meter", 12)] {
+    for (policy, bytes) in [("balance-rr", 2), ("brr", 2), ("broadcast", 6), ("traffic_meter", 10)] {
         let mut net = Net::settled(flow(2, policy), vec![Wire::new(1), Wire::new(1)], 1);
         assert_eq!(net.ends[0].mtu(), 1500 - bytes, "{policy}");
         net.ends[0].handle_host(net.now, packet(1, 1, 200));

@@ -112,7 +112,8 @@ fn the_outputs_of_a_replay_are_the_bytes_themselves() {
 #[test]
 fn what_is_no_recording_is_said() {
     assert_eq!(replay(b"something else", |_| ()), Err(ReplayError::Magic));
-    assert!(matches!(replay(b"fairspan record 1\n1234", |_| ()), Err(ReplayError::Truncated { .. })));
+    assert!(matches!(replay(b"fairspan record 2\n1234", |_| ()), Err(ReplayError::Truncated { .. })));
+    assert_eq!(replay(b"fairspan record 1\n1234", |_| ()), Err(ReplayError::Version));
 }
 
 /// A change of the settings that a kept recording was made with.

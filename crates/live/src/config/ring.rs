@@ -16,12 +16,13 @@ use fairspan_core::ring::protection::Protection;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, MOST_NODES, NodeId, Side};
 use fairspan_core::units::{Bytes, Rate, Span};
+use fairspan_core::wire::envelope;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
 /// What a bond of UDP channels adds to a packet: Ethernet, IPv4 and UDP, the seal, and the envelope of mode `reliable`.
-const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + 20;
+const BOND_OVERHEAD: u16 = ETHERNET_OVERHEAD + 28 + crate::secure::OVERHEAD as u16 + envelope::KEPT_LEN as u16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -553,7 +554,7 @@ mod tests {
         assert_eq!(ring.burst, Bytes::new(31_250));
         let [Some(east), None] = &ring.sides else { panic!("{:?}", ring.sides) };
         let bond = BondOf { socket: "/run/fairspan/fs0.sock".into(), peer: Some("hub".into()) };
-        assert_eq!((east.overhead, &east.bond), (92, &Some(bond)));
+        assert_eq!((east.overhead, &east.bond), (80, &Some(bond)));
         let path = side.replace("bond:fs0/hub", "bond:/tmp/x.sock");
         let ring = parse(&file("", &path)).unwrap().ring.expect("a ring");
         let bond = ring.sides[0].as_ref().and_then(|side| side.bond.clone());

@@ -77,7 +77,8 @@ pub use sessions::{AddPeerError, ConnectError, Sessions};
 pub use stamp::{Memory, Past};
 pub use stats::{DropReason, Stats};
 pub use wire::{
-    DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode, overhead,
+    COUNTERS, DATA_HEADER_LEN, DecodeError, FLAG_CHECKSUM_PARTIAL, HELLO_MAX, Message, OVERHEAD, VERSION, decode,
+    overhead,
 };
 pub use work::{Done, Work};
 
@@ -104,7 +105,7 @@ pub struct Config {
     pub rekey_after_bytes: u64,
     /// Keys older than this are refused and forgotten. Default 180 s; at least 5/4 of `rekey_after`.
     pub reject_after: Span,
-    /// No key seals or opens more packets than this. Default 2^28.
+    /// No key seals or opens more packets than this. Default 2^28; at most 2^31, which is what the header of data has room for.
     pub reject_after_packets: u64,
     /// No key seals more bytes than this. Default 2^38.
     pub reject_after_bytes: u64,
@@ -180,7 +181,7 @@ impl Config {
             (self.rekey_after_packets >= 1, "rekey_after_packets", "at least 1"),
             (self.rekey_after_bytes >= 1, "rekey_after_bytes", "at least 1"),
             (self.reject_after_packets > self.rekey_after_packets, "reject_after_packets", "above rekey_after_packets"),
-            (self.reject_after_packets <= 1 << 48, "reject_after_packets", "at most 2^48"),
+            (self.reject_after_packets <= COUNTERS, "reject_after_packets", "at most 2^31"),
             (self.reject_after_bytes > self.rekey_after_bytes, "reject_after_bytes", "above rekey_after_bytes"),
             (self.handshake_retry >= Span::from_millis(10), "handshake_retry", "at least 10 ms"),
             (self.handshake_retry_max >= self.handshake_retry, "handshake_retry_max", "at least handshake_retry"),
@@ -433,5 +434,6 @@ mod tests {
         assert_eq!(refused(&|c| c.lost_after = c.silence_after), "lost_after");
         assert_eq!(refused(&|c| c.handshake_retry = Span::ZERO), "handshake_retry");
         assert_eq!(refused(&|c| c.reject_after_packets = 1), "reject_after_packets");
+        assert_eq!(refused(&|c| c.reject_after_packets = COUNTERS + 1), "reject_after_packets");
     }
 }

@@ -318,15 +318,15 @@ mod tests {
             hex(&one),
             concat!(
                 "fcac8c5ffdc16846d493c0e0ab48d6fe9f065640257358be2e879c64144c2707105ea2769d695dc6e910a84c7e7260a4",
-                "32b73a0ff9fc614d6d223826f0c545e3cc31bbf4aa38647794472e50a7413566dd78454676606970d1da17ee64b4cfdd",
-                "e6a1afa6",
+                "32b73a0ff9fc614d6d223826f0c545e3a7734374c2c30fa9d9b10921329a9cf2dd784546f38f0d3f44763b40326f0cec",
+                "74cb5d6b",
             )
         );
         assert_eq!(
             hex(&two),
             concat!(
-                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc23cc67498defd30c71bb246ce1",
-                "07bb1372",
+                "b504373b9bd1ca3dab62ba274a07353e6d93a91e12ed59e223b4b1b82d79a01b5885cc23aab211b4725dbf232a5b84c2",
+                "81c9c5eb",
             )
         );
         assert_eq!(hex(&*keys.from_initiator), "01180aab1958c43b2190ab1697244eae7772a7fd9da7c78b8fa7cfcde2464e92");

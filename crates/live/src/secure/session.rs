@@ -2,7 +2,8 @@
 //!
 //! The limits keep AES-GCM far from its bounds (RFC 9001 appendix B, whose bound for packets up to 2^11 bytes is 2^28
 //! packets for a distinguishing advantage below 2^-57; 2^38 bytes are 2^34 blocks). Forged packets are no concern: even
-//! ChaCha20-Poly1305's integrity bound of 2^36 would take 380 million forgeries a second for the 180 s a session lives.
+//! ChaCha20-Poly1305's integrity bound of 2^36 would take 380 million forgeries a second for the 180 s a session lives. No limit lets a
+//! counter outgrow the header of a datagram.
 
 use super::aead::{Cipher, Key, TAG_LEN};
 use super::noise::Split;
@@ -216,7 +217,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::wire::{Message, decode};
+    use crate::secure::wire::{COUNTERS, Message, decode};
 
     fn end(role: Role) -> Session {
         let split = Box::new(Split { from_initiator: [1; 32].into(), to_initiator: [2; 32].into() });
@@ -236,6 +237,34 @@ mod tests {
             stamp: 0,
             hello: Vec::new(),
         })
+    }
+
+    #[test]
+    fn a_session_stays_in_step_over_any_number_of_lost_packets_up_to_its_last() {
+        let (mut peer, mut local) = (end(Role::Initiator), end(Role::Responder));
+        for session in [&mut peer, &mut local] {
+            session.limits = Limits { reject_packets: COUNTERS, reject_bytes: u64::MAX, ..session.limits };
+        }
+        let mut give = |counter: u64| {
+            let mut datagram = [0; OVERHEAD + 1];
+            peer.counter = counter;
+            let sealed = peer.seal(Time::ZERO, 0, 0, (&[7], &[]), &mut datagram);
+            let Ok(len) = sealed else { return Err(sealed) };
+            let Ok(Message::Data { header, counter: read, ciphertext, tag, .. }) = decode(&datagram[..len]) else {
+                panic!("{datagram:x?}")
+            };
+            assert_eq!(read, counter);
+            Ok(local.open(Time::ZERO, header, read, ciphertext, tag, &mut [0; 64]).map(|opened| opened.newest))
+        };
+        assert_eq!(give(0), Ok(Ok(true)));
+        for power in [8, 16, 22, 23, 24, 30, 31] {
+            let last = (1 << power) - 1;
+            assert_eq!(give(last), Ok(Ok(true)), "{last} lost in a row");
+            assert_eq!(give(last - 200), Ok(Ok(false)), "late");
+            assert_eq!(give(last), Ok(Err(OpenError::Replayed)));
+        }
+        assert_eq!(give(0), Ok(Err(OpenError::TooOld)), "held back since the beginning");
+        assert_eq!(give(COUNTERS), Err(Err(SealError::Exhausted)));
     }
 
     #[test]

@@ -51,6 +51,8 @@ use thiserror::Error;
 
 /// Most control datagrams and events that wait to be fetched.
 const QUEUE_MAX: usize = 1024;
+/// Low halves of indices.
+const INDICES: usize = 1 << 16;
 /// Most former processes of a peer that are remembered.
 const FORMER_MAX: usize = 4;
 /// Rejections reported to people: this many a second, in bursts of twenty.
@@ -170,6 +172,8 @@ pub struct Sessions {
     paths: Vec<Option<Box<Path>>>,
     slots: Vec<Slot>,
     free: Vec<u16>,
+    /// By the low half of an index: the slot that had it last.
+    by_index: Box<[u16]>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     notices: Bucket,
@@ -226,6 +230,7 @@ impl Sessions {
             paths: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
+            by_index: vec![0; INDICES].into_boxed_slice(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             notices: Bucket::FULL,
@@ -601,7 +606,7 @@ impl Sessions {
         }
     }
 
-    /// Reserves a slot and gives it an index that no one can guess.
+    /// Reserves a slot and gives it an index that no one can guess, and whose low half no other slot has.
     fn allocate(&mut self, path: u32) -> Option<(u16, u32)> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -611,11 +616,30 @@ impl Sessions {
             }
             None => return None,
         };
-        let mut random = [0; 2];
+        let mut random = [0; 4];
         self.entropy.fill(&mut random);
-        let index = u32::from(u16::from_be_bytes(random)) << 16 | u32::from(slot);
+        let drawn = u32::from_be_bytes(random);
+        // There are no more slots than low halves, and this one has none yet.
+        let low = (0..=u16::MAX).map(|n| (drawn as u16).wrapping_add(n)).find(|low| !self.names(*low))?;
+        let index = drawn & 0xffff_0000 | u32::from(low);
+        self.by_index[usize::from(low)] = slot;
         self.slots[usize::from(slot)] = Slot::Initiated { index, path };
         Some((slot, index))
+    }
+
+    /// The slot that an index names, if it names one.
+    fn slot_of(&self, index: u32) -> u16 {
+        self.by_index[usize::from(index as u16)]
+    }
+
+    /// Whether a slot in use has an index with this low half.
+    fn names(&self, low: u16) -> bool {
+        let slot = self.by_index[usize::from(low)];
+        match self.slots.get(usize::from(slot)) {
+            Some(Slot::Initiated { index, .. }) => *index as u16 == low,
+            Some(Slot::Session(session)) => session.index as u16 == low,
+            Some(Slot::Free) | None => false,
+        }
     }
 
     fn free_slot(&mut self, slot: u16) {

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-VERSION = 3
-INITIATION, RESPONSE, COOKIE, DATA, BEHIND = 1, 2, 3, 5, 6
+VERSION = 4
+INITIATION, RESPONSE, COOKIE, BEHIND = 1, 2, 3, 6
 
 
 def public(private):
@@ -140,7 +140,8 @@ class Vector:
         for packet in self.said["packets"]:
             up = packet["from"] == "initiator"
             key, index = (from_initiator, self.responder["index"]) if up else (to_initiator, self.initiator["index"])
-            head = bytes([DATA]) + index + packet["counter"].to_bytes(8, "big")
+            # The first bit says that it is data, the other 31 are the counter; of the index the low half follows.
+            head = (1 << 31 | packet["counter"]).to_bytes(4, "big") + index[2:]
             padding = packet["padding"]
             if padding not in (0, -(len(packet["text"]) // 2 + 1) % 16):
                 raise SystemExit(f"packet {packet['counter']} from the {packet['from']} is padded to no multiple of 16")

@@ -14,7 +14,7 @@ use fairspan_sim::world::World;
 struct Path(u64, u64, u64, Loss);
 
 /// Envelope, encryption and outer headers of a frame in mode `reliable`, and TCP's and IP's own, of 1500 bytes and framing.
-const PAYLOAD_SHARE: f64 = (1500.0 - 20.0 - 58.0 - 52.0) / 1514.0;
+const PAYLOAD_SHARE: f64 = (1500.0 - 15.0 - 51.0 - 52.0) / 1514.0;
 
 const CLEAN: Loss = Loss::None;
 

@@ -250,9 +250,9 @@ fn a_bond_of_wrong_settings_or_paths_is_refused_by_name() {
 /// Goodput in Mbit/s of one TCP connection, and the share of its packets that came out of order.
 fn tcp_over(scenario: &Scenario) -> (f64, f64) {
     let mut scenario = scenario.clone();
-    // As the demo's: 30 bytes of encryption and 28 of outer headers, and a queue of 100 ms.
+    // As the demo's: 23 bytes of encryption and 28 of outer headers, and a queue of 100 ms.
     for channel in &mut scenario.bonds[0].config.channels {
-        channel.overhead = 58;
+        channel.overhead = 51;
     }
     for link in &mut scenario.links {
         let fairspan_core::link::Capacity::Constant(rate) = link.profile.capacity else { panic!("a constant rate") };
@@ -304,12 +304,12 @@ fn a_captured_frame_shows_the_envelope_and_the_packet_inside() {
     let mut world = World::new(&scenario).unwrap();
     world.advance(Time::from_millis(1000));
     let captured = world.take_captured();
-    // Outer IPv4 and UDP without checksum, 12 bytes of envelope of kind 1, the packet's own headers.
-    let data: Vec<_> = captured.iter().filter(|c| c.bytes.get(28) == Some(&0x11)).collect();
+    // Outer IPv4 and UDP without checksum, 10 bytes of envelope of kind 1, the packet's own headers.
+    let data: Vec<_> = captured.iter().filter(|c| c.bytes.get(28) == Some(&0x21)).collect();
     assert_eq!(data.len() as u64, 26, "100 ms of 250 packets a second, the first and the last counted");
     for frame in data {
-        assert_eq!((frame.length, frame.bytes[9], &frame.bytes[26..28]), (540, 17, &[0, 0][..]));
-        let inner = fairspan_sim::wire::decode(&frame.bytes[40..]).unwrap();
+        assert_eq!((frame.length, frame.bytes[9], &frame.bytes[26..28]), (538, 17, &[0, 0][..]));
+        let inner = fairspan_sim::wire::decode(&frame.bytes[38..]).unwrap();
         assert_eq!((inner.flow, inner.size), (0, 500));
     }
 }

@@ -320,7 +320,7 @@ mod tests {
         };
         let six = "fd77::1/64";
         // A ring's head, the seal, UDP and IPv4.
-        let least = 1280 + HEAD + 30 + 28;
+        let least = 1280 + HEAD + secure::OVERHEAD + 28;
         assert!(with(six, 1280, &format!("mtu = {least}")).is_ok());
         let error = with(six, 1280, &format!("mtu = {}", least - 1)).expect_err("too narrow");
         assert_eq!((error.line, error.setting.as_str()), (11, "ring.east.mtu"));

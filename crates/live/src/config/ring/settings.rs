@@ -74,7 +74,7 @@ pub struct RingSide {
     pub rate: Rate,
     /// `capacity = "bond:…"`: the bond that the link runs over; default: none, and `rate` is the capacity.
     pub bond: Option<BondOf>,
-    /// `overhead`: bytes that the link adds to each IP packet; default 14 (Ethernet), over a bond 92.
+    /// `overhead`: bytes that the link adds to each IP packet; default 14 (Ethernet), over a bond 80.
     pub overhead: u16,
     /// `mtu`: of the link, IP header included; default: the device's, else 1500.
     pub mtu: Option<u16>,

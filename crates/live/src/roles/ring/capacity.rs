@@ -1,7 +1,7 @@
 //! A ring over bonds: what a link carries follows from what the bond beneath it carries now.
 //!
 //! A thread asks the bond's daemon for its status at its control socket and tells the ring's daemon when the answer changes.
-//! The ring's overhead over a bond (92 bytes by default) counts what the bond adds to each packet, so the sum of its channels'
+//! The ring's overhead over a bond (80 bytes by default) counts what the bond adds to each packet, so the sum of its channels'
 //! rates is the capacity, less a hundredth for the bond's own messages.
 
 use crate::config::BondOf;

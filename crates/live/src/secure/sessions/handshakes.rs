@@ -180,7 +180,7 @@ impl Sessions {
         answered: Option<(Vec<u8>, Box<Split>)>,
     ) -> Result<(), DropReason> {
         let Answering { arrived, path: number, index, cipher, said } = answering;
-        let slot = index as u16;
+        let slot = self.slot_of(index);
         // The path may have been removed meanwhile.
         let peer = self.path(PathId(number)).and_then(|path| self.peers[path.peer.index()].as_deref());
         let (Some((mut message, split)), Some(peer)) = (answered, peer) else {
@@ -246,7 +246,7 @@ impl Sessions {
 
     /// The path and the place among its attempts that an index of ours names.
     pub(super) fn attempt(&self, receiver: u32) -> Option<(u32, usize)> {
-        let slot = receiver as u16;
+        let slot = self.slot_of(receiver);
         let Some(Slot::Initiated { index, path }) = self.slots.get(usize::from(slot)) else { return None };
         if *index != receiver {
             return None;
@@ -459,6 +459,26 @@ mod tests {
         let sent = sessions.stats().initiations_sent;
         assert!((2..=5).contains(&sent), "{sent} in a second");
     }
+
+    #[test]
+    fn indices_differ_in_their_low_halves_also_when_nearly_all_are_in_use() {
+        let entropy = Box::new(SeededEntropy::new(3));
+        let key = PrivateKey::from_bytes([1; 32]);
+        let mut sessions = Sessions::new(Config::default(), key, entropy, Past::forgotten(5), Time::ZERO).unwrap();
+        let mut of_slot = HashMap::new();
+        let mut low_halves = HashSet::new();
+        while let Some((slot, index)) = sessions.allocate(0) {
+            assert!(low_halves.insert(index as u16) && of_slot.insert(slot, index).is_none());
+        }
+        assert_eq!(of_slot.len(), 1 << 16, "as many as there may be");
+        assert!(of_slot.iter().all(|(slot, index)| sessions.slot_of(*index) == *slot));
+        // One that is free is found again, and what named it before names nothing else.
+        let (&slot, &before) = of_slot.iter().next().unwrap();
+        sessions.free_slot(slot);
+        let (again, index) = sessions.allocate(0).unwrap();
+        assert_eq!((again, index as u16, sessions.allocate(0)), (slot, before as u16, None));
+    }
+
     #[test]
     fn forged_answers_wait_to_be_computed_elsewhere_and_end_nothing() {
         let [a, b] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));

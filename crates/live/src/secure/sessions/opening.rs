@@ -7,18 +7,18 @@ impl Sessions {
     pub(super) fn open(
         &mut self,
         now: Time,
-        receiver: u32,
+        receiver: u16,
         header: &[u8; crate::secure::DATA_HEADER_LEN],
         counter: u64,
         ciphertext: &[u8],
         tag: &[u8],
         out: &mut [u8],
     ) -> Result<(u16, Opened), DropReason> {
-        let slot = receiver as u16;
+        let slot = self.by_index[usize::from(receiver)];
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
             return Err(DropReason::UnknownIndex);
         };
-        if session.index != receiver {
+        if session.index as u16 != receiver {
             return Err(DropReason::UnknownIndex);
         }
         session.open(now, header, counter, ciphertext, tag, out).map(|opened| (slot, opened)).map_err(|error| {
