@@ -84,6 +84,9 @@ struct Both {
     /// Column of the CSV file: its heading or, from 1, its place [default: 1]
     #[arg(long, value_name = "COLUMN", requires = "series")]
     column: Option<String>,
+    /// What a blank in it means: the rate before it holds, or the link is dead: holds or dead [default: holds]
+    #[arg(long, value_name = "WHAT", requires = "series")]
+    blank: Option<String>,
     /// One-way delay [default: 0]
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
@@ -124,6 +127,7 @@ impl Both {
             trace: self.trace.clone(),
             series: self.series.clone(),
             column: self.column.clone(),
+            blank: self.blank.clone(),
             delay: self.delay.clone(),
             jitter: self.jitter.clone(),
             reorder: self.reorder.then_some(true),

@@ -31,6 +31,6 @@ fn replayed(name: &str, content: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Everything that is wrong, one a line.
-pub(super) fn bad_input(errors: Vec<ReadError>) -> BadInput {
+pub(crate) fn bad_input(errors: Vec<ReadError>) -> BadInput {
     BadInput(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nfairspan: "))
 }

@@ -8,5 +8,5 @@ mod runner;
 
 pub(crate) use capture::Captures;
 pub(crate) use expected::{Expected, expected};
-pub(crate) use file::read;
+pub(crate) use file::{bad_input, read};
 pub(crate) use runner::{Batch, Finished, Options, run};

@@ -8,8 +8,9 @@
 
 use super::emulator::{self, Line};
 use super::{End, Namespace, cable, offloads_off};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use fairspan_live::emulate::{Emulator, Profile};
+use std::fs;
 use std::net::Ipv4Addr;
 
 /// Three namespaces, two cables for each path, and an emulator between them.
@@ -56,5 +57,19 @@ impl Paths {
         });
         let emulator = emulator::start(&middle, lines)?;
         Ok(Paths { _emulator: emulator, near, far, _middle: middle })
+    }
+    /// At both hosts TCP's sockets buffer up to `bytes`, and remember nothing of former connections: what one run learnt of a path is nothing
+    /// to the next.
+    pub(crate) fn set_buffers(&self, bytes: u64) -> Result<()> {
+        for namespace in [&self.near, &self.far] {
+            namespace.enter(|| {
+                for name in ["tcp_rmem", "tcp_wmem"] {
+                    let sizes = format!("4096 131072 {bytes}");
+                    fs::write(format!("/proc/sys/net/ipv4/{name}"), sizes).with_context(|| name.to_owned())?;
+                }
+                fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1").context("tcp_no_metrics_save")
+            })?;
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! begins again. Departure: no bytes are added for a TUN header; which bytes of a frame count is
 //! the field `overhead` of [`Profile`](super::Profile).
 
+use crate::options::words;
 use crate::units::{Rate, Span, Time};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -60,6 +61,18 @@ pub enum CapacityError {
     },
 }
 
+/// What a blank in a column of a CSV file means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Blank {
+    /// Nobody looked: the value before it holds on (before the first sample, the first one).
+    #[default]
+    Holds,
+    /// Nothing passed.
+    Dead,
+}
+
+words!(Blank { Holds = "holds", Dead = "dead" });
+
 /// Steps of constant rate that begin again after the last one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
@@ -87,13 +100,17 @@ impl Series {
         Ok(Series { steps, period })
     }
 
-    /// Reads the text of a CSV file, named `file` in errors: a heading, then seconds and one column of Mbit/s per network. A blank is no sample:
-    /// the value before it holds on (before the first sample, the first one). `column` is a heading or, from 1, its
-    /// place behind the time.
+    /// The headings of a CSV file's columns, without that of the time.
+    pub fn columns(text: &str) -> impl Iterator<Item = &str> {
+        text.lines().next().unwrap_or_default().split(',').skip(1).map(str::trim)
+    }
+
+    /// Reads the text of a CSV file, named `file` in errors: a heading, then seconds and one column of Mbit/s per network. `column` is a
+    /// heading or, from 1, its place behind the time; `blank` says what an empty field means.
     ///
     /// # Errors
     /// [`CapacityError`] naming file, line and what would be right.
-    pub fn parse_csv(file: &str, text: &str, column: &str) -> Result<Series, CapacityError> {
+    pub fn parse_csv(file: &str, text: &str, column: &str, blank: Blank) -> Result<Series, CapacityError> {
         let mut lines = text.lines().enumerate();
         let heading: Vec<&str> = lines.next().map_or(Vec::new(), |(_, line)| line.split(',').map(str::trim).collect());
         let place = heading.iter().skip(1).position(|name| *name == column).map(|n| n + 1);
@@ -118,9 +135,10 @@ impl Series {
             if samples.last().is_some_and(|(last, _)| *last >= start) {
                 return wrong(number, line, "a time after that of the line before");
             }
-            let rate = match fields.nth(place - 1) {
-                None | Some("") => None,
-                Some(value) => match parse_scaled(value, 1e6) {
+            let rate = match (fields.nth(place - 1), blank) {
+                (None | Some(""), Blank::Holds) => None,
+                (None | Some(""), Blank::Dead) => Some(Rate::default()),
+                (Some(value), _) => match parse_scaled(value, 1e6) {
                     Some(rate) => Some(Rate::from_bits_per_sec(rate)),
                     None => return wrong(number, value, "a rate in Mbit/s, zero or more, or nothing"),
                 },
@@ -141,6 +159,42 @@ impl Series {
         let last = steps[steps.len() - 1].0;
         let length = if steps.len() > 1 { last - steps[steps.len() - 2].0 } else { Span::from_secs(1) };
         Series::new(steps, last + length).map_err(|_| nothing())
+    }
+
+    /// How long it takes until it begins again.
+    pub fn period(&self) -> Span {
+        self.period
+    }
+
+    /// When each step begins, and its rate.
+    pub fn steps(&self) -> &[(Span, Rate)] {
+        &self.steps
+    }
+
+    /// The mean rate.
+    pub fn mean(&self) -> Rate {
+        let ends = self.steps.iter().skip(1).map(|step| step.0).chain([self.period]);
+        let bits = |((start, rate), end): (&(Span, Rate), Span)| {
+            u128::from(rate.as_bits_per_sec()) * u128::from((end - *start).as_nanos())
+        };
+        let all: u128 = self.steps.iter().zip(ends).map(bits).sum();
+        Rate::from_bits_per_sec((all / u128::from(self.period.as_nanos())) as u64)
+    }
+
+    /// The part from `from` on, at most `length` long; `None` if nothing is left or nothing passes in it.
+    pub fn part(&self, from: Span, length: Span) -> Option<Series> {
+        let end = (from + length).min(self.period);
+        let first = self.steps.partition_point(|step| step.0 <= from) - 1;
+        let steps = self.steps[first..].iter().take_while(|step| step.0 < end);
+        let steps: Vec<_> = steps.map(|(start, rate)| (*start - from.min(*start), *rate)).collect();
+        if end <= from { None } else { Series::new(steps, end - from).ok() }
+    }
+
+    /// The same after `rate` for a time of `length`.
+    pub fn after(&self, rate: Rate, length: Span) -> Series {
+        let first = (length > Span::ZERO).then_some((Span::ZERO, rate));
+        let steps = self.steps.iter().map(|(start, rate)| (*start + length, *rate));
+        Series { steps: first.into_iter().chain(steps).collect(), period: self.period + length }
     }
 
     /// The rate at `now`, and when it changes next.
@@ -240,7 +294,7 @@ mod tests {
     use alloc::vec;
 
     fn csv(text: &str, column: &str) -> Result<Series, CapacityError> {
-        Series::parse_csv("file", text, column)
+        Series::parse_csv("file", text, column, Blank::Holds)
     }
 
     #[test]
@@ -271,6 +325,37 @@ mod tests {
         assert_eq!(at(&y, 500), (1_000_000, 1000));
         assert_eq!(at(&y, 1000), (0, 1500));
         assert_eq!(at(&y, 1500), (1_000_000, 2000));
+    }
+
+    #[test]
+    fn a_blank_may_also_be_a_link_that_is_dead() {
+        let text = "t_s,x_mbps\n0,\n1,4\n2\n3,8\n";
+        let series = Series::parse_csv("file", text, "x_mbps", Blank::Dead).expect("valid");
+        let rates: Vec<u64> = series.steps().iter().map(|(_, rate)| rate.as_bits_per_sec() / 1_000_000).collect();
+        assert_eq!((rates, series.mean()), (vec![0, 4, 0, 8], Rate::from_mbit(3)));
+        assert!(Series::parse_csv("file", "t_s,x\n0,\n", "x", Blank::Dead).is_err(), "it never carries anything");
+        assert_eq!(Series::columns("t_s, x , y\n").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(Series::columns("").count(), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_series_begins_in_the_middle_of_a_step_and_may_follow_another_rate() {
+        let s = Span::from_secs;
+        let series =
+            Series::new(vec![(s(0), Rate::from_mbit(1)), (s(2), Rate::from_mbit(7)), (s(4), Rate::default())], s(6));
+        let series = series.expect("valid");
+        let part = series.part(s(1), s(4)).expect("not empty");
+        let expected = [(s(0), Rate::from_mbit(1)), (s(1), Rate::from_mbit(7)), (s(3), Rate::default())];
+        assert_eq!(
+            (part.steps(), part.period(), part.mean()),
+            (&expected[..], s(4), Rate::from_bits_per_sec(3_750_000))
+        );
+        assert_eq!(series.part(s(3), s(60)).expect("not empty").period(), s(3), "no longer than it is");
+        assert_eq!((series.part(s(4), s(2)), series.part(s(6), s(1)), series.part(s(9), s(1))), (None, None, None));
+        let later = part.after(Rate::from_mbit(9), s(10));
+        assert_eq!((later.at(Time::from_millis(9_999)).0, later.period()), (Rate::from_mbit(9), s(14)));
+        assert_eq!(later.at(Time::from_millis(11_000)).0, Rate::from_mbit(7));
+        assert_eq!(part.after(Rate::from_mbit(9), Span::ZERO), part);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod schedule;
 mod server;
 
 pub use crate::buffer::Limit;
-pub use capacity::{Capacity, CapacityError, OPPORTUNITY, Series, Trace};
+pub use capacity::{Blank, Capacity, CapacityError, OPPORTUNITY, Series, Trace};
 pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError};
 pub use schedule::{Drop as DropReason, Passage, Schedule, Verdict};
 pub use server::{Served, Server};

@@ -4,9 +4,9 @@ use super::port::PortError;
 use super::{Link, Options};
 use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
 use fairspan_core::link::{
-    Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
+    Blank, Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
 };
-use fairspan_core::options::OptionError;
+use fairspan_core::options::{OptionError, Words};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,8 @@ pub struct DirectionConfig {
     pub series: Option<PathBuf>,
     /// Which column of `series`: its heading, or its place behind the time, from 1. Default: the first.
     pub column: Option<String>,
+    /// What a blank in it means: `holds` (the default) or `dead`.
+    pub blank: Option<String>,
     /// Delay, such as `25ms`.
     pub delay: Option<String>,
     /// Standard deviation of the delay, such as `3ms`.
@@ -234,6 +236,7 @@ impl DirectionConfig {
             trace: capacity.trace,
             series: capacity.series,
             column: mine.column.or(capacity.column),
+            blank: mine.blank.or(capacity.blank),
             delay: mine.delay.or(other.delay),
             jitter: mine.jitter.or(other.jitter),
             reorder: mine.reorder.or(other.reorder),
@@ -267,8 +270,17 @@ impl DirectionConfig {
             }
             (None, None, Some(series)) => {
                 let column = self.column.as_deref().unwrap_or("1");
-                let series =
-                    read(&folder.join(series), |file, text| Series::parse_csv(file, text, column)).map_err(capacity)?;
+                let blank = match &self.blank {
+                    None => Blank::default(),
+                    Some(text) => Blank::from_word(text).ok_or_else(|| ConfigError::Value {
+                        place: place.into(),
+                        setting: "blank",
+                        value: text.clone(),
+                        expected: "write `holds` or `dead`".into(),
+                    })?,
+                };
+                let series = read(&folder.join(series), |file, text| Series::parse_csv(file, text, column, blank))
+                    .map_err(capacity)?;
                 profile.capacity = Capacity::Series(series);
             }
             _ => return Err(ConfigError::TwoCapacities { place: place.into() }),

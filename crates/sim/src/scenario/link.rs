@@ -6,8 +6,8 @@ use super::store::Store;
 use super::value::{Kind, Value};
 use crate::model::{Card, Framing};
 use fairspan_core::buffer::Limit;
-use fairspan_core::link::{Capacity, DuringOutage, Loss, Outage, Profile, Series, Trace};
-use fairspan_core::options::{Family, OptionError, Value as Options};
+use fairspan_core::link::{Blank, Capacity, DuringOutage, Loss, Outage, Profile, Series, Trace};
+use fairspan_core::options::{Family, OptionError, Value as Options, Words};
 use fairspan_core::quantity::{parse_bytes, parse_span, split};
 use fairspan_core::queue::{self, DisciplineConfig, MOST_BUCKETS, MOST_QUANTUM};
 use fairspan_core::units::Span;
@@ -79,6 +79,8 @@ fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Opti
         form.value(key);
     }
     let column = form.text("column", errors);
+    let words = Blank::ALL.iter().map(|blank| (blank.word(), *blank)).collect::<Vec<_>>();
+    let blank = form.choice("blank", &words, errors).unwrap_or_default();
     let given = form.nearest(&["rate", "trace", "series"]);
     let key = match given[..] {
         [key] => key,
@@ -103,7 +105,7 @@ fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Opti
         let capacity = if key == "trace" {
             Trace::parse(name, text).map(Capacity::Trace)
         } else {
-            Series::parse_csv(name, text, column.unwrap_or("1")).map(Capacity::Series)
+            Series::parse_csv(name, text, column.unwrap_or("1"), blank).map(Capacity::Series)
         };
         capacity.map_err(|error| error.to_string())
     });

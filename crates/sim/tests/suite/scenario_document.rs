@@ -61,7 +61,7 @@ fn without(text: &str, keys: &[&str]) -> String {
 fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
     match (heading, key) {
         ("`[[link]]`", "trace" | "series") => (vec!["rate"], ""),
-        ("`[[link]]`", "column") => (vec!["rate"], "series = \"walk.csv\"\n"),
+        ("`[[link]]`", "column" | "blank") => (vec!["rate"], "series = \"walk.csv\"\n"),
         ("`[[link]]`", "simplex") => (vec!["reverse"], ""),
         ("`[[bond]]`", "channels") => (vec!["links"], ""),
         ("`[[ring]]`", "count") => (vec!["nodes"], "nodes = \"n#\"\n"),

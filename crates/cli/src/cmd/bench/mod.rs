@@ -3,6 +3,7 @@
 mod printed;
 mod profiles;
 mod reliable;
+mod replay;
 mod report;
 mod rivals;
 mod sim;
@@ -23,6 +24,7 @@ pub(crate) struct Args {
 enum What {
     Profiles(profiles::Args),
     Reliable(reliable::Args),
+    Replay(replay::Args),
     Sim(sim::Args),
     Tunnel(tunnel::Args),
 }
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
         What::Profiles(args) => profiles::run(args),
         What::Reliable(args) => reliable::run(args),
+        What::Replay(args) => replay::run(args),
         What::Sim(args) => sim::run(args),
         What::Tunnel(args) => tunnel::run(args),
     }

@@ -16,7 +16,6 @@ use fairspan_core::bond;
 use fairspan_core::options::Words;
 use pairs::Pair;
 use report::{Measured, ProfileReport, Report, Run};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +37,7 @@ const CALL_PORT: u16 = 4000;
 /// The interfaces of the two paths.
 const DEVICES: [&str; 2] = ["path-a", "path-b"];
 /// Most bytes of a TCP socket's buffers, for everything compared.
-const SOCKET_BUFFER: &str = "4096 131072 33554432";
+const SOCKET_BUFFER: u64 = 32 << 20;
 
 /// Measure pairs of unlike paths: each alone, then both as a bond
 ///
@@ -142,15 +141,7 @@ impl<'a> Bench<'a> {
     fn new(args: &Args, pair: &'a Pair, interrupt: &'a Interrupt, directory: &'a Path) -> Result<Bench<'a>> {
         let [a, b] = DEVICES;
         let paths = Paths::new(&[(a, pair.a.profile()), (b, pair.b.profile())])?;
-        for namespace in [&paths.near, &paths.far] {
-            namespace.enter(|| {
-                for name in ["tcp_rmem", "tcp_wmem"] {
-                    fs::write(format!("/proc/sys/net/ipv4/{name}"), SOCKET_BUFFER).with_context(|| name.to_owned())?;
-                }
-                // What one run learnt of a path is nothing to the next.
-                fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1").context("tcp_no_metrics_save")
-            })?;
-        }
+        paths.set_buffers(SOCKET_BUFFER)?;
         let mode = bond::Mode::from_word(&args.mode).unwrap_or_default().word();
         Ok(Bench {
             pair,
