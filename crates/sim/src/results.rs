@@ -74,6 +74,8 @@ pub struct FlowResult {
     pub throughput: f64,
     /// Payload bit/s delivered to the application.
     pub goodput: f64,
+    /// Longest time between two deliveries to the application.
+    pub gap: f64,
     /// One-way delay of packets.
     pub delay: Distribution,
     /// Jitter, where asked for: the distribution of |D|, the difference of transit between packets that arrived one after

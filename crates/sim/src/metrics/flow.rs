@@ -19,6 +19,9 @@ pub struct FlowMeter {
     bytes: u64,
     /// Payload bytes that the application got.
     goodput: u64,
+    /// When it got the last of it, and the longest time between two deliveries.
+    got: Option<Time>,
+    gap: Span,
     details: Option<Box<Details>>,
     delay: Spread,
 }
@@ -39,6 +42,8 @@ impl FlowMeter {
             dropped: 0,
             bytes: 0,
             goodput: 0,
+            got: None,
+            gap: Span::ZERO,
             delay: Spread::new(metrics.delay),
             details: (metrics.delay || metrics.reordering).then(|| Box::new(details)),
         }
@@ -47,6 +52,7 @@ impl FlowMeter {
     /// The warm-up is over.
     pub fn begin(&mut self) {
         (self.received, self.dropped, self.bytes, self.goodput) = (0, 0, 0, 0);
+        (self.got, self.gap) = (None, Span::ZERO);
         self.delay.clear();
         if let Some(details) = &mut self.details {
             details.jitter.as_mut().map(Jitter::begin);
@@ -62,8 +68,11 @@ impl FlowMeter {
 
     /// The application got `bytes` of payload.
     #[inline]
-    pub fn handle_goodput(&mut self, bytes: u64) {
+    pub fn handle_goodput(&mut self, now: Time, bytes: u64) {
         self.goodput += bytes;
+        if let Some(before) = self.got.replace(now) {
+            self.gap = self.gap.max(now.since(before));
+        }
     }
 
     /// A datagram of `size` IP bytes arrived, the flow's `number`-th (from 0), sent at `created`. Its payload counts
@@ -136,6 +145,7 @@ impl FlowMeter {
             dropped: self.dropped,
             throughput: rate(self.bytes),
             goodput: rate(self.goodput),
+            gap: self.gap.as_secs_f64(),
             delay: self.delay.summary(1e9),
             jitter: jitter.map(Jitter::distribution).unwrap_or_default(),
             jitter_estimate: jitter.map(Jitter::estimate),
@@ -166,7 +176,7 @@ mod tests {
             } else {
                 let (created, now) = (Time::from_millis(10 * number), Time::from_millis(10 * number + 5 + number));
                 meter.handle_datagram(now, created, number, 1000);
-                meter.handle_goodput(972);
+                meter.handle_goodput(now, 972);
             }
         }
         meter
@@ -177,6 +187,7 @@ mod tests {
         let result = meter(Metrics::default()).result("f", Span::from_millis(500), 10);
         assert_eq!((result.sent, result.received, result.dropped), (10, 7, 3));
         assert_eq!((result.throughput, result.goodput), (112_000.0, 108_864.0));
+        assert!((result.gap - 0.022).abs() < 1e-12, "one was lost between: {}", result.gap);
         assert_eq!((result.delay.min, result.delay.max), (0.005, 0.014));
         assert!((result.delay.mean - (0.005 + 30.0 / 7.0 / 1000.0)).abs() < 1e-15, "{}", result.delay.mean);
         assert_eq!((result.delay.percentiles, result.reordering, result.jitter_estimate), (None, None, None));
@@ -206,6 +217,6 @@ mod tests {
             (result.delay, result.jitter, result.reordering),
             (expected.delay, expected.jitter, expected.reordering)
         );
-        assert_eq!((result.throughput, result.goodput), (0.0, 0.0));
+        assert_eq!((result.throughput, result.goodput, result.gap), (0.0, 0.0, 0.0));
     }
 }

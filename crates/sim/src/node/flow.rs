@@ -309,7 +309,7 @@ impl Node for Flow {
             }
         }
         let Some(attached) = self.agent.attached() else {
-            self.meter.handle_goodput(u64::from(packet.size.saturating_sub(u32::from(self.header))));
+            self.meter.handle_goodput(now, u64::from(packet.size.saturating_sub(u32::from(self.header))));
             here.engine.pool.free(handle);
             return Next::Nothing;
         };
@@ -347,7 +347,7 @@ impl Node for Flow {
         let delivered = attached.endpoint.poll_delivered();
         attached.rest(&mut here);
         if delivered > 0 {
-            self.meter.handle_goodput(delivered);
+            self.meter.handle_goodput(here.now(), delivered);
         }
         None
     }

@@ -141,7 +141,7 @@ impl Joined {
             self.disordered += u64::from(payload.number != self.expected);
             self.expected = payload.number + 1;
             self.meter.handle_datagram(now, payload.created, payload.number, self.size);
-            self.meter.handle_goodput(u64::from(self.size));
+            self.meter.handle_goodput(now, u64::from(self.size));
         }
     }
 

@@ -152,9 +152,10 @@ pub(super) static TOTALS: [Field<Results>; 7] = [
 ];
 
 /// Of a flow.
-pub(super) static FLOW: [Field<FlowResult>; 16] = [
+pub(super) static FLOW: [Field<FlowResult>; 17] = [
     row("goodput", Unit::BitsPerSecond, |flow| Ok(flow.goodput)),
     row("throughput", Unit::BitsPerSecond, |flow| Ok(flow.throughput)),
+    row("gap", Unit::Seconds, |flow| Ok(flow.gap)),
     row("sent", Unit::Count, |flow| Ok(flow.sent as f64)),
     row("received", Unit::Count, |flow| Ok(flow.received as f64)),
     row("dropped", Unit::Count, |flow| Ok(flow.dropped as f64)),
