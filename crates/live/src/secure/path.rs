@@ -154,6 +154,13 @@ impl Path {
         Some(self.asked_at.map_or(since, |asked| asked.max(since)) + config.probe_after)
     }
 
+    /// This process did not run for so long: nobody was silent meanwhile.
+    pub(super) fn on_late(&mut self, late: Span) {
+        for at in [&mut self.unanswered_since, &mut self.asked_at].into_iter().flatten() {
+            *at = *at + late;
+        }
+    }
+
     /// Notes that the peer was asked for a sign of life.
     pub(super) fn on_asked(&mut self, now: Time) {
         self.asked_at = Some(now);

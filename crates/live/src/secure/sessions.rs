@@ -55,6 +55,8 @@ const QUEUE_MAX: usize = 1024;
 const INDICES: usize = 1 << 16;
 /// Most former processes of a peer that are remembered.
 const FORMER_MAX: usize = 4;
+/// Timers that run out so much too late tell that this process did not run.
+const LATE: Span = Span::from_millis(500);
 /// Rejections reported to people: this many a second, in bursts of twenty.
 const NOTICES_PER_SECOND: u32 = 5;
 /// How often people are told that somebody calls with another public key than this end's.
@@ -181,6 +183,8 @@ pub struct Sessions {
     other_key_next: Time,
     /// No deadline is earlier.
     next: Time,
+    /// When timers were last served.
+    served: Time,
     stats: Stats,
 }
 
@@ -236,6 +240,7 @@ impl Sessions {
             notices: Bucket::FULL,
             other_key_next: now,
             next: Time::MAX,
+            served: Time::ZERO,
             stats: Stats::default(),
         })
     }
@@ -553,9 +558,14 @@ impl Sessions {
         if now < self.next {
             return;
         }
-        self.next = Time::MAX;
+        let due = std::mem::replace(&mut self.next, Time::MAX).max(self.served);
+        let late = now.since(due);
+        self.served = now;
         for number in 0..self.paths.len() as u32 {
             if let Some(mut path) = self.take(number) {
+                if late >= LATE {
+                    path.on_late(late);
+                }
                 self.service(now, number, &mut path);
                 self.put_back(number, path);
             }
