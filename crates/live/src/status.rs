@@ -18,6 +18,8 @@ pub enum State {
     Up,
     /// It may not: nothing is heard from the other end, or it has just come back.
     Down,
+    /// All is well with it, and others are used: it failed again and again, or what goes there comes too late.
+    Held,
     /// There is no session with the other end.
     Connecting,
     /// There is no such device.
@@ -31,6 +33,7 @@ impl fmt::Display for State {
         f.pad(match self {
             State::Up => "up",
             State::Down => "down",
+            State::Held => "held",
             State::Connecting => "connecting",
             State::Absent => "absent",
             State::Failed => "failed",
@@ -411,7 +414,7 @@ mod tests {
         for (word, other) in [("flow", "flows"), ("stripe", "strip"), ("connecting", "connected")] {
             assert!(serde_json::from_str::<PeerStatus>(&text.replace(word, other)).is_err(), "{other}");
         }
-        for state in [State::Up, State::Down, State::Connecting, State::Absent, State::Failed] {
+        for state in [State::Up, State::Down, State::Held, State::Connecting, State::Absent, State::Failed] {
             assert_eq!(serde_json::to_string(&state).expect("text"), format!("\"{state}\""));
         }
     }

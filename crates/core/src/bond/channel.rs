@@ -202,12 +202,14 @@ pub(super) struct Channels {
     pub(super) joined: u64,
     /// Those that data may be sent on.
     pub(super) usable: u64,
+    /// Those that joined and could not be used.
+    pub(super) unwell: u64,
 }
 
 impl Channels {
     /// None yet; the frames that we send are counted as `counting` says.
     pub(super) fn new(counting: Counting) -> Channels {
-        Channels { all: Vec::new(), counting, joined: 0, usable: 0 }
+        Channels { all: Vec::new(), counting, joined: 0, usable: 0, unwell: 0 }
     }
 
     /// Adds a channel, or gives one other settings; one that is up stays so.

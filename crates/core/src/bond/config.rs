@@ -160,7 +160,7 @@ pub struct Config {
     pub buffer: PolicyConfig,
 
     /// Mode `reliable`: how long a packet is sent again when it is lost, from when it first went; after that it is given up. Default
-    /// `None`: twice the round trip of the slowest channel in use, and at least 200 ms.
+    /// `None`: twice the round trip of the slowest channel in use and [`silent_after`](Config::silent_after), and at least 500 ms.
     pub resend_within: Option<Span>,
     /// The same of packets with DSCP EF (expedited forwarding, as calls have). Default `None`: the same.
     pub resend_within_ef: Option<Span>,
@@ -197,6 +197,12 @@ pub struct Config {
     pub dead_after: Span,
     /// Silence after which a channel counts as down otherwise. Default 16 s.
     pub dead_after_idle: Span,
+    /// Mode `reliable`: a channel on which nothing arrives for this long, while another one brings something all the time, counts as down; three fifths of it where
+    /// both were busy. Three heartbeats at least. Zero: silence alone tells. Default zero; in [`Config::usual`] 300 ms.
+    pub silent_after: Span,
+    /// Longest time for which a channel that failed again and again is held back when it returns, while there are others
+    /// ([`crate::path`]). Zero: never. Default zero; in [`Config::usual`] 60 s. A policy of mode `flow` has `updelay` instead.
+    pub hold_down: Span,
     /// A channel whose socket takes nothing for this long is left out until it does. Default 100 ms.
     pub stall_after: Span,
     /// How often the round trip is measured on each channel while traffic flows. Default 1 s.
@@ -259,6 +265,8 @@ impl Default for Config {
             heartbeat_idle: Span::from_secs(5),
             dead_after: Span::from_secs(1),
             dead_after_idle: Span::from_secs(16),
+            silent_after: Span::ZERO,
+            hold_down: Span::ZERO,
             stall_after: Span::from_millis(100),
             echo_interval: Span::from_secs(1),
             feedback: false,
@@ -330,6 +338,8 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(heartbeat_idle: Kind::Span(MS, HOUR, None), "heartbeats on each channel otherwise"),
     option!(dead_after: Kind::Span(Span::ZERO, FOREVER, None), "a channel silent for this long while traffic flows is not used", file "dead_after"),
     option!(dead_after_idle: Kind::Span(Span::ZERO, FOREVER, None), "silence after which a channel counts as down otherwise"),
+    option!(silent_after: Kind::Span(Span::ZERO, Span::from_secs(60), None), "mode reliable: a channel that brings nothing for this long while others do is not used; 0ms: dead_after alone", file "silent_after", since 4),
+    option!(hold_down: Kind::Span(Span::ZERO, HOUR, None), "longest that a channel which fails again and again is held back when it returns; 0ms: never", file "hold_down", since 4),
     option!(stall_after: Kind::Span(MS, Span::from_secs(60), None), "a channel whose socket takes nothing for this long is left out until it does"),
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
@@ -443,9 +453,15 @@ impl ChannelConfig {
 
 impl Config {
     /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], and rates that nobody says are
-    /// measured.
+    /// measured; a channel that is silent while others are not is left at once, and one that fails again and again is held back.
     pub fn usual() -> Config {
-        Config { mode: Mode::USUAL, measure_rates: true, ..Config::default() }
+        Config {
+            mode: Mode::USUAL,
+            measure_rates: true,
+            silent_after: Span::from_millis(300),
+            hold_down: Span::from_secs(60),
+            ..Config::default()
+        }
     }
 
     /// Checks all settings.

@@ -36,6 +36,10 @@ pub enum Reason {
     PeerNotice,
     /// The socket took nothing for too long, or does again.
     Stalled,
+    /// What goes there comes too late behind what goes by others, or does no more.
+    Delay,
+    /// It had failed again and again, and was held back for long enough.
+    HeldBack,
 }
 
 /// A change worth a line in a log.
@@ -55,6 +59,15 @@ pub enum Event {
         channel: ChannelId,
         /// Why.
         reason: Reason,
+    },
+    /// The channel is well again, and is held back because it failed again and again: it is used where there is no other.
+    ChannelHeld {
+        /// Which.
+        channel: ChannelId,
+        /// For how long.
+        span: Span,
+        /// How often it failed lately.
+        failures: u32,
     },
     /// What fits all active channels changed: set the interface's MTU to this.
     Mtu {

@@ -88,5 +88,6 @@ impl<P: Packet> Bond<P> {
         if mute && !self.channels[channel].path.signs.mute {
             self.refresh(now, Reason::Silence);
         }
+        self.look_whether_late(now, channel);
     }
 }

@@ -134,9 +134,10 @@ impl<P: Packet> Bond<P> {
                 usable |= bit(channel);
             }
         }
-        if let Some(policed) = self.distribute.policy_mut() {
-            usable = policed.supervise(now, self.channels.joined, usable);
-        }
+        usable = match self.distribute.policy_mut() {
+            Some(policed) => policed.supervise(now, self.channels.joined, usable),
+            None => self.choose(now, usable),
+        };
         for channel in each(self.channels.joined) {
             let c = &mut self.channels[channel];
             c.usable = usable & bit(channel) != 0;

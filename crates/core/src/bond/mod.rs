@@ -38,6 +38,7 @@ mod distribute;
 mod equalize;
 mod event;
 mod express;
+mod failure;
 mod feedback;
 mod frame;
 mod host;
@@ -78,6 +79,7 @@ use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
 use channel::Channels;
 use distribute::Distribute;
+use failure::Looked;
 use host::Ingress;
 use number::Numberer;
 use peer::Peer;
@@ -105,6 +107,7 @@ pub struct Bond<P> {
     peer: Peer,
     outbox: Outbox,
     activity: Activity,
+    looked: Looked,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -137,6 +140,7 @@ impl<P: Packet> Bond<P> {
             peer: Peer::new(),
             outbox: Outbox::default(),
             activity: Activity::default(),
+            looked: Looked::default(),
             events: VecDeque::new(),
             stats: Stats::default(),
             rng,

@@ -32,7 +32,7 @@
 use super::channel::{Channel, Channels, bit};
 use super::config::{Config, ConfigError};
 use super::lines::{LEAST_QUEUE, Lines, UNPACED, Waiting};
-use super::preset::{Distribution, Preset};
+use super::preset::{Distribution, Preset, Protection};
 use super::queue::ChannelQueue;
 use crate::flow::Buckets;
 use crate::options::{Family, Field, Value};
@@ -322,6 +322,10 @@ impl Config {
 
     /// Puts the policy's `arp_interval` in the place of the intervals of heartbeats.
     pub(super) fn supervise(&mut self) {
+        if Preset::of(self).protect != Protection::Resend {
+            // Where nothing is sent again, a gap that is given up too soon costs a packet.
+            self.silent_after = Span::ZERO;
+        }
         let supervision = self.policy.supervision;
         if Preset::of(self).distribute == Distribution::Policy
             && let Some(silence) = supervision.silence()

@@ -14,6 +14,7 @@
 use super::config::{Config, Mode, Scheduler};
 use crate::path::Counting;
 use crate::select::Policy;
+use crate::units::Span;
 use crate::wire::envelope;
 
 /// Which channel carries a packet.
@@ -138,6 +139,7 @@ impl Config {
             law: self.congestion,
             measures: self.measure_rates && resends && self.scheduler == Scheduler::Srr,
             resends,
+            prompt: self.silent_after > Span::ZERO,
         }
     }
 }

@@ -195,9 +195,14 @@ impl<P: Packet> Bond<P> {
     /// A valid frame arrived on `channel`.
     #[inline]
     pub(super) fn on_heard(&mut self, now: Time, channel: ChannelId) {
+        let heartbeat = self.config.heartbeat;
         let c = &mut self.channels[channel];
-        c.path.signs.heard = now;
+        c.path.signs.life.on_heard(now, heartbeat);
         c.stats.last_heard = Some(now);
+        if self.channels.unwell & !bit(channel) != 0 {
+            self.on_heard_elsewhere(now, channel);
+        }
+        let c = &mut self.channels[channel];
         if c.path.signs.silent {
             c.path.signs.silent = false;
             self.refresh(now, Reason::Silence);
@@ -247,13 +252,13 @@ impl<P: Packet> Bond<P> {
                     .is_some()
                 {
                     c.on_rtt(now.since(sent));
-                    c.path.delay.answered(now, sent, arrived);
-                    c.path.unanswered = None;
+                    c.path.on_answered(now, sent, arrived);
                     let mute = core::mem::take(&mut c.path.signs.mute);
                     self.refresh_delays();
                     if mute {
                         self.refresh(now, Reason::Silence);
                     }
+                    self.look_whether_late(now, channel);
                 }
             }
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),

@@ -7,7 +7,7 @@
 //! ([`tail`](crate::path::tail)), and a channel that is silent even then gets nothing new until it answers an echo request. What was under
 //! way on a channel that goes down goes again at once.
 //!
-//! A packet is given up when it went too long ago: `resend_within`, or twice the slowest round trip in use. Heartbeats tell the peer how
+//! A packet is given up when it went too long ago: `resend_within`, or twice the slowest round trip in use and `silent_after`. Heartbeats tell the peer how
 //! far all is settled, so that it waits no longer.
 //!
 //! Cost: O(channels) a packet that is sent again; otherwise the keeper's.
@@ -22,8 +22,9 @@ use crate::path::delay::Reference;
 use crate::path::tail::Due;
 use crate::units::{ChannelId, Span, Time};
 
-/// Least time that a packet is sent again for: what TCP waits at least before it helps itself (RFC 6298's minimum as Linux has it).
-const LEAST_WITHIN: Span = Span::from_millis(200);
+/// Least time that a packet is sent again for: as long as a receiver waits for it by default, so that nothing is given up which went by a
+/// channel that has just failed.
+const LEAST_WITHIN: Span = Span::from_millis(500);
 /// The same before any round trip is known.
 const FIRST_WITHIN: Span = Span::from_secs(1);
 /// How many frames are sent again when the end of what was sent is asked after.
@@ -172,7 +173,8 @@ impl<P: Packet> Bond<P> {
     fn within(&self) -> [Span; CLASSES] {
         let usual = match self.repair_time() {
             Span::ZERO => FIRST_WITHIN,
-            slowest => slowest.times(2).max(LEAST_WITHIN),
+            // A channel that fails is found out within about that.
+            slowest => (slowest.times(2) + self.config.silent_after).max(LEAST_WITHIN),
         };
         let all = self.config.resend_within.unwrap_or(usual);
         [all, self.config.resend_within_ef.unwrap_or(all)]
@@ -198,6 +200,7 @@ impl<P: Packet> Bond<P> {
         if self.protect.keeper.is_none() {
             return;
         }
+        let prompt = self.is_prompt();
         let due = self.channels[channel].path.poll_tail(now);
         self.settle(channel);
         match due {
@@ -211,12 +214,18 @@ impl<P: Packet> Bond<P> {
                     self.outbox.asks |= bit(channel);
                 }
             }
-            Due::Mute => {
+            // Nobody was heard: the peer does not run, or all channels are gone. There is no better one to send on.
+            Due::Mute(probed) if !self.heard_elsewhere(channel, probed) => {}
+            Due::Mute(_) => {
                 self.lose_all(channel);
                 if self.channels.usable & !bit(channel) != 0 && self.channels[channel].usable {
                     let path = &mut self.channels[channel].path;
                     path.signs.mute = true;
                     path.ask_echo(now);
+                    if prompt {
+                        // Full frames ask there.
+                        path.echoes = 0;
+                    }
                     self.refresh(now, Reason::Silence);
                 }
             }

@@ -1,7 +1,7 @@
 //! Everything that time does: heartbeats, silence, stalls, deadlines, probes.
 
 use super::Bond;
-use super::channel::each;
+use super::channel::{bit, each};
 use super::distribute::Distribute;
 use super::event::{Reason, TimerName};
 use crate::packet::Packet;
@@ -10,6 +10,11 @@ use crate::wire::envelope::{Echo, Message, Probe};
 
 /// Between the first echo requests where lost packets are sent again.
 const FIRST_ECHOES_EVERY: Span = Span::from_millis(20);
+
+/// A channel that tells nothing of what was sent is asked as often as heartbeats go for so long, and from then on so often: these
+/// requests are as long as data.
+const OFTEN_FOR: Span = Span::from_secs(2);
+const SELDOM: Span = Span::from_millis(500);
 
 /// Whether traffic flows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,20 +67,21 @@ impl<P: Packet> Bond<P> {
         }
         add(self.prompt_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
-        let heartbeat = self.heartbeat_interval();
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];
             if !c.is_up() {
                 continue;
             }
-            add(Some(c.heartbeat + heartbeat), TimerName::Heartbeat);
+            add(Some(self.heartbeat_at(channel)), TimerName::Heartbeat);
             add(c.path.timeout(), TimerName::Feedback);
             add(self.silent_at(channel), TimerName::Liveness);
+            add(self.look_at(channel), TimerName::Liveness);
+            add(c.path.hold.until(), TimerName::Liveness);
             add(
                 c.path.signs.blocked.filter(|_| !c.path.signs.stalled).map(|at| at + self.config.stall_after),
                 TimerName::Stall,
             );
-            if c.usable || c.path.signs.mute {
+            if c.usable || c.path.signs.is_asked() {
                 add(self.wants_echo(channel).then_some(c.path.next_echo), TimerName::Echo);
             }
             if c.usable {
@@ -88,6 +94,7 @@ impl<P: Packet> Bond<P> {
 
     /// Does what is due at `now`. Calling it early or late does no harm.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.on_turn(now);
         self.activity.handle_timeout(now, self.config.active_for);
         self.resequence.handle_timeout(now, &mut self.stats);
         self.give_up_old(now);
@@ -103,14 +110,14 @@ impl<P: Packet> Bond<P> {
             if !c.is_up() {
                 continue;
             }
-            if c.heartbeat + self.heartbeat_interval() <= now {
+            if self.heartbeat_at(channel) <= now {
                 self.send_heartbeat(now, channel);
             }
             self.channels[channel].path.handle_timeout(now);
             self.on_tail(now, channel);
             self.send_feedback(now, channel);
             let c = &self.channels[channel];
-            if c.usable || c.path.signs.mute {
+            if c.usable || c.path.signs.is_asked() {
                 self.measure(now, channel);
             }
             if self.channels[channel].usable {
@@ -126,8 +133,25 @@ impl<P: Packet> Bond<P> {
         self.activity.on_traffic(now);
     }
 
-    fn heartbeat_interval(&self) -> Span {
-        if self.activity.since.is_some() { self.config.heartbeat } else { self.config.heartbeat_idle }
+    /// When a packet last came, from either side.
+    pub(super) fn last_traffic(&self) -> Time {
+        self.activity.last
+    }
+
+    /// Whether traffic flows.
+    pub(super) fn is_active(&self) -> bool {
+        self.activity.since.is_some()
+    }
+
+    /// When the next heartbeat goes.
+    fn heartbeat_at(&self, channel: ChannelId) -> Time {
+        let last = self.channels[channel].heartbeat;
+        let every = match self.is_active() {
+            true => self.config.heartbeat,
+            false if self.may_return_soon(channel, last) => self.config.heartbeat_idle.min(SELDOM),
+            false => self.config.heartbeat_idle,
+        };
+        last + every
     }
 
     /// From when on the channel counts as silent, if it does not already.
@@ -138,16 +162,18 @@ impl<P: Packet> Bond<P> {
         }
         Some(match self.activity.since {
             // The peer heartbeats fast only since it saw the traffic.
-            Some(since) => c.path.signs.heard.max(since) + self.config.dead_after,
-            None => c.path.signs.heard + self.config.dead_after_idle,
+            Some(since) => c.path.signs.life.heard().max(since) + self.config.dead_after,
+            None => c.path.signs.life.heard() + self.config.dead_after_idle,
         })
     }
 
     /// Finds channels that became silent or stalled.
     fn check_channels(&mut self, now: Time) {
+        self.release_held(now);
         let (mut silent, mut stalled) = (false, false);
+        let beside = self.silent_beside(now);
         for channel in each(self.channels.joined) {
-            let dead = self.silent_at(channel).is_some_and(|at| at <= now);
+            let dead = beside & bit(channel) != 0 || self.silent_at(channel).is_some_and(|at| at <= now);
             let c = &mut self.channels[channel];
             if dead {
                 (c.path.signs.silent, silent) = (true, true);
@@ -192,26 +218,32 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let new_token = self.rng.next_u64() as u32;
+        let (active, prompt) = (self.is_active(), self.is_prompt());
+        let soon = self.may_return_soon(channel, now);
         let c = &mut self.channels[channel];
         // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
         let (token, _) = *c.path.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
         let first = c.path.unanswered.is_some();
+        let signs = c.path.signs;
         let interval = if c.path.echoes > 0 {
             c.path.echoes -= 1;
             FIRST_ECHOES_EVERY
-        } else if first {
+        } else if prompt && signs.mute && !active && !soon {
+            self.config.heartbeat_idle
+        } else if prompt && signs.mute && c.path.unanswered.is_some_and(|since| now.since(since) >= OFTEN_FOR) {
+            SELDOM
+        } else if first || signs.late {
             self.config.heartbeat
         } else {
             self.config.echo_interval
         };
         c.path.next_echo = now + interval;
         c.path.delay.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
-        self.send_control(
-            channel,
-            Message::EchoRequest(Echo { channel, train: false, token, clock: now.as_nanos() }),
-            0,
-        );
+        // Where data was lost, what is as long as data is to pass.
+        let padded = if prompt && signs.mute { c.frame_limit() } else { 0 };
+        let echo = Echo { channel, train: false, token, clock: now.as_nanos() };
+        self.send_control(channel, Message::EchoRequest(echo), padded);
     }
 
     /// Round trips are measured while traffic flows, and until the first is known for as long as a channel that is
@@ -220,7 +252,7 @@ impl<P: Packet> Bond<P> {
         let c = &self.channels[channel];
         // What is mute is in use again only once it answers, with traffic or without.
         self.activity.since.is_some()
-            || c.path.signs.mute && !c.path.signs.silent
+            || c.path.signs.is_asked() && !c.path.signs.silent
             || c.path.echoes > 0
             || c.path.unanswered.is_some_and(|since| c.path.next_echo < since + self.config.active_for)
     }
@@ -252,7 +284,7 @@ impl<P: Packet> Bond<P> {
         let token = self.rng.next_u64() as u32;
         let c = &mut self.channels[channel];
         let before = c.path.mtu.current();
-        let alone = c.path.mtu.poll(now, token, c.path.signs.heard).map(|size| (token, size));
+        let alone = c.path.mtu.poll(now, token, c.path.signs.life.heard()).map(|size| (token, size));
         let round = c.path.mtu.poll_round(now, token.wrapping_add(1), every);
         let overhead = c.config.overhead;
         if before != c.path.mtu.current() {

@@ -113,6 +113,7 @@ pub(crate) struct Flight {
     /// The latest arrival, so reckoned.
     reckoned: Option<Time>,
     transits: Smallest<i64>,
+    latest: Option<i64>,
     queue: Span,
     /// Parts in 2^32 that are lost.
     loss: u64,
@@ -134,6 +135,7 @@ impl Default for Flight {
             trip: None,
             reckoned: None,
             transits: Smallest::default(),
+            latest: None,
             queue: Span::ZERO,
             loss: 0,
             delivered_packets: 0,
@@ -283,6 +285,7 @@ impl Flight {
         report.rtt = Some(since - held);
         let transit = feedback.arrived.wrapping_sub(record.sent.as_nanos()) as i64;
         self.transits.add(now, transit);
+        self.latest = Some(transit);
         let least = self.transits.value().unwrap_or(transit);
         let queue = Span::from_nanos(transit.saturating_sub(least) as u64).min(since);
         report.waited = Some(queue);
@@ -378,6 +381,7 @@ impl Flight {
         self.counted = None;
         (self.trip, self.reckoned) = (None, None);
         self.transits.clear();
+        self.latest = None;
         self.queue = Span::ZERO;
     }
 
@@ -412,6 +416,11 @@ impl Flight {
     /// The smallest transit lately, in nanoseconds of two clocks' difference.
     pub(crate) fn transit(&self) -> Option<i64> {
         self.transits.value()
+    }
+
+    /// The newest transit.
+    pub(crate) fn latest(&self) -> Option<i64> {
+        self.latest
     }
 
     /// What frames wait on the way beyond the smallest transit.

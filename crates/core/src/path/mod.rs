@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`state`] | up, suspect, down or held, and the signs for it |
 //! | `mtu` | the path MTU, probed (RFC 8899) |
+//! | `life` | when it is silent although the peer is not |
+//! | `hold` | how long it stays out of use after it failed again and again |
 //! | `delay` | round trip and one-way delay, from echo requests |
 //! | `receipts` | what arrived here of the frames that the peer counts, and when to tell it |
 //! | `control` | a law of congestion control, where one is set |
@@ -17,6 +19,8 @@
 pub(crate) mod control;
 pub(crate) mod delay;
 pub(crate) mod flight;
+pub(crate) mod hold;
+pub(crate) mod life;
 pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
@@ -33,6 +37,7 @@ use alloc::boxed::Box;
 use control::Control;
 use delay::Delay;
 use flight::Flight;
+use hold::Hold;
 use mtu::Pmtu;
 use receipts::Receipts;
 use state::Signs;
@@ -45,6 +50,12 @@ use train::Train;
 pub struct Measured {
     /// Whether it may carry data.
     pub state: State,
+    /// For how long it is held back yet because it failed again and again.
+    pub held: Option<Span>,
+    /// How often it failed lately.
+    pub failures: u32,
+    /// Whether what goes there comes too late behind what goes by other channels.
+    pub late: bool,
     /// The round trip, smoothed (RFC 6298).
     pub rtt: Option<Span>,
     /// The rate at which the peer got what we sent.
@@ -76,6 +87,8 @@ pub(crate) struct Counting {
     pub(crate) measures: bool,
     /// And those that are lost are sent again.
     pub(crate) resends: bool,
+    /// A path that tells nothing of them is left as soon as others show that the peer is there.
+    pub(crate) prompt: bool,
 }
 
 /// How many echo requests go soon where lost packets are sent again.
@@ -85,6 +98,7 @@ const FIRST_ECHOES: u8 = 32;
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) signs: Signs,
+    pub(crate) hold: Hold,
     pub(crate) mtu: Pmtu,
     /// The delay beyond what the bond has sent.
     pub(crate) delay: Delay,
@@ -105,6 +119,8 @@ pub(crate) struct Path {
     /// Where what is lost is sent again.
     tail: Option<Box<Tail>>,
     pub(crate) receipts: Receipts,
+    /// The newest transit, in nanoseconds of two clocks' difference.
+    recent: Option<i64>,
 }
 
 impl Path {
@@ -113,6 +129,7 @@ impl Path {
     pub(crate) fn new(now: Time, mtu: usize, has_rate: bool, counting: Counting) -> Path {
         let mut path = Path {
             signs: Signs::new(now),
+            hold: Hold::default(),
             mtu: Pmtu::new(now, mtu),
             delay: Delay::default(),
             rtt: None,
@@ -123,8 +140,9 @@ impl Path {
             flight: counting.counts.then(Box::default),
             control: None,
             train: None,
-            tail: counting.resends.then(Box::default),
+            tail: counting.resends.then(|| Box::new(Tail::new(counting.prompt))),
             receipts: Receipts::default(),
+            recent: None,
         };
         path.set_law(mtu, has_rate, counting);
         path
@@ -141,9 +159,9 @@ impl Path {
         self.train = (measures || counting.law == Some(Algorithm::Probe)).then(Box::default);
     }
 
-    /// Takes from the path that the channel had `before` what both ends count: the peer goes on with it.
+    /// Takes from the path that the channel had `before` what both ends count, with which the peer goes on, and its failures.
     pub(crate) fn succeed(&mut self, before: Path) {
-        self.receipts = before.receipts;
+        (self.receipts, self.hold) = (before.receipts, before.hold);
         if let Some(mut flight) = before.flight {
             flight.begin_anew();
             self.flight = Some(flight);
@@ -181,12 +199,33 @@ impl Path {
     pub(crate) fn forget_peer(&mut self) {
         self.mtu.forget_peer();
         self.delay.forget_clock();
+        (self.recent, self.signs.late) = (None, false);
         self.receipts = Receipts::default();
         if let Some(flight) = &mut self.flight {
             flight.forget_peer();
         }
         if let Some(control) = &mut self.control {
             control.forget_peer();
+        }
+    }
+
+    /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there.
+    pub(crate) fn on_answered(&mut self, now: Time, sent: Time, arrived: u64) {
+        self.delay.answered(now, sent, arrived);
+        self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
+        self.unanswered = None;
+    }
+
+    /// The newest transit, of an echo request or a counted frame.
+    pub(crate) fn recent(&self) -> Option<i64> {
+        self.recent
+    }
+
+    /// This process did not run for so long, until `now`.
+    pub(crate) fn on_late(&mut self, now: Time, late: Span) {
+        self.signs.life.on_late(late);
+        if let Some(tail) = &mut self.tail {
+            tail.on_late(now);
         }
     }
 
@@ -244,6 +283,9 @@ impl Path {
     pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
         let Some(flight) = &mut self.flight else { return false };
         let Some(mut report) = flight.on_feedback(now, feedback) else { return false };
+        if report.waited.is_some() {
+            self.recent = flight.latest();
+        }
         // Where losses are sent again, news of them takes the fastest way: that is no round trip of this path.
         report.rtt = report.rtt.filter(|_| !(around && self.tail.is_some()));
         if let Some(tail) = &mut self.tail
@@ -340,6 +382,9 @@ impl Path {
         let extra = |transit: i64| Span::from_nanos(transit.saturating_sub(least.unwrap_or(transit)).max(0) as u64);
         Measured {
             state: self.signs.state(used, self.is_overdue(now)),
+            held: self.hold.until().map(|until| until.since(now)).filter(|_| !used),
+            failures: self.hold.failures(),
+            late: self.signs.late,
             rtt: self.rtt,
             delivery_rate: flight.and_then(|flight| flight.delivery_rate()),
             path_rate: self.control.as_ref().and_then(|control| control.path_rate()),

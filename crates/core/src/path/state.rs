@@ -3,10 +3,11 @@
 //! | state | signs |
 //! |---|---|
 //! | down | the link is down, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
-//! | held | all is well, and supervision does not let it be used yet |
+//! | held | all is well, and others are used: it failed again and again, what goes there comes too late, or a policy's supervision says so |
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
 //! | up | in use, and nothing is amiss |
 
+use super::life::Life;
 use crate::options::words;
 use crate::units::Time;
 
@@ -19,7 +20,7 @@ pub enum State {
     Suspect,
     /// Out of use.
     Down,
-    /// Well, but not in use yet.
+    /// Well, but not in use while there are others.
     Held,
 }
 
@@ -40,14 +41,25 @@ pub(crate) struct Signs {
     pub(crate) unheard: bool,
     /// The peer told nothing of what was sent, and was asked.
     pub(crate) mute: bool,
-    /// When a valid frame last arrived, or the link came up.
-    pub(crate) heard: Time,
+    /// Its frames come too late behind those of the others to be of use.
+    pub(crate) late: bool,
+    /// What the path brought lately.
+    pub(crate) life: Life,
 }
 
 impl Signs {
     /// A link that is down, at `now`.
     pub(crate) fn new(now: Time) -> Signs {
-        Signs { up: false, blocked: None, stalled: false, silent: false, unheard: false, mute: false, heard: now }
+        Signs {
+            up: false,
+            blocked: None,
+            stalled: false,
+            silent: false,
+            unheard: false,
+            mute: false,
+            late: false,
+            life: Life::new(now),
+        }
     }
 
     /// The link came up: what was amiss is forgotten.
@@ -64,6 +76,12 @@ impl Signs {
     #[inline]
     pub(crate) fn may_bring(&self) -> bool {
         self.up && !self.silent
+    }
+
+    /// Whether echo requests go although no data does: an answer is what it takes to be used again.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.mute || self.late
     }
 
     /// The state, given whether the path is `used` and whether what was sent is `overdue`.

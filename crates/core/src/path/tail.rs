@@ -2,7 +2,7 @@
 //!
 //! What it is: the next frames show a loss, but the last ones have no next, and a path that is dead shows nothing at all. So where
 //! the peer tells nothing for a timeout although something is under way, a probe goes; and where the probe is not told of either, for
-//! half of that again, the path is mute: what is under way there is lost.
+//! half of that again or 50 ms, the path is mute: what is under way there is lost.
 //!
 //! Source: RFC 9002 section 6.2 (the probe timeout), RFC 6298 (its estimator), RFC 8985 section 7 (tail loss probe). Departure: no
 //! back-off, since a mute path is left at the second timeout.
@@ -17,6 +17,8 @@ use crate::units::{Span, Time};
 const LEAST: Span = Span::from_millis(10);
 /// The time before anything is known of the path.
 const FIRST: Span = Span::from_millis(500);
+/// How long the probe may take to be told of, in addition: half of that time again, or this.
+const PATIENCE: Span = Span::from_millis(50);
 /// Most time, however slow the path.
 const MOST: Span = Span::from_secs(3);
 
@@ -27,8 +29,8 @@ pub(crate) enum Due {
     Nothing,
     /// A frame is to show what arrived.
     Probe,
-    /// All that is under way is lost.
-    Mute,
+    /// All that is under way is lost, unless nothing arrived anywhere since the probe went.
+    Mute(Time),
 }
 
 /// The state of one path.
@@ -39,16 +41,18 @@ pub(crate) struct Tail {
     told: Time,
     /// When the probe went.
     probed: Option<Time>,
-}
-
-impl Default for Tail {
-    fn default() -> Tail {
-        let config = rtt::Config { initial: FIRST, minimum: LEAST, maximum: MOST, ..rtt::Config::default() };
-        Tail { rtt: Rtt::new(&config), told: Time::ZERO, probed: None }
-    }
+    /// How long it may take, at most.
+    patience: Span,
 }
 
 impl Tail {
+    /// A path of which nothing is known; `prompt`: nor is the probe waited for long.
+    pub(crate) fn new(prompt: bool) -> Tail {
+        let config = rtt::Config { initial: FIRST, minimum: LEAST, maximum: MOST, ..rtt::Config::default() };
+        let patience = if prompt { PATIENCE } else { Span::MAX };
+        Tail { rtt: Rtt::new(&config), told: Time::ZERO, probed: None, patience }
+    }
+
     /// A round trip was measured.
     #[inline]
     pub(crate) fn on_rtt(&mut self, rtt: Span) {
@@ -79,8 +83,13 @@ impl Tail {
         let wait = self.rtt.timeout() + REPORT_WITHIN;
         match self.probed {
             None => oldest.max(self.told) + wait,
-            Some(probed) => probed + Span::from_nanos(wait.as_nanos() / 2),
+            Some(probed) => probed + Span::from_nanos(wait.as_nanos() / 2).min(self.patience),
         }
+    }
+
+    /// This process did not run for a while: the silence begins anew.
+    pub(crate) fn on_late(&mut self, now: Time) {
+        (self.told, self.probed) = (now, None);
     }
 
     /// What is due at `now`.
@@ -93,9 +102,9 @@ impl Tail {
                 self.probed = Some(now);
                 Due::Probe
             }
-            Some(_) => {
+            Some(probed) => {
                 self.told = now;
-                Due::Mute
+                Due::Mute(probed)
             }
         }
     }
@@ -109,7 +118,7 @@ mod tests {
 
     #[test]
     fn silence_asks_once_and_then_the_path_is_mute() {
-        let mut tail = Tail::default();
+        let mut tail = Tail::new(true);
         for _ in 0..50 {
             tail.on_rtt(Span::from_millis(40));
         }
@@ -117,13 +126,13 @@ mod tests {
         // The round trip, a granule of the clock, and the time that a report may take.
         assert_eq!(tail.timeout(MS(990)), MS(1046));
         assert_eq!((tail.poll(MS(1045), MS(990)), tail.poll(MS(1046), MS(990))), (Due::Nothing, Due::Probe));
-        assert_eq!((tail.poll(MS(1068), MS(990)), tail.poll(MS(1069), MS(990))), (Due::Nothing, Due::Mute));
+        assert_eq!((tail.poll(MS(1068), MS(990)), tail.poll(MS(1069), MS(990))), (Due::Nothing, Due::Mute(MS(1046))));
         assert_eq!(tail.poll(MS(1070), MS(990)), Due::Nothing);
     }
 
     #[test]
     fn what_is_told_takes_the_probe_back() {
-        let mut tail = Tail::default();
+        let mut tail = Tail::new(true);
         tail.on_rtt(Span::from_millis(40));
         let due = tail.timeout(MS(0));
         assert_eq!(tail.poll(due, MS(0)), Due::Probe);

@@ -64,6 +64,9 @@ fn name(event: &Event) -> String {
         Event::ChannelDown { channel, reason } => {
             of("ChannelDown", channel, &format!("reason: {}", reason_name(*reason)))
         }
+        Event::ChannelHeld { channel, span, failures } => {
+            of("ChannelHeld", channel, &format!("span: {}, failures: {failures}", span.as_nanos()))
+        }
         Event::Mtu { mtu } => format!("Mtu {{ mtu: {mtu} }}"),
         Event::PathMtu { channel, mtu } => of("PathMtu", channel, &format!("mtu: {mtu}")),
         Event::PeerRestarted { epoch } => format!("PeerRestarted {{ epoch: {epoch} }}"),
@@ -77,6 +80,8 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::Silence => "Silence",
         Reason::PeerNotice => "PeerNotice",
         Reason::Stalled => "Stalled",
+        Reason::Delay => "Delay",
+        Reason::HeldBack => "HeldBack",
     }
 }
 

@@ -90,7 +90,7 @@ impl World {
         for host in 0..self.nodes.len() {
             let Some(status) = self.status(host) else { return self.violation(What::Stuck, host, "it does not run") };
             for peer in &status.peers {
-                let up = peer.channels.iter().filter(|channel| channel.state == State::Up).count();
+                let up = peer.channels.iter().filter(|channel| is_well(channel.state)).count();
                 if up < self.scene.links.len() {
                     let detail = format!("{up} channels to {} are up: {:?}", peer.name, peer.channels);
                     return self.violation(What::Stuck, host, detail);
@@ -99,6 +99,11 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// What is held back because it came and went is well.
+fn is_well(state: State) -> bool {
+    matches!(state, State::Up | State::Held)
 }
 
 /// How long daemons may take until all channels are up on a network that is well again: sessions with a peer that was lost,

@@ -5,7 +5,7 @@ use super::peer::PeerState;
 use crate::quantity::show_rate;
 use crate::status::{ChannelStatus, Counters, PathStatus, PeerStatus, State, Status};
 use fairspan_core::bond::{self, Mode, Reason};
-use fairspan_core::path::Measured;
+use fairspan_core::path::{self, Measured};
 use fairspan_core::units::{Rate, Span, Time};
 
 impl Peers {
@@ -30,11 +30,16 @@ impl Peers {
                 let mut counters = Counters::new();
                 let mut rtt = None;
                 let queued = (peer.mode == Mode::Flow).then(|| peer.bond.channel_queue(id));
+                let path = peer.bond.channel_path(now, id);
                 let state = match stats {
                     Some(stats) => {
                         counters.extend(stats.each().map(|(name, n)| (name.to_owned(), n)));
                         rtt = stats.rtt.map(milliseconds);
-                        if stats.usable { State::Up } else { State::Down }
+                        match path.map(|path| path.state) {
+                            _ if stats.usable => State::Up,
+                            Some(path::State::Held) => State::Held,
+                            _ => State::Down,
+                        }
                     }
                     None => State::Down,
                 };
@@ -44,7 +49,7 @@ impl Peers {
                     kind: channel.carrier.kind().into(),
                     state: if channel.connected { state } else { State::Connecting },
                     reason: if channel.connected {
-                        None
+                        path.filter(|_| state == State::Held).map(|path| why_held(&path))
                     } else {
                         self.transport.trouble(channel.carrier, channel.failed)
                     },
@@ -53,7 +58,7 @@ impl Peers {
                     rtt_ms: rtt,
                     queued_packets: queued.map(|(packets, _)| packets as u64),
                     queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
-                    path: peer.bond.channel_path(now, id).and_then(|path| path_status(&path)),
+                    path: path.and_then(|path| path_status(&path)),
                     counters,
                 }
             })
@@ -85,6 +90,15 @@ fn milliseconds(span: Span) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
+/// Why a channel that is well is not used.
+fn why_held(path: &Measured) -> String {
+    match path.held {
+        Some(span) => format!("failed {} times lately; used again in {:.1} s", path.failures, span.as_secs_f64()),
+        None if path.late => "what goes there comes too late behind what goes by the other channels".into(),
+        None => "not yet, says the policy (updelay)".into(),
+    }
+}
+
 /// What the peer's feedback tells of a path; `None` where frames are not counted.
 fn path_status(path: &Measured) -> Option<PathStatus> {
     Some(PathStatus {
@@ -108,6 +122,8 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
         Reason::Silence => "silence",
         Reason::PeerNotice => "the peer says so",
         Reason::Stalled => "its socket",
+        Reason::Delay => "its delay",
+        Reason::HeldBack => "held back for long enough",
     };
     let peer_name = peer.name.as_str();
     match event {
@@ -116,6 +132,16 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
         }
         bond::Event::ChannelDown { channel, reason } => {
             tracing::warn!(peer = peer_name, channel = name(channel), reason = why(reason), "channel down");
+        }
+        bond::Event::ChannelHeld { channel, span, failures } => {
+            let seconds = span.as_secs_f64();
+            tracing::warn!(
+                peer = peer_name,
+                channel = name(channel),
+                failures,
+                seconds,
+                "channel held back: it comes and goes (hold_down)"
+            );
         }
         bond::Event::Mtu { mtu } => tracing::info!(peer = peer_name, mtu, "packets of this size fit all channels"),
         bond::Event::PathMtu { channel, mtu } => {
