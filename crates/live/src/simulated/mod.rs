@@ -12,6 +12,7 @@
 //! | `network` | links, address translation, an adversary who has heard everything |
 //! | `traffic` | what the hosts send, and the judge of what arrives |
 //! | `trouble` | what goes wrong with links, hosts and processes, and how it ends |
+//! | `failures` | links, interfaces, addresses and processes that fail one by one: what the hosts see of it, and when all is well |
 //! | `world` | the order of everything |
 //! | `sabotage` | what is done wrong on purpose, to see that it is found |
 //! | `proof` | memory at each step; that all goes well again, and when |
@@ -21,6 +22,7 @@
 //! A fault is one thing that goes wrong: a datagram lost, doubled, delayed, corrupted, replayed or forged; a system call
 //! that fails; a way that is cut; an interface, an address, a process that comes or goes.
 
+mod failures;
 mod host;
 mod kept;
 mod network;

@@ -158,6 +158,53 @@ impl Scene {
         }
     }
 
+    /// Two hosts with a link of each of these one-way delays in nanoseconds and nothing drawn: settings that nobody made, and `translated`
+    /// or not the one that calls.
+    pub(super) fn plain(delays: &[u64], translated: bool) -> Scene {
+        let mut entropy = SeededEntropy::new(7);
+        let link = |delay: &u64| Link {
+            six: false,
+            delay: *delay,
+            jitter: 0,
+            rate: Some(50_000_000),
+            paced: false,
+            device: true,
+        };
+        let bond = Config::usual();
+        let pair = Pair {
+            calls: 1,
+            listens: 0,
+            both: false,
+            mode: bond.mode,
+            ordered: true,
+            settings: String::new(),
+            preshared: None,
+            bond: Bounds {
+                deadline: bond.deadline,
+                equalize: bond.equalize,
+                queue_time: bond.queue_time,
+                waits: true,
+                hold_bytes: bond.hold_bytes,
+                queue_bytes: bond.queue_bytes,
+            },
+        };
+        Scene {
+            hosts: 2,
+            links: delays.iter().map(link).collect(),
+            pairs: vec![pair],
+            phases: Vec::new(),
+            bursts: 0,
+            burst: 0,
+            patient: false,
+            translated: (0..2 * delays.len()).map(|n| translated && n >= delays.len()).collect(),
+            padding: vec![false; 2],
+            offload: vec![false; 2],
+            six: false,
+            default_route: false,
+            keys: (0..2).map(|_| PrivateKey::generate(&mut entropy)).collect(),
+        }
+    }
+
     /// Whether the hosts send each other IPv6.
     pub(super) fn has_six(&self) -> bool {
         self.six

@@ -97,6 +97,11 @@ impl Flow {
         self.packets.len() as u64
     }
 
+    /// The highest number that arrived.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
     /// How many of these arrived.
     pub(super) fn arrived(&self, numbers: Range<u64>) -> u64 {
         let range = numbers.start as usize..(numbers.end as usize).min(self.packets.len());

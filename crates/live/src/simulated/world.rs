@@ -134,7 +134,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, sabotage: Option<Sabotage>) -> World {
-        let scene = Scene::draw(seed);
+        World::of(Scene::draw(seed), seed, sabotage)
+    }
+
+    /// A scene, in which `seed` draws what the scene does not say.
+    pub(super) fn of(scene: Scene, seed: u64, sabotage: Option<Sabotage>) -> World {
         // In memory where there is such a place: what daemons keep is brought to the disk.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
         let mut network = Network::new(seed ^ 0xe7, scene.hosts, scene.links.len());
