@@ -30,15 +30,6 @@ const ELSEWHERE: Span = Span::from_millis(50);
 /// Transits that differ by more, in nanoseconds, are of a clock that was set in between.
 const CLOCK: i64 = 10_000_000_000;
 
-/// When what was looked at last.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looked {
-    /// Timers were served.
-    turn: Time,
-    /// Channels that may be silent.
-    silence: Time,
-}
-
 impl<P: Packet> Bond<P> {
     /// Whether channels are compared, so that one that fails is left promptly.
     pub(super) fn is_prompt(&self) -> bool {

@@ -79,7 +79,6 @@ use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
 use channel::Channels;
 use distribute::Distribute;
-use failure::Looked;
 use host::Ingress;
 use number::Numberer;
 use peer::Peer;
@@ -87,7 +86,7 @@ use preset::Preset;
 use protect::Protect;
 use resequence::Resequence;
 use striped::Striped;
-use timers::Activity;
+use timers::{Activity, Looked};
 use transmit::Outbox;
 
 /// One endpoint of a bond.

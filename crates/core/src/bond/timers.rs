@@ -25,6 +25,15 @@ pub(super) struct Activity {
     since: Option<Time>,
 }
 
+/// When what was looked at last, to see whether a channel failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looked {
+    /// Timers were served.
+    pub(super) turn: Time,
+    /// Channels that may be silent.
+    pub(super) silence: Time,
+}
+
 impl Activity {
     #[inline]
     fn on_traffic(&mut self, now: Time) {

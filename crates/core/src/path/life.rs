@@ -79,7 +79,7 @@ impl Life {
     /// This process did not run for so long.
     pub(crate) fn on_late(&mut self, late: Span) {
         for time in [&mut self.heard, &mut self.run, &mut self.window] {
-            *time = *time + late;
+            *time += late;
         }
     }
 

@@ -157,7 +157,7 @@ impl Path {
     /// This process did not run for so long: nobody was silent meanwhile.
     pub(super) fn on_late(&mut self, late: Span) {
         for at in [&mut self.unanswered_since, &mut self.asked_at].into_iter().flatten() {
-            *at = *at + late;
+            *at += late;
         }
     }
 
