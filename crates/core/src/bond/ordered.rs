@@ -6,7 +6,8 @@
 //! water, numbered no lower than the packet behind the gap. At latest it is given up when that packet has waited for
 //! the deadline, or when memory is needed. What arrives behind a given-up gap is late, and dropped, so no flow is ever
 //! delivered out of order; and a gap holds up its own bucket only. Packets of a sender that sends again what is lost raise no high
-//! water: markers alone do, which then say below what number nothing comes again.
+//! water: markers alone do, which then say below what number nothing comes again. From such a sender a gap waits for its deadline
+//! also while no channel carries data, because what is missing comes again when one does.
 //!
 //! Source: our own; the rule "missing below the least sequence number over all links is lost" is RFC 1990 section 4.1.
 //!
@@ -102,6 +103,8 @@ pub(super) struct Ordered<P> {
     high: [u64; ChannelId::LIMIT],
     wait_for: u64,
     passed: u64,
+    /// The sender sends again what is lost.
+    resends: bool,
     /// The highest bond number seen, unwrapped to 64 bits; 0 before the first.
     top: u64,
     out: VecDeque<P>,
@@ -129,6 +132,7 @@ impl<P: Packet> Ordered<P> {
             high: [0; ChannelId::LIMIT],
             wait_for: 0,
             passed: u64::MAX,
+            resends: false,
             top: 0,
             out: VecDeque::with_capacity(64),
         };
@@ -184,6 +188,7 @@ impl<P: Packet> Ordered<P> {
         }
         self.high = [0; ChannelId::LIMIT];
         self.top = 0;
+        self.resends = false;
         self.refresh_passed();
     }
 
@@ -217,6 +222,10 @@ impl<P: Packet> Ordered<P> {
     /// The same of a packet that comes again where it is lost: that it came shows nothing of those before it.
     pub(super) fn handle_kept(&mut self, now: Time, bucket: u16, number: u32, bond: u32, packet: P, stats: &mut Stats) {
         let bond = self.read(bond);
+        if !self.resends {
+            self.resends = true;
+            self.refresh_passed();
+        }
         self.place(now, bucket, number, bond, packet, stats);
     }
 
@@ -294,7 +303,7 @@ impl<P: Packet> Ordered<P> {
 
     fn refresh_passed(&mut self) {
         let mut rest = self.wait_for;
-        let mut least = u64::MAX;
+        let mut least = if rest == 0 && self.resends { 0 } else { u64::MAX };
         while rest != 0 {
             least = least.min(self.high[rest.trailing_zeros() as usize]);
             rest &= rest - 1;

@@ -280,6 +280,28 @@ mod tests {
     }
 
     #[test]
+    fn while_all_channels_are_away_a_gap_waits_for_what_is_sent_again() {
+        for (mode, out) in [(Mode::Ordered, Vec::from([0, 2])), (Mode::Reliable, Vec::from([0, 1, 2]))] {
+            let (mut receiver, mut stats) = made(mode);
+            let arrives = |receiver: &mut Resequence<Vec<u8>>, number: u32, stats: &mut Stats| {
+                let (bond, packet) = (number + 1, number.to_be_bytes().to_vec());
+                let arrival = match mode {
+                    Mode::Reliable => Arrival::Kept { bucket: 0, number, bond, packet },
+                    _ => Arrival::Packet { bucket: 0, number, bond, packet },
+                };
+                receiver.take(MS(100), ChannelId(0), arrival, stats);
+            };
+            arrives(&mut receiver, 0, &mut stats);
+            arrives(&mut receiver, 2, &mut stats);
+            receiver.set_bringing(0, &mut stats);
+            receiver.set_bringing(0b10, &mut stats);
+            arrives(&mut receiver, 1, &mut stats);
+            let all: Vec<_> = core::iter::from_fn(|| receiver.pop()).map(|p| p[3]).collect();
+            assert_eq!((all, stats.packets_missing), (out, u64::from(mode == Mode::Ordered)), "{mode}");
+        }
+    }
+
+    #[test]
     fn a_reset_delivers_what_waits_first() {
         let (mut receiver, mut stats) = made(Mode::Ordered);
         measure(&mut receiver);
