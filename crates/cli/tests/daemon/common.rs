@@ -440,8 +440,8 @@ pub fn peer(name: &str, public: &str, allowed: &str, more: &str) -> String {
     format!("[[peer]]\nname = \"{name}\"\n{public}allowed_ips = {allowed}\n{more}\n")
 }
 
-/// Of a peer whose channels' rates are not measured.
-const EQUAL_SHARES: &str = "measure_rates = false\n";
+/// For a peer: each channel carries an equal share, however fast it was found to be.
+pub const EQUAL_SHARES: &str = "measure_rates = false\n";
 
 /// A `[[peer.channel]]` over UDP.
 pub fn udp(name: &str, device: &str, endpoint: &str) -> String {
@@ -470,7 +470,6 @@ impl Pair {
 
     /// With equal shares, so that both channels carry traffic whatever a busy machine makes of their rates.
     pub fn site_config(&self, interface_more: &str, peer_more: &str) -> String {
-        let peer_more = &format!("{EQUAL_SHARES}{peer_more}");
         interface("fs0", "[\"10.77.0.2/24\", \"fd77::2/64\"]", &self.site_key.0, interface_more)
             + &peer("hub", &self.hub_key.1, "[\"10.77.0.1/32\", \"fd77::1/128\"]", peer_more)
             + &udp("one", "eth0", "192.168.1.1:51900")
@@ -479,15 +478,19 @@ impl Pair {
 
     pub fn hub_config(&self, interface_more: &str, peer_more: &str) -> String {
         let more = format!("listen_port = 51900\n{interface_more}");
-        let peer_more = &format!("{EQUAL_SHARES}{peer_more}");
         interface("fs0", "[\"10.77.0.1/24\", \"fd77::1/64\"]", &self.hub_key.0, &more)
             + &peer("site", &self.site_key.1, "[\"10.77.0.2/32\", \"fd77::2/128\"]", peer_more)
     }
 
     /// Both daemons, with both channels up.
     pub fn start(&self) -> (Daemon, Daemon) {
-        let hub = self.lab.daemon("hub", "hub", &self.hub_config("", ""));
-        let site = self.lab.daemon("site", "site", &self.site_config("", ""));
+        self.start_with("")
+    }
+
+    /// The same with more settings for the peer, at both ends.
+    pub fn start_with(&self, peer_more: &str) -> (Daemon, Daemon) {
+        let hub = self.lab.daemon("hub", "hub", &self.hub_config("", peer_more));
+        let site = self.lab.daemon("site", "site", &self.site_config("", peer_more));
         site.wait_up(2);
         hub.wait_up(2);
         (site, hub)

@@ -52,7 +52,7 @@ impl Traffic {
 fn a_device_that_vanishes_under_load_and_comes_back_is_used_again() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
-    let (site, hub) = pair.start();
+    let (site, hub) = pair.start_with(EQUAL_SHARES);
     let traffic = Traffic::start(lab, 7);
     for _ in 0..2 {
         lab.ip("site", &["link", "del", "eth0"]);

@@ -151,7 +151,7 @@ fn metrics_are_served_where_asked_for() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
-    let site = lab.daemon("site", "site", &pair.site_config("metrics = \"127.0.0.1:9310\"", ""));
+    let site = lab.daemon("site", "site", &pair.site_config("metrics = \"127.0.0.1:9310\"", EQUAL_SHARES));
     site.wait_up(2);
     lab.transfer("site", "hub", "10.77.0.1:5001", 2);
     let end = Instant::now() + PATIENCE;
