@@ -370,7 +370,7 @@ impl Probe {
             Phase::Cruise { left, queued: before } if left > 1 => {
                 Phase::Cruise { left: left - 1, queued: before && queued }
             }
-            Phase::Cruise { .. } if !enough => Phase::Cruise { left: 1, queued },
+            Phase::Cruise { .. } if !enough && !queued => Phase::Cruise { left: 1, queued },
             Phase::Cruise { .. } if now.since(self.clear) > self.hidden => {
                 // Where that shows no shorter queue, it is not worth it so soon again.
                 (self.clear, self.hidden) = (now, self.hidden.times(2).min(MOST_HIDDEN));
