@@ -2,6 +2,7 @@
 
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
+use super::reserve::Reserve;
 use crate::link::pacing::Pacer;
 use crate::path::delay::Reference;
 use crate::path::mtu::Pmtu;
@@ -202,6 +203,8 @@ pub(super) struct Channels {
     pub(super) joined: u64,
     /// Those that data may be sent on.
     pub(super) usable: u64,
+    /// Of these, those that wait until they are needed.
+    pub(super) reserve: Reserve,
     /// Those that joined and could not be used.
     pub(super) unwell: u64,
 }
@@ -209,7 +212,7 @@ pub(super) struct Channels {
 impl Channels {
     /// None yet; the frames that we send are counted as `counting` says.
     pub(super) fn new(counting: Counting) -> Channels {
-        Channels { all: Vec::new(), counting, joined: 0, usable: 0, unwell: 0 }
+        Channels { all: Vec::new(), counting, joined: 0, usable: 0, unwell: 0, reserve: Reserve::default() }
     }
 
     /// Adds a channel, or gives one other settings; one that is up stays so.
@@ -255,6 +258,17 @@ impl Channels {
     /// All whose numbers are taken.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ChannelId, &Channel)> {
         self.all.iter().enumerate().map(|(n, c)| (ChannelId(n as u8), c))
+    }
+
+    /// Those that carry data.
+    #[inline]
+    pub(super) fn in_use(&self) -> u64 {
+        self.usable & !self.reserve.held()
+    }
+
+    /// Bytes of data sent on all channels, link-layer headers counted.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.all.iter().map(|c| c.stats.sent_bytes).sum()
     }
 
     /// The joined channels for which `test` holds.

@@ -218,6 +218,9 @@ pub struct Config {
     /// Mode `reliable` with surplus round robin: whether the rate of each channel that has none is measured, and the channel paced by that
     /// ([`probe`](crate::congestion::probe)), unless [`congestion`](Config::congestion) names a law. Default false; in [`Config::usual`] true.
     pub measure_rates: bool,
+    /// Mode `reliable`: whether a channel that adds little rate and much delay carries data only while the others are not enough. It is known
+    /// for channels with a rate, configured or measured. Default false; in [`Config::usual`] true.
+    pub reserve: bool,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// How often the path MTU in use is confirmed on each channel while frames of about that size go, so that a path that
@@ -272,6 +275,7 @@ impl Default for Config {
             feedback: false,
             congestion: None,
             measure_rates: false,
+            reserve: false,
             probe_mtu: true,
             confirm_mtu: Span::ZERO,
             clamp_mss: true,
@@ -345,6 +349,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(measure_rates: Kind::Flag, "mode reliable: whether the rates of channels that have none are measured", file "measure_rates", since 4),
+    option!(reserve: Kind::Flag, "mode reliable: whether a channel that adds little rate and much delay carries data only while the others are not enough", file "reserve", since 4),
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
@@ -452,12 +457,14 @@ impl ChannelConfig {
 }
 
 impl Config {
-    /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], and rates that nobody says are
-    /// measured; a channel that is silent while others are not is left at once, and one that fails again and again is held back.
+    /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], rates that nobody says are
+    /// measured, and slow channels are in reserve; one that is silent while others are not is left at once, and one that fails again and again is
+    /// held back.
     pub fn usual() -> Config {
         Config {
             mode: Mode::USUAL,
             measure_rates: true,
+            reserve: true,
             silent_after: Span::from_millis(300),
             hold_down: Span::from_secs(60),
             ..Config::default()

@@ -113,7 +113,7 @@ impl<P: Packet> Distribute<P> {
                 is_open(&first).then_some(Ready { first, others: 0, skipped: 0 })
             }
             Distribute::Pace => {
-                let (.., first) = each(channels.usable)
+                let (.., first) = each(channels.in_use())
                     .filter(is_open)
                     .map(|c| (channels[c].sent_at(now), channels[c].data, c))
                     .min()?;
@@ -134,7 +134,7 @@ impl<P: Packet> Distribute<P> {
     pub(super) fn ready_at(&self, channels: &Channels, copies: usize) -> Option<Time> {
         match self {
             Distribute::Discipline(share) => channels.get(share.as_ref()?.select())?.ready_at(),
-            Distribute::Pace => each(channels.usable).filter_map(|c| channels[c].ready_at()).min(),
+            Distribute::Pace => each(channels.in_use()).filter_map(|c| channels[c].ready_at()).min(),
             Distribute::Best(order) => {
                 let wanted = &order[..order.len().min(copies)];
                 wanted.iter().filter_map(|c| channels.get(*c)?.ready_at()).min()
@@ -173,7 +173,7 @@ impl<P: Packet> Distribute<P> {
                 });
                 carried.fold(bit(*best), |set, c| set | bit(c))
             }
-            _ => channels.usable,
+            _ => channels.in_use(),
         }
     }
 }

@@ -221,6 +221,8 @@ counters! {
         spare_copies,
         /// Mode `reliable`: second frames of urgent packets of a channel that may lose them.
         urgent_copies,
+        /// Mode `reliable`: how often a channel that is held in reserve was called, because too much waited.
+        reserve_calls,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
         /// peer started anew.
         given_up,

@@ -88,7 +88,7 @@ impl<P: Packet> Bond<P> {
         if let Some(rtt) = report.rtt {
             c.on_rtt(rtt);
             c.path.delay.measured(now, rtt);
-            self.refresh_delays();
+            self.refresh_delays(now);
         }
         let c = &mut self.channels[channel];
         if let Some(mtu) = report.path_mtu {
@@ -109,6 +109,7 @@ impl<P: Packet> Bond<P> {
         if let (Some(rate), Some(control)) = (rate, &mut self.channels[channel].path.control) {
             control.on_path_rate(rate);
             self.channels[channel].follow_law(now);
+            self.replan_reserve(now);
             self.refresh_queue();
         }
     }
@@ -184,23 +185,24 @@ impl<P: Packet> Bond<P> {
     }
 
     /// What is known of channels' delays has changed.
-    pub(super) fn refresh_delays(&mut self) {
+    pub(super) fn refresh_delays(&mut self, now: Time) {
         if let Some(policed) = self.distribute.policy_mut() {
             policed.refresh_delays(&self.channels);
         }
         if self.number.resends() {
+            self.replan_reserve(now);
             self.refresh_queue();
         }
     }
 
-    /// The usable channels and what their shares depend on.
+    /// The channels that carry data, and what their shares depend on.
     pub(super) fn members(&self) -> Vec<Member> {
         let member = |channel: ChannelId| {
             let c = &self.channels[channel];
             let paced = c.path.control.as_ref().is_some_and(|control| control.finds_rate());
             Member { channel, rate: c.rate, weight: c.config.weight, paced }
         };
-        each(self.channels.usable).map(member).collect()
+        each(self.channels.in_use()).map(member).collect()
     }
 
     /// Builds the discipline over the usable channels anew, with the rates in force.
@@ -211,6 +213,7 @@ impl<P: Packet> Bond<P> {
                 control.set_alone(alone);
             }
         }
+        self.plan_reserve();
         let members = self.members();
         let largest = self.largest_frame();
         self.distribute.refresh(&self.config, &self.channels, &members, largest, &mut self.rng);

@@ -56,6 +56,7 @@ mod queue;
 mod receive;
 mod reliable;
 mod resequence;
+mod reserve;
 mod share;
 mod slots;
 mod spare;
@@ -74,6 +75,7 @@ pub use frame::{Codepoint, Handling, Transmit};
 
 use crate::packet::Packet;
 use crate::path::Measured;
+use crate::path::state::State;
 use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
@@ -185,7 +187,11 @@ impl<P: Packet> Bond<P> {
     /// What is known of one channel at `now`; `None` if it never joined.
     pub fn channel_path(&self, now: Time, channel: ChannelId) -> Option<Measured> {
         let c = self.channels.get(channel).filter(|_| self.channels.has(channel))?;
-        Some(c.path.measured(now, c.usable, self.channels.least_transit()))
+        let mut measured = c.path.measured(now, c.usable, self.channels.least_transit());
+        if c.usable && self.channels.reserve.held() & channel::bit(channel) != 0 {
+            measured.state = State::Reserve;
+        }
+        Some(measured)
     }
 
     /// The settings that the bond was made with.

@@ -62,8 +62,9 @@ impl<P: Packet> Bond<P> {
     /// The channel that brings a packet first, and when it may send: the one before unless another gains [`GAIN`] over it, because each
     /// change changes the round trip that TCP measures.
     fn first_for_prompt(&self, now: Time) -> Option<(ChannelId, Time)> {
-        let best = self.earliest(now, self.channels.usable, None)?;
-        let Some(by) = self.ingress.prompt.by.filter(|by| *by != best.0 && self.channels.usable & bit(*by) != 0) else {
+        let best = self.earliest(now, self.channels.in_use(), None)?;
+        let Some(by) = self.ingress.prompt.by.filter(|by| *by != best.0 && self.channels.in_use() & bit(*by) != 0)
+        else {
             return Some(best);
         };
         let reference = self.channels.reference();
@@ -77,7 +78,7 @@ impl<P: Packet> Bond<P> {
         let reference = self.channels.reference();
         let least = self.way(first, reference);
         let ready = |c: &ChannelId| self.channels[*c].ready_at().is_some_and(|at| at <= now);
-        let others = each(self.channels.usable).filter(ready).map(|c| (self.way(c, reference), c));
+        let others = each(self.channels.in_use()).filter(ready).map(|c| (self.way(c, reference), c));
         others.filter(|(way, _)| *way - least <= waited).min().map(|(_, channel)| channel)
     }
 

@@ -241,20 +241,15 @@ impl<P: Packet> Bond<P> {
                 if self.on_flush_echo(now, echo.token) {
                     if sent <= now {
                         self.channels[channel].on_rtt(now.since(sent));
-                        self.refresh_delays();
+                        self.refresh_delays(now);
                     }
                     return self.on_heard(now, channel);
                 }
                 let c = &mut self.channels[channel];
-                if c.path
-                    .echo
-                    .take_if(|(token, first)| *token == echo.token && (*first..=now).contains(&sent))
-                    .is_some()
-                {
+                if c.path.on_answered(now, echo.token, sent, arrived) {
                     c.on_rtt(now.since(sent));
-                    c.path.on_answered(now, sent, arrived);
                     let mute = core::mem::take(&mut c.path.signs.mute);
-                    self.refresh_delays();
+                    self.refresh_delays(now);
                     if mute {
                         self.refresh(now, Reason::Silence);
                     }

@@ -117,7 +117,7 @@ impl<P: Packet> Bond<P> {
     /// round trip.
     fn second(&self, now: Time, first: ChannelId) -> Option<ChannelId> {
         let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loses());
-        let others = self.channels.usable & !bit(first);
+        let others = self.channels.in_use() & !bit(first);
         if !loses || others == 0 {
             return None;
         }
@@ -136,7 +136,7 @@ impl<P: Packet> Bond<P> {
         let ready = |channel: ChannelId| Some((channel, self.channels[channel].ready_at()?));
         each(self.outbox.asks & self.channels.usable)
             .find_map(ready)
-            .or_else(|| self.earliest(now, self.channels.usable, Some(lost_by)))
+            .or_else(|| self.earliest(now, self.channels.in_use(), Some(lost_by)))
     }
 
     /// The channel of `channels` that brings a frame first, and when it may send.
@@ -160,7 +160,7 @@ impl<P: Packet> Bond<P> {
 
     /// The channel that brings a message first.
     pub(super) fn fastest(&self, now: Time) -> Option<ChannelId> {
-        self.earliest(now, self.channels.usable, None).map(|(channel, _)| channel)
+        self.earliest(now, self.channels.in_use(), None).map(|(channel, _)| channel)
     }
 
     /// How long a loss may hold up a flow. What waited behind it comes out at once, and what TCP then sends has to find room.

@@ -59,7 +59,7 @@ impl<P: Packet> Bond<P> {
             let c = &self.channels[*c];
             c.ready_at().is_some_and(|at| at <= now) && c.pacer.as_ref().is_some_and(|pacer| pacer.free() <= now)
         };
-        let others = each(self.channels.usable & !bit(first)).filter(idle);
+        let others = each(self.channels.in_use() & !bit(first)).filter(idle);
         others.map(|c| (self.way(c, reference), c)).filter(|(way, _)| *way <= repair).min().map(|(_, channel)| channel)
     }
 }

@@ -110,6 +110,7 @@ impl<P: Packet> Bond<P> {
         self.check_channels(now);
         self.on_stripe_timeout(now);
         self.on_policy_timeout(now);
+        self.review_reserve(now);
         if self.outbox.idle_marker.is_some_and(|at| at <= now) {
             self.outbox.idle_marker = None;
             self.mark_idle(now);
@@ -230,7 +231,7 @@ impl<P: Packet> Bond<P> {
         let (active, prompt) = (self.is_active(), self.is_prompt());
         let soon = self.may_return_soon(channel, now);
         let c = &mut self.channels[channel];
-        // Asked again before the answer came, on a long path, the first answer still counts: the token stays.
+        // Asked again before the answer came, on a long path, each answer counts: the token stays.
         let (token, _) = *c.path.echo.get_or_insert((new_token, now));
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
         let first = c.path.unanswered.is_some();

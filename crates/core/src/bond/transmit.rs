@@ -109,6 +109,7 @@ impl<P: Packet> Bond<P> {
     /// The next packet of the host queue, on the channels that are chosen as it leaves.
     #[inline(never)]
     fn next_queued(&mut self, now: Time) -> Option<Transmit<P>> {
+        self.call_reserve(now);
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
         let queued = self.ingress.queue.pop(now, &mut self.stats)?;
         self.stats.copies_skipped += skipped;

@@ -56,7 +56,7 @@ impl<P: Packet> Bond<P> {
         let reference = self.channels.reference();
         let most = self.way(first, reference) + SLACK;
         let ready = |c: ChannelId| Some((self.channels[c].ready_at()?.max(now), c));
-        let others = each(self.channels.usable & !bit(first)).filter(|c| self.way(*c, reference) <= most);
+        let others = each(self.channels.in_use() & !bit(first)).filter(|c| self.way(*c, reference) <= most);
         others.filter_map(ready).min().or_else(|| {
             let (at, _) = ready(first).filter(|_| self.channels.usable & bit(first) != 0)?;
             Some((at.max(since + GAP), first))

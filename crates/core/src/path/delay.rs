@@ -18,6 +18,9 @@ use crate::units::{Span, Time};
 /// Length of a window; the smallest of the current and the one before it counts.
 const WINDOW: Span = Span::from_secs(10);
 
+/// How many requests are remembered: a channel that comes up sends as many, at shorter distances than its round trip may be.
+const ASKED: usize = super::FIRST_ECHOES as usize;
+
 /// The smallest of the last 10 to 20 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Smallest<T> {
@@ -56,40 +59,58 @@ impl<T: Copy + Ord> Smallest<T> {
 /// The measurements of one channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
-    /// The request that went last, and what was still to be transmitted before it.
-    asked: Option<(Time, Span)>,
+    /// When the last requests went that were not answered, and what was still to be transmitted before each.
+    asked: [Option<(Time, Span)>; ASKED],
     trips: Smallest<Span>,
     /// In nanoseconds of two clocks' difference.
     transits: Smallest<i64>,
     excess: Span,
-    /// The same transits, for what is usual of them, and the window that its samples are of.
+    /// The same transits, for what is usual of them, and the window that their samples are of: of one in each row of requests that
+    /// overlap, and of every one.
     varied: Transit,
+    each: Transit,
     window: u64,
 }
 
 impl Delay {
     /// An echo request goes at `now`, behind frames that take `ahead` to leave.
     pub(crate) fn asked(&mut self, now: Time, ahead: Span) {
-        self.asked = Some((now, ahead));
+        self.asked.rotate_right(1);
+        self.asked[0] = Some((now, ahead));
     }
 
-    /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there.
-    pub(crate) fn answered(&mut self, now: Time, sent: Time, arrived: u64) {
-        if let Some((_, ahead)) = self.asked.take_if(|(at, _)| *at == sent) {
-            let trip = now.since(sent) - ahead;
-            self.trips.add(now, trip);
-            let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
-            let transit = arrived.wrapping_sub(left) as i64;
-            self.transits.add(now, transit);
-            let window = now.as_nanos() / WINDOW.as_nanos();
-            if core::mem::replace(&mut self.window, window) != window {
-                self.varied.turn();
-            }
-            self.varied.add(now, transit);
-            // Whatever clock the peer claims to have: more than the round trip it cannot be.
-            let more = transit.wrapping_sub(self.transit().unwrap_or(transit)).max(0);
-            self.vary(Span::from_nanos(more as u64).min(trip));
+    /// Whether a request waits for its answer.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.iter().any(Option::is_some)
+    }
+
+    /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there. `false`: there was none, or it has been
+    /// answered before, or a later one.
+    pub(crate) fn answered(&mut self, now: Time, sent: Time, arrived: u64) -> bool {
+        let Some((place, (_, ahead))) =
+            self.asked.iter().enumerate().find_map(|(n, asked)| Some((n, asked.filter(|(at, _)| *at == sent)?)))
+        else {
+            return false;
+        };
+        self.asked[place..].fill(None);
+        let trip = now.since(sent) - ahead;
+        self.trips.add(now, trip);
+        let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
+        let transit = arrived.wrapping_sub(left) as i64;
+        self.transits.add(now, transit);
+        let window = now.as_nanos() / WINDOW.as_nanos();
+        if core::mem::replace(&mut self.window, window) != window {
+            self.varied.turn();
+            self.each.turn();
         }
+        self.each.add(now, transit);
+        if !self.is_asked() {
+            self.varied.add(now, transit);
+        }
+        // Whatever clock the peer claims to have: more than the round trip it cannot be.
+        let more = transit.wrapping_sub(self.transit().unwrap_or(transit)).max(0);
+        self.vary(Span::from_nanos(more as u64).min(trip));
+        true
     }
 
     /// A round trip was measured by others.
@@ -102,7 +123,7 @@ impl Delay {
     /// The peer is another one, with another clock.
     pub(crate) fn forget_clock(&mut self) {
         self.transits.clear();
-        self.varied = Transit::default();
+        (self.varied, self.each) = (Transit::default(), Transit::default());
     }
 
     fn vary(&mut self, more: Span) {
@@ -120,8 +141,12 @@ impl Delay {
 
     /// By how much packets usually take longer than the least, at most.
     pub(crate) fn variation(&self) -> Span {
-        let beyond = self.varied.usual().zip(self.varied.least()).map_or(0, |(usual, least)| usual - least);
-        Span::from_nanos(beyond.max(0) as u64)
+        usually_beyond(&self.varied)
+    }
+
+    /// The same by all that is known: soon, and more.
+    pub(crate) fn full_variation(&self) -> Span {
+        usually_beyond(&self.each)
     }
 
     /// By how much the delay varies.
@@ -155,6 +180,12 @@ impl Delay {
         let (Some(transit), Some(reference)) = (self.transit(), reference) else { return Some(half(trip)) };
         Some((reference.delay + beyond(transit, reference.transit)).min(trip))
     }
+}
+
+/// By how much the usual transit is longer than the least.
+fn usually_beyond(transits: &Transit) -> Span {
+    let beyond = transits.usual().zip(transits.least()).map_or(0, |(usual, least)| usual - least);
+    Span::from_nanos(beyond.max(0) as u64)
 }
 
 /// By how much `transit` is longer than `least`.
@@ -200,6 +231,23 @@ mod tests {
         path.asked(MS(5000), SPAN(5));
         path.answered(MS(5001), MS(4000), 0);
         assert_eq!(delays(&[path]), [10], "an answer to another request tells nothing");
+    }
+
+    #[test]
+    fn each_request_is_answered_once_although_others_went_since() {
+        let mut path = Delay::default();
+        for at in [0, 20, 40, 60] {
+            path.asked(MS(at), Span::ZERO);
+        }
+        assert!(path.answered(MS(90), MS(20), 0), "30 ms after the next two");
+        assert_eq!(delays(&[path]), [35]);
+        for (sent, counts) in [(20, false), (0, false), (50, false), (60, true), (40, false)] {
+            assert_eq!(path.answered(MS(120), MS(sent), 0), counts, "{sent} ms");
+        }
+        assert!(!path.is_asked() && delays(&[path]) == [30]);
+        // The first are forgotten.
+        (0..40).for_each(|n| path.asked(MS(1000 + n), Span::ZERO));
+        assert!(!path.answered(MS(1050), MS(1007), 0) && path.answered(MS(1050), MS(1008), 0));
     }
 
     #[test]

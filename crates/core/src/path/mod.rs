@@ -209,11 +209,19 @@ impl Path {
         }
     }
 
-    /// The request of `sent` was answered at `now`; the peer's clock was `arrived` when it came there.
-    pub(crate) fn on_answered(&mut self, now: Time, sent: Time, arrived: u64) {
-        self.delay.answered(now, sent, arrived);
+    /// The request of `sent` with this token was answered at `now`; the peer's clock was `arrived` when it came there. `false`: none waits for
+    /// that answer.
+    pub(crate) fn on_answered(&mut self, now: Time, token: u32, sent: Time, arrived: u64) -> bool {
+        let ours = |(asked, first): (u32, Time)| asked == token && (first..=now).contains(&sent);
+        if !self.echo.is_some_and(ours) || !self.delay.answered(now, sent, arrived) {
+            return false;
+        }
+        if !self.delay.is_asked() {
+            self.echo = None;
+        }
         self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
         self.unanswered = None;
+        true
     }
 
     /// The newest transit, of an echo request or a counted frame.

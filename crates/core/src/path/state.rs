@@ -5,6 +5,7 @@
 //! | down | the link is down, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
 //! | held | all is well, and others are used: it failed again and again, what goes there comes too late, or a policy's supervision says so |
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
+//! | reserve | all is well, and it is not needed at the moment (`bond/reserve.rs`) |
 //! | up | in use, and nothing is amiss |
 
 use super::life::Life;
@@ -22,9 +23,11 @@ pub enum State {
     Down,
     /// Well, but not in use while there are others.
     Held,
+    /// Well, and in use when the others are not enough.
+    Reserve,
 }
 
-words!(State { Up = "up", Suspect = "suspect", Down = "down", Held = "held" });
+words!(State { Up = "up", Suspect = "suspect", Down = "down", Held = "held", Reserve = "reserve" });
 
 /// The signs.
 #[derive(Clone, Copy, Debug)]

@@ -66,8 +66,14 @@ fn tcp(scenario: Scenario, seed: u64) -> Results {
 }
 
 /// One that begins at this second.
-fn tcp_from(mut scenario: Scenario, second: u64, seed: u64) -> Results {
-    (scenario.duration, scenario.warm_up, scenario.seed) = (Span::from_secs(30), Span::from_secs(10), seed);
+fn tcp_from(scenario: Scenario, second: u64, seed: u64) -> Results {
+    tcp_between(scenario, [1000 * second, 30_000], 10, seed)
+}
+
+/// One that goes between these milliseconds, and is measured from this second on.
+fn tcp_between(mut scenario: Scenario, [start, stop]: [u64; 2], warm_up: u64, seed: u64) -> Results {
+    (scenario.duration, scenario.warm_up) = (Span::from_millis(stop), Span::from_secs(warm_up));
+    scenario.seed = seed;
     let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
     (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
     scenario.flows.push(model::Flow {
@@ -76,8 +82,8 @@ fn tcp_from(mut scenario: Scenario, second: u64, seed: u64) -> Results {
         to: 1,
         path: vec![Hop::Bond(0, 0)],
         back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(1000 * second),
-        stop: Time::from_millis(30_000),
+        start: Time::from_millis(start),
+        stop: Time::from_millis(stop),
         traffic: traffic::Config::Ftp { bytes: None, writes: None },
         transport: Transport::Tcp(Box::new(tcp)),
         drift_ppm: None,
@@ -217,4 +223,45 @@ fn channels_whose_rates_nobody_says_carry_most_of_what_their_links_can() {
     let paths = [Path(100, 20, 0, CLEAN), Path(10, 20, 0, CLEAN)];
     let results = tcp_from(unrated(bonded(Mode::Reliable, &paths), false), 5, 1);
     assert!(goodput(&results) < 0.3 * capacity(&paths), "equal shares make both as slow as the slower one");
+}
+
+/// Mbit/s of one TCP connection in the first second after it began.
+fn first_second(scenario: Scenario) -> f64 {
+    goodput(&tcp_between(scenario, [5000, 6000], 5, 1))
+}
+
+#[test]
+fn a_channel_that_adds_little_delays_nothing_until_it_is_needed() {
+    let paths = [Path(300, 8, 0, CLEAN), Path(30, 40, 8, random(0.005))];
+    let alone = first_second(bonded(Mode::Ordered, &paths[..1]));
+    for measured in [false, true] {
+        let [mut with, mut without] = [(); 2].map(|()| match measured {
+            true => unrated(bonded(Mode::Reliable, &paths), true),
+            false => bonded(Mode::Reliable, &paths),
+        });
+        with.bonds[0].config.reserve = true;
+        without.bonds[0].config.reserve = false;
+        let (with, without) = (first_second(with), first_second(without));
+        assert!(with >= 0.95 * alone, "{with:.0} where the fibre alone has {alone:.0} Mbit/s");
+        assert!(without < 0.8 * alone, "the check sees what the slow channel costs: {without:.0} of {alone:.0} Mbit/s");
+    }
+}
+
+#[test]
+fn a_channel_in_reserve_is_called_when_the_others_are_not_enough() {
+    let paths = [Path(300, 8, 0, CLEAN), Path(30, 40, 8, random(0.005))];
+    // What was measured of a channel before it lay idle is not exact.
+    for (measured, share) in [(false, 0.95), (true, 0.9)] {
+        let mut scenario = bonded(Mode::Reliable, &paths);
+        if measured {
+            scenario = unrated(scenario, true);
+        }
+        scenario.bonds[0].config.reserve = true;
+        let results = tcp_between(scenario, [5000, 60_000], 30, 1);
+        let (got, all) = (goodput(&results), capacity(&paths));
+        assert!(counter(&results, 0, "reserve_calls") > 0);
+        assert!(got >= share * all, "measured {measured}: {got:.1} of {all:.1} Mbit/s");
+        assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0);
+        assert_eq!(counter(&results, 1, "packets_missing"), 0);
+    }
 }

@@ -1,0 +1,290 @@
+//! A channel that adds little and delays much is held in reserve.
+//!
+//! What it is: order within a flow makes every bulk transfer wait for the slowest channel that it uses. Beside a fibre of 300 Mbit/s and
+//! 8 ms a channel of 30 Mbit/s and 40 ms adds a tenth, and makes the round trip three times as long: a page, and a download of some megabytes, are
+//! slower with it than without. So where a channel adds less than a fifth, and a transfer of [`TYPICAL`] bytes would end later with it, it carries
+//! no data until so much waits in the host queue, for [`STANDS`], that it would leave later than the channel's longer way takes. The wait then moves from
+//! the queue into the way, and the round trip that TCP sees stays what it was. The channel is in reserve again when the others
+//! could carry all for [`QUIET`].
+//!
+//! Source: ours. The order in which channels are called is that of "earliest completion first" (Lim et al., CoNEXT 2017), which schedules
+//! single packets by the same comparison.
+//!
+//! | symbol | here |
+//! |---|---|
+//! | channels by what they usually take one way, d_1 <= d_2 <= ... | the order of [`Candidate`]s |
+//! | R_k, the rates of the first k together | `rate` |
+//! | T_k, round trip over the first k: that of the first, and d_k - d_1 | `trip` |
+//! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
+//! | how many are used at once | the k of the least time, of those where the others add a fifth of R_k at most; as before, unless that gains a tenth |
+//!
+//! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariants: where a channel's rate or round trip is not
+//! known, none is held back; the fastest never is.
+
+use super::Bond;
+use super::channel::{bit, each};
+use crate::packet::Packet;
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use alloc::vec::Vec;
+
+/// A transfer of this size is to gain.
+const TYPICAL: Bytes = Bytes::new(40_000_000);
+/// What all those that are held back add is no more than one part in so many of what the others have.
+const LITTLE: u64 = 5;
+/// What TCP begins with (RFC 6928).
+const FIRST_WINDOW: Bytes = Bytes::new(14_600);
+/// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
+const STANDS: Span = Span::from_millis(100);
+/// How often one looks whether the reserve is needed.
+const EVERY: Span = Span::from_secs(1);
+/// For how long what is sent has to fit the other channels, with a quarter to spare.
+const QUIET: Span = Span::from_secs(2);
+
+/// What a plan depends on.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    channel: ChannelId,
+    rate: Rate,
+    delay: Span,
+    trip: Span,
+}
+
+/// The channels that are held back, and which of them are called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reserve {
+    /// The channels that carry data only when they are called.
+    planned: u64,
+    called: u64,
+    /// What was held back when the peer was told last.
+    announced: u64,
+    /// Bytes in the host queue at which the next one is called; meaningless where all are.
+    call_at: usize,
+    /// Since when so much has waited.
+    waits: Option<Time>,
+    /// What the channels carry that are not held back.
+    base: Option<Rate>,
+    /// When it was last looked, and what had been sent by then.
+    looked: Time,
+    sent: u64,
+    /// Since when the reserve was not needed.
+    quiet: Option<Time>,
+}
+
+impl Reserve {
+    /// The channels that carry no data for now.
+    #[inline]
+    pub(super) fn held(&self) -> u64 {
+        self.planned & !self.called
+    }
+}
+
+/// How long a typical transfer takes from its beginning over paths of `rate` together and this round trip.
+fn duration(rate: Rate, trip: Span) -> Span {
+    let doublings = doublings(rate.bytes_in(trip).as_u64(), FIRST_WINDOW.as_u64());
+    let start = u128::from(trip.as_nanos()) * u128::from(doublings) / 256;
+    rate.transmit_time(TYPICAL) + Span::from_nanos(u64::try_from(start).unwrap_or(u64::MAX))
+}
+
+/// The logarithm to the base of two of `window / first`, in 256ths, straight between whole numbers.
+fn doublings(window: u64, first: u64) -> u64 {
+    let ratio = window.saturating_mul(256) / first;
+    if ratio <= 256 {
+        return 0;
+    }
+    let whole = u64::from(ratio.ilog2());
+    (whole - 8) * 256 + (ratio - (1 << whole)).saturating_mul(256) / (1 << whole)
+}
+
+/// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were.
+fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
+    let Some(first) = candidates.first() else { return 0 };
+    let all = candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
+    let mut bits = 0u64;
+    let times: Vec<Option<Span>> = candidates
+        .iter()
+        .map(|c| {
+            bits = bits.saturating_add(c.rate.as_bits_per_sec());
+            let time = duration(Rate::from_bits_per_sec(bits), first.trip + (c.delay - first.delay));
+            ((all - bits) <= bits / LITTLE).then_some(time)
+        })
+        .collect();
+    let kept = before.map_or(candidates.len(), |n| n.min(candidates.len())) - 1;
+    let possible = times.iter().enumerate().filter_map(|(k, time)| Some(((*time)?, core::cmp::Reverse(k))));
+    let Some((least, core::cmp::Reverse(best))) = possible.min() else { return candidates.len() };
+    match times[kept] {
+        Some(time) if (time - least).as_nanos() < time.as_nanos() / 10 => kept + 1,
+        _ => best + 1,
+    }
+}
+
+impl<P: Packet> Bond<P> {
+    /// The usable channels whose rates and delays are known, in the order of their delays; `None` where one's are not.
+    fn candidates(&self) -> Option<Vec<Candidate>> {
+        let reference = self.channels.reference();
+        let candidate = |channel: ChannelId| {
+            let c = &self.channels[channel];
+            // What its packets usually take: the peer gives the others as long.
+            let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
+            Some(Candidate { channel, rate: c.known_rate()?, delay, trip: c.path.rtt()? })
+        };
+        let mut all = each(self.channels.usable).map(candidate).collect::<Option<Vec<_>>>()?;
+        all.sort_by_key(|c| (c.delay, c.channel));
+        Some(all)
+    }
+
+    /// Plans anew which channels are held back: what is known of channels has changed, or which there are.
+    pub(super) fn plan_reserve(&mut self) {
+        if !self.config.reserve || !self.number.resends() {
+            return;
+        }
+        let Some(all) = self.candidates() else {
+            (self.channels.reserve.planned, self.channels.reserve.called) = (0, 0);
+            return;
+        };
+        let reserve = &mut self.channels.reserve;
+        let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
+        let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
+        reserve.planned = all[used..].iter().fold(0, |set, c| set | bit(c.channel));
+        reserve.called &= reserve.planned;
+        let sum = all[..used].iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
+        reserve.base = Some(Rate::from_bits_per_sec(sum));
+        // The next one to be called, and the rate and the longest delay of those in use.
+        let (mut bits, mut delay) = (0u64, Span::ZERO);
+        for c in &all {
+            if reserve.held() & bit(c.channel) != 0 {
+                let waits = Rate::from_bits_per_sec(bits).bytes_in(c.delay - delay);
+                reserve.call_at = waits.as_u64() as usize;
+                break;
+            }
+            bits = bits.saturating_add(c.rate.as_bits_per_sec());
+            delay = c.delay;
+        }
+    }
+
+    /// Plans anew, and does what follows if other channels are held back than before.
+    pub(super) fn replan_reserve(&mut self, now: Time) {
+        let before = self.channels.reserve.announced;
+        self.plan_reserve();
+        if self.channels.reserve.held() != before {
+            self.follow_reserve(now);
+        }
+    }
+
+    /// Other channels carry data from now on.
+    fn follow_reserve(&mut self, now: Time) {
+        self.rebuild(now, 0);
+        self.channels.reserve.announced = self.channels.reserve.held();
+        self.announce(now);
+    }
+
+    /// Calls the next channel of the reserve if so much has waited for some time that the wait is longer than its way.
+    #[inline]
+    pub(super) fn call_reserve(&mut self, now: Time) {
+        let reserve = &mut self.channels.reserve;
+        if reserve.held() == 0 {
+            return;
+        }
+        if self.ingress.queue.bytes() <= reserve.call_at {
+            reserve.waits = None;
+        } else if now.since(*reserve.waits.get_or_insert(now)) >= STANDS {
+            self.call_next(now);
+        }
+    }
+
+    #[cold]
+    fn call_next(&mut self, now: Time) {
+        let Some(all) = self.candidates() else { return };
+        let reserve = &mut self.channels.reserve;
+        let Some(next) = all.iter().find(|c| reserve.held() & bit(c.channel) != 0) else { return };
+        reserve.called |= bit(next.channel);
+        (reserve.quiet, reserve.waits) = (None, None);
+        self.stats.reserve_calls += 1;
+        self.follow_reserve(now);
+    }
+
+    /// Looks whether another plan is better, and whether the reserve is needed yet.
+    pub(super) fn review_reserve(&mut self, now: Time) {
+        let reserve = &mut self.channels.reserve;
+        let since = now.since(reserve.looked);
+        if since < EVERY {
+            return;
+        }
+        let sent = self.channels.sent_bytes();
+        let reserve = &mut self.channels.reserve;
+        let before = core::mem::replace(&mut reserve.sent, sent);
+        reserve.looked = now;
+        let fits = reserve.base.is_some_and(|base| {
+            let most = base.bytes_in(since).as_u64();
+            sent.saturating_sub(before) < most - most / 4
+        });
+        if fits {
+            let from = *reserve.quiet.get_or_insert(now);
+            if now.since(from).max(since) >= QUIET {
+                reserve.called = 0;
+            }
+        } else {
+            reserve.quiet = None;
+        }
+        self.replan_reserve(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Channels by Mbit/s and ms one way, in the order of their delays.
+    fn candidates(all: &[(u64, u64)]) -> Vec<Candidate> {
+        let candidate = |(n, (rate, delay)): (usize, &(u64, u64))| Candidate {
+            channel: ChannelId(n as u8),
+            rate: Rate::from_mbit(*rate),
+            delay: Span::from_millis(*delay),
+            trip: Span::from_millis(2 * delay),
+        };
+        all.iter().enumerate().map(candidate).collect()
+    }
+
+    fn used(all: &[(u64, u64)]) -> usize {
+        used_at_once(&candidates(all), None)
+    }
+
+    #[test]
+    fn what_a_transfer_takes_is_its_bytes_and_slow_start() {
+        // 3.2 s of bytes, and from 14.6 kB to 500 kB in 5.1 doublings of 40 ms.
+        let time = duration(Rate::from_mbit(100), Span::from_millis(40));
+        assert!((3.400..3.408).contains(&time.as_secs_f64()), "{time:?}");
+        assert_eq!(duration(Rate::from_mbit(8), Span::from_millis(10)), Span::from_secs(40), "one window is enough");
+        for (window, first, expected) in [(1, 1, 0), (2, 1, 256), (3, 1, 384), (4, 1, 512), (64, 1, 1536), (1, 2, 0)] {
+            assert_eq!(doublings(window, first), expected, "{window}/{first}");
+        }
+    }
+
+    #[test]
+    fn a_channel_is_held_back_that_adds_little_and_delays_much() {
+        assert_eq!(used(&[(300, 8), (30, 40)]), 1, "LTE beside fibre");
+        assert_eq!(used(&[(300, 8), (61, 400)]), 2, "a fifth is not little");
+        assert_eq!(used(&[(100, 5), (100, 8), (10, 300)]), 2, "a satellite beside two fibres");
+        assert_eq!(used(&[(1000, 2), (50, 30)]), 1);
+        // A channel of which much is to be had is worth its delay, and so is one that delays by little.
+        for all in [[(50, 20), (50, 20)], [(50, 20), (50, 120)], [(50, 20), (50, 320)], [(40, 35), (100, 50)]] {
+            assert_eq!(used(&all), 2, "{all:?}");
+        }
+        for all in [[(100, 20), (10, 20)], [(100, 20), (10, 22)], [(2, 5), (100, 40)], [(40, 35), (20, 320)]] {
+            assert_eq!(used(&all), 2, "{all:?}");
+        }
+        assert_eq!((used(&[(7, 3)]), used(&[])), (1, 0));
+    }
+
+    #[test]
+    fn a_plan_changes_only_for_a_tenth() {
+        for delay in 10..200 {
+            let all = candidates(&[(100, 10), (20, delay)]);
+            let (with, without) = (used_at_once(&all, Some(2)), used_at_once(&all, Some(1)));
+            assert!(with >= without, "{delay} ms: {with} and {without}");
+        }
+        let all = candidates(&[(100, 10), (20, 60)]);
+        assert_eq!((used_at_once(&all, Some(2)), used_at_once(&all, Some(1))), (2, 1));
+        assert_eq!(used_at_once(&candidates(&[(100, 10), (1, 200)]), Some(2)), 1);
+        assert_eq!(used_at_once(&candidates(&[(100, 10), (100, 12)]), Some(1)), 2);
+    }
+}
