@@ -44,6 +44,8 @@ use core::cmp::Ordering;
 const GRID: Span = Span::from_micros(250);
 /// Differences below this are left alone.
 const LEAST: Span = Span::from_millis(1);
+/// By how much a packet may take less than all before it, in nanoseconds.
+const EARLIER: i64 = 50_000_000;
 /// How long a smallest transit counts at least; twice this at most.
 const WINDOW: Span = Span::from_secs(10);
 
@@ -265,7 +267,9 @@ impl<P: Packet> Equalizer<P> {
         let Some(least) = transits.least() else { return Span::ZERO };
         self.stamped = true;
         let transit = stamp.until(now.as_nanos().wrapping_sub(reference), least);
-        if !again && transits.add(now, transit) {
+        // One that seems to come long before its time comes seconds late: what it says is modulo some seconds.
+        let known = transit >= least.saturating_sub(EARLIER);
+        if !again && known && transits.add(now, transit) {
             self.aim();
         }
         let target = if stamp.is_alone() { self.usual(channel) } else { self.target };
