@@ -316,3 +316,25 @@ impl Stats {
         }
     }
 }
+
+/// Why a gap was given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why {
+    Passed,
+    Deadline,
+    Memory,
+    Jump,
+}
+
+impl Stats {
+    /// A gap of so many packets was given up.
+    pub(super) fn on_gap(&mut self, why: Why, missing: u32) {
+        match why {
+            Why::Passed => self.gaps_passed += 1,
+            Why::Deadline => self.gaps_deadline += 1,
+            Why::Memory => self.gaps_memory += 1,
+            Why::Jump => self.gaps_jumped += 1,
+        }
+        self.packets_missing += u64::from(missing);
+    }
+}

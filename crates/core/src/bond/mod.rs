@@ -32,6 +32,7 @@
 //! ```
 
 mod assign;
+mod backlog;
 mod channel;
 mod config;
 mod distribute;

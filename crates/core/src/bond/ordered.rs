@@ -18,7 +18,7 @@
 //! | H_c, channel c's high water | `high[c]` |
 //! | min H_c over the channels that carry data | `passed` |
 //!
-//! Frames say the low 24 bits of numbers ([`short`](crate::wire::short)), heartbeats the whole high water. A number of the bond is the nearest to the
+//! Frames say the low 24 bits of numbers ([`short`]), heartbeats the whole high water. A number of the bond is the nearest to the
 //! highest seen; a high water that is further from it than half a turn (2^23) takes its place. So a misreading, which takes more than
 //! 2^23 packets lost in a row or one held back for as many, ends with the next heartbeat. A number of a bucket is the nearest to the next
 //! expected, but where the packet is the newest of the bond: then it is the newest of its bucket too, and its number lies ahead, however many were lost.
@@ -30,7 +30,7 @@
 //! Invariants: delivered numbers of a bucket rise strictly within an epoch; a held packet has a place in its
 //! bucket, strictly ahead of `next`; `used` is at most `limit` between calls.
 
-use super::event::Stats;
+use super::event::{Stats, Why};
 use super::slots::{NIL, Slots};
 use super::waiting::Waiting;
 use crate::packet::Packet;
@@ -73,15 +73,6 @@ struct Held<P> {
     /// Neighbours in order of arrival; `newer` also links free slots.
     older: u32,
     newer: u32,
-}
-
-/// Why a gap was given up.
-#[derive(Clone, Copy, Debug)]
-enum Why {
-    Passed,
-    Deadline,
-    Memory,
-    Jump,
 }
 
 /// The receiver's state.
@@ -486,13 +477,7 @@ impl<P: Packet> Ordered<P> {
             }
             missing -= u32::from(self.take(bucket, number));
         }
-        match why {
-            Why::Passed => stats.gaps_passed += 1,
-            Why::Deadline => stats.gaps_deadline += 1,
-            Why::Memory => stats.gaps_memory += 1,
-            Why::Jump => stats.gaps_jumped += 1,
-        }
-        stats.packets_missing += u64::from(missing);
+        stats.on_gap(why, missing);
         self.buckets[bucket as usize].next = next;
         self.drain(bucket);
     }

@@ -221,6 +221,8 @@ impl<P: Packet> Bond<P> {
                 if self.channels.usable & !bit(channel) != 0 && self.channels[channel].usable {
                     let path = &mut self.channels[channel].path;
                     path.signs.mute = true;
+                    // It may be that long frames do not pass any more.
+                    path.mtu.doubt(now);
                     path.ask_echo(now);
                     if prompt {
                         // Full frames ask there.

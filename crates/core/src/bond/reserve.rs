@@ -3,9 +3,9 @@
 //! What it is: order within a flow makes every bulk transfer wait for the slowest channel that it uses. Beside a fibre of 300 Mbit/s and
 //! 8 ms a channel of 30 Mbit/s and 40 ms adds a tenth, and makes the round trip three times as long: a page, and a download of some megabytes, are
 //! slower with it than without. So where a channel adds less than a fifth, and a transfer of [`TYPICAL`] bytes would end later with it, it carries
-//! no data until so much waits in the host queue, for [`STANDS`], that it would leave later than the channel's longer way takes. The wait then moves from
+//! no data until so much waits in the host queue, for a tenth of a second, that it would leave later than the channel's longer way takes. The wait then moves from
 //! the queue into the way, and the round trip that TCP sees stays what it was. The channel is in reserve again when the others
-//! could carry all for [`QUIET`].
+//! could carry all for two seconds.
 //!
 //! Source: ours. The order in which channels are called is that of "earliest completion first" (Lim et al., CoNEXT 2017), which schedules
 //! single packets by the same comparison.
@@ -18,12 +18,9 @@
 //! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
 //! | how many are used at once | the k of the least time, of those where the others add a fifth of R_k at most; as before, unless that gains a tenth |
 //!
-//! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariants: where a channel's rate or round trip is not
+//! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not
 //! known, none is held back; the fastest never is.
 
-use super::Bond;
-use super::channel::{bit, each};
-use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 
@@ -33,41 +30,35 @@ const TYPICAL: Bytes = Bytes::new(40_000_000);
 const LITTLE: u64 = 5;
 /// What TCP begins with (RFC 6928).
 const FIRST_WINDOW: Bytes = Bytes::new(14_600);
-/// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
-const STANDS: Span = Span::from_millis(100);
-/// How often one looks whether the reserve is needed.
-const EVERY: Span = Span::from_secs(1);
-/// For how long what is sent has to fit the other channels, with a quarter to spare.
-const QUIET: Span = Span::from_secs(2);
 
 /// What a plan depends on.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    channel: ChannelId,
-    rate: Rate,
-    delay: Span,
-    trip: Span,
+pub(super) struct Candidate {
+    pub(super) channel: ChannelId,
+    pub(super) rate: Rate,
+    pub(super) delay: Span,
+    pub(super) trip: Span,
 }
 
 /// The channels that are held back, and which of them are called.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reserve {
     /// The channels that carry data only when they are called.
-    planned: u64,
-    called: u64,
+    pub(super) planned: u64,
+    pub(super) called: u64,
     /// What was held back when the peer was told last.
-    announced: u64,
+    pub(super) announced: u64,
     /// Bytes in the host queue at which the next one is called; meaningless where all are.
-    call_at: usize,
+    pub(super) call_at: usize,
     /// Since when so much has waited.
-    waits: Option<Time>,
+    pub(super) waits: Option<Time>,
     /// What the channels carry that are not held back.
-    base: Option<Rate>,
+    pub(super) base: Option<Rate>,
     /// When it was last looked, and what had been sent by then.
-    looked: Time,
-    sent: u64,
+    pub(super) looked: Time,
+    pub(super) sent: u64,
     /// Since when the reserve was not needed.
-    quiet: Option<Time>,
+    pub(super) quiet: Option<Time>,
 }
 
 impl Reserve {
@@ -96,7 +87,7 @@ fn doublings(window: u64, first: u64) -> u64 {
 }
 
 /// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were.
-fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
+pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
     let Some(first) = candidates.first() else { return 0 };
     let all = candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
     let mut bits = 0u64;
@@ -114,118 +105,6 @@ fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
     match times[kept] {
         Some(time) if (time - least).as_nanos() < time.as_nanos() / 10 => kept + 1,
         _ => best + 1,
-    }
-}
-
-impl<P: Packet> Bond<P> {
-    /// The usable channels whose rates and delays are known, in the order of their delays; `None` where one's are not.
-    fn candidates(&self) -> Option<Vec<Candidate>> {
-        let reference = self.channels.reference();
-        let candidate = |channel: ChannelId| {
-            let c = &self.channels[channel];
-            // What its packets usually take: the peer gives the others as long.
-            let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
-            Some(Candidate { channel, rate: c.known_rate()?, delay, trip: c.path.rtt()? })
-        };
-        let mut all = each(self.channels.usable).map(candidate).collect::<Option<Vec<_>>>()?;
-        all.sort_by_key(|c| (c.delay, c.channel));
-        Some(all)
-    }
-
-    /// Plans anew which channels are held back: what is known of channels has changed, or which there are.
-    pub(super) fn plan_reserve(&mut self) {
-        if !self.config.reserve || !self.number.resends() {
-            return;
-        }
-        let Some(all) = self.candidates() else {
-            (self.channels.reserve.planned, self.channels.reserve.called) = (0, 0);
-            return;
-        };
-        let reserve = &mut self.channels.reserve;
-        let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
-        let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
-        reserve.planned = all[used..].iter().fold(0, |set, c| set | bit(c.channel));
-        reserve.called &= reserve.planned;
-        let sum = all[..used].iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
-        reserve.base = Some(Rate::from_bits_per_sec(sum));
-        // The next one to be called, and the rate and the longest delay of those in use.
-        let (mut bits, mut delay) = (0u64, Span::ZERO);
-        for c in &all {
-            if reserve.held() & bit(c.channel) != 0 {
-                let waits = Rate::from_bits_per_sec(bits).bytes_in(c.delay - delay);
-                reserve.call_at = waits.as_u64() as usize;
-                break;
-            }
-            bits = bits.saturating_add(c.rate.as_bits_per_sec());
-            delay = c.delay;
-        }
-    }
-
-    /// Plans anew, and does what follows if other channels are held back than before.
-    pub(super) fn replan_reserve(&mut self, now: Time) {
-        let before = self.channels.reserve.announced;
-        self.plan_reserve();
-        if self.channels.reserve.held() != before {
-            self.follow_reserve(now);
-        }
-    }
-
-    /// Other channels carry data from now on.
-    fn follow_reserve(&mut self, now: Time) {
-        self.rebuild(now, 0);
-        self.channels.reserve.announced = self.channels.reserve.held();
-        self.announce(now);
-    }
-
-    /// Calls the next channel of the reserve if so much has waited for some time that the wait is longer than its way.
-    #[inline]
-    pub(super) fn call_reserve(&mut self, now: Time) {
-        let reserve = &mut self.channels.reserve;
-        if reserve.held() == 0 {
-            return;
-        }
-        if self.ingress.queue.bytes() <= reserve.call_at {
-            reserve.waits = None;
-        } else if now.since(*reserve.waits.get_or_insert(now)) >= STANDS {
-            self.call_next(now);
-        }
-    }
-
-    #[cold]
-    fn call_next(&mut self, now: Time) {
-        let Some(all) = self.candidates() else { return };
-        let reserve = &mut self.channels.reserve;
-        let Some(next) = all.iter().find(|c| reserve.held() & bit(c.channel) != 0) else { return };
-        reserve.called |= bit(next.channel);
-        (reserve.quiet, reserve.waits) = (None, None);
-        self.stats.reserve_calls += 1;
-        self.follow_reserve(now);
-    }
-
-    /// Looks whether another plan is better, and whether the reserve is needed yet.
-    pub(super) fn review_reserve(&mut self, now: Time) {
-        let reserve = &mut self.channels.reserve;
-        let since = now.since(reserve.looked);
-        if since < EVERY {
-            return;
-        }
-        let sent = self.channels.sent_bytes();
-        let reserve = &mut self.channels.reserve;
-        let before = core::mem::replace(&mut reserve.sent, sent);
-        reserve.looked = now;
-        let fits = reserve.base.is_some_and(|base| {
-            let most = base.bytes_in(since).as_u64();
-            sent.saturating_sub(before) < most - most / 4
-        });
-        if fits {
-            let from = *reserve.quiet.get_or_insert(now);
-            if now.since(from).max(since) >= QUIET {
-                reserve.called = 0;
-            }
-        } else {
-            reserve.quiet = None;
-        }
-        self.replan_reserve(now);
     }
 }
 

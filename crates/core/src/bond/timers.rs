@@ -95,7 +95,9 @@ impl<P: Packet> Bond<P> {
             }
             if c.usable {
                 add(c.path.train_timeout(), TimerName::Echo);
-                add(self.config.probe_mtu.then(|| c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
+            }
+            if self.probes(channel) {
+                add(Some(c.path.mtu.timeout(self.config.confirm_mtu)), TimerName::Probe);
             }
         }
         (first.0 < Time::MAX).then_some(first)
@@ -130,8 +132,10 @@ impl<P: Packet> Bond<P> {
             if c.usable || c.path.signs.is_asked() {
                 self.measure(now, channel);
             }
-            if self.channels[channel].usable {
+            if self.probes(channel) {
                 self.probe(now, channel);
+            }
+            if self.channels[channel].usable {
                 self.send_train(now, channel);
             }
         }
@@ -285,10 +289,16 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// Whether the channel's path MTU is probed. Where nothing is told of data that went, a path that narrowed may be the reason.
+    fn probes(&self, channel: ChannelId) -> bool {
+        let c = &self.channels[channel];
+        self.config.probe_mtu && (c.usable || c.path.signs.mute && self.is_active())
+    }
+
     fn probe(&mut self, now: Time, channel: ChannelId) {
         let c = &self.channels[channel];
         let every = self.config.confirm_mtu;
-        if !self.config.probe_mtu || c.path.mtu.timeout(every) > now {
+        if c.path.mtu.timeout(every) > now {
             return;
         }
         let token = self.rng.next_u64() as u32;

@@ -19,7 +19,7 @@ use crate::units::{Span, Time};
 const WINDOW: Span = Span::from_secs(10);
 
 /// How many requests are remembered: a channel that comes up sends as many, at shorter distances than its round trip may be.
-const ASKED: usize = super::FIRST_ECHOES as usize;
+pub(super) const ASKED: usize = 32;
 
 /// The smallest of the last 10 to 20 s.
 #[derive(Clone, Copy, Debug, Default)]

@@ -92,7 +92,7 @@ pub(crate) struct Counting {
 }
 
 /// How many echo requests go soon where lost packets are sent again.
-const FIRST_ECHOES: u8 = 32;
+const FIRST_ECHOES: u8 = delay::ASKED as u8;
 
 /// The measurements of one channel, and its state.
 #[derive(Debug)]

@@ -153,7 +153,7 @@ impl Pmtu {
 
     /// When the round that is on ends, or the next one begins.
     fn round_due(&self, every: Span) -> Option<Time> {
-        if every == Span::ZERO || self.current <= self.least {
+        if self.current <= self.least {
             return None;
         }
         if let Some(round) = &self.round {
@@ -161,6 +161,9 @@ impl Pmtu {
         }
         if self.doubts > 0 {
             return Some(self.last_round);
+        }
+        if every == Span::ZERO {
+            return None;
         }
         let newest = self.newest.filter(|_| self.large >= ROUND)?;
         let from = if self.large < 2 * ROUND { newest.max(self.last_round) } else { self.last_round };
@@ -190,6 +193,13 @@ impl Pmtu {
         let round = Round { token, size: self.current, sent: now, small: None };
         self.round = Some(round);
         Some([(token, round.size), (round.small_token(), self.least)])
+    }
+
+    /// Nothing is told of data that went: whether frames of this size still pass is looked at at once, and until it is known.
+    pub(crate) fn doubt(&mut self, now: Time) {
+        if self.doubts == 0 {
+            (self.doubts, self.last_round) = (1, now);
+        }
     }
 
     /// What the operating system learnt from ICMP or from its own interface. Believed when it lowers the size

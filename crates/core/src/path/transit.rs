@@ -2,16 +2,24 @@
 //!
 //! What it is: transits (RFC 3550 section 6.4.1: the arrival by this clock less the departure by the peer's), of which the clocks'
 //! unknown offset is a part. The least of the last 10 to 20 s has no queue in it. What is usual is the mean and five times the mean
-//! deviation, smoothed by a sixteenth each as RFC 6298 smooths round trips, and of that the most in the last 10 to 20 s: on a link
-//! that keeps order, packets that follow each other closely all take about as long as the slowest of them, while those that go alone
-//! are spread, and both give about the same. Where that is less than [`STEADY`] above the least, the channel does not vary.
+//! deviation, smoothed over [`SAMPLES`] each as RFC 6298 smooths round trips, and of that the most in the last 2 to 4 s: on a link
+//! that keeps order, packets that follow each other closely all take about as long as the slowest of them, which looks like a queue, while those
+//! that go alone, such as echo requests, are spread. So these are counted apart, and tell the most. Where that is less than [`STEADY`] above the least, the channel does not vary.
 //!
-//! Windows turn on all channels together. Cost: O(1) a sample; there is one in [`PAUSE`] at most.
+//! **A queue is no jitter.** Where a link becomes slower, what is sent waits there, and nobody should make all other packets wait as long.
+//! A queue grows by a second in a second at most: while more comes than goes, each packet arrives later behind the one before than it
+//! left, and by no more than the time between the arrivals. Jitter jumps. So the line that follows the transits, falls with them at
+//! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
+//! of their own before them.
+//!
+//! Windows of the least turn on all channels together. Cost: O(1) a packet; a sample is taken once in [`PAUSE`] at most.
 
 use crate::units::{Span, Time};
 
 /// Variation that nobody minds: TCP's HyStart does not take a change of less than 4 ms for a queue.
 const STEADY: i64 = 4_000_000;
+/// How long a window of what is usual is.
+const MEMORY: Span = Span::from_secs(2);
 /// Between two samples of what is usual.
 const PAUSE: Span = Span::from_millis(5);
 /// A packet that left so long after the one before goes alone.
@@ -54,6 +62,11 @@ pub(crate) struct Transit {
     /// When the packet before left, less a constant, and when one was a sample.
     left: i64,
     sampled: Time,
+    /// When the window of `most` began.
+    began: Time,
+    /// The transit of which a queue is the reason at most, and when the last packet came.
+    queued: i64,
+    came: Time,
 }
 
 impl Transit {
@@ -74,6 +87,8 @@ impl Transit {
     pub(crate) fn add(&mut self, now: Time, transit: i64) -> bool {
         let left = (now.as_nanos() as i64).wrapping_sub(transit);
         let close = left.saturating_sub(core::mem::replace(&mut self.left, left)) < ALONE;
+        let since = now.since(core::mem::replace(&mut self.came, now)).as_nanos() as i64;
+        self.queued = if self.least().is_none() { transit } else { transit.min(self.queued.saturating_add(since)) };
         let sample = self.least().is_none() || now.since(self.sampled) >= PAUSE;
         self.least[1] = Some(self.least[1].map_or(transit, |least| least.min(transit)));
         if sample {
@@ -84,6 +99,12 @@ impl Transit {
 
     fn sample(&mut self, now: Time, transit: i64, close: bool) {
         self.sampled = now;
+        if now.since(self.began) >= MEMORY {
+            self.most = [self.most[1].or(self.most[0]), None];
+            self.began = now;
+        }
+        let queue = if close { self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0) } else { 0 };
+        let transit = transit.saturating_sub(queue);
         let usual = self.spread[usize::from(close)].add(transit);
         // Of packets that come close together this one shows what they take, while their mean may just be moving.
         let usual = if close { usual.min(transit) } else { usual };
@@ -92,9 +113,7 @@ impl Transit {
 
     /// A new window begins.
     pub(crate) fn turn(&mut self) {
-        for of in [&mut self.least, &mut self.most] {
-            *of = [of[1].or(of[0]), None];
-        }
+        self.least = [self.least[1].or(self.least[0]), None];
     }
 
     /// The clocks are `by` further apart than they were, and what was before is of the window before.
@@ -128,34 +147,59 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_about_the_same_for_packets_that_go_alone_and_close_together() {
+    fn a_queue_that_grows_and_goes_is_no_jitter() {
+        // A packet each 2 ms, over a link that stands still for a second or carries a third for two, and then what waits twice as fast.
+        for slow in [0.0, 1.0 / 3.0] {
+            let (mut transit, mut free, mut most) = (Transit::default(), 0.0f64, 0);
+            for n in 0..5000 {
+                let left = f64::from(n) * 2.0;
+                let begins: f64 = free.max(left);
+                let takes = match begins {
+                    3000.0..4000.0 if slow == 0.0 => 4000.0 - begins,
+                    3000.0..5000.0 if slow > 0.0 => 2.0 / slow,
+                    _ => 1.0,
+                };
+                free = begins + takes;
+                let took = free + 50.0 - left;
+                transit.add(Time::from_nanos(((free + 50.0) * 1e6) as u64), (took * 1e6) as i64);
+                most = most.max((took * 1e6) as i64);
+                let usual = transit.usual().unwrap() - transit.least().unwrap();
+                assert!(usual < 20_000_000, "{usual} ns at {left} ms, where packets waited {most}");
+            }
+            assert!(most > 700_000_000, "the check sees a queue: {most}");
+        }
+    }
+
+    #[test]
+    fn packets_that_go_alone_show_jitter_whole_and_those_close_together_part_of_it() {
         for seed in 0..5 {
             let (alone, close) = (usual(20.0, 100.0, seed), usual(20.0, 0.2, seed));
-            assert!((110.0..160.0).contains(&alone) && (110.0..160.0).contains(&close), "{alone:.0} and {close:.0} ms");
+            assert!((110.0..160.0).contains(&alone) && (60.0..160.0).contains(&close), "{alone:.0} and {close:.0} ms");
         }
         assert_eq!([usual(0.0, 10.0, 1), usual(0.0, 0.2, 1)].map(f64::round), [50.0; 2]);
         assert!(usual(0.5, 100.0, 1) < 50.0, "what varies by less than HyStart sees is not waited for");
     }
 
     #[test]
-    fn what_was_usual_is_forgotten_after_two_windows_and_moves_with_the_clocks() {
+    fn what_was_usual_is_forgotten_and_moves_with_the_clocks() {
         let mut transit = Transit::default();
         let mut at = Time::ZERO;
-        let mut feed = |transit: &mut Transit, values: [i64; 2]| {
-            for n in 0..1000 {
+        let mut feed = |transit: &mut Transit, samples: usize, values: [i64; 2]| {
+            for n in 0..samples {
                 at += PAUSE.times(20);
                 transit.add(at, values[n % 2] * 1_000_000);
             }
         };
-        feed(&mut transit, [10, 50]);
+        feed(&mut transit, 1000, [10, 50]);
         let varied = transit.usual().unwrap() / 1_000_000;
         assert!((90..140).contains(&varied), "{varied}");
         transit.shift(7_000_000);
         assert_eq!((transit.least(), transit.usual().unwrap() / 1_000_000), (Some(17_000_000), varied + 7));
-        for turn in 0..3 {
-            feed(&mut transit, [17, 17]);
-            assert_eq!(transit.usual() == Some(17_000_000), turn == 2, "after {turn} turns");
-            transit.turn();
+        for (samples, forgotten) in [(10, false), (990, true)] {
+            feed(&mut transit, samples, [17, 17]);
+            assert_eq!(transit.usual() == Some(17_000_000), forgotten, "after {samples} more");
         }
+        transit.turn();
+        assert_eq!(transit.least(), Some(17_000_000));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! All numbers are big-endian. The first byte is `version << 4 | kind`; the second is the sender's epoch tag, the low
 //! eight bits of the 32-bit epoch that every heartbeat carries whole. Sequence numbers are 32-bit serial numbers
-//! (RFC 1982). A u24 is the low bits of such a number ([`short`](super::short)).
+//! (RFC 1982). A u24 is the low bits of such a number ([`short`]).
 //!
 //! | kind | bytes | layout after the first two bytes |
 //! |---|---|---|

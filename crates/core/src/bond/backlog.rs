@@ -1,0 +1,130 @@
+//! When channels of the [reserve](super::reserve) carry data: by what waits for the others, and by what they could carry.
+//!
+//! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariant: whoever changes what is held back has the peer
+//! told, which makes up for the delays of channels in use only.
+
+use super::Bond;
+use super::channel::{bit, each};
+use super::reserve::{Candidate, used_at_once};
+use crate::packet::Packet;
+use crate::units::{ChannelId, Rate, Span, Time};
+use alloc::vec::Vec;
+
+/// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
+const STANDS: Span = Span::from_millis(100);
+/// How often one looks whether the reserve is needed.
+const EVERY: Span = Span::from_secs(1);
+/// For how long what is sent has to fit the other channels, with a quarter to spare.
+const QUIET: Span = Span::from_secs(2);
+
+impl<P: Packet> Bond<P> {
+    /// The usable channels whose rates and delays are known, in the order of their delays; `None` where one's are not.
+    fn candidates(&self) -> Option<Vec<Candidate>> {
+        let reference = self.channels.reference();
+        let candidate = |channel: ChannelId| {
+            let c = &self.channels[channel];
+            // What its packets usually take: the peer gives the others as long.
+            let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
+            Some(Candidate { channel, rate: c.known_rate()?, delay, trip: c.path.rtt()? })
+        };
+        let mut all = each(self.channels.usable).map(candidate).collect::<Option<Vec<_>>>()?;
+        all.sort_by_key(|c| (c.delay, c.channel));
+        Some(all)
+    }
+
+    /// Plans anew which channels are held back: what is known of channels has changed, or which there are.
+    pub(super) fn plan_reserve(&mut self) {
+        if !self.config.reserve || !self.number.resends() {
+            return;
+        }
+        let Some(all) = self.candidates() else {
+            (self.channels.reserve.planned, self.channels.reserve.called) = (0, 0);
+            return;
+        };
+        let reserve = &mut self.channels.reserve;
+        let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
+        let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
+        reserve.planned = all[used..].iter().fold(0, |set, c| set | bit(c.channel));
+        reserve.called &= reserve.planned;
+        let sum = all[..used].iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
+        reserve.base = Some(Rate::from_bits_per_sec(sum));
+        // The next one to be called, and the rate and the longest delay of those in use.
+        let (mut bits, mut delay) = (0u64, Span::ZERO);
+        for c in &all {
+            if reserve.held() & bit(c.channel) != 0 {
+                let waits = Rate::from_bits_per_sec(bits).bytes_in(c.delay - delay);
+                reserve.call_at = waits.as_u64() as usize;
+                break;
+            }
+            bits = bits.saturating_add(c.rate.as_bits_per_sec());
+            delay = c.delay;
+        }
+    }
+
+    /// Plans anew, and does what follows if other channels are held back than before.
+    pub(super) fn replan_reserve(&mut self, now: Time) {
+        let before = self.channels.reserve.announced;
+        self.plan_reserve();
+        if self.channels.reserve.held() != before {
+            self.follow_reserve(now);
+        }
+    }
+
+    /// Other channels carry data from now on.
+    fn follow_reserve(&mut self, now: Time) {
+        self.rebuild(now, 0);
+        self.channels.reserve.announced = self.channels.reserve.held();
+        self.announce(now);
+    }
+
+    /// Calls the next channel of the reserve if so much has waited for some time that the wait is longer than its way.
+    #[inline]
+    pub(super) fn call_reserve(&mut self, now: Time) {
+        let reserve = &mut self.channels.reserve;
+        if reserve.held() == 0 {
+            return;
+        }
+        if self.ingress.queue.bytes() <= reserve.call_at {
+            reserve.waits = None;
+        } else if now.since(*reserve.waits.get_or_insert(now)) >= STANDS {
+            self.call_next(now);
+        }
+    }
+
+    #[cold]
+    fn call_next(&mut self, now: Time) {
+        let Some(all) = self.candidates() else { return };
+        let reserve = &mut self.channels.reserve;
+        let Some(next) = all.iter().find(|c| reserve.held() & bit(c.channel) != 0) else { return };
+        reserve.called |= bit(next.channel);
+        (reserve.quiet, reserve.waits) = (None, None);
+        self.stats.reserve_calls += 1;
+        self.follow_reserve(now);
+    }
+
+    /// Looks whether another plan is better, and whether the reserve is needed yet.
+    pub(super) fn review_reserve(&mut self, now: Time) {
+        let reserve = &mut self.channels.reserve;
+        let since = now.since(reserve.looked);
+        if since < EVERY {
+            return;
+        }
+        let sent = self.channels.sent_bytes();
+        let reserve = &mut self.channels.reserve;
+        let before = core::mem::replace(&mut reserve.sent, sent);
+        reserve.looked = now;
+        let fits = reserve.base.is_some_and(|base| {
+            let most = base.bytes_in(since).as_u64();
+            sent.saturating_sub(before) < most - most / 4
+        });
+        if fits {
+            let from = *reserve.quiet.get_or_insert(now);
+            if now.since(from).max(since) >= QUIET {
+                reserve.called = 0;
+            }
+        } else {
+            reserve.quiet = None;
+        }
+        self.replan_reserve(now);
+    }
+}
