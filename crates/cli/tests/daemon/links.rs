@@ -273,6 +273,12 @@ fn what_the_host_sent_during_an_outage_does_not_come_out_after_it() {
     for _ in 0..4_000 {
         at_site.send_to(&[0; 1200], "10.77.0.1:7").expect("sent");
     }
+    // The daemon has read all of it, also where it hardly runs.
+    let mut read = 0;
+    site.wait("all is read", |site| {
+        let before = std::mem::replace(&mut read, site.peer_counter("host_packets"));
+        read > 0 && read == before
+    });
     // By now nobody waits for it (`reorder_deadline`).
     std::thread::sleep(Duration::from_secs(1));
     for device in ["eth0", "eth1"] {

@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_go_alone_show_jitter_whole_and_those_close_together_part_of_it() {
+    fn packets_that_go_alone_show_jitter_whole_and_those_close_together_no_more() {
         for seed in 0..5 {
             let (alone, close) = (usual(20.0, 100.0, seed), usual(20.0, 0.2, seed));
-            assert!((110.0..160.0).contains(&alone) && (60.0..160.0).contains(&close), "{alone:.0} and {close:.0} ms");
+            assert!((110.0..160.0).contains(&alone) && close <= alone, "{alone:.0} and {close:.0} ms");
         }
         assert_eq!([usual(0.0, 10.0, 1), usual(0.0, 0.2, 1)].map(f64::round), [50.0; 2]);
         assert!(usual(0.5, 100.0, 1) < 50.0, "what varies by less than HyStart sees is not waited for");
