@@ -53,7 +53,8 @@ impl<P: Packet> Bond<P> {
         for c in &all {
             if reserve.held() & bit(c.channel) != 0 {
                 let waits = Rate::from_bits_per_sec(bits).bytes_in(c.delay - delay);
-                reserve.call_at = waits.as_u64() as usize;
+                // No more than the queue may hold, by far.
+                reserve.call_at = (waits.as_u64() as usize).min(self.config.queue_bytes / 4);
                 break;
             }
             bits = bits.saturating_add(c.rate.as_bits_per_sec());
