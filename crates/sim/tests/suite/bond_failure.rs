@@ -94,8 +94,9 @@ fn a_silent_failure_under_load_is_a_short_gap_and_a_second_after_the_return_all_
             let [tcp, paced] = [&results.flows[0], &results.flows[1]];
             let said = format!("{paths:?} {fails:?}: gaps of {:.3} and {:.3} s", tcp.gap, paced.gap);
             println!("{said}");
-            // Where TCP's window is several times too large for what is left, it waits there, and loses some of it.
-            let most = if paths[1].0 > 2 * paths[0].0 || paths[1].1 > 2 * paths[0].1 { 0.7 } else { 0.5 };
+            // Where TCP's window is several times too large for what is left, it waits there, and loses some of it, perhaps twice: then it
+            // waits for its own timeout.
+            let most = if paths[1].0 > 2 * paths[0].0 || paths[1].1 > 2 * paths[0].1 { 1.5 } else { 0.5 };
             assert!(tcp.gap <= most && paced.gap <= 0.5, "{said}");
             assert_eq!(counter(&results, 1, "packets_missing"), 0, "{said}");
             assert_eq!(paced.reordering.as_ref().unwrap().ratio, 0.0, "{said}");
