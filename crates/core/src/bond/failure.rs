@@ -135,8 +135,9 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// The transit of what goes by `channel` was measured: whether it still comes in time. Where a receiver keeps order, it waits for
-    /// `deadline` at most, so what comes later than others by four fifths of that is of no use; it is of use again below seven tenths.
+    /// The transit of what goes by `channel` was measured: whether it still comes in time. Where a receiver keeps order, it holds what
+    /// others bring for `equalize` at most, and then waits for `deadline`. So what comes later than others by the first and four fifths of the second
+    /// is of no use; it is of use again below seven tenths.
     pub(super) fn look_whether_late(&mut self, now: Time, channel: ChannelId) {
         if !self.number.resends() || !self.is_prompt() {
             return;
@@ -146,7 +147,7 @@ impl<P: Packet> Bond<P> {
         let least = each(self.channels.usable & !bit(channel)).filter_map(recent).min();
         let late = self.channels[channel].path.signs.late;
         let tenths = if late { 7 } else { 8 };
-        let bound = self.config.deadline.times(tenths).as_nanos() / 10;
+        let bound = self.config.equalize.as_nanos() + self.config.deadline.times(tenths).as_nanos() / 10;
         let beyond = least.map_or(0, |least| own.saturating_sub(least));
         // The peer's clock was set: that is no delay.
         if beyond > CLOCK {
