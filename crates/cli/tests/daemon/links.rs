@@ -164,7 +164,11 @@ fn ethernet_channels_follow_their_devices_too() {
         a.wait("left", |d| d.state("one") != "up");
         b.wait("left", |d| d.state("one") != "up");
         lab.transfer("right", "left", "10.77.0.1:5003", 2);
+        let before = [&a, &b].map(|daemon| heard(daemon, "one"));
         lab.cable(("left", "eth0", ""), ("right", "eth0", ""));
+        for (daemon, before) in [&a, &b].into_iter().zip(before) {
+            daemon.wait("it hears the new address", |d| heard(d, "one") > before);
+        }
         a.wait_up(2);
         b.wait_up(2);
         lab.transfer("right", "left", "10.77.0.1:5004", 5);
@@ -252,10 +256,19 @@ fn ticks(pid: u32) -> u64 {
 }
 
 fn sent(daemon: &Daemon, channel: &str) -> u64 {
+    counter(daemon, channel, "sent_bytes")
+}
+
+/// Messages of the peer itself that came by a channel.
+fn heard(daemon: &Daemon, channel: &str) -> u64 {
+    counter(daemon, channel, "received_control")
+}
+
+fn counter(daemon: &Daemon, channel: &str, name: &str) -> u64 {
     let status = daemon.status();
     let channels = status["peers"][0]["channels"].as_array().expect("channels");
     let channel = channels.iter().find(|c| c["name"] == channel).expect("the channel");
-    channel["counters"]["sent_bytes"].as_u64().expect("a number")
+    channel["counters"][name].as_u64().expect("a number")
 }
 
 #[test]

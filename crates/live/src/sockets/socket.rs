@@ -140,6 +140,8 @@ struct Segment {
 struct Station {
     /// Its address; `None` until its first envelope tells.
     mac: Option<Mac>,
+    /// It is learnt, and not configured.
+    learns: bool,
     owner: Owner,
 }
 
@@ -221,7 +223,7 @@ impl Socket {
                 if segment.stations.iter().any(|station| station.mac == mac) {
                     return Err(SocketError::Station { channel: channel.name.clone(), device: device() });
                 }
-                segment.stations.push(Station { mac, owner });
+                segment.stations.push(Station { mac, learns: mac.is_none(), owner });
             }
         }
         self.owners.push(owner);
@@ -245,10 +247,11 @@ impl Socket {
         Some((unknown.owner, true))
     }
 
-    /// An address that was learnt is to be learnt again: another interface may answer in its place.
+    /// An address that was learnt, and not configured, is to be learnt again: who fell silent may come back with another interface.
     pub(crate) fn forget_station(&mut self, owner: Owner) {
         let stations = self.segment.iter_mut().flat_map(|segment| &mut segment.stations);
-        stations.filter(|station| station.owner == owner).for_each(|station| station.mac = None);
+        let learnt = stations.filter(|station| station.learns && station.owner == owner);
+        learnt.for_each(|station| station.mac = None);
     }
 
     /// Where a channel's unsealed frames go: to everybody until its peer's address is known.

@@ -89,6 +89,13 @@ impl Peers {
         }
     }
 
+    /// A peer in the clear whose channel failed may come back with another address.
+    pub(super) fn forget_address(&mut self, peer: usize, id: ChannelId) {
+        if let Some(channel) = self.peers[peer].channel(id) {
+            self.transport.sockets[channel.carrier.socket()].forget_station((peer, id));
+        }
+    }
+
     /// Follows what happens to an interface of the host.
     pub(super) fn follow_interface(&mut self, now: Time, change: &Change) {
         let Change::Device { name, running, mtu } = change else { return self.look_at_all(now) };

@@ -414,6 +414,9 @@ impl Machine for Peers {
         for number in 0..self.peers.len() {
             while let Some(event) = self.peers[number].bond.poll_event() {
                 report::log_bond_event(&self.peers[number], event);
+                if let Event::ChannelDown { channel, .. } = event {
+                    self.forget_address(number, channel);
+                }
                 if matches!(event, Event::Mtu { .. } | Event::ChannelUp { .. } | Event::ChannelDown { .. }) {
                     self.fit_mtu();
                 }

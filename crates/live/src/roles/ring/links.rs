@@ -269,12 +269,9 @@ impl RingNode {
         self.tell_link(now, side);
     }
 
-    /// A neighbour in the clear that fell silent may come back with another address, unless its own is configured.
+    /// A neighbour in the clear that fell silent may come back with another address.
     pub(super) fn forget_address(&mut self, side: Side) {
-        let channel = self.settings.sides[side.index()].as_ref().and_then(|side| side.channel.as_ref());
-        let learnt =
-            channel.is_some_and(|c| matches!(c.kind, ChannelKind::Ethernet { peer_mac: None, secure: false, .. }));
-        if let Some(neighbour) = self.neighbours[side.index()].as_ref().filter(|_| learnt)
+        if let Some(neighbour) = &self.neighbours[side.index()]
             && let Some(socket) = neighbour.carrier.and_then(|carrier| self.transport.sockets.get_mut(carrier.socket()))
         {
             socket.forget_station(neighbour.owner());
