@@ -162,19 +162,18 @@ impl<P: Packet> Distribute<P> {
     }
 
     /// The channels that carry data. Where the best one does `alone`, without copies, also the one before while its packets may be on
-    /// their way, for `recent`: a switch to a faster channel must not overtake them.
+    /// their way, for `recent`: a switch to a faster channel must not overtake them. So it is with each that is to leave.
     pub(super) fn using(&self, now: Time, channels: &Channels, alone: bool, recent: Span) -> u64 {
-        match self {
-            Distribute::Best(order) if alone => {
-                let Some(best) = order.first() else { return 0 };
-                let carried = each(channels.usable).filter(|c| {
-                    let data = channels[*c].data;
-                    data.is_some_and(|at| now.since(at) < recent)
-                });
-                carried.fold(bit(*best), |set, c| set | bit(c))
-            }
+        let carried = |set| {
+            let recently = |c: &ChannelId| channels[*c].data.is_some_and(|at| now.since(at) < recent);
+            each(set).filter(recently).fold(0, |set, c| set | bit(c))
+        };
+        let using = match self {
+            Distribute::Best(order) if alone => order.first().map_or(0, |best| bit(*best) | carried(channels.usable)),
             _ => channels.in_use(),
-        }
+        };
+        // Of one that is to leave, what is under way is waited for too.
+        using | carried(channels.where_each(|c| c.path.signs.leaving && c.path.signs.may_bring()))
     }
 }
 

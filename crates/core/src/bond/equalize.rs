@@ -100,7 +100,7 @@ impl<P> Eq for Aside<P> {}
 /// The delay lines of a bond.
 #[derive(Debug)]
 pub(super) struct Equalizer<P> {
-    limit: Span,
+    pub(super) limit: Span,
     /// By channel, as far as one was measured.
     transits: Vec<Transit>,
     /// The channels that bring data, and the transit that stamped packets are held to.

@@ -10,6 +10,9 @@ pub enum Link {
     Up,
     /// They cannot, for now.
     Down,
+    /// It is to leave the bond. Nothing new goes there, the peer is told to send nothing there either, and what is under way in both
+    /// directions arrives, until it is removed.
+    Leaving,
     /// The channel has left the bond.
     Removed,
 }
@@ -40,6 +43,8 @@ pub enum Reason {
     Delay,
     /// It had failed again and again, and was held back for long enough.
     HeldBack,
+    /// It is to leave the bond.
+    Leaving,
 }
 
 /// A change worth a line in a log.

@@ -101,6 +101,11 @@ impl<P: Packet> Keeper<P> {
         }
     }
 
+    /// At most `limit` bytes may be kept, from the next packet on.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Memory that it takes.
     pub(super) fn used(&self) -> usize {
         self.used

@@ -30,6 +30,12 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let c = &mut self.channels[channel];
+        if state == Link::Leaving {
+            if !core::mem::replace(&mut c.path.signs.leaving, true) {
+                self.refresh(now, Reason::Leaving);
+            }
+            return;
+        }
         let was_up = c.is_up();
         c.path.signs.up = state == Link::Up;
         match state {
@@ -43,13 +49,16 @@ impl<P: Packet> Bond<P> {
                 self.refresh(now, Reason::Link);
                 self.send_heartbeat(now, channel);
             }
-            Link::Up => {}
+            Link::Up | Link::Leaving => {}
             Link::Down | Link::Removed => {
+                let mut reason = Reason::Link;
                 if state == Link::Removed {
                     self.channels.joined &= !bit(channel);
                     self.channels[channel].usable = false;
+                    self.lose_all(channel);
+                    reason = Reason::Leaving;
                 }
-                self.refresh(now, Reason::Link);
+                self.refresh(now, reason);
                 self.protect.forget(channel);
             }
         }
@@ -161,7 +170,11 @@ impl<P: Packet> Bond<P> {
             self.rebuild(now, went);
         }
         for channel in each(went) {
-            self.lose_all(channel);
+            // What is under way on one that leaves still arrives, and is told of.
+            let signs = &self.channels[channel].path.signs;
+            if !(signs.leaving && signs.may_bring()) {
+                self.lose_all(channel);
+            }
         }
         self.refresh_waits();
         // Both that we use and that we hear has changed or may have: tell the peer at once, on every channel.
@@ -179,7 +192,8 @@ impl<P: Packet> Bond<P> {
 
     /// The channels that a gap waits for: those that the peer uses and that can bring something.
     pub(super) fn refresh_waits(&mut self) {
-        let using = self.peer.using;
+        // The peer sends no more on one that is to leave here, but what it sent is under way.
+        let using = self.peer.using | self.channels.where_each(|c| c.path.signs.leaving);
         let bringing = self.channels.where_each(|c| c.path.signs.may_bring()) & using;
         self.resequence.set_bringing(bringing, &mut self.stats);
     }

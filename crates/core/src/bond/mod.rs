@@ -55,6 +55,7 @@ mod prompt;
 mod protect;
 mod queue;
 mod receive;
+mod reconfigure;
 mod reliable;
 mod resequence;
 mod reserve;

@@ -143,6 +143,11 @@ impl<P: Packet> Ordered<P> {
         self.out.push_back(packet);
     }
 
+    /// What waits is given up after `deadline` from now on.
+    pub(super) fn set_deadline(&mut self, deadline: Span) {
+        self.deadline = deadline;
+    }
+
     /// Bounds the memory from the next packet on.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

@@ -88,8 +88,7 @@ impl<P: Packet> Protect<P> {
     pub(super) fn new(preset: Preset, config: &Config) -> Protect<P> {
         let copies = match preset.protect {
             Protection::None | Protection::Resend => 1,
-            Protection::Copies if config.copies == 0 => ChannelId::LIMIT,
-            Protection::Copies => config.copies,
+            Protection::Copies => copies(config),
         };
         let keeper = (preset.protect == Protection::Resend).then(|| Box::new(Keeper::new(config.resend_bytes)));
         Protect {
@@ -99,6 +98,16 @@ impl<P: Packet> Protect<P> {
             keeper,
             spare: Spare::default(),
             twice: Twice::new(),
+        }
+    }
+
+    /// Other bounds, from the next packet on.
+    pub(super) fn set_bounds(&mut self, config: &Config) {
+        if self.makes_copies() {
+            self.copies = copies(config);
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.set_limit(config.resend_bytes);
         }
     }
 
@@ -133,6 +142,11 @@ impl<P: Packet> Protect<P> {
     pub(super) fn forget(&mut self, channel: ChannelId) {
         self.waiting.retain(|frame| frame.channel != channel);
     }
+}
+
+/// How many channels carry each packet.
+fn copies(config: &Config) -> usize {
+    if config.copies == 0 { ChannelId::LIMIT } else { config.copies }
 }
 
 #[cfg(test)]

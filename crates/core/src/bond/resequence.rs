@@ -42,6 +42,15 @@ impl<P: Packet> Resequence<P> {
         }
     }
 
+    /// Other bounds, from the next packet on.
+    pub(super) fn set_bounds(&mut self, config: &Config) {
+        self.hold_bytes = config.hold_bytes;
+        self.equalizer.limit = config.equalize;
+        self.ordered.set_deadline(config.deadline);
+        self.limit_order();
+        self.refresh_delays();
+    }
+
     /// Whether the peer's discipline is to be followed.
     #[inline]
     pub(super) fn is_logical(&self) -> bool {

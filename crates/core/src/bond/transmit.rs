@@ -237,7 +237,7 @@ impl<P: Packet> Bond<P> {
     fn heartbeat(&mut self, now: Time, channel: ChannelId) -> Head {
         let high = self.high_water(channel);
         self.outbox.heartbeats = self.outbox.heartbeats.wrapping_add(1);
-        let heard = self.channels.where_each(|c| c.path.signs.may_bring());
+        let heard = self.channels.where_each(|c| c.path.signs.may_bring() && !c.path.signs.leaving);
         let message = Message::Heartbeat(Heartbeat {
             channel,
             epoch: self.number.epoch(),

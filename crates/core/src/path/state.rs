@@ -2,7 +2,7 @@
 //!
 //! | state | signs |
 //! |---|---|
-//! | down | the link is down, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
+//! | down | the link is down or is to leave, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
 //! | held | all is well, and others are used: it failed again and again, what goes there comes too late, or a policy's supervision says so |
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
 //! | reserve | all is well, and it is not needed at the moment (`bond/reserve.rs`) |
@@ -44,6 +44,8 @@ pub(crate) struct Signs {
     pub(crate) unheard: bool,
     /// The peer told nothing of what was sent, and was asked.
     pub(crate) mute: bool,
+    /// It is to leave the bond.
+    pub(crate) leaving: bool,
     /// Its frames come too late behind those of the others to be of use.
     pub(crate) late: bool,
     /// What the path brought lately.
@@ -60,6 +62,7 @@ impl Signs {
             silent: false,
             unheard: false,
             mute: false,
+            leaving: false,
             late: false,
             life: Life::new(now),
         }
@@ -67,12 +70,12 @@ impl Signs {
 
     /// The link came up: what was amiss is forgotten.
     pub(crate) fn on_up(&mut self, now: Time) {
-        *self = Signs { up: true, ..Signs::new(now) };
+        *self = Signs { up: true, leaving: self.leaving, ..Signs::new(now) };
     }
 
     /// Whether data could be sent.
     pub(crate) fn are_well(&self) -> bool {
-        self.up && !self.silent && !self.unheard && !self.mute && !self.stalled
+        self.up && !self.silent && !self.unheard && !self.mute && !self.stalled && !self.leaving
     }
 
     /// Whether something can arrive.
@@ -119,6 +122,7 @@ mod tests {
             Signs { unheard: true, ..signs },
             Signs { mute: true, ..signs },
             Signs { stalled: true, ..signs },
+            Signs { leaving: true, ..signs },
             Signs { up: false, ..signs },
         ] {
             assert_eq!(amiss.state(true, false), State::Down);

@@ -82,6 +82,7 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::Stalled => "Stalled",
         Reason::Delay => "Delay",
         Reason::HeldBack => "HeldBack",
+        Reason::Leaving => "Leaving",
     }
 }
 

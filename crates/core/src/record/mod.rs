@@ -52,6 +52,7 @@ const POLL_TRANSMIT: u8 = 8;
 const POLL_DELIVER: u8 = 9;
 const POLL_EVENT: u8 = 10;
 const DIGEST: u8 = 11;
+const SETTINGS: u8 = 12;
 
 /// Takes the bytes of a recording, in order.
 pub trait Sink {
@@ -141,6 +142,7 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
                 Link::Up => 0,
                 Link::Down => 1,
                 Link::Removed => 2,
+                Link::Leaving => 3,
             };
             log.entry(LINK, now, |out| out.extend_from_slice(&[channel.0, state]));
         }
@@ -159,6 +161,21 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
             });
         }
         self.bond.join(now, channel, config)
+    }
+
+    /// See [`Bond::reconfigure`].
+    ///
+    /// # Errors
+    /// The first setting that cannot work.
+    pub fn reconfigure(&mut self, now: Time, config: &Config) -> Result<(), ConfigError> {
+        if let Some(log) = &mut self.log {
+            let settings = settings::encode(config);
+            log.entry(SETTINGS, now, |out| {
+                put(out, settings.len() as u64);
+                out.extend_from_slice(&settings);
+            });
+        }
+        self.bond.reconfigure(now, config)
     }
 
     /// See [`Bond::set_blocked`].

@@ -4,8 +4,8 @@ use super::codec::Reader;
 use super::digest::Digest;
 use super::error::ReplayError;
 use super::{
-    ANY, BLOCKED, CHANNEL, DIGEST, HOST, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT, REPORT, TIMEOUT,
-    settings,
+    ANY, BLOCKED, CHANNEL, DIGEST, HOST, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT, REPORT, SETTINGS,
+    TIMEOUT, settings,
 };
 use crate::bond::{Bond, ChannelReport, Codepoint, Event, Link};
 use crate::packet::Packet;
@@ -71,6 +71,7 @@ pub fn replay(log: &[u8], mut output: impl FnMut(Output<'_>)) -> Result<Replayed
                     0 => Link::Up,
                     1 => Link::Down,
                     2 => Link::Removed,
+                    3 => Link::Leaving,
                     _ => return Err(ReplayError::Damaged { at }),
                 };
                 bond.set_link(now, ChannelId(channel), state);
@@ -91,6 +92,12 @@ pub fn replay(log: &[u8], mut output: impl FnMut(Output<'_>)) -> Result<Replayed
                 let channel = ChannelId(r.byte()?);
                 // What the bond refused then, it refuses now.
                 let _ = bond.join(now, channel, settings::get_channel(&mut r)?);
+            }
+            SETTINGS => {
+                let length = r.number()? as usize;
+                let config = settings::decode(&mut Reader { bytes: r.take(length)?, at: 0 })?;
+                // What the bond refused then, it refuses now.
+                let _ = bond.reconfigure(now, &config);
             }
             POLL_TRANSMIT | POLL_DELIVER | POLL_EVENT => {
                 let (mut left, mut nothing) = (r.number()?, 0);

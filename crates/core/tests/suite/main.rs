@@ -3,6 +3,7 @@
 mod arq;
 mod arq_faults;
 mod arq_parity;
+mod bond_changes;
 mod bond_failure;
 mod bond_feedback;
 mod bond_flow;

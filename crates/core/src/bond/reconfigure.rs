@@ -1,0 +1,69 @@
+//! Settings that a running bond takes.
+//!
+//! What it is: each of these is a bound or a time that is looked at when it is needed, so that another value holds from the next packet
+//! or timer on. All others decide how packets are numbered, what stands in front of them, or what the parts of the bond are made of; the
+//! peer would have to change at the same packet.
+
+use super::Bond;
+use super::config::{Config, ConfigError, Mode, OPTIONS};
+use super::event::Reason;
+use crate::packet::Packet;
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// The settings that may change, by their names in a file.
+const LIVE: [&str; 13] = [
+    "copies",
+    "dead_after",
+    "equalize",
+    "hold_down",
+    "queue_limit",
+    "reorder_deadline",
+    "reorder_memory",
+    "resend_memory",
+    "resend_within",
+    "resend_within_ef",
+    "reserve",
+    "silent_after",
+    "spare_copies",
+];
+/// Where both ends' buffers were agreed on.
+const FIXED_IN_STRIPE: [&str; 2] = ["dead_after", "reorder_memory"];
+
+impl Config {
+    /// The names in a file of the settings in which `other` differs, each with whether a running bond takes it.
+    pub fn differences(&self, other: &Config) -> impl Iterator<Item = (&'static str, bool)> {
+        let fixed = |name: &str| {
+            let in_mode = match self.mode {
+                Mode::Stripe => FIXED_IN_STRIPE.contains(&name),
+                // The policy's queues and supervision are made with them.
+                Mode::Flow => ["dead_after", "queue_limit"].contains(&name),
+                _ => false,
+            };
+            in_mode || !LIVE.contains(&name)
+        };
+        let differs = OPTIONS.iter().filter(|entry| entry.get(self) != entry.get(other));
+        let names: Vec<_> = differs.filter_map(|entry| entry.spec.file).collect();
+        names.into_iter().map(move |name| (name, !fixed(name)))
+    }
+}
+
+impl<P: Packet> Bond<P> {
+    /// Takes over from `config` the settings that a running bond takes ([`Config::differences`]); nothing else of it counts.
+    ///
+    /// # Errors
+    /// The first setting that cannot work; nothing is changed then.
+    pub fn reconfigure(&mut self, now: Time, config: &Config) -> Result<(), ConfigError> {
+        config.validate()?;
+        let names: Vec<_> = self.config.differences(config).filter(|(_, live)| *live).collect();
+        for entry in OPTIONS.iter().filter(|entry| names.iter().any(|(name, _)| entry.spec.file == Some(name))) {
+            entry.set(&mut self.config, entry.get(config));
+        }
+        self.config.dead_after_idle = self.config.dead_after_idle.max(self.config.dead_after);
+        self.resequence.set_bounds(&self.config);
+        self.protect.set_bounds(&self.config);
+        self.rebuild(now, 0);
+        self.refresh(now, Reason::Link);
+        Ok(())
+    }
+}
