@@ -28,6 +28,7 @@ struct Args {
 enum Command {
     Demo(cmd::demo::Args),
     Up(cmd::up::Args),
+    Reload(cmd::reload::Args),
     Status(cmd::status::Args),
     Check(cmd::check::Args),
     Lock(cmd::lock::LockArgs),
@@ -42,6 +43,8 @@ enum Command {
     Figure(cmd::figure::Args),
     Claims(cmd::claims::Args),
     Ring(cmd::ring::Args),
+    #[command(hide = true)]
+    Helper(cmd::reload::HelperArgs),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
     let outcome = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Up(args) => cmd::up::run(&args),
+        Command::Reload(args) => cmd::reload::run(&args),
         Command::Status(args) => cmd::status::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Lock(args) => cmd::lock::lock(&args),
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Figure(args) => cmd::figure::run(&args),
         Command::Claims(args) => cmd::claims::run(&args),
         Command::Ring(args) => cmd::ring::run(&args),
+        Command::Helper(args) => cmd::reload::help_daemon(&args),
     };
     exit::code(outcome)
 }

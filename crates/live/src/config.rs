@@ -5,6 +5,7 @@
 //! setting means and its default.
 
 mod bond;
+mod change;
 mod confine;
 mod fit;
 mod host;
@@ -16,6 +17,8 @@ mod ring;
 mod secret;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use change::paired;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
@@ -30,9 +33,11 @@ use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
 use fairspan_core::units::Rate;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +45,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 use toml::Spanned;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -165,6 +170,11 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn load(file: &Path) -> Result<Config, ConfigError> {
+        Config::load_with_files(file).map(|(config, ..)| config)
+    }
+
+    /// As [`load`](Self::load), with the text, and the files of keys that it names.
+    pub(crate) fn load_with_files(file: &Path) -> Result<(Config, Zeroizing<String>, Files), ConfigError> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => Zeroizing::new(text),
             Err(error) => {
@@ -172,13 +182,20 @@ impl Config {
                 return Err(ConfigError { line: 0, ..unread });
             }
         };
-        let mut config = Config::parse(file, &text)?;
+        let reader = Reader::new(file, &text);
+        let mut config = reader.parse()?;
+        let files = reader.files.into_inner();
         if secret::has_key(&text)
             && let Some(problem) = exposure(file)
         {
             config.notices.push(Reader::new(file, &text).error(0..0, "", format!("holds a key, and {problem}")));
         }
-        Ok(config)
+        Ok((config, text, files))
+    }
+
+    /// As [`parse`](Self::parse), with the files of keys at hand instead of sought.
+    pub(crate) fn parse_given(file: &Path, text: &str, files: &Files) -> Result<Config, ConfigError> {
+        Reader { given: Some(files), ..Reader::new(file, text) }.parse()
     }
 
     /// Checks `text`; `file` is named in errors, and key files are sought relative to its folder.
@@ -186,22 +203,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
-        let reader = Reader::new(file, text);
-        let raw: RawConfig = toml::from_str(text).map_err(|e| {
-            if let Some(error) = reader.wrong_brackets() {
-                return error;
-            }
-            reader.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &reader.snippet(e.span()))
-        })?;
-        if let Some(line) = secret::misplaced_key(text) {
-            let start = text.split_inclusive('\n').take(line).map(str::len).sum();
-            let problem = "a key stands here, where it would be shown: keys belong in `private_key`, `preshared_key` and \
-                           `public_key`, or in a file that `private_key_file` or `preshared_key_file` names";
-            return Err(reader.error(start..start, "", problem));
-        }
-        let mut config = reader.config(raw)?;
-        config.notices.append(&mut reader.notices.into_inner());
-        Ok(config)
+        Reader::new(file, text).parse()
     }
 }
 
@@ -257,15 +259,48 @@ struct Reader<'a> {
     text: &'a str,
     /// What works and is hardly meant.
     notices: RefCell<Vec<ConfigError>>,
+    /// The files of keys, where others are not to be sought.
+    given: Option<&'a Files>,
+    /// Those that were read.
+    files: RefCell<Files>,
+}
+
+/// Files of keys, by their paths.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Files(BTreeMap<PathBuf, String>);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.0.values_mut().for_each(Zeroize::zeroize);
+    }
 }
 
 impl<'a> Reader<'a> {
     fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
-        Reader { file, text, notices: RefCell::default() }
+        Reader { file, text, notices: RefCell::default(), given: None, files: RefCell::default() }
     }
 }
 
 impl Reader<'_> {
+    /// Reads and checks all of it.
+    fn parse(&self) -> Result<Config, ConfigError> {
+        let raw: RawConfig = toml::from_str(self.text).map_err(|e| {
+            if let Some(error) = self.wrong_brackets() {
+                return error;
+            }
+            self.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &self.snippet(e.span()))
+        })?;
+        if let Some(line) = secret::misplaced_key(self.text) {
+            let start = self.text.split_inclusive('\n').take(line).map(str::len).sum();
+            let problem = "a key stands here, where it would be shown: keys belong in `private_key`, `preshared_key` and \
+                           `public_key`, or in a file that `private_key_file` or `preshared_key_file` names";
+            return Err(self.error(start..start, "", problem));
+        }
+        let mut config = self.config(raw)?;
+        config.notices.append(&mut self.notices.take());
+        Ok(config)
+    }
+
     /// The one way to a [`ConfigError`], so that none shows a secret.
     fn error(&self, span: Range<usize>, setting: &str, problem: impl Display) -> ConfigError {
         let before = self.text.get(..span.start).unwrap_or(self.text);
@@ -337,7 +372,7 @@ impl Reader<'_> {
                 let path = folder.join(f.get_ref());
                 let name = format!("{setting}_file");
                 // Not the path: it may be the key itself.
-                let content = std::fs::read_to_string(&path).map(Zeroizing::new).map_err(|e| {
+                let content = self.key_file(&path).map_err(|e| {
                     let problem = format!(
                         "the file that it names cannot be read: {e}; a name without `/` before it is one in `{}`",
                         folder.display()
@@ -351,6 +386,16 @@ impl Reader<'_> {
             }
             (None, None) => Ok(None),
         }
+    }
+
+    /// What is in a file of a key.
+    fn key_file(&self, path: &Path) -> io::Result<Zeroizing<String>> {
+        if let Some(given) = self.given {
+            return given.0.get(path).cloned().map(Zeroizing::new).ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
+        let content = Zeroizing::new(std::fs::read_to_string(path)?);
+        self.files.borrow_mut().0.insert(path.to_owned(), content.to_string());
+        Ok(content)
     }
 
     fn config(&self, raw: RawConfig) -> Result<Config, ConfigError> {

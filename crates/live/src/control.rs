@@ -4,7 +4,6 @@
 //! ever blocks the daemon: connections are few (`CONNECTIONS`), short (`REQUEST_LIMIT`) and non-blocking.
 
 use crate::folders;
-use crate::status::Status;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Request {
     /// Everything that `fairspan status` shows.
     Status,
+    /// Read the configuration file again and take over what differs; the answer is a [`Reloaded`](crate::reloaded::Reloaded).
+    Reload,
 }
 
 /// Why the control socket cannot be opened.
@@ -96,6 +97,8 @@ struct Connection {
     stream: UnixStream,
     request: Vec<u8>,
     answer: Vec<u8>,
+    /// Its answer is not there yet.
+    waits: bool,
     since: Instant,
 }
 
@@ -132,26 +135,31 @@ impl Control {
         !self.connections.is_empty()
     }
 
-    /// As [`serve`](Control::serve), with a daemon's status.
-    pub(crate) fn serve_status(&mut self, status: impl Fn() -> Status) {
-        self.serve(|request| match request {
-            Request::Status => serde_json::to_string(&status()).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")),
-        });
-    }
-
-    /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request.
-    pub(crate) fn serve(&mut self, mut answer: impl FnMut(Request) -> String) {
+    /// Accepts, reads and answers whatever is ready; `answer` makes the line of JSON for a request, or none where that has to
+    /// [wait](Control::answer_waiting).
+    pub(crate) fn serve(&mut self, mut answer: impl FnMut(Request) -> Option<String>) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.connections.len() < CONNECTIONS && stream.set_nonblocking(true).is_ok() {
                 self.connections.push(Connection {
                     stream,
                     request: Vec::new(),
                     answer: Vec::new(),
+                    waits: false,
                     since: Instant::now(),
                 });
             }
         }
         self.connections.retain_mut(|c| c.advance(&mut answer) && c.since.elapsed() < PATIENCE);
+    }
+}
+
+impl Control {
+    /// Answers those whose requests had to wait.
+    pub(crate) fn answer_waiting(&mut self, line: &str) {
+        for connection in self.connections.iter_mut().filter(|connection| connection.waits) {
+            connection.waits = false;
+            connection.take(line);
+        }
     }
 }
 
@@ -169,8 +177,16 @@ impl Drop for Control {
 }
 
 impl Connection {
+    /// This is the answer.
+    fn take(&mut self, line: &str) {
+        self.answer = format!("{line}\n").into_bytes();
+    }
+
     /// Goes on as far as it can without blocking; false when it is done.
-    fn advance(&mut self, answer: &mut impl FnMut(Request) -> String) -> bool {
+    fn advance(&mut self, answer: &mut impl FnMut(Request) -> Option<String>) -> bool {
+        if self.waits {
+            return true;
+        }
         if self.answer.is_empty() {
             let mut chunk = [0; 512];
             loop {
@@ -188,12 +204,16 @@ impl Connection {
             let Some(end) = self.request.iter().position(|&b| b == b'\n') else {
                 return self.request.len() <= REQUEST_LIMIT;
             };
-            let line = match serde_json::from_slice(&self.request[..end]) {
-                Ok(request) => answer(request),
-                Err(e) => serde_json::json!({ "error": format!("not a request: {e}") }).to_string(),
-            };
-            self.answer = line.into_bytes();
-            self.answer.push(b'\n');
+            match serde_json::from_slice(&self.request[..end]) {
+                Ok(request) => match answer(request) {
+                    Some(line) => self.take(&line),
+                    None => {
+                        self.waits = true;
+                        return true;
+                    }
+                },
+                Err(e) => self.take(&serde_json::json!({ "error": format!("not a request: {e}") }).to_string()),
+            }
         }
         loop {
             match self.stream.write(&self.answer) {
@@ -219,7 +239,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(30);
         while !client.is_finished() {
             assert!(Instant::now() < end, "the client has no answer");
-            control.serve(|request| format!("{{\"echo\":{}}}", serde_json::to_string(&request).unwrap()));
+            control.serve(|request| Some(format!("{{\"echo\":{}}}", serde_json::to_string(&request).unwrap())));
             std::thread::sleep(Duration::from_millis(1));
         }
         client.join().unwrap()
@@ -282,7 +302,7 @@ mod tests {
         });
         assert!(serve_until(&mut control, client).contains("not a request"));
         let flood: Vec<_> = (0..CONNECTIONS + 3).map(|_| UnixStream::connect(&path).unwrap()).collect();
-        control.serve(|_| String::new());
+        control.serve(|_| Some(String::new()));
         assert_eq!(control.connections.len(), CONNECTIONS);
         for mut stream in &flood {
             let _ = stream.write_all(&[b'x'; REQUEST_LIMIT + 512]);

@@ -9,6 +9,7 @@ mod family;
 pub(crate) mod figure;
 pub(crate) mod keygen;
 pub(crate) mod lock;
+pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod ring;
 pub(crate) mod select;

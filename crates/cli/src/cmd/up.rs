@@ -5,18 +5,21 @@ use crate::log;
 use anyhow::Context;
 use fairspan_live::config::Config;
 use fairspan_live::confinement;
+use fairspan_live::helper::Helper;
 use fairspan_live::lock::Lock;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::IsTerminal as _;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bring an interface up and keep it up until SIGINT, SIGTERM or a closed terminal (SIGHUP); the log goes to standard error.
+/// Bring an interface up and keep it up until SIGINT, SIGTERM or a closed terminal; the log goes to standard error. Without a
+/// terminal SIGHUP has the configuration read again, as `fairspan reload` does.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The configuration; `fairspan check` checks it
@@ -28,35 +31,53 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log)?;
+    let helper = begin_helper(&args.config)?;
     let config = load(&args.config)?;
-    serve(config)
+    serve(config, helper)
 }
 
 /// As [`run`], for a node of a ring and nothing else.
 pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log)?;
+    let helper = begin_helper(&args.config)?;
     let config = load(&args.config)?;
     if Role::of(&config) != Role::Ring {
         let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
         return Err(BadInput(problem).into());
     }
-    serve(config)
+    serve(config, helper)
 }
 
-/// The configuration, read when nobody may look into the memory any more: no core dump, no debugger of the same user.
+/// Nobody looks into the memory any more: no core dump, no debugger of the same user.
+pub(super) fn hide_memory() -> anyhow::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("memory that is not dumped")
+}
+
+/// The process that reads the configuration again when the daemon may not any more: begun while there is no secret in memory.
+fn begin_helper(config: &Path) -> anyhow::Result<Helper> {
+    let program = std::env::current_exe().context("this program's file")?;
+    Helper::start(&program, &["helper"], config).context("the process that reads the configuration")
+}
+
+/// The configuration.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("memory that is not dumped")?;
+    hide_memory()?;
     Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
 }
 
-fn serve(config: Config) -> anyhow::Result<Outcome> {
+fn serve(config: Config, helper: Helper) -> anyhow::Result<Outcome> {
     config.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     // From here on a signal is a wish to end cleanly.
     let (stop, stopper) = UnixStream::pair().context("signals")?;
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, interrupted.clone()).context("signals")?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::low_level::pipe::register(signal, stopper.try_clone()?).context("signals")?;
+    let (asked, asker) = UnixStream::pair().context("signals")?;
+    asked.set_nonblocking(true).context("signals")?;
+    // Where there is a terminal, SIGHUP says that it was closed.
+    let has_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    let on_hangup = if has_terminal { &stopper } else { &asker };
+    for (signal, to) in [(SIGINT, &stopper), (SIGTERM, &stopper), (SIGHUP, on_hangup)] {
+        signal_hook::low_level::pipe::register(signal, to.try_clone()?).context("signals")?;
     }
     let failed = |error: DaemonError| match error.is_permission() {
         true => NoPrivilege(error.to_string()).into(),
@@ -82,6 +103,7 @@ fn serve(config: Config) -> anyhow::Result<Outcome> {
         );
     }
     let ended = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed).and_then(|mut daemon| {
+        daemon.follow(helper, asked)?;
         tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
         Ok(daemon.run(stop.as_fd())?)
     });

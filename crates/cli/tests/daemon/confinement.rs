@@ -40,14 +40,14 @@ impl Drop for Setting {
 
 /// While a test runs, users may open the TUN device, as is usual; what opens it needs CAP_NET_ADMIN all the same. One test at a
 /// time: its end puts back what was.
-struct OpenDevice(u32, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+pub(crate) struct OpenDevice(u32, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 static OPENED: Mutex<()> = Mutex::new(());
 
 const DEVICE: &str = "/dev/net/tun";
 
 impl OpenDevice {
-    fn new() -> OpenDevice {
+    pub(crate) fn new() -> OpenDevice {
         let alone = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         let mode = std::fs::metadata(DEVICE).expect("the device").mode() & 0o777;
         std::fs::set_permissions(DEVICE, std::fs::Permissions::from_mode(0o666)).expect("a mode");

@@ -20,6 +20,7 @@ mod network;
 mod path_mtu;
 mod port;
 mod reliable;
+mod reload;
 mod ring;
 mod ring_hostile;
 mod unreachable;

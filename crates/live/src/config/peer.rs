@@ -36,7 +36,7 @@ pub struct Peer {
 }
 
 /// `[[peer.channel]]`: one link towards the peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Channel {
     /// `name`: for people and metrics; default `channel0`, ...

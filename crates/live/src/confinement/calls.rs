@@ -137,7 +137,8 @@ const IOCTLS: &[u64] =
 const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOCGIFFLAGS, libc::SIOCETHTOOL];
 
 /// What a configuration has a daemon do, beside what every one does.
-struct Needs {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
     /// Bonds of Ethernet links are none of peers.
     is_bond: bool,
     /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
@@ -149,7 +150,15 @@ struct Needs {
 }
 
 impl Needs {
-    fn of(config: &Config) -> Needs {
+    /// The setting for which a daemon that was confined for this cannot take over `other`.
+    pub(crate) fn lacks(self, other: Needs) -> Option<&'static str> {
+        let lacking = (other.udp && !self.udp) || (other.frames && !self.frames);
+        lacking.then_some(
+            "peer.channel.kind (the first of its kind, whose sockets the daemon cannot open: interface.confine)",
+        )
+    }
+
+    pub(crate) fn of(config: &Config) -> Needs {
         let interface = &config.interface;
         let sides = || config.ring.iter().flat_map(|ring| ring.sides.iter().flatten());
         let of_sides = sides().filter_map(|side| side.channel.as_ref());

@@ -20,6 +20,7 @@ mod held;
 mod own;
 mod refused;
 
+pub(crate) use calls::Needs;
 pub use held::{Confinement, ConfinementError, Held, Holds};
 pub use refused::tell_refused;
 

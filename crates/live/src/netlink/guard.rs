@@ -158,6 +158,36 @@ impl Guard {
         Ok(())
     }
 
+    /// Takes an address that [`add_address`](Guard::add_address) gave.
+    ///
+    /// # Errors
+    /// As [`Netlink::remove_address`]. One that is gone already is none.
+    pub(crate) fn remove_address(&mut self, device: &str, address: IpNet) -> Result<(), NetlinkError> {
+        self.undo.retain(|undo| !matches!(undo, Undo::Address { address: other, .. } if *other == address));
+        self.netlink.remove_address(device, address).or_else(unless_undone)
+    }
+
+    /// Removes a route that [`add_route`](Guard::add_route) added.
+    ///
+    /// # Errors
+    /// As [`Netlink::remove_route`]. One that is gone already is none.
+    pub(crate) fn remove_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+        self.undo.retain(|undo| !matches!(undo, Undo::Route(other) if other == route));
+        self.netlink.remove_route(route).or_else(unless_undone)
+    }
+
+    /// Ends what [`capture`](Guard::capture) began.
+    ///
+    /// # Errors
+    /// As [`Netlink::remove_rule`].
+    pub(crate) fn release(&mut self, capture: &Capture) -> Result<(), NetlinkError> {
+        for rule in capture.rules() {
+            self.undo.retain(|undo| !matches!(undo, Undo::Rule(other) if *other == rule));
+            self.netlink.remove_rule(&rule).or_else(unless_undone)?;
+        }
+        Ok(())
+    }
+
     /// Adds a rule, until the guard is dropped.
     ///
     /// # Errors
@@ -266,6 +296,10 @@ fn set_mac(netlink: &mut Netlink, device: &str, mac: [u8; 6]) -> Result<(), Netl
 fn is_undone_already(error: &NetlinkError) -> bool {
     matches!(error, NetlinkError::NoInterface { .. })
         || matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT | libc::ESRCH | libc::EADDRNOTAVAIL))
+}
+
+fn unless_undone(error: NetlinkError) -> Result<(), NetlinkError> {
+    if is_undone_already(&error) { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]

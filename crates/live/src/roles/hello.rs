@@ -11,6 +11,7 @@
 //! | 6 | mode, u8: 0 ordered, 1 stripe, 2 duplicate, 3 backup, 4 plain, 5 flow; others are unknown |
 //! | 7 | scheduler, u8: 0 srr, 1 rr, 2 grr, 3 rfq; others are unknown |
 //! | 8 | weight where not all channels have a rate, u16 big-endian, from 1 to 1000 |
+//! | 9 | which channels the sender has now: how often that has changed since it began, u32; a set of bits, u64; both big-endian |
 
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::options::Words;
@@ -39,6 +40,17 @@ pub(super) struct Hello {
     pub scheduler: Option<Scheduler>,
     /// Its share where not all channels have a rate.
     pub weight: Option<u16>,
+    /// Which channels there are.
+    pub listed: Option<Listed>,
+}
+
+/// Which channels an initiator has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Listed {
+    /// How often that has changed since its process began: the newest list counts.
+    pub generation: u32,
+    /// Their numbers.
+    pub channels: u64,
 }
 
 /// Why a hello is not understood.
@@ -59,7 +71,7 @@ pub(super) enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 107 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 121 with a name that keeps to [`NAME_LIMIT`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -92,6 +104,9 @@ impl Hello {
         }
         if let Some(weight) = self.weight {
             put(8, &weight.to_be_bytes());
+        }
+        if let Some(Listed { generation, channels }) = self.listed {
+            put(9, &[&generation.to_be_bytes()[..], &channels.to_be_bytes()].concat());
         }
         out
     }
@@ -151,6 +166,13 @@ impl Hello {
                     }
                     hello.weight = Some(weight);
                 }
+                9 => {
+                    let (generation, channels) = value.split_first_chunk().ok_or(bad)?;
+                    hello.listed = Some(Listed {
+                        generation: u32::from_be_bytes(*generation),
+                        channels: u64::from_be_bytes(channels.try_into().map_err(|_| bad)?),
+                    });
+                }
                 _ => {}
             }
         }
@@ -173,6 +195,7 @@ mod tests {
             mode: Some(Mode::Stripe),
             scheduler: Some(Scheduler::Grr),
             weight: Some(300),
+            listed: Some(Listed { generation: 2, channels: 0b101 }),
         }
     }
 
@@ -181,7 +204,8 @@ mod tests {
         let bytes = full().encode();
         assert_eq!(
             bytes,
-            b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02\x08\x02\x01\x2c"
+            b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02\x08\x02\x01\x2c\
+              \x09\x0c\0\0\0\x02\0\0\0\0\0\0\0\x05"
         );
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
@@ -214,6 +238,9 @@ mod tests {
             (b"\x08\x02\0\0", 8),
             (b"\x08\x02\x03\xe9", 8),
             (b"\x08\x01\x01", 8),
+            (b"\x09\x03\0\0\0", 9),
+            (b"\x09\x08\0\0\0\0\0\0\0\0", 9),
+            (b"\x09\x0d\0\0\0\0\0\0\0\0\0\0\0\0\0", 9),
         ] {
             assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");
         }

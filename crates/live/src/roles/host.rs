@@ -1,6 +1,6 @@
 //! The host's side of peers and of a ring's node: a TUN interface, its MTU, and its place in the host's network.
 
-use super::network;
+use super::network::{self, Reached};
 use crate::config::Interface;
 use crate::netlink::{Guard, LinkChange, Netlink, NetlinkError};
 use crate::pool::PacketBuf;
@@ -66,6 +66,12 @@ impl Host {
         self.mtu = mtu;
         self.network = Some(network::configure(interface, nets, links, self.tun.name(), mtu)?);
         Ok(())
+    }
+
+    /// Has other addresses and reaches other networks from now on; gives what the kernel refused.
+    pub(super) fn change(&mut self, before: &Reached<'_>, after: &Reached<'_>) -> Vec<NetlinkError> {
+        let Some(guard) = &mut self.network else { return Vec::new() };
+        network::change(guard, self.tun.name(), before, after)
     }
 
     /// Begins to wait for packets of the host.
@@ -152,7 +158,7 @@ impl Host {
     ///
     /// # Errors
     /// This one was deleted. Reading it tells that too, but nothing reads while there is no room.
-    pub(super) fn change(&self, change: LinkChange) -> Result<Change, TunError> {
+    pub(super) fn on_link_change(&self, change: LinkChange) -> Result<Change, TunError> {
         let gone = match &change {
             LinkChange::Removed { index, .. } => *index == self.tun.index(),
             LinkChange::Missed => {

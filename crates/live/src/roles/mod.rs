@@ -20,6 +20,7 @@ mod ring;
 
 use crate::config::Config;
 use crate::confinement::Confinement;
+use crate::helper::Helper;
 use crate::lock::Lock;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
@@ -27,6 +28,7 @@ use lan::EthernetBond;
 use peers::Peers;
 use ring::RingNode;
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 
 /// What a configuration makes of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,15 @@ impl Daemon {
     #[cfg(test)]
     pub(crate) fn status(&self) -> crate::status::Status {
         self.shell.status(&*self.machine)
+    }
+
+    /// Takes over what differs in the configuration file whenever `asked` becomes readable, or a client of the control socket
+    /// wants it; `helper` reads it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn follow(&mut self, helper: Helper, asked: UnixStream) -> Result<(), DaemonError> {
+        self.shell.follow(helper, asked)
     }
 
     /// Moves packets until `stop` becomes readable.

@@ -32,19 +32,82 @@ pub(crate) fn configure<'a>(
     }
     guard.set_up(device, true)?;
 
-    let mut captures = false;
-    for route in nets.filter_map(|net| route(interface, device, net)) {
-        guard.add_route(&route)?;
-        captures |= route.table == interface.fwmark && route.destination.prefix_len() == 0;
+    let routes: Vec<Route> = nets.filter_map(|net| route(interface, device, net)).collect();
+    for route in &routes {
+        guard.add_route(route)?;
     }
-    if captures && interface.table == Table::Auto {
-        guard.capture(&Capture { fwmark: interface.fwmark, table: interface.fwmark, priority: RULE_PRIORITY })?;
-        // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
-        for link in links {
-            guard.loosen_reverse_path(link);
-        }
+    if captures(interface, &routes) {
+        capture(&mut guard, interface, links)?;
     }
     Ok(guard)
+}
+
+/// Whether a default route is among `routes`, so that it draws all packets of the host.
+fn captures(interface: &Interface, routes: &[Route]) -> bool {
+    let draws = |route: &Route| route.table == interface.fwmark && route.destination.prefix_len() == 0;
+    interface.table == Table::Auto && routes.iter().any(draws)
+}
+
+/// How the host's packets are drawn to the default route.
+fn capture_of(interface: &Interface) -> Capture {
+    Capture { fwmark: interface.fwmark, table: interface.fwmark, priority: RULE_PRIORITY }
+}
+
+fn capture<'a>(
+    guard: &mut Guard,
+    interface: &Interface,
+    links: impl Iterator<Item = &'a str>,
+) -> Result<(), NetlinkError> {
+    guard.capture(&capture_of(interface))?;
+    // A strict reverse-path filter would drop what the peer sends: its way back leads into the tunnel.
+    for link in links {
+        guard.loosen_reverse_path(link);
+    }
+    Ok(())
+}
+
+/// What is reached through an interface, and by way of which links.
+pub(crate) struct Reached<'a> {
+    pub(crate) interface: &'a Interface,
+    pub(crate) nets: Vec<IpNet>,
+    pub(crate) links: Vec<&'a str>,
+}
+
+/// Changes addresses, routes and rules of an interface from those of `before` to those of `after`; what stays is there all the time.
+/// What the kernel refused.
+pub(crate) fn change(guard: &mut Guard, device: &str, before: &Reached<'_>, after: &Reached<'_>) -> Vec<NetlinkError> {
+    let routes = |reached: &Reached<'_>| -> Vec<Route> {
+        reached.nets.iter().filter_map(|net| route(reached.interface, device, net)).collect()
+    };
+    let (old, new) = (routes(before), routes(after));
+    let (had, has) = (&before.interface.addresses, &after.interface.addresses);
+    let there = |result: Result<(), NetlinkError>| match result {
+        Err(error) if error.errno() == Some(libc::EEXIST) => Ok(()),
+        other => other,
+    };
+    let mut results = Vec::new();
+    let missing = |address: &&IpNet| !had.contains(address);
+    results.extend(has.iter().filter(missing).map(|address| there(guard.add_address(device, *address))));
+    let gone: Vec<&IpNet> = had.iter().filter(|address| !has.contains(address)).collect();
+    results.extend(gone.iter().map(|address| guard.remove_address(device, **address)));
+    results.extend(old.iter().filter(|route| !new.contains(route)).map(|route| guard.remove_route(route)));
+    if !gone.is_empty() {
+        // With its first address of a network the kernel takes the others of it too, and routes.
+        let netlink = guard.netlink();
+        results.extend(has.iter().map(|address| there(netlink.add_address(device, *address))));
+        let kept = new.iter().filter(|route| old.contains(route));
+        results.extend(kept.map(|route| there(netlink.add_route(route))));
+    }
+    results.extend(new.iter().filter(|route| !old.contains(route)).map(|route| there(guard.add_route(route))));
+    match (captures(before.interface, &old), captures(after.interface, &new)) {
+        (true, false) => results.push(guard.release(&capture_of(before.interface))),
+        (false, true) => results.push(capture(guard, after.interface, after.links.iter().copied())),
+        (true, true) => after.links.iter().filter(|link| !before.links.contains(link)).for_each(|link| {
+            guard.loosen_reverse_path(link);
+        }),
+        (false, false) => {}
+    }
+    results.into_iter().filter_map(Result::err).collect()
 }
 
 /// The kernel ends IPv6 on an interface whose MTU falls below 1280, addresses and routes with it, and restores nothing when

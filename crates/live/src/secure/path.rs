@@ -45,6 +45,8 @@ pub(super) struct Path {
     pub(super) endpoint: Option<Endpoint>,
     /// What this end says in handshakes; `None`: what the peer's configuration says.
     pub(super) hello: Option<Vec<u8>>,
+    /// The peer still has to be told that.
+    pub(super) untold: bool,
     pub(super) keepalive: Option<Span>,
     pub(super) state: State,
 
@@ -97,6 +99,7 @@ impl Path {
             configured: None,
             endpoint: None,
             hello: None,
+            untold: false,
             keepalive,
             state: State::Down,
             current: None,

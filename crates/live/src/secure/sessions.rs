@@ -20,6 +20,7 @@
 //! the paths are gone through only when that has passed.
 
 mod handshakes;
+mod news;
 mod opening;
 mod timers;
 

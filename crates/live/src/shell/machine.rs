@@ -2,7 +2,9 @@
 
 use super::error::DaemonError;
 use super::poller::Token;
+use crate::config::Config;
 use crate::netlink::LinkChange;
+use crate::reloaded::Reloaded;
 use crate::status::Status;
 use fairspan_core::units::Time;
 use std::fmt;
@@ -73,6 +75,13 @@ pub(crate) trait Machine {
 
     /// The interface's MTU now, in bytes.
     fn mtu(&self) -> usize;
+
+    /// Takes over another configuration, all of it or nothing.
+    fn reload(&mut self, _now: Time, _config: Config) -> Reloaded {
+        Reloaded::impossible(
+            "a running daemon takes over the settings of peers only: for a [bond] or a [ring] start it again",
+        )
+    }
 
     /// Fills in what there is to tell at `now`, beside what every daemon tells.
     fn report(&self, now: Time, status: &mut Status);

@@ -5,6 +5,7 @@
 //! | `mod` | the loop, its own timers, control socket and metrics |
 //! | `scrapes` | the metrics over HTTP |
 //! | `machine` | what a role must be able to do |
+//! | `reloads` | when the configuration is read again |
 //! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
 //! | `error` | why a daemon does not start or ends, and whether a privilege is missing |
 //!
@@ -13,24 +14,30 @@
 pub(crate) mod error;
 pub(crate) mod machine;
 pub(crate) mod poller;
+mod reloads;
 mod scrapes;
 pub(crate) mod slab;
 
 pub use error::DaemonError;
 
 use crate::clock::{Clock, until};
+use crate::config::ConfigError;
 use crate::confinement::{Confinement, tell_refused};
-use crate::control::Control;
+use crate::control::{Control, Request};
+use crate::helper::Helper;
 use crate::lock::Lock;
 use crate::netlink::Monitor;
+use crate::reloaded::Reloaded;
 use crate::status::Status;
 use fairspan_core::units::{Span, Time};
 use machine::{Machine, Order, TimerName};
 use poller::{Poller, Ready, Token, Turn};
+use reloads::Reloads;
 use rustix::event::epoll;
 use scrapes::Scrapes;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// How often a machine tries again what failed.
@@ -54,6 +61,7 @@ pub(crate) struct Shell {
     confinement: Option<Confinement>,
     /// What keeps packets from leaving by other ways.
     lock: Option<Lock>,
+    reloads: Reloads,
     housekeeping: Time,
 }
 
@@ -74,6 +82,7 @@ impl Shell {
             scrapes: None,
             confinement: None,
             lock: None,
+            reloads: Reloads::default(),
             clock,
             poller,
             control,
@@ -217,6 +226,7 @@ impl Shell {
                     token if token == stop => return Ok(true),
                     token if token == self.monitor_token => self.follow_interfaces(now, machine)?,
                     token if token == self.control_token => self.serve_control(machine),
+                    token if self.reloads.is(token) => self.follow_reloads(now, machine, token),
                     _ if self.serve_scrapes(now, machine, ready) => {}
                     token => {
                         if ready.writable {
@@ -253,8 +263,52 @@ impl Shell {
     }
 
     fn serve_control(&mut self, machine: &dyn Machine) {
-        let Shell { clock, confinement, lock, control, .. } = self;
-        control.serve_status(|| status(*clock, (confinement.as_ref(), lock.as_ref()), machine));
+        let Shell { clock, confinement, lock, control, reloads, .. } = self;
+        let mut unread = None;
+        control.serve(|request| match request {
+            Request::Status => {
+                let status = status(*clock, (confinement.as_ref(), lock.as_ref()), machine);
+                Some(serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")))
+            }
+            Request::Reload => {
+                unread = reloads.begin();
+                None
+            }
+        });
+        if let Some(reloaded) = unread {
+            self.tell_reloaded(&reloaded);
+        }
+    }
+
+    /// Where the file is to be read from again, and by which descriptor a person asks for it, as SIGHUP does.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn follow(&mut self, helper: Helper, asked: UnixStream) -> Result<(), DaemonError> {
+        self.reloads.follow(helper, asked, &self.poller).map_err(|errno| DaemonError::Poll(errno.into()))
+    }
+
+    fn follow_reloads(&mut self, now: Time, machine: &mut dyn Machine, token: Token) {
+        while let Some(read) = self.reloads.poll(token) {
+            let reloaded = self.reloads.complete(read, |config| machine.reload(now, config));
+            self.tell_reloaded(&reloaded);
+        }
+    }
+
+    /// Tells all who wait, and the log, what became of a reload.
+    fn tell_reloaded(&mut self, reloaded: &Reloaded) {
+        for line in reloaded.lines() {
+            match reloaded.ok {
+                true => tracing::info!("reload: {line}"),
+                false => tracing::warn!("reload: {line}"),
+            }
+        }
+        for notice in &reloaded.notices {
+            tracing::warn!("{}", ConfigError::from(notice));
+        }
+        if self.reloads.is_done() {
+            self.control.answer_waiting(&serde_json::to_string(reloaded).unwrap_or_default());
+        }
     }
 }
 

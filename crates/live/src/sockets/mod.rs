@@ -25,11 +25,16 @@ use crate::config::{Channel, Interface};
 use crate::secure::Sessions;
 use crate::shell::poller::{Interest, Poller, Token, Turn};
 use fairspan_core::bond::Handling;
+use fairspan_core::units::{Span, Time};
 use socket::{Kind, Owner, Socket, SocketError};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 /// The MTU of a link that nobody tells.
 pub(crate) const USUAL_MTU: usize = 1500;
+
+/// How long a socket that no channel has any more stays open.
+const LINGER: Span = Span::from_secs(2);
 
 /// The sockets, by number: those on which peers may begin, then those of channels.
 pub(crate) struct Sockets {
@@ -38,6 +43,8 @@ pub(crate) struct Sockets {
     numbers: Vec<usize>,
     poller: Poller,
     fwmark: u32,
+    /// The counters of those that were closed.
+    closed: BTreeMap<&'static str, u64>,
 }
 
 impl Sockets {
@@ -50,7 +57,13 @@ impl Sockets {
             Some(port) => Socket::listen(port, interface.fwmark)?,
             None => Vec::new(),
         };
-        Ok(Sockets { list, numbers: Vec::new(), poller: poller.clone(), fwmark: interface.fwmark })
+        Ok(Sockets {
+            list,
+            numbers: Vec::new(),
+            poller: poller.clone(),
+            fwmark: interface.fwmark,
+            closed: BTreeMap::new(),
+        })
     }
 
     /// The socket of a configured channel: its number. It may be one that serves others already.
@@ -61,8 +74,50 @@ impl Sockets {
         if let Some(number) = self.list.iter().position(|socket| socket.serves(channel)) {
             return Ok(number);
         }
-        self.list.push(Socket::open(channel, self.fwmark)?);
-        Ok(self.list.len() - 1)
+        let socket = Socket::open(channel, self.fwmark)?;
+        match self.list.iter().position(Socket::is_closed) {
+            Some(number) => {
+                self.list[number] = socket;
+                Ok(number)
+            }
+            None => {
+                self.list.push(socket);
+                Ok(self.list.len() - 1)
+            }
+        }
+    }
+
+    /// Begins to wait for those that were opened since.
+    pub(crate) fn watch_new(&mut self) {
+        for number in 0..self.list.len() {
+            if self.list[number].token.is_none() && !self.list[number].absent {
+                self.watch(number);
+            }
+        }
+    }
+
+    /// The counters of all, by name; some names come several times.
+    fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.list.iter().flat_map(Socket::counters).chain(self.closed.iter().map(|(name, n)| (*name, *n)))
+    }
+
+    /// Closes, a while later, each that no channel has any more; `is_used` says of which there is need all the same. What the
+    /// other end still sends there arrives until then.
+    pub(crate) fn close_idle(&mut self, now: Time, is_used: impl Fn(usize) -> bool) {
+        for number in 0..self.list.len() {
+            let socket = &mut self.list[number];
+            if !socket.is_idle() || is_used(number) {
+                socket.closes = None;
+            } else if *socket.closes.get_or_insert(now + LINGER) <= now {
+                if let (Some(token), Some(fd)) = (socket.token.take(), socket.fd()) {
+                    self.poller.unwatch(token, fd);
+                }
+                for (name, n) in socket.counters() {
+                    *self.closed.entry(name).or_default() += n;
+                }
+                (socket.kind, socket.absent, socket.closes) = (Kind::Closed, true, None);
+            }
+        }
     }
 
     /// Begins to wait for all of them.

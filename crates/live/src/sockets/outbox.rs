@@ -116,7 +116,7 @@ impl Outbox {
                     pool.extend(self.batches.pop_front());
                 }
             }
-            Kind::Missing(..) => Sent::Down,
+            Kind::Missing(..) | Kind::Closed => Sent::Down,
             Kind::Ethernet(socket) => loop {
                 if peer == Mac::BROADCAST {
                     *dropped += self.frames.len() as u64;

@@ -6,7 +6,7 @@ use crate::config::{Channel, ChannelKind};
 use crate::icmp::Unreachable;
 use crate::netlink::Netlink;
 use crate::shell::poller::Token;
-use fairspan_core::units::ChannelId;
+use fairspan_core::units::{ChannelId, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -113,6 +113,10 @@ pub(crate) struct Socket {
     pub(super) wants_write: bool,
     /// What was told last about a socket that cannot be opened, so that it is told once.
     pub(super) complaint: Option<String>,
+    /// Peers may begin there.
+    listens: bool,
+    /// Nobody needs it any more: closed then.
+    pub(super) closes: Option<Time>,
 }
 
 /// What a socket speaks.
@@ -124,6 +128,8 @@ pub(crate) enum Kind {
     Ethernet(EthernetSocket),
     /// Not there yet: the interface or the address is still missing.
     Missing(Box<Channel>, u32),
+    /// Of no use any more. The number is free for another one.
+    Closed,
 }
 
 /// The stations on one device that speak with one pair of EtherTypes.
@@ -153,7 +159,9 @@ impl Socket {
             let mut config = UdpConfig::new(SocketAddr::new(address, port));
             config.mark = Some(mark);
             match UdpSocket::open(config) {
-                Ok(socket) => sockets.push(Socket::new(Kind::Udp(socket), None, None)),
+                Ok(socket) => {
+                    sockets.push(Socket { listens: true, ..Socket::new(Kind::Udp(socket), None, None) });
+                }
                 Err(error) if address.is_ipv6() && matches!(error.errno, libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
                     tracing::info!("no IPv6 here: listening on IPv4 only");
                 }
@@ -198,12 +206,24 @@ impl Socket {
             token: None,
             wants_write: false,
             complaint: None,
+            listens: false,
+            closes: None,
         }
+    }
+
+    /// Whether no channel was opened with it, nor may be.
+    pub(super) fn is_idle(&self) -> bool {
+        self.owners.is_empty() && !self.listens && !self.is_closed()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.kind, Kind::Closed)
     }
 
     /// Whether an Ethernet channel can share this socket.
     pub(crate) fn serves(&self, channel: &Channel) -> bool {
         match (&self.segment, &channel.kind) {
+            _ if self.is_closed() => false,
             (Some(segment), ChannelKind::Ethernet { ethertype, .. }) => {
                 self.device == channel.device && segment.ethertype == *ethertype
             }
@@ -228,6 +248,20 @@ impl Socket {
         }
         self.owners.push(owner);
         Ok(())
+    }
+
+    /// Takes the socket from a channel.
+    pub(crate) fn remove_owner(&mut self, owner: Owner) {
+        self.owners.retain(|other| *other != owner);
+        if let Some(segment) = &mut self.segment {
+            segment.stations.retain(|station| station.owner != owner);
+        }
+    }
+
+    /// Gives its owners other numbers.
+    pub(crate) fn renumber(&mut self, new: impl Fn(usize) -> usize) {
+        let stations = self.segment.iter_mut().flat_map(|segment| &mut segment.stations);
+        stations.map(|station| &mut station.owner).chain(&mut self.owners).for_each(|(peer, _)| *peer = new(*peer));
     }
 
     /// Whether only what a session sealed counts.
@@ -303,6 +337,7 @@ impl Socket {
                 }
                 Err(e) => Err(e.to_string()),
             },
+            Kind::Closed => Ok((true, false)),
         };
         self.absent = !matches!(looked, Ok((false, _)));
         looked.map(|(_, new)| new)
@@ -329,7 +364,7 @@ impl Socket {
         match &self.kind {
             Kind::Udp(socket) => Some(socket.as_fd()),
             Kind::Ethernet(socket) => Some(socket.as_fd()),
-            Kind::Missing(..) => None,
+            Kind::Missing(..) | Kind::Closed => None,
         }
     }
 
@@ -338,7 +373,7 @@ impl Socket {
         match &self.kind {
             Kind::Udp(socket) if socket.local_addr().is_ipv4() => UDP_HEADER + IPV4_HEADER,
             Kind::Udp(_) => UDP_HEADER + IPV6_HEADER,
-            Kind::Ethernet(_) | Kind::Missing(..) => 0,
+            Kind::Ethernet(_) | Kind::Missing(..) | Kind::Closed => 0,
         }
     }
 
@@ -346,7 +381,7 @@ impl Socket {
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         match &self.kind {
             Kind::Udp(socket) => socket.stats().each().collect(),
-            Kind::Missing(..) => Vec::new(),
+            Kind::Missing(..) | Kind::Closed => Vec::new(),
             Kind::Ethernet(socket) => {
                 let s = socket.stats();
                 vec![

@@ -221,7 +221,7 @@ impl Transport {
         counters.insert("send_down".into(), self.counts.send_down);
         let secure = self.sessions.iter().flat_map(|sessions| sessions.stats().each());
         counters.extend(secure.map(|(name, n)| (format!("secure_{name}"), n)));
-        for (name, n) in self.sockets.iter().flat_map(|socket| socket.counters()) {
+        for (name, n) in self.sockets.counters() {
             *counters.entry(format!("socket_{name}")).or_default() += n;
         }
     }
@@ -259,7 +259,7 @@ pub(crate) fn receive(receiver: &mut impl Receiver, now: Time, number: usize) {
     match receiver.transport().sockets[number].kind {
         Kind::Udp(_) => receive_datagrams(receiver, now, number),
         Kind::Ethernet(_) => receive_frames(receiver, now, number),
-        Kind::Missing(..) => {}
+        Kind::Missing(..) | Kind::Closed => {}
     }
     if receiver.transport().queued {
         receiver.transport().queued = false;
@@ -354,6 +354,17 @@ impl<T: Copy> PathOwners<T> {
             self.0.resize(path.index() + 1, None);
         }
         self.0[path.index()] = Some(owner);
+    }
+
+    pub(crate) fn forget(&mut self, path: PathId) {
+        if let Some(owner) = self.0.get_mut(path.index()) {
+            *owner = None;
+        }
+    }
+
+    /// Gives each another owner, or none.
+    pub(crate) fn renumber(&mut self, new: impl Fn(T) -> Option<T>) {
+        self.0.iter_mut().for_each(|owner| *owner = owner.and_then(&new));
     }
 
     pub(crate) fn owner(&self, path: PathId) -> Option<T> {

@@ -78,7 +78,7 @@ pub(crate) fn run_for(args: &Args, command: &str, meant: fn(&Status) -> bool) ->
     Ok(Outcome::Done)
 }
 
-fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

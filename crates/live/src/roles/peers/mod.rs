@@ -10,17 +10,22 @@
 //! | `side`, `port` | the host's side, or an Ethernet port in its place |
 //! | `links` | sockets that fill up, fail, vanish and come back |
 //! | `sessions` | channels that connect, move and are lost |
+//! | `reload` | another configuration, while it runs |
+//! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
 //! | `recording` | the file of a recorded run |
 //! | `report` | log and status |
 
+mod change;
 mod links;
 mod peer;
 mod port;
 mod recording;
+mod reload;
 mod report;
 mod sessions;
 mod side;
+mod told;
 
 use super::hello::Hello;
 use super::host::TUN_BURST;
@@ -28,17 +33,19 @@ use super::network::IPV6_MTU;
 use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::{Datagram, Destination};
-use crate::config::{Channel, ChannelKind, Config};
+use crate::config::{self, Channel, ChannelKind, Config};
+use crate::confinement::Needs;
 use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
+use crate::reloaded::Reloaded;
 use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, PeerConfig, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token};
 use crate::sockets::outbox::Frame;
 use crate::sockets::transport::{self, PathOwners, Receiver, Transport};
-use crate::sockets::{Carrier, USUAL_MTU, sealed_frame};
+use crate::sockets::{Carrier, sealed_frame};
 use crate::status::Status;
 use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
@@ -47,6 +54,7 @@ use fairspan_core::units::{ChannelId, Time};
 use peer::{Joining, PeerState, random_seed};
 use recording::Recording;
 use side::Side;
+use std::path::Path;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
 pub(super) struct Peers {
@@ -57,6 +65,8 @@ pub(super) struct Peers {
     paths: PathOwners<(usize, ChannelId)>,
     counters: Counters,
     config: Config,
+    /// What it was confined for.
+    needs: Needs,
 }
 
 /// What is counted here.
@@ -76,6 +86,7 @@ impl Peers {
     /// # Errors
     /// The first thing that failed; what was done by then is undone.
     pub(super) fn start(config: Config, now: Time, poller: &Poller) -> Result<Peers, DaemonError> {
+        let seal = secure::overhead(config.interface.padding);
         let mut peers = Peers {
             side: Side::open(&config.interface, poller)?,
             transport: Transport::new(&config.interface, poller, now, false)?,
@@ -83,11 +94,17 @@ impl Peers {
             allowed: Allowed::default(),
             paths: PathOwners::new(),
             counters: Counters::default(),
+            needs: Needs::of(&config),
             config,
         };
         for number in 0..peers.config.peers.len() {
+            let record = peers.config.interface.record.as_deref();
+            let config = &peers.config.peers[number];
+            let peer = Peers::make_peer(now, config, &mut peers.transport, (seal, record))?;
+            peers.peers.push(peer);
             peers.open_peer(now, number)?;
         }
+        peers.route_to_peers();
         let mtu = peers.fitting_mtu();
         let configured = &peers.config.peers;
         let nets = configured.iter().flat_map(|peer| &peer.allowed_ips);
@@ -101,33 +118,49 @@ impl Peers {
         Ok(peers)
     }
 
-    fn open_peer(&mut self, now: Time, number: usize) -> Result<(), DaemonError> {
-        let config = &self.config.peers[number];
-        let recording = match self.config.interface.record.as_deref() {
+    /// A peer that is known from then on, with no channel yet. `seal` is what sealing adds; a recording goes to `record`.
+    fn make_peer(
+        now: Time,
+        config: &config::Peer,
+        transport: &mut Transport,
+        (seal, record): (usize, Option<&Path>),
+    ) -> Result<PeerState, DaemonError> {
+        let recording = match record {
             Some(path) => {
                 Some(Recording::create(path).map_err(|source| DaemonError::Record { path: path.to_owned(), source })?)
             }
             None => None,
         };
-        let seal = secure::overhead(self.config.interface.padding);
         let mut peer = PeerState::new(now, config, seal, recording)?;
         // What channels that the peer opens are told in our answer.
         let answer = Hello { mode: Some(config.bond.mode), scheduler: Some(config.bond.scheduler), ..Hello::default() };
-        for net in &config.allowed_ips {
-            self.allowed.insert(*net, number);
-        }
-        if let (Some(key), Some(sessions)) = (config.public_key, self.transport.sessions.as_mut()) {
+        if let (Some(key), Some(sessions)) = (config.public_key, transport.sessions.as_mut()) {
             let mut known = PeerConfig::new(key);
             known.preshared_key.clone_from(&config.preshared_key);
             known.hello = answer.encode();
             let id = sessions.add_peer(known).map_err(|e| DaemonError::setting(&config.name, e))?;
             peer.id = Some(id);
         }
-        self.peers.push(peer);
-        for (id, channel) in self.config.peers[number].channels.clone().iter().enumerate() {
-            self.open_channel(now, number, ChannelId(id as u8), channel)?;
+        Ok(peer)
+    }
+
+    /// Opens all configured channels of a peer, which is the last one.
+    fn open_peer(&mut self, now: Time, number: usize) -> Result<(), DaemonError> {
+        let channels = self.config.peers[number].channels.clone();
+        let numbered = || channels.iter().enumerate().map(|(id, channel)| (ChannelId(id as u8), channel));
+        self.peers[number].listed.channels = told::listed(numbered());
+        for (id, channel) in numbered() {
+            self.open_channel(now, number, id, channel)?;
         }
         Ok(())
+    }
+
+    /// Whose packets are whose.
+    fn route_to_peers(&mut self) {
+        self.allowed = Allowed::default();
+        for (number, peer) in self.config.peers.iter().enumerate() {
+            peer.allowed_ips.iter().for_each(|net| self.allowed.insert(*net, number));
+        }
     }
 
     /// Opens the socket of a configured channel; begins its handshake, or puts it to use at once where it has none.
@@ -135,7 +168,7 @@ impl Peers {
         let number = self.transport.sockets.open_channel(channel)?;
         let socket = &mut self.transport.sockets[number];
         socket.add_owner((peer, id), channel)?;
-        let mtu = channel.mtu.map_or_else(|| socket.device_mtu().unwrap_or(USUAL_MTU), usize::from);
+        let mtu = told::link_mtu(socket, channel);
         let running = !socket.absent && socket.is_running();
         let remote = match &channel.kind {
             ChannelKind::Udp { endpoint, .. } => Some(*endpoint),
@@ -149,16 +182,7 @@ impl Peers {
                 let sessions = self.transport.sessions.as_mut().expect("the configuration has a private key");
                 let state = &self.peers[peer];
                 let id_of_peer = state.id.expect("the configuration has the peer's public key");
-                let hello = Hello {
-                    name: Some(channel.name.clone()),
-                    rate: channel.peer_rate,
-                    priority: Some(channel.priority),
-                    overhead: Some(channel.overhead),
-                    mtu: Some(mtu.min(usize::from(u16::MAX)) as u16),
-                    mode: Some(state.mode),
-                    scheduler: Some(state.scheduler),
-                    weight: Some(channel.weight.min(u32::from(u16::MAX)) as u16),
-                };
+                let hello = told::hello_of(state, channel, mtu);
                 let path = sessions
                     .connect(now, id_of_peer, id, SocketId(number as u32), remote, hello.encode())
                     .map_err(|e| DaemonError::setting(&self.peers[peer].name, e))?;
@@ -174,7 +198,7 @@ impl Peers {
             weight: channel.weight,
             framing: channel.overhead,
             mtu,
-            configured: true,
+            configured: Some(Box::new(channel.clone())),
             follows_device: channel.mtu.is_none(),
         };
         self.peers[peer].join(now, id, joining, carrier)?;
@@ -391,6 +415,7 @@ impl Machine for Peers {
 
     fn handle_housekeeping(&mut self, now: Time) {
         self.retry_links(now);
+        self.follow_leaving(now);
         if let Side::Port(port) = &mut self.side {
             port.follow();
         }
@@ -436,6 +461,10 @@ impl Machine for Peers {
 
     fn report(&self, now: Time, status: &mut Status) {
         self.tell(now, status);
+    }
+
+    fn reload(&mut self, now: Time, config: Config) -> Reloaded {
+        self.take_over(now, config)
     }
 }
 

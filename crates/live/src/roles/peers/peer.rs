@@ -3,7 +3,7 @@
 use super::recording::Recording;
 use crate::config;
 use crate::pool::PacketBuf;
-use crate::roles::hello::Hello;
+use crate::roles::hello::{Hello, Listed};
 use crate::secure::{Endpoint, Entropy, OsEntropy, PathId, PeerId};
 use crate::shell::DaemonError;
 use crate::sockets::Carrier;
@@ -21,6 +21,10 @@ pub(super) struct PeerState {
     pub(super) mode: Mode,
     pub(super) policy: Settings,
     pub(super) scheduler: Scheduler,
+    /// Which sealed channels the peer is told of.
+    pub(super) listed: Listed,
+    /// Which ones the peer has told of, and its process.
+    pub(super) told: Option<(u64, Listed)>,
     /// What sealing adds at most.
     seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
@@ -41,8 +45,10 @@ pub(super) struct ChannelState {
     pub(super) failed: bool,
     /// The peer is silent: the sessions go on trying and tell when it is back.
     pub(super) lost: bool,
-    /// Named in the configuration, so that what the peer says of its settings does not count.
-    pub(super) configured: bool,
+    /// As the configuration has it, so that what the peer says of its settings does not count.
+    pub(super) configured: Option<Box<config::Channel>>,
+    /// It was taken out of the configuration.
+    pub(super) leaving: Option<Leaving>,
     follows_device: bool,
     settings: ChannelConfig,
     /// Our address that the peer last sent to: what to answer from where a socket is bound to all.
@@ -50,6 +56,15 @@ pub(super) struct ChannelState {
     pub(super) outbox: Outbox,
     /// The bond was told that nothing more leaves for now.
     pub(super) blocked: bool,
+}
+
+/// How far a channel has come that is to be removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    /// When that was wanted.
+    pub(super) since: Time,
+    /// What is under way has arrived by then; `None` while it is still used.
+    pub(super) until: Option<Time>,
 }
 
 /// What the peer or the configuration says of a channel that joins.
@@ -61,7 +76,7 @@ pub(super) struct Joining {
     pub(super) framing: u16,
     /// The link's MTU, outer IP header included.
     pub(super) mtu: usize,
-    pub(super) configured: bool,
+    pub(super) configured: Option<Box<config::Channel>>,
     /// The MTU is that of the interface, also when it changes.
     pub(super) follows_device: bool,
 }
@@ -90,6 +105,8 @@ impl PeerState {
             mode: config.bond.mode,
             policy: config.bond.policy.clone(),
             scheduler: config.bond.scheduler,
+            listed: Listed::default(),
+            told: None,
             seal,
             differs: None,
             bond,
@@ -134,6 +151,7 @@ impl PeerState {
             failed: false,
             lost: false,
             configured: joining.configured,
+            leaving: None,
             follows_device: joining.follows_device,
             settings,
             local: None,
@@ -149,6 +167,41 @@ impl PeerState {
         }
         self.dirty = true;
         self.bond.set_link(now, id, state);
+    }
+
+    /// Nothing new goes by a channel, and the peer is told so.
+    pub(super) fn leave(&mut self, now: Time, id: ChannelId) {
+        self.dirty = true;
+        self.bond.set_link(now, id, Link::Leaving);
+    }
+
+    /// A channel is no more.
+    pub(super) fn remove(&mut self, now: Time, id: ChannelId) -> Option<ChannelState> {
+        let removed = self.channels.get_mut(id.index())?.take()?;
+        self.dirty = true;
+        self.bond.set_link(now, id, Link::Removed);
+        Some(removed)
+    }
+
+    /// Other settings of the bond: those that a running one takes.
+    pub(super) fn reconfigure(&mut self, now: Time, config: &config::Peer) -> Result<(), DaemonError> {
+        self.dirty = true;
+        let changed = self.bond.reconfigure(now, &config.bond);
+        changed.map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })
+    }
+
+    /// Other settings of a configured channel, which goes on. `mtu` is the link's.
+    pub(super) fn change(&mut self, now: Time, id: ChannelId, config: &config::Channel, mtu: usize) {
+        let Some(channel) = self.channel_mut(id) else { return };
+        channel.name.clone_from(&config.name);
+        channel.rate = config.rate;
+        channel.follows_device = config.mtu.is_none();
+        channel.configured = Some(Box::new(config.clone()));
+        let settings = &mut channel.settings;
+        settings.name.clone_from(&config.name);
+        (settings.rate, settings.weight, settings.mtu) = (config.rate, config.weight, mtu);
+        (settings.priority, settings.framing) = (config.priority.into(), config.overhead.into());
+        self.rejoin(now, id);
     }
 
     /// The link failed: nothing is sent on the channel until it works again.
@@ -332,7 +385,7 @@ mod tests {
                 weight: 1,
                 framing: 14,
                 mtu: 1500,
-                configured: false,
+                configured: None,
                 follows_device: false,
             };
             peer.join(now, id, joining, Carrier::Plain { socket: 0 }).expect("it joins");

@@ -124,6 +124,7 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
         Reason::Stalled => "its socket",
         Reason::Delay => "its delay",
         Reason::HeldBack => "held back for long enough",
+        Reason::Leaving => "it is removed",
     };
     let peer_name = peer.name.as_str();
     match event {

@@ -17,9 +17,9 @@ impl Peers {
     pub(super) fn follow_sessions(&mut self, now: Time) {
         while let Some(event) = self.transport.sessions.as_mut().and_then(Sessions::poll_event) {
             match event {
-                Event::Established { path, peer, channel, endpoint, hello, cipher, restarted, .. } => {
+                Event::Established { path, peer, channel, endpoint, hello, cipher, restarted, instance, .. } => {
                     tracing::debug!(channel = channel.0, ?cipher, restarted, "session established");
-                    self.channel_connected(now, peer, channel, path, endpoint, &hello);
+                    self.channel_connected(now, (peer, instance), channel, path, endpoint, &hello);
                 }
                 Event::Rekeyed { path } => tracing::debug!(path = path.index(), "new keys"),
                 Event::Lost { path, reason, .. } => {
@@ -57,7 +57,7 @@ impl Peers {
     fn channel_connected(
         &mut self,
         now: Time,
-        peer: PeerId,
+        (peer, instance): (PeerId, u64),
         id: ChannelId,
         path: PathId,
         endpoint: Endpoint,
@@ -68,11 +68,19 @@ impl Peers {
             tracing::warn!(peer = self.peers[number].name, channel = id.0, %error, "the peer's hello is odd");
             Hello::default()
         });
-        self.paths.note(path, (number, id));
         let peer = &mut self.peers[number];
         peer.compare(&hello);
+        peer.hear_of_channels(instance, &hello);
         let known = peer.channel(id);
-        if known.is_some_and(|c| c.configured && c.carrier.path().is_none()) {
+        if known.is_none() && hello.name.is_none() {
+            // The peer keeps alive what it does not have of itself, and what was removed here.
+            if let Some(sessions) = &mut self.transport.sessions {
+                sessions.remove_path(path);
+            }
+            return;
+        }
+        self.paths.note(path, (number, id));
+        if known.is_some_and(|c| c.configured.is_some() && c.carrier.path().is_none()) {
             // Both ends number their channels alike, and here this one is plain Ethernet.
             tracing::warn!(
                 peer = peer.name,
@@ -81,7 +89,7 @@ impl Peers {
             );
             return;
         }
-        if known.is_some_and(|c| c.configured) {
+        if known.is_some_and(|c| c.configured.is_some()) {
             if peer.move_path(now, path, endpoint) {
                 self.transport.retry_soon(now);
             }
@@ -93,7 +101,7 @@ impl Peers {
                 weight: hello.weight.unwrap_or(1).into(),
                 framing: hello.overhead.unwrap_or(USUAL_FRAMING),
                 mtu: hello.mtu.map_or(USUAL_MTU, usize::from),
-                configured: false,
+                configured: None,
                 follows_device: false,
             };
             let carrier = Carrier::Sealed { path, socket: endpoint.socket.0 as usize, remote: endpoint.address };
@@ -110,5 +118,6 @@ impl Peers {
             (channel.lost, channel.failed) = (false, false);
         }
         peer.set_link(now, id, Link::Up);
+        self.drop_unlisted(now, number);
     }
 }

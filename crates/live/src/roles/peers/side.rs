@@ -77,7 +77,7 @@ impl Side {
     /// This one was deleted. A port may come back.
     pub(super) fn change(&mut self, change: LinkChange) -> Result<Change, TunError> {
         match self {
-            Side::Host(host) => host.change(change),
+            Side::Host(host) => host.on_link_change(change),
             Side::Port(port) => Ok(port.change(change)),
         }
     }

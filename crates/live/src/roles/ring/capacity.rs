@@ -192,7 +192,7 @@ mod tests {
             let before = told.len();
             while told.len() == before {
                 assert!(Instant::now() < end, "told {told:?}");
-                control.serve(|_| text.clone());
+                control.serve(|_| Some(text.clone()));
                 told.extend(follower.poll().map(|rate| rate.as_bits_per_sec()));
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -390,7 +390,7 @@ impl Machine for RingNode {
     }
 
     fn handle_link_change(&mut self, now: Time, change: LinkChange) -> Result<(), DaemonError> {
-        let change = self.host.change(change)?;
+        let change = self.host.on_link_change(change)?;
         self.follow_interface(now, &change);
         Ok(())
     }

@@ -161,6 +161,7 @@ impl Sessions {
         }
         self.drop_attempts(path);
         path.rekey_wanted = false;
+        path.untold &= role == Role::Responder;
         path.proof_wait = None;
         path.asked_at = None;
         path.last_sent = path.last_sent.max(now);

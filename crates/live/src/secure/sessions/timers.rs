@@ -43,7 +43,7 @@ impl Sessions {
         if let Some(session) = path.current.and_then(|slot| self.session(slot)) {
             at(Some(session.reject_at));
             if path.retry_at.is_none() && path.may_try() {
-                at(Some(if path.rekey_wanted { Time::ZERO } else { session.rekey_at }));
+                at(Some(if path.rekey_wanted || path.untold { Time::ZERO } else { session.rekey_at }));
             }
         }
         at(path.retry_at);
@@ -63,7 +63,7 @@ impl Sessions {
         let rekey = path
             .current
             .and_then(|slot| self.session(slot))
-            .is_some_and(|session| path.rekey_wanted || session.rekey_at <= now);
+            .is_some_and(|session| path.rekey_wanted || path.untold || session.rekey_at <= now);
         if due(path.retry_at) {
             if path.may_try() {
                 self.initiate(now, number, path);

@@ -1,0 +1,78 @@
+//! What differs between the configuration of a running daemon and another one.
+
+use super::{Config, Interface, Peer};
+use crate::secure::PresharedKey;
+use std::collections::BTreeSet;
+
+/// Which peer of `old` each of `new` is: the one with its key, or where it has none, with its name.
+pub(crate) fn paired(old: &[Peer], new: &[Peer]) -> Vec<Option<usize>> {
+    let is_same = |one: &Peer, other: &Peer| match (one.public_key, other.public_key) {
+        (None, None) => one.name == other.name,
+        (one, other) => one == other,
+    };
+    new.iter().map(|peer| old.iter().position(|before| is_same(before, peer))).collect()
+}
+
+impl Config {
+    /// The settings in which `new` differs and that a running daemon does not take over, by name.
+    pub(crate) fn needing_restart(&self, new: &Config) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.interface.needing_restart(&new.interface);
+        let role = |config: &Config| (config.bond.is_some(), config.ring.is_some());
+        if role(self) != role(new) {
+            names.insert("peer, bond or ring".into());
+        }
+        let pairs = paired(&self.peers, &new.peers);
+        for (peer, before) in new.peers.iter().zip(&pairs) {
+            let Some(before) = before.map(|before| &self.peers[before]) else { continue };
+            if !before.has_preshared_key_of(peer) {
+                names.insert("peer.preshared_key".into());
+            }
+            let differs = before.bond.differences(&peer.bond).filter(|(_, live)| !live);
+            names.extend(differs.map(|(name, _)| format!("peer.{name}")));
+        }
+        let stays = pairs.len() == self.peers.len() && pairs.iter().enumerate().all(|(n, before)| *before == Some(n));
+        if !stays && new.interface.port.is_some() {
+            names.insert("peer.public_key".into());
+        }
+        if !stays && new.interface.record.is_some() {
+            names.insert("peer (interface.record is of the one that there is)".into());
+        }
+        names
+    }
+}
+
+impl Peer {
+    fn has_preshared_key_of(&self, other: &Peer) -> bool {
+        let bytes = |peer: &Peer| peer.preshared_key.as_ref().map(PresharedKey::to_base64);
+        bytes(self) == bytes(other)
+    }
+}
+
+impl Interface {
+    fn needing_restart(&self, new: &Interface) -> BTreeSet<String> {
+        let key = |interface: &Interface| interface.private_key.as_ref().map(|key| key.public_key());
+        // With a `port` the name is only what it is called, but control sockets are found by it.
+        let settings = [
+            ("name", self.name != new.name),
+            ("kind", self.port.is_some() != new.port.is_some()),
+            ("device", self.port != new.port),
+            ("private_key", key(self) != key(new)),
+            ("listen_port", self.listen_port != new.listen_port),
+            ("fwmark", self.fwmark != new.fwmark),
+            ("table", self.table != new.table),
+            ("lock", self.lock != new.lock),
+            ("lock_except", self.lock_except != new.lock_except),
+            ("dns", self.dns != new.dns),
+            ("control_socket", self.control_socket != new.control_socket),
+            ("state_dir", self.state_dir != new.state_dir),
+            ("metrics", self.metrics != new.metrics),
+            ("record", self.record != new.record),
+            ("offload", self.offload != new.offload),
+            ("padding", self.padding != new.padding),
+            ("user", self.user != new.user),
+            ("confine", self.confine != new.confine),
+        ];
+        let differs = settings.into_iter().filter(|(_, differs)| *differs);
+        differs.map(|(name, _)| format!("interface.{name}")).collect()
+    }
+}

@@ -1,0 +1,184 @@
+//! Channels that are removed or changed while the bond runs, and what the peer is told of that.
+//!
+//! One that is removed is left first: nothing new goes there, and the peer is told so at once. Sockets and keys stay until what is under
+//! way has arrived. Where it is the last one that works, it is used until another one does, for a while.
+//!
+//! A peer that only listens learns from handshakes which channels there are. So whenever that changes, each remaining one tells it by
+//! new keys, and the peer drops those that are gone once they are silent.
+
+use super::Peers;
+use super::peer::{Leaving, PeerState};
+use super::told::{hello_of, link_mtu};
+use crate::config::{Channel, ChannelKind};
+use crate::roles::hello::{Hello, Listed};
+use crate::secure::{Endpoint, SocketId};
+use crate::shell::error::DaemonError;
+use crate::sockets::Carrier;
+use fairspan_core::units::{ChannelId, Span, Time};
+
+/// Longest that a channel is used which was removed, while there is no other one.
+const NO_OTHER: Span = Span::from_secs(5);
+/// How long what is under way may take: longer than any path's round trip, and than the peer takes to hear of it.
+const UNDER_WAY: Span = Span::from_secs(2);
+
+impl PeerState {
+    /// The peer says which channels it has. The newest list of its present process counts.
+    pub(super) fn hear_of_channels(&mut self, instance: u64, hello: &Hello) {
+        let Some(listed) = hello.listed else { return };
+        let is_newest = |(process, told): &(u64, Listed)| *process != instance || told.generation <= listed.generation;
+        if self.told.as_ref().is_none_or(is_newest) {
+            self.told = Some((instance, listed));
+        }
+    }
+
+    /// Tells of these channels from now on.
+    pub(super) fn list(&mut self, channels: u64) {
+        if channels != self.listed.channels {
+            self.listed = Listed { generation: self.listed.generation.wrapping_add(1), channels };
+        }
+    }
+
+    /// Channels that the peer had opened, has no more, and by which nothing comes.
+    fn unlisted(&self) -> Vec<ChannelId> {
+        let listed = self.told.map_or(u64::MAX, |(_, told)| told.channels);
+        let is_used = |id| self.bond.channel_stats(id).is_some_and(|stats| stats.usable);
+        let gone = self.channels().filter(move |(id, channel)| {
+            channel.configured.is_none() && listed & (1 << id.index()) == 0 && (channel.lost || !is_used(*id))
+        });
+        gone.map(|(id, _)| id).collect()
+    }
+}
+
+impl Peers {
+    /// Removes what a peer has opened and has no more.
+    pub(super) fn drop_unlisted(&mut self, now: Time, peer: usize) {
+        for id in self.peers[peer].unlisted() {
+            let name = self.peers[peer].channel_name(id);
+            tracing::info!(peer = self.peers[peer].name, channel = name, "the peer has removed the channel");
+            self.remove_channel(now, peer, id);
+        }
+    }
+
+    /// A channel that was taken out of the configuration.
+    pub(super) fn leave_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
+        if let Some(channel) = self.peers[peer].channel_mut(id) {
+            channel.leaving = Some(Leaving { since: now, until: None });
+        }
+    }
+
+    /// Goes on with channels that are to be removed, and closes what nobody needs any more.
+    pub(super) fn follow_leaving(&mut self, now: Time) {
+        for number in 0..self.peers.len() {
+            self.drop_unlisted(now, number);
+            let peer = &self.peers[number];
+            let others = peer.channels().any(|(_, channel)| channel.connected && channel.leaving.is_none());
+            let leaving = peer.channels().filter_map(|(id, channel)| Some((id, channel.leaving?, channel.connected)));
+            for (id, leaving, connected) in leaving.collect::<Vec<_>>() {
+                match leaving.until {
+                    _ if !connected => self.remove_channel(now, number, id),
+                    Some(until) if until <= now => self.remove_channel(now, number, id),
+                    None if others || leaving.since + NO_OTHER <= now => {
+                        let peer = &mut self.peers[number];
+                        peer.leave(now, id);
+                        if let Some(channel) = peer.channel_mut(id) {
+                            channel.leaving = Some(Leaving { until: Some(now + UNDER_WAY), ..leaving });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let peers = &self.peers;
+        let is_used =
+            |number| peers.iter().any(|peer| peer.channels().any(|(_, channel)| channel.carrier.socket() == number));
+        self.transport.sockets.close_idle(now, is_used);
+    }
+
+    /// Ends what is still under way of channels that were removed.
+    pub(super) fn finish_leaving(&mut self, now: Time) {
+        for number in 0..self.peers.len() {
+            let left: Vec<_> = self.peers[number].channels().filter(|(_, channel)| channel.leaving.is_some()).collect();
+            for id in left.into_iter().map(|(id, _)| id).collect::<Vec<_>>() {
+                self.remove_channel(now, number, id);
+            }
+        }
+    }
+
+    /// A channel is no more.
+    pub(super) fn remove_channel(&mut self, now: Time, peer: usize, id: ChannelId) {
+        self.flush_channel(now, peer, id);
+        let Some(removed) = self.peers[peer].remove(now, id) else { return };
+        self.transport.sockets[removed.carrier.socket()].remove_owner((peer, id));
+        if let Some(path) = removed.carrier.path() {
+            self.paths.forget(path);
+            if let Some(sessions) = &mut self.transport.sessions {
+                sessions.remove_path(path);
+            }
+        }
+    }
+
+    /// Gives a channel that goes on the settings of `after`. Where it leads elsewhere or by another device, what the peer still sends
+    /// the former way arrives.
+    ///
+    /// # Errors
+    /// What no time heals, of a new socket; the channel is as before then.
+    pub(super) fn change_channel(
+        &mut self,
+        now: Time,
+        peer: usize,
+        id: ChannelId,
+        after: &Channel,
+    ) -> Result<(), DaemonError> {
+        let Some(channel) = self.peers[peer].channel(id) else { return Ok(()) };
+        let (carrier, before) = (channel.carrier, channel.configured.clone());
+        if let (Carrier::Sealed { path, .. }, ChannelKind::Udp { endpoint, source }) = (carrier, &after.kind)
+            && let Some(Channel { device, kind: ChannelKind::Udp { endpoint: former, source: from }, .. }) =
+                before.as_deref()
+        {
+            let mut socket = carrier.socket();
+            if (device, from) != (&after.device, source) || former.is_ipv4() != endpoint.is_ipv4() {
+                socket = self.transport.sockets.open_channel(after)?;
+                self.transport.sockets[carrier.socket()].remove_owner((peer, id));
+                self.transport.sockets[socket].add_owner((peer, id), after)?;
+                self.transport.sockets.watch_new();
+            }
+            if socket != carrier.socket() || former != endpoint {
+                let to = Endpoint { socket: SocketId(socket as u32), address: *endpoint };
+                if let Some(sessions) = &mut self.transport.sessions {
+                    sessions.redirect(now, path, to);
+                }
+                self.peers[peer].move_path(now, path, to);
+                // It may have waited for the former socket, or have failed with it.
+                self.transport.retry_soon(now);
+                if let Some(channel) = self.peers[peer].channel_mut(id) {
+                    channel.failed = !channel.connected;
+                }
+            }
+        }
+        let number = self.peers[peer].channel(id).map_or(carrier, |channel| channel.carrier).socket();
+        let mtu = link_mtu(&self.transport.sockets[number], after);
+        self.peers[peer].change(now, id, after, mtu);
+        if !self.transport.sockets.is_usable(number) {
+            self.peers[peer].fail(now, id);
+        }
+        Ok(())
+    }
+
+    /// Tells the peer what holds now of each channel that is configured here.
+    pub(super) fn tell_channels(&mut self, now: Time, peer: usize) {
+        let each = self.peers[peer].channels().filter(|(_, channel)| channel.leaving.is_none());
+        let configured = each.filter_map(|(id, channel)| Some((id, channel.configured.as_deref()?.clone())));
+        let channels: Vec<(ChannelId, Channel)> = configured.collect();
+        for (id, channel) in &channels {
+            let carrier = self.peers[peer].channel(*id).map(|channel| channel.carrier);
+            let Some(Carrier::Sealed { path, socket, .. }) = carrier else { continue };
+            let mtu = link_mtu(&self.transport.sockets[socket], channel);
+            let hello = hello_of(&self.peers[peer], channel, mtu).encode();
+            if let Some(sessions) = &mut self.transport.sessions
+                && let Err(error) = sessions.say(now, path, hello)
+            {
+                tracing::warn!(peer = self.peers[peer].name, channel = channel.name, %error, "the peer is not told");
+            }
+        }
+    }
+}
