@@ -410,3 +410,94 @@ fn sighup_and_a_user_of_its_own_reload_from_a_folder_that_only_root_may_read() {
     }
     hub.stop();
 }
+
+#[test]
+fn one_connection_goes_on_over_addresses_that_are_renewed_and_gateways_that_change() {
+    let Some(lab) = Lab::new(&["site", "hub", "router"]) else { return };
+    lab.cable(("site", "eth0", "192.168.1.2/24"), ("router", "eth0", "192.168.1.1/24"));
+    lab.cable(("router", "eth1", "192.168.9.1/24"), ("hub", "eth0", "192.168.9.2/24"));
+    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").is_ok();
+    if !lab.run("router", forward) {
+        println!("skipped: the router's namespace cannot forward");
+        return;
+    }
+    lab.ip("router", &["address", "add", "192.168.1.254/24", "dev", "eth0"]);
+    lab.ip("router", &["address", "add", "172.20.0.1/24", "dev", "eth0"]);
+    lab.ip("hub", &["route", "add", "default", "via", "192.168.9.1"]);
+    lab.ip("site", &["route", "add", "default", "via", "192.168.1.1"]);
+    let pair = Pair { lab, site_key: keys(), hub_key: keys() };
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let text = pair.site_config("", "");
+    let (head, _) = text.split_once("[[peer.channel]]").expect("channels");
+    let site = lab.daemon("site", "site", &(head.to_owned() + &udp("only", "eth0", "192.168.9.2:51900")));
+    site.wait_up(1);
+    hub.wait_up(1);
+    let flows = [Flow::start(lab, "site", "hub", "10.77.0.1:5001"), Flow::start(lab, "hub", "site", "10.77.0.2:5002")];
+    let all = || flows.iter().for_each(|flow| flow.goes_on(1_000_000));
+    let comes_from = |address: &str| {
+        hub.wait(address, |d| {
+            channel(d, "only").is_some_and(|c| {
+                c["state"] == "up" && c["remote"].as_str().is_some_and(|at| at.starts_with(&format!("{address}:")))
+            })
+        });
+    };
+    all();
+    let ip = |arguments: &str| lab.ip("site", &arguments.split(' ').collect::<Vec<_>>());
+    // A lease with another address, which comes before the former one goes.
+    ip("address add 192.168.1.3/24 dev eth0");
+    ip("address del 192.168.1.2/24 dev eth0");
+    // The kernel took the others of the network with the first one.
+    ip("address replace 192.168.1.3/24 dev eth0");
+    ip("route replace default via 192.168.1.1");
+    comes_from("192.168.1.3");
+    all();
+    // One that goes before the other comes, with its routes; then the gateway.
+    ip("address flush dev eth0");
+    site.wait("nothing leaves", |d| d.channels_up() == 0);
+    ip("address add 172.20.0.7/24 dev eth0");
+    ip("route add default via 172.20.0.1");
+    comes_from("172.20.0.7");
+    all();
+    // Another gateway, and nothing else.
+    ip("address add 192.168.1.8/24 dev eth0");
+    ip("route replace default via 192.168.1.254 src 192.168.1.8");
+    ip("address del 172.20.0.7/24 dev eth0");
+    comes_from("192.168.1.8");
+    all();
+    println!("{:?} without a byte at most", flows.map(Flow::stop));
+    site.stop();
+    hub.stop();
+}
+
+#[test]
+fn a_source_that_is_taken_away_and_given_back_is_used_again_and_another_one_by_reload() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let with_source = |address: &str| {
+        pair.site_config("", "").replace("device = \"eth1\"\n", &format!("device = \"eth1\"\nsource = \"{address}\"\n"))
+    };
+    let site = lab.daemon("site", "site", &with_source("192.168.2.2"));
+    site.wait_up(2);
+    let flow = Flow::start(lab, "site", "hub", "10.77.0.1:5001");
+    flow.goes_on(1_000_000);
+    lab.ip("site", &["address", "add", "192.168.2.3/24", "dev", "eth1"]);
+    lab.ip("site", &["address", "del", "192.168.2.2/24", "dev", "eth1"]);
+    site.wait("left", |d| d.state("two") != "up");
+    flow.goes_on(1_000_000);
+    lab.ip("site", &["address", "replace", "192.168.2.3/24", "dev", "eth1"]);
+    reload(lab, "site", &site, &with_source("192.168.2.3"));
+    site.wait_up(2);
+    hub.wait("from there", |d| {
+        channel(d, "two").is_some_and(|c| c["remote"].as_str().is_some_and(|at| at.starts_with("192.168.2.3:")))
+    });
+    flow.goes_on(1_000_000);
+    lab.ip("site", &["address", "add", "192.168.2.2/24", "dev", "eth1"]);
+    reload(lab, "site", &site, &with_source("192.168.2.2"));
+    site.wait_up(2);
+    flow.goes_on(1_000_000);
+    flow.stop();
+    site.stop();
+    hub.stop();
+}

@@ -6,6 +6,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage};
+use std::net::IpAddr;
 
 /// A network interface as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +196,11 @@ fn address_of(message: &RouteNetlinkMessage, index: u32) -> Option<IpNet> {
     if address.header.index != index {
         return None;
     }
+    IpNet::new(address_in(address)?, address.header.prefix_len).ok()
+}
+
+/// The address of this end in a message.
+pub(super) fn address_in(address: &AddressMessage) -> Option<IpAddr> {
     let find = |local: bool| {
         address.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(ip) if local => Some(*ip),
@@ -202,5 +208,5 @@ fn address_of(message: &RouteNetlinkMessage, index: u32) -> Option<IpNet> {
             _ => None,
         })
     };
-    IpNet::new(find(true).or_else(|| find(false))?, address.header.prefix_len).ok()
+    find(true).or_else(|| find(false))
 }

@@ -1,6 +1,6 @@
 //! What happens to the interfaces: they appear, change and disappear.
 
-use super::interface::{Interface, interface_of};
+use super::interface::{Interface, address_in, interface_of};
 use super::request::{NetlinkError, messages, refused};
 use crate::system::system;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
@@ -8,6 +8,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Something happened to an interface.
@@ -21,6 +22,11 @@ pub enum LinkChange {
         index: u32,
         /// The name that it had.
         name: String,
+    },
+    /// The host has an address that it had not, or has one no more, or one in another way.
+    Address {
+        /// The address that is gone; `None` where one came.
+        gone: Option<IpAddr>,
     },
     /// Changes came faster than they were read and some are lost: query the interfaces anew.
     Missed,
@@ -36,8 +42,8 @@ pub struct Monitor {
     waiting: VecDeque<LinkChange>,
 }
 
-/// RTNLGRP_LINK as a mask.
-const GROUP_LINK: u32 = 1;
+/// RTMGRP_LINK, RTMGRP_IPV4_IFADDR and RTMGRP_IPV6_IFADDR.
+const GROUPS: u32 = 0x1 | 0x10 | 0x100;
 
 impl Monitor {
     /// Starts to listen, in the namespace of this thread.
@@ -47,7 +53,7 @@ impl Monitor {
     pub fn open() -> Result<Monitor, NetlinkError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.bind(&SocketAddr::new(0, GROUP_LINK))?;
+            socket.bind(&SocketAddr::new(0, GROUPS))?;
             socket.set_non_blocking(true)?;
             Ok(socket)
         };
@@ -91,6 +97,12 @@ fn change_of(bytes: &[u8]) -> Option<LinkChange> {
         }
     };
     let NetlinkPayload::InnerMessage(inner) = message.payload else { return None };
+    if let RouteNetlinkMessage::NewAddress(_) = &inner {
+        return Some(LinkChange::Address { gone: None });
+    }
+    if let RouteNetlinkMessage::DelAddress(address) = &inner {
+        return Some(LinkChange::Address { gone: Some(address_in(address)?) });
+    }
     let interface = interface_of(&inner)?;
     Some(match inner {
         RouteNetlinkMessage::DelLink(_) => LinkChange::Removed { index: interface.index, name: interface.name },

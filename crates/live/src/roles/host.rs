@@ -9,6 +9,7 @@ use crate::shell::poller::{Interest, Poller, Token, Turn};
 use crate::status::Counters;
 use crate::tun::{self, Tun, TunError};
 use ipnet::IpNet;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 /// TUN units read in a row before the links get their turn: 8 units of 64 kB are about 4 ms at 1 Gbit/s.
@@ -165,7 +166,7 @@ impl Host {
                 let found = Netlink::open().and_then(|mut netlink| netlink.interface(self.tun.name()));
                 matches!(found, Err(NetlinkError::NoInterface { .. }))
             }
-            LinkChange::Changed(_) => false,
+            LinkChange::Changed(_) | LinkChange::Address { .. } => false,
         };
         if gone { Err(TunError::Gone { name: self.tun.name().to_owned() }) } else { Ok(change.into()) }
     }
@@ -188,6 +189,11 @@ pub(super) enum Change {
         /// Its MTU; `None` when it is gone.
         mtu: Option<usize>,
     },
+    /// An address came, or is gone.
+    Address {
+        /// That which is gone.
+        gone: Option<IpAddr>,
+    },
     /// News were lost: each is to be looked at.
     Unknown,
 }
@@ -201,6 +207,7 @@ impl From<LinkChange> for Change {
                 mtu: Some(interface.mtu as usize),
             },
             LinkChange::Removed { name, .. } => Change::Device { name, running: false, mtu: None },
+            LinkChange::Address { gone } => Change::Address { gone },
             LinkChange::Missed => Change::Unknown,
         }
     }

@@ -287,6 +287,8 @@ impl Machine for EthernetBond {
             }
             LinkChange::Changed(interface) => interface.name,
             LinkChange::Removed { name, .. } => name,
+            // Nothing of a bond's depends on it.
+            LinkChange::Address { .. } => return Ok(()),
             LinkChange::Missed => {
                 self.look_at_all(now);
                 return Ok(());

@@ -1,12 +1,25 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
 use super::Peers;
+use super::peer::PeerState;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::roles::host::Change;
 use crate::sockets::sealed_frame;
 use fairspan_core::bond::Link;
-use fairspan_core::units::{ChannelId, Time};
+use fairspan_core::units::{ChannelId, Span, Time};
+use std::net::IpAddr;
+
+/// For how long after a change of an address channels that failed are tried again, and how often.
+const EAGER_FOR: Span = Span::from_secs(2);
+const EAGER_EVERY: Span = Span::from_millis(50);
+
+/// What failed is tried again soon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Eager {
+    pub(super) next: Time,
+    until: Time,
+}
 
 impl Peers {
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
@@ -69,7 +82,12 @@ impl Peers {
             }
             Sent::Down => {
                 self.peers[peer].set_blocked(now, id, false);
+                let had_address = self.peers[peer].channel(id).is_some_and(|channel| channel.local.is_some());
                 self.peers[peer].fail(now, id);
+                if had_address {
+                    // It may be that alone which is gone, and there is another one.
+                    self.revive(now, peer, id);
+                }
             }
         }
     }
@@ -98,7 +116,11 @@ impl Peers {
 
     /// Follows what happens to an interface of the host.
     pub(super) fn follow_interface(&mut self, now: Time, change: &Change) {
-        let Change::Device { name, running, mtu } = change else { return self.look_at_all(now) };
+        let (name, running, mtu) = match change {
+            Change::Device { name, running, mtu } => (name, running, mtu),
+            Change::Address { gone } => return self.follow_address(now, *gone),
+            Change::Unknown => return self.look_at_all(now),
+        };
         for number in 0..self.transport.sockets.len() {
             if !self.transport.sockets[number].is_on(name) {
                 continue;
@@ -112,6 +134,43 @@ impl Peers {
             } else {
                 self.set_links_down(now, number);
             }
+        }
+    }
+
+    /// This host has another address, as when a lease of DHCP is renewed: channels go on from the one that there is now, and their peers
+    /// hear of it at once.
+    fn follow_address(&mut self, now: Time, gone: Option<IpAddr>) {
+        for channel in self.peers.iter_mut().flat_map(PeerState::channels_mut) {
+            if gone.is_some() && channel.local == gone {
+                (channel.local, channel.moved) = (None, true);
+            }
+        }
+        // What leads out by it follows, such as the route to its gateway.
+        self.eager = Some(Eager { next: now, until: now + EAGER_FOR });
+        self.try_eagerly(now);
+    }
+
+    /// Sends something on each channel whose address is gone, so that the peer learns the new one, as far as there is one.
+    fn call_from_elsewhere(&mut self, now: Time) {
+        let Some(sessions) = &mut self.transport.sessions else { return };
+        let moved = || self.peers.iter().flat_map(PeerState::channels).filter(|(_, channel)| channel.moved);
+        if moved().next().is_none() {
+            return;
+        }
+        for path in moved().filter_map(|(_, channel)| channel.carrier.path()) {
+            sessions.refresh(now, path);
+        }
+        if self.transport.send_messages(None) {
+            self.peers.iter_mut().flat_map(PeerState::channels_mut).for_each(|channel| channel.moved = false);
+        }
+    }
+
+    /// Tries what failed again, some times within a short while.
+    pub(super) fn try_eagerly(&mut self, now: Time) {
+        if let Some(eager) = self.eager.filter(|eager| eager.next <= now) {
+            self.eager = Some(Eager { next: now + EAGER_EVERY, ..eager }).filter(|_| now < eager.until);
+            self.retry_links(now);
+            self.call_from_elsewhere(now);
         }
     }
 

@@ -51,6 +51,7 @@ use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
+use links::Eager;
 use peer::{Joining, PeerState, random_seed};
 use recording::Recording;
 use side::Side;
@@ -67,6 +68,7 @@ pub(super) struct Peers {
     config: Config,
     /// What it was confined for.
     needs: Needs,
+    eager: Option<Eager>,
 }
 
 /// What is counted here.
@@ -95,6 +97,7 @@ impl Peers {
             paths: PathOwners::new(),
             counters: Counters::default(),
             needs: Needs::of(&config),
+            eager: None,
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -403,6 +406,7 @@ impl Machine for Peers {
 
     fn handle_timeout(&mut self, now: Time) {
         self.transport.handle_timeout(now);
+        self.try_eagerly(now);
         for peer in &mut self.peers {
             peer.handle_timeout(now);
         }
@@ -427,7 +431,8 @@ impl Machine for Peers {
     fn poll_timeout(&self) -> Option<(Time, TimerName)> {
         let bonds = self.peers.iter().filter_map(|peer| peer.bond.poll_timeout());
         let bonds = bonds.map(|(due, why)| (due, timer_name(why)));
-        bonds.chain(self.transport.poll_timeout()).min_by_key(|(due, _)| *due)
+        let eager = self.eager.map(|eager| (eager.next, TimerName("another address")));
+        bonds.chain(self.transport.poll_timeout()).chain(eager).min_by_key(|(due, _)| *due)
     }
 
     /// Drains everything that the bonds and sessions have to say, until they say nothing more.

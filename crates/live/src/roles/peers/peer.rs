@@ -53,6 +53,8 @@ pub(super) struct ChannelState {
     settings: ChannelConfig,
     /// Our address that the peer last sent to: what to answer from where a socket is bound to all.
     pub(super) local: Option<IpAddr>,
+    /// That address is gone, and the peer does not know another one yet.
+    pub(super) moved: bool,
     pub(super) outbox: Outbox,
     /// The bond was told that nothing more leaves for now.
     pub(super) blocked: bool,
@@ -155,6 +157,7 @@ impl PeerState {
             follows_device: joining.follows_device,
             settings,
             local: None,
+            moved: false,
             outbox,
             blocked,
         });
@@ -303,6 +306,10 @@ impl PeerState {
 
     pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut ChannelState> {
         self.channels.get_mut(id.index())?.as_mut()
+    }
+
+    pub(super) fn channels_mut(&mut self) -> impl Iterator<Item = &mut ChannelState> {
+        self.channels.iter_mut().flatten()
     }
 
     pub(super) fn channels(&self) -> impl Iterator<Item = (ChannelId, &ChannelState)> {

@@ -213,6 +213,7 @@ impl RingNode {
     pub(super) fn follow_interface(&mut self, now: Time, change: &Change) {
         for number in 0..self.transport.sockets.len() {
             let usable = match change {
+                Change::Address { .. } => continue,
                 Change::Unknown => {
                     self.look_at_socket(now, number);
                     self.transport.sockets.is_usable(number)
