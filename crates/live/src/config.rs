@@ -10,6 +10,7 @@ mod confine;
 mod fit;
 mod host;
 mod lock;
+mod name;
 mod peer;
 mod policy;
 mod port;

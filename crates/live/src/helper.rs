@@ -1,9 +1,10 @@
 //! The helper: a process beside the daemon that does for it what it has given up to do itself.
 //!
 //! The daemon begins it before it gives up its privileges ([`Helper::start`]), and asks it over a pair of sockets, a line of JSON each
-//! way. The helper does one thing when asked: it reads the configuration file that the daemon was started with, and the key files that
-//! this one names, as who started the daemon. It takes no path, no name and no text from the daemon, so a daemon that was taken over
-//! gains nothing by it but the newest of its own settings. It has no capabilities, writes nothing, and ends with the daemon.
+//! way. The helper does two things when asked: it reads the configuration file that the daemon was started with, and the key files that
+//! this one names, as who started the daemon; and it has the system's resolver look for the addresses of a name that stands in that
+//! file. It takes no path from the daemon and no other name, so a daemon that was taken over gains nothing by it but the newest of its
+//! own settings. It has no capabilities, writes nothing, and ends with the daemon.
 
 use crate::config::{Config, ConfigError, Files};
 use crate::reloaded::Notice;
@@ -13,21 +14,26 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use zeroize::Zeroizing;
 
 /// The longest answer; a configuration has a few kilobytes.
 const ANSWER_LIMIT: usize = 16 << 20;
 
 /// What the daemon asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Question {
     /// What is in the configuration file.
     Configuration,
+    /// Which addresses a name has that stands there.
+    Addresses(String),
 }
 
 /// What the helper answers.
@@ -38,6 +44,8 @@ pub(crate) enum Answer {
     Configuration(String, Files, Vec<Notice>),
     /// It is not.
     Wrong(Notice),
+    /// The addresses of a name, or why there are none.
+    Addresses(String, Result<Vec<IpAddr>, String>),
 }
 
 /// The daemon's end.
@@ -88,7 +96,16 @@ impl Helper {
 
     /// Asks for the configuration. False when the process is gone.
     pub(crate) fn ask_configuration(&mut self) -> bool {
-        let mut line = serde_json::to_string(&Question::Configuration).unwrap_or_default();
+        self.ask(&Question::Configuration)
+    }
+
+    /// Asks for the addresses of a name.
+    pub(crate) fn ask_addresses(&mut self, host: &str) -> bool {
+        self.ask(&Question::Addresses(host.to_owned()))
+    }
+
+    fn ask(&mut self, question: &Question) -> bool {
+        let mut line = serde_json::to_string(question).unwrap_or_default();
         line.push('\n');
         self.token.is_some() && self.stream.write_all(line.as_bytes()).is_ok()
     }
@@ -133,19 +150,52 @@ impl Helper {
 /// What the system says.
 pub fn serve(file: &Path) -> io::Result<()> {
     restrict();
-    let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut questions = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    while questions.read_line(&mut line)? > 0 {
-        let answer = match serde_json::from_str(&line)? {
-            Question::Configuration => configuration(file),
-        };
-        let mut text = Zeroizing::new(serde_json::to_vec(&answer)?);
-        text.push(b'\n');
-        stream.write_all(&text)?;
-        line.clear();
-    }
-    Ok(())
+    let stream = Mutex::new(stream);
+    let stream = &stream;
+    thread::scope(|threads| {
+        let mut line = String::new();
+        while questions.read_line(&mut line)? > 0 {
+            match serde_json::from_str(&line)? {
+                Question::Configuration => answer(stream, &configuration(file))?,
+                // A resolver that does not answer holds up nobody. The daemon asks for a name again when it was answered, or rarely.
+                Question::Addresses(host) => {
+                    threads.spawn(move || answer(stream, &addresses(file, host)));
+                }
+            }
+            line.clear();
+        }
+        // The daemon has ended: nobody waits for what is still asked for.
+        std::process::exit(0)
+    })
+}
+
+fn answer(stream: &Mutex<UnixStream>, answer: &Answer) -> io::Result<()> {
+    let mut text = Zeroizing::new(serde_json::to_vec(answer)?);
+    text.push(b'\n');
+    stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text)
+}
+
+/// The addresses of a name, if it stands in the configuration: a daemon that was taken over asks for no other one.
+fn addresses(file: &Path, host: String) -> Answer {
+    let stands = Config::load(file).is_ok_and(|config| {
+        config.peers.iter().flat_map(|peer| &peer.channels).any(|channel| channel.host.as_ref() == Some(&host))
+    });
+    let found = match stands {
+        true => (host.as_str(), 0).to_socket_addrs().map_err(|error| error.to_string()),
+        false => Err("it does not stand in the configuration any more".into()),
+    };
+    let found = found.map(|found| {
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        found.map(|address| address.ip()).for_each(|ip| {
+            if !addresses.contains(&ip) {
+                addresses.push(ip);
+            }
+        });
+        addresses
+    });
+    Answer::Addresses(host, found)
 }
 
 fn configuration(file: &Path) -> Answer {

@@ -501,3 +501,74 @@ fn a_source_that_is_taken_away_and_given_back_is_used_again_and_another_one_by_r
     site.stop();
     hub.stop();
 }
+
+/// What names mean in a namespace, for programs that `ip netns exec` begins there.
+struct Names(std::path::PathBuf);
+
+impl Names {
+    fn new(lab: &Lab, namespace: &str) -> Option<Names> {
+        let names = Names(std::path::Path::new("/etc/netns").join(lab.name(namespace)));
+        std::fs::create_dir_all(&names.0).ok()?;
+        // There is nobody to ask but the file.
+        std::fs::write(names.0.join("resolv.conf"), "").ok()?;
+        names.set("");
+        Some(names)
+    }
+
+    /// In place: programs that run see it.
+    fn set(&self, hosts: &str) {
+        std::fs::write(self.0.join("hosts"), format!("127.0.0.1 localhost\n{hosts}")).expect("written");
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir("/etc/netns");
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_a_name_is_looked_up_at_the_start_when_it_is_down_and_when_reloaded() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let Some(names) = Names::new(lab, "site") else {
+        println!("skipped: /etc/netns cannot be written");
+        return;
+    };
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let text = pair.site_config("", "").replace("192.168.2.1:51900", "hub.fairspan.test:51900");
+    let site = lab.daemon("site", "site", &text);
+    // A name without an address is no error, and the other channel does not wait for it.
+    site.wait_up(1);
+    site.wait_log("the name has no address");
+    let two = |daemon: &Daemon| channel(daemon, "two").expect("the channel");
+    site.wait("it says so", |d| two(d)["reason"].as_str().is_some_and(|why| why.contains("hub.fairspan.test")));
+    assert!(two(&site)["state"] == "connecting" && two(&site)["remote"].is_null());
+    let flow = Flow::start(lab, "site", "hub", "10.77.0.1:5001");
+    flow.goes_on(1_000_000);
+    // Of several addresses the one that answers.
+    names.set("192.168.2.98 hub.fairspan.test\n192.168.2.1 hub.fairspan.test\n192.168.2.99 hub.fairspan.test\n");
+    site.wait_up(2);
+    assert_eq!(two(&site)["remote"], "192.168.2.1:51900");
+    flow.goes_on(1_000_000);
+    // Nothing changes while it is up, but by a reload.
+    lab.ip("hub", &["address", "add", "192.168.2.7/24", "dev", "eth1"]);
+    names.set("192.168.2.7 hub.fairspan.test\n");
+    assert!(reload(lab, "site", &site, &text).is_empty());
+    site.wait("the new address", |d| two(d)["remote"] == "192.168.2.7:51900" && two(d)["state"] == "up");
+    flow.goes_on(1_000_000);
+    flow.stop();
+    // The hub comes back elsewhere.
+    hub.stop();
+    site.wait("left", |d| d.channels_up() == 0);
+    lab.ip("hub", &["address", "flush", "dev", "eth1"]);
+    lab.ip("hub", &["address", "add", "192.168.2.44/24", "dev", "eth1"]);
+    names.set("192.168.2.44 hub.fairspan.test\n");
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    site.wait_up(2);
+    assert_eq!(two(&site)["remote"], "192.168.2.44:51900");
+    lab.transfer("site", "hub", "10.77.0.1:5002", 2);
+    site.stop();
+    hub.stop();
+}

@@ -133,7 +133,14 @@ impl Reader<'_> {
             if !matches!(channel.kind, ChannelKind::Udp { .. }) {
                 continue;
             }
-            let alike = |other: &&Channel| other.device == channel.device && other.kind == channel.kind;
+            if channel.host.is_some() && interface.lock {
+                let problem = "is a name, and with `lock` names are asked for through the tunnel alone, which is not there before: \
+                               write an address, or put the name into /etc/hosts";
+                self.notice(place.of("endpoint"), "peer.channel.endpoint", problem);
+            }
+            let alike = |other: &&Channel| {
+                other.device == channel.device && other.kind == channel.kind && other.host == channel.host
+            };
             if let Some(other) = channels[..n].iter().find(alike) {
                 let problem = format!(
                     "`{}` and `{}` leave by the same device to the same place, and fail together: give each a `device`, \

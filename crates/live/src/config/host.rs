@@ -4,7 +4,7 @@
 use super::peer::{Channel, ChannelKind};
 use super::{ConfigError, Interface, Reader};
 use crate::{recorded, user};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -138,6 +138,25 @@ impl Reader<'_> {
             }
             None => Ok(ethertype),
         }
+    }
+
+    /// A UDP channel that leads to a name.
+    pub(super) fn named(
+        &self,
+        place: &str,
+        endpoint: &Spanned<String>,
+        port: u16,
+        source: Option<IpAddr>,
+    ) -> Result<ChannelKind, ConfigError> {
+        let problem = if place != "peer.channel" {
+            "is a name: a neighbour of a ring is found by its address, so write that, such as \"203.0.113.1:51900\""
+        } else if port == 0 {
+            "has port 0, where nobody listens: write the peer's `listen_port`"
+        } else {
+            let endpoint = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+            return Ok(ChannelKind::Udp { endpoint, source });
+        };
+        Err(self.error(endpoint.span(), &format!("{place}.endpoint"), problem))
     }
 
     /// Where a UDP channel leads to, and from where, must be places that reach each other.

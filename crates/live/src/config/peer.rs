@@ -1,5 +1,6 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
+use super::name::host_and_port;
 use super::policy::RawPolicy;
 use super::secret::Text;
 use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
@@ -57,6 +58,15 @@ pub struct Channel {
     pub overhead: u16,
     /// `kind` and what belongs to it.
     pub kind: ChannelKind,
+    /// The name in `endpoint`, where a name stands there. Then the endpoint's address is the unspecified one until it is known.
+    pub host: Option<String>,
+}
+
+impl Channel {
+    /// Whether the endpoint's address is still to be found.
+    pub(crate) fn is_unresolved(&self) -> bool {
+        matches!(self.kind, ChannelKind::Udp { endpoint, .. } if endpoint.ip().is_unspecified())
+    }
 }
 
 /// `kind`: what carries the channel.
@@ -450,6 +460,7 @@ impl Reader<'_> {
             mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
             overhead,
             kind,
+            host: raw.endpoint.as_ref().and_then(|endpoint| Some(host_and_port(endpoint.get_ref())?.0)),
         })
     }
 
@@ -481,6 +492,9 @@ impl Reader<'_> {
                 };
                 let source: Option<IpAddr> =
                     raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
+                if let Some((_, port)) = host_and_port(endpoint.get_ref()) {
+                    return self.named(place, endpoint, port, source);
+                }
                 let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
                 let source_at = source.zip(raw.source.map(Spanned::span));
                 self.ends_fit(place, has_device, (endpoint_addr, endpoint.span()), source_at)?;

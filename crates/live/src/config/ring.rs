@@ -428,6 +428,7 @@ impl Reader<'_> {
                 mtu,
                 overhead,
                 kind,
+                host: None,
             };
             let stands = |name: &str| match name {
                 "device" => raw.device.as_ref().map(Spanned::span),

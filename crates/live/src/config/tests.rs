@@ -465,3 +465,33 @@ fn nobody_could_begin_is_an_error() {
     assert_eq!(error.setting, "peer.channel");
     assert!(parse(&text.replacen("[interface]", "[interface]\nlisten_port = 51900", 1)).is_ok());
 }
+
+#[test]
+fn an_endpoint_may_be_a_name_and_what_is_neither_name_nor_address_is_refused() {
+    let text = |endpoint: &str, more: &str| {
+        format!(
+            "[interface]\nname = \"fs0\"\nprivate_key = \"QHRWemFtcGxlLWtleS1leGFtcGxlLWtleS1leGFtcGw=\"\n{more}[[peer]]\n\
+             public_key = \"TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0=\"\nallowed_ips = [\"10.1.0.0/16\"]\n\
+             [[peer.channel]]\nkind = \"udp\"\nendpoint = \"{endpoint}\"\n"
+        )
+    };
+    for (endpoint, host) in [
+        ("hub.example.net:51900", Some("hub.example.net")),
+        ("hub:1", Some("hub")),
+        ("3com.example-2.org:51900", Some("3com.example-2.org")),
+        ("192.0.2.1:51900", None),
+        ("[2001:db8::1]:51900", None),
+    ] {
+        let config = Config::parse(Path::new("fs0.toml"), &text(endpoint, "")).unwrap_or_else(|e| panic!("{e}"));
+        let channel = &config.peers[0].channels[0];
+        assert_eq!((channel.host.as_deref(), channel.is_unresolved()), (host, host.is_some()), "{endpoint}");
+    }
+    for endpoint in
+        ["hub:0", "hub", "hub:99999", "-hub:1", "a..b:1", "hub_1.net:1", "192.0.2.300:1", "hub.1:1", ":1", "", "h b:1"]
+    {
+        let refused = Config::parse(Path::new("fs0.toml"), &text(endpoint, "")).expect_err(endpoint);
+        assert_eq!(refused.setting, "peer.channel.endpoint", "{refused}");
+    }
+    let locked = Config::parse(Path::new("fs0.toml"), &text("hub.example.net:51900", "lock = true\n")).expect("good");
+    assert!(locked.notices.iter().any(|notice| notice.problem.contains("/etc/hosts")), "{:?}", locked.notices);
+}

@@ -8,6 +8,7 @@ use crate::reloaded::Reloaded;
 use crate::status::Status;
 use fairspan_core::units::Time;
 use std::fmt;
+use std::net::IpAddr;
 
 /// What a timer is for, in a word or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,14 @@ pub(crate) trait Machine {
 
     /// The interface's MTU now, in bytes.
     fn mtu(&self) -> usize;
+
+    /// A name whose addresses are to be asked for.
+    fn poll_lookup(&mut self) -> Option<String> {
+        None
+    }
+
+    /// The addresses of a name, or why there are none.
+    fn handle_addresses(&mut self, _now: Time, _host: &str, _found: Result<Vec<IpAddr>, String>) {}
 
     /// Takes over another configuration, all of it or nothing.
     fn reload(&mut self, _now: Time, _config: Config) -> Reloaded {

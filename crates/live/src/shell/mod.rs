@@ -24,7 +24,7 @@ use crate::clock::{Clock, until};
 use crate::config::ConfigError;
 use crate::confinement::{Confinement, tell_refused};
 use crate::control::{Control, Request};
-use crate::helper::Helper;
+use crate::helper::{Answer, Helper};
 use crate::lock::Lock;
 use crate::netlink::Monitor;
 use crate::reloaded::Reloaded;
@@ -163,6 +163,9 @@ impl Shell {
             self.serve_control(machine);
         }
         machine.drain(now)?;
+        while let Some(host) = machine.poll_lookup() {
+            self.reloads.ask_addresses(&host);
+        }
         Ok(false)
     }
 
@@ -290,6 +293,13 @@ impl Shell {
 
     fn follow_reloads(&mut self, now: Time, machine: &mut dyn Machine, token: Token) {
         while let Some(read) = self.reloads.poll(token) {
+            let read = match read {
+                Ok(Answer::Addresses(host, found)) => {
+                    machine.handle_addresses(now, &host, found);
+                    continue;
+                }
+                read => read,
+            };
             let reloaded = self.reloads.complete(read, |config| machine.reload(now, config));
             self.tell_reloaded(&reloaded);
         }

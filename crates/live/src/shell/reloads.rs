@@ -45,6 +45,13 @@ impl Reloads {
         Some(Reloaded::impossible(problem))
     }
 
+    /// Has a name's addresses asked for.
+    pub(super) fn ask_addresses(&mut self, host: &str) {
+        if let Some(helper) = &mut self.helper {
+            helper.ask_addresses(host);
+        }
+    }
+
     /// Whether all has been read that was asked for.
     pub(super) fn is_done(&self) -> bool {
         self.reading == 0
@@ -61,6 +68,7 @@ impl Reloads {
         }
         let answer = self.helper.as_mut()?.poll().transpose();
         self.reading = match &answer {
+            Some(Ok(Answer::Addresses(..))) => self.reading,
             Some(Ok(_)) => self.reading.saturating_sub(1),
             Some(Err(_)) => 0,
             None => self.reading,
@@ -76,6 +84,7 @@ impl Reloads {
                 Ok(config) => Reloaded { notices, ..take_over(config) },
                 Err(error) => Reloaded::refused(Notice::from(&error)),
             },
+            Ok(Answer::Addresses(..)) => return Reloaded::default(),
             Ok(Answer::Wrong(wrong)) => Reloaded::refused(wrong),
             Err(error) => {
                 let problem = "the process that reads the configuration for this daemon is gone";

@@ -207,6 +207,7 @@ impl Sockets {
     pub(crate) fn show_remote(&self, carrier: Carrier, owner: Owner) -> Option<String> {
         match carrier {
             Carrier::Sealed { remote, .. } if sealed_frame::mac_of(remote) == Some(Mac::BROADCAST) => None,
+            Carrier::Sealed { remote, .. } if remote.ip().is_unspecified() => None,
             Carrier::Sealed { remote, .. } => Some(sealed_frame::show(remote)),
             Carrier::Plain { socket } => {
                 let mac = self.list.get(socket)?.station(owner);

@@ -43,6 +43,12 @@ pub enum SocketError {
         /// What was refused.
         source: EthernetError,
     },
+    /// It leads to a name that has no address yet.
+    #[error("channel {channel}: its `endpoint` has no address yet")]
+    Unresolved {
+        /// The channel's name.
+        channel: String,
+    },
     /// Two peers on one LAN that cannot be told apart.
     #[error(
         "channel {channel}: peer_mac: another channel on {device} has the same, or has none either; \
@@ -75,7 +81,7 @@ impl SocketError {
                 matches!(source.errno, libc::EPERM | libc::EACCES)
             }
             SocketError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
-            SocketError::Station { .. } | SocketError::Mixed { .. } => false,
+            SocketError::Unresolved { .. } | SocketError::Station { .. } | SocketError::Mixed { .. } => false,
         }
     }
 
@@ -84,6 +90,7 @@ impl SocketError {
         match self {
             SocketError::Channel { source, .. } => matches!(source.errno, libc::ENODEV | libc::EADDRNOTAVAIL),
             SocketError::Ethernet { source, .. } => matches!(source, EthernetError::NoDevice { .. }),
+            SocketError::Unresolved { .. } => true,
             _ => false,
         }
     }
@@ -408,6 +415,8 @@ impl Socket {
 fn open(channel: &Channel, mark: u32) -> Result<Kind, SocketError> {
     let name = || channel.name.clone();
     match &channel.kind {
+        // What goes to that address stays on this host.
+        ChannelKind::Udp { .. } if channel.is_unresolved() => Err(SocketError::Unresolved { channel: name() }),
         ChannelKind::Udp { endpoint, source } => {
             let any = if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
             let mut config = UdpConfig::new(SocketAddr::new(source.unwrap_or(any), 0));

@@ -136,7 +136,10 @@ impl Peers {
                 before.as_deref()
         {
             let mut socket = carrier.socket();
-            if (device, from) != (&after.device, source) || former.is_ipv4() != endpoint.is_ipv4() {
+            if (device, from) != (&after.device, source)
+                || former.is_ipv4() != endpoint.is_ipv4()
+                || former.ip().is_unspecified()
+            {
                 socket = self.transport.sockets.open_channel(after)?;
                 self.transport.sockets[carrier.socket()].remove_owner((peer, id));
                 self.transport.sockets[socket].add_owner((peer, id), after)?;

@@ -1,25 +1,15 @@
 //! Sockets that fill up, links that fail, interfaces that vanish and come back.
 
 use super::Peers;
+use super::eager::Eager;
 use super::peer::PeerState;
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::roles::host::Change;
 use crate::sockets::sealed_frame;
 use fairspan_core::bond::Link;
-use fairspan_core::units::{ChannelId, Span, Time};
+use fairspan_core::units::{ChannelId, Time};
 use std::net::IpAddr;
-
-/// For how long after a change of an address channels that failed are tried again, and how often.
-const EAGER_FOR: Span = Span::from_secs(2);
-const EAGER_EVERY: Span = Span::from_millis(50);
-
-/// What failed is tried again soon.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Eager {
-    pub(super) next: Time,
-    until: Time,
-}
 
 impl Peers {
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
@@ -146,7 +136,7 @@ impl Peers {
             }
         }
         // What leads out by it follows, such as the route to its gateway.
-        self.eager = Some(Eager { next: now, until: now + EAGER_FOR });
+        self.eager = Some(Eager::from(now));
         self.try_eagerly(now);
     }
 
@@ -167,8 +157,8 @@ impl Peers {
 
     /// Tries what failed again, some times within a short while.
     pub(super) fn try_eagerly(&mut self, now: Time) {
-        if let Some(eager) = self.eager.filter(|eager| eager.next <= now) {
-            self.eager = Some(Eager { next: now + EAGER_EVERY, ..eager }).filter(|_| now < eager.until);
+        if let Some(eager) = self.eager.filter(|eager| eager.due <= now) {
+            self.eager = eager.next(now);
             self.retry_links(now);
             self.call_from_elsewhere(now);
         }

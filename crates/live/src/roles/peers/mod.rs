@@ -8,16 +8,20 @@
 //! |---|---|
 //! | `mod` | opening, the way of a packet |
 //! | `side`, `port` | the host's side, or an Ethernet port in its place |
-//! | `links` | sockets that fill up, fail, vanish and come back |
+//! | `links`, `eager` | sockets that fill up, fail, vanish and come back; when what failed is tried again |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `reload` | another configuration, while it runs |
 //! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
+//! | `names`, `lookups` | endpoints that are names; when they are asked for |
 //! | `recording` | the file of a recorded run |
 //! | `report` | log and status |
 
 mod change;
+mod eager;
 mod links;
+mod lookups;
+mod names;
 mod peer;
 mod port;
 mod recording;
@@ -47,14 +51,16 @@ use crate::sockets::outbox::Frame;
 use crate::sockets::transport::{self, PathOwners, Receiver, Transport};
 use crate::sockets::{Carrier, sealed_frame};
 use crate::status::Status;
+use eager::Eager;
 use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
-use links::Eager;
+use lookups::Lookups;
 use peer::{Joining, PeerState, random_seed};
 use recording::Recording;
 use side::Side;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
@@ -69,6 +75,7 @@ pub(super) struct Peers {
     /// What it was confined for.
     needs: Needs,
     eager: Option<Eager>,
+    lookups: Lookups,
 }
 
 /// What is counted here.
@@ -98,6 +105,7 @@ impl Peers {
             counters: Counters::default(),
             needs: Needs::of(&config),
             eager: None,
+            lookups: Lookups::default(),
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -118,6 +126,7 @@ impl Peers {
         }
         peers.transport.sockets.watch_all();
         peers.side.watch()?;
+        peers.follow_names(now);
         Ok(peers)
     }
 
@@ -420,6 +429,7 @@ impl Machine for Peers {
     fn handle_housekeeping(&mut self, now: Time) {
         self.retry_links(now);
         self.follow_leaving(now);
+        self.follow_names(now);
         if let Side::Port(port) = &mut self.side {
             port.follow();
         }
@@ -431,7 +441,7 @@ impl Machine for Peers {
     fn poll_timeout(&self) -> Option<(Time, TimerName)> {
         let bonds = self.peers.iter().filter_map(|peer| peer.bond.poll_timeout());
         let bonds = bonds.map(|(due, why)| (due, timer_name(why)));
-        let eager = self.eager.map(|eager| (eager.next, TimerName("another address")));
+        let eager = self.eager.map(|eager| (eager.due, TimerName("another address")));
         bonds.chain(self.transport.poll_timeout()).chain(eager).min_by_key(|(due, _)| *due)
     }
 
@@ -466,6 +476,14 @@ impl Machine for Peers {
 
     fn report(&self, now: Time, status: &mut Status) {
         self.tell(now, status);
+    }
+
+    fn poll_lookup(&mut self) -> Option<String> {
+        self.lookups.poll()
+    }
+
+    fn handle_addresses(&mut self, now: Time, host: &str, found: Result<Vec<IpAddr>, String>) {
+        self.name_found(now, host, found);
     }
 
     fn reload(&mut self, now: Time, config: Config) -> Reloaded {

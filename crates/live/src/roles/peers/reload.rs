@@ -4,10 +4,10 @@
 //! says. Peers are known by their keys, channels by their names; a channel of another name that leads the same way was renamed. A
 //! channel keeps its number as long as it is there, and a new one has the number of its place in the file, if that is free.
 
-use super::Peers;
 use super::peer::PeerState;
 use super::side::Side;
 use super::told::{goes_on, listed};
+use super::{Peers, names};
 use crate::config::{self, Channel, ChannelKind, Config, paired};
 use crate::confinement::Needs;
 use crate::reloaded::Reloaded;
@@ -43,7 +43,7 @@ impl Plan {
         // Of what is left, what leads the same way has another name now.
         let renamed = |known: &Channel, place: usize| {
             let channel = &after[place];
-            known.kind == channel.kind && known.device == channel.device
+            known.kind == channel.kind && known.device == channel.device && known.host == channel.host
         };
         left.retain(|place| match before.iter().position(|(_, known)| renamed(known, *place)) {
             Some(at) => {
@@ -91,11 +91,15 @@ impl Plan {
 
 impl Peers {
     /// See [`Machine::reload`](crate::shell::machine::Machine::reload).
-    pub(super) fn take_over(&mut self, now: Time, after: Config) -> Reloaded {
+    pub(super) fn take_over(&mut self, now: Time, mut after: Config) -> Reloaded {
         let mut restart = self.config.needing_restart(&after);
         restart.extend(self.needs.lacks(Needs::of(&after)).map(str::to_owned));
         self.finish_leaving(now);
         let pairs = paired(&self.config.peers, &after.peers);
+        for (peer, before) in after.peers.iter_mut().zip(&pairs) {
+            let Some(before) = before.map(|before| &self.peers[before]) else { continue };
+            peer.channels.iter_mut().for_each(|channel| names::resolve_as(before, channel));
+        }
         for (peer, before) in after.peers.iter().zip(&pairs) {
             let Some(before) = before.map(|before| &self.peers[before]) else { continue };
             if Plan::of(before, &peer.channels).misnumbers(&peer.channels) {
@@ -125,6 +129,7 @@ impl Peers {
         self.change_host(&before, &mut done);
         self.fit_mtu();
         self.follow_leaving(now);
+        self.lookups.ask_anew(now);
         done.ok = done.failed.is_empty();
         done
     }
@@ -272,7 +277,7 @@ fn differences(before: &Channel, after: &Channel) -> Vec<&'static str> {
     let settings = [
         ("name", before.name != after.name),
         ("device", before.device != after.device),
-        ("endpoint", endpoint != other_endpoint),
+        ("endpoint", endpoint != other_endpoint || before.host != after.host),
         ("source", source != other_source),
         ("rate", before.rate != after.rate),
         ("peer_rate", before.peer_rate != after.peer_rate),

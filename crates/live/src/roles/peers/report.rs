@@ -1,7 +1,7 @@
 //! What the peers' machine tells: events to the log, and its part of the status.
 
 use super::Peers;
-use super::peer::PeerState;
+use super::peer::{ChannelState, PeerState};
 use crate::quantity::show_rate;
 use crate::status::{ChannelStatus, Counters, PathStatus, PeerStatus, State, Status};
 use fairspan_core::bond::{self, Mode, Reason};
@@ -20,6 +20,14 @@ impl Peers {
         status.listen_port = self.config.interface.listen_port;
         status.peers =
             self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(now, number, peer)).collect();
+    }
+
+    /// Why a channel that leads to a name leads nowhere yet.
+    fn unresolved(&self, channel: &ChannelState) -> Option<String> {
+        let configured = channel.configured.as_deref().filter(|configured| configured.is_unresolved())?;
+        let host = configured.host.as_deref()?;
+        let why = self.lookups.problem(host).unwrap_or("it was asked for");
+        Some(format!("its `endpoint` has no address yet: {host}: {why}"))
     }
 
     fn peer_status(&self, now: Time, number: usize, peer: &PeerState) -> PeerStatus {
@@ -51,7 +59,7 @@ impl Peers {
                     reason: if channel.connected {
                         path.filter(|_| state == State::Held).map(|path| why_held(&path))
                     } else {
-                        self.transport.trouble(channel.carrier, channel.failed)
+                        self.unresolved(channel).or_else(|| self.transport.trouble(channel.carrier, channel.failed))
                     },
                     remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
                     rate_mbit: channel.rate.map(mbit),
