@@ -169,8 +169,11 @@ fn channels_come_change_and_go_under_one_connection_that_loses_nothing() {
         let changed = reload(lab, "site", &site, &site_with(&[&two, &slower]));
         assert_eq!(changed[0], "peer hub: channel one: removed");
         for daemon in [&site, &hub] {
-            daemon.wait("the channel is gone", |d| channel(d, "one").is_none());
-            assert_eq!(daemon.channels_up(), 2);
+            daemon.wait("the channel is gone", |d| {
+                let status = d.status();
+                status["peers"][0]["channels"].as_array().is_some_and(|all| all.len() == 2)
+            });
+            assert!(channel(daemon, "one").is_none() && daemon.channels_up() == 2);
         }
         all(2_000_000);
 
@@ -547,8 +550,8 @@ fn an_endpoint_that_is_a_name_is_looked_up_at_the_start_when_it_is_down_and_when
     assert!(two(&site)["state"] == "connecting" && two(&site)["remote"].is_null());
     let flow = Flow::start(lab, "site", "hub", "10.77.0.1:5001");
     flow.goes_on(1_000_000);
-    // Of several addresses the one that answers.
-    names.set("192.168.2.98 hub.fairspan.test\n192.168.2.1 hub.fairspan.test\n192.168.2.99 hub.fairspan.test\n");
+    // Of several addresses the one that answers. The resolver puts what is nearest to this end's own address first: not that one.
+    names.set("192.168.2.3 hub.fairspan.test\n192.168.2.1 hub.fairspan.test\n192.168.2.99 hub.fairspan.test\n");
     site.wait_up(2);
     assert_eq!(two(&site)["remote"], "192.168.2.1:51900");
     flow.goes_on(1_000_000);

@@ -47,6 +47,8 @@ pub(super) struct Path {
     pub(super) hello: Option<Vec<u8>>,
     /// The peer still has to be told that.
     pub(super) untold: bool,
+    /// It leads elsewhere since a short while: what the peer still sends the former way leads it back no more before this.
+    pub(super) stays_until: Time,
     pub(super) keepalive: Option<Span>,
     pub(super) state: State,
 
@@ -100,6 +102,7 @@ impl Path {
             endpoint: None,
             hello: None,
             untold: false,
+            stays_until: Time::ZERO,
             keepalive,
             state: State::Down,
             current: None,

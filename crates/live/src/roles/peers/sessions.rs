@@ -72,8 +72,9 @@ impl Peers {
         peer.compare(&hello);
         peer.hear_of_channels(instance, &hello);
         let known = peer.channel(id);
-        if known.is_none() && hello.name.is_none() {
-            // The peer keeps alive what it does not have of itself, and what was removed here.
+        if known.is_none_or(|channel| channel.configured.is_none()) && hello.name.is_none() {
+            // An end that has not configured a channel keeps it alive, and so does the other one: nobody has it any more.
+            self.remove_channel(now, number, id);
             if let Some(sessions) = &mut self.transport.sessions {
                 sessions.remove_path(path);
             }

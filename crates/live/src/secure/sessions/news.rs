@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// How long a path that was led elsewhere follows nobody.
+const STAYS: Span = Span::from_secs(3);
+
 impl Sessions {
     /// Says `hello` in handshakes of a path that [`connect`](Self::connect) opened, from now on. Where the peer knows another one, it is
     /// told at once, by new keys; the present ones carry packets until then.
@@ -29,6 +32,7 @@ impl Sessions {
     pub fn redirect(&mut self, now: Time, path: PathId, to: Endpoint) {
         let Some(mut taken) = self.take(path.0) else { return };
         (taken.configured, taken.endpoint) = (Some(to), Some(to));
+        taken.stays_until = now + STAYS;
         self.drop_attempts(&mut taken);
         if taken.current.is_some() {
             self.ask(now, &mut taken);

@@ -98,7 +98,7 @@ impl Sessions {
                 path.proof_wait = None;
             }
         }
-        if moved {
+        if moved && path.stays_until <= now {
             self.roam(number, &mut path, from);
         }
         if path.pending.contains(&slot) {
