@@ -1,12 +1,15 @@
 //! The settings of a bond and of its channels, checked once.
 
+use super::class::{Classes, SPREAD};
 use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::congestion::Algorithm;
+use crate::flow::matching::Name;
 use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
 use crate::queue::DisciplineConfig;
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -133,6 +136,8 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// Mode `flow`: how the channel of each packet is chosen. Default [`Policy::Brr`] with its defaults.
     pub policy: Settings,
+    /// Mode `reliable`: packets that are treated in their own way, and how. Default none.
+    pub classes: Classes,
     /// The channels that exist from the start, numbered in this order; more may join. Default none.
     pub channels: Vec<ChannelConfig>,
 
@@ -244,6 +249,7 @@ impl Default for Config {
             mode: Mode::Ordered,
             scheduler: Scheduler::Srr,
             policy: Settings::from(Policy::Brr(brr::Config::default())),
+            classes: Classes::default(),
             channels: Vec::new(),
             buckets: 1024,
             deadline: Span::from_millis(500),
@@ -323,6 +329,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(mode: Kind::Choice(Mode::WORDS), "how packets are kept in order, or not", file "mode"),
     option!(scheduler: Kind::Choice(Scheduler::WORDS), "what spreads packets over the channels", file "scheduler"),
     option!(policy: Kind::Text(|text| text.parse::<Settings>().map(drop)), "mode flow: how the channel of each packet is chosen", file "policy", since 3),
+    option!(classes: Kind::Text(|text| text.parse::<Classes>().map(drop)), "mode reliable: traffic classes, one a line", file "class", since 4),
     option!(buckets: Kind::Count(1, 1 << 16, None), "flow buckets of mode ordered; flows that share one can delay one another"),
     option!(hold_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for earlier ones", file "reorder_memory"),
     option!(queue_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for a channel"),
@@ -415,6 +422,16 @@ pub enum ConfigError {
         /// What would work.
         instead: &'static str,
     },
+    /// A traffic class that cannot work.
+    #[error("class {class}: {option} {problem}")]
+    Class {
+        /// Which, by its place.
+        class: usize,
+        /// Its option.
+        option: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// A discipline or buffer policy that cannot work.
     #[error("queue: {0}")]
     Queue(QueueError),
@@ -496,7 +513,38 @@ impl Config {
         for (n, channel) in self.channels.iter().enumerate() {
             channel.validate(ChannelId(n as u8))?;
         }
+        self.check_classes()?;
         self.check_policy()
+    }
+
+    fn check_classes(&self) -> Result<(), ConfigError> {
+        if self.classes.0.is_empty() {
+            return Ok(());
+        }
+        if self.mode != Mode::Reliable {
+            let (with, instead) = ("traffic classes", "use mode reliable, whose classes have modes of their own");
+            return Err(ConfigError::Unsupported { mode: self.mode, with, instead });
+        }
+        let wrong = |(class, option, problem)| ConfigError::Class { class, option, problem };
+        self.classes.check().map_err(wrong)?;
+        let (setting, value) = ("buckets", self.buckets as u64);
+        let most = (1 << 16) - self.classes.0.len() as u64 * SPREAD as u64;
+        if value > most {
+            return Err(ConfigError::Range { setting, value, least: 1, most });
+        }
+        for (class, settings) in self.classes.0.iter().enumerate().filter(|_| !self.channels.is_empty()) {
+            let is_none = |name: &&Name| self.channels.iter().all(|channel| channel.name != name.0);
+            if let Some(name) = settings.channels.0.iter().find(is_none) {
+                let problem = format!("names `{name}`, and no channel has that name");
+                return Err(ConfigError::Class { class, option: "channels", problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many flow buckets there are with those of the classes.
+    pub(super) fn all_buckets(&self) -> usize {
+        self.buckets + self.classes.0.len() * SPREAD
     }
 }
 

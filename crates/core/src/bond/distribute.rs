@@ -5,7 +5,8 @@
 //! stripe chooses by a discipline that it shares with the peer (`striped.rs`).
 
 use super::channel::{Channel, Channels, bit, each};
-use super::config::{Config, ConfigError};
+use super::class::ClassConfig;
+use super::config::{Config, ConfigError, Scheduler};
 use super::policy::Policed;
 use super::preset::{Distribution, Preset};
 use super::share::{self, Member, Share};
@@ -78,7 +79,7 @@ impl<P: Packet> Distribute<P> {
         rng: &mut Rng,
     ) {
         if matches!(self, Distribute::Discipline(_) | Distribute::Pace) {
-            let by_pace = share::by_pace(members);
+            let by_pace = share::by_pace(members) || Self::has_confined(config) && share::have_paces(members);
             match self {
                 Distribute::Discipline(_) if by_pace => *self = Distribute::Pace,
                 Distribute::Pace if !by_pace => *self = Distribute::Discipline(None),
@@ -101,6 +102,11 @@ impl<P: Packet> Distribute<P> {
             Distribute::Agreed | Distribute::Pace => _ = rng.next_u64(),
             Distribute::Policy(_) => {}
         }
+    }
+
+    /// Whether classes take some of what channels carry: a discipline that waits for one of them would leave the others idle.
+    fn has_confined(config: &Config) -> bool {
+        config.scheduler == Scheduler::Srr && config.classes.0.iter().any(ClassConfig::chooses)
     }
 
     /// The channels for the next packet, at most `copies` of them; `None` where it has to wait.

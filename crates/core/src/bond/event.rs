@@ -289,6 +289,20 @@ counters! {
 }
 
 counters! {
+    /// Counters of one traffic class, from the start.
+    ClassStats {
+        /// Packets that were sent.
+        packets,
+        /// Bytes of them.
+        bytes,
+        /// Mode `duplicate`: further frames of them, sent by other channels.
+        copies,
+        /// From the host: dropped. There was no room in the queue, or for too long no time, or no one of the only channels that may carry them.
+        dropped,
+    }
+}
+
+counters! {
     /// What the policy of mode `flow` did, from the start. Policies without bursts or flush leave theirs zero.
     FlowStats {
         /// Flows that were new, or had been forgotten.

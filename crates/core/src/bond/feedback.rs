@@ -84,6 +84,7 @@ impl<P: Packet> Bond<P> {
         self.settle(channel);
         if self.channels[channel].is_other_rate() {
             self.refresh_queue();
+            self.refresh_classes(now);
         }
         if mute && !self.channels[channel].path.signs.mute {
             self.refresh(now, Reason::Silence);

@@ -34,7 +34,7 @@ impl<P: Packet> Ingress<P> {
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
-        let mut ingress = Ingress { queue, prompt: Prompt::new(config.buckets), limit: None, mtu: 0, icmp };
+        let mut ingress = Ingress { queue, prompt: Prompt::new(config.all_buckets()), limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }
@@ -71,6 +71,13 @@ impl<P: Packet> Bond<P> {
             self.clamp(&header, &mut packet);
         }
         let bucket = self.bucket(&header, packet.bytes());
+        if let Some(class) = self.classed.of(&header, packet.bytes()) {
+            return self.enqueue_class(
+                class,
+                &header,
+                Queued { packet, bucket, tos: header.tos, since: now, note: () },
+            );
+        }
         let haste = self.haste(&header, packet.bytes(), bucket);
         let queued = Queued { packet, bucket, tos: header.tos, since: now, note: () };
         match haste {
@@ -118,6 +125,12 @@ impl<P: Packet> Bond<P> {
             return self.assign(queued.since, queued.noted(Note::default()));
         }
         let dropped = self.ingress.queue.offer(queued);
+        self.on_no_room(dropped);
+    }
+
+    /// There was no room for so many packets.
+    #[inline]
+    pub(super) fn on_no_room(&mut self, dropped: u64) {
         if dropped == 0 {
             return;
         }
@@ -138,7 +151,12 @@ impl<P: Packet> Bond<P> {
                 Some(part) => {
                     if let Ok(header) = Header::parse(part.bytes(), bytes.len()) {
                         let bucket = self.bucket(&header, part.bytes());
-                        self.enqueue(Queued { packet: part, bucket, tos: header.tos, since: now, note: () });
+                        let class = self.classed.of(&header, part.bytes());
+                        let queued = Queued { packet: part, bucket, tos: header.tos, since: now, note: () };
+                        match class {
+                            Some(class) => self.enqueue_class(class, &header, queued),
+                            None => self.enqueue(queued),
+                        }
                     }
                 }
                 None => refused += 1,

@@ -82,6 +82,8 @@ pub(super) struct Keeper<P> {
     lists: [List; CLASSES],
     /// To be sent again; what was settled since is passed over.
     again: VecDeque<Note>,
+    /// Lost ones that have no channel to go by for now.
+    parked: Vec<Note>,
     /// Whose packet the driver has, to be given back.
     lent: Option<Note>,
 }
@@ -97,6 +99,7 @@ impl<P: Packet> Keeper<P> {
             free: NIL,
             lists: [list; CLASSES],
             again: VecDeque::new(),
+            parked: Vec::new(),
             lent: None,
         }
     }
@@ -198,12 +201,27 @@ impl<P: Packet> Keeper<P> {
         }
     }
 
-    /// The packet that is to be sent again first: the channel that lost it.
+    /// The packet that is to be sent again first: the channel that lost it, and its flow bucket.
     #[inline]
-    pub(super) fn next_again(&self) -> Option<ChannelId> {
+    pub(super) fn next_again(&self) -> Option<(ChannelId, u16)> {
         let note = self.again.front()?;
         let kept = self.places.get(note.slot as usize)?;
-        (kept.lost && kept.generation == note.generation).then_some(kept.channel)
+        (kept.lost && kept.generation == note.generation).then_some((kept.channel, kept.about.bucket))
+    }
+
+    /// What [`Keeper::next_again`] told of does not go again until [`Keeper::unpark`]; meanwhile it may become too old.
+    pub(super) fn park_again(&mut self) {
+        self.parked.extend(self.again.pop_front());
+    }
+
+    /// What was parked goes again, as far as it is kept.
+    pub(super) fn unpark(&mut self) {
+        self.again.extend(self.parked.drain(..));
+    }
+
+    /// The packet that the driver has, which went last.
+    pub(super) fn lent(&self) -> Option<Note> {
+        self.lent
     }
 
     /// Passes over what was settled before it could be sent again.
@@ -337,7 +355,7 @@ mod tests {
         let note = send(&mut keeper, 0, 7, 0, &mut stats);
         for number in 7..10 {
             keeper.settle(ChannelId(0), settled(note, number, false), &mut stats);
-            assert_eq!(keeper.next_again(), Some(ChannelId(0)));
+            assert_eq!(keeper.next_again(), Some((ChannelId(0), 0)));
             let (again, about, packet) = keeper.take_again().unwrap();
             assert_eq!((again, about.numbers.bond, packet[0], keeper.has_again()), (note, 7, 7, false));
             keeper.sent(note, ChannelId(0), number + 1);
@@ -367,6 +385,24 @@ mod tests {
         assert!(next.slot == note.slot && next != note);
         keeper.settle(ChannelId(0), settled(note, 8, true), &mut stats);
         assert_eq!(keeper.floor(), Some(8));
+    }
+
+    #[test]
+    fn what_is_parked_keeps_nothing_else_from_going_again_and_goes_when_it_may_unless_it_became_too_old() {
+        let (mut keeper, mut stats) = (Keeper::new(1 << 20), Stats::default());
+        let notes = [1, 2, 3].map(|bond| send(&mut keeper, u64::from(bond), bond, 0, &mut stats));
+        for (note, number) in notes.into_iter().zip(1..) {
+            keeper.settle(ChannelId(0), settled(note, number, false), &mut stats);
+        }
+        keeper.park_again();
+        keeper.park_again();
+        assert_eq!(keeper.take_again().map(|(_, about, _)| about.numbers.bond), Some(3));
+        assert!(!keeper.has_again() && keeper.floor() == Some(1), "those parked are kept");
+        assert!(keeper.expire(MS(201), WITHIN, &mut stats) && stats.given_up == 1);
+        keeper.unpark();
+        keeper.forget_settled();
+        assert_eq!(keeper.take_again().map(|(_, about, _)| about.numbers.bond), Some(2));
+        assert!(keeper.take_again().is_none());
     }
 
     #[test]

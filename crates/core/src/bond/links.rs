@@ -120,6 +120,7 @@ impl<P: Packet> Bond<P> {
             self.channels[channel].follow_law(now);
             self.replan_reserve(now);
             self.refresh_queue();
+            self.refresh_classes(now);
         }
     }
 
@@ -158,6 +159,7 @@ impl<P: Packet> Bond<P> {
             // After an outage nobody waits for what was sent before it.
             let oldest = now.as_nanos().saturating_sub(self.config.deadline.as_nanos());
             self.stats.no_channel += self.ingress.queue.drop_before(Time::from_nanos(oldest));
+            self.drop_old_of_classes(Time::from_nanos(oldest));
         }
         self.channels.usable = usable;
         for channel in each(came) {
@@ -206,6 +208,7 @@ impl<P: Packet> Bond<P> {
         if self.number.resends() {
             self.replan_reserve(now);
             self.refresh_queue();
+            self.refresh_classes(now);
         }
     }
 
@@ -236,6 +239,7 @@ impl<P: Packet> Bond<P> {
             c.set_rate(c.rate, quantum.as_u64() as usize);
         }
         self.refresh_queue();
+        self.refresh_classes(now);
         self.refresh_stripe(now, &members, went);
         self.refresh_policy(now, largest, went);
         self.refresh_mtu();
@@ -255,7 +259,7 @@ impl<P: Packet> Bond<P> {
     }
 
     /// Wire bytes of the largest frame of any channel.
-    fn largest_frame(&self) -> usize {
+    pub(super) fn largest_frame(&self) -> usize {
         each(self.channels.joined).map(|c| self.channels[c].wire(self.channels[c].config.mtu)).max().unwrap_or(1500)
     }
 

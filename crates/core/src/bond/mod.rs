@@ -33,7 +33,10 @@
 
 mod assign;
 mod backlog;
+mod by_class;
 mod channel;
+mod class;
+mod classed;
 mod config;
 mod distribute;
 mod equalize;
@@ -71,8 +74,10 @@ mod window;
 
 pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
+pub use class::{CLASS_OPTIONS, ClassConfig, ClassMode, Classes};
+pub use classed::ClassReport;
 pub use config::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
-pub use event::{ChannelReport, ChannelStats, Event, FlowStats, Link, Reason, Stats, TimerName};
+pub use event::{ChannelReport, ChannelStats, ClassStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 pub use frame::{Codepoint, Handling, Transmit};
 
 use crate::packet::Packet;
@@ -82,6 +87,7 @@ use crate::rng::Rng;
 use crate::units::{ChannelId, Time};
 use alloc::collections::VecDeque;
 use channel::Channels;
+use classed::Classed;
 use distribute::Distribute;
 use host::Ingress;
 use number::Numberer;
@@ -101,6 +107,8 @@ pub struct Bond<P> {
     channels: Channels,
     /// From the host: what a packet meets first, and the four parts of the mode, `resequence` for what comes from the peer.
     ingress: Ingress<P>,
+    /// What the traffic classes hold, where there are some.
+    classed: Classed<P>,
     distribute: Distribute<P>,
     number: Numberer,
     protect: Protect<P>,
@@ -135,6 +143,7 @@ impl<P: Packet> Bond<P> {
         let mut bond = Bond {
             channels: Channels::new(config.counting()),
             ingress: Ingress::new(&config, seed)?,
+            classed: Classed::new(&config, seed)?,
             number: Numberer::new(preset, &config, epoch, rng.next_u64()),
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),
@@ -205,7 +214,7 @@ impl<P: Packet> Bond<P> {
     /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
         let lines = self.distribute.policy().map_or(0, |policed| policed.memory());
-        self.resequencing_bytes() + self.ingress.queue.memory() + lines
+        self.resequencing_bytes() + self.ingress.queue.memory() + self.classed.memory() + lines
     }
 
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.

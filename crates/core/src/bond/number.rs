@@ -46,7 +46,7 @@ impl Numberer {
             counts: config.counting().counts,
             epoch,
             hash: Buckets::new(seed, config.buckets),
-            sequence: vec![0; config.buckets],
+            sequence: vec![0; config.all_buckets()],
             next: 1,
         }
     }

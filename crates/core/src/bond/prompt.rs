@@ -43,11 +43,12 @@ impl<P: Packet> Bond<P> {
         self.stats.queue_full += self.ingress.prompt.drop_before(oldest);
         self.ingress.prompt.at = None;
         let waited = now.since(self.ingress.prompt.waiting.front()?.since);
-        let (first, at) = self.first_for_prompt(now)?;
+        let in_use = self.channels.in_use();
+        let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, in_use)?;
         if at > now {
             self.ingress.prompt.at = Some(at);
         }
-        let channel = if at <= now { first } else { self.prompt_by(now, first, waited)? };
+        let channel = if at <= now { first } else { self.prompt_by(now, first, waited, in_use)? };
         self.ingress.prompt.by = Some(channel);
         let Queued { packet, bucket, tos, note, .. } = self.ingress.prompt.pop()?;
         let stamp = match note {
@@ -59,26 +60,28 @@ impl<P: Packet> Bond<P> {
         Some(self.send(now, channel, packet, bucket, numbers, tos, idle, None))
     }
 
-    /// The channel that brings a packet first, and when it may send: the one before unless another gains [`GAIN`] over it, because each
+    /// The one of `channels` that brings a packet first, and when it may send: the one `before` unless another gains [`GAIN`] over it, because each
     /// change changes the round trip that TCP measures.
-    fn first_for_prompt(&self, now: Time) -> Option<(ChannelId, Time)> {
-        let best = self.earliest(now, self.channels.in_use(), None)?;
-        let Some(by) = self.ingress.prompt.by.filter(|by| *by != best.0 && self.channels.in_use() & bit(*by) != 0)
-        else {
-            return Some(best);
-        };
+    pub(super) fn first_for_prompt(
+        &self,
+        now: Time,
+        before: Option<ChannelId>,
+        channels: u64,
+    ) -> Option<(ChannelId, Time)> {
+        let best = self.earliest(now, channels, None)?;
+        let Some(by) = before.filter(|by| *by != best.0 && channels & bit(*by) != 0) else { return Some(best) };
         let reference = self.channels.reference();
         let ready = self.channels[by].ready_at()?.max(now);
         let gain = (ready + self.way(by, reference)).since(best.1 + self.way(best.0, reference));
         Some(if gain < GAIN { (by, ready) } else { best })
     }
 
-    /// The channel for a packet that has waited for so long, where `first`, which brings it first, may not send yet.
-    fn prompt_by(&self, now: Time, first: ChannelId, waited: Span) -> Option<ChannelId> {
+    /// The one of `channels` for a packet that has waited for so long, where `first`, which brings it first, may not send yet.
+    pub(super) fn prompt_by(&self, now: Time, first: ChannelId, waited: Span, channels: u64) -> Option<ChannelId> {
         let reference = self.channels.reference();
         let least = self.way(first, reference);
         let ready = |c: &ChannelId| self.channels[*c].ready_at().is_some_and(|at| at <= now);
-        let others = each(self.channels.in_use()).filter(ready).map(|c| (self.way(c, reference), c));
+        let others = each(channels).filter(ready).map(|c| (self.way(c, reference), c));
         others.filter(|(way, _)| *way - least <= waited).min().map(|(_, channel)| channel)
     }
 

@@ -11,6 +11,7 @@ use crate::packet::Packet;
 use crate::units::{ChannelId, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe};
 use crate::wire::short::ahead;
+use crate::wire::stamp::Stamp;
 
 /// A peer whose first packet seen is numbered below this is taken to be at its start.
 const AT_START: u32 = 4096;
@@ -55,6 +56,7 @@ impl<P: Packet> Bond<P> {
         match envelope.message {
             Message::Ordered { bucket, sequence, bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
+                    self.on_carries(channel, bond);
                     let arrival = Arrival::Packet { bucket, number: sequence, bond, packet };
                     self.resequence.handle(now, channel, arrival, &mut self.stats);
                 }
@@ -65,12 +67,17 @@ impl<P: Packet> Bond<P> {
             }
             Message::Kept { bucket, sequence, bond, stamp, again, .. } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
+                    // What is not held to the delay of all does not make its channel one of those whose delay that is.
+                    if stamp != Stamp::NONE && !stamp.is_alone() {
+                        self.on_carries(channel, bond);
+                    }
                     let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
                     self.resequence.handle_kept(now, channel, stamp, again.is_some(), arrival, &mut self.stats);
                 }
             }
             Message::Duplicate { bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
+                    self.on_carries(channel, bond);
                     self.resequence.handle_copy(bond, packet, &mut self.stats);
                 }
             }
@@ -101,14 +108,16 @@ impl<P: Packet> Bond<P> {
     ) -> Option<P> {
         let tagged = Some((envelope.tag, bond));
         let Opened(packet) = self.open_packet(now, channel, envelope.message.head_len(), frame, tos, tagged)?;
-        if self.peer.using & bit(channel) == 0
-            && let Some(bond) = bond
-            && self.peer.high().is_none_or(|high| ahead(bond, high) > 0)
-        {
+        Some(packet)
+    }
+
+    /// The peer sent number `bond` on `channel`: it uses it, whatever its heartbeats said before.
+    #[inline]
+    fn on_carries(&mut self, channel: ChannelId, bond: u32) {
+        if self.peer.using & bit(channel) == 0 && self.peer.high().is_none_or(|high| ahead(bond, high) > 0) {
             self.peer.using |= bit(channel);
             self.refresh_waits();
         }
-        Some(packet)
     }
 
     /// Checks the packet behind `head` bytes of envelope, and does to it what a packet at the tunnel's exit is due.

@@ -86,9 +86,10 @@ impl<P: Packet> Bond<P> {
 
     /// The next packet that is sent again, if its channel may send.
     pub(super) fn next_again(&mut self, now: Time) -> Option<Transmit<P>> {
-        let keeper = self.protect.keeper.as_mut()?;
         self.outbox.again = None;
-        keeper.forget_settled();
+        self.protect.keeper.as_mut()?.forget_settled();
+        self.park_confined();
+        let keeper = self.protect.keeper.as_mut()?;
         if !keeper.has_again() {
             self.outbox.asks = 0;
             return None;
@@ -104,7 +105,7 @@ impl<P: Packet> Bond<P> {
         let (note, About { bucket, numbers, tos }, packet) = keeper.take_again()?;
         self.outbox.asks &= !bit(channel);
         self.stats.resent += 1;
-        if let Some(other) = self.second(now, channel)
+        if let Some(other) = self.second(now, channel, bucket)
             && let Some(copy) = packet.duplicate()
         {
             let frame = self.send(now, other, copy, bucket, numbers, tos, false, Some(note));
@@ -113,11 +114,22 @@ impl<P: Packet> Bond<P> {
         Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)))
     }
 
+    /// What has no channel, because none of the only ones works that may carry it, waits for one, and keeps no other from going again.
+    fn park_confined(&mut self) {
+        while let Some(keeper) = &mut self.protect.keeper
+            && let Some((_, bucket)) = keeper.next_again()
+            && self.classed.of_bucket(bucket).is_some_and(|class| class.down.is_some())
+        {
+            keeper.park_again();
+            keeper.forget_settled();
+        }
+    }
+
     /// By which channel a second frame goes that carries the same, because `first` loses some itself: a second loss costs another
     /// round trip.
-    fn second(&self, now: Time, first: ChannelId) -> Option<ChannelId> {
+    fn second(&self, now: Time, first: ChannelId, bucket: u16) -> Option<ChannelId> {
         let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loses());
-        let others = self.channels.in_use() & !bit(first);
+        let others = self.carriers(bucket) & !bit(first);
         if !loses || others == 0 {
             return None;
         }
@@ -132,11 +144,14 @@ impl<P: Packet> Bond<P> {
 
     /// By which channel the next packet goes again, and when that may send.
     fn again_by(&self, now: Time) -> Option<(ChannelId, Time)> {
-        let lost_by = self.protect.keeper.as_ref()?.next_again()?;
+        let (lost_by, bucket) = self.protect.keeper.as_ref()?.next_again()?;
+        let carriers = self.carriers(bucket);
         let ready = |channel: ChannelId| Some((channel, self.channels[channel].ready_at()?));
-        each(self.outbox.asks & self.channels.usable)
+        // Whatever goes there shows what arrived; what a class confines to others does not.
+        let may_ask = if self.classed.of_bucket(bucket).is_none() { u64::MAX } else { carriers };
+        each(self.outbox.asks & self.channels.usable & may_ask)
             .find_map(ready)
-            .or_else(|| self.earliest(now, self.channels.in_use(), Some(lost_by)))
+            .or_else(|| self.earliest(now, carriers, Some(lost_by)))
     }
 
     /// The channel of `channels` that brings a frame first, and when it may send.

@@ -57,7 +57,12 @@ pub(super) struct Member {
 
 /// Whether the channels' own paces decide their shares: nobody says the rates of all, and laws find them.
 pub(super) fn by_pace(members: &[Member]) -> bool {
-    members.iter().any(|m| m.rate.is_none()) && members.iter().all(|m| m.rate.is_some() || m.paced)
+    members.iter().any(|m| m.rate.is_none()) && have_paces(members)
+}
+
+/// Whether each channel is paced: by its rate, or by a law.
+pub(super) fn have_paces(members: &[Member]) -> bool {
+    !members.is_empty() && members.iter().all(|m| m.rate.is_some() || m.paced)
 }
 
 impl Share {

@@ -35,7 +35,7 @@ impl<P: Packet> Bond<P> {
                 self.protect.spare.recent.remove(tried);
                 continue;
             };
-            let Some(channel) = self.idle(now, first) else {
+            let Some(channel) = self.idle(now, first, bucket) else {
                 tried += 1;
                 if tried == TRIES {
                     break;
@@ -51,15 +51,15 @@ impl<P: Packet> Bond<P> {
         None
     }
 
-    /// The channel other than `first` that has nothing to send and brings a packet first, before `first` could mend its loss.
-    fn idle(&self, now: Time, first: ChannelId) -> Option<ChannelId> {
+    /// The channel other than `first` that has nothing to send and brings a packet of `bucket` first, before `first` could mend its loss.
+    fn idle(&self, now: Time, first: ChannelId, bucket: u16) -> Option<ChannelId> {
         let reference = self.channels.reference();
         let repair = self.channels[first].path.rtt()?;
         let idle = |c: &ChannelId| {
             let c = &self.channels[*c];
             c.ready_at().is_some_and(|at| at <= now) && c.pacer.as_ref().is_some_and(|pacer| pacer.free() <= now)
         };
-        let others = each(self.channels.in_use() & !bit(first)).filter(idle);
+        let others = each(self.carriers(bucket) & !bit(first)).filter(idle);
         others.map(|c| (self.way(c, reference), c)).filter(|(way, _)| *way <= repair).min().map(|(_, channel)| channel)
     }
 }

@@ -76,6 +76,7 @@ impl<P: Packet> Bond<P> {
         }
         add(self.prompt_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
+        add(self.classed.ready_at(), TimerName::Pacing);
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];
             if !c.is_up() {

@@ -53,6 +53,11 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if (self.classed.urgent | self.classed.copying) != 0
+            && let Some(frame) = self.next_urgent(now)
+        {
+            return Some(frame);
+        }
         if !self.protect.twice.waiting.is_empty()
             && let Some(frame) = self.next_second(now)
         {
@@ -61,6 +66,7 @@ impl<P: Packet> Bond<P> {
         match self.distribute {
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
+            _ if self.classed.bulk != 0 => self.next_in_turn(now),
             _ if self.ingress.queue.is_empty() => self.next_spare(now),
             _ => self.next_queued(now),
         }
@@ -108,7 +114,7 @@ impl<P: Packet> Bond<P> {
 
     /// The next packet of the host queue, on the channels that are chosen as it leaves.
     #[inline(never)]
-    fn next_queued(&mut self, now: Time) -> Option<Transmit<P>> {
+    pub(super) fn next_queued(&mut self, now: Time) -> Option<Transmit<P>> {
         self.call_reserve(now);
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
         let queued = self.ingress.queue.pop(now, &mut self.stats)?;
@@ -118,15 +124,17 @@ impl<P: Packet> Bond<P> {
         if others != 0 {
             self.send_copies(now, others, &queued, numbers);
         }
-        let idle = self.ingress.queue.is_empty();
+        let idle = self.ingress.queue.is_empty() && !self.classed.wait_for(first);
         let by_pace = matches!(self.distribute, Distribute::Pace);
         if by_pace {
             self.channels[first].on_wait_over(now, queued.since);
         }
         let frame = self.send(now, first, queued.packet, bucket, numbers, tos, idle, None);
-        if idle && by_pace {
+        let sent = frame.head.len() + frame.packet.as_ref().map_or(0, |packet| packet.size().as_u64() as usize);
+        self.distribute.on_sent(self.channels[first].wire(sent));
+        if by_pace && self.ingress.queue.is_empty() {
             // Nor is there anything for the others.
-            each(self.channels.usable & !bit(first)).for_each(|other| self.channels[other].path.on_idle());
+            self.on_nothing_left(first);
         }
         Some(frame)
     }
@@ -181,10 +189,7 @@ impl<P: Packet> Bond<P> {
                 self.outbox.idle_marker = Some(now + self.config.idle_marker);
             }
         }
-        // What is prompt did not go by the channel that was next.
-        if again.is_none() && numbers.stamp != Stamp::NONE && !numbers.stamp.is_alone() {
-            self.distribute.on_sent(wire);
-        }
+        self.classed.on_sent(bucket, channel, size, again.is_some());
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
         let tos = ecn::entry(tos, self.config.copy_dscp);
         Transmit { channel, codepoint, head, packet: Some(packet), tos, handling }
@@ -209,6 +214,7 @@ impl<P: Packet> Bond<P> {
             keeper.sent(note, channel, flight.note_last(note));
             if again.is_none() && self.config.spare_copies && flight.may_lose() {
                 match about.numbers.stamp {
+                    Stamp::NONE if self.classed.is_copied(about.bucket) => {}
                     // Urgent ones.
                     Stamp::NONE => self.protect.twice.add(now, note, channel),
                     _ => self.protect.spare.add(now, note, channel),

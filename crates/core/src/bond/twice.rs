@@ -34,7 +34,7 @@ impl<P: Packet> Bond<P> {
                 self.protect.twice.waiting.pop_front();
                 continue;
             };
-            let Some((at, channel)) = self.second_by(now, since, first) else {
+            let Some((at, channel)) = self.second_by(now, since, first, bucket) else {
                 self.protect.twice.waiting.pop_front();
                 continue;
             };
@@ -51,12 +51,12 @@ impl<P: Packet> Bond<P> {
         None
     }
 
-    /// When and by which channel the second frame goes of a packet that went by `first`.
-    fn second_by(&self, now: Time, since: Time, first: ChannelId) -> Option<(Time, ChannelId)> {
+    /// When and by which channel the second frame goes of a packet of `bucket` that went by `first`.
+    fn second_by(&self, now: Time, since: Time, first: ChannelId, bucket: u16) -> Option<(Time, ChannelId)> {
         let reference = self.channels.reference();
         let most = self.way(first, reference) + SLACK;
         let ready = |c: ChannelId| Some((self.channels[c].ready_at()?.max(now), c));
-        let others = each(self.channels.in_use() & !bit(first)).filter(|c| self.way(*c, reference) <= most);
+        let others = each(self.carriers(bucket) & !bit(first)).filter(|c| self.way(*c, reference) <= most);
         others.filter_map(ready).min().or_else(|| {
             let (at, _) = ready(first).filter(|_| self.channels.usable & bit(first) != 0)?;
             Some((at.max(since + GAP), first))

@@ -8,7 +8,8 @@
 //! - [`table`]: what each flow did last, for a bounded number of flows, with expiry;
 //! - [`flows`]: hash and table together, with the rule for fragments;
 //! - [`slots`]: an exact map for owners of flows' state, who give a flow up when its last packet left;
-//! - [`gaps`]: which of a flow's numbers are missing.
+//! - [`gaps`]: which of a flow's numbers are missing;
+//! - [`matching`]: whether a packet is one of those that a traffic class names.
 
 pub mod ethernet;
 pub mod flows;
@@ -16,6 +17,7 @@ pub mod frame;
 pub mod gaps;
 pub mod hash;
 pub mod key;
+pub mod matching;
 pub mod slots;
 pub mod table;
 

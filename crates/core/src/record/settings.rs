@@ -264,6 +264,7 @@ mod tests {
         (c.icmp_source_v4, c.icmp_source_v6) = (Some([1, 2, 3, 4]), Some([5; 16]));
         (c.marker_rounds, c.marker_place, c.credits) = (3, MarkerPlace::Middle, true);
         c.stripe_buffer = Some(Bytes::new(20_000));
+        c.classes = "name=calls\tport=5060-5080,443\tchannels=dsl\nname=rest\tmode=backup".parse().unwrap();
         c.policy = "balance-xor:layer3+4,updelay=2s,flush=on,flush_wait=7ms".parse().unwrap();
         let bytes = encode(&c);
         assert_eq!(decode(&mut Reader { bytes: &bytes, at: 0 }), Ok(c));

@@ -4,6 +4,7 @@ mod arq;
 mod arq_faults;
 mod arq_parity;
 mod bond_changes;
+mod bond_classes;
 mod bond_failure;
 mod bond_feedback;
 mod bond_flow;
