@@ -427,6 +427,14 @@ impl Bond {
         for (name, value) in side.bond.flow_stats().iter().flat_map(|stats| stats.each()) {
             add(&format!("flow.{name}"), value);
         }
+        for (n, class) in side.bond.classes().enumerate() {
+            for (counter, value) in class.stats.each() {
+                add(&format!("class{n}.{counter}"), value);
+            }
+            for (channel, frames) in class.frames.iter().enumerate() {
+                add(&format!("class{n}.channel{channel}"), *frames);
+            }
+        }
         for channel in 0..self.overhead.len() {
             let Some(stats) = side.bond.channel_stats(ChannelId(channel as u8)) else { continue };
             for (counter, value) in stats.each() {

@@ -6,7 +6,7 @@ use super::link::named;
 use super::names::{EXPECTED, Names, Pattern};
 use super::topology::{self, Copies, NONE, Topology};
 use crate::model::{Bond, Framing};
-use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig, Config, Mode, OPTIONS};
+use fairspan_core::bond::{CHANNEL_OPTIONS, CLASS_OPTIONS, ChannelConfig, ClassConfig, Config, Mode, OPTIONS};
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::Capacity;
 use fairspan_core::options::Kind as Options;
@@ -297,6 +297,7 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     }
     config.discipline = named(form, "discipline", errors).unwrap_or_default();
     config.buffer = named(form, "buffer", errors).unwrap_or_default();
+    config.classes.0 = classes(form, errors);
     if let Some(mut inner) = form.table("codel", errors) {
         let target = inner.some_span("target", errors);
         let interval = inner.some_span("interval", errors);
@@ -318,6 +319,24 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
         form.conflict(&key, text, errors);
     }
     config
+}
+
+/// Traffic classes, for what both ends send.
+fn classes(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Vec<ClassConfig> {
+    let mut classes = Vec::new();
+    for (n, mut inner) in form.tables("class", &Defaults::none(), errors).into_iter().enumerate() {
+        let mut class = ClassConfig::default();
+        class.name = format!("class{n}");
+        for entry in CLASS_OPTIONS.iter() {
+            match entry.spec.kind {
+                Options::Text(_) if entry.spec.name != "name" => inner.list_option(entry, &mut class, errors),
+                _ => inner.option(entry, &mut class, errors),
+            }
+        }
+        inner.finish(None, errors);
+        classes.push(class);
+    }
+    classes
 }
 
 /// How mode `flow` chooses channels.

@@ -435,6 +435,40 @@ impl<'a> Form<'a> {
         }
     }
 
+    /// Words and numbers, one or a list of them, as one text with commas between them.
+    fn words(&mut self, key: &'static str, expected: &str, errors: &mut Errors<'_>) -> Option<String> {
+        let value = self.value(key)?;
+        let list = match &value.kind {
+            Kind::List(list) => list.as_slice(),
+            _ => std::slice::from_ref(value),
+        };
+        let word = |value: &Value| match &value.kind {
+            Kind::Text(text) if !text.contains(',') => Some(text.clone()),
+            Kind::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let words: Option<Vec<String>> = list.iter().map(word).collect();
+        if words.is_none() {
+            self.wrong(key, value, expected, errors);
+        }
+        words.map(|words| words.join(","))
+    }
+
+    /// As [`Form::option`], of an option whose text is a list.
+    pub(super) fn list_option<C>(
+        &mut self,
+        entry: &'static options::Entry<C>,
+        config: &mut C,
+        errors: &mut Errors<'_>,
+    ) {
+        let (key, options::Kind::Text(check)) = (entry.spec.name, entry.spec.kind) else { return };
+        let Some(text) = self.words(key, "a word or a number, or a list of them", errors) else { return };
+        match check(&text) {
+            Ok(()) => entry.set(config, options::Value::Text(text)),
+            Err(error) => self.conflict(key, error.to_string(), errors),
+        }
+    }
+
     /// A table in this one, without defaults.
     pub(super) fn table(&mut self, key: &'static str, errors: &mut Errors<'_>) -> Option<Form<'a>> {
         let value = self.value(key)?;

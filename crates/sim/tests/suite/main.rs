@@ -1,6 +1,7 @@
 //! The simulator's tests from outside, one file an idea, in one program: it is linked once.
 
 mod allocations;
+mod bond_classes;
 mod bond_failure;
 mod bond_flow;
 mod bond_reliable;

@@ -64,6 +64,7 @@ fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
         ("`[[link]]`", "column" | "blank") => (vec!["rate"], "series = \"walk.csv\"\n"),
         ("`[[link]]`", "simplex") => (vec!["reverse"], ""),
         ("`[[bond]]`", "channels") => (vec!["links"], ""),
+        ("`class` of a bond", "only") => (vec![], "channels = \"wire\"\n"),
         ("`[[ring]]`", "count") => (vec!["nodes"], "nodes = \"n#\"\n"),
         ("`[[ring]]`", "first") => (vec!["nodes"], "nodes = \"n#\"\ncount = 4\n"),
         ("`[[flow]]`", "ringlet" | "class") => (vec![], "via = \"r\"\n"),
@@ -108,6 +109,10 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
             after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n[link.card]\n")
         }
         "`[[bond]]`" => after("[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\nlinks = [\"wire\"]\n"),
+        "`class` of a bond" => {
+            let bond = "[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\nlinks = [\"wire\"]\n";
+            vec![format!("{TOP}{rest}{bond}[[bond.class]]\n{}", own(""))]
+        }
         "`channels` of a bond" => {
             let bond = "[[bond]]\nname = \"y\"\nends = [\"a\", \"b\"]\n[[bond.channels]]\npath = \"wire\"\n";
             let (head, channel) = bond.split_once("[[bond.channels]]\n").expect("both parts");
@@ -134,13 +139,14 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
     }
 }
 
-const HEADINGS: [&str; 16] = [
+const HEADINGS: [&str; 17] = [
     "The file",
     "`[[node]]`",
     "`cost` of a node",
     "`[[link]]`",
     "`card` of a link",
     "`[[bond]]`",
+    "`class` of a bond",
     "`channels` of a bond",
     "`[[ring]]`",
     "`links` of a ring",
