@@ -157,7 +157,8 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
         let problem = parse(folder.path(), &unknown).expect_err("an unknown setting is refused").problem;
         let (_, known) = problem.split_once("expected one of").unwrap_or_else(|| panic!("{problem}"));
         let known = known.split(" (in ").next().unwrap_or_default();
-        let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|&key| key != "channel").collect();
+        let tables = ["channel", "class"];
+        let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|key| !tables.contains(key)).collect();
         let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
         known.sort_unstable();
         documented.sort_unstable();
@@ -199,6 +200,39 @@ fn every_setting_is_documented_with_an_example_that_is_accepted_and_its_true_def
         }
     }
     assert!(bounded >= 8, "{bounded} settings with bounds");
+}
+
+#[test]
+fn every_setting_of_a_class_is_documented_with_an_example_that_is_accepted_and_its_true_default() {
+    let folder = key_folder();
+    let document = document("settings.md");
+    let with = |settings: &[(&str, &str)]| {
+        let class: Settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let [interface, peer, mut channel] = sections(true);
+        channel.1.insert("name".into(), "\"dsl\"".into());
+        parse(folder.path(), &[interface, peer, channel, ("[[peer.class]]", class)])
+    };
+    let rows = rows(&document, "## `[[peer.class]]`");
+    let problem = with(&[("no_such_setting", "1")]).expect_err("an unknown setting is refused").problem;
+    let known = problem.split_once("expected one of ").expect("a list").1.split(" (in ").next().unwrap_or_default();
+    let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let mut documented: Vec<&str> = rows.iter().filter_map(|row| code_span(&row[0])).collect();
+    known.sort_unstable();
+    documented.sort_unstable();
+    assert_eq!(documented, known, "docs/settings.md against the program");
+    let mut bounded = 0;
+    for [key, example, default, meaning] in &rows {
+        let key = code_span(key).expect("a setting's name");
+        let base: &[(&str, &str)] = if key == "only" { &[("channels", "\"dsl\"")] } else { &[] };
+        let read = |value: &str| with(&[base, &[(key, value)]].concat());
+        let shown = |value: &str| format!("{:?}", read(value).unwrap_or_else(|e| panic!("{key} = {value}: {e}")));
+        let (example, default) = (code_span(example).expect("an example"), code_span(default).expect("a default"));
+        let without = format!("{:?}", with(base).expect("nothing is required"));
+        assert_ne!(shown(example), without, "{key}: the example is the default");
+        assert_eq!(shown(default), without, "{key}: the default");
+        bounded += usize::from(key == "latency" && holds_bounds(key, [example, meaning], read));
+    }
+    assert_eq!(bounded, 1);
 }
 
 #[test]
@@ -361,6 +395,7 @@ fn every_counter_of_the_status_is_documented_once() {
     let counters = [
         prefixed("", bond::Stats::default().each().collect()),
         prefixed("", bond::ChannelStats::default().each().collect()),
+        prefixed("", bond::ClassStats::default().each().collect()),
         prefixed("flow_", bond::FlowStats::default().each().collect()),
         prefixed("tun_", tun::Stats::default().each().collect()),
         prefixed("secure_", secure::Stats::default().each().collect()),

@@ -6,6 +6,7 @@
 
 mod bond;
 mod change;
+mod class;
 mod confine;
 mod fit;
 mod host;

@@ -4,7 +4,7 @@
 //! `fairspan_channel_events_total` with its name as the label `event`, so that a counter that is added is never forgotten
 //! here. The shell serves the page.
 
-use crate::status::{Counters, LinkStatus, PortStatus, RingStatus, State, Status};
+use crate::status::{Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, State, Status};
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
@@ -115,6 +115,7 @@ impl Collector for StatusCollector {
                 .iter()
                 .try_for_each(|peer| put_counters(m, &[("interface", interface), ("peer", &peer.name)], &peer.counters))
         })?;
+        encode_classes(&mut encoder, interface, &status.peers)?;
         counter(&mut encoder, "fairspan_channel_events", "Events of a channel, by name", |m| {
             for peer in &status.peers {
                 for channel in &peer.channels {
@@ -125,6 +126,26 @@ impl Collector for StatusCollector {
             Ok(())
         })
     }
+}
+
+/// The traffic classes of peers.
+fn encode_classes(encoder: &mut DescriptorEncoder<'_>, interface: &str, peers: &[PeerStatus]) -> fmt::Result {
+    let classes = || peers.iter().flat_map(|peer| peer.classes.iter().map(move |class| (peer, class)));
+    counter(encoder, "fairspan_class_events", "Events of a traffic class, by name", |m| {
+        classes().try_for_each(|(peer, class)| {
+            let labels = [("interface", interface), ("peer", &peer.name), ("class", &class.name)];
+            put_counters(m, &labels, &class.counters)
+        })
+    })?;
+    counter(encoder, "fairspan_class_frames", "Frames of a traffic class sent by a channel", |m| {
+        classes().try_for_each(|(peer, class)| {
+            class.frames.iter().try_for_each(|(channel, frames)| {
+                let labels =
+                    [("interface", interface), ("peer", &peer.name), ("class", &class.name), ("channel", channel)];
+                ConstCounter::new(*frames).encode(m.encode_family(&labels.to_vec())?)
+            })
+        })
+    })
 }
 
 /// A node of a ring: its links, its limiters, and the fair rates that it knows.
@@ -209,8 +230,9 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{ChannelStatus, PeerStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
-    use fairspan_core::bond::{Mode, Scheduler};
+    use crate::status::{ChannelStatus, ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
+    use fairspan_core::bond::{ClassMode, Mode, Scheduler};
+    use std::collections::BTreeMap;
 
     fn ring_status(counters: impl Fn(&str, u64) -> Counters) -> Status {
         let link = RingLinkStatus {
@@ -300,6 +322,17 @@ mod tests {
                     path: None,
                     counters: counters("tx_packets", 7),
                 }],
+                classes: vec![ClassStatus {
+                    name: "calls".into(),
+                    matches: BTreeMap::new(),
+                    mode: ClassMode::Prompt,
+                    channels: vec![],
+                    only: false,
+                    latency_ms: None,
+                    carried_by: vec![],
+                    frames: counters("dsl", 9),
+                    counters: counters("packets", 8),
+                }],
             }],
         };
         let text = page(status);
@@ -311,6 +344,8 @@ mod tests {
             "fairspan_events_total{interface=\"fs0\",event=\"handshake_unknown_peer\"} 3",
             "fairspan_peer_events_total{interface=\"fs0\",peer=\"hub\",event=\"late\"} 5",
             "fairspan_channel_events_total{interface=\"fs0\",peer=\"hub\",channel=\"dsl\",event=\"tx_packets\"} 7",
+            "fairspan_class_events_total{interface=\"fs0\",peer=\"hub\",class=\"calls\",event=\"packets\"} 8",
+            "fairspan_class_frames_total{interface=\"fs0\",peer=\"hub\",class=\"calls\",channel=\"dsl\"} 9",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -1,7 +1,7 @@
 //! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
 
 use crate::confinement::Confinement;
-use fairspan_core::bond::{Mode, Scheduler};
+use fairspan_core::bond::{ClassMode, Mode, Scheduler};
 use fairspan_core::path;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -336,6 +336,33 @@ pub struct PeerStatus {
     pub counters: Counters,
     /// The channels, by number.
     pub channels: Vec<ChannelStatus>,
+    /// The traffic classes, in order, where there are some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassStatus>,
+}
+
+/// A traffic class of a bond.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// What its packets have: its options `dscp`, `protocol`, `port` and `address`, as far as they are set.
+    pub matches: BTreeMap<String, String>,
+    /// What is done with them.
+    #[serde(with = "word")]
+    pub mode: ClassMode,
+    /// The channels that it names; none: all.
+    pub channels: Vec<String>,
+    /// Whether no others carry it.
+    pub only: bool,
+    /// By how much a channel may take longer than the fastest, in ms; null: by any.
+    pub latency_ms: Option<f64>,
+    /// The channels that carry it now.
+    pub carried_by: Vec<String>,
+    /// Frames sent by each channel, copies and repairs among them; those without any left out.
+    pub frames: Counters,
+    /// Its counters.
+    pub counters: Counters,
 }
 
 /// One channel of a bond.
@@ -411,6 +438,11 @@ mod tests {
         let peer: PeerStatus = serde_json::from_str(&counted).expect("a peer whose frames are counted");
         assert_eq!(peer.channels[0].path.as_ref().map(|path| path.state), Some(path::State::Suspect));
         assert_eq!(serde_json::to_string(&peer).expect("text"), counted);
+        let class = r#""classes":[{"name":"calls","matches":{"dscp":"EF,CS5","port":"5060-5080"},"mode":"prompt","channels":["dsl"],"only":false,"latency_ms":20.0,"carried_by":["dsl"],"frames":{"dsl":7},"counters":{"packets":7}}]}"#;
+        let classed = format!("{},{class}", text.strip_suffix('}').expect("a brace"));
+        let peer: PeerStatus = serde_json::from_str(&classed).expect("a peer with a class");
+        assert_eq!(peer.classes[0].mode, ClassMode::Prompt);
+        assert_eq!(serde_json::to_string(&peer).expect("text"), classed);
         for (word, other) in [("flow", "flows"), ("stripe", "strip"), ("connecting", "connected")] {
             assert!(serde_json::from_str::<PeerStatus>(&text.replace(word, other)).is_err(), "{other}");
         }

@@ -8,6 +8,7 @@ mod common;
 mod privilege;
 
 mod bond;
+mod classes;
 mod confinement;
 mod ethernet;
 mod flow;

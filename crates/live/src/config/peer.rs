@@ -1,5 +1,6 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
+use super::class::RawClass;
 use super::name::host_and_port;
 use super::policy::RawPolicy;
 use super::secret::Text;
@@ -95,8 +96,8 @@ pub enum ChannelKind {
 const CONFIRM_MTU: Span = Span::from_millis(100);
 
 /// Settings of a peer that are no options of its bond, with `policy`, which may be a table.
-const OWN: [&str; 7] =
-    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel"];
+const OWN: [&str; 8] =
+    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel", "class"];
 
 #[derive(Default)]
 pub(super) struct RawPeer {
@@ -107,6 +108,7 @@ pub(super) struct RawPeer {
     allowed_ips: Vec<Spanned<String>>,
     policy: Option<Spanned<RawPolicy>>,
     channel: Vec<Spanned<RawChannel>>,
+    class: Vec<Spanned<RawClass>>,
     /// Options of the bond, each as it is written.
     options: Vec<(&'static Entry<BondConfig>, Spanned<Value>)>,
 }
@@ -160,6 +162,7 @@ impl<'de> Deserialize<'de> for RawPeer {
                         "allowed_ips" => raw.allowed_ips = map.next_value()?,
                         "policy" => raw.policy = Some(map.next_value()?),
                         "channel" => raw.channel = map.next_value()?,
+                        "class" => raw.class = map.next_value()?,
                         _ => raw.options.extend(option(&key).zip(Some(map.next_value()?))),
                     }
                 }
@@ -377,6 +380,7 @@ impl Reader<'_> {
         if bond.mode != Mode::Duplicate {
             wrong("copies", "needs mode = \"duplicate\"")?;
         }
+        bond.classes = self.classes(&raw.class, &bond, channels)?;
         bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
         match bond.validate() {
             Ok(()) => Ok((bond, notice)),

@@ -495,3 +495,70 @@ fn an_endpoint_may_be_a_name_and_what_is_neither_name_nor_address_is_refused() {
     let locked = Config::parse(Path::new("fs0.toml"), &text("hub.example.net:51900", "lock = true\n")).expect("good");
     assert!(locked.notices.iter().any(|notice| notice.problem.contains("/etc/hosts")), "{:?}", locked.notices);
 }
+
+/// A good file with a second channel, and classes.
+fn classed(classes: &str) -> Result<Config, ConfigError> {
+    let second =
+        "\n[[peer.channel]]\nname = \"lte\"\nkind = \"udp\"\ndevice = \"eth1\"\nendpoint = \"192.0.2.1:51900\"\n";
+    parse(&format!("{}{second}{classes}", good()))
+}
+
+#[test]
+fn classes_are_read_in_their_order_as_lists_or_single_words() {
+    let text = "[[peer.class]]\nname = \"calls\"\ndscp = [\"EF\", \"CS5\", 26]\nprotocol = \"udp\"\nport = [\"5060-5080\", 443]\n\
+                address = [\"198.51.100.0/24\"]\nmode = \"prompt\"\nlatency = \"20ms\"\nchannels = [\"channel0\", \"lte\"]\n\
+                [[peer.class]]\nport = 22\nchannels = \"lte\"\nonly = true\n";
+    let config = classed(text).unwrap();
+    let written = "name=calls\tdscp=EF,CS5,AF31\tprotocol=udp\tport=5060-5080,443\taddress=198.51.100.0/24\tmode=prompt\t\
+                   channels=channel0,lte\tlatency=20ms\nname=class1\tport=22\tchannels=lte\tonly=on";
+    assert_eq!(config.peers[0].bond.classes.to_string(), written);
+    assert!(classed("").unwrap().peers[0].bond.classes.0.is_empty());
+}
+
+#[test]
+fn a_class_that_cannot_work_is_refused_at_its_line() {
+    let rows = [
+        ("dscp = \"EX\"", "peer.class.dscp", "from 0 to 63"),
+        ("dscp = 64", "peer.class.dscp", "from 0 to 63"),
+        ("protocol = true", "peer.class.protocol", "a list of them"),
+        ("protocol = \"sctp\"", "peer.class.protocol", "tcp, udp, icmp"),
+        ("port = [\"80\", \"9-8\"]", "peer.class.port", "such as 5060-5080"),
+        ("address = \"198.51.100.1/24\"", "peer.class.address", "198.51.100.0/24"),
+        ("mode = \"flow\"", "peer.class.mode", "reliable, prompt, duplicate, backup"),
+        ("latency = \"20\"", "peer.class.latency", "write a time"),
+        ("latency = \"11s\"", "peer.class.latency", "to 10s"),
+        ("only = \"yes\"", "peer.class.only", "true or false"),
+        ("only = true", "peer.class.only", "needs `channels`"),
+        ("channels = \"dsl\"", "peer.class.channels", "channel0, lte"),
+        ("channels = \"a,b\"", "peer.class.channels", "without commas"),
+        ("name = \"\"", "peer.class.name", "1 to 64 bytes"),
+        ("colour = \"red\"", "", "expected one of `name`, `dscp`"),
+    ];
+    let lines = good().lines().count() + 6;
+    for (line, setting, advice) in rows {
+        let error = classed(&format!("[[peer.class]]\n{line}\n")).unwrap_err();
+        let place = if setting.is_empty() { error.line } else { lines + 2 };
+        assert_eq!((error.setting.as_str(), error.line), (setting, place), "{line}: {error}");
+        assert!(error.problem.contains(advice), "{line}: {error}");
+    }
+    let error =
+        classed("[[peer.class]]\nname = \"a\"\nport = 1\n[[peer.class]]\nname = \"a\"\nport = 2\n").unwrap_err();
+    assert_eq!((error.setting.as_str(), error.line), ("peer.class.name", lines + 5), "{error}");
+    let text = good().replace("allowed_ips", "mode = \"flow\"\nallowed_ips") + "[[peer.class]]\nport = 1\n";
+    let error = parse(&text).unwrap_err();
+    assert!(error.setting == "peer.class" && error.problem.contains("mode = \"reliable\""), "{error}");
+}
+
+#[test]
+fn who_listens_may_name_channels_that_come_with_the_handshake() {
+    let text = good().split("[[peer.channel]]").next().unwrap().replace("[[peer]]", "listen_port = 51900\n[[peer]]");
+    let config = parse(&format!("{text}[[peer.class]]\nchannels = [\"dsl\"]\nonly = true\n")).unwrap();
+    assert_eq!(config.peers[0].bond.classes.0[0].channels.to_string(), "dsl");
+}
+
+#[test]
+fn other_classes_need_a_restart() {
+    let class = |port: u16| classed(&format!("[[peer.class]]\nport = {port}\n")).unwrap();
+    assert!(class(1).needing_restart(&class(1)).is_empty());
+    assert_eq!(class(1).needing_restart(&class(2)).into_iter().collect::<Vec<_>>(), ["peer.class"]);
+}

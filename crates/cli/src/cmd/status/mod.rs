@@ -10,7 +10,7 @@ use fairspan_core::options::Words;
 use fairspan_live::config::{CONTROL_FOLDER, default_control_socket};
 use fairspan_live::control::{self, Request};
 use fairspan_live::lock;
-use fairspan_live::status::{BondStatus, ChannelStatus, Status};
+use fairspan_live::status::{BondStatus, ChannelStatus, ClassStatus, Status};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use table::{show_counters, table};
@@ -128,6 +128,7 @@ fn show(status: &Status) {
             }
         }
         show_paths(&peer.channels);
+        show_classes(&peer.classes);
         show_counters("  drops and events", &peer.counters);
     }
     if let Some(bond) = &status.bond {
@@ -202,6 +203,30 @@ fn show_paths(channels: &[ChannelStatus]) {
             number(path.extra_delay_ms),
             number(path.queue_ms),
             number(Some(path.in_flight_bytes as f64 / 1e3)),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// The traffic classes, where there are some.
+fn show_classes(classes: &[ClassStatus]) {
+    if classes.is_empty() {
+        return;
+    }
+    let mut table = table(["class", "mode", "carried by", "packets", "MB", "copies", "dropped", "frames by channel"]);
+    for class in classes {
+        let count = |name| class.counters.get(name).copied().unwrap_or(0);
+        let frames: Vec<String> = class.frames.iter().map(|(channel, frames)| format!("{channel} {frames}")).collect();
+        let listed = |words: &[String]| if words.is_empty() { "-".to_owned() } else { words.join(", ") };
+        table.add_row([
+            class.name.clone(),
+            class.mode.word().to_owned(),
+            listed(&class.carried_by),
+            count("packets").to_string(),
+            format!("{:.3}", count("bytes") as f64 / 1e6),
+            count("copies").to_string(),
+            count("dropped").to_string(),
+            listed(&frames),
         ]);
     }
     println!("{table}");

@@ -3,10 +3,10 @@
 use super::Peers;
 use super::peer::{ChannelState, PeerState};
 use crate::quantity::show_rate;
-use crate::status::{ChannelStatus, Counters, PathStatus, PeerStatus, State, Status};
-use fairspan_core::bond::{self, Mode, Reason};
+use crate::status::{ChannelStatus, ClassStatus, Counters, PathStatus, PeerStatus, State, Status};
+use fairspan_core::bond::{self, CLASS_OPTIONS, ClassReport, Mode, Reason};
 use fairspan_core::path::{self, Measured};
-use fairspan_core::units::{Rate, Span, Time};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 
 impl Peers {
     /// Fills in what there is to tell, now.
@@ -86,6 +86,7 @@ impl Peers {
                 bond.chain(flow.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("flow_{name}"), n))).collect()
             },
             channels,
+            classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
         }
     }
 }
@@ -96,6 +97,27 @@ fn mbit(rate: Rate) -> f64 {
 
 fn milliseconds(span: Span) -> f64 {
     span.as_secs_f64() * 1e3
+}
+
+/// What there is to tell of a traffic class.
+fn class_status(peer: &PeerState, class: &ClassReport<'_>) -> ClassStatus {
+    let config = class.config;
+    let written = |option: &str| {
+        let entry = CLASS_OPTIONS.find(option)?;
+        Some((option.to_owned(), entry.spec.show(&entry.get(config)))).filter(|(_, text)| !text.is_empty())
+    };
+    let frames = class.frames.iter().enumerate().filter(|(_, frames)| **frames > 0);
+    ClassStatus {
+        name: config.name.clone(),
+        matches: ["dscp", "protocol", "port", "address"].into_iter().filter_map(written).collect(),
+        mode: config.mode,
+        channels: config.channels.0.iter().map(|name| name.0.clone()).collect(),
+        only: config.only,
+        latency_ms: config.latency.map(milliseconds),
+        carried_by: class.channels.iter().map(|channel| peer.channel_name(channel)).collect(),
+        frames: frames.map(|(n, frames)| (peer.channel_name(ChannelId(n as u8)), *frames)).collect(),
+        counters: class.stats.each().map(|(name, n)| (name.to_owned(), n)).collect(),
+    }
 }
 
 /// Why a channel that is well is not used.

@@ -140,6 +140,7 @@ mod tests {
             mtu: 1400,
             counters: Counters::new(),
             channels: channels.iter().map(channel).collect(),
+            classes: vec![],
         }
     }
 
