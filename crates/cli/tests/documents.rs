@@ -400,6 +400,7 @@ fn every_counter_of_the_status_is_documented_once() {
         prefixed("tun_", tun::Stats::default().each().collect()),
         prefixed("secure_", secure::Stats::default().each().collect()),
         prefixed("socket_", channel::udp::UdpStats::default().each().collect()),
+        prefixed("stream_", channel::tcp::TcpStats::default().each().collect()),
     ];
     let mut missing: Vec<String> = counters.concat();
     missing.retain(|name| names.iter().filter(|documented| *documented == name).count() != 1);

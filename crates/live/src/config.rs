@@ -79,6 +79,8 @@ pub struct Interface {
     pub private_key: Option<PrivateKey>,
     /// `listen_port`: UDP port on which peers may begin; without it the daemon only calls out.
     pub listen_port: Option<u16>,
+    /// `listen_tcp_port`: TCP port on which peers may begin where UDP does not reach; default none.
+    pub listen_tcp_port: Option<u16>,
     /// `mtu`: of the interface; default: what fits all channels of all peers.
     pub mtu: Option<u16>,
     /// `fwmark`: set on every datagram sent, so that a default route through the interface makes no loop; default 51900.
@@ -167,6 +169,13 @@ fn exposure(file: &Path) -> Option<String> {
 }
 
 impl Config {
+    /// Whether peers are reached over TCP, or may begin over it.
+    pub(crate) fn has_tcp(&self) -> bool {
+        let mut channels = self.peers.iter().flat_map(|peer| &peer.channels);
+        self.interface.listen_tcp_port.is_some()
+            || channels.any(|channel| channel.tcp_endpoint.is_some() || matches!(channel.kind, ChannelKind::Tcp { .. }))
+    }
+
     /// Reads and checks `file`.
     ///
     /// # Errors
@@ -230,6 +239,7 @@ struct RawInterface {
     private_key: Option<Spanned<Text>>,
     private_key_file: Option<Spanned<String>>,
     listen_port: Option<Spanned<u16>>,
+    listen_tcp_port: Option<Spanned<u16>>,
     mtu: Option<Spanned<u16>>,
     fwmark: Option<u32>,
     table: Option<Spanned<toml::Value>>,
@@ -417,6 +427,10 @@ impl Reader<'_> {
                 let problem = format!("`{}`: only a bond with a [[peer]] is recorded: leave it out", record.display());
                 return Err(self.error(interface_span, "interface.record", problem));
             }
+            if interface.listen_tcp_port.is_some() {
+                let problem = "is for [[peer]]s: the nodes of a ring call each other over UDP; leave it out";
+                return Err(self.error(interface_span, "interface.listen_tcp_port", problem));
+            }
             let span = ring.span();
             let ring = self.ring(&interface, ring)?;
             for station in ring.stations.iter().filter(|_| may_fail_open) {
@@ -433,6 +447,7 @@ impl Reader<'_> {
             let alone = [
                 (interface.private_key.is_some(), "private_key", "nothing is encrypted on plain Ethernet links"),
                 (interface.listen_port.is_some(), "listen_port", "nobody calls: the links are plain Ethernet"),
+                (interface.listen_tcp_port.is_some(), "listen_tcp_port", "nobody calls: the links are plain Ethernet"),
                 (interface.record.is_some(), "record", "only a bond with a [[peer]] is recorded"),
                 (interface.padding, "padding", "nothing is encrypted on plain Ethernet links"),
                 (interface.lock, "lock", "what a bond of Ethernet links carries leaves in the clear anyway"),
@@ -522,9 +537,14 @@ impl Reader<'_> {
             },
         };
         let metrics = raw.metrics.as_ref().map(|metrics| self.metrics(metrics)).transpose()?;
-        if let Some(port) = raw.listen_port.as_ref().filter(|port| *port.get_ref() == 0) {
-            let problem = "0 is no port that a peer could call: write one such as 51900, or leave it out";
-            return Err(self.error(port.span(), "interface.listen_port", problem));
+        for (name, port, example) in
+            [("listen_port", &raw.listen_port, 51900), ("listen_tcp_port", &raw.listen_tcp_port, 443)]
+        {
+            if let Some(port) = port.as_ref().filter(|port| *port.get_ref() == 0) {
+                let problem =
+                    format!("0 is no port that a peer could call: write one such as {example}, or leave it out");
+                return Err(self.error(port.span(), &format!("interface.{name}"), problem));
+            }
         }
         let (at, control_socket) = match raw.control_socket {
             Some(path) => (path.span(), path.into_inner()),
@@ -547,6 +567,7 @@ impl Reader<'_> {
             addresses,
             private_key,
             listen_port: raw.listen_port.map(Spanned::into_inner),
+            listen_tcp_port: raw.listen_tcp_port.map(Spanned::into_inner),
             mtu,
             fwmark,
             table,

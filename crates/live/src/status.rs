@@ -86,6 +86,9 @@ pub struct Status {
     pub mtu: usize,
     /// The UDP port on which peers may begin, if any.
     pub listen_port: Option<u16>,
+    /// The TCP port on which peers may begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen_tcp_port: Option<u16>,
     /// What the daemon gave up before it opened anything, and how far that holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
@@ -116,6 +119,7 @@ impl Status {
             uptime_s,
             mtu,
             listen_port: None,
+            listen_tcp_port: None,
             confinement: None,
             lock: None,
             port: None,

@@ -31,7 +31,7 @@ pub(crate) struct UnlockArgs {
 pub(crate) fn lock(args: &LockArgs) -> anyhow::Result<Outcome> {
     let config = load(&args.config)?;
     config.notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
-    let lock = Lock::of(&config.interface);
+    let lock = Lock::of(&config);
     if !lock.is_wanted() {
         let problem = format!("{}: there is no `lock = true` in [interface]", args.config.display());
         return Err(BadInput(problem).into());

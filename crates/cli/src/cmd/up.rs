@@ -91,7 +91,7 @@ fn serve(config: Config, helper: Helper) -> anyhow::Result<Outcome> {
     for (name, held) in confinement.each() {
         tracing::debug!(name, holds = %held.holds, detail = held.detail, "confined");
     }
-    let lock = Lock::of(&config.interface);
+    let lock = Lock::of(&config);
     lock.set().map_err(super::lock::failed)?;
     let locked = lock.is_wanted();
     if locked {

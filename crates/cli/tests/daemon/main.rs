@@ -24,4 +24,5 @@ mod reliable;
 mod reload;
 mod ring;
 mod ring_hostile;
+mod tcp;
 mod unreachable;

@@ -89,7 +89,7 @@ impl Flow {
     }
 }
 
-fn reload_with(lab: &Lab, namespace: &str, daemon: &Daemon, more: &[&str]) -> Output {
+pub(crate) fn reload_with(lab: &Lab, namespace: &str, daemon: &Daemon, more: &[&str]) -> Output {
     let socket = daemon.socket.display().to_string();
     lab.fairspan(namespace, &[&["reload", "--socket", &socket], more].concat())
 }

@@ -1,4 +1,5 @@
 //! The channels that carry a bond.
 
 pub mod ethernet;
+pub mod tcp;
 pub mod udp;

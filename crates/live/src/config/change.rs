@@ -58,6 +58,7 @@ impl Interface {
             ("device", self.port != new.port),
             ("private_key", key(self) != key(new)),
             ("listen_port", self.listen_port != new.listen_port),
+            ("listen_tcp_port", self.listen_tcp_port != new.listen_tcp_port),
             ("fwmark", self.fwmark != new.fwmark),
             ("table", self.table != new.table),
             ("lock", self.lock != new.lock),

@@ -130,7 +130,7 @@ impl Reader<'_> {
                 return Err(self.error(at(&place.name), "peer.channel.name", problem));
             }
             self.leads_outside(interface, "peer.channel", channel, |name| place.of(name))?;
-            if !matches!(channel.kind, ChannelKind::Udp { .. }) {
+            if matches!(channel.kind, ChannelKind::Ethernet { .. }) {
                 continue;
             }
             if channel.host.is_some() && interface.lock {
@@ -182,7 +182,7 @@ impl Reader<'_> {
         channel: &Channel,
         (setting, at): (&str, Range<usize>),
     ) {
-        let ChannelKind::Udp { endpoint, .. } = &channel.kind else { return };
+        let Some((endpoint, _)) = channel.kind.ends() else { return };
         // A default route spares what carries the mark.
         let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&endpoint.ip());
         if let Some(net) = routed.nets.iter().find(inside)

@@ -217,10 +217,12 @@ impl Reader<'_> {
             };
             return refused("device", problem);
         }
-        let ChannelKind::Udp { endpoint, source } = &channel.kind else { return Ok(()) };
+        let Some((endpoint, source)) = channel.kind.ends() else { return Ok(()) };
         let is_own = |ip: IpAddr| interface.addresses.iter().any(|own| own.addr() == ip);
-        if is_own(endpoint.ip()) {
-            return refused("endpoint", format!("{} is this interface's own address: write the peer's", endpoint.ip()));
+        for (name, endpoint) in [("endpoint", Some(endpoint)), ("tcp_endpoint", channel.tcp_endpoint)] {
+            if let Some(ip) = endpoint.map(|endpoint| endpoint.ip()).filter(|ip| is_own(*ip)) {
+                return refused(name, format!("{ip} is this interface's own address: write the peer's"));
+            }
         }
         match source.filter(|source| is_own(*source)) {
             Some(source) => {

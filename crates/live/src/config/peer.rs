@@ -59,6 +59,8 @@ pub struct Channel {
     pub overhead: u16,
     /// `kind` and what belongs to it.
     pub kind: ChannelKind,
+    /// `tcp_endpoint`: of a `udp` channel, where the peer listens for TCP; the channel goes over to it while no UDP gets through.
+    pub tcp_endpoint: Option<SocketAddr>,
     /// The name in `endpoint`, where a name stands there. Then the endpoint's address is the unspecified one until it is known.
     pub host: Option<String>,
 }
@@ -80,6 +82,13 @@ pub enum ChannelKind {
         /// `source`: the local address to send from; default: the kernel's choice.
         source: Option<IpAddr>,
     },
+    /// `tcp`: the same datagrams, in a TCP connection.
+    Tcp {
+        /// `endpoint`: where the peer listens.
+        endpoint: SocketAddr,
+        /// `source`: the local address to connect from; default: the kernel's choice.
+        source: Option<IpAddr>,
+    },
     /// `ethernet`: frames on `device`, not encrypted unless `secure`.
     Ethernet {
         /// `peer_mac`: the peer's address on that LAN; default: learnt from its first frame.
@@ -89,6 +98,23 @@ pub enum ChannelKind {
         /// `secure`: encrypted like a UDP channel; default false.
         secure: bool,
     },
+}
+
+impl Channel {
+    /// Whether its link's MTU is that of the interface by which it leaves, also when it changes.
+    pub(crate) fn follows_device(&self) -> bool {
+        self.mtu.is_none() && !matches!(self.kind, ChannelKind::Tcp { .. })
+    }
+}
+
+impl ChannelKind {
+    /// Where the peer listens, and the local address to send from, where it is reached by IP.
+    pub(crate) fn ends(&self) -> Option<(SocketAddr, Option<IpAddr>)> {
+        match self {
+            ChannelKind::Udp { endpoint, source } | ChannelKind::Tcp { endpoint, source } => Some((*endpoint, *source)),
+            ChannelKind::Ethernet { .. } => None,
+        }
+    }
 }
 
 /// How often the path MTU is confirmed while large frames go: a transport that falls into a black hole tries again after some
@@ -181,6 +207,7 @@ pub(super) struct RawChannel {
     kind: Spanned<String>,
     device: Option<Spanned<String>>,
     endpoint: Option<Spanned<String>>,
+    tcp_endpoint: Option<Spanned<String>>,
     source: Option<Spanned<String>>,
     rate: Option<Spanned<String>>,
     peer_rate: Option<Spanned<String>>,
@@ -199,6 +226,7 @@ pub(super) struct ChannelPlace {
     pub(super) name: Option<Range<usize>>,
     pub(super) device: Option<Range<usize>>,
     pub(super) endpoint: Option<Range<usize>>,
+    pub(super) tcp_endpoint: Option<Range<usize>>,
     pub(super) source: Option<Range<usize>>,
 }
 
@@ -209,6 +237,7 @@ impl ChannelPlace {
             "name" => &self.name,
             "device" => &self.device,
             "endpoint" => &self.endpoint,
+            "tcp_endpoint" => &self.tcp_endpoint,
             "source" => &self.source,
             _ => &None,
         };
@@ -234,7 +263,7 @@ impl Reader<'_> {
             .flat_map(|peer| &peer.channels)
             .filter_map(|channel| match channel.kind {
                 ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
-                ChannelKind::Udp { .. } => None,
+                ChannelKind::Udp { .. } | ChannelKind::Tcp { .. } => None,
             })
             .collect();
         for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
@@ -286,6 +315,7 @@ impl Reader<'_> {
                 name: raw.get_ref().name.as_ref().map(Spanned::span),
                 device: raw.get_ref().device.as_ref().map(Spanned::span),
                 endpoint: raw.get_ref().endpoint.as_ref().map(Spanned::span),
+                tcp_endpoint: raw.get_ref().tcp_endpoint.as_ref().map(Spanned::span),
                 source: raw.get_ref().source.as_ref().map(Spanned::span),
             });
             channels.push(self.channel(n, raw)?);
@@ -307,7 +337,7 @@ impl Reader<'_> {
                 return Err(self.error(span, "interface.private_key", problem));
             }
         }
-        if channels.is_empty() && interface.listen_port.is_none() {
+        if channels.is_empty() && interface.listen_port.is_none() && interface.listen_tcp_port.is_none() {
             let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
             return Err(self.error(span, "peer.channel", problem));
         }
@@ -447,6 +477,12 @@ impl Reader<'_> {
                 secure: raw.secure,
             },
         )?;
+        if let (ChannelKind::Tcp { .. }, Some(mtu)) = (&kind, &raw.mtu) {
+            let problem = "a connection has no path MTU that a channel could use: leave it out";
+            return Err(self.error(mtu.span(), "peer.channel.mtu", problem));
+        }
+        let tcp_endpoint =
+            self.tcp_endpoint(&kind, device.is_some(), raw.tcp_endpoint.as_ref(), raw.source.as_ref())?;
         let rate = self.positive_rate(raw.rate.as_ref(), "peer.channel.rate")?;
         let peer_rate = self.positive_rate(raw.peer_rate.as_ref(), "peer.channel.peer_rate")?;
         let overhead = raw.overhead.as_ref().map_or(ETHERNET_OVERHEAD, |o| *o.get_ref());
@@ -465,7 +501,35 @@ impl Reader<'_> {
             overhead,
             kind,
             host: raw.endpoint.as_ref().and_then(|endpoint| Some(host_and_port(endpoint.get_ref())?.0)),
+            tcp_endpoint,
         })
+    }
+
+    /// Where a channel goes while no UDP gets through.
+    fn tcp_endpoint(
+        &self,
+        kind: &ChannelKind,
+        has_device: bool,
+        text: Option<&Spanned<String>>,
+        source: Option<&Spanned<String>>,
+    ) -> Result<Option<SocketAddr>, ConfigError> {
+        const SETTING: &str = "peer.channel.tcp_endpoint";
+        let Some(text) = text else { return Ok(None) };
+        let ChannelKind::Udp { source: from, endpoint } = kind else {
+            let problem = "belongs to kind = \"udp\" only: it is where the channel goes while no UDP gets through";
+            return Err(self.error(text.span(), SETTING, problem));
+        };
+        if endpoint.ip().is_unspecified() {
+            let problem = "goes with an `endpoint` that is an address, and not a name: write the address there";
+            return Err(self.error(text.span(), SETTING, problem));
+        }
+        let endpoint: SocketAddr = self.parsed(text, SETTING, "203.0.113.1:443")?;
+        let source = from.zip(source.map(Spanned::span));
+        self.ends_fit("peer.channel", has_device, (endpoint, text.span()), source).map_err(|error| {
+            let setting = error.setting.replace(".endpoint", ".tcp_endpoint");
+            ConfigError { setting, ..error }
+        })?;
+        Ok(Some(endpoint))
     }
 
     /// What carries a channel; `place` is where its settings stand.
@@ -482,11 +546,15 @@ impl Reader<'_> {
             None => Ok(()),
         };
         match raw.kind.get_ref().as_str() {
-            "udp" => {
+            kind @ ("udp" | "tcp") => {
+                if kind == "tcp" && place != "peer.channel" {
+                    let problem = "`tcp` is for a channel of a [[peer]]: write udp or ethernet";
+                    return Err(self.error(raw.kind.span(), &setting("kind"), problem));
+                }
                 misplaced(raw.peer_mac.map(Spanned::span), "peer_mac", "ethernet")?;
                 misplaced(raw.ethertype.map(Spanned::span), "ethertype", "ethernet")?;
                 if raw.secure == Some(false) {
-                    let problem = "a udp channel is always encrypted: leave it out";
+                    let problem = format!("a {kind} channel is always encrypted: leave it out");
                     return Err(self.error(span, &setting("secure"), problem));
                 }
                 let Some(endpoint) = raw.endpoint else {
@@ -497,12 +565,21 @@ impl Reader<'_> {
                 let source: Option<IpAddr> =
                     raw.source.map(|s| self.parsed(s, &setting("source"), "192.0.2.1")).transpose()?;
                 if let Some((_, port)) = host_and_port(endpoint.get_ref()) {
+                    if kind == "tcp" {
+                        let problem =
+                            "a tcp channel takes an address, and no name: write one such as \"203.0.113.1:443\"";
+                        return Err(self.error(endpoint.span(), &setting("endpoint"), problem));
+                    }
                     return self.named(place, endpoint, port, source);
                 }
                 let endpoint_addr: SocketAddr = self.parsed(endpoint, &setting("endpoint"), "203.0.113.1:51900")?;
                 let source_at = source.zip(raw.source.map(Spanned::span));
                 self.ends_fit(place, has_device, (endpoint_addr, endpoint.span()), source_at)?;
-                Ok(ChannelKind::Udp { endpoint: endpoint_addr, source })
+                let endpoint = endpoint_addr;
+                Ok(match kind {
+                    "tcp" => ChannelKind::Tcp { endpoint, source },
+                    _ => ChannelKind::Udp { endpoint, source },
+                })
             }
             "ethernet" => {
                 misplaced(raw.endpoint.map(Spanned::span), "endpoint", "udp")?;
@@ -516,7 +593,7 @@ impl Reader<'_> {
                 Ok(ChannelKind::Ethernet { peer_mac, ethertype, secure: raw.secure.unwrap_or(false) })
             }
             other => {
-                let problem = format!("`{other}` is none of udp, ethernet");
+                let problem = format!("`{other}` is none of udp, tcp, ethernet");
                 Err(self.error(raw.kind.span(), &setting("kind"), problem))
             }
         }

@@ -429,6 +429,7 @@ impl Reader<'_> {
                 overhead,
                 kind,
                 host: None,
+                tcp_endpoint: None,
             };
             let stands = |name: &str| match name {
                 "device" => raw.device.as_ref().map(Spanned::span),

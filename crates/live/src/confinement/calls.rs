@@ -7,6 +7,7 @@
 //! A refused call is told by a signal ([`crate::sys::refused`]). The C library holds off all signals while it begins a thread
 //! or a process, and the kernel ends a process that holds off this one; so calls that begin something fail without it.
 
+use super::files::tcp_ports;
 use super::held::{ConfinementError, Held, Holds};
 use crate::config::{Channel, ChannelKind, Config};
 use crate::sys::refused;
@@ -137,13 +138,16 @@ const IOCTLS: &[u64] =
 const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOCGIFFLAGS, libc::SIOCETHTOOL];
 
 /// What a configuration has a daemon do, beside what every one does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Needs {
     /// Bonds of Ethernet links are none of peers.
     is_bond: bool,
     /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
     threads: bool,
     udp: bool,
+    tcp: bool,
+    /// TCP ports, and whether they are bound rather than connected to.
+    tcp_ports: Vec<(u16, bool)>,
     frames: bool,
     /// Where metrics are served.
     metrics: Option<SocketAddr>,
@@ -151,11 +155,16 @@ pub(crate) struct Needs {
 
 impl Needs {
     /// The setting for which a daemon that was confined for this cannot take over `other`.
-    pub(crate) fn lacks(self, other: Needs) -> Option<&'static str> {
-        let lacking = (other.udp && !self.udp) || (other.frames && !self.frames);
-        lacking.then_some(
-            "peer.channel.kind (the first of its kind, whose sockets the daemon cannot open: interface.confine)",
-        )
+    pub(crate) fn lacks(&self, other: &Needs) -> Option<&'static str> {
+        let within = |one: bool, other: bool| one || !other;
+        if !(within(self.udp, other.udp) && within(self.tcp, other.tcp) && within(self.frames, other.frames)) {
+            return Some(
+                "peer.channel.kind (the first of its kind, whose sockets the daemon cannot open: interface.confine)",
+            );
+        }
+        let has = |port: &(u16, bool)| self.tcp_ports.contains(port);
+        let lacking = !other.tcp_ports.iter().all(has);
+        lacking.then_some("peer.channel.endpoint (a TCP port that the daemon cannot connect to: interface.confine)")
     }
 
     pub(crate) fn of(config: &Config) -> Needs {
@@ -164,11 +173,16 @@ impl Needs {
         let of_sides = sides().filter_map(|side| side.channel.as_ref());
         let channels: Vec<&Channel> = config.peers.iter().flat_map(|peer| &peer.channels).chain(of_sides).collect();
         let is_udp = |channel: &&Channel| matches!(channel.kind, ChannelKind::Udp { .. });
+        let is_tcp = |channel: &&Channel| matches!(channel.kind, ChannelKind::Tcp { .. });
         Needs {
             is_bond: config.bond.is_some(),
             threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
-            frames: config.bond.is_some() || interface.port.is_some() || !channels.iter().all(is_udp),
+            tcp: config.has_tcp(),
+            tcp_ports: tcp_ports(config),
+            frames: config.bond.is_some()
+                || interface.port.is_some()
+                || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
             metrics: interface.metrics,
         }
     }
@@ -270,6 +284,10 @@ fn sockets(needs: &Needs) -> Result<Vec<SeccompRule>, BackendError> {
     if needs.udp {
         rules.push(kind(libc::AF_INET, libc::SOCK_DGRAM)?);
         rules.push(kind(libc::AF_INET6, libc::SOCK_DGRAM)?);
+    }
+    if needs.tcp {
+        rules.push(kind(libc::AF_INET, libc::SOCK_STREAM)?);
+        rules.push(kind(libc::AF_INET6, libc::SOCK_STREAM)?);
     }
     if needs.frames {
         rules.push(kind(libc::AF_PACKET, libc::SOCK_RAW)?);

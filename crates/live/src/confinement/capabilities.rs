@@ -32,7 +32,7 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
                 .map_err(|source| ConfinementError::Folder { path: folder.path.to_owned(), source })?;
         }
     }
-    let ports = [interface.listen_port, interface.metrics.map(|metrics| metrics.port())];
+    let ports = [interface.listen_port, interface.listen_tcp_port, interface.metrics.map(|metrics| metrics.port())];
     let privileged = ports.iter().flatten().any(|port| (1..PRIVILEGED_PORTS).contains(port));
     // The socket of a port may be opened again while the daemon runs.
     let kept = if privileged { KEPT | CapabilitySet::NET_BIND_SERVICE } else { KEPT };

@@ -4,7 +4,7 @@
 
 use super::held::{ConfinementError, Held, Holds};
 use super::own::folders_of;
-use crate::config::Config;
+use crate::config::{ChannelKind, Config};
 use crate::folders;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
@@ -26,6 +26,8 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
     let folders = own.iter().map(|folder| folder.path).chain(interface.record.as_deref().map(folders::of));
     let settings = [Path::new("/proc/sys/net"), Path::new("/dev/net/tun")];
     let all = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
+    let access = |bound| if bound { AccessNet::BindTcp } else { AccessNet::ConnectTcp };
+    let ports = tcp_ports(config);
     let apply = || -> Result<RulesetStatus, RulesetError> {
         let ruleset = Ruleset::default()
             .handle_access(AccessFs::from_all(NEWEST))?
@@ -33,13 +35,14 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
             .create()?
             .add_rules(path_beneath_rules(folders, all))?
             .add_rules(path_beneath_rules(settings, all))?;
-        let ruleset = match interface.metrics {
-            Some(metrics) => ruleset.add_rule(NetPort::new(metrics.port(), AccessNet::BindTcp))?,
-            None => ruleset,
-        };
+        let ruleset = ruleset
+            .add_rules(ports.iter().map(|(port, bound)| Ok::<_, RulesetError>(NetPort::new(*port, access(*bound)))))?;
         Ok(ruleset.restrict_self()?.ruleset)
     };
     match apply() {
+        Ok(RulesetStatus::FullyEnforced) if config.has_tcp() => {
+            Ok(Held::new(Holds::On, "files of its own, and no TCP ports but metrics and those of channels"))
+        }
         Ok(RulesetStatus::FullyEnforced) => Ok(Held::new(Holds::On, "files of its own, and no TCP but metrics")),
         Ok(RulesetStatus::PartiallyEnforced) => {
             Ok(Held::new(Holds::Partial, "this kernel knows an older Landlock, which limits less"))
@@ -49,4 +52,23 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
         }
         Err(error) => Err(ConfinementError::Refused { what: "landlock", problem: error.to_string() }),
     }
+}
+
+/// The TCP ports that the daemon binds, with `true`, and connects to.
+pub(super) fn tcp_ports(config: &Config) -> Vec<(u16, bool)> {
+    let interface = &config.interface;
+    let bound = interface.metrics.map(|metrics| metrics.port()).into_iter().chain(interface.listen_tcp_port);
+    let mut ports: Vec<_> = bound.map(|port| (port, true)).collect();
+    for channel in config.peers.iter().flat_map(|peer| &peer.channels) {
+        let (to, source) = match &channel.kind {
+            ChannelKind::Tcp { endpoint, source } => (Some(*endpoint), source),
+            ChannelKind::Udp { source, .. } => (channel.tcp_endpoint, source),
+            ChannelKind::Ethernet { .. } => continue,
+        };
+        let Some(to) = to else { continue };
+        ports.push((to.port(), false));
+        // An address is bound with a port of the kernel's choice.
+        ports.extend(source.map(|_| (0, true)));
+    }
+    ports
 }

@@ -8,7 +8,7 @@
 //! | what passes | why nothing else can look like it |
 //! |---|---|
 //! | through the interface, and to this host itself | |
-//! | UDP with the daemon's mark | marks are set with CAP_NET_ADMIN or CAP_NET_RAW, and not carried out of another namespace |
+//! | UDP with the daemon's mark, and TCP where channels use it | marks are set with CAP_NET_ADMIN or CAP_NET_RAW, and not carried out of another namespace |
 //! | DHCP, neighbour discovery and listener reports of IPv6 | their ports and their protocol take a capability too; nothing of it is forwarded |
 //! | to `lock_except`, but no DNS | the user's wish |
 //!
@@ -17,7 +17,7 @@
 //!
 //! Frames of packet sockets, such as those of Ethernet channels, pass none of this; they take CAP_NET_RAW.
 
-use crate::config::Interface;
+use crate::config::Config;
 use crate::netlink::NetlinkError;
 use crate::netlink::nftables::{Hook, Kind, PacketRule, Transaction, tables};
 use crate::status::LockStatus;
@@ -73,14 +73,22 @@ pub struct Lock {
 #[derive(Clone, Debug)]
 struct Rules {
     mark: u32,
+    /// Channels go over TCP too.
+    tcp: bool,
     except: Vec<ipnet::IpNet>,
     dns: Vec<IpAddr>,
 }
 
 impl Lock {
-    /// What `interface` says of a lock; nothing is done yet.
-    pub fn of(interface: &Interface) -> Lock {
-        let rules = Rules { mark: interface.fwmark, except: interface.lock_except.clone(), dns: interface.dns.clone() };
+    /// What `config` says of a lock; nothing is done yet.
+    pub fn of(config: &Config) -> Lock {
+        let interface = &config.interface;
+        let rules = Rules {
+            mark: interface.fwmark,
+            tcp: config.has_tcp(),
+            except: interface.lock_except.clone(),
+            dns: interface.dns.clone(),
+        };
         Lock { interface: interface.name.clone(), rules: interface.lock.then_some(rules) }
     }
 
@@ -205,6 +213,9 @@ impl Rules {
 
         // What this host alone may send.
         rules.push(("own", rule().marked(self.mark).protocol(UDP).accept()));
+        if self.tcp {
+            rules.push(("own", rule().marked(self.mark).protocol(TCP).accept()));
+        }
         rules.push(("own", rule().version(false).protocol(UDP).ports(68, 67).accept()));
         rules.push(("own", rule().version(true).protocol(UDP).ports(546, 547).accept()));
         for kind in DISCOVERY {

@@ -2,7 +2,7 @@
 
 use super::cookie::{Cookie, Mac};
 use super::noise::Initiator;
-use super::{Config, Endpoint, PeerId, RejectReason};
+use super::{Config, Endpoint, PeerId, RejectReason, SocketId};
 use crate::icmp::Unreachable;
 use fairspan_core::units::{ChannelId, Span, Time};
 use std::sync::Arc;
@@ -43,6 +43,9 @@ pub(super) struct Path {
     pub(super) configured: Option<Endpoint>,
     /// Where the peer was heard last.
     pub(super) endpoint: Option<Endpoint>,
+    /// The driver leads it from one socket to another, and by which else something came.
+    pub(super) pinned: bool,
+    pub(super) elsewhere: Option<SocketId>,
     /// What this end says in handshakes; `None`: what the peer's configuration says.
     pub(super) hello: Option<Vec<u8>>,
     /// The peer still has to be told that.
@@ -100,6 +103,8 @@ impl Path {
             persistent: false,
             configured: None,
             endpoint: None,
+            pinned: false,
+            elsewhere: None,
             hello: None,
             untold: false,
             stays_until: Time::ZERO,
@@ -127,6 +132,15 @@ impl Path {
             asked_at: None,
             proof_wait: None,
         }
+    }
+
+    /// Whether the driver leads the path by another socket than something came by, which is noted then.
+    pub(super) fn is_led_elsewhere(&mut self, from: Endpoint) -> bool {
+        let elsewhere = self.pinned && self.endpoint.is_some_and(|endpoint| endpoint.socket != from.socket);
+        if elsewhere {
+            self.elsewhere = Some(from.socket);
+        }
+        elsewhere
     }
 
     /// Every slot that the path holds.

@@ -19,6 +19,7 @@
 //! Cost per packet: one index into a table, the AEAD, the replay window. Deadlines are kept as one lower bound, and
 //! the paths are gone through only when that has passed.
 
+mod detour;
 mod handshakes;
 mod news;
 mod opening;

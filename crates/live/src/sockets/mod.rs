@@ -6,6 +6,7 @@
 //! | `socket` | one of them: datagrams, or frames of a pair of EtherTypes |
 //! | `carrier` | what carries a channel, and what that adds to each packet |
 //! | `sealed_frame` | the datagrams of a session on Ethernet |
+//! | `stream` | datagrams over TCP: the connections of a channel, or of a port |
 //! | `outbox` | what waits to leave |
 //! | `transport` | sockets and sessions together, and the way in |
 //! | `worker` | the thread that computes handshakes |
@@ -14,6 +15,7 @@ mod carrier;
 pub(crate) mod outbox;
 pub(crate) mod sealed_frame;
 pub(crate) mod socket;
+pub(crate) mod stream;
 pub(crate) mod transport;
 mod worker;
 
@@ -22,12 +24,13 @@ pub(crate) use carrier::Carrier;
 use crate::channel::ethernet::{self, Codepoint, Mac, Outgoing};
 use crate::channel::udp::{Datagram, Destination, Sent};
 use crate::config::{Channel, Interface};
-use crate::secure::Sessions;
+use crate::secure::{Endpoint, PathId, Sessions};
 use crate::shell::poller::{Interest, Poller, Token, Turn};
 use fairspan_core::bond::Handling;
 use fairspan_core::units::{Span, Time};
 use socket::{Kind, Owner, Socket, SocketError};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
 /// The MTU of a link that nobody tells.
@@ -44,7 +47,7 @@ pub(crate) struct Sockets {
     poller: Poller,
     fwmark: u32,
     /// The counters of those that were closed.
-    closed: BTreeMap<&'static str, u64>,
+    closed: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 impl Sockets {
@@ -53,10 +56,13 @@ impl Sockets {
     /// # Errors
     /// Why the port cannot be had.
     pub(crate) fn open(interface: &Interface, poller: &Poller) -> Result<Sockets, SocketError> {
-        let list = match interface.listen_port {
+        let mut list = match interface.listen_port {
             Some(port) => Socket::listen(port, interface.fwmark)?,
             None => Vec::new(),
         };
+        if let Some(port) = interface.listen_tcp_port {
+            list.extend(Socket::listen_tcp(port, interface.fwmark, poller)?);
+        }
         Ok(Sockets {
             list,
             numbers: Vec::new(),
@@ -74,15 +80,20 @@ impl Sockets {
         if let Some(number) = self.list.iter().position(|socket| socket.serves(channel)) {
             return Ok(number);
         }
-        let socket = Socket::open(channel, self.fwmark)?;
+        let socket = Socket::open(channel, self.fwmark, &self.poller)?;
+        Ok(self.put(socket))
+    }
+
+    /// Gives a socket a number.
+    fn put(&mut self, socket: Socket) -> usize {
         match self.list.iter().position(Socket::is_closed) {
             Some(number) => {
                 self.list[number] = socket;
-                Ok(number)
+                number
             }
             None => {
                 self.list.push(socket);
-                Ok(self.list.len() - 1)
+                self.list.len() - 1
             }
         }
     }
@@ -90,15 +101,21 @@ impl Sockets {
     /// Begins to wait for those that were opened since.
     pub(crate) fn watch_new(&mut self) {
         for number in 0..self.list.len() {
-            if self.list[number].token.is_none() && !self.list[number].absent {
+            if self.list[number].is_stream() {
+                self.watch_stream(number);
+            } else if self.list[number].token.is_none() && !self.list[number].absent {
                 self.watch(number);
             }
         }
     }
 
-    /// The counters of all, by name; some names come several times.
-    fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.list.iter().flat_map(Socket::counters).chain(self.closed.iter().map(|(name, n)| (*name, *n)))
+    /// The counters of all, by what stands before the name, and the name; some come several times.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
+        let each = |socket: &Socket| {
+            let (prefix, each) = socket.counters();
+            each.into_iter().map(move |(name, n)| ((prefix, name), n))
+        };
+        self.list.iter().flat_map(each).chain(self.closed.iter().map(|(name, n)| (*name, *n)))
     }
 
     /// Closes, a while later, each that no channel has any more; `is_used` says of which there is need all the same. What the
@@ -112,17 +129,102 @@ impl Sockets {
                 if let (Some(token), Some(fd)) = (socket.token.take(), socket.fd()) {
                     self.poller.unwatch(token, fd);
                 }
-                for (name, n) in socket.counters() {
-                    *self.closed.entry(name).or_default() += n;
+                if let Kind::Stream(stream) = &mut socket.kind {
+                    stream.set_resting(true);
+                }
+                let (prefix, each) = socket.counters();
+                for (name, n) in each {
+                    *self.closed.entry((prefix, name)).or_default() += n;
                 }
                 (socket.kind, socket.absent, socket.closes) = (Kind::Closed, true, None);
             }
         }
     }
 
+    /// The other socket of a channel, over TCP, which rests: its number.
+    pub(crate) fn open_resting(&mut self, channel: &Channel, to: SocketAddr) -> usize {
+        self.put(Socket::resting(channel, to, self.fwmark, &self.poller))
+    }
+
+    /// No connection is wanted of a socket, or one is again.
+    pub(crate) fn set_resting(&mut self, number: usize, resting: bool) {
+        let socket = &mut self.list[number];
+        if let Kind::Stream(stream) = &mut socket.kind {
+            stream.set_resting(resting);
+            socket.absent |= resting;
+        }
+    }
+
     /// Begins to wait for all of them.
     pub(crate) fn watch_all(&mut self) {
-        (0..self.list.len()).for_each(|number| self.watch(number));
+        for number in 0..self.list.len() {
+            self.watch(number);
+            self.watch_stream(number);
+        }
+    }
+
+    /// The same of one of streams: it connects, where it does so.
+    fn watch_stream(&mut self, number: usize) {
+        if self.list[number].is_stream() {
+            self.look(number);
+            self.note_stream(number);
+        }
+    }
+
+    /// Notes the tokens of a socket of streams as its own.
+    fn note_stream(&mut self, number: usize) {
+        let Kind::Stream(stream) = &self.list[number].kind else { return };
+        let tokens: Vec<Token> = stream.own_token().into_iter().chain(stream.tokens()).collect();
+        tokens.into_iter().for_each(|token| self.note(token, number));
+    }
+
+    fn note(&mut self, token: Token, number: usize) {
+        if self.numbers.len() <= token.slot() {
+            self.numbers.resize(token.slot() + 1, 0);
+        }
+        self.numbers[token.slot()] = number;
+    }
+
+    /// Accepts who waits at a socket that listens.
+    fn accept(&mut self, number: usize) {
+        let Kind::Stream(stream) = &mut self.list[number].kind else { return };
+        let accepted = stream.accept();
+        accepted.into_iter().for_each(|token| self.note(token, number));
+    }
+
+    /// There is room where `token` says. True for a connection that is being made: it is to be looked at.
+    pub(crate) fn on_writable(&mut self, number: usize, token: Token) -> bool {
+        let Kind::Stream(stream) = &mut self.list[number].kind else { return false };
+        if stream.own_token() == Some(token) {
+            return true;
+        }
+        stream.on_writable(token);
+        false
+    }
+
+    /// A path does not end there any more.
+    pub(crate) fn on_moved(&mut self, from: Endpoint) {
+        if let Some(Kind::Stream(stream)) = self.list.get_mut(from.socket.0 as usize).map(|socket| &mut socket.kind) {
+            stream.on_moved(from.address);
+        }
+    }
+
+    /// Closes connections on which nothing came for too long; gives those that were a peer's.
+    pub(crate) fn expire(&mut self) -> Vec<(usize, SocketAddr)> {
+        let mut gone = Vec::new();
+        for (number, socket) in self.list.iter_mut().enumerate() {
+            if let Kind::Stream(stream) = &mut socket.kind {
+                gone.extend(stream.expire().into_iter().map(|remote| (number, remote)));
+            }
+        }
+        gone
+    }
+
+    /// What carries a path that ends there.
+    pub(crate) fn carrier(&self, path: PathId, to: Endpoint) -> Carrier {
+        let socket = to.socket.0 as usize;
+        let stream = self.list.get(socket).is_some_and(Socket::is_stream);
+        Carrier::Sealed { path, socket, remote: to.address, stream }
     }
 
     /// Begins to wait for a socket, which is new; an older one of the number is closed.
@@ -136,10 +238,7 @@ impl Sockets {
         match self.poller.watch(fd, Turn::Links) {
             Ok(token) => {
                 socket.token = Some(token);
-                if self.numbers.len() <= token.slot() {
-                    self.numbers.resize(token.slot() + 1, 0);
-                }
-                self.numbers[token.slot()] = number;
+                self.note(token, number);
             }
             Err(error) => tracing::error!(port = number, %error, "cannot wait for a socket"),
         }
@@ -148,7 +247,12 @@ impl Sockets {
     /// The number of the socket that is waited for under `token`.
     pub(crate) fn find(&self, token: Token) -> Option<usize> {
         let number = *self.numbers.get(token.slot())?;
-        (self.list[number].token == Some(token)).then_some(number)
+        let socket = self.list.get(number)?;
+        let found = match &socket.kind {
+            Kind::Stream(stream) => stream.has(token),
+            _ => socket.token == Some(token),
+        };
+        found.then_some(number)
     }
 
     /// Waits for room in a socket too, or no longer.
@@ -167,6 +271,9 @@ impl Sockets {
 
     /// Looks whether a socket's interface is there; true when the socket is a new one, which is waited for then.
     pub(crate) fn look(&mut self, number: usize) -> bool {
+        if self.list[number].is_stream() {
+            return self.look_at_stream(number);
+        }
         let socket = &mut self.list[number];
         let was_absent = socket.absent;
         let looked = socket.look();
@@ -195,6 +302,34 @@ impl Sockets {
                 false
             }
         }
+    }
+
+    /// The same of a connection.
+    fn look_at_stream(&mut self, number: usize) -> bool {
+        let socket = &mut self.list[number];
+        let was_absent = socket.absent;
+        let looked = socket.look();
+        if socket.absent && !was_absent {
+            tracing::warn!(device = socket.device(), "the connection has ended; it is made again");
+        }
+        let new = match looked {
+            Ok(new) => {
+                if new {
+                    socket.complaint = None;
+                    tracing::info!(device = socket.device(), "connected");
+                }
+                new
+            }
+            Err(error) => {
+                if socket.complaint.as_ref() != Some(&error) {
+                    tracing::warn!(device = socket.device(), error, "no connection; tried again");
+                    socket.complaint = Some(error);
+                }
+                false
+            }
+        };
+        self.note_stream(number);
+        new
     }
 
     /// Whether a socket's interface is there, switched on and with carrier, as far as it is known.
@@ -256,6 +391,7 @@ pub(crate) fn send_sealed(socket: &mut Socket, destination: Destination, datagra
     match (&mut socket.kind, sealed_frame::mac_of(destination.address)) {
         _ if socket.absent => Sent::Down,
         (Kind::Udp(socket), None) => socket.send_one(destination, datagram),
+        (Kind::Stream(stream), None) => stream.send_message(destination.address, datagram),
         (Kind::Ethernet(socket), Some(peer)) => {
             let Some(length) = sealed_frame::length(datagram.len()) else { return Sent::Done };
             let frame = Outgoing { peer, codepoint: Codepoint::Envelope, head: &length, packet: datagram };

@@ -1,12 +1,15 @@
 //! The daemon's sockets towards the links.
 
+use super::stream::{Looked, Stream};
 use crate::channel::ethernet::{self, Codepoint, EthernetConfig, EthernetError, EthernetSocket, Mac};
 use crate::channel::udp::{self, OpenError, UdpConfig, UdpSocket};
 use crate::config::{Channel, ChannelKind};
 use crate::icmp::Unreachable;
 use crate::netlink::Netlink;
+use crate::shell::poller::Poller;
 use crate::shell::poller::Token;
 use fairspan_core::units::{ChannelId, Time};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -26,6 +29,14 @@ pub enum SocketError {
         port: u16,
         /// What was refused.
         source: OpenError,
+    },
+    /// The TCP port on which peers may begin.
+    #[error("listen_tcp_port {port}: {source}")]
+    ListenTcp {
+        /// The port.
+        port: u16,
+        /// What was refused.
+        source: io::Error,
     },
     /// A UDP channel's socket.
     #[error("channel {channel}: {source}")]
@@ -80,6 +91,7 @@ impl SocketError {
             SocketError::Listen { source, .. } | SocketError::Channel { source, .. } => {
                 matches!(source.errno, libc::EPERM | libc::EACCES)
             }
+            SocketError::ListenTcp { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             SocketError::Ethernet { source, .. } => matches!(source, EthernetError::Privileges { .. }),
             SocketError::Unresolved { .. } | SocketError::Station { .. } | SocketError::Mixed { .. } => false,
         }
@@ -131,10 +143,12 @@ pub(crate) struct Socket {
 pub(crate) enum Kind {
     /// Datagrams.
     Udp(UdpSocket),
+    /// Datagrams over TCP.
+    Stream(Box<Stream>),
     /// Frames of one pair of EtherTypes.
     Ethernet(EthernetSocket),
     /// Not there yet: the interface or the address is still missing.
-    Missing(Box<Channel>, u32),
+    Missing(Box<Channel>, u32, Poller),
     /// Of no use any more. The number is free for another one.
     Closed,
 }
@@ -178,27 +192,57 @@ impl Socket {
         Ok(sockets)
     }
 
+    /// Those on which peers may begin over TCP.
+    pub(crate) fn listen_tcp(port: u16, mark: u32, poller: &Poller) -> Result<Vec<Socket>, SocketError> {
+        let mut sockets = Vec::new();
+        for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
+            match Stream::listen(SocketAddr::new(address, port), mark, poller) {
+                Ok(stream) => {
+                    let kind = Kind::Stream(Box::new(stream));
+                    sockets.push(Socket { listens: true, ..Socket::new(kind, None, None) });
+                }
+                Err(error)
+                    if address.is_ipv6()
+                        && matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) =>
+                {
+                    tracing::info!("no IPv6 here: listening for TCP on IPv4 only");
+                }
+                Err(source) => return Err(SocketError::ListenTcp { port, source }),
+            }
+        }
+        Ok(sockets)
+    }
+
     /// The socket of a configured channel. An Ethernet channel's may serve others on its LAN too: look with
     /// [`Socket::serves`] first. An interface or address that is still missing is no error: the socket is absent then.
-    pub(crate) fn open(channel: &Channel, mark: u32) -> Result<Socket, SocketError> {
-        let (kind, complaint) = match open(channel, mark) {
+    pub(crate) fn open(channel: &Channel, mark: u32, poller: &Poller) -> Result<Socket, SocketError> {
+        let (kind, complaint) = match open(channel, mark, poller) {
             Ok(kind) => (kind, None),
             Err(error) if error.may_pass() => {
                 tracing::warn!("{error}; the channel begins when that changes");
-                (Kind::Missing(Box::new(channel.clone()), mark), Some(error.to_string()))
+                (Kind::Missing(Box::new(channel.clone()), mark, poller.clone()), Some(error.to_string()))
             }
             Err(error) => return Err(error),
         };
         let segment = match &channel.kind {
-            ChannelKind::Udp { .. } => None,
+            ChannelKind::Udp { .. } | ChannelKind::Tcp { .. } => None,
             ChannelKind::Ethernet { ethertype, secure, .. } => {
                 Some(Segment { ethertype: *ethertype, secure: *secure, stations: Vec::new() })
             }
         };
         let mut socket = Socket::new(kind, channel.device.clone(), segment);
-        socket.absent = complaint.is_some();
+        socket.absent = complaint.is_some() || socket.is_stream();
         socket.complaint = complaint;
         Ok(socket)
+    }
+
+    /// Of a channel that may go over TCP to `to`, and does not yet.
+    pub(crate) fn resting(channel: &Channel, to: SocketAddr, mark: u32, poller: &Poller) -> Socket {
+        let mut stream = Stream::caller(channel, to, mark, poller);
+        stream.set_resting(true);
+        let mut socket = Socket::new(Kind::Stream(Box::new(stream)), channel.device.clone(), None);
+        socket.absent = true;
+        socket
     }
 
     fn new(kind: Kind, device: Option<String>, segment: Option<Segment>) -> Socket {
@@ -225,6 +269,11 @@ impl Socket {
 
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.kind, Kind::Closed)
+    }
+
+    /// Whether its datagrams go over TCP.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.kind, Kind::Stream(_))
     }
 
     /// Whether an Ethernet channel can share this socket.
@@ -337,7 +386,13 @@ impl Socket {
                 Ok(presence) => Ok((presence == ethernet::Presence::Absent, presence == ethernet::Presence::Reopened)),
                 Err(e) => Err(e.to_string()),
             },
-            Kind::Missing(channel, mark) => match open(channel, *mark) {
+            Kind::Stream(stream) => match stream.look() {
+                Looked::Connected => Ok((false, false)),
+                Looked::New => Ok((false, true)),
+                Looked::Absent(None) => Ok((true, false)),
+                Looked::Absent(Some(why)) => Err(why),
+            },
+            Kind::Missing(channel, mark, poller) => match open(channel, *mark, poller) {
                 Ok(kind) => {
                     self.kind = kind;
                     Ok((false, true))
@@ -371,7 +426,8 @@ impl Socket {
         match &self.kind {
             Kind::Udp(socket) => Some(socket.as_fd()),
             Kind::Ethernet(socket) => Some(socket.as_fd()),
-            Kind::Missing(..) | Kind::Closed => None,
+            // A stream waits for its connections itself.
+            Kind::Stream(_) | Kind::Missing(..) | Kind::Closed => None,
         }
     }
 
@@ -380,13 +436,14 @@ impl Socket {
         match &self.kind {
             Kind::Udp(socket) if socket.local_addr().is_ipv4() => UDP_HEADER + IPV4_HEADER,
             Kind::Udp(_) => UDP_HEADER + IPV6_HEADER,
-            Kind::Ethernet(_) | Kind::Missing(..) | Kind::Closed => 0,
+            Kind::Stream(_) | Kind::Ethernet(_) | Kind::Missing(..) | Kind::Closed => 0,
         }
     }
 
-    /// The counters, by name.
-    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        match &self.kind {
+    /// The counters, by name, and what stands before each name.
+    pub(crate) fn counters(&self) -> (&'static str, Vec<(&'static str, u64)>) {
+        let counters = match &self.kind {
+            Kind::Stream(stream) => return ("stream", stream.counters().collect()),
             Kind::Udp(socket) => socket.stats().each().collect(),
             Kind::Missing(..) | Kind::Closed => Vec::new(),
             Kind::Ethernet(socket) => {
@@ -407,12 +464,13 @@ impl Socket {
                     ("reopened", s.reopened),
                 ]
             }
-        }
+        };
+        ("socket", counters)
     }
 }
 
 /// Opens the socket of a configured channel.
-fn open(channel: &Channel, mark: u32) -> Result<Kind, SocketError> {
+fn open(channel: &Channel, mark: u32, poller: &Poller) -> Result<Kind, SocketError> {
     let name = || channel.name.clone();
     match &channel.kind {
         // What goes to that address stays on this host.
@@ -424,6 +482,9 @@ fn open(channel: &Channel, mark: u32) -> Result<Kind, SocketError> {
             config.mark = Some(mark);
             let socket = UdpSocket::open(config).map_err(|source| SocketError::Channel { channel: name(), source })?;
             Ok(Kind::Udp(socket))
+        }
+        ChannelKind::Tcp { endpoint, .. } => {
+            Ok(Kind::Stream(Box::new(Stream::caller(channel, *endpoint, mark, poller))))
         }
         ChannelKind::Ethernet { ethertype, .. } => {
             let mut config = EthernetConfig::new(channel.device.clone().unwrap_or_default());

@@ -8,6 +8,7 @@ use super::socket::{Kind, Socket};
 use super::worker::Worker;
 use super::{Carrier, Sockets, sealed_frame};
 use crate::channel::ethernet::{Codepoint, Mac};
+use crate::channel::tcp::Read;
 use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::config::Interface;
 use crate::memory::Keeper;
@@ -25,6 +26,8 @@ use std::net::SocketAddr;
 const RECEIVE_BURST: usize = 4;
 /// Frames taken from one Ethernet socket before others get their turn.
 const FRAME_BURST: usize = 256;
+/// Bytes read at once from a connection.
+const READ_BYTES: usize = 262_144;
 /// Wait until a queue that was full, of which no poll tells when there is room, is tried again.
 const RETRY_WAIT: Span = Span::from_millis(1);
 
@@ -48,6 +51,8 @@ pub(crate) struct Transport {
     queued: bool,
     /// Lent to each receive; only absent meanwhile.
     received: Option<ReceiveBatch>,
+    /// The same, for what comes over TCP; empty where nothing does.
+    read: Vec<u8>,
     /// Frames on their way from a receive ring, with who sent them.
     frames: Vec<(Mac, Codepoint, PacketBuf)>,
 }
@@ -80,6 +85,9 @@ pub(crate) trait Receiver {
 
     /// A socket failed: its interface may be gone.
     fn handle_down(&mut self, now: Time, socket: usize);
+
+    /// Of a socket that listens, the connection with `remote` has ended.
+    fn handle_closed(&mut self, now: Time, socket: usize, remote: SocketAddr);
 }
 
 impl Transport {
@@ -120,6 +128,7 @@ impl Transport {
             retry: None,
             queued: false,
             received: Some(ReceiveBatch::new()),
+            read: Vec::new(),
             frames: Vec::with_capacity(FRAME_BURST),
         })
     }
@@ -197,6 +206,13 @@ impl Transport {
     /// Why what `carrier` carries does not connect, as far as this end knows. `failed`: nothing can be sent there.
     pub(crate) fn trouble(&self, carrier: Carrier, failed: bool) -> Option<String> {
         let socket = &self.sockets[carrier.socket()];
+        if socket.absent && socket.is_stream() {
+            let why = socket.complaint.as_deref().unwrap_or("it is being made");
+            return Some(format!("no connection over TCP: {why}"));
+        }
+        if failed && socket.is_stream() {
+            return Some("its connection over TCP has ended: the peer has to make one".into());
+        }
         if socket.absent {
             return Some("its `device` does not exist".into());
         }
@@ -221,8 +237,8 @@ impl Transport {
         counters.insert("send_down".into(), self.counts.send_down);
         let secure = self.sessions.iter().flat_map(|sessions| sessions.stats().each());
         counters.extend(secure.map(|(name, n)| (format!("secure_{name}"), n)));
-        for (name, n) in self.sockets.counters() {
-            *counters.entry(format!("socket_{name}")).or_default() += n;
+        for ((prefix, name), n) in self.sockets.counters() {
+            *counters.entry(format!("{prefix}_{name}")).or_default() += n;
         }
     }
 
@@ -255,9 +271,10 @@ impl Drop for Transport {
 }
 
 /// Takes what a socket has received, a burst of it, and hands it on.
-pub(crate) fn receive(receiver: &mut impl Receiver, now: Time, number: usize) {
+pub(crate) fn receive(receiver: &mut impl Receiver, now: Time, number: usize, token: Token) {
     match receiver.transport().sockets[number].kind {
         Kind::Udp(_) => receive_datagrams(receiver, now, number),
+        Kind::Stream(_) => receive_stream(receiver, now, number, token),
         Kind::Ethernet(_) => receive_frames(receiver, now, number),
         Kind::Missing(..) | Kind::Closed => {}
     }
@@ -296,6 +313,89 @@ fn receive_datagrams(receiver: &mut impl Receiver, now: Time, number: usize) {
         }
     }
     receiver.transport().received = Some(received);
+}
+
+/// Takes what came by a connection, or those that wait to be accepted.
+fn receive_stream(receiver: &mut impl Receiver, now: Time, number: usize, token: Token) {
+    let Kind::Stream(stream) = &receiver.transport().sockets[number].kind else { return };
+    if stream.own_token() == Some(token) {
+        if stream.listens() {
+            receiver.transport().sockets.accept(number);
+        } else {
+            // The call has failed.
+            receiver.handle_down(now, number);
+        }
+        return;
+    }
+    let mut buffer = std::mem::take(&mut receiver.transport().read);
+    buffer.resize(READ_BYTES, 0);
+    for _ in 0..RECEIVE_BURST {
+        let Kind::Stream(stream) = &mut receiver.transport().sockets[number].kind else { break };
+        let Some((read, remote)) = stream.read(token, &mut buffer) else { break };
+        let is_over = match read {
+            Read::Empty => break,
+            Read::Ended => {
+                stream.on_ended(token);
+                true
+            }
+            Read::Bytes(count) => !handle_bytes(receiver, now, (number, token, remote), &buffer[..count]),
+        };
+        if is_over {
+            end_stream(receiver, now, number, remote);
+            break;
+        }
+        if matches!(read, Read::Bytes(count) if count < READ_BYTES) {
+            break;
+        }
+    }
+    receiver.transport().read = buffer;
+}
+
+/// Tells that a connection is no more.
+fn end_stream(receiver: &mut impl Receiver, now: Time, number: usize, remote: SocketAddr) {
+    let Kind::Stream(stream) = &receiver.transport().sockets[number].kind else { return };
+    if stream.listens() {
+        receiver.handle_closed(now, number, remote);
+    } else {
+        receiver.handle_down(now, number);
+    }
+}
+
+/// Takes the datagrams out of what a connection brought; false where there is one that none can be, and the connection is closed.
+fn handle_bytes(
+    receiver: &mut impl Receiver,
+    now: Time,
+    (number, token, source): (usize, Token, SocketAddr),
+    mut bytes: &[u8],
+) -> bool {
+    let lent = |receiver: &mut _| match &mut Receiver::transport(receiver).sockets[number].kind {
+        Kind::Stream(stream) => stream.frames(token).map(std::mem::take),
+        _ => None,
+    };
+    let Some(mut frames) = lent(receiver) else { return true };
+    let mut count = 0;
+    let whole = loop {
+        match frames.next(&mut bytes) {
+            Ok(Some(bytes)) => {
+                count += 1;
+                handle_datagram(receiver, now, number, &Datagram { source, destination: None, ecn: 0, bytes });
+            }
+            Ok(None) => break true,
+            Err(_) => break false,
+        }
+    };
+    let Transport { sockets, sessions, .. } = receiver.transport();
+    if let Kind::Stream(stream) = &mut sockets[number].kind {
+        if stream.wants_proof(token, count) && sessions.as_mut().is_some_and(|s| s.is_established_at(source)) {
+            stream.on_proof(token);
+        }
+        if !whole {
+            stream.on_bad_length(token);
+        } else if let Some(place) = stream.frames(token) {
+            *place = frames;
+        }
+    }
+    whole
 }
 
 fn receive_frames(receiver: &mut impl Receiver, now: Time, number: usize) {

@@ -92,7 +92,8 @@ pub(super) fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn show(status: &Status) {
     let port = status.listen_port.map_or_else(String::new, |port| format!(", port {port}"));
-    println!("{}: up {}, MTU {}{port}", status.interface, show_uptime(status.uptime_s), status.mtu);
+    let tcp = status.listen_tcp_port.map_or_else(String::new, |port| format!(", TCP port {port}"));
+    println!("{}: up {}, MTU {}{port}{tcp}", status.interface, show_uptime(status.uptime_s), status.mtu);
     if let Some(port) = &status.port {
         println!("\n  port {}: {}", port.device, port.state);
     }

@@ -141,7 +141,7 @@ fn outer(channel: Option<&Channel>, seal: usize) -> usize {
     match channel.map(|channel| &channel.kind) {
         None => 20 + 8 + seal,
         Some(ChannelKind::Udp { endpoint, .. }) if endpoint.is_ipv4() => 20 + 8 + seal,
-        Some(ChannelKind::Udp { .. }) => 40 + 8 + seal,
+        Some(ChannelKind::Udp { .. } | ChannelKind::Tcp { .. }) => 40 + 8 + seal,
         // The length before a frame.
         Some(ChannelKind::Ethernet { secure: true, .. }) => 2 + seal,
         Some(ChannelKind::Ethernet { secure: false, .. }) => 2,

@@ -109,6 +109,9 @@ impl Peers {
         self.flush_channel(now, peer, id);
         let Some(removed) = self.peers[peer].remove(now, id) else { return };
         self.transport.sockets[removed.carrier.socket()].remove_owner((peer, id));
+        for end in removed.fallback.iter().flat_map(|fallback| fallback.ends()) {
+            self.transport.sockets[end.socket.0 as usize].remove_owner((peer, id));
+        }
         if let Some(path) = removed.carrier.path() {
             self.paths.forget(path);
             if let Some(sessions) = &mut self.transport.sessions {
@@ -150,7 +153,7 @@ impl Peers {
                 if let Some(sessions) = &mut self.transport.sessions {
                     sessions.redirect(now, path, to);
                 }
-                self.peers[peer].move_path(now, path, to);
+                self.peers[peer].move_path(now, path, self.transport.sockets.carrier(path, to));
                 // It may have waited for the former socket, or have failed with it.
                 self.transport.retry_soon(now);
                 if let Some(channel) = self.peers[peer].channel_mut(id) {

@@ -2,14 +2,14 @@
 
 use super::Peers;
 use super::eager::Eager;
-use super::peer::PeerState;
+use super::peer::{ChannelState, PeerState};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::roles::host::Change;
 use crate::sockets::sealed_frame;
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
     /// Sends what waits on the channels of a peer, as far as their sockets take it.
@@ -54,7 +54,8 @@ impl Peers {
             Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
             None => socket.station((peer, id)),
         };
-        match channel.outbox.flush(&mut self.transport.pool, socket, station, dropped) {
+        let to = (channel.carrier.remote(), station);
+        match channel.outbox.flush(&mut self.transport.pool, socket, to, dropped) {
             Sent::Done => self.peers[peer].set_blocked(now, id, false),
             Sent::Blocked => {
                 self.peers[peer].set_blocked(now, id, true);
@@ -93,7 +94,30 @@ impl Peers {
     fn set_links_down(&mut self, now: Time, number: usize) {
         for owner in 0..self.transport.sockets[number].owners.len() {
             let (peer, id) = self.transport.sockets[number].owners[owner];
-            self.peers[peer].fail(now, id);
+            if self.peers[peer].channel(id).is_none_or(|channel| channel.is_on(number)) {
+                self.peers[peer].fail(now, id);
+            }
+        }
+    }
+
+    /// The connection of a socket that listens has ended, and with it what it carried.
+    pub(super) fn connection_closed(&mut self, now: Time, number: usize, remote: SocketAddr) {
+        for peer in 0..self.peers.len() {
+            let ended =
+                |channel: &ChannelState| channel.carrier.socket() == number && channel.carrier.remote() == Some(remote);
+            let ended = self.peers[peer].channels().find(|(_, channel)| ended(channel)).map(|(id, _)| id);
+            if let Some(id) = ended {
+                self.peers[peer].fail(now, id);
+                // What waited for it has nowhere to go.
+                self.flush_channel(now, peer, id);
+            }
+        }
+    }
+
+    /// Closes connections at which nobody is any more.
+    pub(super) fn expire_connections(&mut self, now: Time) {
+        for (number, remote) in self.transport.sockets.expire() {
+            self.connection_closed(now, number, remote);
         }
     }
 
@@ -202,13 +226,15 @@ impl Peers {
     fn revive_all(&mut self, now: Time, number: usize) {
         for owner in 0..self.transport.sockets[number].owners.len() {
             let (peer, id) = self.transport.sockets[number].owners[owner];
-            self.revive(now, peer, id);
+            if self.peers[peer].channel(id).is_none_or(|channel| channel.is_on(number)) {
+                self.revive(now, peer, id);
+            }
         }
     }
 
     /// Puts a channel whose link is back to use again. A plain one at once; a sealed one if its session still stands and
     /// a message to the peer leaves, else once the sessions say so.
-    fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
+    pub(super) fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
         if channel.connected || !self.transport.sockets.is_usable(channel.carrier.socket()) {
             return;
@@ -231,7 +257,7 @@ impl Peers {
         }
     }
 
-    fn look_at_socket(&mut self, now: Time, number: usize) {
+    pub(super) fn look_at_socket(&mut self, now: Time, number: usize) {
         let new = self.transport.sockets.look(number);
         if new || self.transport.sockets[number].absent {
             // Nobody tells any more that there is room: what waited for it leaves now, or not at all.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `mod` | opening, the way of a packet |
 //! | `side`, `port` | the host's side, or an Ethernet port in its place |
+//! | `fallback`, `ways` | when a channel goes over TCP and back; how |
 //! | `links`, `eager` | sockets that fill up, fail, vanish and come back; when what failed is tried again |
 //! | `sessions` | channels that connect, move and are lost |
 //! | `reload` | another configuration, while it runs |
@@ -19,6 +20,7 @@
 
 mod change;
 mod eager;
+mod fallback;
 mod links;
 mod lookups;
 mod names;
@@ -30,6 +32,7 @@ mod report;
 mod sessions;
 mod side;
 mod told;
+mod ways;
 
 use super::hello::Hello;
 use super::host::TUN_BURST;
@@ -43,7 +46,7 @@ use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
 use crate::reloaded::Reloaded;
-use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, PeerConfig, SocketId};
+use crate::secure::{self, Data, Endpoint, FLAG_CHECKSUM_PARTIAL, PeerConfig, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token};
@@ -60,7 +63,7 @@ use lookups::Lookups;
 use peer::{Joining, PeerState, random_seed};
 use recording::Recording;
 use side::Side;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
@@ -181,9 +184,10 @@ impl Peers {
         let socket = &mut self.transport.sockets[number];
         socket.add_owner((peer, id), channel)?;
         let mtu = told::link_mtu(socket, channel);
+        let follows_device = channel.follows_device();
         let running = !socket.absent && socket.is_running();
         let remote = match &channel.kind {
-            ChannelKind::Udp { endpoint, .. } => Some(*endpoint),
+            ChannelKind::Udp { endpoint, .. } | ChannelKind::Tcp { endpoint, .. } => Some(*endpoint),
             ChannelKind::Ethernet { secure: true, peer_mac, .. } => {
                 Some(sealed_frame::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)))
             }
@@ -199,7 +203,7 @@ impl Peers {
                     .connect(now, id_of_peer, id, SocketId(number as u32), remote, hello.encode())
                     .map_err(|e| DaemonError::setting(&self.peers[peer].name, e))?;
                 self.paths.note(path, (peer, id));
-                Carrier::Sealed { path, socket: number, remote }
+                self.transport.sockets.carrier(path, Endpoint { socket: SocketId(number as u32), address: remote })
             }
             None => Carrier::Plain { socket: number },
         };
@@ -211,9 +215,12 @@ impl Peers {
             framing: channel.overhead,
             mtu,
             configured: Some(Box::new(channel.clone())),
-            follows_device: channel.mtu.is_none(),
+            follows_device,
         };
         self.peers[peer].join(now, id, joining, carrier)?;
+        if let (Some(to), Some(path)) = (channel.tcp_endpoint, carrier.path()) {
+            self.open_fallback(now, (peer, id), channel, path, to)?;
+        }
         match (remote, running) {
             (None, true) => self.peers[peer].set_link(now, id, Link::Up),
             (_, true) => {}
@@ -299,6 +306,14 @@ impl Peers {
         let head = frame.head.as_slice();
         let mut back = None;
         let taken = match (channel.carrier, &mut self.transport.sessions) {
+            (Carrier::Sealed { path, stream: true, .. }, Some(sessions)) => {
+                let len = sessions.sealed_len(head.len() + body.len());
+                let taken = channel.outbox.push_to_stream(&mut self.transport.pool, len, |out| {
+                    sessions.seal(now, path, flags, head, body, out).ok()
+                });
+                back = frame.packet;
+                taken
+            }
             (Carrier::Sealed { path, remote, .. }, Some(sessions)) => {
                 let Transmit { tos, handling, .. } = frame;
                 let destination = Destination { address: remote, source: channel.local, tos, handling };
@@ -394,7 +409,7 @@ impl Machine for Peers {
             return self.read_host(now, !self.side.is_wanted());
         }
         if let Some(number) = self.transport.sockets.find(token) {
-            transport::receive(self, now, number);
+            transport::receive(self, now, number, token);
         } else if self.transport.is_worker(token) {
             transport::receive_work(self, now);
         }
@@ -403,6 +418,10 @@ impl Machine for Peers {
 
     fn handle_writable(&mut self, now: Time, token: Token) {
         if let Some(number) = self.transport.sockets.find(token) {
+            if self.transport.sockets.on_writable(number, token) {
+                self.look_at_socket(now, number);
+                self.follow_fallbacks(now);
+            }
             self.flush_socket(now, number);
         }
     }
@@ -430,6 +449,8 @@ impl Machine for Peers {
         self.retry_links(now);
         self.follow_leaving(now);
         self.follow_names(now);
+        self.expire_connections(now);
+        self.follow_fallbacks(now);
         if let Side::Port(port) = &mut self.side {
             port.follow();
         }
@@ -527,6 +548,10 @@ impl Receiver for Peers {
 
     fn handle_down(&mut self, now: Time, socket: usize) {
         self.socket_down(now, socket);
+    }
+
+    fn handle_closed(&mut self, now: Time, socket: usize, remote: SocketAddr) {
+        self.connection_closed(now, socket, remote);
     }
 }
 

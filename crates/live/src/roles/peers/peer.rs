@@ -1,10 +1,11 @@
 //! One peer: its bond, and what carries each channel.
 
+use super::fallback::Fallback;
 use super::recording::Recording;
 use crate::config;
 use crate::pool::PacketBuf;
 use crate::roles::hello::{Hello, Listed};
-use crate::secure::{Endpoint, Entropy, OsEntropy, PathId, PeerId};
+use crate::secure::{Entropy, OsEntropy, PathId, PeerId};
 use crate::shell::DaemonError;
 use crate::sockets::Carrier;
 use crate::sockets::outbox::Outbox;
@@ -50,12 +51,15 @@ pub(super) struct ChannelState {
     /// It was taken out of the configuration.
     pub(super) leaving: Option<Leaving>,
     follows_device: bool,
+    link_mtu: usize,
     settings: ChannelConfig,
     /// Our address that the peer last sent to: what to answer from where a socket is bound to all.
     pub(super) local: Option<IpAddr>,
     /// That address is gone, and the peer does not know another one yet.
     pub(super) moved: bool,
     pub(super) outbox: Outbox,
+    /// How it goes over TCP while no UDP gets through.
+    pub(super) fallback: Option<Box<Fallback>>,
     /// The bond was told that nothing more leaves for now.
     pub(super) blocked: bool,
 }
@@ -81,6 +85,13 @@ pub(super) struct Joining {
     pub(super) configured: Option<Box<config::Channel>>,
     /// The MTU is that of the interface, also when it changes.
     pub(super) follows_device: bool,
+}
+
+impl ChannelState {
+    /// Whether what becomes of a socket of the channel's is the channel's matter: of two ways only one is in use.
+    pub(super) fn is_on(&self, socket: usize) -> bool {
+        self.fallback.is_none() || self.carrier.socket() == socket
+    }
 }
 
 impl Drop for PeerState {
@@ -130,7 +141,7 @@ impl PeerState {
         settings.rate = joining.rate;
         settings.priority = joining.priority.into();
         settings.weight = joining.weight;
-        settings.mtu = joining.mtu;
+        settings.mtu = carrier.mtu(joining.mtu);
         settings.framing = joining.framing.into();
         settings.overhead = carrier.overhead(self.seal);
         settings.raw = matches!(carrier, Carrier::Plain { .. });
@@ -155,10 +166,12 @@ impl PeerState {
             configured: joining.configured,
             leaving: None,
             follows_device: joining.follows_device,
+            link_mtu: joining.mtu,
             settings,
             local: None,
             moved: false,
             outbox,
+            fallback: None,
             blocked,
         });
         Ok(())
@@ -198,8 +211,10 @@ impl PeerState {
         let Some(channel) = self.channel_mut(id) else { return };
         channel.name.clone_from(&config.name);
         channel.rate = config.rate;
-        channel.follows_device = config.mtu.is_none();
+        channel.follows_device = config.follows_device();
+        channel.link_mtu = mtu;
         channel.configured = Some(Box::new(config.clone()));
+        let mtu = channel.carrier.mtu(mtu);
         let settings = &mut channel.settings;
         settings.name.clone_from(&config.name);
         (settings.rate, settings.weight, settings.mtu) = (config.rate, config.weight, mtu);
@@ -322,7 +337,7 @@ impl PeerState {
     }
 
     /// The peer is reached elsewhere from now on. True when a channel that was blocked has another socket now.
-    pub(super) fn move_path(&mut self, now: Time, path: PathId, to: Endpoint) -> bool {
+    pub(super) fn move_path(&mut self, now: Time, path: PathId, to: Carrier) -> bool {
         let mut unsettled = false;
         for number in 0..self.channels.len() {
             let Some(channel) = &mut self.channels[number] else { continue };
@@ -330,12 +345,13 @@ impl PeerState {
                 continue;
             }
             let (before, overhead) = (channel.carrier.socket(), channel.carrier.overhead(self.seal));
-            channel.carrier = Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address };
+            channel.carrier = to;
             channel.local = None;
-            unsettled |= channel.blocked && channel.carrier.socket() != before;
-            if channel.carrier.overhead(self.seal) != overhead {
-                // From IPv4 to IPv6 or back: less or more fits.
-                channel.settings.overhead = channel.carrier.overhead(self.seal);
+            unsettled |= channel.blocked && to.socket() != before;
+            if to.overhead(self.seal) != overhead {
+                // From IPv4 to IPv6, from UDP to TCP, or back: less or more fits.
+                channel.settings.overhead = to.overhead(self.seal);
+                channel.settings.mtu = to.mtu(channel.link_mtu);
                 self.rejoin(now, ChannelId(number as u8));
             }
         }
@@ -346,9 +362,10 @@ impl PeerState {
     pub(super) fn set_device_mtu(&mut self, now: Time, id: ChannelId, mtu: usize) {
         if let Some(channel) = self.channel_mut(id)
             && channel.follows_device
-            && channel.settings.mtu != mtu
+            && channel.link_mtu != mtu
         {
-            channel.settings.mtu = mtu;
+            channel.link_mtu = mtu;
+            channel.settings.mtu = channel.carrier.mtu(mtu);
             self.rejoin(now, id);
         }
     }

@@ -6,7 +6,7 @@
 
 use super::peer::PeerState;
 use super::side::Side;
-use super::told::{goes_on, listed};
+use super::told::{goes_on, leads_alike, listed};
 use super::{Peers, names};
 use crate::config::{self, Channel, ChannelKind, Config, paired};
 use crate::confinement::Needs;
@@ -41,10 +41,7 @@ impl Plan {
             }
         }
         // Of what is left, what leads the same way has another name now.
-        let renamed = |known: &Channel, place: usize| {
-            let channel = &after[place];
-            known.kind == channel.kind && known.device == channel.device && known.host == channel.host
-        };
+        let renamed = |known: &Channel, place: usize| leads_alike(known, &after[place]);
         left.retain(|place| match before.iter().position(|(_, known)| renamed(known, *place)) {
             Some(at) => {
                 plan.kept.push((before.remove(at).0, *place));
@@ -93,7 +90,7 @@ impl Peers {
     /// See [`Machine::reload`](crate::shell::machine::Machine::reload).
     pub(super) fn take_over(&mut self, now: Time, mut after: Config) -> Reloaded {
         let mut restart = self.config.needing_restart(&after);
-        restart.extend(self.needs.lacks(Needs::of(&after)).map(str::to_owned));
+        restart.extend(self.needs.lacks(&Needs::of(&after)).map(str::to_owned));
         self.finish_leaving(now);
         let pairs = paired(&self.config.peers, &after.peers);
         for (peer, before) in after.peers.iter_mut().zip(&pairs) {
@@ -269,9 +266,9 @@ fn reached(config: &Config) -> Reached<'_> {
 
 /// The settings in which two channels differ.
 fn differences(before: &Channel, after: &Channel) -> Vec<&'static str> {
-    let ends = |channel: &Channel| match &channel.kind {
-        ChannelKind::Udp { endpoint, source } => (Some(*endpoint), *source),
-        ChannelKind::Ethernet { .. } => (None, None),
+    let ends = |channel: &Channel| match channel.kind.ends() {
+        Some((endpoint, source)) => (Some(endpoint), source),
+        None => (None, None),
     };
     let ((endpoint, source), (other_endpoint, other_source)) = (ends(before), ends(after));
     let settings = [

@@ -18,6 +18,7 @@ impl Peers {
         self.transport.count(counters);
         self.side.tell(status);
         status.listen_port = self.config.interface.listen_port;
+        status.listen_tcp_port = self.config.interface.listen_tcp_port;
         status.peers =
             self.peers.iter().enumerate().map(|(number, peer)| self.peer_status(now, number, peer)).collect();
     }

@@ -5,7 +5,7 @@ use super::{Peers, report};
 use crate::roles::hello::Hello;
 use crate::secure::{Endpoint, Event, PathId, PeerId, Sessions};
 use crate::sockets::transport::log_rejected;
-use crate::sockets::{Carrier, USUAL_MTU, sealed_frame};
+use crate::sockets::{USUAL_MTU, sealed_frame};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 
@@ -33,9 +33,9 @@ impl Peers {
                         }
                     }
                 }
-                Event::Roamed { path, to, .. } => {
-                    if let Some((peer, channel)) = self.paths.owner(path) {
-                        let peer = &mut self.peers[peer];
+                Event::Roamed { path, from, to } => {
+                    if let Some((number, channel)) = self.paths.owner(path) {
+                        let peer = &mut self.peers[number];
                         let name = peer.channel_name(channel);
                         tracing::info!(
                             peer = peer.name,
@@ -44,8 +44,13 @@ impl Peers {
                             "channel moved"
                         );
                         // What waited for the old socket is tried on the new one.
-                        if peer.move_path(now, path, to) {
+                        if peer.move_path(now, path, self.transport.sockets.carrier(path, to)) {
                             self.transport.retry_soon(now);
+                        }
+                        self.transport.sockets.on_moved(from);
+                        if self.peers[number].channel(channel).is_some_and(|channel| channel.failed) {
+                            // It failed where it was.
+                            self.revive(now, number, channel);
                         }
                     }
                 }
@@ -91,7 +96,7 @@ impl Peers {
             return;
         }
         if known.is_some_and(|c| c.configured.is_some()) {
-            if peer.move_path(now, path, endpoint) {
+            if peer.move_path(now, path, self.transport.sockets.carrier(path, endpoint)) {
                 self.transport.retry_soon(now);
             }
         } else {
@@ -105,7 +110,7 @@ impl Peers {
                 configured: None,
                 follows_device: false,
             };
-            let carrier = Carrier::Sealed { path, socket: endpoint.socket.0 as usize, remote: endpoint.address };
+            let carrier = self.transport.sockets.carrier(path, endpoint);
             if let Err(error) = peer.join(now, id, joining, carrier) {
                 tracing::warn!(%error, "the peer's channel cannot join");
                 return;

@@ -30,13 +30,20 @@ pub(super) fn hello_of(peer: &PeerState, channel: &Channel, mtu: usize) -> Hello
 
 /// The MTU of the link that a channel goes by.
 pub(super) fn link_mtu(socket: &Socket, channel: &Channel) -> usize {
-    channel.mtu.map_or_else(|| socket.device_mtu().unwrap_or(USUAL_MTU), usize::from)
+    let device_mtu = if channel.follows_device() { socket.device_mtu() } else { None };
+    channel.mtu.map_or(device_mtu.unwrap_or(USUAL_MTU), usize::from)
 }
 
 /// Whether a channel can become the other one without beginning anew.
 pub(super) fn goes_on(before: &Channel, after: &Channel) -> bool {
-    match (&before.kind, &after.kind) {
-        (ChannelKind::Udp { .. }, ChannelKind::Udp { .. }) => true,
-        (one, other) => one == other && before.device == after.device,
-    }
+    let is_udp = |channel: &Channel| matches!(channel.kind, ChannelKind::Udp { .. }) && channel.tcp_endpoint.is_none();
+    (is_udp(before) && is_udp(after)) || leads_alike(before, after)
+}
+
+/// Whether two channels lead the same way.
+pub(super) fn leads_alike(one: &Channel, other: &Channel) -> bool {
+    one.kind == other.kind
+        && one.device == other.device
+        && one.tcp_endpoint == other.tcp_endpoint
+        && one.host == other.host
 }

@@ -42,14 +42,14 @@ pub(super) fn call(
     neighbour.peer = Some(id);
     let (Some(channel), Some(socket)) = (&config.channel, socket) else { return Ok(()) };
     let remote = match &channel.kind {
-        ChannelKind::Udp { endpoint, .. } => *endpoint,
+        ChannelKind::Udp { endpoint, .. } | ChannelKind::Tcp { endpoint, .. } => *endpoint,
         ChannelKind::Ethernet { peer_mac, .. } => sealed_frame::address_of(peer_mac.map_or(Mac::BROADCAST, Mac)),
     };
     let path = sessions
         .connect(now, id, neighbour.channel, SocketId(socket as u32), remote, hello.encode())
         .map_err(|e| DaemonError::setting(&place, e))?;
     paths.note(path, neighbour.side);
-    neighbour.carrier = Some(Carrier::Sealed { path, socket, remote });
+    neighbour.carrier = Some(Carrier::Sealed { path, socket, remote, stream: false });
     Ok(())
 }
 
@@ -112,7 +112,7 @@ impl RingNode {
     fn carry(&mut self, now: Time, side: Side, path: PathId, to: Endpoint) {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         let (before, overhead) = (neighbour.carrier.map(|carrier| carrier.socket()), neighbour.overhead());
-        neighbour.carrier = Some(Carrier::Sealed { path, socket: to.socket.0 as usize, remote: to.address });
+        neighbour.carrier = Some(self.transport.sockets.carrier(path, to));
         neighbour.local = None;
         // What waited for the old socket is tried on the new one.
         if neighbour.blocked && before != Some(to.socket.0 as usize) {

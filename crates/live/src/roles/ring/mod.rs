@@ -57,6 +57,7 @@ use fairspan_core::units::{FlowNumber, Span, Time};
 use neighbour::Neighbour;
 use routes::Routes;
 use stations::Stations;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 /// How often a refused network is logged at most; all are counted.
@@ -368,7 +369,7 @@ impl Machine for RingNode {
             return self.read_host(now);
         }
         if let Some(number) = self.transport.sockets.find(token) {
-            transport::receive(self, now, number);
+            transport::receive(self, now, number, token);
             return Ok(());
         }
         if self.transport.is_worker(token) {
@@ -490,6 +491,9 @@ impl Receiver for RingNode {
     fn handle_down(&mut self, now: Time, socket: usize) {
         self.socket_down(now, socket);
     }
+
+    /// Nobody connects to a node of a ring.
+    fn handle_closed(&mut self, _: Time, _: usize, _: SocketAddr) {}
 }
 
 /// Opens the socket of a link, or lets it share one: its number, where the neighbour is not the one to call.

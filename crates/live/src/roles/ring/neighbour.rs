@@ -229,7 +229,7 @@ impl Neighbour {
             Some(remote) => sealed_frame::mac_of(remote).unwrap_or(Mac::BROADCAST),
             None => socket.station(self.owner()),
         };
-        self.outbox.flush(pool, socket, station, dropped)
+        self.outbox.flush(pool, socket, (None, station), dropped)
     }
 
     /// Whose its socket's frames are.

@@ -131,7 +131,7 @@ impl Sessions {
     }
 
     /// Whether an established peer is at `address`.
-    fn is_established_at(&mut self, address: SocketAddr) -> bool {
+    pub(crate) fn is_established_at(&mut self, address: SocketAddr) -> bool {
         if std::mem::take(&mut self.moved) {
             self.established.clear();
             let up = self.paths.iter().flatten().filter(|path| path.state == State::Up);

@@ -57,7 +57,8 @@ impl Sessions {
         let first = !std::mem::replace(&mut session.proved, true);
         path.unanswered_since = None;
         path.last_received = now;
-        let moved = newest && path.endpoint != Some(from) && (first || path.inbound == Some(slot));
+        let away = path.endpoint != Some(from) && !path.is_led_elsewhere(from);
+        let moved = newest && away && (first || path.inbound == Some(slot));
         if first || moved || path.state == State::Down || flags & FLAG_ASK != 0 {
             self.on_unusual(now, number, slot, first, moved, from, flags);
         }
@@ -110,12 +111,21 @@ impl Sessions {
             self.establish(number, &mut path, slot, false);
         }
         if flags & FLAG_ASK != 0 {
-            self.send_empty(now, &mut path, slot, 0);
+            // A peer that leads may ask by another socket of ours, to see whether that way is open. A path that this end calls by
+            // is led here, and an answer by a former way would draw the peer back there.
+            let asked_aside = !path.persistent && path.endpoint.is_some_and(|endpoint| endpoint.socket != from.socket);
+            let to = if asked_aside { Some(from) } else { path.endpoint };
+            if let Some(to) = to {
+                self.send_empty(now, &mut path, to, slot, 0);
+            }
         }
         self.put_back(number, path);
     }
 
     pub(super) fn roam(&mut self, number: u32, path: &mut Path, to: Endpoint) {
+        if path.is_led_elsewhere(to) {
+            return;
+        }
         match path.endpoint {
             Some(from) if self.config.roaming => {
                 path.endpoint = Some(to);

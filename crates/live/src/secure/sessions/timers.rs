@@ -11,19 +11,20 @@ impl Sessions {
     }
 
     /// Sends an empty packet on the session in `slot`.
-    pub(super) fn send_empty(&mut self, now: Time, path: &mut Path, slot: u16, flags: u8) {
-        let Some(endpoint) = path.endpoint else { return };
+    pub(super) fn send_empty(&mut self, now: Time, path: &mut Path, to: Endpoint, slot: u16, flags: u8) {
         let (padding, mut payload) = (self.padding(0), vec![0; self.sealed_len(0)]);
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
         if session.seal(now, flags, padding, (&[], &[]), &mut payload).is_ok() {
             path.last_sent = now;
-            self.transmit(endpoint, payload);
+            self.transmit(to, payload);
         }
     }
 
     pub(super) fn ask(&mut self, now: Time, path: &mut Path) {
         if let Some(slot) = path.current {
-            self.send_empty(now, path, slot, FLAG_ASK);
+            if let Some(to) = path.endpoint {
+                self.send_empty(now, path, to, slot, FLAG_ASK);
+            }
             path.on_asked(now);
         }
     }
@@ -80,8 +81,8 @@ impl Sessions {
             self.ask(now, path);
         }
         if due(path.keepalive_at()) {
-            if let Some(slot) = path.current {
-                self.send_empty(now, path, slot, 0);
+            if let (Some(slot), Some(to)) = (path.current, path.endpoint) {
+                self.send_empty(now, path, to, slot, 0);
             }
             path.last_sent = now;
         }
