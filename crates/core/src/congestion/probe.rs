@@ -39,7 +39,9 @@
 //! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
 //! | otherwise | up |
 //!
-//! The path became slower where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
+//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that,
+//! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. So it did
+//! where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
@@ -83,6 +85,10 @@ const QUEUE: f64 = 5e6;
 const MARKED: f64 = 0.85;
 /// Of the rate that was measured, since the largest of many samples is a little too large.
 const MARGIN: f64 = 0.99;
+/// Of what is sent: where less arrives, the path became slower.
+const SLOWER: f64 = 0.6;
+/// The same, where that is seen in less than a round: others that begin take less.
+const AT_ONCE: f64 = 0.45;
 /// How long a queue may hide the least round trip.
 const HIDDEN: Span = Span::from_secs(5);
 /// The same where pauses did not shorten it.
@@ -95,8 +101,8 @@ const JITTERS: f64 = 24.0;
 enum Phase {
     /// `before`: the rate that is to be exceeded.
     Start { before: f64, flat: u8 },
-    /// At `gain` for so many rounds more at most; packets waited `before` in the last one.
-    Drain { gain: f64, left: u8, before: f64 },
+    /// At `gain` for so many rounds more at most; packets waited `before` in the last one. `slower`: since the path became that at once.
+    Drain { gain: f64, left: u8, before: f64, slower: bool },
     /// `queued`: in all rounds of it so far.
     Cruise { left: u8, queued: bool },
     /// Faster by `excess` than C.
@@ -201,9 +207,9 @@ impl Largest {
         self.last[0].min(self.last[1]) > 0.0
     }
 
-    /// Only the last two rounds count.
-    fn forget(&mut self) {
-        self.of = [self.last[0].max(self.last[1]), 0.0];
+    /// Only the last round counts, or the last two.
+    fn forget(&mut self, rounds: usize) {
+        self.of = [self.last[..rounds].iter().fold(0.0, |most: f64, rate| most.max(*rate)), 0.0];
         self.rounds = 0;
     }
 
@@ -229,6 +235,10 @@ pub struct Probe {
     standing: f64,
     phase: Phase,
     round: Round,
+    /// What was seen since every packet waits so long that the path may have become slower.
+    watch: Option<Round>,
+    /// d before that.
+    usual: f64,
     /// The last cruise ended in a drain.
     drained: bool,
     /// When a round had hardly any queue, and for how long it may have none.
@@ -258,6 +268,8 @@ impl Probe {
             standing: 0.0,
             phase: Phase::Start { before: 0.0, flat: 0 },
             round: Round::new(0, Time::ZERO),
+            watch: None,
+            usual: 0.0,
             drained: false,
             clear: Time::ZERO,
             hidden: HIDDEN,
@@ -280,6 +292,11 @@ impl Probe {
     /// The queue of a path that became slower.
     fn long(&self) -> f64 {
         2.0 * self.base.max(25e6)
+    }
+
+    /// The queue of a path that may have become slower.
+    fn grown(&self) -> f64 {
+        (self.base / 2.0).max(25e6)
     }
 
     fn gain(&self) -> f64 {
@@ -306,11 +323,18 @@ impl Probe {
         let off = if waited > self.waited { waited - self.waited } else { self.waited - waited };
         self.deviation += (off - self.deviation) / 8.0;
         self.round.least = self.round.least.min(waited);
+        if waited <= self.standing + self.grown() {
+            (self.watch, self.usual) = (None, self.deviation);
+            return;
+        }
+        let span = Span::from_nanos(self.base.max(JITTERS * self.usual) as u64);
+        let watch = self.watch.get_or_insert_with(|| Round::new(0, now + span));
+        watch.least = watch.least.min(waited);
     }
 
     /// Goes slower until what waits does not fall any more.
     fn drain(&self, gain: f64, left: u8) -> Phase {
-        Phase::Drain { gain, left, before: f64::INFINITY }
+        Phase::Drain { gain, left, before: f64::INFINITY, slower: false }
     }
 
     /// What waits now is not this sender's.
@@ -321,6 +345,22 @@ impl Probe {
         cruise
     }
 
+    /// Whether far less arrived than was sent in a time in which every packet waited long.
+    fn is_slower(&self, watch: &Round) -> bool {
+        let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
+        looks && watch.enough && watch.rates().0 < AT_ONCE * self.gain().min(1.0) * self.rate.value()
+    }
+
+    /// The path became slower: what arrived is its rate, and what waits by now is to go within about a round trip.
+    fn slow_down(&mut self, now: Time, next: u64, watch: &Round) {
+        self.rate.end_round(watch.rates().0, true);
+        self.rate.forget(1);
+        let gain = (self.base / (self.base + self.waited)).clamp(0.25, 0.75);
+        self.phase = Phase::Drain { gain, left: 6, before: f64::INFINITY, slower: true };
+        (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
+    }
+
+    /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
         let long = Span::from_nanos((JITTERS * self.deviation) as u64);
@@ -349,22 +389,22 @@ impl Probe {
             Phase::Start { .. } if enough => self.drain(0.5, 6),
             start @ Phase::Start { .. } => start,
             // What a round at this pace takes away is seen one round later.
-            Phase::Drain { gain, left, before } if left > 0 && round.least > self.target() / 2.0 => {
+            Phase::Drain { gain, left, before, slower: at_once } if left > 0 && round.least > self.target() / 2.0 => {
                 let falls = round.least < before - (1.0 - gain) * self.trip / 4.0;
                 // Less arrives than is sent even so: the path became slower.
-                let slower = self.rate.is_fresh() && measured < 0.6 * gain * rate;
+                let slower = self.rate.is_fresh() && measured < SLOWER * gain * rate;
                 if slower {
-                    self.rate.forget();
+                    self.rate.forget(2);
                 }
                 if falls || slower {
-                    Phase::Drain { gain, left: left - 1, before: round.least }
+                    Phase::Drain { gain, left: left - 1, before: round.least, slower: at_once }
                 } else {
                     self.settle(round.least, cruise)
                 }
             }
             Phase::Drain { .. } => self.settle(round.least, cruise),
             Phase::Cruise { .. } if slower => {
-                self.rate.forget();
+                self.rate.forget(2);
                 self.drain(0.75, 6)
             }
             Phase::Cruise { left, queued: before } if left > 1 => {
@@ -415,14 +455,21 @@ impl Law for Probe {
         self.handle_delay(acked.now, acked.rtt, acked.waited);
         if let Some(sample) = &acked.delivery {
             self.round.add(sample);
+            self.watch.iter_mut().for_each(|watch| watch.add(sample));
         }
-        if acked.up_to >= self.round.end && acked.now >= self.round.until {
+        if let Some(watch) = self.watch.take_if(|watch| watch.until <= acked.now)
+            && self.is_slower(&watch)
+        {
+            self.slow_down(acked.now, acked.next, &watch);
+        } else if acked.up_to >= self.round.end && acked.now >= self.round.until {
             self.end_round(acked.now, acked.next);
         }
     }
 
     fn on_lost(&mut self, lost: &Congested) {
-        self.round.lost += lost.bytes.as_u64() as f64;
+        let bytes = lost.bytes.as_u64() as f64;
+        self.round.lost += bytes;
+        self.watch.iter_mut().for_each(|watch| watch.lost += bytes);
     }
 
     fn on_ecn(&mut self, marked: &Congested) {
@@ -487,214 +534,4 @@ impl Law for Probe {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loss::delivery_rate::{DeliveryRate, Stamp};
-    use crate::rng::Rng;
-    use std::collections::VecDeque;
-    use std::vec;
-    use std::vec::Vec;
-
-    const PACKET: u64 = 1500;
-    /// A step of the clock, in microseconds.
-    const STEP: u64 = 50;
-    /// How long what arrived is kept until it is told, in microseconds.
-    const REPORT: u64 = 5_000;
-    const MICROS: fn(u64) -> Time = |micros| Time::from_nanos(micros * 1000);
-
-    struct Flow {
-        law: Probe,
-        rate: DeliveryRate,
-        from: u64,
-        in_flight: u64,
-        sent: u64,
-        paced: f64,
-        delivered: u64,
-        /// What arrived: when, what it waited, when it was sent, its number, whether it was lost.
-        arrived: VecDeque<(u64, u64, u64, u64, Stamp, bool)>,
-        told: u64,
-    }
-
-    /// A path: `(Mbit/s, from second)`, round trip in ms, queue in packets, one in how many is lost.
-    struct Path<'a> {
-        rates: &'a [(f64, f64)],
-        trip: u64,
-        room: u64,
-        loses: u64,
-    }
-
-    /// Flows that begin at these seconds, over one path: each flow's Mbit/s and the mean queue in ms, of each second.
-    fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec<(Vec<f64>, f64)> {
-        let mut flows: Vec<Flow> = starts
-            .iter()
-            .map(|start| Flow {
-                law: Probe::new(&window::Config::new(PACKET as u32)),
-                rate: DeliveryRate::default(),
-                from: (start * 1e6) as u64,
-                in_flight: 0,
-                sent: 0,
-                paced: 0.0,
-                delivered: 0,
-                arrived: VecDeque::new(),
-                told: 0,
-            })
-            .collect();
-        if let Some(hint) = hint {
-            flows.iter_mut().for_each(|flow| flow.law.on_path_rate(hint));
-        }
-        let mut rng = Rng::new(7);
-        let (mut free, mut out, mut queues) = (0.0_f64, Vec::new(), (0.0, 0u32));
-        for now in (0..seconds * 1_000_000).step_by(STEP as usize) {
-            let second = now as f64 / 1e6;
-            let mbit = path.rates.iter().rev().find(|(_, from)| *from <= second).map_or(1.0, |(rate, _)| *rate);
-            let number = flows.len();
-            for turn in 0..number {
-                let flow = &mut flows[(turn + (now / STEP) as usize) % number];
-                flow.report(now);
-                while now >= flow.from
-                    && flow.in_flight + PACKET <= flow.law.window().as_u64()
-                    && flow.paced <= now as f64
-                {
-                    let pace = flow.law.pacing_rate().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
-                    flow.paced = flow.paced.max(now as f64 - 1000.0) + PACKET as f64 * 8.0 / pace;
-                    let waits = (free - now as f64).max(0.0);
-                    let lost = waits * mbit / 8.0 > (path.room * PACKET) as f64
-                        || path.loses > 0 && rng.below(path.loses) == 0;
-                    if !lost {
-                        free = free.max(now as f64) + PACKET as f64 * 8.0 / mbit;
-                    }
-                    queues = (queues.0 + waits, queues.1 + 1);
-                    let stamp = flow.rate.on_sent(MICROS(now), flow.in_flight == 0);
-                    let arrives = now + path.trip * 1000 + waits as u64;
-                    flow.arrived.push_back((arrives, waits as u64, now, flow.sent, stamp, lost));
-                    flow.sent += 1;
-                    flow.in_flight += PACKET;
-                }
-            }
-            if (now + STEP).is_multiple_of(1_000_000) {
-                let mbit = flows.iter_mut().map(|flow| core::mem::take(&mut flow.delivered) as f64 * 8.0 / 1e6);
-                out.push((mbit.collect(), queues.0 / f64::from(queues.1.max(1)) / 1000.0));
-                queues = (0.0, 0);
-            }
-        }
-        out
-    }
-
-    impl Flow {
-        /// Tells the law what arrived, every [`REPORT`].
-        fn report(&mut self, now: u64) {
-            if now < self.told + REPORT {
-                return;
-            }
-            self.told = now;
-            let (mut bytes, mut newest) = (0, None);
-            while let Some(&(at, waited, sent, number, stamp, lost)) = self.arrived.front()
-                && at <= now
-            {
-                self.arrived.pop_front();
-                self.in_flight -= PACKET;
-                if !lost {
-                    self.rate.on_delivered(MICROS(at), PACKET, MICROS(sent), false, &stamp);
-                    self.delivered += PACKET;
-                    bytes += PACKET;
-                    newest = Some((at - sent, waited, number));
-                }
-            }
-            let Some((trip, waited, number)) = newest else { return };
-            self.law.on_acked(&Acked {
-                now: MICROS(now),
-                bytes: Bytes::new(bytes),
-                in_flight: Bytes::new(self.in_flight),
-                rtt: Some(Span::from_micros(trip)),
-                waited: Some(Span::from_micros(waited)),
-                smoothed_rtt: Span::from_micros(trip),
-                up_to: number + 1,
-                next: self.sent,
-                limited: true,
-                recovering: false,
-                delivery: self.rate.sample(),
-            });
-        }
-    }
-
-    const DSL: Path<'static> = Path { rates: &[(50.0, 0.0)], trip: 40, room: 500, loses: 0 };
-
-    #[test]
-    fn a_path_of_which_nothing_is_known_is_full_soon_and_its_queue_is_short() {
-        // Nothing is known beforehand; or too little, the truth, too much.
-        for hint in [None, Some(20), Some(50), Some(120)] {
-            let out = run(&DSL, hint.map(Rate::from_mbit), &[0.0], 10);
-            for (second, (mbit, queue)) in out.iter().enumerate().skip(2) {
-                assert!((47.0..=50.1).contains(&mbit[0]), "{hint:?}, second {second}: {mbit:?} of 50 Mbit/s");
-                assert!(*queue < if second < 5 { 40.0 } else { 8.0 }, "{hint:?}, second {second}: {queue} ms of queue");
-            }
-        }
-    }
-
-    #[test]
-    fn a_random_loss_is_not_congestion() {
-        for loses in [100, 50, 20] {
-            let out = run(&Path { loses, ..DSL }, None, &[0.0], 10);
-            let arrives = 50.0 * (1.0 - 1.0 / loses as f64);
-            for (second, (mbit, _)) in out.iter().enumerate().skip(2) {
-                assert!(mbit[0] > 0.95 * arrives, "one in {loses}, second {second}: {mbit:?} of {arrives}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_rate_that_falls_to_a_quarter_or_rises_fourfold_is_found_within_two_seconds() {
-        let rates = [(48.0, 0.0), (12.0, 6.0), (48.0, 14.0)];
-        let out = run(&Path { rates: &rates, ..DSL }, None, &[0.0], 20);
-        for (second, (mbit, queue)) in out.iter().enumerate() {
-            let (rate, since) = rates.iter().rev().find(|(_, from)| *from <= second as f64).unwrap();
-            if second as f64 >= since + 2.0 {
-                assert!((0.9 * rate..=1.01 * rate).contains(&mbit[0]), "second {second}: {mbit:?} of {rate}");
-            }
-            if second as f64 >= since + 4.0 {
-                assert!(*queue < 30.0, "second {second}: {queue} ms of queue");
-            }
-        }
-    }
-
-    #[test]
-    fn flows_that_meet_share_fairly_whoever_came_first() {
-        for starts in [vec![0.0, 3.0], vec![0.0, 2.0, 4.0, 6.0]] {
-            let out = run(&DSL, None, &starts, 40);
-            let mut shares = vec![0.0; starts.len()];
-            for (mbit, _) in &out[10..] {
-                shares.iter_mut().zip(mbit).for_each(|(sum, mbit)| *sum += mbit / 30.0);
-            }
-            let sum: f64 = shares.iter().sum();
-            let jain = sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
-            assert!(jain > 0.9 && sum > 45.0, "{jain}: {shares:?}");
-            let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
-            assert!(queue < 80.0, "{queue} ms, where there is room for 120");
-        }
-    }
-
-    #[test]
-    fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
-        // Whatever its clock says: samples are of 10 Mbit/s at most, because no more was sent.
-        let mut law = Probe::new(&window::Config::new(PACKET as u32));
-        for n in 0..10_000u64 {
-            let sample = Sample {
-                delivered: Bytes::new(50_000),
-                interval: Span::from_millis(40 + n % 3),
-                prior_delivered: Bytes::new(n * 100_000),
-                delivered_at: MICROS(n * 40_000 / (1 + n % 1000)),
-                app_limited: n % 3 == 0,
-            };
-            law.on_acked(&Acked {
-                rtt: Some(Span::from_nanos(40_000_000 + n % 5)),
-                waited: Some(Span::from_nanos(u64::MAX >> (n % 64))),
-                up_to: n * 1000,
-                next: n * 1000 + 1,
-                delivery: Some(sample),
-                ..Acked::new(40 * n, 1)
-            });
-            let pace = law.pacing_rate().map_or(0, Rate::as_bits_per_sec);
-            assert!(pace <= 27_700_000, "{n}: {pace} bit/s");
-        }
-    }
-}
+mod tests;

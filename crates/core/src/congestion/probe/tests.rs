@@ -1,0 +1,207 @@
+use super::*;
+use crate::loss::delivery_rate::{DeliveryRate, Stamp};
+use crate::rng::Rng;
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+const PACKET: u64 = 1500;
+/// A step of the clock, in microseconds.
+const STEP: u64 = 50;
+/// How long what arrived is kept until it is told, in microseconds.
+const REPORT: u64 = 5_000;
+const MICROS: fn(u64) -> Time = |micros| Time::from_nanos(micros * 1000);
+
+struct Flow {
+    law: Probe,
+    rate: DeliveryRate,
+    from: u64,
+    in_flight: u64,
+    sent: u64,
+    paced: f64,
+    delivered: u64,
+    /// What arrived: when, what it waited, when it was sent, its number, whether it was lost.
+    arrived: VecDeque<(u64, u64, u64, u64, Stamp, bool)>,
+    told: u64,
+}
+
+/// A path: `(Mbit/s, from second)`, round trip in ms, queue in packets, one in how many is lost.
+struct Path<'a> {
+    rates: &'a [(f64, f64)],
+    trip: u64,
+    room: u64,
+    loses: u64,
+}
+
+/// Flows that begin at these seconds, over one path: each flow's Mbit/s and the mean queue in ms, of each second.
+fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec<(Vec<f64>, f64)> {
+    let mut flows: Vec<Flow> = starts
+        .iter()
+        .map(|start| Flow {
+            law: Probe::new(&window::Config::new(PACKET as u32)),
+            rate: DeliveryRate::default(),
+            from: (start * 1e6) as u64,
+            in_flight: 0,
+            sent: 0,
+            paced: 0.0,
+            delivered: 0,
+            arrived: VecDeque::new(),
+            told: 0,
+        })
+        .collect();
+    if let Some(hint) = hint {
+        flows.iter_mut().for_each(|flow| flow.law.on_path_rate(hint));
+    }
+    let mut rng = Rng::new(7);
+    let (mut free, mut out, mut queues) = (0.0_f64, Vec::new(), (0.0, 0u32));
+    for now in (0..seconds * 1_000_000).step_by(STEP as usize) {
+        let second = now as f64 / 1e6;
+        let mbit = path.rates.iter().rev().find(|(_, from)| *from <= second).map_or(1.0, |(rate, _)| *rate);
+        let number = flows.len();
+        for turn in 0..number {
+            let flow = &mut flows[(turn + (now / STEP) as usize) % number];
+            flow.report(now);
+            while now >= flow.from && flow.in_flight + PACKET <= flow.law.window().as_u64() && flow.paced <= now as f64
+            {
+                let pace = flow.law.pacing_rate().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
+                flow.paced = flow.paced.max(now as f64 - 1000.0) + PACKET as f64 * 8.0 / pace;
+                let waits = (free - now as f64).max(0.0);
+                let lost =
+                    waits * mbit / 8.0 > (path.room * PACKET) as f64 || path.loses > 0 && rng.below(path.loses) == 0;
+                if !lost {
+                    free = free.max(now as f64) + PACKET as f64 * 8.0 / mbit;
+                }
+                queues = (queues.0 + waits, queues.1 + 1);
+                let stamp = flow.rate.on_sent(MICROS(now), flow.in_flight == 0);
+                let arrives = now + path.trip * 1000 + waits as u64;
+                flow.arrived.push_back((arrives, waits as u64, now, flow.sent, stamp, lost));
+                flow.sent += 1;
+                flow.in_flight += PACKET;
+            }
+        }
+        if (now + STEP).is_multiple_of(1_000_000) {
+            let mbit = flows.iter_mut().map(|flow| core::mem::take(&mut flow.delivered) as f64 * 8.0 / 1e6);
+            out.push((mbit.collect(), queues.0 / f64::from(queues.1.max(1)) / 1000.0));
+            queues = (0.0, 0);
+        }
+    }
+    out
+}
+
+impl Flow {
+    /// Tells the law what arrived, every [`REPORT`].
+    fn report(&mut self, now: u64) {
+        if now < self.told + REPORT {
+            return;
+        }
+        self.told = now;
+        let (mut bytes, mut newest) = (0, None);
+        while let Some(&(at, waited, sent, number, stamp, lost)) = self.arrived.front()
+            && at <= now
+        {
+            self.arrived.pop_front();
+            self.in_flight -= PACKET;
+            if !lost {
+                self.rate.on_delivered(MICROS(at), PACKET, MICROS(sent), false, &stamp);
+                self.delivered += PACKET;
+                bytes += PACKET;
+                newest = Some((at - sent, waited, number));
+            }
+        }
+        let Some((trip, waited, number)) = newest else { return };
+        self.law.on_acked(&Acked {
+            now: MICROS(now),
+            bytes: Bytes::new(bytes),
+            in_flight: Bytes::new(self.in_flight),
+            rtt: Some(Span::from_micros(trip)),
+            waited: Some(Span::from_micros(waited)),
+            smoothed_rtt: Span::from_micros(trip),
+            up_to: number + 1,
+            next: self.sent,
+            limited: true,
+            recovering: false,
+            delivery: self.rate.sample(),
+        });
+    }
+}
+
+const DSL: Path<'static> = Path { rates: &[(50.0, 0.0)], trip: 40, room: 500, loses: 0 };
+
+#[test]
+fn a_path_of_which_nothing_is_known_is_full_soon_and_its_queue_is_short() {
+    // Nothing is known beforehand; or too little, the truth, too much.
+    for hint in [None, Some(20), Some(50), Some(120)] {
+        let out = run(&DSL, hint.map(Rate::from_mbit), &[0.0], 10);
+        for (second, (mbit, queue)) in out.iter().enumerate().skip(2) {
+            assert!((47.0..=50.1).contains(&mbit[0]), "{hint:?}, second {second}: {mbit:?} of 50 Mbit/s");
+            assert!(*queue < if second < 5 { 40.0 } else { 8.0 }, "{hint:?}, second {second}: {queue} ms of queue");
+        }
+    }
+}
+
+#[test]
+fn a_random_loss_is_not_congestion() {
+    for loses in [100, 50, 20] {
+        let out = run(&Path { loses, ..DSL }, None, &[0.0], 10);
+        let arrives = 50.0 * (1.0 - 1.0 / loses as f64);
+        for (second, (mbit, _)) in out.iter().enumerate().skip(2) {
+            assert!(mbit[0] > 0.95 * arrives, "one in {loses}, second {second}: {mbit:?} of {arrives}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_falls_to_a_quarter_or_rises_fourfold_is_found_within_two_seconds() {
+    let rates = [(48.0, 0.0), (12.0, 6.0), (48.0, 14.0)];
+    let out = run(&Path { rates: &rates, ..DSL }, None, &[0.0], 20);
+    for (second, (mbit, queue)) in out.iter().enumerate() {
+        let (rate, since) = rates.iter().rev().find(|(_, from)| *from <= second as f64).unwrap();
+        if second as f64 >= since + 2.0 {
+            assert!((0.9 * rate..=1.01 * rate).contains(&mbit[0]), "second {second}: {mbit:?} of {rate}");
+        }
+        if second as f64 >= since + 4.0 {
+            assert!(*queue < 30.0, "second {second}: {queue} ms of queue");
+        }
+    }
+}
+
+#[test]
+fn flows_that_meet_share_fairly_whoever_came_first() {
+    for starts in [vec![0.0, 3.0], vec![0.0, 2.0, 4.0, 6.0]] {
+        let out = run(&DSL, None, &starts, 40);
+        let mut shares = vec![0.0; starts.len()];
+        for (mbit, _) in &out[10..] {
+            shares.iter_mut().zip(mbit).for_each(|(sum, mbit)| *sum += mbit / 30.0);
+        }
+        let sum: f64 = shares.iter().sum();
+        let jain = sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
+        assert!(jain > 0.9 && sum > 45.0, "{jain}: {shares:?}");
+        let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
+        assert!(queue < 80.0, "{queue} ms, where there is room for 120");
+    }
+}
+
+#[test]
+fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
+    // Whatever its clock says: samples are of 10 Mbit/s at most, because no more was sent.
+    let mut law = Probe::new(&window::Config::new(PACKET as u32));
+    for n in 0..10_000u64 {
+        let sample = Sample {
+            delivered: Bytes::new(50_000),
+            interval: Span::from_millis(40 + n % 3),
+            prior_delivered: Bytes::new(n * 100_000),
+            delivered_at: MICROS(n * 40_000 / (1 + n % 1000)),
+            app_limited: n % 3 == 0,
+        };
+        law.on_acked(&Acked {
+            rtt: Some(Span::from_nanos(40_000_000 + n % 5)),
+            waited: Some(Span::from_nanos(u64::MAX >> (n % 64))),
+            up_to: n * 1000,
+            next: n * 1000 + 1,
+            delivery: Some(sample),
+            ..Acked::new(40 * n, 1)
+        });
+        let pace = law.pacing_rate().map_or(0, Rate::as_bits_per_sec);
+        assert!(pace <= 27_700_000, "{n}: {pace} bit/s");
+    }
+}

@@ -1,0 +1,88 @@
+//! Links whose rate changes while more is sent than they carry, and a bond that is told of no rate.
+
+use crate::common::{Line, constant};
+use fairspan_core::bond::{ChannelConfig, Config, Mode};
+use fairspan_core::link::{Capacity, Limit, Profile, Series};
+use fairspan_core::units::{Rate, Span, Time};
+use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Node, Transport};
+use fairspan_sim::world::World;
+
+/// When a rate changes, and how long after that the bond is to have found it.
+const CHANGE: Span = Span::from_secs(8);
+const FOUND: Span = Span::from_secs(2);
+/// Data in a datagram, and its frame on the link: IP and UDP inside, envelope, encryption and outer headers, Ethernet's.
+const DATA: u32 = 1400;
+const FRAME: f64 = 1400.0 + 28.0 + 15.0 + 51.0 + 14.0;
+
+/// A link, the same both ways: Mbit/s before and after the change, and delay in milliseconds.
+struct Path(u64, u64, u64);
+
+/// What arrives of datagrams at one and a half times what the links carry, in the two seconds that begin [`FOUND`] after the change: its share of what
+/// they carry then, and how often a channel was taken out of use.
+fn share(paths: &[Path]) -> (f64, u64) {
+    let mut scenario = Line::new(&[]).scenario;
+    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
+    let mut config = Config::default();
+    config.mode = Mode::Reliable;
+    let mut channels = vec![];
+    for (n, &Path(before, after, delay)) in paths.iter().enumerate() {
+        let mut settings = ChannelConfig::default();
+        settings.overhead = 58;
+        config.channels.push(settings);
+        for way in 0..2u32 {
+            let mut profile = Profile::new(Rate::from_mbit(before), Span::from_millis(delay));
+            let steps = vec![(Span::ZERO, Rate::from_mbit(before)), (CHANGE, Rate::from_mbit(after))];
+            profile.capacity = Capacity::Series(Series::new(steps, Span::from_secs(100)).unwrap());
+            profile.queue = Limit::Packets(1000);
+            scenario.links.push(Link {
+                name: format!("link{n}.{way}"),
+                from: way,
+                to: 1 - way,
+                profile,
+                framing: Framing::Bytes(14),
+                card: Card::default(),
+            });
+        }
+        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
+    }
+    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
+    let all = |rate: fn(&Path) -> u64| paths.iter().map(rate).sum::<u64>();
+    let [before, after] = [all(|path| path.0), all(|path| path.1)];
+    scenario.warm_up = CHANGE + FOUND;
+    scenario.duration = scenario.warm_up + Span::from_secs(2);
+    scenario.flows.push(model::Flow {
+        name: "udp".into(),
+        from: 0,
+        to: 1,
+        path: vec![Hop::Bond(0, 0)],
+        back: vec![Hop::Bond(0, 1)],
+        start: Time::from_secs(2),
+        stop: Time::ZERO + scenario.duration,
+        traffic: constant(before.max(after) * 1_500_000, DATA),
+        transport: Transport::Datagram { header: 28 },
+        drift_ppm: None,
+        dscp: 0,
+    });
+    let results = World::new(&scenario).unwrap().finish().unwrap();
+    let downs = results.bonds[0].counters.iter().find(|(name, _)| name == "channel_downs").unwrap().1;
+    (results.flows[0].goodput / 1e6 / (after as f64 * f64::from(DATA) / FRAME), downs)
+}
+
+#[test]
+fn two_seconds_after_a_link_became_four_times_slower_or_faster_all_are_full() {
+    for paths in [
+        [Path(100, 25, 10), Path(40, 40, 30)],
+        [Path(100, 100, 10), Path(40, 10, 30)],
+        [Path(48, 12, 20), Path(50, 50, 20)],
+        [Path(300, 75, 8), Path(30, 30, 40)],
+        [Path(40, 10, 35), Path(20, 20, 320)],
+        [Path(20, 5, 10), Path(8, 8, 60)],
+        [Path(25, 100, 10), Path(40, 40, 30)],
+        [Path(100, 100, 10), Path(10, 40, 30)],
+    ] {
+        let (share, downs) = share(&paths);
+        let name = paths.map(|Path(before, after, delay)| format!("{before} to {after} Mbit/s, {delay} ms"));
+        assert!(share >= 0.9, "{name:?}: {share:.3} of what the links carry");
+        assert_eq!(downs, 0, "{name:?}: a link that became slower was taken for one that failed");
+    }
+}
