@@ -59,14 +59,15 @@ impl<P: Packet> Bond<P> {
         };
         self.stats.host_packets += 1;
         self.stats.host_bytes += size as u64;
-        self.on_traffic(now);
         if header.total < packet.bytes().len() {
             packet.truncate(header.total);
         }
         if header.total > self.ingress.mtu && !self.must_carry(&header) {
+            // It is no traffic: the peer would not hear of it, and stay silent.
             self.on_too_big(now, &header, packet);
             return;
         }
+        self.on_traffic(now);
         if self.config.clamp_mss && mss::is_syn(&header, packet.bytes()) {
             self.clamp(&header, &mut packet);
         }

@@ -1,10 +1,11 @@
 //! Links whose rate changes while more is sent than they carry, and a bond that is told of no rate.
 
 use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config, Mode};
+use fairspan_core::bond::{ChannelConfig, Config};
 use fairspan_core::link::{Capacity, Limit, Profile, Series};
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Node, Transport};
+use fairspan_sim::results::Results;
 use fairspan_sim::world::World;
 
 /// When a rate changes, and how long after that the bond is to have found it.
@@ -17,13 +18,11 @@ const FRAME: f64 = 1400.0 + 28.0 + 15.0 + 51.0 + 14.0;
 /// A link, the same both ways: Mbit/s before and after the change, and delay in milliseconds.
 struct Path(u64, u64, u64);
 
-/// What arrives of datagrams at one and a half times what the links carry, in the two seconds that begin [`FOUND`] after the change: its share of what
-/// they carry then, and how often a channel was taken out of use.
-fn share(paths: &[Path]) -> (f64, u64) {
+/// Datagrams of `data` bytes at one and a half times what the links carry, measured for the two seconds that begin [`FOUND`] after the change.
+fn run(paths: &[Path], data: u32) -> Results {
     let mut scenario = Line::new(&[]).scenario;
     scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    let mut config = Config::default();
-    config.mode = Mode::Reliable;
+    let mut config = Config::usual();
     let mut channels = vec![];
     for (n, &Path(before, after, delay)) in paths.iter().enumerate() {
         let mut settings = ChannelConfig::default();
@@ -46,8 +45,7 @@ fn share(paths: &[Path]) -> (f64, u64) {
         channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
     }
     scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
-    let all = |rate: fn(&Path) -> u64| paths.iter().map(rate).sum::<u64>();
-    let [before, after] = [all(|path| path.0), all(|path| path.1)];
+    let most = paths.iter().map(|path| path.0).sum::<u64>().max(all_after(paths));
     scenario.warm_up = CHANGE + FOUND;
     scenario.duration = scenario.warm_up + Span::from_secs(2);
     scenario.flows.push(model::Flow {
@@ -56,16 +54,22 @@ fn share(paths: &[Path]) -> (f64, u64) {
         to: 1,
         path: vec![Hop::Bond(0, 0)],
         back: vec![Hop::Bond(0, 1)],
-        start: Time::from_secs(2),
+        start: Time::from_millis(2000),
         stop: Time::ZERO + scenario.duration,
-        traffic: constant(before.max(after) * 1_500_000, DATA),
+        traffic: constant(most * 1_500_000, data),
         transport: Transport::Datagram { header: 28 },
         drift_ppm: None,
         dscp: 0,
     });
-    let results = World::new(&scenario).unwrap().finish().unwrap();
-    let downs = results.bonds[0].counters.iter().find(|(name, _)| name == "channel_downs").unwrap().1;
-    (results.flows[0].goodput / 1e6 / (after as f64 * f64::from(DATA) / FRAME), downs)
+    World::new(&scenario).unwrap().finish().unwrap()
+}
+
+fn all_after(paths: &[Path]) -> u64 {
+    paths.iter().map(|path| path.1).sum()
+}
+
+fn counter(results: &Results, name: &str) -> u64 {
+    results.bonds[0].counters.iter().find(|(counter, _)| counter == name).unwrap().1
 }
 
 #[test]
@@ -80,9 +84,23 @@ fn two_seconds_after_a_link_became_four_times_slower_or_faster_all_are_full() {
         [Path(25, 100, 10), Path(40, 40, 30)],
         [Path(100, 100, 10), Path(10, 40, 30)],
     ] {
-        let (share, downs) = share(&paths);
+        let results = run(&paths, DATA);
+        let carried = all_after(&paths) as f64 * f64::from(DATA) / FRAME;
+        let share = results.flows[0].goodput / 1e6 / carried;
         let name = paths.map(|Path(before, after, delay)| format!("{before} to {after} Mbit/s, {delay} ms"));
         assert!(share >= 0.9, "{name:?}: {share:.3} of what the links carry");
-        assert_eq!(downs, 0, "{name:?}: a link that became slower was taken for one that failed");
+        assert_eq!(
+            counter(&results, "channel_downs"),
+            0,
+            "{name:?}: a link that became slower was taken for one that failed"
+        );
     }
+}
+
+/// The peer hears nothing of them and says little itself, which is no silence.
+#[test]
+fn packets_that_are_too_long_for_the_bond_take_no_channel_out_of_use() {
+    let results = run(&[Path(100, 100, 10), Path(40, 40, 30)], 1460);
+    assert!(counter(&results, "host_too_big") > 100_000);
+    assert_eq!((results.flows[0].received, counter(&results, "channel_downs")), (0, 0));
 }
