@@ -1,7 +1,7 @@
 //! Which packets are of a class: lists of what may stand in their headers, and a matcher made of them.
 //!
 //! What it is: the settings of a traffic class name code points, protocols, ports and addresses, each as a [`List`] that is written as
-//! words between commas. A packet matches where each list that is not empty has something of it. A [`Matcher`] is made of the lists once,
+//! words between commas. A packet matches where each list that is not empty has something of it. A `Matcher` is made of the lists once,
 //! and reads nothing but the packet's headers.
 //!
 //! Source: names of code points by RFC 4594, RFC 5865 (VOICE-ADMIT) and RFC 8622 (LE).

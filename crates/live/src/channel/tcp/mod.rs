@@ -7,11 +7,11 @@
 //! | `run` | datagrams put into one |
 //! | `stats` | what is counted |
 //!
-//! - The kernel holds little that it has not sent ([`UNSENT_MAX`]): what waits does so in the bond, which can still choose another
+//! - The kernel holds little that it has not sent (`UNSENT_MAX`): what waits does so in the bond, which can still choose another
 //!   channel for it. What the kernel does not take is told as a full buffer of a datagram socket is.
 //! - A datagram that was written in part is finished before anything else is written, whatever becomes of its channel. Messages of
 //!   the sessions that find no room wait behind it, so that new keys can be agreed while the connection is full.
-//! - A connection on which the other end acknowledges nothing, or takes nothing, for [`PATIENCE`] is ended by the kernel.
+//! - A connection on which the other end acknowledges nothing, or takes nothing, for `PATIENCE` is ended by the kernel.
 
 pub(crate) mod frames;
 pub(crate) mod run;
