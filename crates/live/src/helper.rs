@@ -115,6 +115,10 @@ impl Helper {
     /// # Errors
     /// The process has ended, or says what cannot be read.
     pub(crate) fn poll(&mut self) -> io::Result<Option<Answer>> {
+        if self.token.is_none() {
+            // What ended has nothing more to say.
+            return Ok(None);
+        }
         let answer = self.next();
         if answer.is_err()
             && let (Some(token), Some(poller)) = (self.token.take(), &self.poller)

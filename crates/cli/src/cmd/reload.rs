@@ -7,7 +7,7 @@ use fairspan_live::config::{CONTROL_FOLDER, ConfigError, default_control_socket}
 use fairspan_live::control::{self, Request};
 use fairspan_live::helper;
 use fairspan_live::reloaded::Reloaded;
-use signal_hook::consts::{SIGHUP, SIGINT};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn only_daemon() -> anyhow::Result<PathBuf> {
 
 pub(crate) fn help_daemon(args: &HelperArgs) -> anyhow::Result<Outcome> {
     // It ends when the daemon does, and not by what is meant for that.
-    for signal in [SIGINT, SIGHUP] {
+    for signal in [SIGINT, SIGHUP, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).context("signals")?;
     }
     super::up::hide_memory()?;

@@ -414,6 +414,39 @@ fn sighup_and_a_user_of_its_own_reload_from_a_folder_that_only_root_may_read() {
     hub.stop();
 }
 
+/// The processes whose parent is `pid`.
+fn children(pid: u32) -> Vec<rustix::process::Pid> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let listed = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+    let numbers = listed.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    numbers.filter_map(|number| rustix::process::Pid::from_raw(number.parse().ok()?)).collect()
+}
+
+#[test]
+fn without_the_process_that_reads_its_file_a_daemon_goes_on_and_says_that_it_cannot_reload() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let site = lab.daemon("site", "site", &pair.site_config("", ""));
+    site.wait_up(2);
+    let helpers = children(site.pid());
+    assert_eq!(helpers.len(), 1, "the process that reads its file");
+    // What is meant for the daemon does not end it.
+    rustix::process::kill_process(helpers[0], rustix::process::Signal::TERM).expect("there");
+    assert!(reload_with(lab, "site", &site, &[]).status.success());
+    rustix::process::kill_process(helpers[0], rustix::process::Signal::KILL).expect("there");
+    site.wait("the complaint", |d| d.log().contains("is gone"));
+    for _ in 0..2 {
+        site.signal(rustix::process::Signal::HUP);
+        assert!(!reload_with(lab, "site", &site, &[]).status.success());
+        lab.transfer("site", "hub", "10.77.0.1:5001", 2);
+    }
+    let complaints = site.log().lines().filter(|line| line.contains("is gone")).count();
+    assert!(complaints <= 5, "one for the end and one for each wish: {complaints}");
+    site.stop();
+    hub.stop();
+}
+
 #[test]
 fn one_connection_goes_on_over_addresses_that_are_renewed_and_gateways_that_change() {
     let Some(lab) = Lab::new(&["site", "hub", "router"]) else { return };

@@ -5,7 +5,7 @@
 //! stripe chooses by a discipline that it shares with the peer (`striped.rs`).
 
 use super::channel::{Channel, Channels, bit, each};
-use super::class::ClassConfig;
+use super::class::ClassMode;
 use super::config::{Config, ConfigError, Scheduler};
 use super::policy::Policed;
 use super::preset::{Distribution, Preset};
@@ -104,9 +104,14 @@ impl<P: Packet> Distribute<P> {
         }
     }
 
-    /// Whether classes take some of what channels carry: a discipline that waits for one of them would leave the others idle.
+    /// Whether classes take some of what channels carry, as those of one channel at a time and of copies do too: a discipline that waits for one of them would leave the others idle.
     fn has_confined(config: &Config) -> bool {
-        config.scheduler == Scheduler::Srr && config.classes.0.iter().any(ClassConfig::chooses)
+        config.scheduler == Scheduler::Srr
+            && config
+                .classes
+                .0
+                .iter()
+                .any(|class| class.chooses() || matches!(class.mode, ClassMode::Backup | ClassMode::Duplicate))
     }
 
     /// The channels for the next packet, at most `copies` of them; `None` where it has to wait.

@@ -327,6 +327,19 @@ fn a_confined_class_and_what_matches_none_share_the_links_and_waste_none() {
 }
 
 #[test]
+fn a_class_on_one_channel_at_a_time_leaves_the_others_to_what_matches_none() {
+    // 20 + 20 Mbit/s, and each side offers 30.
+    let mut net = joined("name=x\tport=1001\tmode=backup", vec![Wire::new(10), Wire::new(10)]);
+    let mut all = Sent::default();
+    all.stream(&mut net, &[1, 2], 1000, 1250, Span::from_micros(333));
+    let from = net.now;
+    all.stream(&mut net, &[1, 2], 9000, 1250, Span::from_micros(333));
+    let arrived = |flow: u16| all.took(&net, flow, from).len() as f64 * 1250.0 * 8.0 / 3.0 / 1e6;
+    let (class, rest) = (arrived(1), arrived(2));
+    assert!(class > 9.0 && class + rest > 35.0, "{class:.1} and {rest:.1} Mbit/s of 40");
+}
+
+#[test]
 fn losses_and_disorder_on_every_channel_leave_nothing_of_any_class_out() {
     let storm = Wire { loss: 0.03, twice: 0.02, jitter: MS(3), reorders: true, ..Wire::new(10) };
     let wires = vec![storm, Wire { loss: 0.05, ..Wire::new(30) }, Wire { jitter: MS(20), ..Wire::new(60) }];

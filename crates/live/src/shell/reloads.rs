@@ -63,7 +63,9 @@ impl Reloads {
             && *asked == token
         {
             let mut signals = [0; 64];
-            let _ = stream.read(&mut signals);
+            if !matches!(stream.read(&mut signals), Ok(1..)) {
+                return None;
+            }
             return self.begin().map(|_| Err(io::ErrorKind::BrokenPipe.into()));
         }
         let answer = self.helper.as_mut()?.poll().transpose();

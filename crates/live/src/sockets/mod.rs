@@ -338,6 +338,14 @@ impl Sockets {
         !socket.absent && socket.is_running()
     }
 
+    /// Whether something sent by a channel may arrive: where others call over TCP, only those that have are within reach.
+    pub(crate) fn reaches(&self, carrier: Carrier) -> bool {
+        match (&self.list[carrier.socket()].kind, carrier.remote()) {
+            (Kind::Stream(stream), Some(remote)) => stream.reaches(remote),
+            _ => true,
+        }
+    }
+
     /// Where the other end of a channel is, for people; `None` while a station is not known.
     pub(crate) fn show_remote(&self, carrier: Carrier, owner: Owner) -> Option<String> {
         match carrier {

@@ -331,7 +331,9 @@ fn receive_stream(receiver: &mut impl Receiver, now: Time, number: usize, token:
     buffer.resize(READ_BYTES, 0);
     for _ in 0..RECEIVE_BURST {
         let Kind::Stream(stream) = &mut receiver.transport().sockets[number].kind else { break };
-        let Some((read, remote)) = stream.read(token, &mut buffer) else { break };
+        let turn = stream.turn(token);
+        let room = turn.unwrap_or(READ_BYTES);
+        let Some((read, remote)) = stream.read(token, &mut buffer[..room]) else { break };
         let is_over = match read {
             Read::Empty => break,
             Read::Ended => {
@@ -344,7 +346,7 @@ fn receive_stream(receiver: &mut impl Receiver, now: Time, number: usize, token:
             end_stream(receiver, now, number, remote);
             break;
         }
-        if matches!(read, Read::Bytes(count) if count < READ_BYTES) {
+        if turn.is_some() || matches!(read, Read::Bytes(count) if count < READ_BYTES) {
             break;
         }
     }

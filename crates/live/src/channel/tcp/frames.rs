@@ -1,20 +1,23 @@
 //! Datagrams in a stream of bytes: two bytes of length, big-endian, then the datagram, as RFC 4571 and RFC 8229 have it.
 //!
-//! The length is not authenticated, as in a sealed frame on Ethernet; what is cut wrong does not open. A length of nothing, or
-//! above [`FRAME_MAX`], tells that this is no such stream.
+//! The length is not authenticated, as in a sealed frame on Ethernet; what is cut wrong does not open. A length below
+//! [`FRAME_MIN`] or above [`FRAME_MAX`] tells that this is no such stream.
 //!
 //! Cost: what arrived whole is not copied. Of a datagram that arrived in part at most [`FRAME_MAX`] bytes are kept.
 
+use crate::secure::OVERHEAD;
 use thiserror::Error;
 
 /// Bytes of the length before a datagram.
 pub(crate) const LENGTH: usize = 2;
+/// The shortest datagram: data of no bytes. All of a handshake is longer.
+pub(crate) const FRAME_MIN: usize = OVERHEAD;
 /// The longest datagram: a packet of 9000 bytes and what is put before it have room.
 pub(crate) const FRAME_MAX: usize = 10_240;
 
 /// A length that no datagram has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a datagram of {0} bytes: 1 to {FRAME_MAX} are possible")]
+#[error("a datagram of {0} bytes: {FRAME_MIN} to {FRAME_MAX} are possible")]
 pub(crate) struct BadLength(usize);
 
 /// What has arrived of a datagram that is not whole yet.
@@ -69,7 +72,7 @@ impl Frames {
 
 fn checked(length: [u8; LENGTH]) -> Result<usize, BadLength> {
     let length = usize::from(u16::from_be_bytes(length));
-    if (1..=FRAME_MAX).contains(&length) { Ok(length) } else { Err(BadLength(length)) }
+    if (FRAME_MIN..=FRAME_MAX).contains(&length) { Ok(length) } else { Err(BadLength(length)) }
 }
 
 #[cfg(test)]
@@ -109,7 +112,7 @@ mod tests {
     proptest! {
         #[test]
         fn however_a_stream_is_cut_it_gives_the_same_datagrams(
-            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..600), 0..20),
+            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), FRAME_MIN..600), 0..20),
             cuts in prop::collection::vec(any::<usize>(), 0..40),
         ) {
             let bytes = stream(&datagrams);
@@ -123,16 +126,18 @@ mod tests {
             cuts in prop::collection::vec(any::<usize>(), 0..40),
         ) {
             let whole = read(std::iter::once(&bytes[..]));
-            prop_assert!(whole.0.iter().all(|datagram| (1..=FRAME_MAX).contains(&datagram.len())));
+            prop_assert!(whole.0.iter().all(|datagram| (FRAME_MIN..=FRAME_MAX).contains(&datagram.len())));
             prop_assert_eq!(read(cut(&bytes, &cuts).into_iter()), whole);
         }
     }
 
     #[test]
-    fn the_longest_datagram_passes_and_lengths_beyond_it_or_of_nothing_do_not() {
+    fn the_longest_and_the_shortest_datagram_pass_and_lengths_beyond_them_do_not() {
         let longest = vec![vec![7; FRAME_MAX]];
         assert_eq!(read(stream(&longest).chunks(1000)), (longest, None));
-        for length in [0, FRAME_MAX + 1, 0xffff] {
+        let shortest = vec![vec![7; FRAME_MIN]];
+        assert_eq!(read(stream(&shortest).chunks(1)), (shortest, None));
+        for length in [0, FRAME_MIN - 1, FRAME_MAX + 1, 0xffff] {
             let bytes = (length as u16).to_be_bytes();
             assert_eq!(read(std::iter::once(&bytes[..])).1, Some(BadLength(length)));
             assert_eq!(read(bytes.chunks(1)).1, Some(BadLength(length)));

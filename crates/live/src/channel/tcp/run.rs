@@ -82,14 +82,14 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::tcp::frames::Frames;
+    use crate::channel::tcp::frames::{FRAME_MIN, Frames};
     use proptest::prelude::*;
 
     proptest! {
         /// As a socket takes it: some of the rest, then the part of a datagram before anything else.
         #[test]
         fn however_a_run_is_written_the_stream_has_its_datagrams_whole_and_in_order(
-            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..600), 1..100),
+            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), FRAME_MIN..600), 1..100),
             takes in prop::collection::vec(0usize..2000, 1..200),
         ) {
             let mut run = Run::default();

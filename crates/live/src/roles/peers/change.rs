@@ -24,7 +24,13 @@ const UNDER_WAY: Span = Span::from_secs(2);
 impl PeerState {
     /// The peer says which channels it has. The newest list of its present process counts.
     pub(super) fn hear_of_channels(&mut self, instance: u64, hello: &Hello) {
-        let Some(listed) = hello.listed else { return };
+        let Some(listed) = hello.listed else {
+            if hello.name.is_some() && self.told.as_ref().is_some_and(|(process, _)| *process != instance) {
+                // Another process, of a version that tells of no list.
+                self.told = None;
+            }
+            return;
+        };
         let is_newest = |(process, told): &(u64, Listed)| *process != instance || told.generation <= listed.generation;
         if self.told.as_ref().is_none_or(is_newest) {
             self.told = Some((instance, listed));

@@ -236,7 +236,11 @@ impl Peers {
     /// a message to the peer leaves, else once the sessions say so.
     pub(super) fn revive(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(channel) = self.peers[peer].channel(id) else { return };
-        if channel.connected || !self.transport.sockets.is_usable(channel.carrier.socket()) {
+        let carrier = channel.carrier;
+        if channel.connected
+            || !self.transport.sockets.is_usable(carrier.socket())
+            || !self.transport.sockets.reaches(carrier)
+        {
             return;
         }
         let lost = channel.lost;

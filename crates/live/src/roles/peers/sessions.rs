@@ -69,15 +69,17 @@ impl Peers {
         hello: &[u8],
     ) {
         let Some(number) = self.peers.iter().position(|p| p.id == Some(peer)) else { return };
-        let hello = Hello::decode(hello).unwrap_or_else(|error| {
+        let decoded = Hello::decode(hello);
+        if let Err(error) = &decoded {
             tracing::warn!(peer = self.peers[number].name, channel = id.0, %error, "the peer's hello is odd");
-            Hello::default()
-        });
+        }
+        let is_odd = decoded.is_err();
+        let hello = decoded.unwrap_or_default();
         let peer = &mut self.peers[number];
         peer.compare(&hello);
         peer.hear_of_channels(instance, &hello);
         let known = peer.channel(id);
-        if known.is_none_or(|channel| channel.configured.is_none()) && hello.name.is_none() {
+        if known.is_none_or(|channel| channel.configured.is_none()) && hello.name.is_none() && !is_odd {
             // An end that has not configured a channel keeps it alive, and so does the other one: nobody has it any more.
             self.remove_channel(now, number, id);
             if let Some(sessions) = &mut self.transport.sessions {

@@ -35,6 +35,9 @@ use std::time::Duration;
 /// How often it is asked whether a connection is still a session's.
 const PROOF_EVERY: Duration = Duration::from_secs(1);
 
+/// Bytes that are read in one turn from whom no session knows.
+const STRANGERS_TURN: usize = 16 * 1024;
+
 /// One connection.
 #[derive(Debug)]
 struct Line {
@@ -135,6 +138,17 @@ impl Stream {
     /// What was read in part.
     pub(crate) fn frames(&mut self, token: Token) -> Option<&mut Frames> {
         self.lines.get_mut(&token).map(|line| &mut line.connection.frames)
+    }
+
+    /// How many bytes are read from a connection in one turn, if not as many as there is room for: a stranger is not to hold up the others.
+    pub(crate) fn turn(&self, token: Token) -> Option<usize> {
+        let stranger = self.listens() && self.lines.get(&token).is_some_and(|line| line.proven.is_none());
+        stranger.then_some(STRANGERS_TURN)
+    }
+
+    /// Whether there is a connection to `remote`, or one may be made.
+    pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
+        !self.listens() || self.by_remote.contains_key(&remote)
     }
 
     /// So many datagrams came: whether it is to be [told](Self::on_proof) if a session's path ends here.
