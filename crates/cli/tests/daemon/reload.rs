@@ -588,6 +588,13 @@ fn an_endpoint_that_is_a_name_is_looked_up_at_the_start_when_it_is_down_and_when
     site.wait_up(2);
     assert_eq!(two(&site)["remote"], "192.168.2.1:51900");
     flow.goes_on(1_000_000);
+    // A name in place of an address leads nowhere else until it has an address.
+    let first = || channel(&site, "one").map(|one| (one["remote"].clone(), one["state"].clone()));
+    let before = first();
+    reload(lab, "site", &site, &text.replace("192.168.1.1:51900", "one.fairspan.test:51900"));
+    assert_eq!(first(), before);
+    assert!(before.is_some_and(|(remote, state)| remote == "192.168.1.1:51900" && state == "up"));
+    reload(lab, "site", &site, &text);
     // Nothing changes while it is up, but by a reload.
     lab.ip("hub", &["address", "add", "192.168.2.7/24", "dev", "eth1"]);
     names.set("192.168.2.7 hub.fairspan.test\n");

@@ -96,7 +96,8 @@ impl Decision {
                 }
                 if std::mem::take(&mut self.connecting) { Step::Rest } else { Step::Stay }
             }
-            Way::Tcp if look.by_udp || quiet || !look.connected => self.go(now, Way::Udp),
+            // A connection that is lost is made again: UDP, which was of no use, is no better meanwhile.
+            Way::Tcp if look.by_udp || quiet => self.go(now, Way::Udp),
             Way::Tcp if now >= self.retry => self.ask(now),
             Way::Udp | Way::Tcp => Step::Stay,
         }

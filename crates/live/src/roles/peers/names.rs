@@ -22,6 +22,13 @@ pub(super) fn resolve_as(peer: &PeerState, channel: &mut Channel) {
     let named = known().find(|known| known.name == channel.name).or_else(|| known().next());
     if let Some(ChannelKind::Udp { endpoint: known, .. }) = named.map(|known| &known.kind) {
         *endpoint = *known;
+        return;
+    }
+    // A name in place of an address: the channel stays where it is until the name's address is known.
+    let before =
+        peer.channels().filter_map(|(_, known)| known.configured.as_deref()).find(|known| known.name == channel.name);
+    if let Some(ChannelKind::Udp { endpoint: known, .. }) = before.map(|known| &known.kind) {
+        endpoint.set_ip(known.ip());
     }
 }
 

@@ -126,6 +126,7 @@ impl Peers {
         self.change_host(&before, &mut done);
         self.fit_mtu();
         self.follow_leaving(now);
+        self.follow_names(now);
         self.lookups.ask_anew(now);
         done.ok = done.failed.is_empty();
         done
