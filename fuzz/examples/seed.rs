@@ -16,6 +16,7 @@ use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
 use fairspan_core::wire::stamp::Stamp;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 fn write(target: &str, name: &str, data: &[u8]) {
@@ -43,6 +44,8 @@ fn main() {
     selections();
     rings();
     reliable_flows();
+    captures();
+    link_headers();
 }
 
 /// A message of each kind, alone and together.
@@ -321,5 +324,155 @@ fn selections() {
             data.extend([[205, 195][n % 2], 224, (0xff_u16 >> (n % 9)) as u8]);
         }
         write("select", &format!("policy-{policy}"), &data);
+    }
+}
+
+/// Ethernet, VLAN and IPv4 with UDP.
+fn frame() -> Vec<u8> {
+    [&[2; 12][..], &[0x81, 0, 0, 5, 0x08, 0], &udp()].concat()
+}
+
+/// Numbers of four bytes, and then bytes as they are, filled up to four.
+fn words(big: bool, numbers: &[u32], bytes: &[u8]) -> Vec<u8> {
+    let mut all: Vec<u8> =
+        numbers.iter().flat_map(|number| if big { number.to_be_bytes() } else { number.to_le_bytes() }).collect();
+    all.extend(bytes);
+    all.resize(all.len().next_multiple_of(4), 0);
+    all
+}
+
+fn pcap(big: bool, magic: u32) -> Vec<u8> {
+    let version = if big { 0x0002_0004 } else { 0x0004_0002 };
+    let mut file = words(big, &[magic, version, 0, 0, 65_535, 1], &[]);
+    for n in 0..3 {
+        let extra = if magic == 0xa1b2_cd34 { &[0; 8][..] } else { &[] };
+        let length = frame().len() as u32;
+        file.extend(words(big, &[n, 5, length, length + n], extra));
+        file.extend(frame());
+    }
+    file
+}
+
+fn pcapng(big: bool) -> Vec<u8> {
+    let block = |kind: u32, body: Vec<u8>| {
+        let length = body.len() as u32 + 12;
+        [words(big, &[kind, length], &body), words(big, &[length], &[])].concat()
+    };
+    let short = |number: u16| if big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let option =
+        |code: u16, value: &[u8]| words(big, &[], &[&short(code)[..], &short(value.len() as u16), value].concat());
+    let length = frame().len() as u32;
+    let interface = [short(1), short(0)].concat();
+    let options = [option(9, &[0x8a]), option(14, &[0; 8]), option(0, &[])].concat();
+    [
+        block(0x0a0d_0d0a, words(big, &[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX], &[])),
+        block(1, [interface.clone(), words(big, &[0], &options)].concat()),
+        block(1, [interface, words(big, &[20], &[])].concat()),
+        block(3, words(big, &[length], &frame())),
+        block(6, words(big, &[0, 1, 2, length, length], &frame())),
+        block(6, words(big, &[1, 1, 2, length, length], &frame())),
+        block(0x0bad, words(big, &[1, 2], &[])),
+        block(2, words(big, &[0, 1, 2, length, length], &frame())),
+    ]
+    .concat()
+}
+
+fn erf() -> Vec<u8> {
+    let record = |kind: u8, more: &[u8], rest: &[u8]| {
+        let size = (16 + more.len() + rest.len()) as u16;
+        let head = [&5_u64.to_le_bytes()[..], &[kind, 4], &size.to_be_bytes(), &[0, 0], &size.to_be_bytes()].concat();
+        [&head, more, rest].concat()
+    };
+    let padded = [&[0, 0][..], &frame()].concat();
+    [
+        record(2, &[], &padded),
+        record(0x82, &[0x83, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0], &padded),
+        record(48, &[], &[]),
+        record(22, &[], &udp()),
+        record(1, &[], &[&[0xff, 3, 0, 0x21][..], &udp()].concat()),
+    ]
+    .concat()
+}
+
+/// Captures of each format, their format to be found out or given, and packed.
+fn captures() {
+    let tsh: Vec<u8> =
+        (0..3_u8).flat_map(|n| [&[0x30, 0, 0, n, 1, 0, 0, n][..], &[udp(), vec![0; 4]].concat()].concat()).collect();
+    let ita = b"# a comment\n0.5 1 2 80 1024 512\n1.5 10.0.0.1 10.0.0.2 7 9 0\nwrong\n2 2 1 1024 80 40\n".to_vec();
+    let files = [
+        ("pcap", 0, pcap(false, 0xa1b2_c3d4)),
+        ("pcap-big", 0, pcap(true, 0xa1b2_3c4d)),
+        ("pcap-modified", 0, pcap(false, 0xa1b2_cd34)),
+        ("pcapng", 1, pcapng(false)),
+        ("pcapng-big", 1, pcapng(true)),
+        ("erf", 2, erf()),
+        ("tsh", 3, tsh),
+        ("ita", 4, ita),
+    ];
+    for (name, format, file) in files {
+        // To be found out, a byte at a time; given, nine at a time.
+        write("capture", name, &[&[7][..], &file].concat());
+        write("capture", &format!("{name}-given"), &[&[64 + format][..], &file].concat());
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(&file).expect("memory");
+        write("packed", &format!("{name}.gz"), &gzip.finish().expect("memory"));
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(&file).expect("memory");
+        write("packed", &format!("{name}.xz"), &xz.finish().expect("memory"));
+        let zstd = ruzstd::encoding::compress_to_vec(&file[..], ruzstd::encoding::CompressionLevel::Fastest);
+        write("packed", &format!("{name}.zst"), &[&zstd[..], &zstd].concat());
+    }
+}
+
+/// IP behind what links and tunnels put before it.
+fn link_headers() {
+    let inside = |protocol: u8, head: &[u8], inner: &[u8]| {
+        let mut packet = udp()[..20].to_vec();
+        packet[9] = protocol;
+        [&packet, head, inner].concat()
+    };
+    let vxlan = [&[0, 9, 0x12, 0xb5, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 5, 0][..], &frame()].concat();
+    let mut fragment = udp();
+    (fragment[5], fragment[6]) = (9, 0x20);
+    let mut later = fragment.clone();
+    (later[6], later[7]) = (0, 4);
+    let six = |next: u8, rest: &[u8]| [&[0x60, 0, 0, 0, 0, 40, next, 64][..], &[0xfd; 32], rest].concat();
+    let packets = [
+        udp(),
+        fragment,
+        later,
+        inside(4, &[], &udp()),
+        inside(47, &[0xb0, 0, 0x08, 0, 1, 1, 0, 0, 2, 2, 2, 2, 3, 3, 3, 3], &udp()),
+        inside(47, &[0, 0, 0x65, 0x58], &frame()),
+        inside(137, &[0, 1, 1, 64], &udp()),
+        inside(17, &vxlan, &[]),
+        six(17, &udp()[20..]),
+        six(44, &[17, 0, 0, 1, 0, 0, 0, 9, 0, 7, 0, 9]),
+        six(44, &[17, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0, 0]),
+        six(0, &[43, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2]),
+        inside(41, &[], &six(17, &udp()[20..])),
+    ];
+    let ways: [(&str, u16, &[u8]); 12] = [
+        ("raw", 101, &[]),
+        ("null", 0, &[2, 0, 0, 0]),
+        ("ethernet", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x08, 0]),
+        ("six", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x86, 0xdd]),
+        ("tags", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x08, 0]),
+        ("labels", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64]),
+        ("session", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x88, 0x64, 0x11, 0, 0, 7, 0, 40, 0, 0x21]),
+        ("snap", 1, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 40, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0]),
+        ("cooked", 113, &[0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x08, 0]),
+        ("cooked-2", 276, &[0x08, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0]),
+        ("ppp", 9, &[0xff, 3, 0, 0x21]),
+        ("hdlc", 104, &[0x0f, 0, 0x08, 0]),
+    ];
+    for (name, link_type, before) in ways {
+        let mut data = link_type.to_be_bytes().to_vec();
+        for packet in &packets {
+            let frame = [before, packet].concat();
+            data.push(frame.len() as u8);
+            data.extend(frame);
+        }
+        write("headers", name, &data);
     }
 }

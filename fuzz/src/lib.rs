@@ -6,10 +6,12 @@
 mod arq;
 mod model;
 mod ring;
+mod trace;
 
 pub use arq::arq;
 pub use model::{bond, bond_hostile};
 pub use ring::{ring_control, ring_node};
+pub use trace::{capture, headers, packed};
 
 use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
 use fairspan_core::lacp::{Event, Lacp, Lacpdu, Pdu, PortInfo, PortLink, State};
@@ -27,7 +29,7 @@ use std::collections::BTreeSet;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 15] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -40,6 +42,9 @@ pub const TARGETS: [Target; 12] = [
     ("ring_control", ring_control),
     ("ring_node", ring_node),
     ("arq", arq),
+    ("capture", capture),
+    ("packed", packed),
+    ("headers", headers),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.

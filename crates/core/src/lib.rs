@@ -32,6 +32,7 @@ pub mod ring;
 pub mod rng;
 pub mod select;
 pub mod set;
+pub mod shape;
 pub mod stripe;
 pub mod units;
 pub mod wire;

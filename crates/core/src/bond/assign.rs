@@ -85,7 +85,8 @@ impl<P: Packet> Bond<P> {
     /// The packets that wait for `channel`, which failed, go to others.
     fn requeue(&mut self, now: Time, channel: ChannelId) {
         let Some(policed) = self.distribute.policy_mut() else { return };
-        let Some(mut left) = policed.lines.replace(channel, ChannelQueue::fifo(self.config.buffer)) else { return };
+        let fresh = ChannelQueue::fifo(self.config.buffer, channel.index() as u64);
+        let Some(mut left) = policed.lines.replace(channel, fresh) else { return };
         if let Some(f) = &mut policed.flush {
             f.flush.on_left(channel, left.len() as u64);
         }

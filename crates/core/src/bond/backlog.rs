@@ -18,8 +18,8 @@ const EVERY: Span = Span::from_secs(1);
 const QUIET: Span = Span::from_secs(2);
 
 impl<P: Packet> Bond<P> {
-    /// The usable channels whose rates and delays are known, in the order of their delays; `None` where one's are not.
-    fn candidates(&self) -> Option<Vec<Candidate>> {
+    /// The channels whose rates and delays are known, of those that may be used at all, in the order of their delays; `None` where one's are not.
+    pub(super) fn candidates(&self) -> Option<Vec<Candidate>> {
         let reference = self.channels.reference();
         let candidate = |channel: ChannelId| {
             let c = &self.channels[channel];
@@ -27,7 +27,7 @@ impl<P: Packet> Bond<P> {
             let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
             Some(Candidate { channel, rate: c.known_rate()?, delay, trip: c.path.rtt()? })
         };
-        let mut all = each(self.channels.usable).map(candidate).collect::<Option<Vec<_>>>()?;
+        let mut all = each(self.channels.eligible()).map(candidate).collect::<Option<Vec<_>>>()?;
         all.sort_by_key(|c| (c.delay, c.channel));
         Some(all)
     }
@@ -85,7 +85,7 @@ impl<P: Packet> Bond<P> {
         if reserve.held() == 0 {
             return;
         }
-        if self.ingress.queue.bytes() <= reserve.call_at {
+        if self.ingress.queue.bytes() + self.classed.bulk_for_any() <= reserve.call_at {
             reserve.waits = None;
         } else if now.since(*reserve.waits.get_or_insert(now)) >= STANDS {
             self.call_next(now);

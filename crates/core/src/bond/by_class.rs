@@ -121,9 +121,6 @@ impl<P: Packet> Bond<P> {
                 c.stats.dropped += dropped;
                 self.stats.no_channel += dropped;
                 self.classed.note(class);
-                if let Some(keeper) = self.protect.keeper.as_mut().filter(|_| !failed) {
-                    keeper.unpark();
-                }
             }
         }
         self.stats.copies_skipped += self.classed.forget_copies(usable);
@@ -188,15 +185,13 @@ impl<P: Packet> Bond<P> {
         };
         let (first, at) = self.first_for_prompt(now, by, carriers)?;
         let channel = match mode {
-            _ if at <= now => Some(first),
+            _ if self.may_send(now, first) => Some(first),
             // The copies go by the others anyway.
-            ClassMode::Duplicate => {
-                each(carriers).find(|c| self.channels[*c].ready_at().is_some_and(|ready| ready <= now))
-            }
+            ClassMode::Duplicate => each(carriers).find(|c| self.may_send(now, *c)),
             _ => self.prompt_by(now, first, now.since(since), carriers),
         };
         let Some(channel) = channel else {
-            self.classed.all[class].at = Some(at);
+            self.classed.all[class].at = Some(at).filter(|at| *at > now);
             return None;
         };
         self.classed.all[class].by = Some(channel);
@@ -250,6 +245,7 @@ impl<P: Packet> Bond<P> {
     /// The next packet that is not urgent, of whoever's turn it is and may go.
     #[inline(never)]
     pub(super) fn next_in_turn(&mut self, now: Time) -> Option<Transmit<P>> {
+        self.call_reserve(now);
         let (mut left, mut rest) = (self.classed.bulk, !self.ingress.queue.is_empty());
         while let Some(who) = self.classed.next(left, rest) {
             let frame = match who {

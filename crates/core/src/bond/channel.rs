@@ -3,6 +3,7 @@
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
 use super::reserve::Reserve;
+use crate::flow::matching::Name;
 use crate::link::pacing::Pacer;
 use crate::path::delay::Reference;
 use crate::path::mtu::Pmtu;
@@ -146,10 +147,14 @@ impl Channel {
     /// Whether data can go now, and if not, when.
     #[inline]
     pub(super) fn ready_at(&self) -> Option<Time> {
-        if self.path.signs.blocked.is_some() || !self.path.has_room() {
-            return None;
-        }
-        Some(self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at))
+        self.soon_at().filter(|_| self.path.has_room())
+    }
+
+    /// When data may go by its pace, whether or not the law has room: it will soon. `None` while the socket takes nothing.
+    #[inline]
+    pub(super) fn soon_at(&self) -> Option<Time> {
+        let pace = || self.pacer.as_ref().map_or(Time::ZERO, Pacer::ready_at);
+        self.path.signs.blocked.is_none().then(pace)
     }
 
     /// A packet goes that waits since `since`.
@@ -205,6 +210,8 @@ pub(super) struct Channels {
     pub(super) usable: u64,
     /// Of these, those that wait until they are needed.
     pub(super) reserve: Reserve,
+    /// Those that carry data only while there are no others.
+    metered: u64,
     /// Those that joined and could not be used.
     pub(super) unwell: u64,
 }
@@ -212,7 +219,7 @@ pub(super) struct Channels {
 impl Channels {
     /// None yet; the frames that we send are counted as `counting` says.
     pub(super) fn new(counting: Counting) -> Channels {
-        Channels { all: Vec::new(), counting, joined: 0, usable: 0, unwell: 0, reserve: Reserve::default() }
+        Channels { all: Vec::new(), counting, joined: 0, usable: 0, metered: 0, unwell: 0, reserve: Reserve::default() }
     }
 
     /// Adds a channel, or gives one other settings; one that is up stays so.
@@ -260,10 +267,22 @@ impl Channels {
         self.all.iter().enumerate().map(|(n, c)| (ChannelId(n as u8), c))
     }
 
+    /// From now on those of these names cost money.
+    pub(super) fn set_metered(&mut self, names: &[Name]) {
+        self.metered = self.where_each(|c| names.iter().any(|name| name.0 == c.config.name));
+    }
+
+    /// Those that may carry data at all: the usable ones that cost nothing, or all where each costs something.
+    #[inline]
+    pub(super) fn eligible(&self) -> u64 {
+        let free = self.usable & !self.metered;
+        if free != 0 { free } else { self.usable }
+    }
+
     /// Those that carry data.
     #[inline]
     pub(super) fn in_use(&self) -> u64 {
-        self.usable & !self.reserve.held()
+        self.eligible() & !self.reserve.held()
     }
 
     /// Bytes of data sent on all channels, link-layer headers counted.

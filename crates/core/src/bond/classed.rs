@@ -234,6 +234,12 @@ impl<P: Packet> Classed<P> {
         self.bulk != 0 && places(self.bulk).any(|n| self.all[n].carriers & bit(channel) != 0)
     }
 
+    /// Bytes of packets that are not urgent, of classes that name no channels: whatever channel is in use may carry them.
+    pub(super) fn bulk_for_any(&self) -> usize {
+        let any = places(self.bulk).filter(|n| self.all[*n].config.channels.0.is_empty());
+        any.map(|n| self.all[n].queue.bytes()).sum()
+    }
+
     /// Which goes next of the classes `left` and of what matches none, if `rest`; `None`: none is left.
     pub(super) fn next(&self, left: u64, rest: bool) -> Option<Option<usize>> {
         let floor = self.most.saturating_sub(LAG);

@@ -3,7 +3,7 @@
 use super::class::{Classes, SPREAD};
 use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::congestion::Algorithm;
-use crate::flow::matching::Name;
+use crate::flow::matching::{List, Name};
 use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
 use crate::queue::DisciplineConfig;
 use crate::select::{Policy, Settings, brr};
@@ -226,6 +226,12 @@ pub struct Config {
     /// Mode `reliable`: whether a channel that adds little rate and much delay carries data only while the others are not enough. It is known
     /// for channels with a rate, configured or measured. Default false; in [`Config::usual`] true.
     pub reserve: bool,
+    /// Channels by their names whose use costs money: they carry data only while no other channel works, and classes that name them. In
+    /// modes `stripe` and `flow` it counts for nothing. Default none.
+    pub metered: List<Name>,
+    /// Mode `reliable`: whether packets of flows that send little and steadily go before others, by the channel that brings them first. Default
+    /// false; in [`Config::usual`] true.
+    pub sparse: bool,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// How often the path MTU in use is confirmed on each channel while frames of about that size go, so that a path that
@@ -282,6 +288,8 @@ impl Default for Config {
             congestion: None,
             measure_rates: false,
             reserve: false,
+            metered: List::default(),
+            sparse: false,
             probe_mtu: true,
             confirm_mtu: Span::ZERO,
             clamp_mss: true,
@@ -357,6 +365,8 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(measure_rates: Kind::Flag, "mode reliable: whether the rates of channels that have none are measured", file "measure_rates", since 4),
     option!(reserve: Kind::Flag, "mode reliable: whether a channel that adds little rate and much delay carries data only while the others are not enough", file "reserve", since 4),
+    option!(metered: Kind::Text(|text| text.parse::<List<Name>>().map(drop)), "channels that carry data only while no other one works, because that costs money", file "metered", since 4),
+    option!(sparse: Kind::Flag, "mode reliable: whether flows that send little and steadily go before others, by the channel that brings them first", file "sparse", since 4),
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
@@ -475,13 +485,14 @@ impl ChannelConfig {
 
 impl Config {
     /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], rates that nobody says are
-    /// measured, and slow channels are in reserve; one that is silent while others are not is left at once, and one that fails again and again is
+    /// measured, slow channels are in reserve, and flows that send little go first; one that is silent while others are not is left at once, and one that fails again and again is
     /// held back.
     pub fn usual() -> Config {
         Config {
             mode: Mode::USUAL,
             measure_rates: true,
             reserve: true,
+            sparse: true,
             silent_after: Span::from_millis(300),
             hold_down: Span::from_secs(60),
             ..Config::default()
@@ -545,6 +556,11 @@ impl Config {
     /// How many flow buckets there are with those of the classes.
     pub(super) fn all_buckets(&self) -> usize {
         self.buckets + self.classes.0.len() * SPREAD
+    }
+
+    /// How many flow buckets have a meter of what they send.
+    pub(super) fn metered_buckets(&self) -> usize {
+        if self.mode == Mode::Reliable { self.buckets } else { 0 }
     }
 }
 

@@ -31,6 +31,7 @@
 //! leaves, and beyond it packets pass early; whatever clock the peer claims to have, nothing waits longer than `limit`
 //! and a grid step.
 
+use super::aside::Aside;
 use super::channel::{bit, each};
 use crate::packet::Packet;
 use crate::path::transit::Transit;
@@ -38,7 +39,6 @@ use crate::units::{ChannelId, Span, Time};
 use crate::wire::stamp::Stamp;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 /// Releases are due at multiples of this, so that a driver is not woken for every packet.
 const GRID: Span = Span::from_micros(250);
@@ -66,37 +66,6 @@ struct Line<P> {
     waiting: VecDeque<(Time, Arrival<P>)>,
 }
 
-/// A packet that those behind it on its channel do not wait for.
-#[derive(Debug)]
-struct Aside<P> {
-    due: Time,
-    /// Of those that are due at one time, the first that came is the first that leaves.
-    order: u64,
-    channel: ChannelId,
-    arrival: Arrival<P>,
-}
-
-impl<P> Ord for Aside<P> {
-    /// The greatest is the one that is due first: what a heap gives.
-    fn cmp(&self, other: &Aside<P>) -> Ordering {
-        (other.due, other.order).cmp(&(self.due, self.order))
-    }
-}
-
-impl<P> PartialOrd for Aside<P> {
-    fn partial_cmp(&self, other: &Aside<P>) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> PartialEq for Aside<P> {
-    fn eq(&self, other: &Aside<P>) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<P> Eq for Aside<P> {}
-
 /// The delay lines of a bond.
 #[derive(Debug)]
 pub(super) struct Equalizer<P> {
@@ -117,7 +86,7 @@ pub(super) struct Equalizer<P> {
     last: Time,
     lines: Vec<Line<P>>,
     /// Packets that were sent again, or are due before others of their channel.
-    aside: BinaryHeap<Aside<P>>,
+    aside: BinaryHeap<Aside<Arrival<P>>>,
     /// How many of them there ever were, and when the last of those that wait is due.
     set_aside: u64,
     last_aside: Time,

@@ -212,10 +212,10 @@ counters! {
         stripe_too_long,
         /// Times that channels were left out of the stripe, because they did not answer; they are tried again.
         stripe_left_out,
-        /// From the host: dropped by CoDel.
-        codel_dropped,
-        /// Marked "congestion experienced" by CoDel instead of dropped.
-        codel_marked,
+        /// From the host: dropped by the buffer policy though there was room.
+        early_dropped,
+        /// Marked "congestion experienced" by the buffer policy instead of dropped.
+        early_marked,
         /// From the host: there was no usable channel, and no room to wait for one, or none in time.
         no_channel,
         /// TCP SYNs whose maximum segment size was lowered.

@@ -58,10 +58,16 @@ impl<P: Packet> Prompt<P> {
         self.of_bucket.get(usize::from(bucket)).is_some_and(|count| *count > 0)
     }
 
+    /// Whether there is room for another one of `size` bytes.
+    #[inline]
+    pub(super) fn has_room(&self, size: usize) -> bool {
+        self.bytes + size <= ROOM
+    }
+
     /// Another one; `false` where there is no room for it.
     pub(super) fn push(&mut self, queued: Queued<P, Haste>) -> bool {
         let size = queued.packet.size().as_u64() as usize;
-        if self.bytes + size > ROOM {
+        if !self.has_room(size) {
             return false;
         }
         self.bytes += size;

@@ -2,9 +2,10 @@
 
 use super::Bond;
 use super::config::{Config, ConfigError};
-use super::express::Prompt;
+use super::express::{Haste, Prompt};
 use super::lines::{BACK_PRESSURE, Note};
 use super::queue::{HostQueue, Queued};
+use super::sparse::Sparse;
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
@@ -20,6 +21,8 @@ pub(super) struct Ingress<P> {
     pub(super) queue: HostQueue<P>,
     /// Those that go before them.
     pub(super) prompt: Prompt<P>,
+    /// Which flows are to.
+    pub(super) sparse: Sparse,
     /// Bytes that it may hold where all channels that drain it have a rate.
     limit: Option<usize>,
     /// The largest packet that fits all channels.
@@ -34,7 +37,9 @@ impl<P: Packet> Ingress<P> {
         let rate = Rate::from_bits_per_sec(u64::from(config.icmp_rate) * 8_000);
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
-        let mut ingress = Ingress { queue, prompt: Prompt::new(config.all_buckets()), limit: None, mtu: 0, icmp };
+        let (prompt, buckets) = (Prompt::new(config.all_buckets()), config.metered_buckets());
+        let (queue, sparse) = (queue.counted(buckets), Sparse::new(buckets));
+        let mut ingress = Ingress { queue, prompt, sparse, limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }
@@ -79,7 +84,7 @@ impl<P: Packet> Bond<P> {
                 Queued { packet, bucket, tos: header.tos, since: now, note: () },
             );
         }
-        let haste = self.haste(&header, packet.bytes(), bucket);
+        let haste = self.haste(now, &header, packet.bytes(), bucket);
         let queued = Queued { packet, bucket, tos: header.tos, since: now, note: () };
         match haste {
             Some(haste) => self.stats.queue_full += u64::from(!self.ingress.prompt.push(queued.noted(haste))),
@@ -156,6 +161,11 @@ impl<P: Packet> Bond<P> {
                         let queued = Queued { packet: part, bucket, tos: header.tos, since: now, note: () };
                         match class {
                             Some(class) => self.enqueue_class(class, &header, queued),
+                            // Behind those of its flow that wait there.
+                            None if self.ingress.prompt.has(bucket) => {
+                                let full = !self.ingress.prompt.push(queued.noted(Haste::Steady));
+                                self.stats.queue_full += u64::from(full);
+                            }
                             None => self.enqueue(queued),
                         }
                     }

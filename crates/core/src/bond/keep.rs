@@ -2,7 +2,8 @@
 //!
 //! What it is: every packet that leaves is kept with its numbers in the bond and in its flow bucket. It goes when the peer told that
 //! it arrived ([`Flight`](crate::path::flight)), when it is given up because it is too old, or when memory is needed. What is lost
-//! waits here to be sent again, the first lost first, as often as it is lost. The floor is the lowest number that is still kept:
+//! waits here to be sent again, as often as it is lost: the first lost first of what matches no traffic class, and of each class, because a
+//! class that is confined to a slow channel must keep no other waiting. The floor is the lowest number that is still kept:
 //! nothing below it is ever sent again, which is what the peer may be told (a heartbeat's high water).
 //!
 //! Source: a sender's scoreboard as RFC 9000 section 13.3 has it (new frames carry what lost ones did; a frame itself is never
@@ -11,7 +12,7 @@
 //! | symbol | field |
 //! |---|---|
 //! | class of a packet, by which it has a deadline | `Kept::class`; each class is a list in the order of sending |
-//! | lost and to be sent again | `Kept::lost`, and a place in `again` |
+//! | lost and to be sent again | `Kept::lost`, and a place in its lane of `again` |
 //! | floor | the lower of the two lists' first numbers |
 //!
 //! Cost: O(1) a packet, no allocation once it has grown. Memory: `limit` bytes over packets and their places; the oldest packet goes
@@ -19,6 +20,7 @@
 //! given up or has arrived is never sent; whatever is said of a frame that is not the packet's last one, or of a place that has been
 //! used again since, changes nothing but that the packet has arrived.
 
+use super::class::SPREAD;
 use super::event::Stats;
 use super::number::Numbers;
 use crate::packet::Packet;
@@ -72,6 +74,17 @@ struct List {
     newest: u32,
 }
 
+/// A packet that is the first of its lane to be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lost {
+    /// When it went first.
+    pub(super) since: Time,
+    pub(super) lane: usize,
+    /// The channel that lost it.
+    pub(super) by: ChannelId,
+    pub(super) bucket: u16,
+}
+
 /// The packets that are kept.
 #[derive(Debug)]
 pub(super) struct Keeper<P> {
@@ -80,17 +93,20 @@ pub(super) struct Keeper<P> {
     places: Vec<Kept<P>>,
     free: u32,
     lists: [List; CLASSES],
-    /// To be sent again; what was settled since is passed over.
-    again: VecDeque<Note>,
-    /// Lost ones that have no channel to go by for now.
-    parked: Vec<Note>,
+    /// To be sent again, what was settled since among it: of what matches no traffic class, then of each.
+    again: Vec<VecDeque<Note>>,
+    /// How many are in all lanes of `again`.
+    waiting: usize,
+    /// How many flow buckets what matches no traffic class has.
+    buckets: usize,
     /// Whose packet the driver has, to be given back.
     lent: Option<Note>,
 }
 
 impl<P: Packet> Keeper<P> {
-    /// Nothing is kept; at most `limit` bytes may be.
-    pub(super) fn new(limit: usize) -> Keeper<P> {
+    /// Nothing is kept; at most `limit` bytes may be. What matches no traffic class has so many flow `buckets`, and there are so many
+    /// traffic `classes`.
+    pub(super) fn new(limit: usize, buckets: usize, classes: usize) -> Keeper<P> {
         let list = List { oldest: NIL, newest: NIL };
         Keeper {
             limit,
@@ -98,8 +114,9 @@ impl<P: Packet> Keeper<P> {
             places: Vec::new(),
             free: NIL,
             lists: [list; CLASSES],
-            again: VecDeque::new(),
-            parked: Vec::new(),
+            again: (0..=classes).map(|_| VecDeque::new()).collect(),
+            waiting: 0,
+            buckets,
             lent: None,
         }
     }
@@ -193,7 +210,10 @@ impl<P: Packet> Keeper<P> {
         let Some(kept) = self.find(note).filter(|kept| !kept.lost) else { return };
         kept.lost = true;
         if kept.packet.is_some() {
-            self.again.push_back(note);
+            let bucket = kept.about.bucket;
+            let lane = self.lane(bucket);
+            self.again[lane].push_back(note);
+            self.waiting += 1;
         } else {
             // The driver kept it.
             self.remove(note.slot);
@@ -201,22 +221,20 @@ impl<P: Packet> Keeper<P> {
         }
     }
 
-    /// The packet that is to be sent again first: the channel that lost it, and its flow bucket.
-    #[inline]
-    pub(super) fn next_again(&self) -> Option<(ChannelId, u16)> {
-        let note = self.again.front()?;
-        let kept = self.places.get(note.slot as usize)?;
-        (kept.lost && kept.generation == note.generation).then_some((kept.channel, kept.about.bucket))
+    /// Where packets of `bucket` wait to be sent again.
+    fn lane(&self, bucket: u16) -> usize {
+        let class = usize::from(bucket).checked_sub(self.buckets).map_or(0, |place| 1 + place / SPREAD);
+        class.min(self.again.len() - 1)
     }
 
-    /// What [`Keeper::next_again`] told of does not go again until [`Keeper::unpark`]; meanwhile it may become too old.
-    pub(super) fn park_again(&mut self) {
-        self.parked.extend(self.again.pop_front());
-    }
-
-    /// What was parked goes again, as far as it is kept.
-    pub(super) fn unpark(&mut self) {
-        self.again.extend(self.parked.drain(..));
+    /// The first packet of each lane that is to be sent again, in the order of the lanes.
+    pub(super) fn next_again(&self) -> impl Iterator<Item = Lost> {
+        self.again.iter().enumerate().filter_map(|(lane, notes)| {
+            let note = notes.front()?;
+            let kept = self.places.get(note.slot as usize)?;
+            let lost = Lost { since: kept.since, lane, by: kept.channel, bucket: kept.about.bucket };
+            (kept.lost && kept.generation == note.generation).then_some(lost)
+        })
     }
 
     /// The packet that the driver has, which went last.
@@ -225,16 +243,26 @@ impl<P: Packet> Keeper<P> {
     }
 
     /// Passes over what was settled before it could be sent again.
+    #[inline]
     pub(super) fn forget_settled(&mut self) {
-        while self.has_again() && self.next_again().is_none() {
-            self.again.pop_front();
+        if self.waiting == 0 {
+            return;
+        }
+        for notes in &mut self.again {
+            while let Some(note) = notes.front()
+                && let Some(kept) = self.places.get(note.slot as usize)
+                && !(kept.lost && kept.generation == note.generation)
+            {
+                notes.pop_front();
+                self.waiting -= 1;
+            }
         }
     }
 
     /// Whether anything may have to be sent again.
     #[inline]
     pub(super) fn has_again(&self) -> bool {
-        !self.again.is_empty()
+        self.waiting != 0
     }
 
     /// The packet of `note`, if it is under way and not taken for lost.
@@ -244,9 +272,10 @@ impl<P: Packet> Keeper<P> {
         Some((kept.about, kept.packet.as_ref().filter(|_| under_way)?))
     }
 
-    /// Takes what [`Keeper::next_again`] told of. It is lent, and to be [sent](Keeper::sent).
-    pub(super) fn take_again(&mut self) -> Option<(Note, About, P)> {
-        let note = self.again.pop_front()?;
+    /// Takes what [`Keeper::next_again`] told of `lane`. It is lent, and to be [sent](Keeper::sent).
+    pub(super) fn take_again(&mut self, lane: usize) -> Option<(Note, About, P)> {
+        let note = self.again.get_mut(lane)?.pop_front()?;
+        self.waiting -= 1;
         let kept = self.find(note)?;
         let (about, packet) = (kept.about, kept.packet.take()?);
         kept.lost = false;
@@ -351,12 +380,13 @@ mod tests {
 
     #[test]
     fn what_is_lost_goes_again_with_its_numbers_until_it_arrives() {
-        let (mut keeper, mut stats) = (Keeper::new(1 << 20), Stats::default());
+        let (mut keeper, mut stats) = (Keeper::new(1 << 20, 1, 0), Stats::default());
         let note = send(&mut keeper, 0, 7, 0, &mut stats);
         for number in 7..10 {
             keeper.settle(ChannelId(0), settled(note, number, false), &mut stats);
-            assert_eq!(keeper.next_again(), Some((ChannelId(0), 0)));
-            let (again, about, packet) = keeper.take_again().unwrap();
+            let lost = Lost { since: MS(0), lane: 0, by: ChannelId(0), bucket: 0 };
+            assert_eq!(keeper.next_again().collect::<Vec<_>>(), [lost]);
+            let (again, about, packet) = keeper.take_again(0).unwrap();
             assert_eq!((again, about.numbers.bond, packet[0], keeper.has_again()), (note, 7, 7, false));
             keeper.sent(note, ChannelId(0), number + 1);
             keeper.give_back(packet, &mut stats);
@@ -368,10 +398,10 @@ mod tests {
 
     #[test]
     fn a_loss_that_was_mended_is_not_mended_again() {
-        let (mut keeper, mut stats) = (Keeper::new(1 << 20), Stats::default());
+        let (mut keeper, mut stats) = (Keeper::new(1 << 20, 1, 0), Stats::default());
         let note = send(&mut keeper, 0, 7, 0, &mut stats);
         keeper.settle(ChannelId(0), settled(note, 7, false), &mut stats);
-        let (_, _, packet) = keeper.take_again().unwrap();
+        let (_, _, packet) = keeper.take_again(0).unwrap();
         keeper.sent(note, ChannelId(1), 1);
         keeper.give_back(packet, &mut stats);
         for told in [settled(note, 7, false), settled(note, 1, false), settled(Note { generation: 9, ..note }, 1, true)]
@@ -388,26 +418,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parked_keeps_nothing_else_from_going_again_and_goes_when_it_may_unless_it_became_too_old() {
-        let (mut keeper, mut stats) = (Keeper::new(1 << 20), Stats::default());
-        let notes = [1, 2, 3].map(|bond| send(&mut keeper, u64::from(bond), bond, 0, &mut stats));
-        for (note, number) in notes.into_iter().zip(1..) {
-            keeper.settle(ChannelId(0), settled(note, number, false), &mut stats);
+    fn what_is_lost_of_a_traffic_class_waits_behind_nothing_of_another() {
+        let (mut keeper, mut stats) = (Keeper::new(1 << 20, 10, 2), Stats::default());
+        // Two of the first class, one of the second, and one that matches none.
+        let buckets = [10, 10 + SPREAD as u16 - 1, 10 + SPREAD as u16, 9];
+        for (bond, bucket) in (1..).zip(buckets) {
+            let note = keeper.keep(MS(u64::from(bond)), About { bucket, ..about(bond, 0) });
+            keeper.sent(note, ChannelId(0), u64::from(bond));
+            keeper.give_back(Vec::from([bond as u8; 100]), &mut stats);
+            keeper.settle(ChannelId(0), settled(note, u64::from(bond), false), &mut stats);
         }
-        keeper.park_again();
-        keeper.park_again();
-        assert_eq!(keeper.take_again().map(|(_, about, _)| about.numbers.bond), Some(3));
-        assert!(!keeper.has_again() && keeper.floor() == Some(1), "those parked are kept");
+        let lanes =
+            |keeper: &Keeper<Vec<u8>>| keeper.next_again().map(|lost| (lost.lane, lost.bucket)).collect::<Vec<_>>();
+        assert_eq!(lanes(&keeper), [(0, 9), (1, 10), (2, 10 + SPREAD as u16)]);
+        assert_eq!(keeper.take_again(2).map(|(_, about, _)| about.numbers.bond), Some(3));
+        assert_eq!(lanes(&keeper), [(0, 9), (1, 10)]);
+        // What becomes too old meanwhile does not go again.
         assert!(keeper.expire(MS(201), WITHIN, &mut stats) && stats.given_up == 1);
-        keeper.unpark();
         keeper.forget_settled();
-        assert_eq!(keeper.take_again().map(|(_, about, _)| about.numbers.bond), Some(2));
-        assert!(keeper.take_again().is_none());
+        assert_eq!(lanes(&keeper), [(0, 9), (1, 10 + SPREAD as u16 - 1)]);
+        assert!(keeper.take_again(1).is_some() && keeper.take_again(0).is_some() && !keeper.has_again());
     }
 
     #[test]
     fn each_class_is_given_up_at_its_own_deadline() {
-        let (mut keeper, mut stats) = (Keeper::new(1 << 20), Stats::default());
+        let (mut keeper, mut stats) = (Keeper::new(1 << 20, 1, 0), Stats::default());
         for (bond, tos) in [(1, 0), (2, EF), (3, EF | 1), (4, 0)] {
             send(&mut keeper, u64::from(bond), bond, tos, &mut stats);
         }
@@ -421,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_never_tells_costs_bounded_memory_and_each_packet_is_counted() {
-        let (mut keeper, mut stats) = (Keeper::new(1 << 17), Stats::default());
+        let (mut keeper, mut stats) = (Keeper::new(1 << 17, 1, 0), Stats::default());
         for bond in 1..=100_000u32 {
             send(&mut keeper, 0, bond, 0, &mut stats);
             assert!(keeper.used() <= 1 << 17);
@@ -435,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_the_driver_does_not_give_back_is_given_up_when_it_is_lost() {
-        let (mut keeper, mut stats) = (Keeper::<Vec<u8>>::new(1 << 20), Stats::default());
+        let (mut keeper, mut stats) = (Keeper::<Vec<u8>>::new(1 << 20, 1, 0), Stats::default());
         let note = keeper.keep(MS(0), about(1, 0));
         keeper.sent(note, ChannelId(0), 1);
         keeper.settle(ChannelId(0), settled(note, 1, false), &mut stats);
@@ -449,7 +484,7 @@ mod tests {
             start: u32,
             steps in prop::collection::vec((0u8..8, 0u32..40, 0u64..40, 0u8..3, any::<bool>()), 1..400),
         ) {
-            let (mut keeper, mut stats) = (Keeper::new(1 << 14), Stats::default());
+            let (mut keeper, mut stats) = (Keeper::new(1 << 14, 1, 0), Stats::default());
             let (mut notes, mut sent, mut delivered, mut now) = (Vec::new(), 0u64, 0u64, 0);
             for (what, which, number, channel, flag) in steps {
                 now += 3;
@@ -469,7 +504,7 @@ mod tests {
                     }
                     5 | 6 => {
                         keeper.forget_settled();
-                        if let Some((note, _, packet)) = keeper.take_again() {
+                        if let Some((note, _, packet)) = keeper.take_again(0) {
                             keeper.sent(note, ChannelId(channel), number);
                             keeper.give_back(packet, &mut stats);
                         }

@@ -198,7 +198,7 @@ mod tests {
     fn lines(count: usize) -> (Lines<Vec<u8>>, Channels) {
         let (mut lines, mut channels) = (Lines::new(), Channels::new(Counting::default()));
         for n in 0..count {
-            lines.add(ChannelQueue::fifo(PolicyConfig::DropTail));
+            lines.add(ChannelQueue::fifo(PolicyConfig::DropTail, 1));
             lines.get_mut(ChannelId(n as u8)).unwrap().limit = 3000;
             channels.join(Time::ZERO, ChannelId(n as u8), ChannelConfig::default());
             channels[ChannelId(n as u8)].path.signs.up = true;
@@ -252,7 +252,7 @@ mod tests {
         }
         assert!(!lines.has_room(ChannelId(0), 1) && !lines.has_room(ChannelId(1), 0));
         assert_eq!(lines.queued(ChannelId(0)), (3, Bytes::new(3000)));
-        let left = lines.replace(ChannelId(0), ChannelQueue::fifo(PolicyConfig::DropTail)).unwrap();
+        let left = lines.replace(ChannelId(0), ChannelQueue::fifo(PolicyConfig::DropTail, 1)).unwrap();
         assert_eq!((left.len(), lines.memory(), lines.is_empty()), (3, 0, true));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::config::{ChannelConfig, ConfigError};
+use super::config::{ChannelConfig, ConfigError, Mode};
 use super::event::{ChannelReport, Event, Link, Reason};
 use super::lines::LEAST_QUEUE;
 use super::share::{self, Member};
@@ -230,6 +230,9 @@ impl<P: Packet> Bond<P> {
                 control.set_alone(alone);
             }
         }
+        if !matches!(self.config.mode, Mode::Stripe | Mode::Flow) {
+            self.channels.set_metered(&self.config.metered.0);
+        }
         self.plan_reserve();
         let members = self.members();
         let largest = self.largest_frame();
@@ -256,6 +259,7 @@ impl<P: Packet> Bond<P> {
         let rate = self.distribute.rate(&self.members(), |channel| self.channels[channel].reckoned);
         let limit = rate.map(|rate| (rate.bytes_in(time).as_u64() as usize).max(LEAST_QUEUE * largest));
         self.ingress.set_limit(limit, self.config.queue_bytes);
+        self.ingress.sparse.set_rate(rate);
     }
 
     /// Wire bytes of the largest frame of any channel.

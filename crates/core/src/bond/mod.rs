@@ -31,6 +31,7 @@
 //! # Ok::<(), fairspan_core::bond::ConfigError>(())
 //! ```
 
+mod aside;
 mod assign;
 mod backlog;
 mod by_class;
@@ -41,6 +42,7 @@ mod config;
 mod distribute;
 mod equalize;
 mod event;
+mod explain;
 mod express;
 mod failure;
 mod feedback;
@@ -65,6 +67,7 @@ mod reserve;
 mod share;
 mod slots;
 mod spare;
+mod sparse;
 mod striped;
 mod timers;
 mod transmit;
@@ -78,6 +81,7 @@ pub use class::{CLASS_OPTIONS, ClassConfig, ClassMode, Classes};
 pub use classed::ClassReport;
 pub use config::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
 pub use event::{ChannelReport, ChannelStats, ClassStats, Event, FlowStats, Link, Reason, Stats, TimerName};
+pub use explain::Explanation;
 pub use frame::{Codepoint, Handling, Transmit};
 
 use crate::packet::Packet;
@@ -199,7 +203,10 @@ impl<P: Packet> Bond<P> {
     pub fn channel_path(&self, now: Time, channel: ChannelId) -> Option<Measured> {
         let c = self.channels.get(channel).filter(|_| self.channels.has(channel))?;
         let mut measured = c.path.measured(now, c.usable, self.channels.least_transit());
-        if c.usable && self.channels.reserve.held() & channel::bit(channel) != 0 {
+        let bit = channel::bit(channel);
+        if c.usable && self.channels.eligible() & bit == 0 {
+            measured.state = State::Metered;
+        } else if c.usable && self.channels.reserve.held() & bit != 0 {
             measured.state = State::Reserve;
         }
         Some(measured)

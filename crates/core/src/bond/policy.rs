@@ -118,7 +118,7 @@ impl<P: Packet> Policed<P> {
         head: impl Fn(bool) -> usize,
     ) {
         while self.lines.len() < channels.len() {
-            self.lines.add(ChannelQueue::fifo(config.buffer));
+            self.lines.add(ChannelQueue::fifo(config.buffer, self.lines.len() as u64));
         }
         let reference = channels.reference();
         for (channel, c) in channels.iter() {
@@ -304,7 +304,7 @@ impl Config {
             return Err(ConfigError::Unsupported {
                 mode: self.mode,
                 with: "a buffer policy that evicts",
-                instead: "use drop-tail or codel",
+                instead: "use one that drops nothing that waits, such as codel",
             });
         }
         self.policy.check()?;

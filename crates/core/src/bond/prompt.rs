@@ -1,7 +1,7 @@
 //! Packets for which delay counts more than anything else go by the channel that brings them first.
 //!
-//! What it is: in mode `reliable`, packets of certain classes, ICMP, and TCP acknowledgements without data that find the host queue
-//! empty ([`Prompt`](super::express::Prompt)) go before all others, and pass the delay lines of the other end. A download's round trip then
+//! What it is: in mode `reliable`, packets of certain classes, ICMP, TCP acknowledgements without data that find the host queue
+//! empty ([`Prompt`](super::express::Prompt)), and flows that send little ([`sparse`](super::sparse)) go before all others, and pass the delay lines of the other end. A download's round trip then
 //! has the slow channels' delay once and not twice, and its acknowledgements need no second channel.
 //!
 //! A packet of a flow bucket of which one waits here joins it, so that a flow is not put out of order. One that the fastest channel
@@ -14,8 +14,9 @@ use super::express::{Haste, is_acknowledgement, is_urgent};
 use super::frame::Transmit;
 use super::number::Numbers;
 use super::queue::Queued;
-use crate::ip::Header;
+use crate::ip::{Header, TCP};
 use crate::packet::Packet;
+use crate::path::delay::Reference;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::stamp::Stamp;
 
@@ -25,16 +26,25 @@ const GAIN: Span = Span::from_millis(10);
 impl<P: Packet> Bond<P> {
     /// Whether a packet from the host goes before the others, and how.
     #[inline]
-    pub(super) fn haste(&self, header: &Header, bytes: &[u8], bucket: u16) -> Option<Haste> {
+    pub(super) fn haste(&mut self, now: Time, header: &Header, bytes: &[u8], bucket: u16) -> Option<Haste> {
         if !self.number.resends() || self.channels.usable == 0 {
             return None;
         }
         if is_urgent(header) {
             return Some(Haste::Urgent);
         }
-        let steady =
-            self.ingress.prompt.has(bucket) || self.ingress.queue.is_empty() && is_acknowledgement(header, bytes);
-        steady.then_some(Haste::Steady)
+        let ingress = &mut self.ingress;
+        let tcp = header.protocol == TCP;
+        let sends_little = self.config.sparse && ingress.sparse.on_packet(now, bucket, header.total, tcp);
+        if ingress.queue.has(bucket) {
+            // It would overtake them.
+            return None;
+        }
+        if ingress.prompt.has(bucket) || ingress.queue.is_empty() && is_acknowledgement(header, bytes) {
+            return Some(Haste::Steady);
+        }
+        let first = sends_little && ingress.prompt.has_room(header.total) && ingress.sparse.admit(now, header.total);
+        first.then_some(if tcp { Haste::Steady } else { Haste::Urgent })
     }
 
     /// The next packet that is prompt, if a channel may send it.
@@ -45,10 +55,10 @@ impl<P: Packet> Bond<P> {
         let waited = now.since(self.ingress.prompt.waiting.front()?.since);
         let in_use = self.channels.in_use();
         let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, in_use)?;
-        if at > now {
-            self.ingress.prompt.at = Some(at);
-        }
-        let channel = if at <= now { first } else { self.prompt_by(now, first, waited, in_use)? };
+        let may = self.may_send(now, first);
+        // Where the law is the reason that none may go, the next word of the peer is waited for.
+        self.ingress.prompt.at = Some(at).filter(|at| *at > now);
+        let channel = if may { first } else { self.prompt_by(now, first, waited, in_use)? };
         self.ingress.prompt.by = Some(channel);
         let Queued { packet, bucket, tos, note, .. } = self.ingress.prompt.pop()?;
         let stamp = match note {
@@ -68,21 +78,37 @@ impl<P: Packet> Bond<P> {
         before: Option<ChannelId>,
         channels: u64,
     ) -> Option<(ChannelId, Time)> {
-        let best = self.earliest(now, channels, None)?;
-        let Some(by) = before.filter(|by| *by != best.0 && channels & bit(*by) != 0) else { return Some(best) };
         let reference = self.channels.reference();
-        let ready = self.channels[by].ready_at()?.max(now);
-        let gain = (ready + self.way(by, reference)).since(best.1 + self.way(best.0, reference));
-        Some(if gain < GAIN { (by, ready) } else { best })
+        let arrival = |channel: ChannelId| {
+            let at = self.channels[channel].soon_at()?.max(now);
+            Some((at + self.lately(channel, reference), channel, at))
+        };
+        let (arrives, best, at) = each(channels).filter_map(arrival).min()?;
+        let other = before.filter(|by| *by != best && channels & bit(*by) != 0).and_then(arrival);
+        Some(match other {
+            Some((later, by, at)) if later.since(arrives) < GAIN => (by, at),
+            _ => (best, at),
+        })
     }
 
     /// The one of `channels` for a packet that has waited for so long, where `first`, which brings it first, may not send yet.
     pub(super) fn prompt_by(&self, now: Time, first: ChannelId, waited: Span, channels: u64) -> Option<ChannelId> {
         let reference = self.channels.reference();
-        let least = self.way(first, reference);
-        let ready = |c: &ChannelId| self.channels[*c].ready_at().is_some_and(|at| at <= now);
-        let others = each(channels).filter(ready).map(|c| (self.way(c, reference), c));
+        let least = self.lately(first, reference);
+        let others = each(channels).filter(|c| self.may_send(now, *c)).map(|c| (self.lately(c, reference), c));
         others.filter(|(way, _)| *way - least <= waited).min().map(|(_, channel)| channel)
+    }
+
+    /// How long a packet that goes alone takes by `channel` now. What its packets usually took some time ago does not count.
+    pub(super) fn lately(&self, channel: ChannelId, reference: Option<Reference>) -> Span {
+        let path = &self.channels[channel].path;
+        let queue = path.flight.as_ref().map_or(Span::ZERO, |flight| flight.queue());
+        path.delay.delay(reference).unwrap_or(Span::ZERO) + queue.max(path.delay.jitter())
+    }
+
+    /// Whether a frame may go by `channel` now.
+    pub(super) fn may_send(&self, now: Time, channel: ChannelId) -> bool {
+        self.channels[channel].ready_at().is_some_and(|at| at <= now)
     }
 
     /// When the next prompt packet may go.

@@ -90,7 +90,8 @@ impl<P: Packet> Protect<P> {
             Protection::None | Protection::Resend => 1,
             Protection::Copies => copies(config),
         };
-        let keeper = (preset.protect == Protection::Resend).then(|| Box::new(Keeper::new(config.resend_bytes)));
+        let keeper = (preset.protect == Protection::Resend)
+            .then(|| Box::new(Keeper::new(config.resend_bytes, config.buckets, config.classes.0.len())));
         Protect {
             protection: preset.protect,
             copies,

@@ -13,6 +13,8 @@ use crate::queue::{
     Admit, AnyDiscipline, Config, ConfigError, Discipline, DisciplineConfig, Entry, Fifo, Parcel, Queue,
 };
 use crate::units::{Bytes, FlowNumber, Time};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// A packet in the queue and what is known of it. `N`: what a mode needs to know beside that.
 #[derive(Debug)]
@@ -60,6 +62,11 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
 #[derive(Debug)]
 pub(super) struct HostQueue<P, N = (), D = AnyDiscipline<Queued<P, N>>> {
     queue: Queue<Queued<P, N>, D>,
+    /// Packets that the policy dropped since though there was room, and marks that have been counted.
+    early: u64,
+    marks: u64,
+    /// How many wait of each flow bucket, where that is counted.
+    of_bucket: Vec<u32>,
 }
 
 /// The queue of one channel: first in, first out.
@@ -72,7 +79,18 @@ impl<P: Packet, N> HostQueue<P, N> {
         (config.discipline, config.buffer, config.limit) = (discipline, buffer, Limit::Bytes(Config::MOST_BYTES));
         let mut queue = Queue::new(&config, seed)?;
         queue.set_bounds(Bounds::NONE);
-        Ok(HostQueue { queue })
+        Ok(HostQueue { queue, early: 0, marks: 0, of_bucket: Vec::new() })
+    }
+
+    /// The same, which counts how many wait of each of so many flow buckets.
+    pub(super) fn counted(self, buckets: usize) -> Self {
+        HostQueue { of_bucket: vec![0; buckets], ..self }
+    }
+
+    /// Whether a packet of this flow bucket waits, where that is counted.
+    #[inline]
+    pub(super) fn has(&self, bucket: u16) -> bool {
+        self.of_bucket.get(usize::from(bucket)).is_some_and(|count| *count > 0)
     }
 
     /// From the next packet on, at most so many bytes may wait, and so much memory be taken.
@@ -81,7 +99,7 @@ impl<P: Packet, N> HostQueue<P, N> {
         self.queue.set_bounds(Bounds { bytes, memory: memory as u64, ..Bounds::NONE });
     }
 
-    /// A packet from the host. Says how many packets that cost.
+    /// A packet from the host. Says how many packets that cost because there was no room.
     #[inline]
     pub(super) fn offer(&mut self, queued: Queued<P, N>) -> u64 {
         if self.queue.lets_in(&queued) {
@@ -94,15 +112,25 @@ impl<P: Packet, N> HostQueue<P, N> {
     #[inline(never)]
     fn offer_judged(&mut self, queued: Queued<P, N>) -> u64 {
         let (since, flow) = (queued.since, FlowNumber(queued.bucket.into()));
-        let refused = matches!(self.queue.enqueue(since, flow, queued), Admit::Refused(..));
-        u64::from(refused) + self.forget_dropped()
+        let full = match self.queue.enqueue(since, flow, queued) {
+            Admit::Queued => {
+                self.came(flow);
+                0
+            }
+            Admit::Refused(_, reason) if reason.is_early() => {
+                self.early += 1;
+                0
+            }
+            Admit::Refused(..) => 1,
+        };
+        full + self.forget_dropped()
     }
 }
 
 impl<P: Packet, N> ChannelQueue<P, N> {
-    /// An empty queue.
-    pub(super) fn fifo(buffer: PolicyConfig) -> Self {
-        HostQueue { queue: Queue::fifo(buffer, Bounds::NONE) }
+    /// An empty queue; `seed` determines what the policy draws.
+    pub(super) fn fifo(buffer: PolicyConfig, seed: u64) -> Self {
+        HostQueue { queue: Queue::fifo(buffer, Bounds::NONE, seed), early: 0, marks: 0, of_bucket: Vec::new() }
     }
 
     /// Puts `queued` in front of the first packet that it is to go before, in a queue that is in such an order.
@@ -138,7 +166,9 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
     /// Puts a packet in for which there is room, or which was here before.
     #[inline]
     pub(super) fn push(&mut self, queued: Queued<P, N>) {
-        self.queue.readmit(queued.since, FlowNumber(queued.bucket.into()), queued);
+        let flow = FlowNumber(queued.bucket.into());
+        self.came(flow);
+        self.queue.readmit(queued.since, flow, queued);
     }
 
     /// The packet that goes next.
@@ -161,17 +191,20 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
 
     #[inline(never)]
     fn pop_judged(&mut self, now: Time, stats: &mut Stats) -> Option<Queued<P, N>> {
-        let marked = self.queue.marked();
         let entry = self.queue.dequeue(now);
-        stats.codel_dropped += self.forget_dropped();
-        stats.codel_marked += self.queue.marked() - marked;
-        entry.map(|entry| entry.packet)
+        // A policy drops nothing for want of room when one leaves.
+        self.forget_dropped();
+        stats.early_dropped += core::mem::take(&mut self.early);
+        let marked = self.queue.marked();
+        stats.early_marked += marked - core::mem::replace(&mut self.marks, marked);
+        self.went(entry)
     }
 
     /// Drops what came before `oldest`, and says how many that were.
     pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
         let mut dropped = 0;
-        while self.queue.expire(oldest).is_some() {
+        while let Some(entry) = self.queue.expire(oldest) {
+            self.went(Some(entry));
             dropped += 1;
         }
         dropped
@@ -180,17 +213,46 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
     /// Takes the packet that goes next, whatever the policy may say.
     #[inline]
     pub(super) fn take(&mut self, now: Time) -> Option<Queued<P, N>> {
-        self.queue.take(now).map(|entry| entry.packet)
+        let entry = self.queue.take(now);
+        self.went(entry)
     }
 
-    /// How many packets the policy dropped since.
+    /// One more waits of that flow bucket.
+    #[inline]
+    fn came(&mut self, flow: FlowNumber) {
+        if let Some(count) = self.of_bucket.get_mut(flow.0 as usize) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// One waits no more.
+    #[inline]
+    fn went(&mut self, entry: Option<Entry<Queued<P, N>>>) -> Option<Queued<P, N>> {
+        let queued = entry?.packet;
+        self.left(FlowNumber(queued.bucket.into()));
+        Some(queued)
+    }
+
+    #[inline]
+    fn left(&mut self, flow: FlowNumber) {
+        if let Some(count) = self.of_bucket.get_mut(flow.0 as usize) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// How many packets the policy dropped since because there was no room.
     #[inline]
     fn forget_dropped(&mut self) -> u64 {
-        let mut dropped = 0;
-        while self.queue.poll_dropped().is_some() {
-            dropped += 1;
+        let mut full = 0;
+        while let Some(dropped) = self.queue.poll_dropped() {
+            self.left(dropped.flow);
+            if dropped.reason.is_early() {
+                self.early += 1;
+            } else {
+                full += 1;
+            }
         }
-        dropped
+        full
     }
 }
 
@@ -251,10 +313,10 @@ mod tests {
         let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
         let (tail, none, _) = overload(0, PolicyConfig::DropTail, 20_000);
         let (codel, stats, sent) = overload(0, codel, 20_000);
-        assert_eq!((none.codel_dropped, none.codel_marked), (0, 0));
+        assert_eq!((none.early_dropped, none.early_marked), (0, 0));
         assert!(tail > Span::from_millis(3000), "20 s of 20 % too much make a queue of seconds: {tail:?}");
         assert!(codel < Span::from_millis(1500), "CoDel's drop rate catches up with the overload: {codel:?}");
-        assert!(stats.codel_dropped > 1000 && stats.codel_marked == 0, "{stats:?}");
+        assert!(stats.early_dropped > 1000 && stats.early_marked == 0, "{stats:?}");
         assert!(sent > 16_500, "and the line stays busy: {sent}");
     }
 
@@ -262,15 +324,15 @@ mod tests {
     fn codel_marks_what_can_be_marked() {
         let codel = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) };
         let (_, stats, _) = overload(ecn::ECT_0, codel, 3000);
-        assert!(stats.codel_marked > 10 && stats.codel_dropped == 0, "{stats:?}");
+        assert!(stats.early_marked > 10 && stats.early_dropped == 0, "{stats:?}");
     }
 
     #[test]
     fn codel_leaves_a_queue_below_target_alone() {
-        let mut queue = ChannelQueue::<_, ()>::fifo(PolicyConfig::CoDel {
-            target: Span::from_millis(5),
-            interval: Span::from_millis(100),
-        });
+        let mut queue = ChannelQueue::<_, ()>::fifo(
+            PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) },
+            1,
+        );
         let mut stats = Stats::default();
         for ms in 0..2000 {
             queue.push(queued(Time::from_millis(ms), 0));
@@ -278,12 +340,12 @@ mod tests {
                 assert!(queue.pop(Time::from_millis(ms), &mut stats).is_some());
             }
         }
-        assert_eq!((stats.codel_dropped, stats.codel_marked), (0, 0));
+        assert_eq!((stats.early_dropped, stats.early_marked), (0, 0));
     }
 
     #[test]
     fn bytes_and_memory_return_to_zero() {
-        let mut queue = ChannelQueue::<_, ()>::fifo(PolicyConfig::DropTail);
+        let mut queue = ChannelQueue::<_, ()>::fifo(PolicyConfig::DropTail, 1);
         for _ in 0..10 {
             queue.push(queued(Time::ZERO, 0));
         }
@@ -315,7 +377,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_the_policy() {
-        for policy in ["drop-tail", "drop-front", "longest-queue", "codel"] {
+        for policy in ["drop-tail", "drop-front", "longest-queue", "random-drop", "codel"] {
             let mut queue = HostQueue::<_, ()>::new("sfq".parse().unwrap(), policy.parse().unwrap(), 1).unwrap();
             queue.set_bounds(None, 16_920);
             let mut dropped = 0;

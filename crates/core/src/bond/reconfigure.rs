@@ -12,11 +12,12 @@ use crate::units::Time;
 use alloc::vec::Vec;
 
 /// The settings that may change, by their names in a file.
-const LIVE: [&str; 13] = [
+const LIVE: [&str; 15] = [
     "copies",
     "dead_after",
     "equalize",
     "hold_down",
+    "metered",
     "queue_limit",
     "reorder_deadline",
     "reorder_memory",
@@ -26,6 +27,7 @@ const LIVE: [&str; 13] = [
     "reserve",
     "silent_after",
     "spare_copies",
+    "sparse",
 ];
 /// Where both ends' buffers were agreed on.
 const FIXED_IN_STRIPE: [&str; 2] = ["dead_after", "reorder_memory"];

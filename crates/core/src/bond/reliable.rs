@@ -16,7 +16,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::event::Reason;
 use super::frame::Transmit;
-use super::keep::{About, CLASSES};
+use super::keep::{About, CLASSES, Lost};
 use crate::packet::Packet;
 use crate::path::delay::Reference;
 use crate::path::tail::Due;
@@ -87,22 +87,21 @@ impl<P: Packet> Bond<P> {
     /// The next packet that is sent again, if its channel may send.
     pub(super) fn next_again(&mut self, now: Time) -> Option<Transmit<P>> {
         self.outbox.again = None;
-        self.protect.keeper.as_mut()?.forget_settled();
-        self.park_confined();
         let keeper = self.protect.keeper.as_mut()?;
+        keeper.forget_settled();
         if !keeper.has_again() {
             self.outbox.asks = 0;
             return None;
         }
         // Without word of the peer nobody knows which process of it is to have it.
         self.peer.tag()?;
-        let (channel, at) = self.again_by(now)?;
+        let (lane, channel, at) = self.again_by(now)?;
         if at > now {
             self.outbox.again = Some(at);
             return None;
         }
         let keeper = self.protect.keeper.as_mut()?;
-        let (note, About { bucket, numbers, tos }, packet) = keeper.take_again()?;
+        let (note, About { bucket, numbers, tos }, packet) = keeper.take_again(lane)?;
         self.outbox.asks &= !bit(channel);
         self.stats.resent += 1;
         if let Some(other) = self.second(now, channel, bucket)
@@ -112,17 +111,6 @@ impl<P: Packet> Bond<P> {
             self.protect.push(frame);
         }
         Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)))
-    }
-
-    /// What has no channel, because none of the only ones works that may carry it, waits for one, and keeps no other from going again.
-    fn park_confined(&mut self) {
-        while let Some(keeper) = &mut self.protect.keeper
-            && let Some((_, bucket)) = keeper.next_again()
-            && self.classed.of_bucket(bucket).is_some_and(|class| class.down.is_some())
-        {
-            keeper.park_again();
-            keeper.forget_settled();
-        }
     }
 
     /// By which channel a second frame goes that carries the same, because `first` loses some itself: a second loss costs another
@@ -142,20 +130,39 @@ impl<P: Packet> Bond<P> {
         self.outbox.again.filter(|_| self.protect.keeper.as_ref().is_some_and(|keeper| keeper.has_again()))
     }
 
-    /// By which channel the next packet goes again, and when that may send.
-    fn again_by(&self, now: Time) -> Option<(ChannelId, Time)> {
-        let (lost_by, bucket) = self.protect.keeper.as_ref()?.next_again()?;
-        let carriers = self.carriers(bucket);
-        let ready = |channel: ChannelId| Some((channel, self.channels[channel].ready_at()?));
-        // Whatever goes there shows what arrived; what a class confines to others does not.
-        let may_ask = if self.classed.of_bucket(bucket).is_none() { u64::MAX } else { carriers };
-        each(self.outbox.asks & self.channels.usable & may_ask)
-            .find_map(ready)
-            .or_else(|| self.earliest(now, carriers, Some(lost_by)))
+    /// Of which lane the next packet goes again, by which channel, and when that may send: of those that may go now the one that went first
+    /// longest ago, else what may go first. What none of the channels that work may carry waits.
+    fn again_by(&self, now: Time) -> Option<(usize, ChannelId, Time)> {
+        let goes = |lost: Lost| {
+            let (channel, at) = self.way_again(now, lost)?;
+            Some((at.max(now), lost, channel))
+        };
+        let (at, lost, channel) = self.protect.keeper.as_ref()?.next_again().filter_map(goes).min()?;
+        Some((lost.lane, channel, at))
+    }
+
+    /// By which channel a lost packet goes again, and when that may send.
+    fn way_again(&self, now: Time, lost: Lost) -> Option<(ChannelId, Time)> {
+        let carriers = self.carriers(lost.bucket);
+        let first = self.first_arrival(now, carriers, Some(lost.by));
+        // Whatever goes there shows what arrived; what a class confines to others does not. Nothing waits for a channel longer than
+        // another takes to bring it.
+        let may_ask = if self.classed.of_bucket(lost.bucket).is_none() { u64::MAX } else { carriers };
+        let asked = |channel: ChannelId| {
+            let ready = self.channels[channel].ready_at()?;
+            first.is_none_or(|(arrival, ..)| ready <= arrival).then_some((channel, ready))
+        };
+        let asked = each(self.outbox.asks & self.channels.usable & may_ask).find_map(asked);
+        asked.or(first.map(|(_, channel, ready)| (channel, ready)))
     }
 
     /// The channel of `channels` that brings a frame first, and when it may send.
     pub(super) fn earliest(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(ChannelId, Time)> {
+        self.first_arrival(now, channels, lost_by).map(|(_, channel, ready)| (channel, ready))
+    }
+
+    /// The same, behind when the frame arrives.
+    fn first_arrival(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(Time, ChannelId, Time)> {
         let reference = self.channels.reference();
         let arrival = |channel: ChannelId| {
             let c = &self.channels[channel];
@@ -163,7 +170,7 @@ impl<P: Packet> Bond<P> {
             let again = c.path.rtt().filter(|_| Some(channel) == lost_by).unwrap_or(Span::ZERO);
             Some((ready + self.way(channel, reference) + Span::from_nanos(again.as_nanos() / 4), channel, ready))
         };
-        each(channels).filter_map(arrival).min().map(|(_, channel, ready)| (channel, ready))
+        each(channels).filter_map(arrival).min()
     }
 
     /// How long a frame of `channel` is under way, as far as one knows: one way, what waits on it, and how much that varies.

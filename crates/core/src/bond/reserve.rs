@@ -25,7 +25,7 @@ use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 
 /// A transfer of this size is to gain.
-const TYPICAL: Bytes = Bytes::new(40_000_000);
+pub(super) const TYPICAL: Bytes = Bytes::new(40_000_000);
 /// What all those that are held back add is no more than one part in so many of what the others have.
 const LITTLE: u64 = 5;
 /// What TCP begins with (RFC 6928).
@@ -70,7 +70,7 @@ impl Reserve {
 }
 
 /// How long a typical transfer takes from its beginning over paths of `rate` together and this round trip.
-fn duration(rate: Rate, trip: Span) -> Span {
+pub(super) fn duration(rate: Rate, trip: Span) -> Span {
     let doublings = doublings(rate.bytes_in(trip).as_u64(), FIRST_WINDOW.as_u64());
     let start = u128::from(trip.as_nanos()) * u128::from(doublings) / 256;
     rate.transmit_time(TYPICAL) + Span::from_nanos(u64::try_from(start).unwrap_or(u64::MAX))

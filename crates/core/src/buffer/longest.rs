@@ -1,24 +1,30 @@
-//! Longest-queue drop: when the buffer is full, the newest packet of the longest queue goes.
+//! Longest-queue drop: when the buffer is full, a packet of the longest queue goes, the newest or the oldest.
 //!
-//! Source: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, section 5; Suter et al., "Design considerations for
-//! supporting TCP with per-flow queueing", INFOCOM 1998 ("LQD"). Queues are as long as the limit counts them: in packets
-//! or in bytes. With one queue for all, its newest packet is the one that arrives: that is drop-tail.
+//! Source: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, section 5 (the newest); Suter et al., "Design
+//! considerations for supporting TCP with per-flow queueing", INFOCOM 1998, "LQD" (the oldest, so that TCP hears of it
+//! earlier: hybrid-gateways 3.2). Queues are as long as the limit counts them: in packets or in bytes, over the room of
+//! their flow. With one queue for all, its newest packet is the one that arrives: that is drop-tail; and the oldest is
+//! drop-front.
 //!
-//! Cost: O(1), no state; the discipline keeps its queues in a heap, O(log n). Invariant: a flow loses nothing while
-//! another has more waiting.
+//! Cost: O(1), no state; the discipline keeps its queues in a heap, amortised O(log n). Invariant: a flow loses nothing
+//! while another has more waiting.
 
 use super::policy::{Backlog, Policy, Reason, Room, Verdict, Victim};
 use crate::units::{FlowNumber, Time};
 
-/// Evicts the newest packet of the longest queue of a full buffer.
+/// Evicts the newest packet of the longest queue of a full buffer, or the oldest.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LongestQueue;
+pub struct LongestQueue {
+    /// Whether it is the oldest.
+    pub head: bool,
+}
 
 impl<P> Policy<P> for LongestQueue {
     #[inline]
     fn admit(&mut self, _now: Time, _flow: FlowNumber, _packet: &P, backlog: &Backlog) -> Verdict {
         match backlog.room() {
             Room::Enough => Verdict::Pass,
+            Room::TooLittle if self.head => Verdict::Evict(Victim::LongestHead, Reason::LongestHead),
             Room::TooLittle if backlog.by_flow => Verdict::Evict(Victim::Longest, Reason::Longest),
             Room::TooLittle => Verdict::Drop(Reason::Full),
             Room::Never => Verdict::Drop(Reason::TooLarge),

@@ -8,25 +8,45 @@
 //! |---|---|---|---|---|
 //! | drop-tail | `tail.rs` | what comes to a full buffer | | |
 //! | drop-front | `front.rs` | | the oldest packet | |
-//! | longest queue | `longest.rs` | | the newest packet of the longest queue | |
+//! | longest queue | `longest.rs` | | the newest packet of the longest queue, or the oldest | |
+//! | random drop | `random.rs` | | one packet of all | |
+//! | random longest queue (RND) | `above_share.rs` | | the oldest packet of a queue above its share | |
+//! | early random drop | `early_random.rs` | what comes to a full buffer | | one of those that arrive, from a threshold on |
+//! | RED | `red.rs` | what comes to a full buffer, or to one that is too full on average | | one of those that arrive |
+//! | PFD, and one that adapts | `pfd.rs`, `pfd_adaptive.rs` | | the oldest packet of the longest queue | from a threshold on, that packet |
+//! | PIE | `pie.rs` | what comes to a full buffer | | one of those that arrive, by the delay |
 //! | CoDel | `codel.rs` | what comes to a full buffer | | packets of a queue that stands; drops those that cannot be |
 //!
 //! Another policy is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of the
 //! emulator and links of the simulator.
 
+mod above_share;
 mod codel;
+mod early_random;
 mod front;
 mod longest;
+mod pfd;
+mod pfd_adaptive;
+mod pie;
 mod policy;
+mod random;
+mod red;
 mod tail;
 
+pub use above_share::AboveShare;
 pub use codel::CoDel;
+pub use early_random::EarlyRandom;
 pub use front::DropFront;
 pub use longest::LongestQueue;
+pub use pfd::{Pfd, PfdConfig};
+pub use pfd_adaptive::PfdAdaptive;
+pub use pie::Pie;
 pub use policy::{Backlog, Bounds, ConfigError, Leaving, Limit, Policy, Reason, Room, Verdict, Victim};
+pub use random::RandomDrop;
+pub use red::{Red, RedConfig};
 pub use tail::DropTail;
 
-use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
+use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Share, Value};
 use crate::units::{FlowNumber, Span, Time};
 use alloc::string::ToString;
 use alloc::vec;
@@ -45,6 +65,31 @@ pub enum PolicyConfig {
     DropFront,
     /// `longest-queue`: the newest packet of the longest queue of a full buffer is dropped.
     LongestQueue,
+    /// `longest-queue-front`: the oldest packet of the longest queue of a full buffer is dropped ("LQD").
+    LongestQueueFront,
+    /// `random-drop`: one packet of all that wait in a full buffer is dropped.
+    RandomDrop,
+    /// `random-longest`: the oldest packet of a queue of a full buffer is dropped, which is drawn from those above their
+    /// share ("RND").
+    RandomLongest,
+    /// `early-random`: from a threshold on, packets that arrive are marked or dropped at random.
+    EarlyRandom {
+        /// Share of the buffer up to which none is. As text by default 0.5.
+        threshold: Share,
+        /// How likely each is. As text by default 0.02.
+        probability: Share,
+    },
+    /// `red`: random early detection.
+    Red(RedConfig),
+    /// `pfd`: probabilistic fair drop.
+    Pfd(PfdConfig),
+    /// `pfd-adaptive`: probabilistic fair drop that finds its threshold and probability by itself.
+    PfdAdaptive,
+    /// `pie` (RFC 8033): packets that arrive are marked or dropped with a probability that holds the wait at `target`.
+    Pie {
+        /// The wait. As text by default 15 ms.
+        target: Span,
+    },
     /// `codel` (RFC 8289): marks or drops when packets waited longer than `target` for a whole `interval`.
     CoDel {
         /// Wait that is always fine. As text by default 5 ms.
@@ -62,6 +107,7 @@ impl PolicyConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         match *self {
             PolicyConfig::CoDel { target, interval } => CoDel::check(target, interval),
+            PolicyConfig::Red(config) => config.check(),
             _ => Ok(()),
         }
     }
@@ -69,10 +115,15 @@ impl PolicyConfig {
     /// Whether only packets that do not fit are its business: all that fit may pass, and all that go. A queue need not ask it
     /// of any other.
     pub(crate) fn is_passive(&self) -> bool {
-        match self {
-            PolicyConfig::DropTail | PolicyConfig::DropFront | PolicyConfig::LongestQueue => true,
-            PolicyConfig::CoDel { .. } => false,
-        }
+        matches!(
+            self,
+            PolicyConfig::DropTail
+                | PolicyConfig::DropFront
+                | PolicyConfig::LongestQueue
+                | PolicyConfig::LongestQueueFront
+                | PolicyConfig::RandomDrop
+                | PolicyConfig::RandomLongest
+        )
     }
 
     /// Whether packets that wait may have to go for one that arrives.
@@ -85,13 +136,38 @@ impl PolicyConfig {
         match self {
             PolicyConfig::DropFront => Some(Victim::Oldest),
             PolicyConfig::LongestQueue => Some(Victim::Longest),
-            PolicyConfig::DropTail | PolicyConfig::CoDel { .. } => None,
+            PolicyConfig::LongestQueueFront => Some(Victim::LongestHead),
+            PolicyConfig::RandomDrop => Some(Victim::Any(0)),
+            PolicyConfig::RandomLongest => Some(Victim::AboveShare(0)),
+            PolicyConfig::Pfd(config) => Some(config.victim()),
+            PolicyConfig::PfdAdaptive => Some(PfdConfig::PLAIN.victim()),
+            PolicyConfig::DropTail
+            | PolicyConfig::EarlyRandom { .. }
+            | PolicyConfig::Red(_)
+            | PolicyConfig::Pie { .. }
+            | PolicyConfig::CoDel { .. } => None,
         }
     }
 }
 
 static TARGET: OptionSpec = OptionSpec::new("target", TIME, "wait that is always fine");
 static INTERVAL: OptionSpec = OptionSpec::new("interval", TIME, "how long it may last: a round trip");
+static WAIT: OptionSpec = OptionSpec::new("target", TIME, "wait that is held");
+static THRESHOLD: OptionSpec = OptionSpec::new("threshold", SHARE, "share of the queue up to which nothing is dropped");
+static PROBABILITY: OptionSpec =
+    OptionSpec::new("probability", SHARE, "how likely a packet that arrives beyond costs one");
+static LEAST: OptionSpec =
+    OptionSpec::new("least", SHARE, "share of the queue, on average, from which on packets are dropped");
+static MOST: OptionSpec = OptionSpec::new("most", SHARE, "share, on average, beyond which all are, or more and more");
+static AT_MOST: OptionSpec = OptionSpec::new("probability", SHARE, "how likely each is dropped at the upper share");
+static WEIGHT: OptionSpec = OptionSpec::new("weight", SHARE, "weight of the newest sample in the average");
+static GENTLE: OptionSpec =
+    OptionSpec::new("gentle", Kind::Flag, "beyond the upper share more and more are dropped, not all");
+static ADAPTIVE: OptionSpec =
+    OptionSpec::new("adaptive", Kind::Flag, "the probability holds the average between the shares");
+static QUASI: OptionSpec =
+    OptionSpec::new("quasi", Kind::Flag, "who pays is the longest queue that was seen, not the longest that is");
+const SHARE: Kind = Kind::Share(Share::from_millionths(1), Share::ONE);
 const TIME: Kind = Kind::Span(Span::from_micros(1), Span::from_secs(60), None);
 
 const fn member(name: &'static str, help: &'static str, plain: fn() -> PolicyConfig) -> Member<PolicyConfig> {
@@ -108,6 +184,47 @@ impl Family for PolicyConfig {
             PolicyConfig::LongestQueue
         }),
         member(
+            "longest-queue-front",
+            "drops the oldest packet of the longest queue when the queue is full (LQD)",
+            || PolicyConfig::LongestQueueFront,
+        ),
+        member("random-drop", "drops one packet of all when the queue is full", || PolicyConfig::RandomDrop),
+        member(
+            "random-longest",
+            "drops the oldest packet of a flow that has more than its share, any of them, when the queue is full (RND)",
+            || PolicyConfig::RandomLongest,
+        ),
+        member(
+            "early-random",
+            "as drop-tail; besides, from a threshold on, it marks or drops packets that arrive with a fixed probability",
+            || PolicyConfig::EarlyRandom {
+                threshold: Share::from_millionths(500_000),
+                probability: Share::from_millionths(20_000),
+            },
+        ),
+        member(
+            "red",
+            "as drop-tail; besides, it marks or drops packets that arrive with a probability that grows with the average \
+             length of the queue",
+            || PolicyConfig::Red(RedConfig::PLAIN),
+        ),
+        member(
+            "pfd",
+            "probabilistic fair drop: from a threshold on, a packet that arrives may cost the longest queue its oldest packet, \
+             which is marked or dropped; when the queue is full it always does",
+            || PolicyConfig::Pfd(PfdConfig::PLAIN),
+        ),
+        member(
+            "pfd-adaptive",
+            "as pfd, with a threshold and a probability that follow from overflows and from times without any packet",
+            || PolicyConfig::PfdAdaptive,
+        ),
+        member(
+            "pie",
+            "as drop-tail; besides, it marks or drops packets that arrive with a probability that holds the wait (RFC 8033)",
+            || PolicyConfig::Pie { target: Span::from_millis(15) },
+        ),
+        member(
             "codel",
             "as drop-tail; besides, when packets have waited for longer than target for a whole interval, it marks one, and \
              then others more and more often; a packet without ECN is dropped instead",
@@ -122,13 +239,39 @@ impl Family for PolicyConfig {
     fn fields(&self) -> Fields<'_> {
         match self {
             PolicyConfig::CoDel { target, interval } => vec![(&TARGET, target as &dyn Field), (&INTERVAL, interval)],
+            PolicyConfig::Pie { target } => vec![(&WAIT, target as &dyn Field)],
+            PolicyConfig::EarlyRandom { threshold, probability } => {
+                vec![(&THRESHOLD, threshold as &dyn Field), (&PROBABILITY, probability)]
+            }
+            PolicyConfig::Red(red) => vec![
+                (&LEAST, &red.least as &dyn Field),
+                (&MOST, &red.most),
+                (&AT_MOST, &red.probability),
+                (&WEIGHT, &red.weight),
+                (&GENTLE, &red.gentle),
+                (&ADAPTIVE, &red.adaptive),
+            ],
+            PolicyConfig::Pfd(pfd) => {
+                vec![(&THRESHOLD, &pfd.threshold as &dyn Field), (&PROBABILITY, &pfd.probability), (&QUASI, &pfd.quasi)]
+            }
             _ => Vec::new(),
         }
     }
 
     fn field_mut(&mut self, option: &str) -> Option<&mut dyn Field> {
         match (self, option) {
-            (PolicyConfig::CoDel { target, .. }, "target") => Some(target),
+            (PolicyConfig::CoDel { target, .. } | PolicyConfig::Pie { target }, "target") => Some(target),
+            (PolicyConfig::EarlyRandom { threshold, .. }, "threshold") => Some(threshold),
+            (PolicyConfig::EarlyRandom { probability, .. }, "probability") => Some(probability),
+            (PolicyConfig::Red(red), "least") => Some(&mut red.least),
+            (PolicyConfig::Red(red), "most") => Some(&mut red.most),
+            (PolicyConfig::Red(red), "probability") => Some(&mut red.probability),
+            (PolicyConfig::Red(red), "weight") => Some(&mut red.weight),
+            (PolicyConfig::Red(red), "gentle") => Some(&mut red.gentle),
+            (PolicyConfig::Red(red), "adaptive") => Some(&mut red.adaptive),
+            (PolicyConfig::Pfd(pfd), "threshold") => Some(&mut pfd.threshold),
+            (PolicyConfig::Pfd(pfd), "probability") => Some(&mut pfd.probability),
+            (PolicyConfig::Pfd(pfd), "quasi") => Some(&mut pfd.quasi),
             (PolicyConfig::CoDel { interval, .. }, "interval") => Some(interval),
             _ => None,
         }
@@ -181,16 +324,41 @@ pub enum AnyPolicy {
     DropFront(DropFront),
     /// [`LongestQueue`].
     LongestQueue(LongestQueue),
+    /// [`RandomDrop`].
+    RandomDrop(RandomDrop),
+    /// [`AboveShare`].
+    AboveShare(AboveShare),
+    /// [`EarlyRandom`].
+    EarlyRandom(EarlyRandom),
+    /// [`Red`].
+    Red(Red),
+    /// [`Pfd`].
+    Pfd(Pfd),
+    /// [`PfdAdaptive`].
+    PfdAdaptive(PfdAdaptive),
+    /// [`Pie`].
+    Pie(Pie),
     /// [`CoDel`].
     CoDel(CoDel),
 }
 
-impl From<PolicyConfig> for AnyPolicy {
-    fn from(config: PolicyConfig) -> AnyPolicy {
+impl AnyPolicy {
+    /// The policy that `config` names, which was [checked](PolicyConfig::check); what it draws, it draws by `seed`.
+    pub fn new(config: PolicyConfig, seed: u64) -> AnyPolicy {
         match config {
             PolicyConfig::DropTail => AnyPolicy::DropTail(DropTail),
             PolicyConfig::DropFront => AnyPolicy::DropFront(DropFront),
-            PolicyConfig::LongestQueue => AnyPolicy::LongestQueue(LongestQueue),
+            PolicyConfig::LongestQueue => AnyPolicy::LongestQueue(LongestQueue { head: false }),
+            PolicyConfig::LongestQueueFront => AnyPolicy::LongestQueue(LongestQueue { head: true }),
+            PolicyConfig::RandomDrop => AnyPolicy::RandomDrop(RandomDrop::new(seed)),
+            PolicyConfig::RandomLongest => AnyPolicy::AboveShare(AboveShare::new(seed)),
+            PolicyConfig::EarlyRandom { threshold, probability } => {
+                AnyPolicy::EarlyRandom(EarlyRandom::new(threshold, probability, seed))
+            }
+            PolicyConfig::Red(config) => AnyPolicy::Red(Red::new(config, seed)),
+            PolicyConfig::Pfd(config) => AnyPolicy::Pfd(Pfd::new(config, seed)),
+            PolicyConfig::PfdAdaptive => AnyPolicy::PfdAdaptive(PfdAdaptive::new(seed)),
+            PolicyConfig::Pie { target } => AnyPolicy::Pie(Pie::new(target, seed)),
             PolicyConfig::CoDel { target, interval } => AnyPolicy::CoDel(CoDel::new(target, interval)),
         }
     }
@@ -202,6 +370,13 @@ macro_rules! each {
             AnyPolicy::DropTail($policy) => $call,
             AnyPolicy::DropFront($policy) => $call,
             AnyPolicy::LongestQueue($policy) => $call,
+            AnyPolicy::RandomDrop($policy) => $call,
+            AnyPolicy::AboveShare($policy) => $call,
+            AnyPolicy::EarlyRandom($policy) => $call,
+            AnyPolicy::Red($policy) => $call,
+            AnyPolicy::Pfd($policy) => $call,
+            AnyPolicy::PfdAdaptive($policy) => $call,
+            AnyPolicy::Pie($policy) => $call,
             AnyPolicy::CoDel($policy) => $call,
         }
     };
@@ -230,7 +405,7 @@ mod tests {
         let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500 };
         for member in PolicyConfig::MEMBERS {
             let config = (member.plain)();
-            let mut policy = AnyPolicy::from(config);
+            let mut policy = AnyPolicy::new(config, 1);
             let passes = (0..1000).map(Time::from_millis).all(|now| {
                 let admitted = policy.admit(now, FlowNumber(1), &(), &backlog);
                 (admitted, policy.release(now, FlowNumber(1), &(), &leaving)) == (Verdict::Pass, Verdict::Pass)

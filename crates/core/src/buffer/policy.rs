@@ -8,7 +8,8 @@ pub trait Policy<P> {
     /// A packet of `flow` arrives and finds `backlog`.
     fn admit(&mut self, now: Time, flow: FlowNumber, packet: &P, backlog: &Backlog) -> Verdict;
 
-    /// The discipline has chosen `packet` to go next. [`Verdict::Evict`] means [`Verdict::Pass`] here.
+    /// The discipline has chosen `packet` to go next. [`Verdict::Evict`] and [`Verdict::PushOut`] mean
+    /// [`Verdict::Pass`] here.
     #[inline]
     fn release(&mut self, _now: Time, _flow: FlowNumber, _packet: &P, _leaving: &Leaving) -> Verdict {
         Verdict::Pass
@@ -26,6 +27,8 @@ pub enum Verdict {
     Drop(Reason),
     /// It may pass, and others are dropped until what waits is within its bounds.
     Evict(Victim, Reason),
+    /// It may pass; once it waits too, one packet that waits is marked, or dropped where it cannot be.
+    PushOut(Victim, Reason),
 }
 
 /// Why a packet was dropped.
@@ -42,11 +45,38 @@ pub enum Reason {
     TooLarge,
     /// Packets waited for too long, for too long, and this one could not be marked.
     Standing,
+    /// The buffer was full, and this was the oldest packet of the longest queue.
+    LongestHead,
+    /// The buffer was full, and this packet was drawn from all.
+    Random,
+    /// The buffer was full, and this was the oldest packet of a queue that was drawn from those above their share.
+    AboveShare,
+    /// Drawn, before the buffer was full; it could not be marked.
+    Early,
+    /// The buffer was not full, but more of it was taken on average than may be.
+    Average,
+    /// The buffer was not full, and this was the oldest packet of the longest queue; it could not be marked.
+    EarlyLongest,
+    /// Drawn, because packets wait for too long; it could not be marked, or too many would be.
+    Delay,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 5] = [Reason::Full, Reason::Front, Reason::Longest, Reason::TooLarge, Reason::Standing];
+    pub const ALL: [Reason; 12] = [
+        Reason::Full,
+        Reason::Front,
+        Reason::Longest,
+        Reason::TooLarge,
+        Reason::Standing,
+        Reason::LongestHead,
+        Reason::Random,
+        Reason::AboveShare,
+        Reason::Early,
+        Reason::Average,
+        Reason::EarlyLongest,
+        Reason::Delay,
+    ];
 
     /// For people and results.
     pub const fn name(self) -> &'static str {
@@ -56,7 +86,19 @@ impl Reason {
             Reason::Longest => "queue full, longest cut",
             Reason::TooLarge => "larger than the buffer",
             Reason::Standing => "standing queue",
+            Reason::LongestHead => "queue full, head of the longest dropped",
+            Reason::Random => "queue full, one of all dropped",
+            Reason::AboveShare => "queue full, one above its share cut",
+            Reason::Early => "dropped early",
+            Reason::Average => "queue too long on average",
+            Reason::EarlyLongest => "dropped early, head of the longest",
+            Reason::Delay => "delay too long",
         }
+    }
+
+    /// Whether it was dropped though there was room.
+    pub const fn is_early(self) -> bool {
+        matches!(self, Reason::Standing | Reason::Early | Reason::Average | Reason::EarlyLongest | Reason::Delay)
     }
 }
 
@@ -65,8 +107,28 @@ impl Reason {
 pub enum Victim {
     /// The one that waits longest, whichever its queue.
     Oldest,
-    /// The newest one of the longest queue, in the unit of the limit.
+    /// The newest one of the longest queue, in the unit of the limit, over its flow's room.
     Longest,
+    /// The oldest one of that queue.
+    LongestHead,
+    /// The oldest one of the queue of which the greatest such length was seen, and no other has been seen to be longer.
+    Suspect,
+    /// One of all, which this random number draws.
+    Any(u64),
+    /// The oldest one of a queue which this random number draws from those that have more than their share of what waits.
+    AboveShare(u64),
+}
+
+impl Victim {
+    /// The next one: what is drawn is drawn anew.
+    pub(crate) fn next(self) -> Victim {
+        let other = |draw: u64| draw.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        match self {
+            Victim::Any(draw) => Victim::Any(other(draw)),
+            Victim::AboveShare(draw) => Victim::AboveShare(other(draw)),
+            victim => victim,
+        }
+    }
 }
 
 /// What waits when a packet arrives, that one not counted.
@@ -112,6 +174,19 @@ impl Backlog {
         }
         if self.bounds.hold(1, self.size, self.cost) { Room::TooLittle } else { Room::Never }
     }
+
+    /// How much of the buffer is taken, with the packet that arrives: a share of one, by the bound that is nearest. 0 where
+    /// there is none.
+    #[inline]
+    pub fn fill(&self) -> f64 {
+        self.bounds.share(self.packets + 1, self.bytes.saturating_add(self.size), self.memory.saturating_add(self.cost))
+    }
+
+    /// The same without the packet that arrives.
+    #[inline]
+    pub fn fill_before(&self) -> f64 {
+        self.bounds.share(self.packets, self.bytes, self.memory)
+    }
 }
 
 /// A packet that goes, and what stays behind it.
@@ -146,6 +221,19 @@ impl Bounds {
     #[inline]
     pub const fn hold(&self, packets: u64, bytes: u64, memory: u64) -> bool {
         packets <= self.packets && bytes <= self.bytes && memory <= self.memory
+    }
+
+    /// This share of each bound; none of none.
+    pub fn part(&self, share: f64) -> Bounds {
+        let of = |most: u64| if most == u64::MAX { most } else { (most as f64 * share) as u64 };
+        Bounds { packets: of(self.packets), bytes: of(self.bytes), memory: of(self.memory) }
+    }
+
+    /// The share of what may wait that this is, by the bound that is nearest; 0 where there is none.
+    #[inline]
+    pub fn share(&self, packets: u64, bytes: u64, memory: u64) -> f64 {
+        let of = |used: u64, most: u64| if most == u64::MAX { 0.0 } else { used as f64 / most.max(1) as f64 };
+        of(packets, self.packets).max(of(bytes, self.bytes)).max(of(memory, self.memory))
     }
 }
 

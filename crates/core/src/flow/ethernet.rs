@@ -2,6 +2,7 @@
 //!
 //! Source: IEEE 802.3 (header), IEEE 802.1Q section 9 (tags).
 
+use crate::ip::ecn;
 use crate::packet::at;
 
 /// EtherType of IPv4.
@@ -23,6 +24,16 @@ pub const ALL_VLAN: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 #[inline]
 pub fn ether_type(frame: &[u8]) -> Option<u16> {
     at::<HEADER>(frame, 0).map(|header| u16::from_be_bytes([header[12], header[13]]))
+}
+
+/// Marks the IP packet in a frame, "congestion experienced", behind tags too, if it is capable of it.
+pub fn mark(frame: &mut [u8]) -> bool {
+    let Some(ether_type) = ether_type(frame) else { return false };
+    let mut tags = Tags::new(frame, ether_type, HEADER);
+    tags.pass(&ALL_VLAN, 4);
+    let (ether_type, at) = (tags.ether_type, tags.at);
+    let Some(packet) = frame.get_mut(at..).filter(|_| [IPV4, IPV6].contains(&ether_type)) else { return false };
+    ecn::mark(packet)
 }
 
 /// A walk over the VLAN tags of a frame.

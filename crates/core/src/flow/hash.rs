@@ -65,7 +65,7 @@ impl FlowHash {
     /// The flow of `frame`.
     #[inline]
     pub fn flow(&self, frame: &Frame<'_>) -> FlowId {
-        let start = self.key[2];
+        let start = self.start();
         match frame.layer {
             Layer::Ip => Key::read(frame.bytes).map_or_else(|| whole(self.mix(start, 0)), |key| self.ip(start, &key)),
             Layer::Ethernet => self.ethernet(start, frame.bytes),
@@ -106,9 +106,15 @@ impl FlowHash {
         FlowId { flow, pair, piece: key.piece }
     }
 
+    /// What the first word is mixed with.
+    #[inline]
+    pub(super) const fn start(&self) -> u64 {
+        self.key[2]
+    }
+
     /// One step: two rounds' keys, so that no word of a packet can undo the one before it.
     #[inline]
-    fn mix(&self, hash: u64, word: u64) -> u64 {
+    pub(super) fn mix(&self, hash: u64, word: u64) -> u64 {
         fold(hash ^ word ^ self.key[1], self.key[0]).wrapping_add(hash.rotate_left(23))
     }
 }

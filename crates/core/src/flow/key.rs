@@ -1,8 +1,8 @@
 //! The flow key: the 5-tuple that tells one flow's packets from another's.
 //!
-//! Source: burst-round-robin paper, 5.3; the 5-tuple is flow type 0 of the hybrid-gateways paper. There are two ways to
-//! it: [`Key::of`] a packet whose lengths were checked, and [`Key::read`] from bytes that a capture may have cut and an
-//! offload may have left without lengths. Behind IPv6 extension headers the protocol is the one that follows them.
+//! Source: burst-round-robin paper, 5.3; the 5-tuple is flow type 0 of the hybrid-gateways paper. There are three ways to
+//! it: [`Key::of`] a packet whose lengths were checked, [`Key::read`] from bytes that a capture may have cut and an
+//! offload may have left without lengths, and [`Key::plain`] from the first header alone. Behind IPv6 extension headers the protocol is the one that follows them.
 //! Cost: one read of each header. Invariant: no bytes panic.
 
 use crate::ip::{self, Extension, Header, Piece, Version};
@@ -42,6 +42,12 @@ impl<'a> Key<'a> {
     /// The key of the packet that `bytes` begin with. Lengths in it are not believed. `None`: it has no whole IP header.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<Key<'a>> {
+        Key::read_to(bytes).map(|(key, _)| key)
+    }
+
+    /// That, and where in `bytes` what has its protocol begins, which may be behind their end.
+    #[inline]
+    pub fn read_to(bytes: &'a [u8]) -> Option<(Key<'a>, usize)> {
         match bytes.first()? >> 4 {
             4 => Key::read_v4(bytes),
             6 => Key::read_v6(bytes),
@@ -49,8 +55,32 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The key as it stands in the first header of the packet that `bytes` begin with, and nothing else: behind IPv6
+    /// extension headers nothing is looked at, and of all protocols TCP and UDP alone have ports. `None`: the first header is not
+    /// there whole.
     #[inline]
-    fn read_v4(bytes: &'a [u8]) -> Option<Key<'a>> {
+    pub fn plain(bytes: &'a [u8]) -> Option<Key<'a>> {
+        let ports =
+            |protocol, payload| if matches!(protocol, ip::TCP | ip::UDP) { at(bytes, payload).copied() } else { None };
+        match bytes.first()? >> 4 {
+            4 => {
+                let header = bytes.first_chunk::<20>()?;
+                let (payload, protocol) = (usize::from(header[0] & 15) * 4, header[9]);
+                let piece = Piece::of_v4(u16::from_be_bytes([header[6], header[7]]));
+                let ports = if piece == Piece::Later || payload < 20 { None } else { ports(protocol, payload) };
+                Some(Key { version: Version::V4, addresses: &header[12..], protocol, ports, piece })
+            }
+            6 => {
+                let header = bytes.first_chunk::<40>()?;
+                let (protocol, piece) = (header[6], Piece::Whole);
+                Some(Key { version: Version::V6, addresses: &header[8..], protocol, ports: ports(protocol, 40), piece })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read_v4(bytes: &'a [u8]) -> Option<(Key<'a>, usize)> {
         let header = bytes.first_chunk::<20>()?;
         let payload = usize::from(header[0] & 15) * 4;
         if payload < 20 {
@@ -58,11 +88,11 @@ impl<'a> Key<'a> {
         }
         let (protocol, piece) = (header[9], Piece::of_v4(u16::from_be_bytes([header[6], header[7]])));
         let ports = ports(bytes, payload, protocol, piece);
-        Some(Key { version: Version::V4, addresses: &header[12..], protocol, ports, piece })
+        Some((Key { version: Version::V4, addresses: &header[12..], protocol, ports, piece }, payload))
     }
 
     #[inline]
-    fn read_v6(bytes: &'a [u8]) -> Option<Key<'a>> {
+    fn read_v6(bytes: &'a [u8]) -> Option<(Key<'a>, usize)> {
         let header = bytes.first_chunk::<40>()?;
         let (mut protocol, mut payload, mut piece) = (header[6], 40, Piece::Whole);
         for _ in 0..EXTENSION_HEADERS {
@@ -74,7 +104,7 @@ impl<'a> Key<'a> {
             }
         }
         let ports = ports(bytes, payload, protocol, piece);
-        Some(Key { version: Version::V6, addresses: &header[8..], protocol, ports, piece })
+        Some((Key { version: Version::V6, addresses: &header[8..], protocol, ports, piece }, payload))
     }
 }
 

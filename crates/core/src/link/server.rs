@@ -103,6 +103,15 @@ impl<P: Parcel> Server<P> {
         }
     }
 
+    /// Gives `flow` a weight and room among what waits ([`Queue::set_weight`], [`Queue::set_room`]); nothing where nothing is
+    /// held.
+    pub fn set_share(&mut self, flow: FlowNumber, weight: u32, room: u32) {
+        if let Some(line) = &mut self.line {
+            line.queue.set_weight(flow, weight);
+            line.queue.set_room(flow, room);
+        }
+    }
+
     /// A packet that the policy dropped since.
     #[inline]
     pub fn poll_dropped(&mut self) -> Option<(P, Drop)> {

@@ -18,7 +18,7 @@ const FIRST: Span = Span::from_secs(1);
 /// Use for so long without a failure makes all failures forgotten.
 const FORGIVEN: Span = Span::from_secs(30);
 /// Being out of use for less than this is no failure.
-const BRIEF: Span = Span::from_millis(300);
+const BRIEF: Span = Span::from_millis(400);
 /// How much later than another path this one may bring what the peer sends on both, beyond what they differ by.
 const AFTER: Span = Span::from_millis(100);
 

@@ -25,9 +25,18 @@ pub enum State {
     Held,
     /// Well, and in use when the others are not enough.
     Reserve,
+    /// Well, and in use while no other one works.
+    Metered,
 }
 
-words!(State { Up = "up", Suspect = "suspect", Down = "down", Held = "held", Reserve = "reserve" });
+words!(State {
+    Up = "up",
+    Suspect = "suspect",
+    Down = "down",
+    Held = "held",
+    Reserve = "reserve",
+    Metered = "metered",
+});
 
 /// The signs.
 #[derive(Clone, Copy, Debug)]

@@ -43,8 +43,19 @@ pub trait Discipline<P> {
     /// Takes a packet out that the policy drops. Only a victim for which the discipline was made is found.
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>>;
 
+    /// The packet that [`evict`](Discipline::evict) would take out.
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>>;
+
     /// Takes out a packet that came before `oldest`, if there is one.
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>>;
+
+    /// Gives `flow` a share of this weight (1 to [`MOST_WEIGHT`]), whenever it has packets; 1 is that of all others. Nothing
+    /// changes where flows have no shares of their own.
+    fn set_weight(&mut self, _flow: FlowNumber, _weight: u32) {}
+
+    /// Gives `flow` so much room in the buffer (1 to [`MOST_ROOM`]): its queue's length counts over that where the longest one
+    /// is looked for; 1 is the room of all others.
+    fn set_room(&mut self, _flow: FlowNumber, _room: u32) {}
 
     /// How many flows have a packet waiting; one where the discipline does not tell flows apart.
     fn active_flows(&self) -> usize;
@@ -61,16 +72,31 @@ pub trait Discipline<P> {
     }
 }
 
-/// By what a discipline must find its victims.
+/// The largest weight of a flow.
+pub const MOST_WEIGHT: u32 = 1 << 10;
+
+/// The largest room of a flow.
+pub const MOST_ROOM: u32 = 1 << 20;
+
+/// By what a discipline must find its victims. Any packet is found without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// By nothing: packets are evicted by none.
+    /// By nothing.
     #[default]
     None,
     /// By age.
     Age,
-    /// By the length of their queue, in packets.
+    /// By the length of their queue.
+    Longest(Unit),
+    /// By the greatest length of a queue that was seen.
+    Suspect(Unit),
+}
+
+/// What lengths are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Packets.
     Packets,
-    /// By the length of their queue, in bytes.
+    /// Bytes.
     Bytes,
 }

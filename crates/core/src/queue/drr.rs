@@ -1,20 +1,25 @@
-//! Deficit round robin (DRR), and plain round robin by packets.
+//! Deficit round robin (DRR), round robin by packets, and weighted round robin (WRR) by the mean length of packets.
 //!
-//! Source: Shreedhar and Varghese, "Efficient Fair Queueing using Deficit Round Robin", SIGCOMM 1995, section 3.
+//! Source: Shreedhar and Varghese, "Efficient Fair Queueing using Deficit Round Robin", SIGCOMM 1995, section 3. WRR:
+//! Katevenis, Sidiropoulos and Courcoubetis, "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM Switch Chip",
+//! IEEE JSAC 9(8), 1991; with packets of different lengths: hybrid-gateways 2.2.
 //!
 //! | paper | here |
 //! |---|---|
 //! | ActiveList | `active` |
 //! | DC_i | `deficits` |
-//! | Q_i, Quantum | `quantum`, the same for all |
+//! | Q_i, Quantum | `quantum`, times the flow's weight |
 //! | Send of a visit | what `dequeue` gives while `visiting` |
 //!
-//! Round robin is the same with every packet counted as one and a quantum of one.
+//! Round robin is the same with every packet counted as one and a quantum of one. WRR is the same with every packet counted
+//! as the mean length of its flow: a flow sends its quantum over that mean in packets, whatever the length of each. The mean
+//! is that of the packets that came since the flow became active, an exponential one that gives the newest an eighth. What
+//! is left of a division is kept for the next visit, where the paper's weights are scaled to whole numbers.
 //!
 //! Departures: a quantum below the largest packet is allowed; a round in which no flow can send is not walked again and
 //! again but counted: the rounds until one can are credited at once. A flow whose last packet is dropped leaves as if it
 //! had been served. Cost: O(1) a packet with a quantum of the largest packet or more, else O(flows). Memory: 16 bytes a
-//! queue. Invariants: `deficit` of a flow is below the size of its head when its visit ends, and 0 when it becomes
+//! queue, 20 with means. Invariants: `deficit` of a flow is below the size of its head when its visit ends, and 0 when it becomes
 //! active; over any interval in which two flows are backlogged their bytes differ by at most Quantum + 2 Max (their
 //! lemma 2 and theorem 3: 3 Max where Quantum = Max).
 
@@ -22,8 +27,22 @@ use super::discipline::{Discipline, Entry, Index, Taken};
 use super::store::{Removed, Store};
 use crate::buffer::Victim;
 use crate::causal::Cycle;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, FlowNumber, Time};
 use alloc::vec::Vec;
+
+/// What a packet is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Charge {
+    /// Its bytes.
+    Bytes,
+    /// One.
+    One,
+    /// The mean of its flow's packets.
+    Mean,
+}
+
+/// Places behind the point of a mean.
+const MEAN_PLACES: u32 = 8;
 
 /// Deficit round robin over a queue for each flow.
 #[derive(Clone, Debug)]
@@ -32,9 +51,10 @@ pub struct Drr<P> {
     active: Cycle,
     /// By queue.
     deficits: Vec<u64>,
+    /// By queue: the mean length of its packets, with [`MEAN_PLACES`]; empty where nobody asks.
+    means: Vec<u64>,
     quantum: u64,
-    /// Whether every packet counts as one.
-    by_packets: bool,
+    charge: Charge,
     /// The first has had its quantum of this visit.
     visiting: bool,
 }
@@ -46,28 +66,48 @@ impl<P> Drr<P> {
             store: Store::new(index),
             active: Cycle::EMPTY,
             deficits: Vec::new(),
+            means: Vec::new(),
             quantum: quantum.as_u64().max(1),
-            by_packets: false,
+            charge: Charge::Bytes,
             visiting: false,
         }
     }
 
     /// Round robin: one packet of each flow in turn, whatever its length.
     pub fn by_packets(index: Index) -> Drr<P> {
-        Drr { by_packets: true, ..Drr::new(Bytes::new(1), index) }
+        Drr { charge: Charge::One, ..Drr::new(Bytes::new(1), index) }
+    }
+
+    /// Weighted round robin: as many packets of each flow in turn as have `quantum` bytes (at least 1) by their mean length.
+    pub fn by_mean(quantum: Bytes, index: Index) -> Drr<P> {
+        Drr { charge: Charge::Mean, ..Drr::new(quantum, index) }
     }
 
     /// As `enqueue`, into the queue of `key`.
     #[inline]
     pub(super) fn enqueue_as(&mut self, key: u32, entry: Entry<P>) {
         let queue = self.store.open(key);
-        if self.store.push(queue, entry) {
+        let size = entry.size;
+        let first = self.store.push(queue, entry, ());
+        if self.charge == Charge::Mean {
+            self.note_length(queue, size, first);
+        }
+        if first {
             if self.deficits.len() <= queue as usize {
                 self.deficits.resize(queue as usize + 1, 0);
             }
             self.deficits[queue as usize] = 0;
             self.active.push(queue);
         }
+    }
+
+    /// A packet of `size` bytes came to `queue`.
+    fn note_length(&mut self, queue: u32, size: u32, first: bool) {
+        if self.means.len() <= queue as usize {
+            self.means.resize(queue as usize + 1, 0);
+        }
+        let (mean, size) = (&mut self.means[queue as usize], u64::from(size) << MEAN_PLACES);
+        *mean = if first { size } else { (*mean * 7 + size) / 8 };
     }
 
     /// The queue may be empty now.
@@ -84,17 +124,28 @@ impl<P> Drr<P> {
     /// What the head of `queue` is charged.
     #[inline]
     fn cost(&self, queue: u32) -> u64 {
-        if self.by_packets { 1 } else { self.store.head(queue).map_or(0, |head| u64::from(head.size)) }
+        match self.charge {
+            Charge::Bytes => self.store.head(queue).map_or(0, |head| u64::from(head.size)),
+            Charge::One => 1,
+            Charge::Mean => (self.means[queue as usize] >> MEAN_PLACES).max(1),
+        }
+    }
+
+    /// What a visit gives `queue`.
+    #[inline]
+    fn quantum(&self, queue: u32) -> u64 {
+        self.quantum * u64::from(self.store.weight(queue))
     }
 
     /// No flow can send in this round: credits the rounds before the first in which one can.
     #[cold]
     fn skip_rounds(&mut self) {
         let missing = |queue: u32| self.cost(queue).saturating_sub(self.deficits[queue as usize]);
-        let least = self.active.iter().map(|queue| missing(queue).div_ceil(self.quantum)).min().unwrap_or(0);
-        let credit = least.saturating_sub(1) * self.quantum;
+        let least = self.active.iter().map(|queue| missing(queue).div_ceil(self.quantum(queue))).min().unwrap_or(0);
+        let rounds = least.saturating_sub(1);
         for queue in self.active.iter() {
-            self.deficits[queue as usize] += credit;
+            let quantum = self.quantum * u64::from(self.store.weight(queue));
+            self.deficits[queue as usize] += rounds * quantum;
         }
     }
 }
@@ -108,10 +159,10 @@ impl<P> Discipline<P> for Drr<P> {
     fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
         let mut passed = 0;
         while let Some(queue) = self.active.first() {
-            let cost = self.cost(queue);
+            let (cost, quantum) = (self.cost(queue), self.quantum(queue));
             let deficit = &mut self.deficits[queue as usize];
             if !self.visiting {
-                *deficit += self.quantum;
+                *deficit += quantum;
                 self.visiting = true;
             }
             if cost <= *deficit {
@@ -133,7 +184,8 @@ impl<P> Discipline<P> for Drr<P> {
     /// The first queue of those that need the fewest visits more; the visit that is under way is the last of them.
     fn peek(&self) -> Option<&Entry<P>> {
         let visits = |(place, queue): &(usize, u32)| {
-            let missing = self.cost(*queue).saturating_sub(self.deficits[*queue as usize]).div_ceil(self.quantum);
+            let missing =
+                self.cost(*queue).saturating_sub(self.deficits[*queue as usize]).div_ceil(self.quantum(*queue));
             let under_way = *place == 0 && self.visiting;
             if under_way && missing == 0 {
                 (0, 0)
@@ -151,10 +203,22 @@ impl<P> Discipline<P> for Drr<P> {
         Some(removed.entry)
     }
 
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        self.store.find(victim)
+    }
+
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         let removed = self.store.expire(oldest)?;
         self.on_removed(&removed);
         Some(removed.entry)
+    }
+
+    fn set_weight(&mut self, flow: FlowNumber, weight: u32) {
+        self.store.set_weight(flow.0, weight);
+    }
+
+    fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        self.store.set_room(flow.0, room);
     }
 
     fn active_flows(&self) -> usize {

@@ -1,10 +1,12 @@
 //! First in, first out, over all flows.
 //!
-//! Cost: O(1). Invariant: order is that of arrival. Both victims are known without an index: the head is the oldest
-//! packet, and the tail is the newest one of the only queue.
+//! Cost: O(1), but for a packet that is drawn from all: what lies between it and the nearer end moves. Invariant: order is
+//! that of arrival. Victims are known without an index: the head is the oldest packet, and the tail is the newest one of
+//! the only queue.
 
 use super::discipline::{Discipline, Entry, Taken};
 use crate::buffer::Victim;
+use crate::rng::Rng;
 use crate::units::Time;
 use alloc::collections::VecDeque;
 
@@ -27,6 +29,16 @@ impl<P> Fifo<P> {
         self.bytes += u64::from(entry.size);
         let place = self.queue.partition_point(|other| goes_first(&other.packet));
         self.queue.insert(place, entry);
+    }
+
+    /// Where the victim is.
+    fn place(&self, victim: Victim) -> Option<usize> {
+        let last = self.queue.len().checked_sub(1)?;
+        Some(match victim {
+            Victim::Oldest | Victim::LongestHead | Victim::Suspect | Victim::AboveShare(_) => 0,
+            Victim::Longest => last,
+            Victim::Any(draw) => Rng::new(draw).below(last as u64 + 1) as usize,
+        })
     }
 
     fn count(&mut self, entry: Option<Entry<P>>) -> Option<Entry<P>> {
@@ -56,11 +68,14 @@ impl<P> Discipline<P> for Fifo<P> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let entry = match victim {
-            Victim::Oldest => self.queue.pop_front(),
-            Victim::Longest => self.queue.pop_back(),
-        };
+        let place = self.place(victim)?;
+        let entry = self.queue.remove(place);
         self.count(entry)
+    }
+
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        let place = self.place(victim)?;
+        self.queue.get_mut(place)
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {

@@ -7,9 +7,13 @@
 //! | discipline | file |
 //! |---|---|
 //! | first in, first out | `fifo.rs` |
-//! | deficit round robin, round robin by packets | `drr.rs` |
+//! | deficit round robin, round robin by packets, weighted round robin by their mean length | `drr.rs` |
+//! | deficit round robin with new flows first | `flow_queue.rs` |
 //! | surplus round robin | `srr.rs` |
-//! | start-time fair queueing | `sfq.rs` |
+//! | start-time fair queueing | `sfq.rs`, on `tagged.rs` |
+//! | self-clocked fair queueing | `scfq.rs`, on `tagged.rs` |
+//! | weighted fair queueing | `wfq.rs`, on `tagged.rs` |
+//! | VirtualClock | `virtual_clock.rs`, on `tagged.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //!
 //! Another discipline is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of
@@ -40,27 +44,38 @@
 mod discipline;
 mod drr;
 mod fifo;
+mod flow_queue;
 mod heap;
+mod lengths;
 mod parcel;
+mod scfq;
 mod sfq;
 mod srr;
 mod stochastic;
 mod store;
+mod tagged;
+mod virtual_clock;
 mod waiting;
+mod wfq;
 
 pub use crate::buffer::ConfigError;
-pub use discipline::{Discipline, Entry, Index, Taken};
+pub use discipline::{Discipline, Entry, Index, MOST_ROOM, MOST_WEIGHT, Taken, Unit};
 pub use drr::Drr;
 pub use fifo::Fifo;
+pub use flow_queue::FlowQueue;
 pub use parcel::{Opaque, Parcel};
+pub use scfq::Scfq;
 pub use sfq::Sfq;
 pub use srr::Srr;
 pub use stochastic::Stochastic;
+pub use tagged::{Clock, Tagged};
+pub use virtual_clock::VirtualClock;
 pub use waiting::{Admit, Config, Dropped, Queue};
+pub use wfq::Wfq;
 
 use crate::buffer::{PolicyConfig, Victim};
 use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, FlowNumber, Rate, Time};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -73,11 +88,19 @@ pub const MOST_QUANTUM: u64 = 1 << 30;
 /// Most buckets of a stochastic discipline.
 pub const MOST_BUCKETS: u32 = 1 << 20;
 
+/// The rates that a flow or a link may have.
+const RATES: (Rate, Rate) = (Rate::from_bits_per_sec(1000), Rate::from_bits_per_sec(1_000_000_000_000));
+
 const QUANTUM: Bytes = Bytes::new(1500);
 static QUANTUM_SPEC: OptionSpec =
     OptionSpec::new("quantum", Kind::Bytes(1, MOST_QUANTUM, None), "bytes of a flow's turn");
 static BUCKETS_SPEC: OptionSpec =
     OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
+
+static FLOW_RATE_SPEC: OptionSpec =
+    OptionSpec::new("rate", Kind::Rate(RATES.0, RATES.1, None), "what a flow is to have");
+static LINK_RATE_SPEC: OptionSpec =
+    OptionSpec::new("rate", Kind::Rate(RATES.0, RATES.1, Some("measured")), "what the link carries");
 
 /// Which discipline, with its settings. As text: its name, then options, such as `drr:quantum=3000B`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +116,16 @@ pub enum DisciplineConfig {
         /// Bytes a visit. As text by default 1500 B, as everywhere here.
         quantum: Bytes,
     },
+    /// `wrr`: weighted round robin, by packets, with shares by their estimated mean length, a queue for each flow.
+    Wrr {
+        /// Bytes a visit.
+        quantum: Bytes,
+    },
+    /// `flow-queue`: deficit round robin with new flows first (RFC 8290), a queue for each flow.
+    FlowQueue {
+        /// Bytes a visit.
+        quantum: Bytes,
+    },
     /// `srr`: surplus round robin (Adiseshu, Parulkar and Varghese), a queue for each flow.
     Srr {
         /// Bytes a turn.
@@ -100,6 +133,18 @@ pub enum DisciplineConfig {
     },
     /// `sfq`: start-time fair queueing (Goyal, Vin, Cheng 1996), a queue for each flow.
     Sfq,
+    /// `scfq`: self-clocked fair queueing (Golestani 1994), a queue for each flow.
+    Scfq,
+    /// `wfq`: weighted fair queueing with exact virtual time (Demers, Keshav, Shenker 1989), a queue for each flow.
+    Wfq {
+        /// What the link carries. `None`, the default: it is measured.
+        rate: Option<Rate>,
+    },
+    /// `virtual-clock`: VirtualClock (Zhang 1990), a queue for each flow.
+    VirtualClock {
+        /// What each flow is to have. As text by default 1 Mbit/s.
+        rate: Rate,
+    },
     /// `stochastic`: stochastic fair queueing (McKenney 1990): DRR over this many hash buckets, with a keyed hash.
     Stochastic {
         /// Buckets. As text by default 1024.
@@ -132,9 +177,17 @@ impl DisciplineConfig {
             }
         };
         match *self {
-            DisciplineConfig::Fifo | DisciplineConfig::RoundRobin | DisciplineConfig::Sfq => Ok(()),
-            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
-                range("quantum", quantum.as_u64(), MOST_QUANTUM)
+            DisciplineConfig::Fifo
+            | DisciplineConfig::RoundRobin
+            | DisciplineConfig::Sfq
+            | DisciplineConfig::Scfq
+            | DisciplineConfig::Wfq { rate: None } => Ok(()),
+            DisciplineConfig::Drr { quantum }
+            | DisciplineConfig::Wrr { quantum }
+            | DisciplineConfig::FlowQueue { quantum }
+            | DisciplineConfig::Srr { quantum } => range("quantum", quantum.as_u64(), MOST_QUANTUM),
+            DisciplineConfig::Wfq { rate: Some(rate) } | DisciplineConfig::VirtualClock { rate } => {
+                range("rate", rate.as_bits_per_sec(), RATES.1.as_bits_per_sec())
             }
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 range("buckets", u64::from(buckets), u64::from(MOST_BUCKETS))?;
@@ -164,7 +217,38 @@ impl Family for DisciplineConfig {
             "surplus round robin: the same shares; a flow may overdraw its turn by a packet, and has less in the next",
             || DisciplineConfig::Srr { quantum: QUANTUM },
         ),
-        member("sfq", "start-time fair queueing", || DisciplineConfig::Sfq),
+        member(
+            "wrr",
+            "weighted round robin: flows have equal shares by packets of their mean length, which is estimated",
+            || DisciplineConfig::Wrr { quantum: QUANTUM },
+        ),
+        member(
+            "flow-queue",
+            "as drr, but flows that begin go first, and may overdraw their turn by a packet (RFC 8290)",
+            || DisciplineConfig::FlowQueue { quantum: QUANTUM },
+        ),
+        member(
+            "sfq",
+            "start-time fair queueing: the packet goes that would begin first if all flows were served at once",
+            || DisciplineConfig::Sfq,
+        ),
+        member(
+            "scfq",
+            "self-clocked fair queueing: the packet goes that would end first, by the clock of what was sent",
+            || DisciplineConfig::Scfq,
+        ),
+        member(
+            "wfq",
+            "weighted fair queueing: the packet goes that would end first if all flows were served at once; exact at any \
+             moment on a link of constant rate",
+            || DisciplineConfig::Wfq { rate: None },
+        ),
+        member(
+            "virtual-clock",
+            "VirtualClock: the packet goes that would end first if its flow had its rate for itself; who had more than that \
+             before waits for the others",
+            || DisciplineConfig::VirtualClock { rate: Rate::from_mbit(1) },
+        ),
         member("stochastic", "deficit round robin over buckets that flows are hashed to", || {
             DisciplineConfig::Stochastic { buckets: 1024, quantum: QUANTUM }
         }),
@@ -176,9 +260,12 @@ impl Family for DisciplineConfig {
 
     fn fields(&self) -> Fields<'_> {
         match self {
-            DisciplineConfig::Drr { quantum } | DisciplineConfig::Srr { quantum } => {
-                vec![(&QUANTUM_SPEC, quantum as &dyn Field)]
-            }
+            DisciplineConfig::Drr { quantum }
+            | DisciplineConfig::Wrr { quantum }
+            | DisciplineConfig::FlowQueue { quantum }
+            | DisciplineConfig::Srr { quantum } => vec![(&QUANTUM_SPEC, quantum as &dyn Field)],
+            DisciplineConfig::Wfq { rate } => vec![(&LINK_RATE_SPEC, rate as &dyn Field)],
+            DisciplineConfig::VirtualClock { rate } => vec![(&FLOW_RATE_SPEC, rate as &dyn Field)],
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 vec![(&BUCKETS_SPEC, buckets as &dyn Field), (&QUANTUM_SPEC, quantum)]
             }
@@ -190,10 +277,14 @@ impl Family for DisciplineConfig {
         match (self, option) {
             (
                 DisciplineConfig::Drr { quantum }
+                | DisciplineConfig::Wrr { quantum }
+                | DisciplineConfig::FlowQueue { quantum }
                 | DisciplineConfig::Srr { quantum }
                 | DisciplineConfig::Stochastic { quantum, .. },
                 "quantum",
             ) => Some(quantum),
+            (DisciplineConfig::Wfq { rate }, "rate") => Some(rate),
+            (DisciplineConfig::VirtualClock { rate }, "rate") => Some(rate),
             (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
             _ => None,
         }
@@ -241,12 +332,20 @@ pub enum AnyDiscipline<P> {
 /// A discipline with queues for each flow or bucket.
 #[derive(Clone, Debug)]
 pub enum Fair<P> {
-    /// [`Drr`], and round robin by packets.
+    /// [`Drr`], round robin by packets, and weighted round robin.
     Drr(Drr<P>),
+    /// [`FlowQueue`].
+    FlowQueue(FlowQueue<P>),
     /// [`Srr`].
     Srr(Srr<P>),
     /// [`Sfq`].
     Sfq(Sfq<P>),
+    /// [`Scfq`].
+    Scfq(Scfq<P>),
+    /// [`Wfq`].
+    Wfq(Wfq<P>),
+    /// [`VirtualClock`].
+    VirtualClock(VirtualClock<P>),
     /// [`Stochastic`].
     Stochastic(Stochastic<P>),
 }
@@ -260,7 +359,12 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::RoundRobin => Fair::Drr(Drr::by_packets(index)),
             DisciplineConfig::Drr { quantum } => Fair::Drr(Drr::new(quantum, index)),
             DisciplineConfig::Srr { quantum } => Fair::Srr(Srr::new(quantum, index)),
+            DisciplineConfig::Wrr { quantum } => Fair::Drr(Drr::by_mean(quantum, index)),
+            DisciplineConfig::FlowQueue { quantum } => Fair::FlowQueue(FlowQueue::new(quantum, index)),
             DisciplineConfig::Sfq => Fair::Sfq(Sfq::new(index)),
+            DisciplineConfig::Scfq => Fair::Scfq(Scfq::new(index)),
+            DisciplineConfig::Wfq { rate } => Fair::Wfq(Wfq::new(rate, index)),
+            DisciplineConfig::VirtualClock { rate } => Fair::VirtualClock(VirtualClock::new(rate, index)),
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 Fair::Stochastic(Stochastic::new(buckets, quantum, index, seed))
             }
@@ -297,8 +401,20 @@ impl<P> Discipline<P> for AnyDiscipline<P> {
         each!(self, d => d.evict(victim))
     }
 
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        each!(self, d => d.find(victim))
+    }
+
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         each!(self, d => d.expire(oldest))
+    }
+
+    fn set_weight(&mut self, flow: FlowNumber, weight: u32) {
+        each!(self, d => d.set_weight(flow, weight));
+    }
+
+    fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        each!(self, d => d.set_room(flow, room));
     }
 
     fn active_flows(&self) -> usize {
@@ -319,7 +435,11 @@ macro_rules! each_fair {
         match $self {
             Fair::Drr($discipline) => $call,
             Fair::Srr($discipline) => $call,
+            Fair::FlowQueue($discipline) => $call,
             Fair::Sfq($discipline) => $call,
+            Fair::Scfq($discipline) => $call,
+            Fair::Wfq($discipline) => $call,
+            Fair::VirtualClock($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
         }
     };
@@ -345,8 +465,20 @@ impl<P> Discipline<P> for Fair<P> {
         each_fair!(self, d => d.evict(victim))
     }
 
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        each_fair!(self, d => d.find(victim))
+    }
+
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         each_fair!(self, d => d.expire(oldest))
+    }
+
+    fn set_weight(&mut self, flow: FlowNumber, weight: u32) {
+        each_fair!(self, d => d.set_weight(flow, weight));
+    }
+
+    fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        each_fair!(self, d => d.set_room(flow, room));
     }
 
     fn active_flows(&self) -> usize {

@@ -10,7 +10,7 @@ use super::discipline::{Discipline, Entry, Index, Taken};
 use super::store::{Removed, Store};
 use crate::buffer::Victim;
 use crate::causal::Turns;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, FlowNumber, Time};
 
 /// Surplus round robin over a queue for each flow.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl<P> Srr<P> {
 impl<P> Discipline<P> for Srr<P> {
     fn enqueue(&mut self, entry: Entry<P>) {
         let queue = self.store.open(entry.flow.0);
-        if self.store.push(queue, entry) {
+        if self.store.push(queue, entry, ()) {
             self.turns.join(queue);
         }
     }
@@ -67,10 +67,18 @@ impl<P> Discipline<P> for Srr<P> {
         Some(removed.entry)
     }
 
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        self.store.find(victim)
+    }
+
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         let removed = self.store.expire(oldest)?;
         self.on_dropped(&removed);
         Some(removed.entry)
+    }
+
+    fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        self.store.set_room(flow.0, room);
     }
 
     fn active_flows(&self) -> usize {

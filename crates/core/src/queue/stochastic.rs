@@ -60,6 +60,10 @@ impl<P> Discipline<P> for Stochastic<P> {
         self.drr.evict(victim)
     }
 
+    fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        self.drr.find(victim)
+    }
+
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
         self.drr.expire(oldest)
     }

@@ -2,15 +2,17 @@
 //!
 //! What it is: packets in slots, chained to queues, which lie in slots too and are found by key (a flow, a bucket). A
 //! discipline decides which queue is served, a policy which packet is evicted: the oldest of all by a chain in the order
-//! of arrival, the newest of the longest queue by a heap. Either index is kept only where the policy needs it.
+//! of arrival, one of the longest queue by [`Lengths`]. Either index is kept only where the policy needs it. A packet that is
+//! drawn from all is found by trying slots, of which most are taken when a buffer is full.
 //!
-//! Cost: O(1); O(log n) in the number of queues with the heap. Allocates while it grows to the most that ever waited, and
+//! Cost: O(1); amortised O(log n) in the number of queues where the longest is looked for. Allocates while it grows to the most that ever waited, and
 //! never after. Invariant: packets and bytes of a queue are those of its chain.
 
-use super::discipline::{Entry, Index, Taken};
-use super::heap::Heap;
+use super::discipline::{Entry, Index, MOST_ROOM, MOST_WEIGHT, Taken, Unit};
+use super::lengths::Lengths;
 use crate::buffer::Victim;
 use crate::flow::slots::Slots;
+use crate::rng::Rng;
 use crate::units::Time;
 use alloc::vec::Vec;
 
@@ -18,9 +20,10 @@ use alloc::vec::Vec;
 pub(super) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
-struct Item<P> {
+struct Item<P, N> {
     /// `None`: a free slot, `next` chains it.
     entry: Option<Entry<P>>,
+    note: N,
     queue: u32,
     /// In the queue, towards the tail, and towards the head.
     next: u32,
@@ -37,6 +40,25 @@ struct Queue {
     tail: u32,
     packets: u32,
     bytes: u64,
+    weight: u32,
+    room: u32,
+}
+
+impl Queue {
+    /// Its length over its room, in 2^-20 of a unit.
+    #[inline]
+    fn length(&self, unit: Unit) -> u64 {
+        let length = self.held(unit) << 20;
+        if self.room == 1 { length } else { length / u64::from(self.room) }
+    }
+
+    #[inline]
+    fn held(&self, unit: Unit) -> u64 {
+        match unit {
+            Unit::Packets => self.packets.into(),
+            Unit::Bytes => self.bytes,
+        }
+    }
 }
 
 /// A packet that left the store.
@@ -59,37 +81,51 @@ impl<P> From<Removed<P>> for Taken<P> {
     }
 }
 
-/// Packets in queues.
+/// Packets in queues. `N`: what the discipline notes of each.
 #[derive(Clone, Debug)]
-pub(super) struct Store<P> {
-    items: Vec<Item<P>>,
+pub(super) struct Store<P, N = ()> {
+    items: Vec<Item<P, N>>,
     free_item: u32,
     queues: Vec<Queue>,
     free_queue: u32,
     table: Slots,
+    /// Weights that are not one, by key.
+    weights: Slots,
+    /// Rooms that are not one, by key.
+    rooms: Slots,
+    /// What waits in all, and the rooms of the queues that have packets.
+    packets: u64,
+    bytes: u64,
+    room: u64,
     by_age: bool,
-    by_packets: bool,
     oldest: u32,
     newest: u32,
-    /// By length, the longest first.
-    longest: Option<Heap<u64>>,
+    lengths: Option<Lengths>,
     /// Where the search for old packets goes on.
     searched: usize,
 }
 
-impl<P> Store<P> {
-    pub(super) fn new(index: Index) -> Store<P> {
+impl<P, N: Copy> Store<P, N> {
+    pub(super) fn new(index: Index) -> Store<P, N> {
         Store {
             items: Vec::new(),
             free_item: NIL,
             queues: Vec::new(),
             free_queue: NIL,
             table: Slots::new(),
+            weights: Slots::new(),
+            rooms: Slots::new(),
+            packets: 0,
+            bytes: 0,
+            room: 0,
             by_age: index == Index::Age,
-            by_packets: index == Index::Packets,
             oldest: NIL,
             newest: NIL,
-            longest: matches!(index, Index::Packets | Index::Bytes).then(Heap::new),
+            lengths: match index {
+                Index::Longest(unit) => Some(Lengths::exact(unit)),
+                Index::Suspect(unit) => Some(Lengths::guessed(unit)),
+                Index::None | Index::Age => None,
+            },
             searched: 0,
         }
     }
@@ -105,7 +141,9 @@ impl<P> Store<P> {
         if let Some(queue) = self.table.slot(key) {
             return queue;
         }
-        let fresh = Queue { key, head: NIL, tail: NIL, packets: 0, bytes: 0 };
+        let term = |of: &Slots| if of.is_empty() { 1 } else { of.slot(key).unwrap_or(1) };
+        let (weight, room) = (term(&self.weights), term(&self.rooms));
+        let fresh = Queue { key, head: NIL, tail: NIL, packets: 0, bytes: 0, weight, room };
         let queue = if self.free_queue == NIL {
             self.queues.push(fresh);
             (self.queues.len() - 1) as u32
@@ -131,11 +169,11 @@ impl<P> Store<P> {
 
     /// Puts a packet behind all others of `queue`: whether it is the only one there.
     #[inline]
-    pub(super) fn push(&mut self, queue: u32, entry: Entry<P>) -> bool {
+    pub(super) fn push(&mut self, queue: u32, entry: Entry<P>, note: N) -> bool {
         let size = entry.size;
         let q = &mut self.queues[queue as usize];
         let entry = Some(entry);
-        let item = Item { entry, queue, next: NIL, prev: q.tail, newer: NIL, older: self.newest };
+        let item = Item { entry, note, queue, next: NIL, prev: q.tail, newer: NIL, older: self.newest };
         let at = if self.free_item == NIL {
             self.items.push(item);
             (self.items.len() - 1) as u32
@@ -163,8 +201,52 @@ impl<P> Store<P> {
                 self.items[before as usize].newer = at;
             }
         }
-        self.note_length(queue);
+        self.packets += 1;
+        self.bytes += u64::from(size);
+        if let Some(lengths) = &mut self.lengths {
+            let q = &self.queues[queue as usize];
+            self.room += if only { u64::from(q.room) } else { 0 };
+            lengths.on_grown(queue, q.length(lengths.unit));
+        }
         only
+    }
+
+    /// Gives the queue of `key`, whenever there is one, this weight (1 to [`MOST_WEIGHT`]).
+    pub(super) fn set_weight(&mut self, key: u32, weight: u32) {
+        let weight = weight.clamp(1, MOST_WEIGHT);
+        if weight == 1 {
+            self.weights.remove(key);
+        } else {
+            self.weights.insert(key, weight);
+        }
+        if let Some(queue) = self.table.slot(key) {
+            self.queues[queue as usize].weight = weight;
+        }
+    }
+
+    /// Gives the queue of `key`, whenever there is one, this room (1 to [`MOST_ROOM`]).
+    pub(super) fn set_room(&mut self, key: u32, room: u32) {
+        let room = room.clamp(1, MOST_ROOM);
+        if room == 1 {
+            self.rooms.remove(key);
+        } else {
+            self.rooms.insert(key, room);
+        }
+        let Some(queue) = self.table.slot(key) else { return };
+        let q = &mut self.queues[queue as usize];
+        let before = core::mem::replace(&mut q.room, room);
+        if let Some(lengths) = &mut self.lengths
+            && q.packets > 0
+        {
+            self.room = self.room + u64::from(room) - u64::from(before);
+            lengths.on_changed(queue, q.length(lengths.unit));
+        }
+    }
+
+    /// The weight of `queue`.
+    #[inline]
+    pub(super) fn weight(&self, queue: u32) -> u32 {
+        self.queues[queue as usize].weight
     }
 
     /// The packet at the head of `queue`.
@@ -173,21 +255,71 @@ impl<P> Store<P> {
         self.items.get(self.queues.get(queue as usize)?.head as usize)?.entry.as_ref()
     }
 
+    /// The packet at the head of `queue`, and what was noted of it.
+    #[inline]
+    pub(super) fn noted(&self, queue: u32) -> Option<(&Entry<P>, N)> {
+        let item = self.items.get(self.queues.get(queue as usize)?.head as usize)?;
+        Some((item.entry.as_ref()?, item.note))
+    }
+
     /// Takes the packet at the head of `queue`.
     #[inline]
     pub(super) fn pop(&mut self, queue: u32) -> Option<Removed<P>> {
-        self.take(self.queues[queue as usize].head)
+        self.take(self.queues.get(queue as usize)?.head)
     }
 
     /// Takes a victim out, if it has an index by which to find it.
     pub(super) fn evict(&mut self, victim: Victim) -> Option<Removed<P>> {
-        match victim {
-            Victim::Oldest => self.take(self.oldest),
-            Victim::Longest => {
-                let (_, queue) = self.longest.as_ref()?.first()?;
-                self.take(self.queues[queue as usize].tail)
+        let at = self.place(victim)?;
+        self.take(at)
+    }
+
+    /// What [`evict`](Store::evict) would take out.
+    pub(super) fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
+        let at = self.place(victim)?;
+        self.items.get_mut(at as usize)?.entry.as_mut()
+    }
+
+    /// The slot of a victim.
+    fn place(&mut self, victim: Victim) -> Option<u32> {
+        let queue = match victim {
+            Victim::Oldest => return Some(self.oldest),
+            Victim::Any(draw) => return self.any(draw),
+            Victim::Longest | Victim::LongestHead | Victim::Suspect => {
+                let unit = self.lengths.as_ref()?.unit;
+                let queues = &self.queues;
+                self.lengths.as_mut()?.longest(|queue| queues[queue as usize].length(unit))?
             }
-        }
+            Victim::AboveShare(draw) => {
+                let unit = self.lengths.as_ref()?.unit;
+                let held = if unit == Unit::Packets { self.packets } else { self.bytes };
+                let (queues, room) = (&self.queues, u128::from(self.room.max(1)));
+                let is_above = |queue: u32| {
+                    let q = &queues[queue as usize];
+                    u128::from(q.held(unit)) * room > u128::from(held) * u128::from(q.room)
+                };
+                let share = ((u128::from(held) << 20) / room) as u64;
+                self.lengths.as_mut()?.above(draw, share, is_above)?
+            }
+        };
+        let of = |q: &Queue| if victim == Victim::Longest { q.tail } else { q.head };
+        let at = self.queues.get(queue as usize).filter(|q| q.packets > 0).map(of);
+        // Where the one that was guessed is empty, any other has more.
+        at.or_else(|| self.queues.iter().find(|q| q.packets > 0).map(of))
+    }
+
+    /// A slot that is taken, drawn from all of them.
+    fn any(&self, draw: u64) -> Option<u32> {
+        let mut rng = Rng::new(draw);
+        let count = self.items.len() as u64;
+        (self.packets > 0).then(|| {
+            loop {
+                let at = rng.below(count);
+                if self.items[at as usize].entry.is_some() {
+                    return at as u32;
+                }
+            }
+        })
     }
 
     /// Takes a packet out that came before `oldest`. It looks at the heads of all queues, from where it stopped last.
@@ -228,20 +360,13 @@ impl<P> Store<P> {
                 _ => self.items[newer as usize].older = older,
             }
         }
-        self.note_length(queue);
-        Some(Removed { entry, queue, key, behind, emptied })
-    }
-
-    #[inline]
-    fn note_length(&mut self, queue: u32) {
-        if let Some(longest) = &mut self.longest {
+        self.packets -= 1;
+        self.bytes -= u64::from(entry.size);
+        if let Some(lengths) = &mut self.lengths {
             let q = &self.queues[queue as usize];
-            let length = if self.by_packets { u64::from(q.packets) } else { q.bytes };
-            if length == 0 {
-                longest.remove(queue);
-            } else {
-                longest.set(queue, !length);
-            }
+            self.room -= if emptied { u64::from(q.room) } else { 0 };
+            lengths.on_shrunk(queue, q.length(lengths.unit));
         }
+        Some(Removed { entry, queue, key, behind, emptied })
     }
 }

@@ -4,7 +4,7 @@
 //! packet that goes in comes out once, from `dequeue`, `take` or `poll_dropped`, or at once in [`Admit::Refused`]; once
 //! `poll_dropped` is drained, what waits is within the bounds, but for what was put in by `readmit`.
 
-use super::discipline::{Discipline, Entry, Index, Taken};
+use super::discipline::{Discipline, Entry, Index, Taken, Unit};
 use super::fifo::Fifo;
 use super::parcel::Parcel;
 use super::{AnyDiscipline, DisciplineConfig};
@@ -109,21 +109,30 @@ impl<P: Parcel> Queue<P> {
     /// Names the first setting that cannot work.
     pub fn new(config: &Config, seed: u64) -> Result<Queue<P>, ConfigError> {
         config.check()?;
-        let index = match (config.buffer.victim(), config.limit) {
-            (None, _) => Index::None,
-            (Some(Victim::Oldest), _) => Index::Age,
-            (Some(Victim::Longest), Limit::Packets(_)) => Index::Packets,
-            (Some(Victim::Longest), Limit::Bytes(_)) => Index::Bytes,
+        let unit = match config.limit {
+            Limit::Packets(_) => Unit::Packets,
+            Limit::Bytes(_) => Unit::Bytes,
+        };
+        let index = match config.buffer.victim() {
+            None | Some(Victim::Any(_)) => Index::None,
+            Some(Victim::Oldest) => Index::Age,
+            Some(Victim::Longest | Victim::LongestHead | Victim::AboveShare(_)) => Index::Longest(unit),
+            Some(Victim::Suspect) => Index::Suspect(unit),
         };
         let discipline = AnyDiscipline::new(config.discipline, index, seed);
-        Ok(Queue::with(discipline, config.buffer, config.limit.into()))
+        Ok(Queue::with(
+            discipline,
+            AnyPolicy::new(config.buffer, seed),
+            config.buffer.is_passive(),
+            config.limit.into(),
+        ))
     }
 }
 
 impl<P: Parcel> Queue<P, Fifo<P>> {
-    /// An empty FIFO queue.
-    pub fn fifo(buffer: PolicyConfig, bounds: Bounds) -> Queue<P, Fifo<P>> {
-        Queue::with(Fifo::default(), buffer, bounds)
+    /// An empty FIFO queue; `seed` determines what the policy draws.
+    pub fn fifo(buffer: PolicyConfig, bounds: Bounds, seed: u64) -> Queue<P, Fifo<P>> {
+        Queue::with(Fifo::default(), AnyPolicy::new(buffer, seed), buffer.is_passive(), bounds)
     }
 
     /// As [`readmit`](Queue::readmit), but in front of the first packet that does not go before it, in a queue that is in
@@ -135,11 +144,11 @@ impl<P: Parcel> Queue<P, Fifo<P>> {
 }
 
 impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
-    fn with(discipline: D, buffer: PolicyConfig, bounds: Bounds) -> Queue<P, D> {
+    fn with(discipline: D, policy: AnyPolicy, passive: bool, bounds: Bounds) -> Queue<P, D> {
         Queue {
             discipline,
-            policy: buffer.into(),
-            passive: buffer.is_passive(),
+            policy,
+            passive,
             bounds,
             packets: 0,
             bytes: 0,
@@ -154,6 +163,19 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     #[inline]
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
+    }
+
+    /// Gives `flow` a share of this weight (1 to [`MOST_WEIGHT`](super::MOST_WEIGHT)) from the next packet on that finds none
+    /// of it waiting; 1 is that of all others.
+    pub fn set_weight(&mut self, flow: FlowNumber, weight: u32) {
+        self.discipline.set_weight(flow, weight);
+    }
+
+    /// Gives `flow` so much room in the buffer in proportion to others, which have 1 (1 to
+    /// [`MOST_ROOM`](super::MOST_ROOM)): where the policy looks for the longest queue, lengths are over room. By round-trip
+    /// time, as hybrid-gateways 3.4.3 has it.
+    pub fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        self.discipline.set_room(flow, room);
     }
 
     /// A packet of `flow` arrives.
@@ -191,9 +213,24 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             Verdict::Mark(_) if packet.mark() => self.marked += 1,
             Verdict::Mark(reason) | Verdict::Drop(reason) => return Admit::Refused(packet, reason),
             Verdict::Evict(victim, reason) => self.evicting = Some((victim, reason)),
+            Verdict::PushOut(victim, reason) => {
+                self.readmit(now, flow, packet);
+                self.push_out(victim, reason);
+                return Admit::Queued;
+            }
         }
         self.readmit(now, flow, packet);
         Admit::Queued
+    }
+
+    /// Marks the victim, or drops it where it cannot be marked.
+    fn push_out(&mut self, victim: Victim, reason: Reason) {
+        if self.discipline.find(victim).is_some_and(|entry| entry.packet.mark()) {
+            self.marked += 1;
+        } else if let Some(entry) = self.discipline.evict(victim) {
+            self.discount(&entry);
+            self.dropped.push_back(Dropped { flow: entry.flow, packet: entry.packet, reason });
+        }
     }
 
     /// A packet that came at `since` and was let in before comes back: neither policy nor bounds are asked.
@@ -218,7 +255,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             self.discount(&entry);
             let leaving = Leaving { waited: now.since(entry.since), queue, key, behind };
             let reason = match self.policy.release(now, entry.flow, &entry.packet, &leaving) {
-                Verdict::Pass | Verdict::Evict(..) => return Some(entry),
+                Verdict::Pass | Verdict::Evict(..) | Verdict::PushOut(..) => return Some(entry),
                 Verdict::Mark(_) if entry.packet.mark() => {
                     self.marked += 1;
                     return Some(entry);
@@ -269,6 +306,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             && let Some(entry) = self.discipline.evict(victim)
         {
             self.discount(&entry);
+            self.evicting = Some((victim.next(), reason));
             return Some(Dropped { flow: entry.flow, packet: entry.packet, reason });
         }
         self.evicting = None;

@@ -107,6 +107,8 @@ struct Ordered<P> {
     queue: Queue<Held<P>>,
     /// Bytes that came and were in no permit.
     unpaid: u64,
+    /// One that the policy did not let in though there was room: as one that came and was dropped.
+    refused: Option<(u32, Reason)>,
 }
 
 impl<P: Packet> OutputQueue<P> {
@@ -124,7 +126,7 @@ impl<P: Packet> OutputQueue<P> {
         let mut queue = Queue::new(config, seed)?;
         let room = Bounds::from(config.limit);
         queue.set_bounds(Bounds { bytes: u64::MAX, memory: room.bytes, ..room });
-        let packets = Packets::Ordered(Box::new(Ordered { queue, unpaid: 0 }));
+        let packets = Packets::Ordered(Box::new(Ordered { queue, unpaid: 0, refused: None }));
         Ok(OutputQueue { packets, released: Released::default() })
     }
 
@@ -232,14 +234,16 @@ impl<P: Packet> OutputQueue<P> {
     /// A packet that the policy dropped since: its bytes on the wire, and why. What nothing was permitted for goes first.
     pub(super) fn poll_dropped(&mut self) -> Option<(u32, Reason)> {
         let Packets::Ordered(ordered) = &mut self.packets else { return None };
-        let dropped = ordered.queue.poll_dropped()?;
-        let (wire, left) = (dropped.packet.wire, ordered.queue.packets());
+        let refused = ordered.refused.take();
+        let dropped = || ordered.queue.poll_dropped().map(|dropped| (dropped.packet.wire, dropped.reason));
+        let (wire, reason) = refused.or_else(dropped)?;
+        let left = ordered.queue.packets();
         if left >= self.released.now {
             ordered.unpaid = ordered.unpaid.saturating_sub(u64::from(wire));
         }
         self.released.now = self.released.now.min(left);
         self.released.counted = self.released.counted.min(left);
-        Some((wire, dropped.reason))
+        Some((wire, reason))
     }
 
     /// How many packets the policy marked so far.
@@ -259,6 +263,11 @@ impl<P: Packet> Ordered<P> {
         match self.queue.enqueue(now, flow, held) {
             Admit::Queued => {
                 self.unpaid += u64::from(wire);
+                Ok(())
+            }
+            Admit::Refused(_, reason) if reason.is_early() => {
+                self.unpaid += u64::from(wire);
+                self.refused = Some((wire, reason));
                 Ok(())
             }
             Admit::Refused(held, _) => Err(held),

@@ -26,7 +26,7 @@ use super::fairness::Station as Counts;
 use super::limiter::Limiter;
 use super::output_queue::{Held, OutputQueue};
 use super::{Class, NodeId};
-use crate::buffer::{Limit, PolicyConfig, Reason};
+use crate::buffer::{Limit, PolicyConfig};
 use crate::causal::Turns;
 use crate::packet::Packet;
 use crate::queue::{Config, ConfigError, DisciplineConfig};
@@ -350,9 +350,10 @@ impl<P: Packet> Station<P> {
         while let Some((wire, reason)) = self.egress[at].shared.poll_dropped() {
             self.counts[at].waiting -= u64::from(wire);
             self.packets -= 1;
-            match reason {
-                Reason::Standing => self.dropped.standing += 1,
-                _ => self.dropped.full += 1,
+            if reason.is_early() {
+                self.dropped.standing += 1;
+            } else {
+                self.dropped.full += 1;
             }
         }
     }

@@ -313,6 +313,58 @@ fn a_call_waits_for_no_download_with_which_it_shares_its_bucket() {
 }
 
 #[test]
+fn what_waits_of_a_class_that_names_no_channels_calls_the_reserve() {
+    let with = |classes: &str| {
+        let mut config = settings(2, classes);
+        config.channels[0].rate = Some(Rate::from_mbit(50));
+        config.channels[1].rate = Some(Rate::from_mbit(5));
+        (config.reserve, config.measure_rates) = (true, false);
+        config
+    };
+    for (class, calls) in [("latency=300ms", true), ("channels=c0", false), ("latency=300ms\tmode=backup", true)] {
+        let classes = format!("name=x\tport=1001\t{class}");
+        let mut net = Net::new([with(&classes), with("")], vec![Wire::new(10), Wire::new(200)], 7);
+        net.run(Span::from_secs(3));
+        let mut all = Sent::default();
+        // Delays become known.
+        all.stream(&mut net, &[1], 500, 1250, MS(2));
+        let before = sent(&net);
+        all.stream(&mut net, &[1], 500, 1250, MS(2));
+        assert_eq!((since(&net, &before)[1], stats(&net, 0).dropped), (0, 0), "{class}: it is held back");
+        // 60 Mbit/s.
+        all.stream(&mut net, &[1], 9000, 1250, Span::from_micros(166));
+        assert_eq!(net.ends[0].stats().reserve_calls > 0, calls, "{class}");
+    }
+}
+
+#[test]
+fn repairs_of_a_class_on_a_slow_channel_keep_no_others_waiting() {
+    // A packet of the class takes the channel for 120 ms, and a third of them is lost.
+    let with = |classes: &str| {
+        let mut config = settings(2, classes);
+        config.channels[1].rate = Some(Rate::from_bits_per_sec(80_000));
+        (config.resend_within, config.deadline) = (Some(Span::from_secs(5)), Span::from_secs(10));
+        config
+    };
+    let slow = "name=x\tport=1001\tmode=backup\tchannels=c1\tonly=on";
+    for others in ["", "\nname=y\tport=1002\tmode=backup\tchannels=c0"] {
+        let wires = vec![Wire { loss: 0.05, ..Wire::new(10) }, Wire { loss: 0.3, ..Wire::new(30) }];
+        let mut net = Net::new([with(&format!("{slow}{others}")), with("")], wires, 7);
+        net.run(Span::from_secs(3));
+        let (mut all, from) = (Sent::default(), net.now);
+        for _ in 0..100 {
+            all.stream(&mut net, &[1], 1, 1200, Span::ZERO);
+            all.stream(&mut net, &[2], 100, 300, MS(2));
+        }
+        net.run(Span::from_secs(1));
+        let took = all.took(&net, 2, from);
+        assert!(net.ends[0].stats().resent > 500 && took.len() == 10_000, "{:?}", net.ends[0].stats());
+        // A few repairs one behind the other, where a single wait for the slow channel is 120 ms.
+        assert!(took[9900] <= 100, "{others}: {} ms", took[9900]);
+    }
+}
+
+#[test]
 fn a_confined_class_and_what_matches_none_share_the_links_and_waste_none() {
     // 20 + 20 Mbit/s; each side offers 30, and the class may have the second channel only.
     let mut net = joined("name=x\tport=1001\tchannels=c1", vec![Wire::new(10), Wire::new(10)]);

@@ -185,22 +185,34 @@ fn settings_that_cannot_work_are_named() {
 fn settings_are_texts_that_are_read_as_they_are_written() {
     let mut disciplines: Vec<&str> = DisciplineConfig::MEMBERS.iter().map(|member| member.name).collect();
     disciplines.extend(["drr:quantum=3000", "srr:quantum=700", "stochastic:buckets=7,quantum=1"]);
+    disciplines.extend(["wfq:rate=8Mbit", "virtual-clock:rate=2Mbit", "wrr:quantum=700", "flow-queue:quantum=1"]);
     for text in disciplines {
         assert_eq!(text.parse::<DisciplineConfig>().unwrap().to_string(), text);
     }
     let mut policies: Vec<&str> = PolicyConfig::MEMBERS.iter().map(|member| member.name).collect();
-    policies.push("codel:target=1ms,interval=20ms");
+    policies.extend(["codel:target=1ms,interval=20ms", "pie:target=1ms", "pfd:threshold=0.5,probability=1,quasi=on"]);
+    policies.extend([
+        "red:least=0.1,most=0.9,probability=0.5,weight=1,gentle=off,adaptive=on",
+        "early-random:threshold=0.1",
+    ]);
     for text in policies {
         assert_eq!(text.parse::<PolicyConfig>().unwrap().to_string(), text);
     }
     assert_eq!("codel".parse(), Ok(codel(5, 100)));
     assert_eq!(" drr : quantum = 2kB".parse(), Ok(drr(2000)));
     let wrong = |text: &str| text.parse::<DisciplineConfig>().unwrap_err().to_string();
-    assert_eq!(wrong("wfq"), "`wfq` is no queue discipline; known are fifo, round-robin, drr, srr, sfq, stochastic");
+    let known: Vec<&str> = DisciplineConfig::MEMBERS.iter().map(|member| member.name).collect();
+    assert_eq!(wrong("fair"), format!("`fair` is no queue discipline; known are {}", known.join(", ")));
     assert_eq!(wrong("sfq:quantum=1B"), "sfq has no option `quantum`; it has none");
     assert!(wrong("drr:quantum=0B").starts_with("quantum is `0B`;"), "{}", wrong("drr:quantum=0B"));
     let wrong = |text: &str| text.parse::<PolicyConfig>().unwrap_err().to_string();
-    assert_eq!(wrong("red"), "`red` is no buffer policy; known are drop-tail, drop-front, longest-queue, codel");
+    let known: Vec<&str> = PolicyConfig::MEMBERS.iter().map(|member| member.name).collect();
+    assert_eq!(wrong("blue"), format!("`blue` is no buffer policy; known are {}", known.join(", ")));
+    assert!(
+        wrong("red:least=0.7").contains("most (600000) must be greater than least (700000)"),
+        "{}",
+        wrong("red:least=0.7")
+    );
     assert!(wrong("codel:target=1s").contains("interval (100000000) must be greater than target (1000000000)"));
 }
 
@@ -215,9 +227,8 @@ fn srr_lets_a_flow_overdraw_its_turn_and_takes_that_from_the_next() {
 
 #[test]
 fn drop_front_keeps_the_newest_and_longest_queue_drop_spares_the_small_flow() {
-    for discipline in
-        [DisciplineConfig::Fifo, drr(1500), srr(1500), DisciplineConfig::Sfq, DisciplineConfig::RoundRobin]
-    {
+    let members = || DisciplineConfig::MEMBERS.iter().map(|member| (member.plain)());
+    for discipline in members() {
         let mut queue = queue(discipline, PolicyConfig::DropFront, Limit::Packets(3));
         let mut dropped = vec![];
         for n in 0..10u32 {
@@ -229,7 +240,7 @@ fn drop_front_keeps_the_newest_and_longest_queue_drop_spares_the_small_flow() {
         }
         assert_eq!(dropped, [0, 1, 2, 3, 4, 5, 6], "{discipline:?}");
     }
-    for discipline in [drr(1500), srr(1500), DisciplineConfig::Sfq] {
+    for discipline in members().filter(|discipline| *discipline != DisciplineConfig::Fifo) {
         let mut queue = queue(discipline, PolicyConfig::LongestQueue, Limit::Packets(10));
         let _ = queue.enqueue(NOW, FlowNumber(0), 0, 100);
         for n in 1..50u32 {
@@ -244,8 +255,8 @@ fn drop_front_keeps_the_newest_and_longest_queue_drop_spares_the_small_flow() {
 
 #[test]
 fn a_packet_larger_than_the_buffer_is_refused_by_every_policy() {
-    for buffer in [PolicyConfig::DropTail, PolicyConfig::DropFront, PolicyConfig::LongestQueue, codel(5, 100)] {
-        for discipline in [DisciplineConfig::Fifo, drr(1500), srr(1500), DisciplineConfig::Sfq] {
+    for buffer in PolicyConfig::MEMBERS.iter().map(|member| (member.plain)()) {
+        for discipline in DisciplineConfig::MEMBERS.iter().map(|member| (member.plain)()) {
             let mut queue = queue(discipline, buffer, Limit::Bytes(1000));
             assert_eq!(queue.enqueue(NOW, FlowNumber(0), 'a', 600), Admit::Queued);
             assert_eq!(queue.enqueue(NOW, FlowNumber(0), 'b', 1001), Admit::Refused('b', Reason::TooLarge));
@@ -443,6 +454,10 @@ fn any_discipline() -> impl Strategy<Value = DisciplineConfig> {
     ]
 }
 
+fn any_member() -> impl Strategy<Value = DisciplineConfig> {
+    proptest::sample::select(DisciplineConfig::MEMBERS.iter().map(|member| (member.plain)()).collect::<Vec<_>>())
+}
+
 fn any_limit() -> impl Strategy<Value = Limit> {
     prop_oneof![(1u32..20).prop_map(Limit::Packets), (1u64..9000).prop_map(Limit::Bytes)]
 }
@@ -519,7 +534,7 @@ proptest! {
 
     #[test]
     fn what_came_too_long_ago_is_taken_out_and_nothing_else(
-        discipline in any_discipline(), steps in proptest::collection::vec((0u32..6, 1u32..1500, 0u64..3), 1..200),
+        discipline in any_member(), steps in proptest::collection::vec((0u32..6, 1u32..1500, 0u64..3), 1..200),
     ) {
         let mut queue = queue(discipline, PolicyConfig::DropTail, Limit::Packets(1000));
         let mut waiting: Vec<(u64, usize)> = vec![];

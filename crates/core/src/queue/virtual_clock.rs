@@ -1,0 +1,79 @@
+//! VirtualClock: each flow has a clock that ticks with what it sends at its own rate.
+//!
+//! Source: Zhang, "VirtualClock: A New Traffic Control Algorithm for Packet Switching Networks", SIGCOMM 1990, section 3.
+//!
+//! | paper | here |
+//! |---|---|
+//! | AR_i | `rate` times the flow's weight |
+//! | Vtick_i | size / AR_i, in nanoseconds |
+//! | auxVC = max(real time, auxVC) + Vtick | the finish that heads are compared by |
+//!
+//! A flow that sends more than its rate while the link has nothing else to do runs its clock ahead, and waits for the
+//! others when they come: that is VirtualClock, and what the fair disciplines do not do. The paper's monitoring by AI_i, by
+//! which an operator sees who sends too much, is not part of the order, and is left out.
+//!
+//! Departures, cost and memory: those of [`Tagged`]. Invariant: where rates sum up to at most the link's, a packet has gone
+//! by its auxVC and the time of the largest packet on the link, whatever other flows do (Figueira and Pasquale 1995).
+
+use super::discipline::Index;
+use super::tagged::{Clock, Tagged};
+use crate::units::{Rate, Time};
+
+/// VirtualClock over a queue for each flow.
+pub type VirtualClock<P> = Tagged<P, RealTime>;
+
+/// Real time, and what packets take of it at a flow's rate.
+#[derive(Clone, Debug)]
+pub struct RealTime {
+    /// Of a flow with weight one.
+    bits_per_second: u64,
+    now: u64,
+}
+
+impl<P> VirtualClock<P> {
+    /// An empty one, in which flows of weight one have this rate, at least 1 bit/s.
+    pub fn new(rate: Rate, index: Index) -> VirtualClock<P> {
+        Tagged::with(RealTime { bits_per_second: rate.as_bits_per_sec().max(1), now: 0 }, index)
+    }
+}
+
+impl Clock for RealTime {
+    type Note = ();
+
+    #[inline]
+    fn cost(&self, size: u32, weight: u32) -> u64 {
+        // 2^32 bytes are 2^65 bit-nanoseconds.
+        let rate = u128::from(self.bits_per_second) * u128::from(weight);
+        u64::try_from(u128::from(size) * 8_000_000_000 / rate).unwrap_or(u64::MAX)
+    }
+
+    #[inline]
+    fn on_arrival(&mut self, _queue: u32, since: Time, _cost: u64, _weight: u32) {
+        self.now = self.now.max(since.as_nanos());
+    }
+
+    #[inline]
+    fn start(&self, (): (), since: Time, last: u64) -> u64 {
+        last.max(since.as_nanos())
+    }
+
+    #[inline]
+    fn order(&self, _start: u64, finish: u64) -> u64 {
+        finish
+    }
+
+    #[inline]
+    fn on_served(&mut self, now: Time, _start: u64, _finish: u64, _size: u32) {
+        self.now = self.now.max(now.as_nanos());
+    }
+
+    #[inline]
+    fn on_idle(&mut self, now: Time) {
+        self.now = self.now.max(now.as_nanos());
+    }
+
+    #[inline]
+    fn passed(&self) -> u64 {
+        self.now
+    }
+}
