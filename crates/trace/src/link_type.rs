@@ -3,13 +3,14 @@
 //! Source: tcpdump's registry of link types (`LINKTYPE_…`).
 //!
 //! - Ethernet frames are given whole, with their tags.
-//! - Raw IP, null and loopback, and Linux cooked captures (versions 1 and 2) have no Ethernet header: what is given begins
-//!   with the IP header, behind up to four tags. What is not IP there cannot be told apart any further and is left out.
+//! - Raw IP, null and loopback, Linux cooked captures (versions 1 and 2), and PPP in its several forms have no Ethernet
+//!   header: what is given begins with the IP header, behind tags, labels and sessions. What is not IP there cannot be told
+//!   apart any further and is left out.
 //! - Other link types are refused by their names.
 
 use crate::capture::{Captured, LinkType};
 use fairspan_core::flow::Layer;
-use fairspan_core::flow::ethernet::{self, Tags};
+use fairspan_core::flow::layers::{self, NoIp};
 use fairspan_core::packet::at;
 
 /// What a selector sees of a captured packet.
@@ -29,7 +30,7 @@ pub enum NoFrame {
     /// The link type is another one.
     #[error(
         "link type {0}{name} begins with neither an Ethernet nor an IP header; read are Ethernet (1), raw IP (12, 14, 101, \
-         228, 229), null and loopback (0, 108) and Linux cooked captures (113, 276)",
+         228, 229), null and loopback (0, 108), Linux cooked captures (113, 276), and PPP (9, 50, 51, 104, 166, 204)",
         name = name(*.0)
     )]
     LinkType(LinkType),
@@ -39,9 +40,8 @@ pub enum NoFrame {
 }
 
 const ETHERNET: LinkType = 1;
-
-/// EtherTypes of the tags that are passed over.
-const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// EtherType of a PPPoE session.
+const PPPOE: u16 = 0x8864;
 
 /// The name of a link type, in parentheses, where it is one that is often met.
 fn name(link_type: LinkType) -> &'static str {
@@ -50,12 +50,15 @@ fn name(link_type: LinkType) -> &'static str {
         9 => " (PPP)",
         12 | 14 | 101 | 228 | 229 => " (raw IP)",
         50 => " (PPP in HDLC framing)",
+        51 => " (PPPoE)",
         104 => " (Cisco HDLC)",
         105 => " (IEEE 802.11)",
         108 => " (loopback)",
         113 => " (Linux cooked)",
         127 => " (IEEE 802.11 with radiotap)",
+        166 | 204 => " (PPP with direction)",
         189 | 220 => " (USB)",
+        197 => " (ERF)",
         195 | 215 | 230 => " (IEEE 802.15.4)",
         239 => " (netfilter log)",
         276 => " (Linux cooked, version 2)",
@@ -72,36 +75,64 @@ pub fn frame<'a>(packet: &Captured<'a>) -> Result<Framed<'a>, NoFrame> {
     if link_type == ETHERNET {
         return Ok(Framed { layer: Layer::Ethernet, bytes, len: length });
     }
-    if !matches!(link_type, 0 | 12 | 14 | 101 | 108 | 113 | 228 | 229 | 276) {
-        return Err(NoFrame::LinkType(link_type));
-    }
-    let ip =
-        ip_offset(link_type, bytes).and_then(|offset| Some((bytes.get(offset..)?, length.checked_sub(offset as u32)?)));
-    match ip {
-        Some((bytes @ [first, ..], len)) if matches!(first >> 4, 4 | 6) => Ok(Framed { layer: Layer::Ip, bytes, len }),
-        _ => Err(NoFrame::NotIp(link_type)),
+    match network(link_type, bytes) {
+        Ok(start) => Ok(Framed { layer: Layer::Ip, bytes: &bytes[start..], len: length.saturating_sub(start as u32) }),
+        Err(NoNetwork::LinkType) => Err(NoFrame::LinkType(link_type)),
+        Err(NoNetwork::NoIp(_)) => Err(NoFrame::NotIp(link_type)),
     }
 }
 
-/// Where the IP header begins; `None` if none follows.
-pub(crate) fn ip_offset(link_type: LinkType, bytes: &[u8]) -> Option<usize> {
-    // Behind up to four tags, of which the first one's type stands at `kind`, their content at `start`.
-    let behind_tags = |kind: usize, start: usize| {
-        let mut tags = Tags::new(bytes, u16::from_be_bytes(*at(bytes, kind)?), start);
-        tags.pass(&TAGS, 4);
-        matches!(tags.ether_type, ethernet::IPV4 | ethernet::IPV6).then_some(tags.at)
-    };
-    let offset = match link_type {
-        ETHERNET => behind_tags(12, 14)?,
+/// Why no IP header can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoNetwork {
+    /// The link type is not read.
+    LinkType,
+    /// What is there is no IP.
+    NoIp(NoIp),
+}
+
+/// Where in `bytes` the IP header begins.
+#[inline]
+pub(crate) fn network(link_type: LinkType, bytes: &[u8]) -> Result<usize, NoNetwork> {
+    let found = match link_type {
+        ETHERNET => layers::ethernet(bytes, 0),
         // Raw IP, under its numbers.
-        12 | 14 | 101 | 228 | 229 => 0,
+        12 | 14 | 101 | 228 | 229 => ip(bytes, 0),
         // A family of four bytes, in either byte order; the version behind it tells.
-        0 | 108 => 4,
-        113 => behind_tags(14, 16)?,
-        276 => behind_tags(0, 20)?,
-        _ => return None,
+        0 | 108 => ip(bytes, 4),
+        113 => typed(bytes, 14, 16),
+        276 => typed(bytes, 0, 20),
+        9 | 50 | 104 => hdlc(bytes, 0),
+        51 => layers::network(bytes, PPPOE, 0),
+        // The direction stands before it, in place of the address or before that.
+        166 | 204 => hdlc(bytes, 1),
+        _ => return Err(NoNetwork::LinkType),
     };
-    (offset < bytes.len()).then_some(offset)
+    found.map_err(NoNetwork::NoIp)
+}
+
+/// What has no type before it.
+#[inline]
+fn ip(bytes: &[u8], start: usize) -> Result<usize, NoIp> {
+    match bytes.get(start).ok_or(NoIp::Short)? >> 4 {
+        4 | 6 => Ok(start),
+        _ => Err(NoIp::Other),
+    }
+}
+
+/// An EtherType at `kind`, and what has it at `start`.
+fn typed(bytes: &[u8], kind: usize, start: usize) -> Result<usize, NoIp> {
+    layers::network(bytes, u16::from_be_bytes(*at(bytes, kind).ok_or(NoIp::Short)?), start)
+}
+
+/// PPP with or without HDLC's address and control bytes, or Cisco's HDLC.
+fn hdlc(bytes: &[u8], start: usize) -> Result<usize, NoIp> {
+    match bytes.get(start..).ok_or(NoIp::Short)? {
+        [0xff, 0x03, ..] => layers::ppp(bytes, start + 2),
+        [0x03, ..] if start > 0 => layers::ppp(bytes, start + 1),
+        [0x0f | 0x8f, 0, ..] => typed(bytes, start + 2, start + 4),
+        _ => layers::ppp(bytes, start),
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +154,7 @@ mod tests {
         tagged.extend([0x81, 0x00, 0, 5, 0x08, 0x00]);
         let mut second = vec![0x08, 0x00];
         second.resize(20, 0);
-        let heads: [(LinkType, Vec<u8>); 9] = [
+        let heads: [(LinkType, Vec<u8>); 18] = [
             (12, vec![]),
             (14, vec![]),
             (101, vec![]),
@@ -133,6 +164,15 @@ mod tests {
             (113, cooked),
             (113, tagged),
             (276, second),
+            (9, vec![0x00, 0x21]),
+            (9, vec![0x21]),
+            (50, vec![0xff, 0x03, 0x00, 0x21]),
+            (50, vec![0x0f, 0x00, 0x08, 0x00]),
+            (104, vec![0x8f, 0x00, 0x81, 0x00, 0, 5, 0x08, 0x00]),
+            (51, vec![0x11, 0, 0, 1, 0, 26, 0, 0x21]),
+            (166, vec![0x01, 0x03, 0x00, 0x21]),
+            (204, vec![0x01, 0xff, 0x03, 0x00, 0x21]),
+            (204, vec![0x00, 0x00, 0x21]),
         ];
         for (link_type, head) in heads {
             let packet = [&head[..], &IP].concat();

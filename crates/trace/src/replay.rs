@@ -7,7 +7,7 @@
 //! back stands still meanwhile.
 
 use crate::capture::{Capture, CaptureError, LinkType};
-use crate::link_type::ip_offset;
+use crate::link_type::network;
 use fairspan_core::ip::{self, Version};
 use fairspan_core::units::Span;
 
@@ -67,7 +67,7 @@ impl Replay {
 
 /// The length of the IP packet in a frame, of which `bytes` were captured and `length` were on the wire.
 pub fn ip_length(link_type: LinkType, bytes: &[u8], length: u32) -> Option<u32> {
-    let header = ip_offset(link_type, bytes)?;
+    let header = network(link_type, bytes).ok()?;
     let packet = &bytes[header..];
     let behind = length.checked_sub(header as u32)?;
     // A total length below the header's, or a payload of none, was left out by an offload.
