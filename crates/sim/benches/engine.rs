@@ -11,7 +11,7 @@ use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::engine::calendar::Calendar;
 use fairspan_sim::engine::event::Event;
 use fairspan_sim::model::{
-    Card, Crossing, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Ring, Scenario, Transport,
+    Card, Crossing, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Ring, Room, Scenario, Transport,
 };
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
@@ -65,6 +65,8 @@ fn flow(scenario: &mut Scenario, from: u32, to: u32, links: std::ops::Range<u32>
         transport: Transport::Datagram { header: 28 },
         drift_ppm: None,
         dscp: 0,
+        weight: 1,
+        room: Room::default(),
     });
 }
 

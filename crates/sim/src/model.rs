@@ -390,4 +390,24 @@ pub struct Flow {
     pub drift_ppm: Option<f64>,
     /// The class of service of its packets both ways (RFC 2474), 0 to 63.
     pub dscp: u8,
+    /// Its weight in the disciplines of the links that it passes, both ways: 1 to [`fairspan_core::queue::MOST_WEIGHT`].
+    pub weight: u32,
+    /// Its room in their buffers, where a policy looks for the longest queue: 1 to [`fairspan_core::queue::MOST_ROOM`].
+    pub room: Room,
+}
+
+/// How much of a buffer is a flow's, in proportion to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// So much.
+    Parts(u32),
+    /// By its round trip, as hybrid-gateways 3.4.3 has it: milliseconds of propagation over the links of its way there and
+    /// back, and so much for waiting, rounded, and at least 1.
+    RoundTrip(Span),
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::Parts(1)
+    }
 }

@@ -44,7 +44,7 @@ const REASONS: [&str; 21] = [
     "host_too_big",
     "queue_full",
     "stripe_too_long",
-    "codel_dropped",
+    "early_dropped",
     "no_channel",
     "copies_skipped",
     "late",

@@ -43,19 +43,7 @@ pub struct Metrics {
     pub capture: Vec<u32>,
 }
 
-/// Jain's fairness index over rates: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same). 1 where
-/// there is nothing to share.
-///
-/// Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Flows without any traffic are the caller's to leave out.
-pub fn jain(rates: impl IntoIterator<Item = f64>) -> f64 {
-    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for rate in rates {
-        count += 1.0;
-        sum += rate;
-        squares += rate * rate;
-    }
-    if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
-}
+pub use fairspan_core::flow::accounts::jain;
 
 #[cfg(test)]
 mod tests {

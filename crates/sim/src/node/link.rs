@@ -55,6 +55,12 @@ fn number(cause: Cause) -> usize {
     }
 }
 
+/// The number by which a link tells flows apart: each way is one of its own.
+#[inline]
+fn within(flow: u32, reverse: bool) -> FlowNumber {
+    FlowNumber(flow << 1 | u32::from(reverse))
+}
+
 /// What becomes of a packet that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
@@ -189,9 +195,14 @@ impl Link {
         })
     }
 
+    /// Gives a flow, in one direction, its weight and room among what waits here.
+    pub(crate) fn set_share(&mut self, flow: u32, reverse: bool, weight: u32, room: u32) {
+        self.server.set_share(within(flow, reverse), weight, room);
+    }
+
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline(always)]
-    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
+    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber) -> Arrival {
         if self.holds {
             return self.offer_queue(at, handle, size, flow);
         }
@@ -294,11 +305,11 @@ impl Link {
         }
     }
 
-    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: u32) -> Arrival {
+    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber) -> Arrival {
         self.weigh(&at);
         let packet = Opaque { packet: handle, size: self.framing.length(size) };
         let idle = self.server.is_idle();
-        match self.server.offer(at.now, FlowNumber(flow), packet) {
+        match self.server.offer(at.now, flow, packet) {
             Ok(()) => self.collect(&at),
             Err((_, DropReason::Loss)) => return Arrival::Dropped(self.count_drop(&at, DropReason::Loss)),
             // Told with the policy's drops, of which there may be several.
@@ -407,7 +418,7 @@ impl Node for Link {
     fn handle_packet(&mut self, mut here: Here<'_>, _: u32, handle: Handle) -> Next {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
-        let (size, flow) = (packet.size, packet.flow << 1 | u32::from(packet.reverse));
+        let (size, flow) = (packet.size, within(packet.flow, packet.reverse));
         match self.offer(At::new(here.engine), handle, size, flow) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),

@@ -298,6 +298,9 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     config.discipline = named(form, "discipline", errors).unwrap_or_default();
     config.buffer = named(form, "buffer", errors).unwrap_or_default();
     config.classes.0 = classes(form, errors);
+    if let Some(entry) = OPTIONS.find("metered") {
+        form.list_option(entry, &mut config, errors);
+    }
     if let Some(mut inner) = form.table("codel", errors) {
         let target = inner.some_span("target", errors);
         let interval = inner.some_span("interval", errors);

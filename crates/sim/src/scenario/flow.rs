@@ -2,7 +2,7 @@
 
 use super::bond::Bonds;
 use super::error::{Problem, closest};
-use super::form::{Defaults, Errors, Form};
+use super::form::{Defaults, Errors, Form, LONGEST};
 use super::names::{EXPECTED, Names, Pattern};
 use super::ring::{self, Rings};
 use super::route::{NoPath, Router, crossing, mirrored};
@@ -10,9 +10,11 @@ use super::store::Store;
 use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
 use super::value::{Kind, Value};
-use crate::model::{Flow, Hop};
+use crate::model::{Flow, Hop, Room};
 use fairspan_core::buffer::Limit;
 use fairspan_core::link::Capacity;
+use fairspan_core::quantity::parse_span;
+use fairspan_core::queue::{MOST_ROOM, MOST_WEIGHT};
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
@@ -104,6 +106,8 @@ impl Reading<'_> {
         }
         let drift_ppm = form.value("drift").and_then(|value| drift(form, value, -MOST_DRIFT, errors));
         let dscp = form.integer("dscp", 0..=63, errors).unwrap_or_default() as u8;
+        let weight = form.integer("weight", 1..=u64::from(MOST_WEIGHT), errors).unwrap_or(1) as u32;
+        let room = room(form, errors).unwrap_or_default();
         let sending = traffic::sending(form, tcp, self.store, errors);
         let (Some(name), Some(from), Some(to), Some(sending)) = (name, from, to, sending) else { return None };
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
@@ -141,6 +145,8 @@ impl Reading<'_> {
                 transport: sending.transport.clone(),
                 drift_ppm,
                 dscp,
+                weight,
+                room,
             });
         }
         Some(Group {
@@ -173,6 +179,28 @@ fn waypoints<'a>(form: &mut Form<'a>, key: &'static str, errors: &mut Errors<'_>
         }
     }
     Some(list)
+}
+
+/// A number of parts, or `"round-trip"`, perhaps with a time on top.
+fn room(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Option<Room> {
+    let value = form.value("room")?;
+    let found = match &value.kind {
+        Kind::Integer(parts) => {
+            u32::try_from(*parts).ok().filter(|parts| (1..=MOST_ROOM).contains(parts)).map(Room::Parts)
+        }
+        Kind::Text(text) => text.strip_prefix("round-trip").and_then(|waiting| match waiting.strip_prefix('+') {
+            Some(waiting) => parse_span(waiting).ok().filter(|&waiting| waiting <= LONGEST).map(Room::RoundTrip),
+            None => waiting.is_empty().then_some(Room::RoundTrip(Span::ZERO)),
+        }),
+        _ => None,
+    };
+    if found.is_none() {
+        let expected = format!(
+            "a whole number from 1 to {MOST_ROOM}, \"round-trip\", or with a time on top as \"round-trip+100ms\""
+        );
+        form.wrong("room", value, expected, errors);
+    }
+    found
 }
 
 /// `"500ppm"` or `"off"`, from `least` on.

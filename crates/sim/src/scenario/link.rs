@@ -41,7 +41,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let reorder = form.bool("reorder", errors).unwrap_or(false);
     let loss = loss(form, errors);
     let limit = match form.value("queue") {
-        Some(value) => limit(form, value, errors).unwrap_or(Limit::Packets(1000)),
+        Some(value) => limit(form, value, capacity.as_ref(), errors).unwrap_or(Limit::Packets(1000)),
         None => Limit::Packets(1000),
     };
     let outages = outages(form, errors);
@@ -159,22 +159,23 @@ fn gilbert_loss(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Opti
     }
 }
 
-fn limit(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Option<Limit> {
+/// Packets, bytes, or how long a constant rate takes for them.
+fn limit(form: &Form<'_>, value: &Value, capacity: Option<&Capacity>, errors: &mut Errors<'_>) -> Option<Limit> {
     let text = match &value.kind {
         Kind::Text(text) => text.as_str(),
         _ => "",
     };
-    let found = match split(text) {
-        (number, "packet" | "packets") => {
+    let bytes = |bytes: u64| (1..=queue::Config::MOST_BYTES).contains(&bytes).then_some(Limit::Bytes(bytes));
+    let found = match (split(text), parse_span(text), capacity) {
+        ((number, "packet" | "packets"), ..) => {
             number.parse().ok().filter(|n| (1..=queue::Config::MOST_PACKETS).contains(n)).map(Limit::Packets)
         }
-        _ => parse_bytes(text)
-            .ok()
-            .filter(|bytes| (1..=queue::Config::MOST_BYTES).contains(&bytes.as_u64()))
-            .map(|bytes| Limit::Bytes(bytes.as_u64())),
+        (_, Ok(span), Some(Capacity::Constant(rate))) => bytes(rate.bytes_in(span).as_u64()),
+        _ => parse_bytes(text).ok().and_then(|size| bytes(size.as_u64())),
     };
     if found.is_none() {
-        form.wrong("queue", value, "bytes or packets, at least one, such as \"25000B\" or \"50 packets\"", errors);
+        let expected = "bytes or packets, at least one, or a time at a constant rate, such as \"25000B\", \"50 packets\" or \"100ms\"";
+        form.wrong("queue", value, expected, errors);
     }
     found
 }

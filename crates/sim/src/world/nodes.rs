@@ -20,13 +20,14 @@ use crate::bond::joined::Joined;
 use crate::engine::Engine;
 use crate::engine::event::Event;
 use crate::error::WorldError;
-use crate::model::{self, Card, Hop, Scenario};
+use crate::model::{self, Card, Hop, Room, Scenario};
 use crate::node::flow::Flow;
 use crate::node::link::{self, Link};
 use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
 use crate::reliable::joined::Joined as Reliable;
 use crate::ring::circle::{self, Circle};
+use fairspan_core::queue::MOST_ROOM;
 use std::collections::BTreeMap;
 
 /// Most nodes of a kind, and most rings.
@@ -481,7 +482,8 @@ impl<'a> Layout<'a> {
         let periodic = link::periodic(scenario);
         let links = scenario.links.iter().enumerate();
         let links = links.map(|(n, link)| Link::new(link, n, scenario, capture[n], periodic[n]));
-        let links = links.collect::<Result<Vec<Link>, WorldError>>()?;
+        let mut links = links.collect::<Result<Vec<Link>, WorldError>>()?;
+        share(scenario, &mut links);
         let mut processors = Vec::with_capacity(self.ports.len());
         for (node, number) in self.processors.iter().enumerate() {
             let Some(number) = number else { continue };
@@ -501,6 +503,32 @@ impl<'a> Layout<'a> {
             processors: Arena { nodes: processors, first: first_processor },
             own,
         })
+    }
+}
+
+/// Tells links the weights and rooms of the flows that pass them.
+fn share(scenario: &Scenario, links: &mut [Link]) {
+    fn links_of(hops: &[Hop]) -> impl Iterator<Item = usize> {
+        hops.iter().filter_map(|hop| if let Hop::Link(link) = *hop { Some(link as usize) } else { None })
+    }
+    for (number, flow) in scenario.flows.iter().enumerate() {
+        let room = match flow.room {
+            Room::Parts(parts) => parts,
+            Room::RoundTrip(waiting) => {
+                let delay = |link: usize| scenario.links[link].profile.delay;
+                let trip =
+                    links_of(&flow.path).chain(links_of(&flow.back)).map(delay).fold(waiting, |sum, delay| sum + delay);
+                ((trip.as_nanos() + 500_000) / 1_000_000).clamp(1, u64::from(MOST_ROOM)) as u32
+            }
+        };
+        if (flow.weight, room) == (1, 1) {
+            continue;
+        }
+        for (hops, reverse) in [(&flow.path, false), (&flow.back, true)] {
+            for link in links_of(hops) {
+                links[link].set_share(number as u32, reverse, flow.weight, room);
+            }
+        }
     }
 }
 

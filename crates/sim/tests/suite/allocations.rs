@@ -52,8 +52,8 @@ fn datagrams_over_a_saturated_link_allocate_nothing() {
 
 #[test]
 fn no_discipline_and_no_policy_allocates() {
-    for discipline in ["fifo", "drr", "srr", "sfq", "stochastic"] {
-        for policy in ["drop-tail", "drop-front", "longest-queue", "codel"] {
+    for discipline in ["fifo", "drr", "srr", "sfq", "wfq", "flow-queue", "stochastic"] {
+        for policy in ["drop-tail", "drop-front", "longest-queue", "random-longest", "pfd", "red", "codel"] {
             let keys = format!("discipline = \"{discipline}\"\nbuffer = \"{policy}\"");
             check(&format!("{discipline} with {policy}"), &line(&keys, CONSTANT));
         }

@@ -1,72 +1,47 @@
 //! Traffic classes in the world: what a call has of one, and what that takes from a download.
 
-use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config};
+use crate::common::{UDP, bonded, channel, constant, download, over_bond};
+use fairspan_core::bond::Config;
 use fairspan_core::link::{Limit, Profile};
-use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_core::units::{Rate, Span};
+use fairspan_sim::model::{Flow, Scenario};
 use fairspan_sim::results::Results;
-use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
 /// Two hosts and a bond of links of these rates (Mbit/s) and delays (ms), with these classes at both ends. Rates are `known`, or measured.
-fn bonded(paths: &[(u64, u64)], known: bool, classes: &str) -> Scenario {
-    let mut scenario = Line::new(&[]).scenario;
-    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    scenario.metrics = Metrics { reordering: true, delay: true, ..Metrics::default() };
+fn between_hosts(paths: &[(u64, u64)], known: bool, classes: &str) -> Scenario {
     let mut config = Config::usual();
     config.classes = classes.parse().unwrap();
-    let mut channels = vec![];
-    for (n, (rate, delay)) in paths.iter().enumerate() {
-        let mut settings = ChannelConfig::default();
-        (settings.name, settings.overhead) = (format!("link{n}"), 58);
-        settings.rate = known.then_some(Rate::from_mbit(*rate));
-        config.channels.push(settings);
-        for way in 0..2u32 {
-            let mut profile = Profile::new(Rate::from_mbit(*rate), Span::from_millis(*delay));
+    let mut scenario = bonded(
+        config,
+        paths.iter().enumerate().map(|(n, &(rate, delay))| {
+            let mut settings = channel(58);
+            settings.name = format!("link{n}");
+            settings.rate = known.then_some(Rate::from_mbit(rate));
+            let mut profile = Profile::new(Rate::from_mbit(rate), Span::from_millis(delay));
             profile.queue = Limit::Packets(1000);
-            scenario.links.push(Link {
-                name: format!("link{n}.{way}"),
-                from: way,
-                to: 1 - way,
-                profile,
-                framing: Framing::Bytes(14),
-                card: Card::default(),
-            });
-        }
-        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
-    }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
+            (settings, [profile.clone(), profile])
+        }),
+    );
+    scenario.metrics.delay = true;
     scenario
-}
-
-fn flow(name: &str, from: u64, traffic: traffic::Config, transport: Transport) -> model::Flow {
-    model::Flow {
-        name: name.into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(from),
-        stop: Time::from_millis(30_000),
-        traffic,
-        transport,
-        drift_ppm: None,
-        dscp: 0,
-    }
 }
 
 /// A download by one TCP connection (CUBIC) from the second second on, and a call of 50 packets of 200 bytes a second, without a code point:
 /// measured from the tenth second to the thirtieth.
-fn download_and_call(paths: &[(u64, u64)], known: bool, classes: &str) -> Results {
-    let mut scenario = bonded(paths, known, classes);
+fn with_call(paths: &[(u64, u64)], known: bool, classes: &str) -> Scenario {
+    let mut scenario = between_hosts(paths, known, classes);
     (scenario.duration, scenario.warm_up) = (Span::from_secs(30), Span::from_secs(10));
-    let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
-    (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
-    let download = traffic::Config::Ftp { bytes: None, writes: None };
-    scenario.flows.push(flow("tcp", 2000, download, Transport::Tcp(Box::new(tcp))));
-    let call = flow("call", 300, constant(80_000, 200), Transport::Datagram { header: 28 });
-    scenario.flows.push(model::Flow { back: vec![], ..call });
+    scenario.flows.push(download([2000, 30_000]));
+    let call = over_bond("call", [300, 30_000], constant(80_000, 200), UDP);
+    scenario.flows.push(Flow { back: vec![], ..call });
+    scenario
+}
+
+/// The same, run, without what the bond does by itself for flows that send little.
+fn download_and_call(paths: &[(u64, u64)], known: bool, classes: &str) -> Results {
+    let mut scenario = with_call(paths, known, classes);
+    scenario.bonds[0].config.sparse = false;
     World::new(&scenario).unwrap().finish().unwrap()
 }
 
@@ -94,6 +69,32 @@ fn a_call_with_a_latency_budget_has_the_fastest_links_delay_and_the_download_wha
         // What goes on the other link goes there by no class.
         assert_eq!(counter(&with, "class0.channel1"), 0);
         assert!(counter(&with, "class0.packets") > 1_400 && counter(&with, "class0.dropped") == 0);
+        for flow in &with.flows {
+            assert_eq!(flow.reordering.as_ref().unwrap().ratio, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_nobody_marked_has_the_fastest_links_delay_and_the_download_what_it_had() {
+    let paths = [(50, 20), (50, 120)];
+    for known in [false, true] {
+        let [with, without] = [true, false].map(|sparse| {
+            let mut scenario = with_call(&paths, known, "");
+            scenario.bonds[0].config.sparse = sparse;
+            World::new(&scenario).unwrap().finish().unwrap()
+        });
+        let delays = |results: &Results| results.flows[1].delay.percentiles.expect("percentiles").map(|s| s * 1e3);
+        let goodput = |results: &Results| results.flows[0].goodput / 1e6;
+        println!(
+            "rates known {known}: the call's delays {:.1?} ms, without {:.1?}; the download {:.2} Mbit/s, without {:.2}",
+            delays(&with),
+            delays(&without),
+            goodput(&with),
+            goodput(&without)
+        );
+        assert!(delays(&with)[0] <= 20.0 + 10.0 && delays(&without)[0] > 100.0);
+        assert!(goodput(&with) >= 0.99 * goodput(&without));
         for flow in &with.flows {
             assert_eq!(flow.reordering.as_ref().unwrap().ratio, 0.0);
         }

@@ -1,12 +1,11 @@
 //! A link of a bond fails without a word, under one TCP connection and a thousand datagrams a second: the longest gap that the applications see.
 
-use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config};
+use crate::common::{UDP, bonded, channel, constant, download, over_bond};
+use fairspan_core::bond::Config;
 use fairspan_core::link::{DuringOutage, Limit, Outage, Profile};
-use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_core::units::{Rate, Span};
+use fairspan_sim::model::Scenario;
 use fairspan_sim::results::Results;
-use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
 /// A link, the same both ways: Mbit/s, and delay in milliseconds.
@@ -23,54 +22,27 @@ enum Fails {
 }
 
 /// Two hosts and a bond over these links, nobody having said any rate, with queues of 200 ms.
-fn bonded(paths: &[Path], fails: Fails, outage: &Outage) -> Scenario {
-    let mut scenario = Line::new(&[]).scenario;
-    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    scenario.metrics = Metrics { reordering: true, ..Metrics::default() };
-    let mut config = Config::usual();
-    let mut channels = vec![];
-    for (n, Path(rate, delay)) in paths.iter().enumerate() {
-        let mut channel = ChannelConfig::default();
-        channel.overhead = 58;
-        config.channels.push(channel);
-        for way in 0..2u32 {
-            let rate = Rate::from_mbit(*rate);
-            let mut profile = Profile::new(rate, Span::from_millis(*delay));
+fn between_hosts(paths: &[Path], fails: Fails, outage: &Outage) -> Scenario {
+    let channels = paths.iter().enumerate().map(|(n, &Path(rate, delay))| {
+        let profile = |way: Fails| {
+            let rate = Rate::from_mbit(rate);
+            let mut profile = Profile::new(rate, Span::from_millis(delay));
             profile.queue = Limit::Bytes(rate.bytes_in(Span::from_millis(200)).as_u64());
-            if n == 1 && (fails == Fails::Both || fails == [Fails::There, Fails::Back][way as usize]) {
+            if n == 1 && (fails == Fails::Both || fails == way) {
                 (profile.outages, profile.during_outage) = (vec![*outage], DuringOutage::Lose);
             }
-            let name = format!("link{n}.{way}");
-            let (framing, card) = (Framing::Bytes(14), Card::default());
-            scenario.links.push(Link { name, from: way, to: 1 - way, profile, framing, card });
-        }
-        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
-    }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
-    scenario
+            profile
+        };
+        (channel(58), [Fails::There, Fails::Back].map(profile))
+    });
+    bonded(Config::usual(), channels)
 }
 
 /// One TCP connection (CUBIC) and 1000 datagrams of 200 bytes a second from 5 s on; gaps count from `from` to `until`.
 fn run(mut scenario: Scenario, from: Span, until: Span) -> Results {
     (scenario.duration, scenario.warm_up) = (until, from);
-    let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
-    (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
-    let tcp = Transport::Tcp(Box::new(tcp));
-    let flow = |name: &str, traffic, transport| model::Flow {
-        name: name.into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(5_000),
-        stop: Time::from_millis(600_000),
-        traffic,
-        transport,
-        drift_ppm: None,
-        dscp: 0,
-    };
-    scenario.flows.push(flow("tcp", traffic::Config::Ftp { bytes: None, writes: None }, tcp));
-    scenario.flows.push(flow("paced", constant(1_600_000, 200), Transport::Datagram { header: 28 }));
+    scenario.flows.push(download([5_000, 600_000]));
+    scenario.flows.push(over_bond("paced", [5_000, 600_000], constant(1_600_000, 200), UDP));
     World::new(&scenario).unwrap().finish().unwrap()
 }
 
@@ -90,7 +62,7 @@ fn a_silent_failure_under_load_is_a_short_gap_and_a_second_after_the_return_all_
         [Path(20, 10), Path(100, 10)],
     ] {
         for fails in [Fails::Both, Fails::There, Fails::Back] {
-            let results = run(bonded(&paths, fails, &outage), Span::from_millis(9_500), SECONDS(14));
+            let results = run(between_hosts(&paths, fails, &outage), Span::from_millis(9_500), SECONDS(14));
             let [tcp, paced] = [&results.flows[0], &results.flows[1]];
             let said = format!("{paths:?} {fails:?}: gaps of {:.3} and {:.3} s", tcp.gap, paced.gap);
             println!("{said}");
@@ -102,7 +74,7 @@ fn a_silent_failure_under_load_is_a_short_gap_and_a_second_after_the_return_all_
             assert_eq!(paced.reordering.as_ref().unwrap().ratio, 0.0, "{said}");
         }
         let goodput = |fails| {
-            let results = run(bonded(&paths, fails, &outage), SECONDS(14), SECONDS(18));
+            let results = run(between_hosts(&paths, fails, &outage), SECONDS(14), SECONDS(18));
             results.flows[0].goodput / 1e6
         };
         let (before, after) = (goodput(Fails::Never), goodput(Fails::Both));

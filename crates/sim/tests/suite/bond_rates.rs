@@ -1,10 +1,9 @@
 //! Links whose rate changes while more is sent than they carry, and a bond that is told of no rate.
 
-use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config};
+use crate::common::{UDP, bonded, channel, constant, over_bond};
+use fairspan_core::bond::Config;
 use fairspan_core::link::{Capacity, Limit, Profile, Series};
-use fairspan_core::units::{Rate, Span, Time};
-use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Node, Transport};
+use fairspan_core::units::{Rate, Span};
 use fairspan_sim::results::Results;
 use fairspan_sim::world::World;
 
@@ -20,47 +19,19 @@ struct Path(u64, u64, u64);
 
 /// Datagrams of `data` bytes at one and a half times what the links carry, measured for the two seconds that begin [`FOUND`] after the change.
 fn run(paths: &[Path], data: u32) -> Results {
-    let mut scenario = Line::new(&[]).scenario;
-    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    let mut config = Config::usual();
-    let mut channels = vec![];
-    for (n, &Path(before, after, delay)) in paths.iter().enumerate() {
-        let mut settings = ChannelConfig::default();
-        settings.overhead = 58;
-        config.channels.push(settings);
-        for way in 0..2u32 {
-            let mut profile = Profile::new(Rate::from_mbit(before), Span::from_millis(delay));
-            let steps = vec![(Span::ZERO, Rate::from_mbit(before)), (CHANGE, Rate::from_mbit(after))];
-            profile.capacity = Capacity::Series(Series::new(steps, Span::from_secs(100)).unwrap());
-            profile.queue = Limit::Packets(1000);
-            scenario.links.push(Link {
-                name: format!("link{n}.{way}"),
-                from: way,
-                to: 1 - way,
-                profile,
-                framing: Framing::Bytes(14),
-                card: Card::default(),
-            });
-        }
-        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
-    }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
+    let channels = paths.iter().map(|&Path(before, after, delay)| {
+        let mut profile = Profile::new(Rate::from_mbit(before), Span::from_millis(delay));
+        let steps = vec![(Span::ZERO, Rate::from_mbit(before)), (CHANGE, Rate::from_mbit(after))];
+        profile.capacity = Capacity::Series(Series::new(steps, Span::from_secs(100)).unwrap());
+        profile.queue = Limit::Packets(1000);
+        (channel(58), [profile.clone(), profile])
+    });
+    let mut scenario = bonded(Config::usual(), channels);
     let most = paths.iter().map(|path| path.0).sum::<u64>().max(all_after(paths));
     scenario.warm_up = CHANGE + FOUND;
     scenario.duration = scenario.warm_up + Span::from_secs(2);
-    scenario.flows.push(model::Flow {
-        name: "udp".into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(2000),
-        stop: Time::ZERO + scenario.duration,
-        traffic: constant(most * 1_500_000, data),
-        transport: Transport::Datagram { header: 28 },
-        drift_ppm: None,
-        dscp: 0,
-    });
+    let until = scenario.duration.as_nanos() / 1_000_000;
+    scenario.flows.push(over_bond("udp", [2000, until], constant(most * 1_500_000, data), UDP));
     World::new(&scenario).unwrap().finish().unwrap()
 }
 

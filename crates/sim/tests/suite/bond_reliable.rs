@@ -1,12 +1,11 @@
 //! Mode `reliable` in the world: links that lose, and a TCP connection that sees none of it.
 
-use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config, Mode};
+use crate::common::{UDP, bonded, channel, constant, download, over_bond};
+use fairspan_core::bond::{Config, Mode};
 use fairspan_core::link::{Limit, Loss, Profile};
-use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_core::units::{Rate, Span};
+use fairspan_sim::model::{Flow, Scenario};
 use fairspan_sim::results::Results;
-use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
 /// A link, the same both ways: Mbit/s, delay and jitter in milliseconds, loss.
@@ -23,33 +22,17 @@ const fn random(share: f64) -> Loss {
 }
 
 /// Two hosts and a bond over these links, with queues of 1000 packets as a stock emulator has.
-fn bonded(mode: Mode, paths: &[Path]) -> Scenario {
-    let mut scenario = Line::new(&[]).scenario;
-    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    scenario.metrics = Metrics { reordering: true, ..Metrics::default() };
+fn between_hosts(mode: Mode, paths: &[Path]) -> Scenario {
     let mut config = Config::default();
     config.mode = mode;
-    let mut channels = vec![];
-    for (n, Path(rate, delay, jitter, loss)) in paths.iter().enumerate() {
-        let mut settings = ChannelConfig::default();
-        (settings.rate, settings.overhead) = (Some(Rate::from_mbit(*rate)), 58);
-        config.channels.push(settings);
-        for way in 0..2u32 {
-            let mut profile = Profile::new(Rate::from_mbit(*rate), Span::from_millis(*delay));
-            (profile.jitter, profile.loss, profile.queue) = (Span::from_millis(*jitter), *loss, Limit::Packets(1000));
-            scenario.links.push(Link {
-                name: format!("link{n}.{way}"),
-                from: way,
-                to: 1 - way,
-                profile,
-                framing: Framing::Bytes(14),
-                card: Card::default(),
-            });
-        }
-        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
-    }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
-    scenario
+    let channels = paths.iter().map(|&Path(rate, delay, jitter, loss)| {
+        let mut settings = channel(58);
+        settings.rate = Some(Rate::from_mbit(rate));
+        let mut profile = Profile::new(Rate::from_mbit(rate), Span::from_millis(delay));
+        (profile.jitter, profile.loss, profile.queue) = (Span::from_millis(jitter), loss, Limit::Packets(1000));
+        (settings, [profile.clone(), profile])
+    });
+    bonded(config, channels)
 }
 
 /// The same without a rate at any channel: each is measured, or none is.
@@ -74,21 +57,7 @@ fn tcp_from(scenario: Scenario, second: u64, seed: u64) -> Results {
 fn tcp_between(mut scenario: Scenario, [start, stop]: [u64; 2], warm_up: u64, seed: u64) -> Results {
     (scenario.duration, scenario.warm_up) = (Span::from_millis(stop), Span::from_secs(warm_up));
     scenario.seed = seed;
-    let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
-    (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
-    scenario.flows.push(model::Flow {
-        name: "tcp".into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(start),
-        stop: Time::from_millis(stop),
-        traffic: traffic::Config::Ftp { bytes: None, writes: None },
-        transport: Transport::Tcp(Box::new(tcp)),
-        drift_ppm: None,
-        dscp: 0,
-    });
+    scenario.flows.push(download([start, stop]));
     World::new(&scenario).unwrap().finish().unwrap()
 }
 
@@ -112,7 +81,7 @@ fn counter(results: &Results, end: usize, name: &str) -> u64 {
 
 /// At least `share` of what the links carry, nothing lost and nothing out of order.
 fn fills(name: &str, paths: &[Path], share: f64) -> f64 {
-    let results = tcp(bonded(Mode::Reliable, paths), 1);
+    let results = tcp(between_hosts(Mode::Reliable, paths), 1);
     let (got, all) = (goodput(&results), capacity(paths));
     assert!(got >= share * all, "{name}: {got:.1} of {all:.1} Mbit/s");
     assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0, "{name}");
@@ -133,7 +102,8 @@ fn the_second_link_adds_its_rate_although_it_loses_one_in_a_hundred() {
     let lossy = fills("lossy", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, random(0.01))], 0.95);
     let clean = fills("clean", &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, CLEAN)], 0.95);
     assert!(lossy >= 118.0 && lossy >= 0.95 * clean, "{lossy:.1} where {clean:.1} come without loss");
-    let ordered = goodput(&tcp(bonded(Mode::Ordered, &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, random(0.01))]), 1));
+    let ordered =
+        goodput(&tcp(between_hosts(Mode::Ordered, &[Path(100, 10, 0, CLEAN), Path(40, 30, 0, random(0.01))]), 1));
     assert!(ordered < 0.2 * lossy, "the check sees what a loss does: {ordered:.1}");
 }
 
@@ -147,7 +117,7 @@ fn delays_that_jump_take_little_from_one_tcp_connection() {
 #[test]
 fn a_satellite_link_beside_a_fast_one_makes_the_bond_no_slower_than_that() {
     let paths = [Path(40, 35, 0, CLEAN), Path(20, 320, 20, random(0.005))];
-    let alone = goodput(&tcp(bonded(Mode::Ordered, &paths[..1]), 1));
+    let alone = goodput(&tcp(between_hosts(Mode::Ordered, &paths[..1]), 1));
     let bond = fills("lte_geo", &paths, 0.8);
     assert!(bond > alone, "{bond:.1} where one link has {alone:.1}");
 }
@@ -162,22 +132,11 @@ fn losses_in_bursts_are_mended_too() {
 
 /// A call of 50 packets of 200 bytes a second beside the TCP connection: its delay, and how many second frames there were.
 fn call(paths: &[Path], twice: bool) -> (Results, u64) {
-    let mut scenario = bonded(Mode::Reliable, paths);
+    let mut scenario = between_hosts(Mode::Reliable, paths);
     scenario.bonds[0].config.spare_copies = twice;
     scenario.metrics.delay = true;
-    scenario.flows.push(model::Flow {
-        name: "call".into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![],
-        start: Time::from_millis(1000),
-        stop: Time::from_millis(60_000),
-        traffic: constant(80_000, 200),
-        transport: Transport::Datagram { header: 28 },
-        drift_ppm: None,
-        dscp: 46,
-    });
+    let call = over_bond("call", [1000, 60_000], constant(80_000, 200), UDP);
+    scenario.flows.push(Flow { back: vec![], dscp: 46, ..call });
     let results = tcp(scenario, 1);
     let copies = counter(&results, 0, "urgent_copies");
     (results, copies)
@@ -214,14 +173,14 @@ fn channels_whose_rates_nobody_says_carry_most_of_what_their_links_can() {
     ];
     for (name, paths, share) in pairs {
         // The trains that measure the paths go in the first seconds.
-        let results = tcp_from(unrated(bonded(Mode::Reliable, &paths), true), 5, 1);
+        let results = tcp_from(unrated(between_hosts(Mode::Reliable, &paths), true), 5, 1);
         let (got, all) = (goodput(&results), capacity(&paths));
         assert!(got >= share * all, "{name}: {got:.1} of {all:.1} Mbit/s");
         assert_eq!(results.flows[0].reordering.as_ref().unwrap().ratio, 0.0, "{name}");
         assert_eq!(counter(&results, 1, "packets_missing"), 0, "{name}");
     }
     let paths = [Path(100, 20, 0, CLEAN), Path(10, 20, 0, CLEAN)];
-    let results = tcp_from(unrated(bonded(Mode::Reliable, &paths), false), 5, 1);
+    let results = tcp_from(unrated(between_hosts(Mode::Reliable, &paths), false), 5, 1);
     assert!(goodput(&results) < 0.3 * capacity(&paths), "equal shares make both as slow as the slower one");
 }
 
@@ -233,11 +192,11 @@ fn first_second(scenario: Scenario) -> f64 {
 #[test]
 fn a_channel_that_adds_little_delays_nothing_until_it_is_needed() {
     let paths = [Path(300, 8, 0, CLEAN), Path(30, 40, 8, random(0.005))];
-    let alone = first_second(bonded(Mode::Ordered, &paths[..1]));
+    let alone = first_second(between_hosts(Mode::Ordered, &paths[..1]));
     for measured in [false, true] {
         let [mut with, mut without] = [(); 2].map(|()| match measured {
-            true => unrated(bonded(Mode::Reliable, &paths), true),
-            false => bonded(Mode::Reliable, &paths),
+            true => unrated(between_hosts(Mode::Reliable, &paths), true),
+            false => between_hosts(Mode::Reliable, &paths),
         });
         with.bonds[0].config.reserve = true;
         without.bonds[0].config.reserve = false;
@@ -253,7 +212,7 @@ fn a_channel_in_reserve_is_called_when_the_others_are_not_enough() {
     // What was measured of a channel before it lay idle is not exact.
     let alone = capacity(&paths[..1]);
     for (measured, least) in [(false, 0.95 * capacity(&paths)), (true, 0.9 * alone)] {
-        let mut scenario = bonded(Mode::Reliable, &paths);
+        let mut scenario = between_hosts(Mode::Reliable, &paths);
         if measured {
             scenario = unrated(scenario, true);
         }

@@ -1,58 +1,33 @@
 //! Core's bond in the world: what the gateway does, on simulated links.
 
-use crate::common::{Line, constant};
-use fairspan_core::bond::{ChannelConfig, Config, Mode, Scheduler};
+use crate::common::{UDP, bonded, channel, constant, over_bond};
+use fairspan_core::bond::{Config, Mode, Scheduler};
 use fairspan_core::link::{DuringOutage, Limit, Loss, Outage, Profile};
 use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
-use fairspan_sim::model::{self, Card, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::model::{Scenario, Transport};
 use fairspan_sim::results::Results;
 use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
 /// Two hosts and a bond over links of these rates (Mbit/s) and delays (ms), both ways.
-fn bonded(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
-    let mut scenario = Line::new(&[]).scenario;
-    scenario.nodes = ["a", "b"].map(|name| Node { name: name.into(), cost: HostCost::default() }).into();
-    scenario.duration = Span::from_secs(seconds);
-    scenario.metrics = Metrics { reordering: true, ..Metrics::default() };
+fn between_hosts(mode: Mode, links: &[(u64, u64)], seconds: u64) -> Scenario {
     let mut config = Config::default();
     config.mode = mode;
-    let mut channels = vec![];
-    for (n, &(rate, delay)) in links.iter().enumerate() {
-        let mut settings = ChannelConfig::default();
-        (settings.rate, settings.overhead) = (Some(Rate::from_mbit(rate)), 28);
-        config.channels.push(settings);
-        for way in 0..2u32 {
-            scenario.links.push(Link {
-                name: format!("link{n}.{way}"),
-                from: way,
-                to: 1 - way,
-                profile: Profile::new(Rate::from_mbit(rate), Span::from_millis(delay)),
-                framing: Framing::Bytes(14),
-                card: Card::default(),
-            });
-        }
-        channels.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
-    }
-    scenario.bonds.push(model::Bond { name: "bond".into(), ends: [0, 1], channels, config, policy_back: None });
+    let channels = links.iter().map(|&(rate, delay)| {
+        let mut settings = channel(28);
+        settings.rate = Some(Rate::from_mbit(rate));
+        let profile = Profile::new(Rate::from_mbit(rate), Span::from_millis(delay));
+        (settings, [profile.clone(), profile])
+    });
+    let mut scenario = bonded(config, channels);
+    scenario.duration = Span::from_secs(seconds);
     scenario
 }
 
 fn flow(scenario: &mut Scenario, rate: u64, size: u32, start_ms: u64, stop_ms: u64) {
-    scenario.flows.push(model::Flow {
-        name: format!("f{}", scenario.flows.len()),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(start_ms),
-        stop: Time::from_millis(stop_ms),
-        traffic: constant(rate, size),
-        transport: Transport::Datagram { header: 28 },
-        drift_ppm: None,
-        dscp: 0,
-    });
+    let name = format!("f{}", scenario.flows.len());
+    scenario.flows.push(over_bond(&name, [start_ms, stop_ms], constant(rate, size), UDP));
 }
 
 fn run(scenario: &Scenario) -> Results {
@@ -69,7 +44,7 @@ const THREE: [(u64, u64); 3] = [(100, 10), (40, 25), (10, 40)];
 #[test]
 fn without_loss_everything_arrives_in_order_in_the_modes_that_order() {
     for mode in [Mode::Ordered, Mode::Stripe, Mode::Backup] {
-        let mut scenario = bonded(mode, &THREE, 5);
+        let mut scenario = between_hosts(mode, &THREE, 5);
         let rate = if mode == Mode::Backup { 90 } else { 130 };
         flow(&mut scenario, rate * 1_000_000, 1400, 1000, 4000);
         flow(&mut scenario, 5_000_000, 200, 1000, 4000);
@@ -84,7 +59,7 @@ fn without_loss_everything_arrives_in_order_in_the_modes_that_order() {
 
 #[test]
 fn plain_mode_reorders_over_links_of_different_delay_and_loses_nothing() {
-    let mut scenario = bonded(Mode::Plain, &THREE, 3);
+    let mut scenario = between_hosts(Mode::Plain, &THREE, 3);
     flow(&mut scenario, 100_000_000, 1400, 500, 2500);
     let results = run(&scenario);
     let flow = &results.flows[0];
@@ -94,7 +69,7 @@ fn plain_mode_reorders_over_links_of_different_delay_and_loses_nothing() {
 
 #[test]
 fn duplicate_mode_delivers_once_what_one_of_two_lossy_links_brings() {
-    let mut scenario = bonded(Mode::Duplicate, &[(20, 10), (20, 30)], 5);
+    let mut scenario = between_hosts(Mode::Duplicate, &[(20, 10), (20, 30)], 5);
     for link in &mut scenario.links {
         link.profile.loss = Loss::Independent(0.2);
     }
@@ -113,7 +88,7 @@ fn duplicate_mode_delivers_once_what_one_of_two_lossy_links_brings() {
 #[test]
 fn an_outage_of_one_link_is_survived() {
     for mode in [Mode::Ordered, Mode::Backup, Mode::Stripe] {
-        let mut scenario = bonded(mode, &[(50, 5), (50, 20)], 12);
+        let mut scenario = between_hosts(mode, &[(50, 5), (50, 20)], 12);
         // Link 0, both ways, from 4 s to 7 s.
         for link in &mut scenario.links[..2] {
             let (start, length) = (Span::from_secs(4), Span::from_secs(3));
@@ -136,7 +111,7 @@ fn an_outage_of_one_link_is_survived() {
 #[test]
 fn a_lossy_bond_conserves_packets_at_any_instant() {
     for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Backup, Mode::Plain, Mode::Flow] {
-        let mut scenario = bonded(mode, &THREE, 1);
+        let mut scenario = between_hosts(mode, &THREE, 1);
         for link in &mut scenario.links {
             link.profile.loss = Loss::Independent(0.05);
             link.profile.queue = Limit::Packets(20);
@@ -160,7 +135,7 @@ fn a_lossy_bond_conserves_packets_at_any_instant() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
-    let mut scenario = bonded(Mode::Ordered, &THREE, 2);
+    let mut scenario = between_hosts(Mode::Ordered, &THREE, 2);
     for link in &mut scenario.links {
         link.profile.loss = Loss::Independent(0.01);
     }
@@ -174,7 +149,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 #[test]
 fn what_is_recorded_in_the_simulator_replays_byte_for_byte() {
     for mode in [Mode::Ordered, Mode::Stripe, Mode::Duplicate, Mode::Flow] {
-        let mut scenario = bonded(mode, &THREE, 3);
+        let mut scenario = between_hosts(mode, &THREE, 3);
         for link in &mut scenario.links {
             link.profile.loss = Loss::Independent(0.02);
         }
@@ -196,7 +171,7 @@ fn what_is_recorded_in_the_simulator_replays_byte_for_byte() {
 
 #[test]
 fn a_channel_without_a_rate_is_held_back_by_its_link_instead_of_overrunning_it() {
-    let mut scenario = bonded(Mode::Ordered, &[(20, 5), (20, 5)], 4);
+    let mut scenario = between_hosts(Mode::Ordered, &[(20, 5), (20, 5)], 4);
     for channel in &mut scenario.bonds[0].config.channels {
         channel.rate = None;
     }
@@ -216,7 +191,7 @@ fn a_channel_without_a_rate_is_held_back_by_its_link_instead_of_overrunning_it()
 #[test]
 fn round_robin_over_unequal_links_gives_twice_the_slower_and_srr_the_sum() {
     let rate = |scheduler| {
-        let mut scenario = bonded(Mode::Stripe, &[(30, 5), (10, 5)], 5);
+        let mut scenario = between_hosts(Mode::Stripe, &[(30, 5), (10, 5)], 5);
         scenario.bonds[0].config.scheduler = scheduler;
         flow(&mut scenario, 60_000_000, 1400, 0, 5000);
         scenario.warm_up = Span::from_secs(1);
@@ -235,7 +210,7 @@ fn round_robin_over_unequal_links_gives_twice_the_slower_and_srr_the_sum() {
 #[test]
 fn a_bond_of_wrong_settings_or_paths_is_refused_by_name() {
     let error = |change: &dyn Fn(&mut Scenario)| {
-        let mut scenario = bonded(Mode::Ordered, &THREE, 1);
+        let mut scenario = between_hosts(Mode::Ordered, &THREE, 1);
         change(&mut scenario);
         World::new(&scenario).unwrap_err().to_string()
     };
@@ -260,19 +235,8 @@ fn tcp_over(scenario: &Scenario) -> (f64, f64) {
     }
     (scenario.duration, scenario.warm_up) = (Span::from_secs(12), Span::from_secs(4));
     let tcp = Transport::Tcp(Box::new(fairspan_sim::tcp::Config::preset("linux").unwrap()));
-    scenario.flows.push(model::Flow {
-        name: "tcp".into(),
-        from: 0,
-        to: 1,
-        path: vec![Hop::Bond(0, 0)],
-        back: vec![Hop::Bond(0, 1)],
-        start: Time::from_millis(1000),
-        stop: Time::from_millis(12_000),
-        traffic: traffic::Config::Ftp { bytes: None, writes: None },
-        transport: tcp,
-        drift_ppm: None,
-        dscp: 0,
-    });
+    let endless = traffic::Config::Ftp { bytes: None, writes: None };
+    scenario.flows.push(over_bond("tcp", [1000, 12_000], endless, tcp));
     let results = run(&scenario);
     let flow = &results.flows[0];
     (flow.goodput / 1e6, flow.reordering.as_ref().unwrap().ratio)
@@ -281,15 +245,15 @@ fn tcp_over(scenario: &Scenario) -> (f64, f64) {
 #[test]
 fn one_tcp_connection_gets_what_it_gets_in_the_gateways_demo() {
     // docs/demo.json: 90.67 + 36.32 + 9.06 = 136.05 Mbit/s one by one, 137.74 bonded, 15.8 by round robin without order.
-    let singles: Vec<f64> = THREE.iter().map(|link| tcp_over(&bonded(Mode::Ordered, &[*link], 1)).0).collect();
+    let singles: Vec<f64> = THREE.iter().map(|link| tcp_over(&between_hosts(Mode::Ordered, &[*link], 1)).0).collect();
     for (single, demo) in singles.iter().zip([90.67, 36.32, 9.06]) {
         assert!((single / demo - 1.0).abs() < 0.02, "{singles:?}");
     }
     let sum: f64 = singles.iter().sum();
-    let (ordered, reordered) = tcp_over(&bonded(Mode::Ordered, &THREE, 1));
+    let (ordered, reordered) = tcp_over(&between_hosts(Mode::Ordered, &THREE, 1));
     assert_eq!(reordered, 0.0);
     assert!((0.98..1.03).contains(&(ordered / sum)), "{ordered} of {sum}");
-    let mut plain = bonded(Mode::Plain, &THREE, 1);
+    let mut plain = between_hosts(Mode::Plain, &THREE, 1);
     plain.bonds[0].config.scheduler = Scheduler::Rr;
     let (plain, reordered) = tcp_over(&plain);
     assert!(reordered > 0.1, "{reordered}");
@@ -298,7 +262,7 @@ fn one_tcp_connection_gets_what_it_gets_in_the_gateways_demo() {
 
 #[test]
 fn a_captured_frame_shows_the_envelope_and_the_packet_inside() {
-    let mut scenario = bonded(Mode::Ordered, &[(10, 5)], 1);
+    let mut scenario = between_hosts(Mode::Ordered, &[(10, 5)], 1);
     scenario.metrics.capture = vec![0];
     flow(&mut scenario, 1_000_000, 500, 500, 600);
     let mut world = World::new(&scenario).unwrap();

@@ -12,6 +12,7 @@ mod common;
 mod engine_line;
 mod engine_links;
 mod engine_metrics;
+mod gateway_figures;
 mod regress;
 mod reliable_world;
 mod ring_figures;

@@ -2,7 +2,7 @@
 
 use fairspan_core::link::{Loss, Profile};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
-use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Room, Scenario, Transport};
 use fairspan_sim::results::{Captured, Results};
 use fairspan_sim::scenario::Metric;
 use fairspan_sim::tcp;
@@ -46,6 +46,8 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
             transport,
             drift_ppm: None,
             dscp: 0,
+            weight: 1,
+            room: Room::default(),
         }],
         metrics: Metrics { capture: vec![0, 1], ..Metrics::default() },
     }

@@ -2,9 +2,13 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
+mod bonded;
+
+pub use bonded::{UDP, bonded, channel, download, over_bond};
+
 use fairspan_core::link::{Limit, Profile};
 use fairspan_core::units::{Rate, Span, Time};
-use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Scenario, Transport};
+use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Room, Scenario, Transport};
 use fairspan_sim::results::Results;
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
@@ -64,6 +68,8 @@ impl Line {
             transport: Transport::Datagram { header: 28 },
             drift_ppm: None,
             dscp: 0,
+            weight: 1,
+            room: Room::default(),
         });
     }
 
