@@ -17,6 +17,7 @@ mod policy;
 mod port;
 mod ring;
 mod secret;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +25,10 @@ pub(crate) use change::paired;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
-pub use peer::{Channel, ChannelKind, Peer};
+pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
+pub use shape::Shape;
 
 use self::peer::RawKind;
 use self::secret::Text;
@@ -55,12 +57,14 @@ use zeroize::{Zeroize, Zeroizing};
 pub struct Config {
     /// The virtual interface and the daemon.
     pub interface: Interface,
-    /// The peers, in the order of the file. None where there is a bond of Ethernet links, or a ring.
+    /// The peers, in the order of the file. None where there is a bond of Ethernet links, a ring, or a shaper.
     pub peers: Vec<Peer>,
     /// A bond of Ethernet links, instead of peers.
     pub bond: Option<Bond>,
     /// A node of a ring, instead of peers.
     pub ring: Option<Ring>,
+    /// A shaper between two devices, instead of peers.
+    pub shape: Option<Shape>,
     /// What works and is hardly meant: where, and what would be better.
     pub notices: Vec<ConfigError>,
 }
@@ -169,6 +173,10 @@ fn exposure(file: &Path) -> Option<String> {
 }
 
 impl Config {
+    const fn without_role(interface: Interface) -> Config {
+        Config { interface, peers: Vec::new(), bond: None, ring: None, shape: None, notices: Vec::new() }
+    }
+
     /// Whether peers are reached over TCP, or may begin over it.
     pub(crate) fn has_tcp(&self) -> bool {
         let mut channels = self.peers.iter().flat_map(|peer| &peer.channels);
@@ -226,6 +234,7 @@ struct RawConfig {
     peer: Vec<Spanned<peer::RawPeer>>,
     bond: Option<Spanned<bond::RawBond>>,
     ring: Option<Spanned<ring::RawRing>>,
+    shape: Option<Spanned<shape::RawShape>>,
 }
 
 #[derive(Deserialize)]
@@ -416,6 +425,12 @@ impl Reader<'_> {
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
         let interface = self.interface(raw.interface)?;
+        if let Some(shape) = raw.shape {
+            self.no_port(kind.as_ref(), "[shape]")?;
+            let alone = raw.ring.is_none() && raw.bond.is_none() && raw.peer.is_empty();
+            let shape = Some(self.shape(&interface, shape, alone)?);
+            return Ok(Config { shape, ..Config::without_role(interface) });
+        }
         if let Some(ring) = raw.ring {
             self.no_port(kind.as_ref(), "[ring]")?;
             let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
@@ -436,7 +451,7 @@ impl Reader<'_> {
             for station in ring.stations.iter().filter(|_| may_fail_open) {
                 self.fails_open(&interface, span.clone(), "ring.station.networks", &station.networks);
             }
-            return Ok(Config { interface, peers: Vec::new(), bond: None, ring: Some(ring), notices: Vec::new() });
+            return Ok(Config { ring: Some(ring), ..Config::without_role(interface) });
         }
         if let Some(bond) = raw.bond {
             self.no_port(kind.as_ref(), "[bond]")?;
@@ -457,10 +472,10 @@ impl Reader<'_> {
                 return Err(self.error(interface_span, &format!("interface.{setting}"), problem));
             }
             let bond = self.bond(&interface, bond)?;
-            return Ok(Config { interface, peers: Vec::new(), bond: Some(bond), ring: None, notices: Vec::new() });
+            return Ok(Config { bond: Some(bond), ..Config::without_role(interface) });
         }
         if raw.peer.is_empty() {
-            let problem = "there is none: add a [[peer]], a [bond] of Ethernet links, or a [ring]";
+            let problem = "there is none: add a [[peer]], a [bond] of Ethernet links, a [ring], or a [shape]";
             return Err(self.error(interface_span, "peer", problem));
         }
         if raw.peer.len() > 1
@@ -501,7 +516,7 @@ impl Reader<'_> {
             self.stations(span, &peers)?;
         }
         self.dns_is_reached(&interface, &dns, &peers)?;
-        Ok(Config { interface, peers, bond: None, ring: None, notices })
+        Ok(Config { peers, notices, ..Config::without_role(interface) })
     }
 
     fn interface(&self, raw: Spanned<RawInterface>) -> Result<Interface, ConfigError> {

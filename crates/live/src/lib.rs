@@ -25,6 +25,7 @@ pub mod shell;
 #[cfg(test)]
 mod simulated;
 mod sockets;
+mod state_file;
 pub mod status;
 mod sys;
 mod system;
@@ -32,4 +33,6 @@ pub mod tun;
 mod user;
 
 pub use fairspan_core::quantity;
+pub use sys::heap::{Heap, count_heap, heap};
+pub use sys::instructions::Instructions;
 pub use sys::{Ended, default_sigpipe, enter_new_network_namespace, unblock_signals, wait_with_usage};

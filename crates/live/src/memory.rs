@@ -1,7 +1,6 @@
 //! What a daemon keeps between its runs: the timestamps of handshakes, in a small file for each private key.
 //!
-//! A file is written whole beside the old one, brought to the disk, and renamed, so that it is never half a file. A thread of
-//! its own does that, since a slow disk must not hold up packets.
+//! A thread of its own writes them (`state_file`), since a slow disk must not hold up packets.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -11,13 +10,12 @@
 
 use crate::folders;
 use crate::secure::{Memory, Past, PublicKey};
+use crate::state_file;
 use crate::system::system;
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -144,19 +142,8 @@ fn write_and_tell(file: &Path, memory: Memory, tell: &Sender<Memory>) {
 
 /// The memory in `file`; an empty one where there is no file.
 fn read(file: &Path) -> io::Result<Memory> {
-    // Others may have put something in its place, should they be able to write in the folder: a link, a pipe, a file.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Memory::default()),
-        opened => opened?,
-    };
-    let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    if ![0, geteuid().as_raw()].contains(&opened.metadata()?.uid()) {
-        return Err(foreign("this is another user's"));
-    }
-    let mut text = String::new();
-    opened.read_to_string(&mut text)?;
-    parse(&text).ok_or_else(|| foreign("this is no memory"))
+    let Some(text) = state_file::read(file)? else { return Ok(Memory::default()) };
+    parse(&text).ok_or_else(|| state_file::foreign("this is no memory"))
 }
 
 fn parse(text: &str) -> Option<Memory> {
@@ -184,22 +171,14 @@ fn write(file: &Path, memory: &Memory) -> io::Result<()> {
     for (key, stamp) in &heard {
         text.push_str(&format!("heard {key} {stamp}\n"));
     }
-    let new = file.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    out.write_all(text.as_bytes())?;
-    out.sync_all()?;
-    fs::rename(&new, file)?;
-    File::open(file.parent().unwrap_or(Path::new("/")))?.sync_all()
+    state_file::replace(file, &text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::secure::PrivateKey;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn key(byte: u8) -> PublicKey {

@@ -4,7 +4,9 @@
 //! `fairspan_channel_events_total` with its name as the label `event`, so that a counter that is added is never forgotten
 //! here. The shell serves the page.
 
-use crate::status::{Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, State, Status};
+use crate::status::{
+    Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus, State, Status,
+};
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
@@ -106,6 +108,9 @@ impl Collector for StatusCollector {
         if let Some(ring) = &status.ring {
             encode_ring(&mut encoder, interface, ring)?;
         }
+        if let Some(shape) = &status.shape {
+            encode_shape(&mut encoder, interface, shape)?;
+        }
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
             put_counters(m, &[("interface", interface)], &status.counters)
         })?;
@@ -197,6 +202,64 @@ fn encode_ring(encoder: &mut DescriptorEncoder<'_>, interface: &str, ring: &Ring
     })
 }
 
+/// A shaper: what waits in each direction, for how long, and how evenly flows share.
+fn encode_shape(encoder: &mut DescriptorEncoder<'_>, interface: &str, shape: &ShapeStatus) -> fmt::Result {
+    type Read = fn(&ShapeDirectionStatus) -> Option<f64>;
+    let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1e3);
+    let gauges: [(&str, &str, Read); 7] = [
+        ("fairspan_shape_up", "1 while the device where frames come in has carrier", |direction| {
+            Some(f64::from(u8::from(direction.state == State::Up)))
+        }),
+        ("fairspan_shape_rate_bits", "What leaves at most, in bit/s", |direction| Some(direction.rate_mbit * 1e6)),
+        ("fairspan_shape_waiting_bytes", "What waits", |direction| Some(direction.waiting_bytes as f64)),
+        ("fairspan_shape_flows", "Flows that sent in the last second", |direction| Some(direction.active_flows as f64)),
+        ("fairspan_shape_backlogged_flows", "Those whose packets waited for each other", |direction| {
+            Some(direction.backlogged_flows as f64)
+        }),
+        ("fairspan_shape_jain", "Jain's index over flows that sent in the last second", |direction| direction.jain),
+        (
+            "fairspan_shape_backlogged_jain",
+            "Jain's index over those whose packets waited for each other",
+            |direction| direction.backlogged_jain,
+        ),
+    ];
+    let labels =
+        |direction: &ShapeDirectionStatus| [("interface", interface.to_owned()), ("direction", direction.name.clone())];
+    for (name, help, read) in gauges {
+        gauge(encoder, name, help, |m| {
+            shape.directions.iter().try_for_each(|direction| {
+                let labels = labels(direction);
+                read(direction)
+                    .map_or(Ok(()), |value| put_gauge(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), value))
+            })
+        })?;
+    }
+    gauge(encoder, "fairspan_shape_delay_seconds", "How long packets waited, in the last 10 to 20 s", |m| {
+        shape.directions.iter().try_for_each(|direction| {
+            [("all", direction.delay), ("sparse", direction.sparse_delay)].into_iter().try_for_each(
+                |(packets, delay)| {
+                    [("0.5", seconds(delay.median_ms)), ("0.99", seconds(delay.p99_ms))].into_iter().try_for_each(
+                        |(q, value)| {
+                            let labels = [
+                                ("interface", interface),
+                                ("direction", &direction.name),
+                                ("packets", packets),
+                                ("quantile", q),
+                            ];
+                            value.map_or(Ok(()), |value| put_gauge(m, &labels, value))
+                        },
+                    )
+                },
+            )
+        })
+    })?;
+    counter(encoder, "fairspan_shape_events", "Events of a direction of a shaper, by name", |m| {
+        shape.directions.iter().try_for_each(|direction| {
+            put_counters(m, &[("interface", interface), ("direction", &direction.name)], &direction.counters)
+        })
+    })
+}
+
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -281,6 +344,7 @@ mod tests {
             peers: Vec::new(),
             bond: None,
             ring: Some(ring),
+            shape: None,
         }
     }
 
@@ -299,6 +363,7 @@ mod tests {
             port: None,
             bond: None,
             ring: None,
+            shape: None,
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),
@@ -319,11 +384,13 @@ mod tests {
                     remote: None,
                     rate_mbit: None,
                     rtt_ms: None,
+                    quota: None,
                     queued_packets: Some(2),
                     queued_bytes: Some(3000),
                     path: None,
                     counters: counters("tx_packets", 7),
                 }],
+                explained: Vec::new(),
                 classes: vec![ClassStatus {
                     name: "calls".into(),
                     matches: BTreeMap::new(),

@@ -108,6 +108,9 @@ pub struct Status {
     /// The node of a ring, where the daemon is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingStatus>,
+    /// The shaper between two devices, where the daemon is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<ShapeStatus>,
 }
 
 impl Status {
@@ -127,6 +130,7 @@ impl Status {
             peers: Vec::new(),
             bond: None,
             ring: None,
+            shape: None,
         }
     }
 }
@@ -149,6 +153,84 @@ pub struct PortStatus {
     pub device: String,
     /// Up, down (it is switched off or has no carrier), or absent while there is no such device.
     pub state: State,
+}
+
+/// A shaper between two devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShapeStatus {
+    /// True while both devices carry frames.
+    pub up: bool,
+    /// From `a` to `b`, then from `b` to `a`.
+    pub directions: Vec<ShapeDirectionStatus>,
+}
+
+/// One direction of a shaper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShapeDirectionStatus {
+    /// `forward` or `backward`.
+    pub name: String,
+    /// The device where frames come in.
+    pub from: String,
+    /// How that is: up, down, or absent while there is no such device.
+    pub state: State,
+    /// The device where they leave.
+    pub to: String,
+    /// What leaves at most, in Mbit/s, with what the link adds to a packet.
+    pub rate_mbit: f64,
+    /// The queue discipline, with its options.
+    pub discipline: String,
+    /// The buffer policy, with its options.
+    pub buffer: String,
+    /// Packets that wait.
+    pub waiting_packets: u64,
+    /// Their bytes, as the link counts them.
+    pub waiting_bytes: u64,
+    /// How long packets waited that left in the last 10 to 20 s.
+    pub delay: ShapeDelayStatus,
+    /// The same of packets that found none of their own flow waiting: calls, questions for names, first packets.
+    pub sparse_delay: ShapeDelayStatus,
+    /// Flows that sent in the last whole second.
+    pub active_flows: usize,
+    /// Jain's index over what these sent in it: 1 where all sent the same; null where there was none.
+    pub jain: Option<f64>,
+    /// Those of them whose packets waited for each other.
+    pub backlogged_flows: usize,
+    /// Jain's index over these; others took less than their share by themselves.
+    pub backlogged_jain: Option<f64>,
+    /// The flows that sent most in the last whole second, and then in all, heaviest first.
+    pub flows: Vec<ShapeFlowStatus>,
+    /// The direction's counters, drops by reason among them.
+    pub counters: Counters,
+}
+
+/// How long packets waited.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShapeDelayStatus {
+    /// How many packets these are.
+    pub packets: u64,
+    /// What half of them did not exceed, in ms; null where there was none.
+    pub median_ms: Option<f64>,
+    /// What 99 % of them did not exceed.
+    pub p99_ms: Option<f64>,
+}
+
+/// A flow that passes a shaper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShapeFlowStatus {
+    /// Its protocol and ends, such as `tcp 10.0.0.2:443 > 192.168.1.7:50123`; `others`: those without an account.
+    pub flow: String,
+    /// What it sent in the last whole second, in Mbit/s.
+    pub mbit: f64,
+    /// Packets that it sent.
+    pub packets: u64,
+    /// Their bytes, as the link counts them.
+    pub bytes: u64,
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// Packets that were marked, "congestion experienced".
+    pub marked: u64,
+    /// Packets that wait.
+    pub waiting: u32,
 }
 
 /// A node of a ring.
@@ -343,6 +425,25 @@ pub struct PeerStatus {
     /// The traffic classes, in order, where there are some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassStatus>,
+    /// Which channels carry which traffic, and why: what `fairspan explain` prints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<ExplainedStatus>,
+}
+
+/// What carries one class of traffic, why, and what would change that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedStatus {
+    /// A configured class by its name; `urgent` and `all else` are what a bond of mode `reliable` does by itself, and `all` is all traffic of
+    /// any other mode.
+    pub name: String,
+    /// The mode of the class, or of the bond.
+    pub mode: String,
+    /// The names of the channels that carry it now.
+    pub channels: Vec<String>,
+    /// Why, in sentences.
+    pub because: Vec<String>,
+    /// What would have to be otherwise for other channels to carry it, in sentences.
+    pub would_change_if: Vec<String>,
 }
 
 /// A traffic class of a bond.
@@ -389,6 +490,9 @@ pub struct ChannelStatus {
     pub rate_mbit: Option<f64>,
     /// The smoothed round trip in ms, once measured.
     pub rtt_ms: Option<f64>,
+    /// What it may carry in a month, and has carried, where a quota is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaStatus>,
     /// Mode `flow`: packets that wait for this channel, else null.
     pub queued_packets: Option<u64>,
     /// Mode `flow`: their bytes, else null.
@@ -398,6 +502,17 @@ pub struct ChannelStatus {
     pub path: Option<PathStatus>,
     /// The channel's counters: packets and bytes each way, drops by reason.
     pub counters: Counters,
+}
+
+/// What a channel may carry in a month.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaStatus {
+    /// Bytes that it may carry, both directions together.
+    pub quota_bytes: u64,
+    /// Bytes that it has carried.
+    pub used_bytes: u64,
+    /// Since the beginning of this day, UTC: year, month, day.
+    pub since: String,
 }
 
 /// What the peer's feedback tells of a channel's path.

@@ -3,6 +3,8 @@
 //! This is the only module of the crate where `unsafe` is allowed; every block says why it is sound.
 #![allow(unsafe_code)]
 
+pub(crate) mod heap;
+pub(crate) mod instructions;
 pub(crate) mod packet;
 pub(crate) mod refused;
 pub(crate) mod sender;

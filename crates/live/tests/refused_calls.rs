@@ -31,14 +31,16 @@ const PEERS: &str = "[[peer]]\npublic_key = \"PEER\"\nallowed_ips = [\"10.77.0.1
                      [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.1:51900\"\n";
 const FRAMES: &str = "[[peer]]\nallowed_ips = [\"10.77.0.1/32\"]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\nmtu = 1500\n";
 const BOND: &str = "[bond]\npolicy = \"active-backup\"\n[[bond.link]]\ndevice = \"eth0\"\n";
+const SHAPE: &str = "[shape]\na = \"eth0\"\nb = \"eth1\"\nrate = \"10Mbit\"\n";
 const RING: &str = "[ring]\nnode = 1\nnodes = 2\nrate = \"100Mbit\"\n\
                     [ring.east]\nkind = \"udp\"\npublic_key = \"PEER\"\nendpoint = \"192.0.2.1:51900\"\n";
 
 /// A role, its configuration, whether it has a key, and which of the things below it does.
-const ROLES: [(&str, Role, &str, bool, &[&str]); 4] = [
+const ROLES: [(&str, Role, &str, bool, &[&str]); 5] = [
     ("peers", Role::Peers, PEERS, true, &["a thread", "an event", "UDP", "a datagram", "a file on disk"]),
     ("frames", Role::Peers, FRAMES, false, &["frames", "a file on disk"]),
     ("bond", Role::EthernetBond, BOND, false, &["frames"]),
+    ("shape", Role::Shaper, SHAPE, false, &["frames"]),
     ("ring", Role::Ring, RING, true, &["a thread", "an event", "UDP", "a datagram", "a file on disk"]),
 ];
 
@@ -104,7 +106,9 @@ fn what_a_role_does_not_do_is_refused_and_told_by_name_and_what_it_does_works() 
             assert_eq!(log.matches(&format!("call=\"{call}\"")).count(), 1, "{name}: {call}: {log}");
         }
         let is_keyed = ROLES.iter().any(|(role, .., keyed, _)| *role == name && *keyed);
-        for (call, refused) in [("fsync", name == "bond"), ("eventfd2", !is_keyed), ("recvmsg", !is_keyed)] {
+        for (call, refused) in
+            [("fsync", ["bond", "shape"].contains(&name)), ("eventfd2", !is_keyed), ("recvmsg", !is_keyed)]
+        {
             assert_eq!(log.contains(&format!("call=\"{call}\"")), refused, "{name}: {call}: {log}");
         }
     }

@@ -17,9 +17,13 @@ impl Config {
     /// The settings in which `new` differs and that a running daemon does not take over, by name.
     pub(crate) fn needing_restart(&self, new: &Config) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.interface.needing_restart(&new.interface);
-        let role = |config: &Config| (config.bond.is_some(), config.ring.is_some());
+        let role = |config: &Config| (config.bond.is_some(), config.ring.is_some(), config.shape.is_some());
         if role(self) != role(new) {
-            names.insert("peer, bond or ring".into());
+            names.insert("peer, bond, ring or shape".into());
+        }
+        if let (Some(before), Some(after)) = (&self.shape, &new.shape) {
+            let differs = [("shape.a", before.a != after.a), ("shape.b", before.b != after.b)];
+            names.extend(differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()));
         }
         let pairs = paired(&self.peers, &new.peers);
         for (peer, before) in new.peers.iter().zip(&pairs) {

@@ -60,7 +60,7 @@ impl RawClass {
 }
 
 /// The words and numbers of a list as one text, with commas between them.
-fn words(value: &Value) -> Option<String> {
+pub(super) fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.contains(',') => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),

@@ -169,7 +169,7 @@ impl Reader<'_> {
             self.notice(span.clone(), routed.setting, problem);
         }
         for (channel, place) in peer.channels.iter().zip(places) {
-            self.leads_not_inside(interface, &routed, channel, ("peer.channel.endpoint", place.of("endpoint")));
+            self.leads_not_inside(interface, &routed, ("peer.channel", channel), |name| place.of(name));
         }
         self.default_route_fits(interface, span, &routed)
     }
@@ -179,23 +179,25 @@ impl Reader<'_> {
         &self,
         interface: &Interface,
         routed: &Routed<'_>,
-        channel: &Channel,
-        (setting, at): (&str, Range<usize>),
+        (place, channel): (&str, &Channel),
+        at: impl Fn(&str) -> Range<usize>,
     ) {
-        let Some((endpoint, _)) = channel.kind.ends() else { return };
-        // A default route spares what carries the mark.
-        let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&endpoint.ip());
-        if let Some(net) = routed.nets.iter().find(inside)
-            && channel.device.is_none()
-            && interface.table != Table::Off
-        {
-            let name = routed.setting.rsplit('.').next().unwrap_or_default();
-            let problem = format!(
-                "{} lies in {net}, which is routed into the tunnel, so the tunnel may be led into itself: name the \
-                 `device` by which the channel leaves, or take the address out of `{name}`",
-                endpoint.ip()
-            );
-            self.notice(at, setting, problem);
+        if channel.device.is_some() || interface.table == Table::Off {
+            return;
+        }
+        let routes = routed.setting.rsplit('.').next().unwrap_or_default();
+        let endpoint = channel.kind.ends().map(|(endpoint, _)| endpoint);
+        for (name, endpoint) in [("endpoint", endpoint), ("tcp_endpoint", channel.tcp_endpoint)] {
+            let Some(ip) = endpoint.map(|endpoint| endpoint.ip()) else { continue };
+            // A default route spares what carries the mark.
+            let inside = |net: &&IpNet| net.prefix_len() > 0 && net.contains(&ip);
+            if let Some(net) = routed.nets.iter().find(inside) {
+                let problem = format!(
+                    "{ip} lies in {net}, which is routed into the tunnel, so the tunnel may be led into itself: name the \
+                     `device` by which the channel leaves, or take the address out of `{routes}`"
+                );
+                self.notice(at(name), &format!("{place}.{name}"), problem);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! `[[peer]]`: the other end of a bond, the bond's options, and the channels.
 
 use super::class::RawClass;
+use super::class::words;
 use super::name::host_and_port;
 use super::policy::RawPolicy;
 use super::secret::Text;
@@ -8,8 +9,9 @@ use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
 use crate::quantity::{QuantityError, parse_bytes, parse_span, show_span};
 use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::bond::{Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
+use fairspan_core::flow::matching::Name;
 use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
-use fairspan_core::units::{ChannelId, Rate, Span};
+use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -57,6 +59,8 @@ pub struct Channel {
     pub mtu: Option<u16>,
     /// `overhead`: bytes that the link adds to each IP packet and that count against `rate`; default 14 (Ethernet).
     pub overhead: u16,
+    /// `quota` and `quota_day`: what it may carry in a month; metered beyond that.
+    pub quota: Option<Quota>,
     /// `kind` and what belongs to it.
     pub kind: ChannelKind,
     /// `tcp_endpoint`: of a `udp` channel, where the peer listens for TCP; the channel goes over to it while no UDP gets through.
@@ -70,6 +74,15 @@ impl Channel {
     pub(crate) fn is_unresolved(&self) -> bool {
         matches!(self.kind, ChannelKind::Udp { endpoint, .. } if endpoint.ip().is_unspecified())
     }
+}
+
+/// What a channel may carry in a month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// `quota`: bytes from the outer IP header on, both directions together.
+    pub bytes: Bytes,
+    /// `quota_day`: the day on which a month begins, 1 to 28; default 1.
+    pub day: u8,
 }
 
 /// `kind`: what carries the channel.
@@ -215,6 +228,8 @@ pub(super) struct RawChannel {
     weight: Option<Spanned<u32>>,
     mtu: Option<Spanned<u16>>,
     overhead: Option<Spanned<u16>>,
+    quota: Option<Spanned<String>>,
+    quota_day: Option<Spanned<u8>>,
     peer_mac: Option<Spanned<String>>,
     ethertype: Option<Spanned<u16>>,
     secure: Option<bool>,
@@ -379,7 +394,7 @@ impl Reader<'_> {
             bond.mode = Mode::Stripe;
         }
         for (entry, value) in &raw.options {
-            self.option(entry, value, &mut bond)?;
+            self.option("peer", entry, value, &mut bond)?;
         }
         let wrong = |name: &str, problem: &str| match raw.place(name) {
             Some(place) => Err(self.error(place, &format!("peer.{name}"), problem)),
@@ -410,6 +425,17 @@ impl Reader<'_> {
         if bond.mode != Mode::Duplicate {
             wrong("copies", "needs mode = \"duplicate\"")?;
         }
+        if matches!(bond.mode, Mode::Stripe | Mode::Flow) {
+            let problem = "counts for nothing in modes \"stripe\" and \"flow\": choose another mode, or leave it out";
+            wrong("metered", problem)?;
+            if channels.iter().any(|channel| channel.quota.is_some()) {
+                return Err(self.error(span, "peer.channel.quota", problem));
+            }
+        }
+        let is_none = |name: &&Name| !channels.is_empty() && channels.iter().all(|channel| channel.name != name.0);
+        if let Some(name) = bond.metered.0.iter().find(is_none) {
+            wrong("metered", &format!("names `{}`, and no channel has that name", name.0))?;
+        }
         bond.classes = self.classes(&raw.class, &bond, channels)?;
         bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
         match bond.validate() {
@@ -424,14 +450,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Sets an option of a bond to what is written.
-    fn option(
+    /// Sets an option of a component to what is written; `section` is where.
+    pub(super) fn option<C>(
         &self,
-        entry: &Entry<BondConfig>,
+        section: &str,
+        entry: &Entry<C>,
         value: &Spanned<Value>,
-        bond: &mut BondConfig,
+        config: &mut C,
     ) -> Result<(), ConfigError> {
-        let name = format!("peer.{}", entry.spec.file.unwrap_or(entry.spec.name));
+        let name = format!("{section}.{}", entry.spec.file.unwrap_or(entry.spec.name));
         let expected = || entry.spec.expected();
         let read = match (value.get_ref(), entry.spec.kind) {
             (Value::Boolean(flag), Kind::Flag) => Ok(OptionValue::Flag(*flag)),
@@ -446,6 +473,12 @@ impl Reader<'_> {
             // What is no quantity at all says so itself.
             (Value::String(text), Kind::Span(..)) => quantity(parse_span(text), entry, text),
             (Value::String(text), Kind::Bytes(..)) => quantity(parse_bytes(text), entry, text),
+            (Value::String(text), Kind::Text(check)) => {
+                check(text).map(|()| OptionValue::Text(text.clone())).map_err(|error| error.to_string())
+            }
+            (value @ Value::Array(_), Kind::Text(check)) => words(value)
+                .ok_or_else(expected)
+                .and_then(|text| check(&text).map(|()| OptionValue::Text(text)).map_err(|error| error.to_string())),
             (Value::String(text), kind) if !matches!(kind, Kind::Flag | Kind::Count(..)) => {
                 kind.parse(text, Dialect::Plain).ok_or_else(expected)
             }
@@ -453,7 +486,7 @@ impl Reader<'_> {
         };
         match read {
             Ok(read) => {
-                entry.set(bond, read);
+                entry.set(config, read);
                 Ok(())
             }
             Err(problem) => Err(self.error(value.span(), &name, problem)),
@@ -499,10 +532,40 @@ impl Reader<'_> {
             weight: self.weight(raw.weight.as_ref(), "peer.channel.weight")?,
             mtu: self.mtu(raw.mtu.as_ref(), "peer.channel.mtu")?,
             overhead,
+            quota: self.quota(&kind, raw.quota.as_ref(), raw.quota_day.as_ref())?,
             kind,
             host: raw.endpoint.as_ref().and_then(|endpoint| Some(host_and_port(endpoint.get_ref())?.0)),
             tcp_endpoint,
         })
+    }
+
+    /// What a channel may carry in a month.
+    fn quota(
+        &self,
+        kind: &ChannelKind,
+        text: Option<&Spanned<String>>,
+        day: Option<&Spanned<u8>>,
+    ) -> Result<Option<Quota>, ConfigError> {
+        if let Some(day) = day {
+            if !(1..=28).contains(day.get_ref()) {
+                let problem = "must be from 1 to 28";
+                return Err(self.error(day.span(), "peer.channel.quota_day", problem));
+            }
+            if text.is_none() {
+                let problem = "needs `quota`: what the channel may carry from that day on";
+                return Err(self.error(day.span(), "peer.channel.quota_day", problem));
+            }
+        }
+        let Some(text) = text else { return Ok(None) };
+        let wrong = |problem: String| self.error(text.span(), "peer.channel.quota", problem);
+        if matches!(kind, ChannelKind::Ethernet { secure: false, .. }) {
+            return Err(wrong("is kept by the peer's key, and this channel is plain: leave it out".into()));
+        }
+        let bytes = parse_bytes(text.get_ref()).map_err(|error| wrong(error.to_string()))?;
+        if bytes == Bytes::ZERO {
+            return Err(wrong("is nothing at all: name the channel in `metered` instead".into()));
+        }
+        Ok(Some(Quota { bytes, day: day.map_or(1, |day| *day.get_ref()) }))
     }
 
     /// Where a channel goes while no UDP gets through.
@@ -601,7 +664,7 @@ impl Reader<'_> {
 }
 
 /// The value of an option that is a quantity; what is none says so itself.
-fn quantity<T>(parsed: Result<T, QuantityError>, entry: &Entry<BondConfig>, text: &str) -> Result<OptionValue, String> {
+fn quantity<T, C>(parsed: Result<T, QuantityError>, entry: &Entry<C>, text: &str) -> Result<OptionValue, String> {
     parsed.map_err(|e| e.to_string())?;
     let outside = || format!("is `{text}`; {}", entry.spec.expected());
     entry.spec.kind.parse(text, Dialect::Plain).ok_or_else(outside)

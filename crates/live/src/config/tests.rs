@@ -399,6 +399,11 @@ fn what_works_and_is_hardly_meant_is_told() {
         (inside.clone(), None),
         (inside.replacen("device = \"eth0\"\n", "", 1), Some((12, "peer.channel.endpoint", "name the `device`"))),
         (
+            good().replacen("device = \"eth0\"\n", "", 1) + "tcp_endpoint = \"10.77.0.2:443\"\n",
+            Some((14, "peer.channel.tcp_endpoint", "name the `device`")),
+        ),
+        (good() + "tcp_endpoint = \"10.77.0.2:443\"\n", None),
+        (
             inside.replacen("device = \"eth0\"\n", "", 1).replacen("[interface]", "[interface]\ntable = \"off\"", 1),
             None,
         ),

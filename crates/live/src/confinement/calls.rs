@@ -142,6 +142,8 @@ const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOC
 pub(crate) struct Needs {
     /// Bonds of Ethernet links are none of peers.
     is_bond: bool,
+    /// Settings of the kernel are read and timestamps kept by all but those and shapers.
+    files: bool,
     /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
     threads: bool,
     udp: bool,
@@ -176,11 +178,13 @@ impl Needs {
         let is_tcp = |channel: &&Channel| matches!(channel.kind, ChannelKind::Tcp { .. });
         Needs {
             is_bond: config.bond.is_some(),
+            files: config.bond.is_none() && config.shape.is_none(),
             threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
             tcp: config.has_tcp(),
             tcp_ports: tcp_ports(config),
             frames: config.bond.is_some()
+                || config.shape.is_some()
                 || interface.port.is_some()
                 || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
             metrics: interface.metrics,
@@ -244,7 +248,7 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
     let groups = [
         (ALL, true),
         (OLDER, true),
-        (FILES, !needs.is_bond),
+        (FILES, needs.files),
         (THREADS, needs.threads),
         (UDP, needs.udp),
         (FRAMES, needs.frames),

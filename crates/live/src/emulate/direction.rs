@@ -7,8 +7,7 @@
 use super::counters::{Counters, Fault};
 use crate::sys::packet::VNET_HEADER;
 
-use fairspan_core::flow::{FlowHash, Frame, Layer};
-use fairspan_core::ip::ecn;
+use fairspan_core::flow::{FlowHash, Frame, Layer, ethernet};
 use fairspan_core::link::{DropReason, Served, Server};
 use fairspan_core::queue::Parcel;
 use fairspan_core::units::{FlowNumber, Time};
@@ -57,10 +56,7 @@ impl Parcel for Held {
 
     /// Sets the ECN field of the IP packet within, if that is capable of it.
     fn mark(&mut self) -> bool {
-        let bytes = self.bytes.get_mut(VNET_HEADER..).unwrap_or_default();
-        let frame = Frame { bytes, len: bytes.len(), layer: Layer::Ethernet };
-        let Some(start) = frame.ip().map(|ip| frame.bytes.len() - ip.len()) else { return false };
-        ecn::mark(&mut bytes[start..])
+        ethernet::mark(self.bytes.get_mut(VNET_HEADER..).unwrap_or_default())
     }
 }
 
@@ -214,6 +210,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairspan_core::ip::ecn;
     use fairspan_core::link::{Capacity, Profile};
     use fairspan_core::units::{Rate, Span};
 

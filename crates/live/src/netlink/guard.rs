@@ -58,9 +58,34 @@ impl Capture {
 pub struct Guard {
     netlink: Netlink,
     undo: Vec<Undo>,
+    /// What may be there or not: changing it failed, and who asks may not hear of a change that was made.
+    doubtful: Vec<Undo>,
 }
 
-#[derive(Debug)]
+/// What a guard added.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Held {
+    fn of<'a>(all: impl Iterator<Item = &'a Undo>) -> Held {
+        let mut held = Held::default();
+        for undo in all {
+            match undo {
+                Undo::Address { address, .. } => held.addresses.push(*address),
+                Undo::Route(route) => held.routes.push(route.clone()),
+                Undo::Rule(rule) => held.rules.push(*rule),
+                Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
+            }
+        }
+        held
+    }
+}
+
+#[derive(Debug, PartialEq)]
 enum Undo {
     Address { device: String, address: IpNet },
     Route(Route),
@@ -77,7 +102,7 @@ impl Guard {
     /// # Errors
     /// As [`Netlink::open`].
     pub fn new() -> Result<Guard, NetlinkError> {
-        Ok(Guard { netlink: Netlink::open()?, undo: Vec::new() })
+        Ok(Guard { netlink: Netlink::open()?, undo: Vec::new(), doubtful: Vec::new() })
     }
 
     /// The connection, for queries and for changes that are to stay.
@@ -158,13 +183,68 @@ impl Guard {
         Ok(())
     }
 
+    /// What it added and has not removed.
+    pub(crate) fn held(&self) -> Held {
+        Held::of(self.undo.iter())
+    }
+
+    /// The same, and what may be there since a change of it failed.
+    pub(crate) fn perhaps_held(&self) -> Held {
+        Held::of(self.undo.iter().chain(&self.doubtful))
+    }
+
+    /// Gives an interface an address that it may have: the kernel takes some together with others. Whether it had not.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_address`].
+    pub(crate) fn ensure_address(&mut self, device: &str, address: IpNet) -> Result<bool, NetlinkError> {
+        let added = self.netlink.add_address(device, address);
+        self.ensured(Undo::Address { device: device.to_owned(), address }, added, |_| Ok(true))
+    }
+
+    /// Adds a route that there may be, by the same interface. Whether there was none.
+    ///
+    /// # Errors
+    /// As [`Netlink::add_route`].
+    pub(crate) fn ensure_route(&mut self, route: &Route) -> Result<bool, NetlinkError> {
+        let added = self.netlink.add_route(route);
+        self.ensured(Undo::Route(route.clone()), added, |netlink| {
+            let alike = |other: &Route| (&other.destination, &other.device) == (&route.destination, &route.device);
+            Ok(netlink.routes(route.table)?.iter().any(alike))
+        })
+    }
+
+    /// Notes what came of something that was added, which may have been there; `is_ours` says whether it is what was meant.
+    fn ensured(
+        &mut self,
+        undo: Undo,
+        added: Result<(), NetlinkError>,
+        is_ours: impl FnOnce(&mut Netlink) -> Result<bool, NetlinkError>,
+    ) -> Result<bool, NetlinkError> {
+        let there = match added {
+            Err(error) if error.errno() == Some(libc::EEXIST) => match is_ours(&mut self.netlink) {
+                Ok(true) => Ok(false),
+                Ok(false) => Err(error),
+                Err(error) => Err(error),
+            },
+            added => added.map(|()| true),
+        };
+        self.forget(&undo);
+        if there.is_ok() {
+            self.undo.push(undo)
+        } else {
+            self.doubtful.push(undo)
+        }
+        there
+    }
+
     /// Takes an address that [`add_address`](Guard::add_address) gave.
     ///
     /// # Errors
     /// As [`Netlink::remove_address`]. One that is gone already is none.
     pub(crate) fn remove_address(&mut self, device: &str, address: IpNet) -> Result<(), NetlinkError> {
-        self.undo.retain(|undo| !matches!(undo, Undo::Address { address: other, .. } if *other == address));
-        self.netlink.remove_address(device, address).or_else(unless_undone)
+        let removed = self.netlink.remove_address(device, address);
+        self.removed(Undo::Address { device: device.to_owned(), address }, removed)
     }
 
     /// Removes a route that [`add_route`](Guard::add_route) added.
@@ -172,20 +252,35 @@ impl Guard {
     /// # Errors
     /// As [`Netlink::remove_route`]. One that is gone already is none.
     pub(crate) fn remove_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
-        self.undo.retain(|undo| !matches!(undo, Undo::Route(other) if other == route));
-        self.netlink.remove_route(route).or_else(unless_undone)
+        let removed = self.netlink.remove_route(route);
+        self.removed(Undo::Route(route.clone()), removed)
     }
 
     /// Ends what [`capture`](Guard::capture) began.
     ///
     /// # Errors
     /// As [`Netlink::remove_rule`].
-    pub(crate) fn release(&mut self, capture: &Capture) -> Result<(), NetlinkError> {
-        for rule in capture.rules() {
-            self.undo.retain(|undo| !matches!(undo, Undo::Rule(other) if *other == rule));
-            self.netlink.remove_rule(&rule).or_else(unless_undone)?;
+    pub(crate) fn release(&mut self) -> Result<(), NetlinkError> {
+        for rule in self.perhaps_held().rules {
+            let removed = self.netlink.remove_rule(&rule);
+            self.removed(Undo::Rule(rule), removed)?;
         }
         Ok(())
+    }
+
+    /// Notes what came of something that was removed.
+    fn removed(&mut self, undo: Undo, removed: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
+        let removed = removed.or_else(unless_undone);
+        self.forget(&undo);
+        if removed.is_err() {
+            self.doubtful.push(undo);
+        }
+        removed
+    }
+
+    fn forget(&mut self, undo: &Undo) {
+        self.undo.retain(|other| other != undo);
+        self.doubtful.retain(|other| other != undo);
     }
 
     /// Adds a rule, until the guard is dropped.
@@ -198,18 +293,24 @@ impl Guard {
         Ok(())
     }
 
-    /// Draws the host's traffic into `capture.table`: removes the rules that a killed daemon left, and adds its own. The
-    /// table's routes are added with [`add_route`](Guard::add_route), best before.
+    /// Draws the host's traffic into `capture.table`: removes the rules that a killed daemon left, and adds its own, as far as it has
+    /// not done so. The table's routes are added with [`add_route`](Guard::add_route), best before.
     ///
     /// # Errors
     /// As [`Netlink::add_rule`]. What was added by then is undone when the guard is dropped.
     pub fn capture(&mut self, capture: &Capture) -> Result<(), NetlinkError> {
-        capture.cleanup_stale(&mut self.netlink)?;
-        for rule in capture.rules() {
-            match self.add_rule(&rule) {
+        let held = self.held().rules;
+        if held.is_empty() {
+            capture.cleanup_stale(&mut self.netlink)?;
+        }
+        for rule in capture.rules().iter().filter(|rule| !held.contains(rule)) {
+            let added = self.netlink.add_rule(rule);
+            match self.ensured(Undo::Rule(*rule), added, |_| Ok(true)) {
                 // A kernel without IPv6 has no IPv6 traffic to draw.
-                Err(error) if rule.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
-                other => other?,
+                Err(error) if rule.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {
+                    self.forget(&Undo::Rule(*rule));
+                }
+                other => drop(other?),
             }
         }
         Ok(())
@@ -248,6 +349,7 @@ impl Guard {
 
     fn undo_all(&mut self) -> Vec<NetlinkError> {
         let mut failures = Vec::new();
+        self.undo.append(&mut self.doubtful);
         while let Some(undo) = self.undo.pop() {
             let netlink = &mut self.netlink;
             let result = match &undo {

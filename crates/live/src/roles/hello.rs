@@ -12,6 +12,7 @@
 //! | 7 | scheduler, u8: 0 srr, 1 rr, 2 grr, 3 rfq; others are unknown |
 //! | 8 | weight where not all channels have a rate, u16 big-endian, from 1 to 1000 |
 //! | 9 | which channels the sender has now: how often that has changed since it began, u32; a set of bits, u64; both big-endian |
+//! | 10 | whether the channel costs its opener money, so that the other end too sends data there only while no other works, u8: 0 or 1 |
 
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::options::Words;
@@ -42,6 +43,8 @@ pub(super) struct Hello {
     pub weight: Option<u16>,
     /// Which channels there are.
     pub listed: Option<Listed>,
+    /// Whether its use costs money.
+    pub metered: bool,
 }
 
 /// Which channels an initiator has.
@@ -71,7 +74,7 @@ pub(super) enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 121 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 124 with a name that keeps to [`NAME_LIMIT`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -107,6 +110,9 @@ impl Hello {
         }
         if let Some(Listed { generation, channels }) = self.listed {
             put(9, &[&generation.to_be_bytes()[..], &channels.to_be_bytes()].concat());
+        }
+        if self.metered {
+            put(10, &[1]);
         }
         out
     }
@@ -173,6 +179,10 @@ impl Hello {
                         channels: u64::from_be_bytes(channels.try_into().map_err(|_| bad)?),
                     });
                 }
+                10 => match value {
+                    [metered @ (0 | 1)] => hello.metered = *metered == 1,
+                    _ => return Err(bad),
+                },
                 _ => {}
             }
         }
@@ -196,6 +206,7 @@ mod tests {
             scheduler: Some(Scheduler::Grr),
             weight: Some(300),
             listed: Some(Listed { generation: 2, channels: 0b101 }),
+            metered: true,
         }
     }
 
@@ -205,7 +216,7 @@ mod tests {
         assert_eq!(
             bytes,
             b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02\x08\x02\x01\x2c\
-              \x09\x0c\0\0\0\x02\0\0\0\0\0\0\0\x05"
+              \x09\x0c\0\0\0\x02\0\0\0\0\0\0\0\x05\x0a\x01\x01"
         );
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
@@ -240,6 +251,8 @@ mod tests {
             (b"\x08\x01\x01", 8),
             (b"\x09\x03\0\0\0", 9),
             (b"\x09\x08\0\0\0\0\0\0\0\0", 9),
+            (b"\x0a\x01\x02", 10),
+            (b"\x0a\x02\0\0", 10),
             (b"\x09\x0d\0\0\0\0\0\0\0\0\0\0\0\0\0", 9),
         ] {
             assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");

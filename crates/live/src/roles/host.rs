@@ -69,10 +69,10 @@ impl Host {
         Ok(())
     }
 
-    /// Has other addresses and reaches other networks from now on; gives what the kernel refused.
-    pub(super) fn change(&mut self, before: &Reached<'_>, after: &Reached<'_>) -> Vec<NetlinkError> {
-        let Some(guard) = &mut self.network else { return Vec::new() };
-        network::change(guard, self.tun.name(), before, after)
+    /// Has these addresses and reaches these networks from now on; whether that is anything new, and what the kernel refused.
+    pub(super) fn change(&mut self, after: &Reached<'_>) -> (bool, Vec<NetlinkError>) {
+        let Some(guard) = &mut self.network else { return (false, Vec::new()) };
+        network::change(guard, self.tun.name(), after)
     }
 
     /// Begins to wait for packets of the host.

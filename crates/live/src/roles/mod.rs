@@ -6,17 +6,19 @@
 //! | `peers` | bonds with peers, over UDP and Ethernet |
 //! | `lan` | a bond of Ethernet links |
 //! | `ring` | a node of a packet ring |
+//! | `shaper` | two devices joined, with a queue of choice in each direction |
 //! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
-//! | `device` | a device whose frames are the daemon's: what Ethernet bonds and ports share |
+//! | `device` | a device whose frames are the daemon's: what Ethernet bonds, ports and shapers share |
 //! | `hello` | what the ends tell each other about a channel |
 
 mod device;
 mod hello;
 mod host;
 mod lan;
-mod network;
+pub(crate) mod network;
 mod peers;
 mod ring;
+mod shaper;
 
 use crate::config::Config;
 use crate::confinement::Confinement;
@@ -27,6 +29,7 @@ use crate::shell::{DaemonError, Shell};
 use lan::EthernetBond;
 use peers::Peers;
 use ring::RingNode;
+use shaper::Shapers;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
@@ -40,15 +43,18 @@ pub enum Role {
     EthernetBond,
     /// `[ring]`: a node of a packet ring.
     Ring,
+    /// `[shape]`: a shaper between two devices.
+    Shaper,
 }
 
 impl Role {
     /// The role that a configuration describes.
     pub fn of(config: &Config) -> Role {
-        match (&config.ring, &config.bond) {
-            (Some(_), _) => Role::Ring,
-            (None, Some(_)) => Role::EthernetBond,
-            (None, None) => Role::Peers,
+        match config {
+            Config { ring: Some(_), .. } => Role::Ring,
+            Config { bond: Some(_), .. } => Role::EthernetBond,
+            Config { shape: Some(_), .. } => Role::Shaper,
+            _ => Role::Peers,
         }
     }
 }
@@ -74,6 +80,7 @@ impl Daemon {
             Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),
             Role::EthernetBond => Box::new(EthernetBond::start(config, now, shell.poller())?),
             Role::Ring => Box::new(RingNode::start(config, now, shell.poller())?),
+            Role::Shaper => Box::new(Shapers::start(config, now, shell.poller())?),
         };
         if let Some(address) = metrics {
             shell.serve_metrics(address)?;
@@ -98,8 +105,7 @@ impl Daemon {
     }
 
     /// What `fairspan status` would show.
-    #[cfg(test)]
-    pub(crate) fn status(&self) -> crate::status::Status {
+    pub fn status(&self) -> crate::status::Status {
         self.shell.status(&*self.machine)
     }
 

@@ -1,6 +1,6 @@
 //! The interface's place in the host's network: addresses, MTU, routes, rules; all undone when the guard is dropped.
 
-use crate::config::{Interface, Table};
+use crate::config::{Config, Interface, Table};
 use crate::netlink::{Capture, Guard, Netlink, NetlinkError, Route, TABLE_MAIN};
 use ipnet::IpNet;
 
@@ -73,41 +73,44 @@ pub(crate) struct Reached<'a> {
     pub(crate) links: Vec<&'a str>,
 }
 
-/// Changes addresses, routes and rules of an interface from those of `before` to those of `after`; what stays is there all the time.
-/// What the kernel refused.
-pub(crate) fn change(guard: &mut Guard, device: &str, before: &Reached<'_>, after: &Reached<'_>) -> Vec<NetlinkError> {
-    let routes = |reached: &Reached<'_>| -> Vec<Route> {
-        reached.nets.iter().filter_map(|net| route(reached.interface, device, net)).collect()
-    };
-    let (old, new) = (routes(before), routes(after));
-    let (had, has) = (&before.interface.addresses, &after.interface.addresses);
-    let there = |result: Result<(), NetlinkError>| match result {
-        Err(error) if error.errno() == Some(libc::EEXIST) => Ok(()),
-        other => other,
-    };
+impl Reached<'_> {
+    /// What the interface of a configuration with peers reaches.
+    pub(crate) fn of(config: &Config) -> Reached<'_> {
+        let channels = config.peers.iter().flat_map(|peer| &peer.channels);
+        Reached {
+            interface: &config.interface,
+            nets: config.peers.iter().flat_map(|peer| &peer.allowed_ips).copied().collect(),
+            links: channels.filter_map(|channel| channel.device.as_deref()).collect(),
+        }
+    }
+}
+
+/// Changes the addresses, routes and rules of an interface from those that the guard holds to those of `after`; what stays is there all
+/// the time. What the kernel refuses is as before, and the next change tries it again. Whether anything changed, and what was refused.
+pub(crate) fn change(guard: &mut Guard, device: &str, after: &Reached<'_>) -> (bool, Vec<NetlinkError>) {
+    let has = &after.interface.addresses;
+    let new: Vec<Route> = after.nets.iter().filter_map(|net| route(after.interface, device, net)).collect();
+    let (held, perhaps) = (guard.held(), guard.perhaps_held());
     let mut results = Vec::new();
-    let missing = |address: &&IpNet| !had.contains(address);
-    results.extend(has.iter().filter(missing).map(|address| there(guard.add_address(device, *address))));
-    let gone: Vec<&IpNet> = had.iter().filter(|address| !has.contains(address)).collect();
-    results.extend(gone.iter().map(|address| guard.remove_address(device, **address)));
-    results.extend(old.iter().filter(|route| !new.contains(route)).map(|route| guard.remove_route(route)));
+    let missing = has.iter().filter(|address| !held.addresses.contains(address));
+    results.extend(missing.map(|address| guard.ensure_address(device, *address)));
+    let gone: Vec<&IpNet> = perhaps.addresses.iter().filter(|address| !has.contains(address)).collect();
+    results.extend(gone.iter().map(|address| guard.remove_address(device, **address).map(|()| true)));
+    let left = perhaps.routes.iter().filter(|route| !new.contains(route));
+    results.extend(left.map(|route| guard.remove_route(route).map(|()| true)));
     if !gone.is_empty() {
         // With its first address of a network the kernel takes the others of it too, and routes.
-        let netlink = guard.netlink();
-        results.extend(has.iter().map(|address| there(netlink.add_address(device, *address))));
-        let kept = new.iter().filter(|route| old.contains(route));
-        results.extend(kept.map(|route| there(netlink.add_route(route))));
+        results.extend(has.iter().map(|address| guard.ensure_address(device, *address)));
     }
-    results.extend(new.iter().filter(|route| !old.contains(route)).map(|route| there(guard.add_route(route))));
-    match (captures(before.interface, &old), captures(after.interface, &new)) {
-        (true, false) => results.push(guard.release(&capture_of(before.interface))),
-        (false, true) => results.push(capture(guard, after.interface, after.links.iter().copied())),
-        (true, true) => after.links.iter().filter(|link| !before.links.contains(link)).for_each(|link| {
-            guard.loosen_reverse_path(link);
-        }),
-        (false, false) => {}
-    }
-    results.into_iter().filter_map(Result::err).collect()
+    let wanted = new.iter().filter(|route| !gone.is_empty() || !held.routes.contains(route));
+    results.extend(wanted.map(|route| guard.ensure_route(route)));
+    let captured = match captures(after.interface, &new) {
+        true => capture(guard, after.interface, after.links.iter().copied()),
+        false => guard.release(),
+    };
+    results.push(captured.map(|()| guard.held().rules != held.rules));
+    let changed = results.iter().any(|result| matches!(result, Ok(true)));
+    (changed, results.into_iter().filter_map(Result::err).collect())
 }
 
 /// The kernel ends IPv6 on an interface whose MTU falls below 1280, addresses and routes with it, and restores nothing when
@@ -162,7 +165,6 @@ fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use std::path::Path;
 
     #[test]

@@ -58,6 +58,8 @@ mod cookie;
 mod entropy;
 pub mod keys;
 mod noise;
+#[cfg(test)]
+pub(crate) mod pair;
 mod path;
 mod replay;
 mod session;
@@ -208,8 +210,9 @@ pub struct SocketId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(u32);
 
-/// One channel of one peer, by a number that is never given again.
+/// One channel of one peer, by a number that is given again once the path was [removed](Sessions::remove_path).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(test, derive(Default))]
 pub struct PathId(u32);
 
 impl PeerId {
@@ -415,6 +418,19 @@ pub enum Event {
         /// Why.
         reason: RejectReason,
     },
+}
+
+impl Event {
+    /// The path that it is about.
+    pub(crate) fn path(&self) -> Option<PathId> {
+        match self {
+            Event::Established { path, .. }
+            | Event::Rekeyed { path }
+            | Event::Lost { path, .. }
+            | Event::Roamed { path, .. } => Some(*path),
+            Event::Rejected { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ pub(super) struct Path {
     /// When the first packet was sent after the last that was received.
     pub(super) unanswered_since: Option<Time>,
     pub(super) asked_at: Option<Time>,
+    /// Since when the driver's questions by the way in use are not answered.
+    pub(super) question: Option<Time>,
     /// Next wait for the proof that the peer has the current session; `None` once it is there.
     pub(super) proof_wait: Option<Span>,
 }
@@ -130,6 +132,7 @@ impl Path {
             last_received: Time::ZERO,
             unanswered_since: None,
             asked_at: None,
+            question: None,
             proof_wait: None,
         }
     }

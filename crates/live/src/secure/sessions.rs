@@ -23,6 +23,7 @@ mod detour;
 mod handshakes;
 mod news;
 mod opening;
+mod roster;
 mod timers;
 
 use super::aead::Capabilities;
@@ -174,6 +175,8 @@ pub struct Sessions {
     peers: Vec<Option<Box<Peer>>>,
     by_key: HashMap<PublicKey, u32>,
     paths: Vec<Option<Box<Path>>>,
+    /// Numbers of paths that were removed.
+    free_paths: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u16>,
     /// By the low half of an index: the slot that had it last.
@@ -234,6 +237,7 @@ impl Sessions {
             peers: Vec::new(),
             by_key: HashMap::new(),
             paths: Vec::new(),
+            free_paths: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
             by_index: vec![0; INDICES].into_boxed_slice(),
@@ -260,73 +264,6 @@ impl Sessions {
     /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// Accepts a peer from now on.
-    ///
-    /// # Errors
-    /// The peer exists, is this end itself, or has too long a hello.
-    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerId, AddPeerError> {
-        if config.public_key == self.public {
-            return Err(AddPeerError::OwnKey);
-        }
-        if self.by_key.contains_key(&config.public_key) {
-            return Err(AddPeerError::Exists(config.public_key));
-        }
-        if config.hello.len() > HELLO_MAX {
-            return Err(AddPeerError::HelloTooLong(config.hello.len()));
-        }
-        let number = self.peers.len() as u32;
-        self.by_key.insert(config.public_key, number);
-        let macs = MacKeys::new(&config.public_key);
-        let channels = usize::from(self.config.channels_per_peer);
-        let peer = Peer {
-            macs,
-            behind: BehindKey::new(&self.private, &config.public_key),
-            tell_at: self.started + BEHIND_EVERY,
-            paths: vec![None; channels],
-            remembered: self.remembered.remove(&config.public_key).unwrap_or(0),
-            heard: vec![0; channels],
-            floor: 0,
-            instance: None,
-            former: VecDeque::new(),
-            config,
-        };
-        self.peers.push(Some(Box::new(peer)));
-        Ok(PeerId(number))
-    }
-
-    /// The peer with this key, where there is one.
-    pub fn peer(&self, key: PublicKey) -> Option<PeerId> {
-        self.by_key.get(&key).map(|number| PeerId(*number))
-    }
-
-    /// Forgets a peer, its paths and their keys. No event follows.
-    pub fn remove_peer(&mut self, peer: PeerId) {
-        if let Some(removed) = self.peers.get_mut(peer.index()).and_then(Option::take) {
-            self.by_key.remove(&removed.config.public_key);
-            self.remembered.insert(removed.config.public_key, removed.greatest());
-            for path in removed.paths.iter().flatten() {
-                self.forget_path(*path);
-            }
-        }
-    }
-
-    /// Forgets a path and its keys. No event follows; the peer may open it again.
-    pub fn remove_path(&mut self, path: PathId) {
-        if let Some(found) = self.path(path) {
-            let (peer, channel) = (found.peer, found.channel);
-            if let Some(peer) = self.peers.get_mut(peer.index()).and_then(Option::as_deref_mut) {
-                peer.paths[channel.index()] = None;
-            }
-            self.forget_path(path.0);
-        }
-    }
-
-    fn forget_path(&mut self, path: u32) {
-        if let Some(path) = self.paths.get_mut(path as usize).and_then(Option::take) {
-            path.slots().for_each(|slot| self.free_slot(slot));
-        }
     }
 
     /// Opens a channel to a peer, and keeps it open: handshakes are tried until one succeeds, and again whenever the
@@ -356,19 +293,6 @@ impl Sessions {
         }
         self.refresh(now, PathId(number));
         Ok(PathId(number))
-    }
-
-    /// The path of a channel, made if need be. With no other call it accepts what the peer opens.
-    fn path_of(&mut self, peer: PeerId, channel: ChannelId) -> Result<u32, ConnectError> {
-        let next = self.paths.len() as u32;
-        let known = self.peers.get_mut(peer.index()).and_then(Option::as_deref_mut).ok_or(ConnectError::UnknownPeer)?;
-        let entry = known.paths.get_mut(channel.index()).ok_or(ConnectError::Channel(channel))?;
-        if let Some(path) = *entry {
-            return Ok(path);
-        }
-        *entry = Some(next);
-        self.paths.push(Some(Box::new(Path::new(peer, channel, known.config.keepalive))));
-        Ok(next)
     }
 
     /// Tries a path at once: asks an established peer for a sign of life, or begins a handshake. For a link that

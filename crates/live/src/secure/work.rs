@@ -43,6 +43,8 @@ pub(super) enum Message {
 /// An initiation that is to be answered.
 pub(super) struct Answering {
     pub(super) arrived: Arrived,
+    /// Whose it is, and its path's number.
+    pub(super) peer: u32,
     pub(super) path: u32,
     /// Our index, in a slot that is held for it.
     pub(super) index: u32,

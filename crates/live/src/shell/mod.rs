@@ -179,7 +179,6 @@ impl Shell {
     }
 
     /// What `fairspan status` would show.
-    #[cfg(test)]
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
         status(self.clock, (self.confinement.as_ref(), self.lock.as_ref()), machine)
     }

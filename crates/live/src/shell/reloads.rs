@@ -41,6 +41,11 @@ impl Reloads {
             self.reading += 1;
             return None;
         }
+        if self.helper.is_none() {
+            return Some(Reloaded::impossible(
+                "this daemon was started without a file: start it again with other options",
+            ));
+        }
         let problem = "the process that reads the configuration for this daemon is gone: start the daemon again";
         Some(Reloaded::impossible(problem))
     }

@@ -13,6 +13,7 @@
 //! | `traffic` | what the hosts send, and the judge of what arrives |
 //! | `trouble` | what goes wrong with links, hosts and processes, and how it ends |
 //! | `failures` | links, interfaces, addresses and processes that fail one by one: what the hosts see of it, and when all is well |
+//! | `refused` | what the kernel refuses of another configuration |
 //! | `world` | the order of everything |
 //! | `sabotage` | what is done wrong on purpose, to see that it is found |
 //! | `proof` | memory at each step; that all goes well again, and when |
@@ -27,6 +28,7 @@ mod host;
 mod kept;
 mod network;
 mod proof;
+mod refused;
 mod routing;
 mod sabotage;
 mod scene;

@@ -209,6 +209,11 @@ fn act(routing: &mut Routing, message: RouteNetlinkMessage, dump: bool) -> Resul
         RouteNetlinkMessage::GetAddress(_) => {
             Ok(routing.addresses.iter().cloned().map(RouteNetlinkMessage::NewAddress).collect())
         }
+        RouteNetlinkMessage::GetRoute(asked) => {
+            let family = asked.header.address_family;
+            let of_family = routing.routes.iter().filter(|route| route.header.address_family == family);
+            Ok(of_family.cloned().map(RouteNetlinkMessage::NewRoute).collect())
+        }
         RouteNetlinkMessage::NewRoute(route) => add(&mut routing.routes, route),
         RouteNetlinkMessage::DelRoute(route) => remove(&mut routing.routes, &route, Errno::SRCH),
         RouteNetlinkMessage::NewRule(rule) => add(&mut routing.rules, rule),

@@ -39,6 +39,17 @@ pub(crate) const USUAL_MTU: usize = 1500;
 /// How long a socket that no channel has any more stays open.
 const LINGER: Span = Span::from_secs(2);
 
+/// Where there is room again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// In a socket, for all that go by it.
+    Socket,
+    /// In one connection of a socket's: the one to this address.
+    Connection(SocketAddr),
+    /// A connection is being made, and is to be looked at.
+    Call,
+}
+
 /// The sockets, by number: those on which peers may begin, then those of channels.
 pub(crate) struct Sockets {
     list: Vec<Socket>,
@@ -192,14 +203,13 @@ impl Sockets {
         accepted.into_iter().for_each(|token| self.note(token, number));
     }
 
-    /// There is room where `token` says. True for a connection that is being made: it is to be looked at.
-    pub(crate) fn on_writable(&mut self, number: usize, token: Token) -> bool {
-        let Kind::Stream(stream) = &mut self.list[number].kind else { return false };
+    /// There is room where `token` says: what that is.
+    pub(crate) fn on_writable(&mut self, number: usize, token: Token) -> Room {
+        let Kind::Stream(stream) = &mut self.list[number].kind else { return Room::Socket };
         if stream.own_token() == Some(token) {
-            return true;
+            return Room::Call;
         }
-        stream.on_writable(token);
-        false
+        stream.on_writable(token).map_or(Room::Socket, Room::Connection)
     }
 
     /// A path does not end there any more.

@@ -354,7 +354,7 @@ fn receive_stream(receiver: &mut impl Receiver, now: Time, number: usize, token:
 }
 
 /// Tells that a connection is no more.
-fn end_stream(receiver: &mut impl Receiver, now: Time, number: usize, remote: SocketAddr) {
+pub(crate) fn end_stream(receiver: &mut impl Receiver, now: Time, number: usize, remote: SocketAddr) {
     let Kind::Stream(stream) = &receiver.transport().sockets[number].kind else { return };
     if stream.listens() {
         receiver.handle_closed(now, number, remote);

@@ -130,7 +130,8 @@ fn work(desk: &Desk, mut entropy: Box<dyn Entropy>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::{Config, Past, PeerConfig, PrivateKey, Received, SeededEntropy, SocketId};
+    use crate::secure::pair::pair;
+    use crate::secure::{Received, SocketId};
     use fairspan_core::units::ChannelId;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
@@ -146,14 +147,8 @@ mod tests {
 
     #[test]
     fn a_daemon_whose_thread_for_handshakes_has_died_does_not_go_on() {
-        let keys = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
         let now = Time::from_millis(1000);
-        let [mut a, mut b] = keys.each_ref().map(|key| {
-            let entropy = Box::new(SeededEntropy::new(7));
-            Sessions::new(Config::default(), key.clone(), entropy, Past::forgotten(5), now).unwrap()
-        });
-        let peer = a.add_peer(PeerConfig::new(keys[1].public_key())).unwrap();
-        b.add_peer(PeerConfig::new(keys[0].public_key())).unwrap();
+        let (mut a, mut b, peer) = pair(now);
         b.offload();
         let (from, to) = ("192.0.2.1:5".parse().unwrap(), "192.0.2.2:5".parse().unwrap());
         a.connect(now, peer, ChannelId(0), SocketId(0), to, Vec::new()).unwrap();

@@ -72,8 +72,8 @@ impl Reader<'_> {
             };
             for (side, at) in ring.sides.iter().zip(&places.sides) {
                 if let Some(channel) = side.as_ref().and_then(|side| side.channel.as_ref()) {
-                    let setting = format!("ring.{}.endpoint", channel.name);
-                    self.leads_not_inside(interface, &routed, channel, (&setting, at.clone()));
+                    let place = format!("ring.{}", channel.name);
+                    self.leads_not_inside(interface, &routed, (&place, channel), |_| at.clone());
                 }
             }
             self.default_route_fits(interface, span.clone(), &routed)?;

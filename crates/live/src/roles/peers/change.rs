@@ -4,7 +4,8 @@
 //! way has arrived. Where it is the last one that works, it is used until another one does, for a while.
 //!
 //! A peer that only listens learns from handshakes which channels there are. So whenever that changes, each remaining one tells it by
-//! new keys, and the peer drops those that are gone once they are silent.
+//! new keys. The peer then drops those that are gone, as slowly: it hears of them by the fastest way, and the slowest one still brings
+//! something.
 
 use super::Peers;
 use super::peer::{Leaving, PeerState};
@@ -44,24 +45,37 @@ impl PeerState {
         }
     }
 
-    /// Channels that the peer had opened, has no more, and by which nothing comes.
-    fn unlisted(&self) -> Vec<ChannelId> {
+    /// Channels that the peer had opened and has no more leave once the peer sends nothing new there; gives those. One that it has again stays.
+    fn leave_unlisted(&mut self, now: Time) -> Vec<ChannelId> {
         let listed = self.told.map_or(u64::MAX, |(_, told)| told.channels);
         let is_used = |id| self.bond.channel_stats(id).is_some_and(|stats| stats.usable);
-        let gone = self.channels().filter(move |(id, channel)| {
-            channel.configured.is_none() && listed & (1 << id.index()) == 0 && (channel.lost || !is_used(*id))
+        let theirs = self.channels().filter(|(_, channel)| channel.configured.is_none());
+        let gone = theirs.map(|(id, channel)| {
+            let is_left = channel.leaving.is_some() || channel.lost || !is_used(id);
+            (id, listed & (1 << id.index()) == 0 && is_left)
         });
-        gone.map(|(id, _)| id).collect()
+        let mut new = Vec::new();
+        for (id, is_gone) in gone.collect::<Vec<_>>() {
+            let Some(channel) = self.channel_mut(id) else { continue };
+            match (is_gone, channel.leaving) {
+                (true, None) => {
+                    channel.leaving = Some(Leaving { since: now, until: Some(now + UNDER_WAY) });
+                    new.push(id);
+                }
+                (true, Some(_)) => {}
+                (false, _) => channel.leaving = None,
+            }
+        }
+        new
     }
 }
 
 impl Peers {
-    /// Removes what a peer has opened and has no more.
+    /// What a peer has opened and has no more is to be removed.
     pub(super) fn drop_unlisted(&mut self, now: Time, peer: usize) {
-        for id in self.peers[peer].unlisted() {
+        for id in self.peers[peer].leave_unlisted(now) {
             let name = self.peers[peer].channel_name(id);
             tracing::info!(peer = self.peers[peer].name, channel = name, "the peer has removed the channel");
-            self.remove_channel(now, peer, id);
         }
     }
 
@@ -100,11 +114,16 @@ impl Peers {
         self.transport.sockets.close_idle(now, is_used);
     }
 
-    /// Ends what is still under way of channels that were removed.
-    pub(super) fn finish_leaving(&mut self, now: Time) {
+    /// Ends what is still under way of removed channels where a new one takes its number, or its place on a LAN.
+    pub(super) fn make_way(&mut self, now: Time, (peer, id): (usize, ChannelId), channel: &Channel) {
+        let is_ethernet = |channel: &Channel| matches!(channel.kind, ChannelKind::Ethernet { .. });
+        let beside = |left: &Channel| is_ethernet(left) && is_ethernet(channel) && left.device == channel.device;
         for number in 0..self.peers.len() {
-            let left: Vec<_> = self.peers[number].channels().filter(|(_, channel)| channel.leaving.is_some()).collect();
-            for id in left.into_iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            let left = self.peers[number].channels().filter(|(other, left)| {
+                let is_beside = left.configured.as_deref().is_some_and(beside);
+                left.leaving.is_some() && (is_beside || (number, *other) == (peer, id))
+            });
+            for id in left.map(|(id, _)| id).collect::<Vec<_>>() {
                 self.remove_channel(now, number, id);
             }
         }

@@ -2,12 +2,15 @@
 //!
 //! Looked at once a second:
 //!
-//! - Over UDP, when the peer has owed an answer for [`QUIET`] although the device is there, a connection is made. Once it stands,
-//!   the session goes on by it. Calls by UDP go on until then.
+//! - Over UDP, while nothing comes or the bond does not use the channel, although the device is there, the peer is asked. When it has
+//!   answered nothing for [`QUIET`], whatever else it sends, a connection is made: UDP may pass in one direction only. Once the connection
+//!   stands, the session goes on by it. Calls by UDP go on until then.
 //! - Over TCP, the peer is asked by UDP every now and then: after [`FIRST_RETRY`], and each time after twice as long, up to
-//!   [`LONGEST_RETRY`]; three times each, a second apart, as one datagram may be lost. An answer leads the channel back, and the
-//!   connection is closed. Before the second and after the last a question by TCP makes a peer that went to UDP in vain come back.
-//! - Over TCP, when the peer owes an answer for [`QUIET`] there too, or there is no connection, it is UDP's turn again.
+//!   [`LONGEST_RETRY`]; three times each, a second apart, as one datagram may be lost. What comes by UDP within [`QUIET`] of that leads
+//!   the channel back, and the connection is closed; what comes at other times was under way for long, and tells nothing. Before the
+//!   second and after the last a question by TCP makes a peer that went to UDP in vain come back.
+//! - Over TCP, when nothing has come for [`QUIET`] in spite of something sent, or there is no connection, it is UDP's turn again. TCP
+//!   itself sees to it that what is sent arrives.
 //!
 //! Who leads is who calls; the other end follows the newest packet ([`crate::secure::Sessions::pin`]).
 
@@ -33,10 +36,10 @@ pub(super) enum Way {
 pub(super) struct Look {
     /// UDP could leave: the device is there.
     pub(super) usable: bool,
-    /// The peer owes an answer.
-    pub(super) waits: bool,
-    /// When it was heard last.
-    pub(super) heard: Time,
+    /// The bond does not use the channel, or nothing has come since something was sent.
+    pub(super) doubtful: bool,
+    /// Since when the peer owes an answer, if it does.
+    pub(super) owes: Option<Time>,
     /// The connection stands.
     pub(super) connected: bool,
     /// Something came by UDP while the channel was on TCP.
@@ -67,18 +70,21 @@ struct Decision {
     retry: Time,
     wait: Span,
     asked: u8,
+    /// What comes by UDP until then is an answer.
+    hears_until: Time,
 }
 
 impl Decision {
     fn new(now: Time) -> Decision {
-        Decision { way: Way::Udp, since: now, connecting: false, retry: now, wait: FIRST_RETRY, asked: 0 }
+        let (way, since, retry, hears_until) = (Way::Udp, now, now, now);
+        Decision { way, since, connecting: false, retry, wait: FIRST_RETRY, asked: 0, hears_until }
     }
 
     fn look(&mut self, now: Time, look: Look) -> Step {
-        if !look.waits {
+        if look.owes.is_none() {
             self.since = now;
         }
-        let quiet = look.waits && now.since(self.since.max(look.heard)) >= QUIET;
+        let quiet = look.owes.is_some_and(|owes| now.since(self.since.max(owes)) >= QUIET);
         match self.way {
             Way::Udp if !look.usable => {
                 self.since = now;
@@ -89,22 +95,26 @@ impl Decision {
                 self.connecting = true;
                 Step::Connect
             }
-            Way::Udp if !look.waits => {
-                if now >= self.retry {
+            Way::Udp if look.owes.is_none() && self.connecting => {
+                self.connecting = false;
+                Step::Rest
+            }
+            Way::Udp => {
+                if look.owes.is_none() && now >= self.retry {
                     // UDP has been well for as long as TCP would have been tried.
                     self.wait = FIRST_RETRY;
                 }
-                if std::mem::take(&mut self.connecting) { Step::Rest } else { Step::Stay }
+                if look.doubtful { Step::Ask(Way::Udp) } else { Step::Stay }
             }
             // A connection that is lost is made again: UDP, which was of no use, is no better meanwhile.
-            Way::Tcp if look.by_udp || quiet => self.go(now, Way::Udp),
+            Way::Tcp if quiet || (look.by_udp && now <= self.hears_until) => self.go(now, Way::Udp),
             Way::Tcp if now >= self.retry => self.ask(now),
-            Way::Udp | Way::Tcp => Step::Stay,
+            Way::Tcp => Step::Stay,
         }
     }
 
     fn go(&mut self, now: Time, way: Way) -> Step {
-        (self.way, self.since, self.asked) = (way, now, 0);
+        (self.way, self.since, self.asked, self.hears_until) = (way, now, 0, now);
         self.retry = now + self.wait;
         if way == Way::Tcp {
             self.wait = self.wait.times(2).min(LONGEST_RETRY);
@@ -116,6 +126,9 @@ impl Decision {
     fn ask(&mut self, now: Time) -> Step {
         let way = if self.asked.is_multiple_of(2) { Way::Udp } else { Way::Tcp };
         self.asked += 1;
+        if way == Way::Udp {
+            self.hears_until = now + QUIET;
+        }
         if self.asked == QUESTIONS {
             self.asked = 0;
             self.retry = now + self.wait;
@@ -145,6 +158,11 @@ impl Fallback {
         self.decision.look(now, look)
     }
 
+    /// What carries the channel.
+    pub(super) fn way(&self) -> Way {
+        self.decision.way
+    }
+
     /// Where both ways end.
     pub(super) fn ends(&self) -> [Endpoint; 2] {
         [self.udp, self.tcp]
@@ -170,8 +188,7 @@ mod tests {
         udp: bool,
         tcp: bool,
         connected: bool,
-        waits: bool,
-        heard: Time,
+        owes: Option<Time>,
         by_udp: bool,
         asked: Vec<(u64, Way)>,
     }
@@ -179,8 +196,8 @@ mod tests {
     impl World {
         fn new(udp: bool, tcp: bool) -> World {
             let now = Time::from_millis(1_000_000);
-            let (waits, heard, asked) = (true, Time::ZERO, Vec::new());
-            World { decision: Decision::new(now), now, udp, tcp, connected: false, waits, heard, by_udp: false, asked }
+            let (owes, asked) = (Some(Time::ZERO), Vec::new());
+            World { decision: Decision::new(now), now, udp, tcp, connected: false, owes, by_udp: false, asked }
         }
 
         fn second(&mut self) -> Step {
@@ -190,21 +207,19 @@ mod tests {
                 Way::Udp => self.udp,
                 Way::Tcp => self.tcp && self.connected,
             };
-            self.waits = !open;
-            if open {
-                self.heard = self.now;
-            }
-            let World { waits, heard, connected, .. } = *self;
+            self.owes = if open { None } else { self.owes.or(Some(self.now)) };
+            let World { owes, connected, .. } = *self;
             let by_udp = std::mem::take(&mut self.by_udp);
-            let step = self.decision.look(self.now, Look { usable: true, waits, heard, connected, by_udp });
+            let (way, doubtful) = (self.decision.way, owes.is_some());
+            let step = self.decision.look(self.now, Look { usable: true, doubtful, owes, connected, by_udp });
             match step {
                 Step::Connect => self.connected = self.tcp,
                 Step::Rest => self.connected = false,
-                Step::Ask(way) => {
-                    self.by_udp = way == Way::Udp && self.udp;
-                    self.asked.push((self.now.since(Time::ZERO).as_nanos() / 1_000_000_000, way));
+                Step::Ask(by) if way == Way::Tcp => {
+                    self.by_udp = by == Way::Udp && self.udp;
+                    self.asked.push((self.now.since(Time::ZERO).as_nanos() / 1_000_000_000, by));
                 }
-                Step::Stay | Step::Go(_) => {}
+                Step::Ask(_) | Step::Stay | Step::Go(_) => {}
             }
             step
         }
@@ -260,7 +275,6 @@ mod tests {
             if let Step::Go(way) = world.second() {
                 ways.push(way);
             }
-            world.waits = true;
             world.tcp = false;
         }
         assert!(ways.len() > 10 && ways[..4] == [Way::Tcp, Way::Udp, Way::Tcp, Way::Udp], "{ways:?}");
@@ -270,7 +284,7 @@ mod tests {
     fn a_device_that_is_away_is_no_reason_to_go_over() {
         let mut decision = Decision::new(Time::ZERO);
         for second in 1..100 {
-            let look = Look { usable: false, waits: true, heard: Time::ZERO, connected: false, by_udp: false };
+            let look = Look { usable: false, doubtful: true, owes: Some(Time::ZERO), connected: false, by_udp: false };
             assert_eq!(decision.look(Time::from_millis(1000 * second), look), Step::Stay);
         }
     }
@@ -282,8 +296,49 @@ mod tests {
             let now = Time::from_millis(1000 * second);
             // It is asked every five seconds, and answers within one.
             let heard = Time::from_millis(1000 * (second - second % 5));
-            let look = Look { usable: true, waits: second % 5 == 4, heard, connected: false, by_udp: false };
+            let owes = (second % 5 == 4).then_some(heard);
+            let look = Look { usable: true, doubtful: false, owes, connected: false, by_udp: false };
             assert_eq!(decision.look(now, look), Step::Stay);
         }
+    }
+
+    #[test]
+    fn a_channel_that_is_in_doubt_is_asked_about_and_stays_while_that_is_answered() {
+        let mut decision = Decision::new(Time::ZERO);
+        let mut look = |second: u64, owes: Option<u64>| {
+            let owes = owes.map(|second| Time::from_millis(1000 * second));
+            let look = Look { usable: true, doubtful: true, owes, connected: false, by_udp: false };
+            decision.look(Time::from_millis(1000 * second), look)
+        };
+        for second in 1..100 {
+            // Each answer takes up to four seconds.
+            let owes = (second % 4 != 0).then_some(second - second % 4);
+            assert_eq!(look(second, owes), Step::Ask(Way::Udp));
+        }
+        assert_eq!(
+            [100, 104, 105].map(|second| look(second, Some(100))),
+            [Step::Ask(Way::Udp), Step::Ask(Way::Udp), Step::Connect]
+        );
+    }
+
+    #[test]
+    fn what_comes_late_by_udp_leads_no_channel_back_unless_it_was_asked_for() {
+        let mut world = World::new(false, true);
+        world.seconds(20);
+        assert_eq!(world.decision.way, Way::Tcp);
+        for _ in 0..20 {
+            world.by_udp = true;
+            assert_eq!((world.second(), world.decision.way), (Step::Stay, Way::Tcp));
+        }
+        // Asked, in vain; and what comes long after.
+        while world.asked.len() < usize::from(QUESTIONS) {
+            world.second();
+        }
+        world.seconds(5);
+        world.by_udp = true;
+        assert_eq!((world.second(), world.decision.way), (Step::Stay, Way::Tcp));
+        world.udp = true;
+        world.seconds(125);
+        assert_eq!(world.decision.way, Way::Udp);
     }
 }

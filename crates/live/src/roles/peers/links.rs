@@ -6,7 +6,7 @@ use super::peer::{ChannelState, PeerState};
 use crate::channel::ethernet::Mac;
 use crate::channel::udp::Sent;
 use crate::roles::host::Change;
-use crate::sockets::sealed_frame;
+use crate::sockets::{Room, sealed_frame, transport};
 use fairspan_core::bond::Link;
 use fairspan_core::units::{ChannelId, Time};
 use std::net::{IpAddr, SocketAddr};
@@ -25,15 +25,10 @@ impl Peers {
         }
     }
 
-    /// Sends what waits for a socket that can be written again.
-    pub(super) fn flush_socket(&mut self, now: Time, number: usize) {
+    /// Sends what waits for a socket that can be written again where there is `room`.
+    pub(super) fn flush_socket(&mut self, now: Time, number: usize, room: Room) {
         for peer in 0..self.peers.len() {
-            let blocked: Vec<ChannelId> = self.peers[peer]
-                .channels()
-                .filter(|(_, channel)| channel.blocked && channel.carrier.socket() == number)
-                .map(|(id, _)| id)
-                .collect();
-            for id in blocked {
+            for id in self.peers[peer].blocked_on(number, room) {
                 self.flush_channel(now, peer, id);
             }
         }
@@ -117,7 +112,7 @@ impl Peers {
     /// Closes connections at which nobody is any more.
     pub(super) fn expire_connections(&mut self, now: Time) {
         for (number, remote) in self.transport.sockets.expire() {
-            self.connection_closed(now, number, remote);
+            transport::end_stream(self, now, number, remote);
         }
     }
 
@@ -265,7 +260,7 @@ impl Peers {
         let new = self.transport.sockets.look(number);
         if new || self.transport.sockets[number].absent {
             // Nobody tells any more that there is room: what waited for it leaves now, or not at all.
-            self.flush_socket(now, number);
+            self.flush_socket(now, number, Room::Socket);
         }
         if new {
             if let Some(mtu) = self.transport.sockets[number].device_mtu() {

@@ -14,6 +14,7 @@
 //! | `reload` | another configuration, while it runs |
 //! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
+//! | `quota`, `metered` | what channels may carry in a month, and have carried; what follows |
 //! | `names`, `lookups` | endpoints that are names; when they are asked for |
 //! | `recording` | the file of a recorded run |
 //! | `report` | log and status |
@@ -23,9 +24,11 @@ mod eager;
 mod fallback;
 mod links;
 mod lookups;
+mod metered;
 mod names;
 mod peer;
 mod port;
+mod quota;
 mod recording;
 mod reload;
 mod report;
@@ -52,7 +55,7 @@ use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token};
 use crate::sockets::outbox::Frame;
 use crate::sockets::transport::{self, PathOwners, Receiver, Transport};
-use crate::sockets::{Carrier, sealed_frame};
+use crate::sockets::{Carrier, Room, sealed_frame};
 use crate::status::Status;
 use eager::Eager;
 use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
@@ -61,6 +64,7 @@ use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
 use lookups::Lookups;
 use peer::{Joining, PeerState, random_seed};
+use quota::Quotas;
 use recording::Recording;
 use side::Side;
 use std::net::{IpAddr, SocketAddr};
@@ -79,6 +83,7 @@ pub(super) struct Peers {
     needs: Needs,
     eager: Option<Eager>,
     lookups: Lookups,
+    quotas: Quotas,
 }
 
 /// What is counted here.
@@ -109,6 +114,7 @@ impl Peers {
             needs: Needs::of(&config),
             eager: None,
             lookups: Lookups::default(),
+            quotas: Quotas::open(&config.interface, now),
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -130,6 +136,7 @@ impl Peers {
         peers.transport.sockets.watch_all();
         peers.side.watch()?;
         peers.follow_names(now);
+        peers.follow_quotas(now);
         Ok(peers)
     }
 
@@ -180,6 +187,7 @@ impl Peers {
 
     /// Opens the socket of a configured channel; begins its handshake, or puts it to use at once where it has none.
     fn open_channel(&mut self, now: Time, peer: usize, id: ChannelId, channel: &Channel) -> Result<(), DaemonError> {
+        self.make_way(now, (peer, id), channel);
         let number = self.transport.sockets.open_channel(channel)?;
         let socket = &mut self.transport.sockets[number];
         socket.add_owner((peer, id), channel)?;
@@ -304,6 +312,7 @@ impl Peers {
         let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
         let flags = if partial { FLAG_CHECKSUM_PARTIAL } else { 0 };
         let head = frame.head.as_slice();
+        channel.carried += (head.len() + body.len() + channel.overhead()) as u64;
         let mut back = None;
         let taken = match (channel.carrier, &mut self.transport.sessions) {
             (Carrier::Sealed { path, stream: true, .. }, Some(sessions)) => {
@@ -418,11 +427,12 @@ impl Machine for Peers {
 
     fn handle_writable(&mut self, now: Time, token: Token) {
         if let Some(number) = self.transport.sockets.find(token) {
-            if self.transport.sockets.on_writable(number, token) {
+            let room = self.transport.sockets.on_writable(number, token);
+            if room == Room::Call {
                 self.look_at_socket(now, number);
                 self.follow_fallbacks(now);
             }
-            self.flush_socket(now, number);
+            self.flush_socket(now, number, room);
         }
     }
 
@@ -440,7 +450,7 @@ impl Machine for Peers {
         }
         if self.transport.take_retry() {
             for number in 0..self.transport.sockets.len() {
-                self.flush_socket(now, number);
+                self.flush_socket(now, number, Room::Socket);
             }
         }
     }
@@ -449,6 +459,7 @@ impl Machine for Peers {
         self.retry_links(now);
         self.follow_leaving(now);
         self.follow_names(now);
+        self.follow_quotas(now);
         self.expire_connections(now);
         self.follow_fallbacks(now);
         if let Side::Port(port) = &mut self.side {

@@ -7,12 +7,14 @@ use crate::pool::PacketBuf;
 use crate::roles::hello::{Hello, Listed};
 use crate::secure::{Entropy, OsEntropy, PathId, PeerId};
 use crate::shell::DaemonError;
-use crate::sockets::Carrier;
 use crate::sockets::outbox::Outbox;
+use crate::sockets::{Carrier, Room};
 use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Link, Mode, Scheduler, Transmit};
+use fairspan_core::flow::matching::{List, Name};
 use fairspan_core::record::Recorder;
 use fairspan_core::select::Settings;
 use fairspan_core::units::{ChannelId, Rate, Time};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// A peer and its bond.
@@ -26,6 +28,8 @@ pub(super) struct PeerState {
     pub(super) listed: Listed,
     /// Which ones the peer has told of, and its process.
     pub(super) told: Option<(u64, Listed)>,
+    /// The channels that cost money: those that the configuration names, those of which the peer says so, and those that have carried what they may.
+    metered: [Vec<Name>; 3],
     /// What sealing adds at most.
     seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
@@ -58,6 +62,8 @@ pub(super) struct ChannelState {
     /// That address is gone, and the peer does not know another one yet.
     pub(super) moved: bool,
     pub(super) outbox: Outbox,
+    /// Bytes that its link carried in both directions, from the outer IP header on, since that was last asked.
+    pub(super) carried: u64,
     /// How it goes over TCP while no UDP gets through.
     pub(super) fallback: Option<Box<Fallback>>,
     /// The bond was told that nothing more leaves for now.
@@ -88,6 +94,11 @@ pub(super) struct Joining {
 }
 
 impl ChannelState {
+    /// What the link carries of each frame beyond its bytes.
+    pub(super) fn overhead(&self) -> usize {
+        self.settings.overhead
+    }
+
     /// Whether what becomes of a socket of the channel's is the channel's matter: of two ways only one is in use.
     pub(super) fn is_on(&self, socket: usize) -> bool {
         self.fallback.is_none() || self.carrier.socket() == socket
@@ -120,6 +131,7 @@ impl PeerState {
             scheduler: config.bond.scheduler,
             listed: Listed::default(),
             told: None,
+            metered: [config.bond.metered.0.clone(), Vec::new(), Vec::new()],
             seal,
             differs: None,
             bond,
@@ -171,6 +183,7 @@ impl PeerState {
             local: None,
             moved: false,
             outbox,
+            carried: 0,
             fallback: None,
             blocked,
         });
@@ -202,7 +215,10 @@ impl PeerState {
     /// Other settings of the bond: those that a running one takes.
     pub(super) fn reconfigure(&mut self, now: Time, config: &config::Peer) -> Result<(), DaemonError> {
         self.dirty = true;
-        let changed = self.bond.reconfigure(now, &config.bond);
+        self.metered[0].clone_from(&config.bond.metered.0);
+        let mut settings = config.bond.clone();
+        settings.metered = self.metered();
+        let changed = self.bond.reconfigure(now, &settings);
         changed.map_err(|e| DaemonError::Setting { peer: config.name.clone(), problem: e.to_string() })
     }
 
@@ -220,6 +236,54 @@ impl PeerState {
         (settings.rate, settings.weight, settings.mtu) = (config.rate, config.weight, mtu);
         (settings.priority, settings.framing) = (config.priority.into(), config.overhead.into());
         self.rejoin(now, id);
+    }
+
+    /// The peer says whether a channel that it opens costs it money.
+    pub(super) fn hear_of_cost(&mut self, now: Time, name: &str, metered: bool) {
+        let told = &mut self.metered[1];
+        told.retain(|other| other.0 != name);
+        if metered {
+            told.push(Name(name.to_owned()));
+        }
+        self.follow_cost(now);
+    }
+
+    /// These channels have carried what they may. Whether that is news.
+    pub(super) fn set_spent(&mut self, now: Time, spent: Vec<Name>) -> bool {
+        let before = std::mem::replace(&mut self.metered[2], spent);
+        let now_spent = &self.metered[2];
+        for name in now_spent.iter().filter(|name| !before.contains(name)) {
+            tracing::warn!(peer = self.name, channel = name.0, "the channel has carried its quota: others carry all");
+        }
+        for name in before.iter().filter(|name| !now_spent.contains(name)) {
+            tracing::info!(peer = self.name, channel = name.0, "the channel has quota left");
+        }
+        let is_news = before != *now_spent;
+        if is_news {
+            self.follow_cost(now);
+        }
+        is_news
+    }
+
+    /// Has the bond use channels by what they cost.
+    fn follow_cost(&mut self, now: Time) {
+        let mut settings = self.bond.config().clone();
+        settings.metered = self.metered();
+        if settings.metered == self.bond.config().metered {
+            return;
+        }
+        self.dirty = true;
+        if let Err(error) = self.bond.reconfigure(now, &settings) {
+            tracing::warn!(peer = self.name, %error, "cannot follow what channels cost");
+        }
+    }
+
+    /// The channels that cost money.
+    fn metered(&self) -> List<Name> {
+        let mut all: Vec<Name> = self.metered.concat();
+        let mut seen = BTreeSet::new();
+        all.retain(|name| seen.insert(name.0.clone()));
+        List(all)
     }
 
     /// The link failed: nothing is sent on the channel until it works again.
@@ -276,6 +340,9 @@ impl PeerState {
 
     pub(super) fn handle_channel(&mut self, now: Time, id: ChannelId, codepoint: Codepoint, frame: PacketBuf, tos: u8) {
         self.dirty = true;
+        if let Some(channel) = self.channel_mut(id) {
+            channel.carried += (frame.as_slice().len() + channel.overhead()) as u64;
+        }
         self.bond.handle_channel(now, id, codepoint, frame, tos);
     }
 
@@ -329,6 +396,17 @@ impl PeerState {
 
     pub(super) fn channels(&self) -> impl Iterator<Item = (ChannelId, &ChannelState)> {
         self.channels.iter().enumerate().filter_map(|(n, c)| Some((ChannelId(n as u8), c.as_ref()?)))
+    }
+
+    /// The channels that wait for a socket, as far as there is `room` for them.
+    pub(super) fn blocked_on(&self, socket: usize, room: Room) -> Vec<ChannelId> {
+        let has_room = |carrier: Carrier| match room {
+            Room::Connection(remote) => carrier.remote() == Some(remote),
+            Room::Socket | Room::Call => true,
+        };
+        let waits =
+            |channel: &ChannelState| channel.blocked && channel.carrier.socket() == socket && has_room(channel.carrier);
+        self.channels().filter(|(_, channel)| waits(channel)).map(|(id, _)| id).collect()
     }
 
     /// The channel's name, or its number.
@@ -393,32 +471,53 @@ mod tests {
     use crate::config::Config;
     use fairspan_core::path::State;
     use fairspan_core::units::Span;
+    use std::net::SocketAddr;
     use std::path::Path;
+
+    fn a_peer() -> PeerState {
+        let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
+        let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
+        PeerState::new(Time::ZERO, &config.peers[0], crate::secure::OVERHEAD, None).expect("a peer")
+    }
+
+    fn join(peer: &mut PeerState, id: u8, carrier: Carrier) {
+        let joining = Joining {
+            name: format!("channel{id}"),
+            rate: None,
+            priority: 0,
+            weight: 1,
+            framing: 14,
+            mtu: 1500,
+            configured: None,
+            follows_device: false,
+        };
+        peer.join(Time::ZERO, ChannelId(id), joining, carrier).expect("it joins");
+        peer.set_link(Time::ZERO, ChannelId(id), Link::Up);
+    }
+
+    #[test]
+    fn only_what_waits_for_a_connection_is_tried_when_there_is_room_in_it() {
+        let mut peer = a_peer();
+        let address = |host| SocketAddr::from(([192, 0, 2, host], 443));
+        for (id, (socket, host)) in [(1, 1), (1, 2), (2, 1), (1, 3)].into_iter().enumerate() {
+            let path = crate::secure::PathId::default();
+            join(&mut peer, id as u8, Carrier::Sealed { path, socket, remote: address(host), stream: true });
+            peer.set_blocked(Time::ZERO, ChannelId(id as u8), host != 3);
+        }
+        let ids = |ids: &[u8]| ids.iter().map(|id| ChannelId(*id)).collect::<Vec<_>>();
+        assert_eq!(peer.blocked_on(1, Room::Connection(address(2))), ids(&[1]));
+        assert_eq!(peer.blocked_on(1, Room::Connection(address(3))), ids(&[]));
+        assert_eq!((peer.blocked_on(1, Room::Socket), peer.blocked_on(2, Room::Call)), (ids(&[0, 1]), ids(&[2])));
+    }
 
     #[test]
     fn a_channel_that_joins_anew_while_its_socket_is_full_is_used_once_there_is_room() {
-        let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
-        let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
         let (mut now, id) = (Time::ZERO, ChannelId(0));
-        let mut peer = PeerState::new(now, &config.peers[0], crate::secure::OVERHEAD, None).expect("a peer");
-        let join = |peer: &mut PeerState, now| {
-            let joining = Joining {
-                name: "channel0".into(),
-                rate: None,
-                priority: 0,
-                weight: 1,
-                framing: 14,
-                mtu: 1500,
-                configured: None,
-                follows_device: false,
-            };
-            peer.join(now, id, joining, Carrier::Plain { socket: 0 }).expect("it joins");
-            peer.set_link(now, id, Link::Up);
-        };
-        join(&mut peer, now);
+        let mut peer = a_peer();
+        join(&mut peer, 0, Carrier::Plain { socket: 0 });
         peer.set_blocked(now, id, true);
         // The peer restarts, and opens its channel again.
-        join(&mut peer, now);
+        join(&mut peer, 0, Carrier::Plain { socket: 0 });
         assert!(peer.channel(id).is_some_and(|channel| channel.blocked), "what waits is tried again");
         peer.set_blocked(now, id, false);
         now += Span::from_millis(500);

@@ -51,13 +51,17 @@ impl Plan {
         });
         plan.removed.extend(before.into_iter().map(|(id, _)| (id, false)));
         for place in left {
-            let taken = |id: ChannelId| {
-                peer.channel(id).is_some() && !plan.removed.contains(&(id, true))
-                    || plan.added.iter().any(|(other, _)| *other == id)
+            let is_there = |id: ChannelId, leaves: bool| {
+                peer.channel(id).is_some_and(|channel| channel.leaving.is_some() == leaves)
+                    && !plan.removed.contains(&(id, true))
             };
-            let places = std::iter::once(place).chain(0..ChannelId::LIMIT).map(|place| ChannelId(place as u8));
-            // With all numbers taken, one of those that leave has to go at once.
-            let free = places.clone().find(|id| !taken(*id)).or_else(|| {
+            let is_new = |id: ChannelId| plan.added.iter().any(|(other, _)| *other == id);
+            let taken = |id: ChannelId| is_new(id) || is_there(id, false);
+            let free = |id: ChannelId| !taken(id) && !is_there(id, true);
+            let mut places = std::iter::once(place).chain(0..ChannelId::LIMIT).map(|place| ChannelId(place as u8));
+            // A plain one needs its place's number. With all numbers taken, one of those that leave has to go at once.
+            let first = places.clone().find(|id| if is_plain(&after[place]) { !taken(*id) } else { free(*id) });
+            let free = first.or_else(|| places.find(|id| !taken(*id))).or_else(|| {
                 let going = plan.removed.iter_mut().find(|(_, at_once)| !*at_once)?;
                 going.1 = true;
                 Some(going.0)
@@ -80,10 +84,13 @@ impl Plan {
     /// Whether a plain Ethernet channel would have another number than its place, by which the other end knows it.
     fn misnumbers(&self, after: &[Channel]) -> bool {
         let numbered = self.kept.iter().chain(&self.added);
-        numbered.into_iter().any(|(id, place)| {
-            matches!(after[*place].kind, ChannelKind::Ethernet { secure: false, .. }) && id.index() != *place
-        })
+        numbered.into_iter().any(|(id, place)| is_plain(&after[*place]) && id.index() != *place)
     }
+}
+
+/// Whether the other end knows a channel by its number alone.
+fn is_plain(channel: &Channel) -> bool {
+    matches!(channel.kind, ChannelKind::Ethernet { secure: false, .. })
 }
 
 impl Peers {
@@ -91,7 +98,6 @@ impl Peers {
     pub(super) fn take_over(&mut self, now: Time, mut after: Config) -> Reloaded {
         let mut restart = self.config.needing_restart(&after);
         restart.extend(self.needs.lacks(&Needs::of(&after)).map(str::to_owned));
-        self.finish_leaving(now);
         let pairs = paired(&self.config.peers, &after.peers);
         for (peer, before) in after.peers.iter_mut().zip(&pairs) {
             let Some(before) = before.map(|before| &self.peers[before]) else { continue };
@@ -127,6 +133,7 @@ impl Peers {
         self.fit_mtu();
         self.follow_leaving(now);
         self.follow_names(now);
+        self.follow_quotas(now);
         self.lookups.ask_anew(now);
         done.ok = done.failed.is_empty();
         done
@@ -250,18 +257,12 @@ impl Peers {
             }
         }
         let Side::Host(host) = &mut self.side else { return };
-        let failed = host.change(&reached(before), &reached(after));
+        let (before, after) = (Reached::of(before), Reached::of(after));
+        let (changed, failed) = host.change(&after);
+        if changed && before.nets == after.nets && before.interface.addresses == after.interface.addresses {
+            done.changed.push("interface: what the system had refused before".into());
+        }
         done.failed.extend(failed.iter().map(ToString::to_string));
-    }
-}
-
-/// What the interface of a configuration reaches, and by way of which links.
-fn reached(config: &Config) -> Reached<'_> {
-    let channels = config.peers.iter().flat_map(|peer| &peer.channels);
-    Reached {
-        interface: &config.interface,
-        nets: config.peers.iter().flat_map(|peer| &peer.allowed_ips).copied().collect(),
-        links: channels.filter_map(|channel| channel.device.as_deref()).collect(),
     }
 }
 
@@ -283,6 +284,8 @@ fn differences(before: &Channel, after: &Channel) -> Vec<&'static str> {
         ("weight", before.weight != after.weight),
         ("mtu", before.mtu != after.mtu),
         ("overhead", before.overhead != after.overhead),
+        ("quota", before.quota.map(|quota| quota.bytes) != after.quota.map(|quota| quota.bytes)),
+        ("quota_day", before.quota.map(|quota| quota.day) != after.quota.map(|quota| quota.day)),
     ];
     settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }

@@ -3,8 +3,10 @@
 use super::Peers;
 use super::peer::{ChannelState, PeerState};
 use crate::quantity::show_rate;
-use crate::status::{ChannelStatus, ClassStatus, Counters, PathStatus, PeerStatus, State, Status};
-use fairspan_core::bond::{self, CLASS_OPTIONS, ClassReport, Mode, Reason};
+use crate::status::{
+    ChannelStatus, ClassStatus, Counters, ExplainedStatus, PathStatus, PeerStatus, QuotaStatus, State, Status,
+};
+use fairspan_core::bond::{self, CLASS_OPTIONS, ClassReport, Explanation, Mode, Reason};
 use fairspan_core::path::{self, Measured};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 
@@ -29,6 +31,14 @@ impl Peers {
         let host = configured.host.as_deref()?;
         let why = self.lookups.problem(host).unwrap_or("it was asked for");
         Some(format!("its `endpoint` has no address yet: {host}: {why}"))
+    }
+
+    /// What a channel with a quota has carried of it.
+    fn quota_status(&self, number: usize, channel: &ChannelState) -> Option<QuotaStatus> {
+        let quota = channel.configured.as_deref()?.quota?;
+        let used = self.quotas.used(self.config.peers.get(number)?.public_key?, &channel.name)?;
+        let (bytes, since) = (used.bytes, used.since.to_string());
+        Some(QuotaStatus { quota_bytes: quota.bytes.as_u64(), used_bytes: bytes, since })
     }
 
     fn peer_status(&self, now: Time, number: usize, peer: &PeerState) -> PeerStatus {
@@ -65,6 +75,7 @@ impl Peers {
                     remote: self.transport.sockets.show_remote(channel.carrier, (number, id)),
                     rate_mbit: channel.rate.map(mbit),
                     rtt_ms: rtt,
+                    quota: self.quota_status(number, channel),
                     queued_packets: queued.map(|(packets, _)| packets as u64),
                     queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
                     path: path.and_then(|path| path_status(&path)),
@@ -88,6 +99,7 @@ impl Peers {
             },
             channels,
             classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
+            explained: peer.bond.explain(now).into_iter().map(|told| explained(peer, told)).collect(),
         }
     }
 }
@@ -118,6 +130,17 @@ fn class_status(peer: &PeerState, class: &ClassReport<'_>) -> ClassStatus {
         carried_by: class.channels.iter().map(|channel| peer.channel_name(channel)).collect(),
         frames: frames.map(|(n, frames)| (peer.channel_name(ChannelId(n as u8)), *frames)).collect(),
         counters: class.stats.each().map(|(name, n)| (name.to_owned(), n)).collect(),
+    }
+}
+
+/// What carries a class of traffic, and why.
+fn explained(peer: &PeerState, told: Explanation) -> ExplainedStatus {
+    ExplainedStatus {
+        name: told.name,
+        mode: told.mode.to_owned(),
+        channels: told.channels.iter().map(|channel| peer.channel_name(channel)).collect(),
+        because: told.because,
+        would_change_if: told.would_change_if,
     }
 }
 

@@ -112,6 +112,7 @@ impl Peers {
                 configured: None,
                 follows_device: false,
             };
+            peer.hear_of_cost(now, &joining.name, hello.metered);
             let carrier = self.transport.sockets.carrier(path, endpoint);
             if let Err(error) = peer.join(now, id, joining, carrier) {
                 tracing::warn!(%error, "the peer's channel cannot join");

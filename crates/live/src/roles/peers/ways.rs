@@ -5,6 +5,7 @@ use super::fallback::{Fallback, Look, Step, Way};
 use crate::config;
 use crate::secure::{Endpoint, PathId, SocketId};
 use crate::shell::DaemonError;
+use fairspan_core::path::State;
 use fairspan_core::units::{ChannelId, Time};
 use std::net::SocketAddr;
 
@@ -49,14 +50,19 @@ impl Peers {
 
     fn follow_fallback(&mut self, now: Time, peer: usize, id: ChannelId) {
         let Some(sessions) = &mut self.transport.sessions else { return };
+        let is_unused = self.peers[peer].bond.channel_path(now, id).is_none_or(|path| path.state == State::Down);
         let channel = self.peers[peer].channel_mut(id);
         let Some(fallback) = channel.and_then(|channel| channel.fallback.as_mut()) else { return };
         let (udp, tcp) = (fallback.udp.socket.0 as usize, fallback.tcp.socket.0 as usize);
-        let (waits, heard) = sessions.waits(fallback.path);
+        let silent = sessions.silent_since(fallback.path);
+        let doubtful = is_unused || silent.is_some();
         let look = Look {
             usable: self.transport.sockets.is_usable(udp),
-            waits,
-            heard,
+            doubtful,
+            owes: match fallback.way() {
+                Way::Udp => sessions.unanswered_since(fallback.path).filter(|_| doubtful),
+                Way::Tcp => silent,
+            },
             connected: !self.transport.sockets[tcp].absent,
             by_udp: sessions.heard_elsewhere(fallback.path) == Some(fallback.udp.socket),
         };
@@ -69,7 +75,9 @@ impl Peers {
             }
             Step::Rest => self.transport.sockets.set_resting(tcp, true),
             Step::Ask(way) => {
-                let by = fallback.end(way);
+                let end = fallback.end(way);
+                // Where the peer is now, if it is that way that is in use.
+                let by = sessions.endpoint(path).filter(|at| at.socket == end.socket).unwrap_or(end);
                 sessions.ask_by(now, path, by);
                 self.transport.send_messages(None);
             }
@@ -77,7 +85,7 @@ impl Peers {
                 let to = fallback.end(way);
                 self.go_over(now, peer, id, path, to);
                 let name = self.peers[peer].channel_name(id);
-                let over = if way == Way::Tcp { "TCP, as nothing comes by UDP" } else { "UDP" };
+                let over = if way == Way::Tcp { "TCP, as UDP brings no answer" } else { "UDP" };
                 tracing::info!(peer = self.peers[peer].name, channel = name, over, "channel goes over");
             }
         }

@@ -124,6 +124,7 @@ mod tests {
             remote: None,
             rate_mbit: *rate,
             rtt_ms: None,
+            quota: None,
             queued_packets: None,
             queued_bytes: None,
             path: None,
@@ -141,6 +142,7 @@ mod tests {
             counters: Counters::new(),
             channels: channels.iter().map(channel).collect(),
             classes: vec![],
+            explained: vec![],
         }
     }
 

@@ -168,7 +168,7 @@ impl Sessions {
         let hello = self.paths[number as usize].as_deref().map(|path| self.hello_of(path)).unwrap_or_default();
         let (_, index) = self.allocate(number).ok_or(DropReason::SessionsFull)?;
         let payload = ResponsePayload { cipher, sender: index, instance: self.instance, hello };
-        let answering = Answering { arrived, path: number, index, cipher, said };
+        let answering = Answering { arrived, peer: id, path: number, index, cipher, said };
         Ok(Work::answer(answering, responder, psk, payload.encode()))
     }
 
@@ -179,10 +179,11 @@ impl Sessions {
         answering: Answering,
         answered: Option<(Vec<u8>, Box<Split>)>,
     ) -> Result<(), DropReason> {
-        let Answering { arrived, path: number, index, cipher, said } = answering;
+        let Answering { arrived, peer: id, path: number, index, cipher, said } = answering;
         let slot = self.slot_of(index);
-        // The path may have been removed meanwhile.
-        let peer = self.path(PathId(number)).and_then(|path| self.peers[path.peer.index()].as_deref());
+        // The path may have been removed meanwhile, and its number be another's.
+        let path = self.path(PathId(number)).filter(|path| (path.peer.0, path.channel.0) == (id, said.channel));
+        let peer = path.and_then(|path| self.peers[path.peer.index()].as_deref());
         let (Some((mut message, split)), Some(peer)) = (answered, peer) else {
             self.free_slot(slot);
             return Err(DropReason::Initiation);

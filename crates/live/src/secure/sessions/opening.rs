@@ -57,7 +57,12 @@ impl Sessions {
         let first = !std::mem::replace(&mut session.proved, true);
         path.unanswered_since = None;
         path.last_received = now;
-        let away = path.endpoint != Some(from) && !path.is_led_elsewhere(from);
+        let elsewhere = path.is_led_elsewhere(from);
+        if len == 0 && flags & FLAG_ASK == 0 && !elsewhere {
+            // An answer: so what was asked has arrived, too.
+            path.question = None;
+        }
+        let away = path.endpoint != Some(from) && !elsewhere;
         let moved = newest && away && (first || path.inbound == Some(slot));
         if first || moved || path.state == State::Down || flags & FLAG_ASK != 0 {
             self.on_unusual(now, number, slot, first, moved, from, flags);
@@ -173,7 +178,7 @@ impl Sessions {
         path.rekey_wanted = false;
         path.untold &= role == Role::Responder;
         path.proof_wait = None;
-        path.asked_at = None;
+        (path.asked_at, path.question) = (None, None);
         path.last_sent = path.last_sent.max(now);
         let news = path.state == State::Down || restarted || path.peer_hello != hello;
         path.peer_hello = hello;

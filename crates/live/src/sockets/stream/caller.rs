@@ -1,7 +1,8 @@
 //! A channel's own connection: when it is made, and made again.
 //!
-//! A connection that carried something authentic is made anew at once when it ends. One that did not, or could not be made, is tried
-//! again after [`FIRST_WAIT`], and then after twice as long each time, up to [`LONGEST_WAIT`]. The daemon looks once a second.
+//! When a connection ends, or cannot be made, it is tried again: at once, then after [`FIRST_WAIT`], and then after twice as long each
+//! time, up to [`LONGEST_WAIT`]. One that brought something authentic for [`LASTING`] makes all of that forgotten. The daemon looks once
+//! a second.
 
 use crate::channel::tcp::{TcpStats, prepare};
 use crate::config::{Channel, ChannelKind};
@@ -18,6 +19,8 @@ use std::time::Duration;
 const CALL_WITHIN: Duration = Duration::from_secs(10);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long a connection must have been of use. Some networks let the first exchange pass, and then end what they do not know.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// A connection that is being made.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl Caller {
             ChannelKind::Tcp { source, .. } | ChannelKind::Udp { source, .. } => *source,
             ChannelKind::Ethernet { .. } => None,
         };
-        let (device, next, wait) = (channel.device.clone(), Duration::ZERO, FIRST_WAIT);
+        let (device, next, wait) = (channel.device.clone(), Duration::ZERO, Duration::ZERO);
         Caller { to, source, device, index: None, mark, call: None, resting: false, next, wait }
     }
 
@@ -148,19 +151,15 @@ impl Caller {
 
     fn back_off(&mut self, now: Duration) {
         self.next = now + self.wait;
-        self.wait = (2 * self.wait).min(LONGEST_WAIT);
+        self.wait = (2 * self.wait).clamp(FIRST_WAIT, LONGEST_WAIT);
     }
 
-    /// Something authentic came by the connection.
-    pub(super) fn on_proof(&mut self) {
-        (self.next, self.wait) = (Duration::ZERO, FIRST_WAIT);
-    }
-
-    /// The connection has ended; `proven`: something authentic had come by it.
-    pub(super) fn on_closed(&mut self, proven: bool) {
-        if !proven {
-            self.back_off(system().monotonic());
+    /// The connection has ended, which was of use for so long.
+    pub(super) fn on_ended(&mut self, now: Duration, of_use: Duration) {
+        if of_use >= LASTING {
+            self.wait = Duration::ZERO;
         }
+        self.back_off(now);
     }
 }
 
@@ -173,5 +172,37 @@ fn outcome(socket: &Socket) -> io::Result<bool> {
         Ok(_) => Ok(true),
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::path::Path;
+
+    #[test]
+    fn connections_that_end_soon_are_made_ever_more_seldom_until_one_has_lasted() {
+        let text = "[interface]\nname = \"fs0\"\nprivate_key = \"iBf4eo2YOYTzWzCYUvBYEk4nXLMZgMbDUBzNGBL0LlE=\"\n[[peer]]\n\
+                    public_key = \"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\"\n[[peer.channel]]\nkind = \"tcp\"\n\
+                    endpoint = \"192.0.2.1:443\"\n";
+        let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
+        let to = "192.0.2.1:443".parse().expect("an address");
+        let mut caller = Caller::new(&config.peers[0].channels[0], to, 0);
+        let mut now = Duration::from_secs(1000);
+        // Each ends a second after it was made, which is as soon as it may be.
+        let mut ended = |caller: &mut Caller, of_use: Duration| {
+            now += of_use;
+            caller.on_ended(now, of_use);
+            let wait = caller.next.saturating_sub(now);
+            now += wait;
+            wait.as_secs()
+        };
+        let short = LASTING - Duration::from_millis(1);
+        let waits: Vec<u64> = (0..8).map(|_| ended(&mut caller, short)).collect();
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 30, 30]);
+        let waits: Vec<u64> = (0..3).map(|_| ended(&mut caller, LASTING)).collect();
+        assert_eq!(waits, [0, 0, 0]);
+        assert_eq!((ended(&mut caller, short), ended(&mut caller, short)), (1, 2));
     }
 }

@@ -35,6 +35,10 @@ use std::time::Duration;
 /// How often it is asked whether a connection is still a session's.
 const PROOF_EVERY: Duration = Duration::from_secs(1);
 
+/// How long nothing authentic may come by a connection that this end has made, after something was sent. What is between the two ends may
+/// acknowledge all of it although the other end is gone.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// Bytes that are read in one turn from whom no session knows.
 const STRANGERS_TURN: usize = 16 * 1024;
 
@@ -46,6 +50,8 @@ struct Line {
     since: Duration,
     /// When something came last while the path of a session ended here.
     proven: Option<Duration>,
+    /// Since when something was sent that nothing authentic has come after.
+    unanswered: Option<Duration>,
     /// Waits for room.
     wants_write: bool,
 }
@@ -154,17 +160,18 @@ impl Stream {
     /// So many datagrams came: whether it is to be [told](Self::on_proof) if a session's path ends here.
     pub(crate) fn wants_proof(&mut self, token: Token, datagrams: u64) -> bool {
         self.stats.received += datagrams;
-        let proven = self.lines.get(&token).and_then(|line| line.proven);
-        proven.is_none_or(|proven| system().monotonic() >= proven + PROOF_EVERY)
+        let Some(line) = self.lines.get_mut(&token).filter(|_| datagrams > 0) else { return false };
+        let is_fresh = line.proven.is_some_and(|proven| system().monotonic() < proven + PROOF_EVERY);
+        if is_fresh {
+            line.unanswered = None;
+        }
+        !is_fresh
     }
 
     /// Something came by a connection at which the path of a session ends.
     pub(crate) fn on_proof(&mut self, token: Token) {
         if let Some(line) = self.lines.get_mut(&token) {
-            line.proven = Some(system().monotonic());
-        }
-        if let Side::Caller(caller) = &mut self.side {
-            caller.on_proof();
+            (line.proven, line.unanswered) = (Some(system().monotonic()), None);
         }
     }
 
@@ -178,11 +185,11 @@ impl Stream {
         self.send(remote, |connection, stats| connection.send_message(datagram, stats))
     }
 
-    /// There is room on a connection again.
-    pub(crate) fn on_writable(&mut self, token: Token) {
-        if let Some(remote) = self.lines.get(&token).map(|line| line.remote) {
-            self.send(remote, |connection, stats| connection.send_first(stats));
-        }
+    /// There is room on a connection again: where that leads.
+    pub(crate) fn on_writable(&mut self, token: Token) -> Option<SocketAddr> {
+        let remote = self.lines.get(&token)?.remote;
+        self.send(remote, |connection, stats| connection.send_first(stats));
+        Some(remote)
     }
 
     fn send(&mut self, remote: SocketAddr, send: impl FnOnce(&mut Connection, &mut TcpStats) -> Sent) -> Sent {
@@ -193,6 +200,7 @@ impl Stream {
             // Its end is read: whoever reads tells the others, and closes it.
             return sent;
         }
+        line.unanswered.get_or_insert_with(|| system().monotonic());
         let wants = line.connection.wants_write();
         if wants != line.wants_write {
             let interest = if wants { Interest::ReadAndWrite } else { Interest::Read };
@@ -207,13 +215,13 @@ impl Stream {
     /// The connection ended by itself.
     pub(crate) fn on_ended(&mut self, token: Token) {
         self.stats.closed += 1;
-        self.close(token);
+        self.end(token);
     }
 
     /// The connection brought what is no datagram.
     pub(crate) fn on_bad_length(&mut self, token: Token) {
         self.stats.bad_length += 1;
-        self.close(token);
+        self.end(token);
     }
 
     /// Who was at `remote` is elsewhere now: it is a stranger's again. Its peer may come back, as one does that tried another way in
@@ -228,16 +236,24 @@ impl Stream {
 
     fn add(&mut self, connection: Connection, remote: SocketAddr, token: Token) {
         let now = system().monotonic();
-        self.lines.insert(token, Line { connection, remote, since: now, proven: None, wants_write: false });
+        let (proven, unanswered, wants_write) = (None, None, false);
+        self.lines.insert(token, Line { connection, remote, since: now, proven, unanswered, wants_write });
         self.by_remote.insert(remote, token);
     }
 
-    fn close(&mut self, token: Token) {
-        let Some(line) = self.lines.remove(&token) else { return };
+    fn close(&mut self, token: Token) -> Option<Line> {
+        let line = self.lines.remove(&token)?;
         self.by_remote.remove(&line.remote);
         self.poller.forget(token);
+        Some(line)
+    }
+
+    /// Closes a connection that this end would have kept.
+    fn end(&mut self, token: Token) {
+        let Some(line) = self.close(token) else { return };
         if let Side::Caller(caller) = &mut self.side {
-            caller.on_closed(line.proven.is_some());
+            let of_use = line.proven.map_or(Duration::ZERO, |proven| proven.saturating_sub(line.since));
+            caller.on_ended(system().monotonic(), of_use);
         }
     }
 
@@ -270,7 +286,7 @@ impl Stream {
         }
         if resting {
             let tokens: Vec<Token> = self.tokens().collect();
-            tokens.into_iter().for_each(|token| self.close(token));
+            tokens.into_iter().for_each(|token| drop(self.close(token)));
         }
     }
 
@@ -331,14 +347,12 @@ impl Stream {
         }
     }
 
-    /// Closes what has been silent for too long; gives who is gone of those who had proven something.
+    /// Closes what has been silent for too long; gives who is gone, but for strangers.
     pub(crate) fn expire(&mut self) -> Vec<SocketAddr> {
-        if !self.listens() {
-            return Vec::new();
-        }
         self.pause(false);
-        let now = system().monotonic();
+        let (now, listens) = (system().monotonic(), self.listens());
         let is_over = |line: &Line| match line.proven {
+            _ if !listens => line.unanswered.is_some_and(|since| now >= since + SILENCE),
             Some(proven) => now >= proven + IDLE,
             None => now >= line.since + PROOF_WITHIN,
         };
@@ -346,12 +360,13 @@ impl Stream {
         let over: Vec<_> = over.map(|(token, line)| (*token, line.remote, line.proven.is_some())).collect();
         let mut gone = Vec::new();
         for (token, remote, proven) in over {
-            self.close(token);
-            if proven {
-                self.stats.idle += 1;
+            self.end(token);
+            match proven {
+                true => self.stats.idle += 1,
+                false => self.stats.unproven += 1,
+            }
+            if proven || !listens {
                 gone.push(remote);
-            } else {
-                self.stats.unproven += 1;
             }
         }
         gone
