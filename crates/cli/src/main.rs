@@ -16,6 +16,10 @@ use clap::{Parser, Subcommand};
 use fairspan_live::config::veiled;
 use std::process::ExitCode;
 
+/// `trace cost` measures how much of the heap a queue takes.
+#[global_allocator]
+static HEAP: fairspan_live::Heap = fairspan_live::Heap;
+
 /// Make several links act as one.
 #[derive(Parser)]
 #[command(name = "fairspan", version, propagate_version = true, max_term_width = 100)]
@@ -30,15 +34,18 @@ enum Command {
     Up(cmd::up::Args),
     Reload(cmd::reload::Args),
     Status(cmd::status::Args),
+    Explain(cmd::explain::Args),
     Check(cmd::check::Args),
     Lock(cmd::lock::LockArgs),
     Unlock(cmd::lock::UnlockArgs),
     Keygen(cmd::keygen::KeygenArgs),
     Pubkey(cmd::keygen::PubkeyArgs),
     Emulate(Box<cmd::emulate::Args>),
+    Shape(Box<cmd::shape::Args>),
     Bench(cmd::bench::Args),
     Replay(cmd::replay::Args),
     Select(cmd::select::Args),
+    Trace(cmd::trace::Args),
     Sim(cmd::sim::Args),
     Figure(cmd::figure::Args),
     Claims(cmd::claims::Args),
@@ -62,7 +69,10 @@ fn main() -> ExitCode {
     // What runs long and serves others, or cleans up after itself, is not to be ended by a reader that goes away.
     let runs_long = match &args.command {
         Command::Ring(args) => args.is_daemon(),
-        command => matches!(command, Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Bench(_)),
+        command => matches!(
+            command,
+            Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Shape(_) | Command::Bench(_)
+        ),
     };
     if !runs_long {
         fairspan_live::default_sigpipe();
@@ -72,6 +82,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Up(args) => cmd::up::run(&args),
         Command::Reload(args) => cmd::reload::run(&args),
+        Command::Explain(args) => cmd::explain::run(&args),
         Command::Status(args) => cmd::status::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Lock(args) => cmd::lock::lock(&args),
@@ -79,9 +90,11 @@ fn main() -> ExitCode {
         Command::Keygen(args) => cmd::keygen::keygen(&args),
         Command::Pubkey(args) => cmd::keygen::pubkey(&args),
         Command::Emulate(args) => cmd::emulate::run(&args),
+        Command::Shape(args) => cmd::shape::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Select(args) => cmd::select::run(&args),
+        Command::Trace(args) => cmd::trace::run(&args),
         Command::Sim(args) => cmd::sim::run(&args),
         Command::Figure(args) => cmd::figure::run(&args),
         Command::Claims(args) => cmd::claims::run(&args),

@@ -32,14 +32,22 @@ const RULES: &[Rule] = &[
         siblings: &["fairspan-core"],
         others: Some(&["libm", "serde", "thiserror", "toml"]),
     },
-    Rule { package: "fairspan-trace", siblings: &["fairspan-core"], others: Some(&["pcap-parser", "thiserror"]) },
+    Rule {
+        package: "fairspan-trace",
+        siblings: &["fairspan-core"],
+        others: Some(&["flate2", "liblzma", "ruzstd", "thiserror"]),
+    },
     Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
     Rule {
         package: "fairspan",
         siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace", "fairspan-live"],
         others: None,
     },
-    Rule { package: "fairspan-fuzz", siblings: &["fairspan-core", "fairspan-sim"], others: Some(&["libfuzzer-sys"]) },
+    Rule {
+        package: "fairspan-fuzz",
+        siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace"],
+        others: Some(&["libfuzzer-sys"]),
+    },
 ];
 
 /// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
@@ -66,6 +74,7 @@ const CIRCLES: &[&[&str]] = &[
         "crates/live/src/config/ring.rs",
         "crates/live/src/config/ring/fit.rs",
         "crates/live/src/config/ring/settings.rs",
+        "crates/live/src/config/shape.rs",
     ],
     &["crates/live/src/roles/peers/mod.rs", "crates/live/src/roles/peers/report.rs"],
     &[

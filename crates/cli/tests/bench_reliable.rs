@@ -6,9 +6,8 @@ mod child;
 mod privilege;
 
 use privilege::may_make_namespaces;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn bench(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
@@ -122,18 +121,5 @@ fn an_interrupt_leaves_nothing_behind() {
         return;
     }
     let mut command = bench(&["--runs", "1000"]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-    child::catches_interrupt(&child);
-    let names = format!("fs-{}-", child.id());
-    let namespaces =
-        || String::from_utf8(child::output(Command::new("ip").args(["netns", "list"])).stdout).expect("text");
-    let end = std::time::Instant::now() + child::PATIENCE;
-    while !namespaces().contains(&format!("{names}right")) {
-        assert!(std::time::Instant::now() < end, "it makes no namespaces");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let pid = Pid::from_raw(child.id() as i32).expect("a number");
-    kill_process(pid, Signal::INT).expect("interrupted");
-    assert_eq!(child::ended(child).status.code(), Some(130));
-    assert!(!namespaces().contains(&names), "{}", namespaces());
+    child::is_interrupted_and_leaves_no_namespace(&mut command, "right");
 }

@@ -6,11 +6,10 @@ mod child;
 mod privilege;
 
 use privilege::may_make_namespaces;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn bench(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
@@ -108,18 +107,5 @@ fn an_interrupt_leaves_nothing_behind() {
     }
     let folder = recordings();
     let mut command = bench(folder.path(), &[]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-    child::catches_interrupt(&child);
-    let names = format!("fs-{}-", child.id());
-    let namespaces =
-        || String::from_utf8(child::output(Command::new("ip").args(["netns", "list"])).stdout).expect("text");
-    let end = std::time::Instant::now() + child::PATIENCE;
-    while !namespaces().contains(&format!("{names}far")) {
-        assert!(std::time::Instant::now() < end, "it makes no namespaces");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let pid = Pid::from_raw(child.id() as i32).expect("a number");
-    kill_process(pid, Signal::INT).expect("interrupted");
-    assert_eq!(child::ended(child).status.code(), Some(130));
-    assert!(!namespaces().contains(&names), "{}", namespaces());
+    child::is_interrupted_and_leaves_no_namespace(&mut command, "far");
 }

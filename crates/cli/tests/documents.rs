@@ -125,6 +125,13 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     if key == "device" {
         base[0].1.insert("kind".into(), "\"port\"".into());
     }
+    if key == "quota_day" {
+        base[2].1.insert("quota".into(), "\"50GB\"".into());
+    }
+    if key == "metered" {
+        // The one that the example names.
+        base[2].1.insert("name".into(), "\"lte\"".into());
+    }
     if key == "dns" {
         base[0].1.insert("lock".into(), "true".into());
     }

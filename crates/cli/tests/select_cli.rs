@@ -268,6 +268,7 @@ fn bad_input_is_refused_with_what_would_be_right() {
     let good = folder.file("good.pcap", &pcap(1, &[(0, udp(7, 60), 60)]));
     let wifi = folder.file("wifi.pcap", &pcap(105, &[(0, vec![0; 60], 60)]));
     let xz = folder.file("a.pcap.xz", b"\xfd7zXZ\0\0");
+    let bz = folder.file("a.pcap.bz2", b"BZh91AY");
     let lines = folder.file("a.hex", b"0a1b\n0a1\n");
     let whole = folder.file("b.hex", b"0a1b\n");
     let absent = folder.0.path().join("absent.pcap").display().to_string();
@@ -286,7 +287,8 @@ fn bad_input_is_refused_with_what_would_be_right() {
         (&[&good, "--links", "2", "--policy", "broadcast:flush=on"], "leave flush out"),
         (&[&good, "--links", "2", "--policy", "brr", "--all"], "cannot be used with"),
         (&[&wifi, "--links", "2"], "(IEEE 802.11) begins with neither"),
-        (&[&xz, "--links", "2"], "xz -dc"),
+        (&[&xz, "--links", "2"], "could not be unpacked"),
+        (&[&bz, "--links", "2"], "bzip2 -dc"),
         (&[&whole, "--links", "2"], "add --hex"),
         (&[&good, "--hex", "--links", "2"], "leave --hex out"),
         (&[&lines, "--hex", "--links", "2"], "line 2 has 3 hexadecimal digits"),
@@ -297,6 +299,38 @@ fn bad_input_is_refused_with_what_would_be_right() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(message.contains(said) && output.stdout.is_empty(), "{arguments:?}: {message}");
     }
+}
+
+/// A zstd file of one raw block (RFC 8878, 3.1.1), whose content is not packed at all.
+fn zstd(content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u32;
+    let mut file = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    file.extend(length.to_le_bytes());
+    file.extend(&(length << 3 | 1).to_le_bytes()[..3]);
+    file.extend(content);
+    file
+}
+
+#[test]
+fn a_packed_capture_is_read_as_what_is_in_it() {
+    let folder = Folder::new();
+    let content = pcap(1, &(0..5).map(|n| (n, udp(7, 60), 60)).collect::<Vec<_>>());
+    let told = |name: &str, content: &[u8]| {
+        let file = folder.file(name, content);
+        let output = select(&[&file, "--links", "2", "--policy", "balance-rr", "--json"]);
+        let mut found: serde_json::Value = serde_json::from_str(&text(&output.stdout)).expect("a document");
+        found.as_object_mut().expect("keys").remove("files");
+        (output.status.code(), found, text(&output.stderr))
+    };
+    let (plain, packed) = (told("a.pcap", &content), told("a.pcap.zst", &zstd(&content)));
+    assert_eq!((plain.0, &plain.1), (Some(0), &packed.1), "{}", packed.2);
+    // What could be unpacked before the file ends is told, and that it ends.
+    let mut cut = zstd(&content);
+    let rest = zstd(&[1; 1000]);
+    cut.extend(&rest[..500]);
+    let cut = told("cut.pcap.zst", &cut);
+    assert!(cut.0 == Some(2) && cut.2.contains("could not be unpacked to its end"), "{}", cut.2);
+    assert_eq!(cut.1["packets"], plain.1["packets"]);
 }
 
 #[test]

@@ -9,7 +9,21 @@ use fairspan_core::rng::Rng;
 use fairspan_sim::scenario::{File, Metric};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
+
+/// What a claim needs is not there: captures from outside the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoTestData(pub(crate) PathBuf);
+
+impl fmt::Display for NoTestData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no test data: {} (FAIRSPAN_TESTDATA names its folder)", self.0.display())
+    }
+}
+
+impl std::error::Error for NoTestData {}
 
 /// Runs what claims need.
 pub(crate) struct Bench {

@@ -8,13 +8,14 @@ mod bench;
 mod brr;
 mod efl;
 mod finding;
+mod gateway;
 mod kept;
 mod rings;
 mod striping;
 mod table;
 
 pub(crate) use answer::{Answer, Row, Verdict};
-pub(crate) use bench::Bench;
+pub(crate) use bench::{Bench, NoTestData};
 pub(crate) use kept::{embedded, read, write};
 pub(crate) use table::{Claim, table};
 
@@ -60,6 +61,14 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "brr.load", run: brr::load },
     Runner { id: "brr.reordering", run: brr::reordering },
     Runner { id: "brr.delay", run: brr::delay },
+    Runner { id: "gateway.timeouts", run: gateway::captures::timeouts },
+    Runner { id: "gateway.aggregation", run: gateway::captures::aggregation },
+    Runner { id: "gateway.mix", run: gateway::captures::mix },
+    Runner { id: "gateway.cost", run: gateway::captures::cost },
+    Runner { id: "gateway.pfd-short-rtt", run: gateway::buffers::pfd_short_rtt },
+    Runner { id: "gateway.pfd-mixed-rtt", run: gateway::buffers::pfd_mixed_rtt },
+    Runner { id: "gateway.buffer-dimensioning", run: gateway::buffers::buffer_dimensioning },
+    Runner { id: "gateway.quasi-pushout", run: gateway::buffers::quasi_pushout },
     Runner { id: "efl.complexity", run: efl::complexity_of_state },
     Runner { id: "efl.reduces-to-tcp", run: efl::reduces_to_tcp },
     Runner { id: "efl.bandwidth-gap", run: efl::bandwidth_gap },

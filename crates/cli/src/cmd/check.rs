@@ -3,6 +3,7 @@
 use crate::exit::{BadInput, Outcome};
 use fairspan_live::config::{Config, ConfigError, veiled};
 use fairspan_live::memory;
+use fairspan_live::quantity::show_rate;
 use std::path::{Path, PathBuf};
 
 /// Check a configuration without touching anything: names file, line, setting, and what would be right;
@@ -53,6 +54,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
                     bond.links.len(),
                     if bond.links.len() == 1 { "" } else { "s" },
                     bond.settings,
+                );
+            } else if let (false, Some(shape)) = (args.json, &config.shape) {
+                println!(
+                    "{}: good: a shaper between {} and {}, {} and {}",
+                    file,
+                    shape.a,
+                    shape.b,
+                    show_rate(shape.forward.rate),
+                    show_rate(shape.backward.rate),
                 );
             } else if !args.json {
                 let side = match &config.interface.port {

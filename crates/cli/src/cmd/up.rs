@@ -9,6 +9,7 @@ use fairspan_live::helper::Helper;
 use fairspan_live::lock::Lock;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
+use fairspan_live::status::Status;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal as _;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log)?;
     let helper = begin_helper(&args.config)?;
     let config = load(&args.config)?;
-    serve(config, helper)
+    serve(config, Some(helper), |_| ())
 }
 
 /// As [`run`], for a node of a ring and nothing else.
@@ -45,7 +46,7 @@ pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
         let problem = format!("{}: there is no [ring]: `fairspan up` is for peers and bonds", args.config.display());
         return Err(BadInput(problem).into());
     }
-    serve(config, helper)
+    serve(config, Some(helper), |_| ())
 }
 
 /// Nobody looks into the memory any more: no core dump, no debugger of the same user.
@@ -65,7 +66,8 @@ fn load(file: &Path) -> anyhow::Result<Config> {
     Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
 }
 
-fn serve(config: Config, helper: Helper) -> anyhow::Result<Outcome> {
+/// Runs a daemon to its end; `helper` reads its file again, where it has one, and `ended` is told what it did.
+pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&Status)) -> anyhow::Result<Outcome> {
     config.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     // From here on a signal is a wish to end cleanly.
     let (stop, stopper) = UnixStream::pair().context("signals")?;
@@ -75,7 +77,7 @@ fn serve(config: Config, helper: Helper) -> anyhow::Result<Outcome> {
     asked.set_nonblocking(true).context("signals")?;
     // Where there is a terminal, SIGHUP says that it was closed.
     let has_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-    let on_hangup = if has_terminal { &stopper } else { &asker };
+    let on_hangup = if has_terminal || helper.is_none() { &stopper } else { &asker };
     for (signal, to) in [(SIGINT, &stopper), (SIGTERM, &stopper), (SIGHUP, on_hangup)] {
         signal_hook::low_level::pipe::register(signal, to.try_clone()?).context("signals")?;
     }
@@ -102,13 +104,17 @@ fn serve(config: Config, helper: Helper) -> anyhow::Result<Outcome> {
              nothing leaves by other ways until `fairspan unlock --interface {interface}`"
         );
     }
-    let ended = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed).and_then(|mut daemon| {
-        daemon.follow(helper, asked)?;
+    let run = Daemon::start(config, Some(confinement), Some(lock)).map_err(failed).and_then(|mut daemon| {
+        if let Some(helper) = helper {
+            daemon.follow(helper, asked)?;
+        }
         tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
-        Ok(daemon.run(stop.as_fd())?)
+        daemon.run(stop.as_fd())?;
+        Ok(daemon.status())
     });
     confinement::tell_refused();
-    ended?;
+    let status = run?;
     tracing::info!(interface, locked, "stopping");
+    ended(&status);
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
 }

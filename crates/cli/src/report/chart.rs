@@ -1,5 +1,6 @@
 //! Which plots results get: what a file asks for over its points, and series over time.
 
+use super::estimate::Sample;
 use super::plot::{Axis, Bar, Bars, Line, Plot};
 use super::text::scale;
 use crate::simulation::{Expected, Finished};
@@ -38,29 +39,6 @@ fn beside(file: &File, expected: &[Expected]) -> Option<String> {
     let groups = valued.iter().map(group).collect();
     let series = vec!["expected".to_owned(), "ours".to_owned()];
     Some(Bars { title: file.title().to_owned(), label: unit.to_owned(), series, groups }.svg())
-}
-
-/// What came out at one place of a plot, of all seeds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    count: f64,
-    mean: f64,
-    /// Sum of the squared distances from the mean (Welford).
-    squares: f64,
-}
-
-impl Sample {
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        let off = value - self.mean;
-        self.mean += off / self.count;
-        self.squares += off * (value - self.mean);
-    }
-
-    /// Standard deviation over the seeds; zero of a single one.
-    fn deviation(&self) -> f64 {
-        if self.count > 1.0 { (self.squares / (self.count - 1.0)).sqrt() } else { 0.0 }
-    }
 }
 
 /// Where a value of the swept parameter stands: as a number, or as the n-th of names.
@@ -302,15 +280,6 @@ fn plot(results: &Results, title: &str, what: &str, unit: &str, series: &[&Serie
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sample_has_the_mean_and_the_deviation_of_its_values() {
-        let mut sample = Sample::default();
-        sample.add(3.0);
-        assert_eq!((sample.mean, sample.deviation()), (3.0, 0.0));
-        [5.0, 7.0].into_iter().for_each(|value| sample.add(value));
-        assert_eq!((sample.mean, sample.deviation()), (5.0, 2.0));
-    }
 
     #[test]
     fn one_policy_with_different_thresholds_is_an_axis_of_thresholds() {

@@ -2,6 +2,7 @@
 //!
 //! Nothing in it depends on the machine: the same file with the same seeds gives the same bytes.
 
+use super::estimate::{Estimate, estimates};
 use crate::simulation::{Batch, Expected, Finished};
 use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series};
 use fairspan_sim::scenario::File;
@@ -19,6 +20,8 @@ pub(crate) struct Document<'a> {
     interrupted: bool,
     /// Those that were.
     runs: Vec<Run<'a>>,
+    /// What several seeds tell of the metrics that the file plots, point by point.
+    estimates: Vec<Estimate<'a>>,
     /// What the file expects, and what came out.
     expectations: Vec<Judged<'a>>,
     /// Whether all expectations hold; `null` without any.
@@ -93,6 +96,7 @@ impl<'a> Document<'a> {
             planned: batch.planned,
             interrupted: batch.interrupted,
             runs: batch.finished.iter().map(run).collect(),
+            estimates: estimates(file, &batch.finished),
             expectations: expected.iter().map(judged).collect(),
             holds: (!expected.is_empty()).then(|| expected.iter().all(|expected| expected.holds)),
         }

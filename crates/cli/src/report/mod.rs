@@ -4,6 +4,7 @@
 mod arrow;
 mod chart;
 mod document;
+mod estimate;
 mod folder;
 pub(crate) mod html;
 pub(crate) mod pcapng;
@@ -13,5 +14,6 @@ pub(crate) mod text;
 mod words;
 
 pub(crate) use document::Document;
+pub(crate) use estimate::Sample;
 pub(crate) use folder::{make as folder, write};
 pub(crate) use words::{nearest, short};

@@ -1,6 +1,7 @@
 //! What people read on a terminal.
 
 use super::document::hash;
+use super::estimate::{Estimate, estimates};
 use super::words::short;
 use crate::simulation::{Batch, Expected, Finished};
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -254,6 +255,36 @@ pub(crate) fn runs(file: &File, finished: &[Finished]) -> Rows {
     Rows { head, rows: shown.iter().map(row).collect(), more: finished.len() - shown.len() }
 }
 
+/// One line for each point that was run with several seeds: means of what the file plots, and their intervals.
+fn means(file: &File, estimates: &[Estimate<'_>]) -> Rows {
+    let leading: Vec<&str> = file.leading_parameters().collect();
+    let metrics: Vec<&str> = match estimates.first() {
+        Some(first) => estimates.iter().take_while(|other| other.at == first.at).map(|other| other.metric).collect(),
+        None => Vec::new(),
+    };
+    let mut head: Vec<String> = leading.iter().map(|name| name.replace('.', ".\n")).collect();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (number, metric) in metrics.iter().enumerate() {
+        let column: Vec<&Estimate<'_>> = estimates.iter().filter(|other| other.metric == *metric).collect();
+        let most = column.iter().fold(0.0_f64, |most, estimate| most.max(estimate.mean.abs()));
+        let (factor, unit) = scale(&column[0].unit, most);
+        head.push(if unit.is_empty() { (*metric).to_owned() } else { format!("{metric}\n{unit}") });
+        for (row, estimate) in column.iter().take(3 * MOST_ROWS).enumerate() {
+            if number == 0 {
+                let at =
+                    |name: &&str| estimate.at.get(*name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
+                rows.push(leading.iter().map(at).collect());
+            }
+            let (mean, half) = (estimate.mean / factor, estimate.half_width / factor);
+            if let Some(cells) = rows.get_mut(row) {
+                cells.push(format!("{mean:.4} ± {half:.4}"));
+            }
+        }
+    }
+    let points = estimates.len() / metrics.len().max(1);
+    Rows { head, more: points - rows.len(), rows }
+}
+
 /// What was expected, and what came out.
 pub(crate) fn expectations(file: &File, expected: &[Expected]) -> Rows {
     let leading: Vec<&str> = file.leading_parameters().collect();
@@ -293,6 +324,11 @@ pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> Stri
         [only] if batch.planned == 1 => one(&mut text, &only.results),
         [] => {}
         finished => text += &runs(file, finished).text(),
+    }
+    let estimates = estimates(file, &batch.finished);
+    if let Some(one) = estimates.first() {
+        let _ = writeln!(text, "means over {} seeds, ± half of the interval that holds them with 95 %:", one.seeds);
+        text += &means(file, &estimates).text();
     }
     if !expected.is_empty() {
         text += &expectations(file, expected).text();

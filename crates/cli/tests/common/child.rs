@@ -1,6 +1,7 @@
 //! Children that a test waits for, but never for ever.
 #![allow(dead_code, unreachable_pub)]
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,23 @@ pub fn catches_interrupt(child: &Child) {
         assert!(Instant::now() < end, "it does not catch SIGINT");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Runs a command that makes a namespace whose name ends in `name`, interrupts it then, and looks that it leaves none.
+pub fn is_interrupted_and_leaves_no_namespace(command: &mut Command, name: &str) {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    catches_interrupt(&child);
+    let names = format!("fs-{}-", child.id());
+    let namespaces = || String::from_utf8(output(Command::new("ip").args(["netns", "list"])).stdout).expect("text");
+    let end = Instant::now() + PATIENCE;
+    while !namespaces().contains(&format!("{names}{name}")) {
+        assert!(Instant::now() < end, "it makes no namespaces");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = Pid::from_raw(child.id() as i32).expect("a number");
+    kill_process(pid, Signal::INT).expect("interrupted");
+    assert_eq!(ended(child).status.code(), Some(130));
+    assert!(!namespaces().contains(&names), "{}", namespaces());
 }
 
 /// Waits for a child's end; the test fails, with what it printed, if that does not come. A child that prints more than a

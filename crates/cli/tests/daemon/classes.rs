@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::flow::{Flows, reordered};
+use crate::reload::reload;
 
 /// The first peer's first class.
 fn class(daemon: &Daemon) -> serde_json::Value {
@@ -10,6 +11,14 @@ fn class(daemon: &Daemon) -> serde_json::Value {
 
 fn counter(daemon: &Daemon, name: &str) -> u64 {
     class(daemon)["counters"][name].as_u64().expect("a counter")
+}
+
+/// The state of the path of a channel.
+fn path_state(daemon: &Daemon, name: &str) -> String {
+    let status = daemon.status();
+    let channels = status["peers"][0]["channels"].as_array().expect("channels");
+    let channel = channels.iter().find(|channel| channel["name"] == name).expect("the channel");
+    channel["path"]["state"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Data frames that the daemon has sent over this channel.
@@ -58,6 +67,23 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     assert!(told["frames"]["two"].as_u64() >= Some(1200) && told["frames"]["one"].is_null(), "{told}");
     assert_eq!((counter(&site, "packets"), counter(&site, "dropped")), (1200, 0));
 
+    // In words, and as a document.
+    let socket = lab.path("site.sock").display().to_string();
+    let explained = || {
+        let output = lab.fairspan("site", &["explain", "--socket", &socket, "--json"]);
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("a document")
+    };
+    let told = explained();
+    let names: Vec<_> = told["classes"].as_array().expect("classes").iter().map(|class| &class["name"]).collect();
+    assert_eq!(names, ["games", "urgent", "all else"]);
+    let games_are = &told["classes"][0];
+    assert_eq!((&games_are["peer"], &games_are["mode"]), (&"hub".into(), &"reliable".into()), "{told}");
+    assert_eq!(games_are["channels"], serde_json::json!(["two"]));
+    assert_eq!(games_are["because"][0], "it names two: only these may carry it");
+    assert_eq!(told["classes"][2]["channels"], serde_json::json!(["one", "two"]));
+    let text = String::from_utf8(lab.fairspan("site", &["explain", "--socket", &socket]).stdout).expect("text");
+    assert!(text.starts_with("peer hub\n\n  games (reliable): by two\n    because\n      it names two"), "{text}");
+
     // What answers the site has its class at the hub, whose channels came with the handshakes.
     lab.transfer("site", "hub", "10.77.0.1:7001", 4);
     let told = class(&hub);
@@ -71,6 +97,13 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     lab.ip("site", &["link", "set", "eth1", "down"]);
     site.wait("the loss of the channel", |site| site.state("two") != "up");
     assert_eq!(class(&site)["carried_by"], serde_json::json!([]));
+    let told = explained();
+    let because = told["classes"][0]["because"].as_array().expect("sentences");
+    assert!(
+        because.iter().any(|text| text.as_str().is_some_and(|text| text.starts_with("none of them works"))),
+        "{told}"
+    );
+    assert_eq!(told["classes"][2]["channels"], serde_json::json!(["one"]), "{told}");
     let before = sent(&site, "one");
     games.send(400, 450);
     assert!(sent(&site, "one") - before < 100);
@@ -83,6 +116,118 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     let counts: Vec<usize> = arrived.values().map(Vec::len).collect();
     assert_eq!((counts, reordered(&arrived)), (vec![550; 3], 0), "{missing} missing, {dropped} dropped");
     assert_eq!(class(&site)["frames"]["one"], serde_json::Value::Null);
+    site.stop();
+    hub.stop();
+}
+
+/// Whether a metered channel was left alone while the other one carried what each direction had. Where the host is so busy
+/// that a daemon hears nothing from the other end for longer than a stall may take, the other channel is out of use for a
+/// moment, and the metered one rightly steps in. The tests of the core hold that nothing at all goes there otherwise.
+fn spared(usual: [u64; 2], metered: [u64; 2]) -> bool {
+    (0..2).all(|end| usual[end] > 1000 && metered[end] * 5 < usual[end])
+}
+
+#[test]
+fn a_metered_channel_carries_data_in_neither_direction_until_it_is_the_only_one_or_metered_no_more() {
+    let Some(lab) = Lab::new(&["site", "hub"]) else { return };
+    lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
+    lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
+    let (site_key, hub_key) = (keys(), keys());
+    let hub = interface("fs0", "[\"10.77.0.1/24\"]", &hub_key.0, "listen_port = 51900\n")
+        + &peer("site", &site_key.1, "[\"10.77.0.2/32\"]", "");
+    let site_with = |metered: &str| {
+        interface("fs0", "[\"10.77.0.2/24\"]", &site_key.0, "")
+            + &peer("hub", &hub_key.1, "[\"10.77.0.1/32\"]", metered)
+            + &udp("one", "eth0", "192.168.1.1:51900")
+            + &udp("two", "eth1", "192.168.2.1:51900")
+    };
+    let hub = lab.daemon("hub", "hub", &hub);
+    let site = lab.daemon("site", "site", &site_with("metered = [\"two\"]\n"));
+    site.wait_up(2);
+    hub.wait_up(2);
+    let state = |daemon: &Daemon| path_state(daemon, "two");
+    // The end that only listens knows it from the handshake.
+    for daemon in [&site, &hub] {
+        daemon.wait("the channel is metered", |daemon| state(daemon) == "metered");
+    }
+    let by = |name| [sent(&site, name), sent(&hub, name)];
+    let both = || by("two");
+    lab.transfer("site", "hub", "10.77.0.1:7001", 4);
+    lab.transfer("hub", "site", "10.77.0.2:7001", 4);
+    assert!(spared(by("one"), both()), "{}", site.status());
+    let before = both();
+
+    lab.ip("site", &["link", "set", "eth0", "down"]);
+    lab.transfer("site", "hub", "10.77.0.1:7002", 4);
+    lab.transfer("hub", "site", "10.77.0.2:7002", 4);
+    let after = both();
+    assert!(after[0] > before[0] + 1000 && after[1] > before[1] + 1000, "{before:?} {after:?}");
+    lab.ip("site", &["link", "set", "eth0", "up"]);
+    lab.ip("site", &["address", "replace", "192.168.1.2/24", "dev", "eth0"]);
+    for daemon in [&site, &hub] {
+        daemon.wait("the other one is back", |daemon| state(daemon) == "metered");
+    }
+
+    assert_eq!(reload(&lab, "site", &site, &site_with("")), ["peer hub: metered"]);
+    for daemon in [&site, &hub] {
+        daemon.wait("it is an ordinary channel", |daemon| state(daemon) == "up");
+    }
+    site.stop();
+    hub.stop();
+}
+
+#[test]
+fn a_channel_that_has_carried_its_quota_is_metered_at_both_ends_and_after_a_restart() {
+    let Some(lab) = Lab::new(&["site", "hub"]) else { return };
+    lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
+    lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
+    let (site_key, hub_key) = (keys(), keys());
+    let hub = interface("fs0", "[\"10.77.0.1/24\"]", &hub_key.0, "listen_port = 51900\n")
+        + &peer("site", &site_key.1, "[\"10.77.0.2/32\"]", "measure_rates = false\n");
+    let site_with = |quota: &str| {
+        interface("fs0", "[\"10.77.0.2/24\"]", &site_key.0, "")
+            + &peer("hub", &hub_key.1, "[\"10.77.0.1/32\"]", "measure_rates = false\n")
+            + &udp("one", "eth0", "192.168.1.1:51900")
+            + &udp("two", "eth1", "192.168.2.1:51900")
+            + &format!("quota = \"{quota}\"\n")
+    };
+    let quota = |daemon: &Daemon, what: &str| {
+        daemon.status()["peers"][0]["channels"][1]["quota"][what].as_u64().unwrap_or_default()
+    };
+    let hub = lab.daemon("hub", "hub", &hub);
+    let site = lab.daemon("site", "site", &site_with("6MB"));
+    site.wait_up(2);
+    hub.wait_up(2);
+    assert_eq!((path_state(&site, "two"), quota(&site, "quota_bytes")), ("up".into(), 6_000_000));
+    // Each direction has its part in it.
+    lab.transfer("site", "hub", "10.77.0.1:7001", 8);
+    lab.transfer("hub", "site", "10.77.0.2:7001", 8);
+    let counted = |daemon: &Daemon| quota(daemon, "used_bytes") >= 6_000_000;
+    site.wait("it has carried its quota", counted);
+    let is_metered = |daemon: &Daemon| path_state(daemon, "two") == "metered";
+    for daemon in [&site, &hub] {
+        daemon.wait("it is metered", is_metered);
+    }
+    let both = |name| [sent(&site, name), sent(&hub, name)];
+    let before = [both("one"), both("two")];
+    lab.transfer("site", "hub", "10.77.0.1:7002", 4);
+    lab.transfer("hub", "site", "10.77.0.2:7002", 4);
+    let since = |name, before: [u64; 2]| [both(name)[0] - before[0], both(name)[1] - before[1]];
+    assert!(spared(since("one", before[0]), since("two", before[1])), "{}", site.status());
+
+    let used = quota(&site, "used_bytes");
+    site.stop();
+    let site = lab.daemon("site", "site", &site_with("6MB"));
+    site.wait_up(2);
+    assert!(quota(&site, "used_bytes") >= used);
+    for daemon in [&site, &hub] {
+        daemon.wait("it is metered again", is_metered);
+    }
+    // More was bought.
+    assert_eq!(reload(&lab, "site", &site, &site_with("1GB")), ["peer hub: channel two: quota"]);
+    for daemon in [&site, &hub] {
+        daemon.wait("it is used as any other", |daemon| path_state(daemon, "two") == "up");
+    }
     site.stop();
     hub.stop();
 }

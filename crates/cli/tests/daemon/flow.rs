@@ -10,23 +10,28 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A site and a hub, joined by `one`, and by `two`, which delays by 20 ms each way.
-struct Skewed {
-    lab: Lab,
-    site_key: (String, String),
-    hub_key: (String, String),
+/// A site and a hub, joined by `one`, and by `two`, which delays both ways.
+pub(crate) struct Skewed {
+    pub(crate) lab: Lab,
+    pub(crate) site_key: (String, String),
+    pub(crate) hub_key: (String, String),
     emulator: Child,
 }
 
 impl Skewed {
     fn new() -> Option<Skewed> {
+        Skewed::by("20ms")
+    }
+
+    /// With this delay.
+    pub(crate) fn by(delay: &str) -> Option<Skewed> {
         let lab = Lab::new(&["site", "wan", "hub"])?;
         lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
         lab.cable(("site", "eth1", "192.168.2.2/24"), ("wan", "near", ""));
         lab.cable(("wan", "far", ""), ("hub", "eth1", "192.168.2.1/24"));
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &lab.name("wan"), env!("CARGO_BIN_EXE_fairspan"), "emulate"]);
-        command.args(["--a", "near", "--b", "far", "--delay", "20ms"]);
+        command.args(["--a", "near", "--b", "far", "--delay", delay]);
         let emulator = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Some(Skewed { lab, site_key: keys(), hub_key: keys(), emulator: emulator.expect("the emulator") })
     }
@@ -75,7 +80,7 @@ fn sent(daemon: &Daemon) -> [u64; 2] {
 /// What arrived: by the flow's port, the numbers in the order of their arrival, and when that was.
 pub(crate) type Arrived = BTreeMap<u16, Vec<(u32, Instant)>>;
 
-/// Flows of numbered datagrams from the site to the hub, where somebody reads all the time.
+/// Flows of numbered datagrams from the site to the hub, or back, where somebody reads all the time.
 pub(crate) struct Flows {
     senders: Vec<UdpSocket>,
     arrived: Arc<Mutex<Arrived>>,
@@ -89,10 +94,19 @@ const UNDER_WAY: usize = 200;
 impl Flows {
     /// `count` flows from port `first` on to port `to`.
     pub(crate) fn new(lab: &Lab, first: u16, to: u16, count: u16) -> Flows {
-        let receiver = lab.udp("hub", &format!("10.77.0.1:{to}"));
+        Flows::between(lab, [("site", "10.77.0.2"), ("hub", "10.77.0.1")], first, to, count)
+    }
+
+    /// The same the other way.
+    pub(crate) fn back(lab: &Lab, first: u16, to: u16, count: u16) -> Flows {
+        Flows::between(lab, [("hub", "10.77.0.1"), ("site", "10.77.0.2")], first, to, count)
+    }
+
+    fn between(lab: &Lab, [near, far]: [(&str, &str); 2], first: u16, to: u16, count: u16) -> Flows {
+        let receiver = lab.udp(far.0, &format!("{}:{to}", far.1));
         let sender = |n| {
-            let socket = lab.udp("site", &format!("10.77.0.2:{}", first + n));
-            socket.connect(("10.77.0.1", to)).expect("connected");
+            let socket = lab.udp(near.0, &format!("{}:{}", near.1, first + n));
+            socket.connect((far.1, to)).expect("connected");
             socket
         };
         let (arrived, over) = (Arc::<Mutex<Arrived>>::default(), Arc::new(AtomicBool::new(false)));

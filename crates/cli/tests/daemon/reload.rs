@@ -104,13 +104,13 @@ pub(crate) fn reload(lab: &Lab, name: &str, daemon: &Daemon, text: &str) -> Vec<
     changed.iter().map(|text| text.as_str().expect("a text").to_owned()).collect()
 }
 
-fn channel(daemon: &Daemon, name: &str) -> Option<Value> {
+pub(crate) fn channel(daemon: &Daemon, name: &str) -> Option<Value> {
     let status = daemon.status();
     let channels = status["peers"][0]["channels"].as_array().expect("channels");
     channels.iter().find(|channel| channel["name"] == name).cloned()
 }
 
-fn carries(daemon: &Daemon, name: &str) -> u64 {
+pub(crate) fn carries(daemon: &Daemon, name: &str) -> u64 {
     channel(daemon, name).map_or(0, |channel| channel["counters"]["sent_bytes"].as_u64().expect("a number"))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::exit::BadInput;
 use fairspan_core::units::Span;
-use fairspan_trace::capture::{Capture, CaptureError};
+use fairspan_trace::capture::{Capture, CaptureError, unpacked};
 use fairspan_trace::hex::HexFrames;
 use fairspan_trace::select::{Gathered, Traffic};
 use std::io::Read;
@@ -14,6 +14,8 @@ pub(super) struct Content {
     /// For messages.
     name: String,
     kind: Kind,
+    /// Why not all of it could be unpacked.
+    trouble: Option<String>,
 }
 
 #[derive(Debug)]
@@ -30,14 +32,9 @@ pub(super) struct Source<'a> {
     pub(super) problems: Vec<String>,
 }
 
-/// How compressed files begin, what they are called, and what unpacks them.
-const COMPRESSED: [(&[u8], &str, &str); 5] = [
-    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
-    (&[0x1f, 0x8b], "gzip", "gzip -dc"),
-    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
-    (b"BZh", "bzip2", "bzip2 -dc"),
-    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
-];
+/// How compressed files begin that are not unpacked here, what they are called, and what unpacks them.
+const COMPRESSED: [(&[u8], &str, &str); 2] =
+    [(b"BZh", "bzip2", "bzip2 -dc"), (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc")];
 
 impl Content {
     /// Reads a file, or standard input where it is called `-`.
@@ -55,6 +52,11 @@ impl Content {
             let instead = format!("unpack it, or write `{command} FILE | fairspan select - …`");
             return Err(BadInput(format!("{name} is compressed ({format}); {instead}")));
         }
+        let (bytes, trouble) = unpacked(bytes);
+        let trouble = trouble.map(|error| format!("{name} could not be unpacked to its end: {error}"));
+        if let Some(trouble) = trouble.as_ref().filter(|_| bytes.is_empty()) {
+            return Err(BadInput(trouble.clone()));
+        }
         let is_capture = Capture::is_one(&bytes);
         let kind = match (hex, is_capture) {
             (false, true) => Kind::Capture(bytes),
@@ -71,7 +73,7 @@ impl Content {
                 Kind::Frames(frames)
             }
         };
-        Ok(Content { name, kind })
+        Ok(Content { name, kind, trouble })
     }
 }
 
@@ -79,7 +81,8 @@ impl Content {
 pub(super) fn gather(contents: &[Content], interval: Option<Span>) -> Result<Source<'_>, BadInput> {
     let mut gathered = Gathered::default();
     let mut problems = Vec::new();
-    for Content { name, kind } in contents {
+    for Content { name, kind, trouble } in contents {
+        problems.extend(trouble.clone());
         match kind {
             Kind::Capture(data) => match gathered.capture(data) {
                 Ok(None) => {}

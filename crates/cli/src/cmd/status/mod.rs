@@ -1,6 +1,7 @@
 //! `fairspan status`: what the running daemons tell of themselves.
 
 mod ring;
+pub(super) mod shape;
 mod table;
 
 use crate::exit::Outcome;
@@ -137,6 +138,9 @@ fn show(status: &Status) {
     }
     if let Some(ring) = &status.ring {
         ring::show(ring);
+    }
+    if let Some(shape) = &status.shape {
+        shape::show(shape);
     }
     if let Some(confinement) = &status.confinement {
         println!("\n  confined");

@@ -1,0 +1,4 @@
+//! The claims of the paper on hybrid gateways.
+
+pub(crate) mod buffers;
+pub(crate) mod captures;
