@@ -13,6 +13,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// What a flow may send in its turn where nothing else is asked for.
+const QUANTUM: Bytes = Bytes::new(1514);
+
 /// How packets are kept in order, or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -497,6 +500,22 @@ impl Config {
             hold_down: Span::from_secs(60),
             ..Config::default()
         }
+        .with_queue(None, None)
+    }
+
+    /// The same with this order in which packets wait, and this policy of who is let in. What is not named is what suits
+    /// the [`mode`](Self::mode): in modes `stripe` and `flow` first in, first out; in all others each flow has its turn. Fair
+    /// queues come with a policy that makes those pay who fill the queue.
+    pub fn with_queue(self, discipline: Option<DisciplineConfig>, buffer: Option<PolicyConfig>) -> Config {
+        let discipline = discipline.unwrap_or(match self.mode {
+            Mode::Stripe | Mode::Flow => DisciplineConfig::Fifo,
+            _ => DisciplineConfig::Drr { quantum: QUANTUM },
+        });
+        let buffer = buffer.unwrap_or(match discipline {
+            DisciplineConfig::Fifo => PolicyConfig::DropTail,
+            _ => PolicyConfig::PfdAdaptive,
+        });
+        Config { discipline, buffer, ..self }
     }
 
     /// Checks all settings.

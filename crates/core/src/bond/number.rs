@@ -7,6 +7,7 @@ use super::config::Config;
 use super::preset::{Numbering, Preset, Protection};
 use crate::flow::Buckets;
 use crate::ip::Header;
+use crate::queue::DisciplineConfig;
 use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
 use crate::wire::stamp::Stamp;
 use alloc::vec;
@@ -32,6 +33,8 @@ pub(super) struct Numberer {
     /// Chosen at the start; another one tells the peer that we restarted.
     epoch: u32,
     hash: Buckets,
+    /// Whether the flow bucket of a packet is asked for: by its number, or by the queue that it waits in.
+    tells_flows: bool,
     /// The next number of each flow bucket.
     sequence: Vec<u32>,
     /// The bond number of the next packet.
@@ -46,6 +49,7 @@ impl Numberer {
             counts: config.counting().counts,
             epoch,
             hash: Buckets::new(seed, config.buckets),
+            tells_flows: preset.number == Numbering::Flow || config.discipline != DisciplineConfig::Fifo,
             sequence: vec![0; config.all_buckets()],
             next: 1,
         }
@@ -77,10 +81,10 @@ impl Numberer {
         }
     }
 
-    /// The flow bucket of a packet, where flows are numbered.
+    /// The flow bucket of a packet, where anything depends on it.
     #[inline]
     pub(super) fn bucket(&self, header: &Header, packet: &[u8]) -> u16 {
-        if self.orders_flows() { self.hash.bucket(header, packet) } else { 0 }
+        if self.tells_flows { self.hash.bucket(header, packet) } else { 0 }
     }
 
     /// The numbers of the next packet, which is of `bucket`.

@@ -401,7 +401,8 @@ mod tests {
     #[test]
     fn only_a_passive_policy_lets_all_pass_that_fits_and_all_that_goes() {
         let bounds = Limit::Packets(10).into();
-        let backlog = Backlog { packets: 9, bytes: 13_500, memory: 0, bounds, size: 1500, cost: 0, by_flow: true };
+        let backlog =
+            Backlog { packets: 9, bytes: 13_500, memory: 0, bounds, size: 1500, cost: 0, by_flow: true, flows: 2 };
         let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500 };
         for member in PolicyConfig::MEMBERS {
             let config = (member.plain)();

@@ -7,6 +7,8 @@
 //! what arrives, while the link is busy, was too late with its drops: p grows and thresh sinks. A link that falls idle though
 //! packets were dropped early had too many of them, or too soon: p shrinks and thresh rises. That goes first where both
 //! happen: the buffer is small for its sources then, overflow is what it lives with, and who pays for that is the same.
+//! A flow whose packets alone wait loses none early: there is nobody to spare, and over links that lose frames or vary its sender
+//! would have too little under way.
 //!
 //! Source: the wish in hybrid-gateways 3.6; that loss and idleness tell too little and too much is Feng et al., "BLUE: A New
 //! Class of Active Queue Management Algorithms", 1999.
@@ -20,7 +22,7 @@
 //! pays is as in PFD.
 
 use super::pfd::{Pfd, PfdConfig};
-use super::policy::{Backlog, Policy, Verdict};
+use super::policy::{Backlog, Policy, Room, Verdict};
 use crate::units::{FlowNumber, Span, Time};
 
 /// How often the two are looked at: the round trips of most connections are below that.
@@ -124,7 +126,11 @@ impl<P> Policy<P> for PfdAdaptive {
             self.law.end(now);
             self.pfd.set(self.law.threshold, self.law.probability);
         }
-        let verdict = self.pfd.admit(now, flow, packet, backlog);
+        let alone = backlog.by_flow && backlog.flows <= 1;
+        let verdict = match backlog.room() {
+            Room::Enough if alone => Verdict::Pass,
+            _ => self.pfd.admit(now, flow, packet, backlog),
+        };
         self.law.on_arrival(backlog);
         self.law.overflows += u64::from(matches!(verdict, Verdict::Evict(..)));
         self.law.dropped_early |= matches!(verdict, Verdict::PushOut(..));
@@ -135,7 +141,7 @@ impl<P> Policy<P> for PfdAdaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{Limit, Room};
+    use crate::buffer::Limit;
 
     const FULL: Backlog = Backlog {
         packets: 100,
@@ -145,6 +151,7 @@ mod tests {
         size: 1000,
         cost: 0,
         by_flow: true,
+        flows: 2,
     };
 
     /// A second of arrivals that find this each.
@@ -185,6 +192,20 @@ mod tests {
         let (both, late) = (after(&[100, 0, 90, 90]), after(&[100, 90, 90, 90]));
         assert!(both.0 < 0.05 && late.0 > 0.3, "{both:?} {late:?}");
         assert!(both.1 > 2.0 * late.1, "{both:?} {late:?}");
+    }
+
+    #[test]
+    fn a_flow_that_is_alone_loses_nothing_before_the_buffer_is_full() {
+        let early = |flows, by_flow| {
+            let mut policy = PfdAdaptive::new(3);
+            let backlog = Backlog { packets: 90, flows, by_flow, ..FULL };
+            let verdict = |ms| policy.admit(Time::from_millis(ms), FlowNumber(1), &(), &backlog);
+            (0..2000).map(verdict).filter(|verdict| matches!(verdict, Verdict::PushOut(..))).count()
+        };
+        assert_eq!(early(1, true), 0);
+        assert!(early(2, true) > 5 && early(1, false) > 5);
+        let verdict = PfdAdaptive::new(3).admit(Time::ZERO, FlowNumber(1), &(), &Backlog { flows: 1, ..FULL });
+        assert!(matches!(verdict, Verdict::Evict(..)), "{verdict:?}");
     }
 
     #[test]

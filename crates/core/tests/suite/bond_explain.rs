@@ -15,6 +15,7 @@ fn joined(links: &[(u64, u64)], change: &dyn Fn(&mut Config)) -> Net {
             (channel.name, channel.rate) = (name.to_string(), Some(Rate::from_bits_per_sec(rate * 1000)));
         }
         change(&mut settings);
+        let settings = settings.with_queue(None, None);
         settings.validate().unwrap();
         settings
     };

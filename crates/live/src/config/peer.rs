@@ -396,6 +396,9 @@ impl Reader<'_> {
         for (entry, value) in &raw.options {
             self.option("peer", entry, value, &mut bond)?;
         }
+        let named = |name: &str| raw.place(name).is_some();
+        let (discipline, buffer) = (bond.discipline, bond.buffer);
+        bond = bond.with_queue(named("discipline").then_some(discipline), named("buffer").then_some(buffer));
         let wrong = |name: &str, problem: &str| match raw.place(name) {
             Some(place) => Err(self.error(place, &format!("peer.{name}"), problem)),
             None => Ok(()),

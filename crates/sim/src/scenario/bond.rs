@@ -295,8 +295,8 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
     if let Some(policy) = policy("policy", config.mode, form, errors) {
         config.policy = policy;
     }
-    config.discipline = named(form, "discipline", errors).unwrap_or_default();
-    config.buffer = named(form, "buffer", errors).unwrap_or_default();
+    let discipline = named(form, "discipline", errors);
+    config = config.with_queue(discipline, named(form, "buffer", errors));
     config.classes.0 = classes(form, errors);
     if let Some(entry) = OPTIONS.find("metered") {
         form.list_option(entry, &mut config, errors);
