@@ -5,7 +5,8 @@
 //! here. The shell serves the page.
 
 use crate::status::{
-    Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus, State, Status,
+    Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus, SharingStatus, State,
+    Status,
 };
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
@@ -105,6 +106,7 @@ impl Collector for StatusCollector {
                 )
             })
         })?;
+        encode_queues(&mut encoder, interface, &status.peers)?;
         if let Some(ring) = &status.ring {
             encode_ring(&mut encoder, interface, ring)?;
         }
@@ -204,58 +206,79 @@ fn encode_ring(encoder: &mut DescriptorEncoder<'_>, interface: &str, ring: &Ring
 
 /// A shaper: what waits in each direction, for how long, and how evenly flows share.
 fn encode_shape(encoder: &mut DescriptorEncoder<'_>, interface: &str, shape: &ShapeStatus) -> fmt::Result {
-    type Read = fn(&ShapeDirectionStatus) -> Option<f64>;
-    let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1e3);
-    let gauges: [(&str, &str, Read); 7] = [
+    type Read = fn(&ShapeDirectionStatus) -> f64;
+    let gauges: [(&str, &str, Read); 3] = [
         ("fairspan_shape_up", "1 while the device where frames come in has carrier", |direction| {
-            Some(f64::from(u8::from(direction.state == State::Up)))
+            f64::from(u8::from(direction.state == State::Up))
         }),
-        ("fairspan_shape_rate_bits", "What leaves at most, in bit/s", |direction| Some(direction.rate_mbit * 1e6)),
-        ("fairspan_shape_waiting_bytes", "What waits", |direction| Some(direction.waiting_bytes as f64)),
-        ("fairspan_shape_flows", "Flows that sent in the last second", |direction| Some(direction.active_flows as f64)),
-        ("fairspan_shape_backlogged_flows", "Those whose packets waited for each other", |direction| {
-            Some(direction.backlogged_flows as f64)
-        }),
-        ("fairspan_shape_jain", "Jain's index over flows that sent in the last second", |direction| direction.jain),
-        (
-            "fairspan_shape_backlogged_jain",
-            "Jain's index over those whose packets waited for each other",
-            |direction| direction.backlogged_jain,
-        ),
+        ("fairspan_shape_rate_bits", "What leaves at most, in bit/s", |direction| direction.rate_mbit * 1e6),
+        ("fairspan_shape_waiting_bytes", "What waits", |direction| direction.waiting_bytes as f64),
     ];
-    let labels =
-        |direction: &ShapeDirectionStatus| [("interface", interface.to_owned()), ("direction", direction.name.clone())];
     for (name, help, read) in gauges {
         gauge(encoder, name, help, |m| {
             shape.directions.iter().try_for_each(|direction| {
-                let labels = labels(direction);
-                read(direction)
-                    .map_or(Ok(()), |value| put_gauge(m, &labels.each_ref().map(|(k, v)| (*k, v.as_str())), value))
+                put_gauge(m, &[("interface", interface), ("direction", &direction.name)], read(direction))
             })
         })?;
     }
-    gauge(encoder, "fairspan_shape_delay_seconds", "How long packets waited, in the last 10 to 20 s", |m| {
-        shape.directions.iter().try_for_each(|direction| {
-            [("all", direction.delay), ("sparse", direction.sparse_delay)].into_iter().try_for_each(
-                |(packets, delay)| {
-                    [("0.5", seconds(delay.median_ms)), ("0.99", seconds(delay.p99_ms))].into_iter().try_for_each(
-                        |(q, value)| {
-                            let labels = [
-                                ("interface", interface),
-                                ("direction", &direction.name),
-                                ("packets", packets),
-                                ("quantile", q),
-                            ];
-                            value.map_or(Ok(()), |value| put_gauge(m, &labels, value))
-                        },
-                    )
-                },
-            )
-        })
-    })?;
+    let queues: Vec<_> =
+        shape.directions.iter().map(|direction| (direction.name.as_str(), &direction.sharing)).collect();
+    encode_sharing(encoder, "fairspan_shape", (interface, "direction"), &queues)?;
     counter(encoder, "fairspan_shape_events", "Events of a direction of a shaper, by name", |m| {
         shape.directions.iter().try_for_each(|direction| {
             put_counters(m, &[("interface", interface), ("direction", &direction.name)], &direction.counters)
+        })
+    })
+}
+
+/// What waits for the channels of each peer, and how the flows share.
+fn encode_queues(encoder: &mut DescriptorEncoder<'_>, interface: &str, peers: &[PeerStatus]) -> fmt::Result {
+    let queues: Vec<_> = peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.queue.as_ref()?))).collect();
+    gauge(encoder, "fairspan_peer_waiting_bytes", "What waits for a channel of the peer", |m| {
+        queues.iter().try_for_each(|(peer, queue)| {
+            put_gauge(m, &[("interface", interface), ("peer", peer)], queue.waiting_bytes as f64)
+        })
+    })?;
+    let sharing: Vec<_> = queues.iter().filter_map(|(peer, queue)| Some((*peer, queue.sharing.as_ref()?))).collect();
+    encode_sharing(encoder, "fairspan_peer", (interface, "peer"), &sharing)
+}
+
+/// How the flows of queues share, each with its name as the label `which`: metrics whose names begin with `prefix`.
+fn encode_sharing(
+    encoder: &mut DescriptorEncoder<'_>,
+    prefix: &str,
+    (interface, which): (&str, &str),
+    queues: &[(&str, &SharingStatus)],
+) -> fmt::Result {
+    type Read = fn(&SharingStatus) -> Option<f64>;
+    let gauges: [(&str, &str, Read); 4] = [
+        ("flows", "Flows that sent in the last second", |sharing| Some(sharing.active_flows as f64)),
+        ("backlogged_flows", "Those whose packets waited for each other", |sharing| {
+            Some(sharing.backlogged_flows as f64)
+        }),
+        ("jain", "Jain's index over flows that sent in the last second", |sharing| sharing.jain),
+        ("backlogged_jain", "Jain's index over those whose packets waited for each other", |sharing| {
+            sharing.backlogged_jain
+        }),
+    ];
+    for (name, help, read) in gauges {
+        gauge(encoder, &format!("{prefix}_{name}"), help, |m| {
+            queues.iter().try_for_each(|(name, sharing)| {
+                let labels = [("interface", interface), (which, *name)];
+                read(sharing).map_or(Ok(()), |value| put_gauge(m, &labels, value))
+            })
+        })?;
+    }
+    let delay = format!("{prefix}_delay_seconds");
+    gauge(encoder, &delay, "How long packets waited, in the last 10 to 20 s", |m| {
+        queues.iter().try_for_each(|(name, sharing)| {
+            let each = [("all", sharing.delay), ("sparse", sharing.sparse_delay)];
+            each.into_iter().try_for_each(|(packets, delay)| {
+                [("0.5", delay.median_ms), ("0.99", delay.p99_ms)].into_iter().try_for_each(|(q, ms)| {
+                    let labels = [("interface", interface), (which, *name), ("packets", packets), ("quantile", q)];
+                    ms.map_or(Ok(()), |ms| put_gauge(m, &labels, ms / 1e3))
+                })
+            })
         })
     })
 }
@@ -293,9 +316,44 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{ChannelStatus, ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus};
+    use crate::status::{
+        ChannelStatus, ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus, WaitStatus,
+    };
     use fairspan_core::bond::{ClassMode, Mode, Scheduler};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn how_the_flows_of_a_peer_share_is_told_and_what_is_not_known_is_left_out() {
+        let wait = |ms: Option<f64>| WaitStatus { packets: 3, median_ms: ms, p99_ms: ms.map(|ms| ms * 2.0) };
+        let sharing = SharingStatus {
+            delay: wait(Some(40.0)),
+            sparse_delay: wait(None),
+            active_flows: 3,
+            jain: Some(0.5),
+            backlogged_flows: 0,
+            backlogged_jain: None,
+            flows: vec![],
+        };
+        let mut registry = Registry::default();
+        #[derive(Debug)]
+        struct Sharing(SharingStatus);
+        impl Collector for Sharing {
+            fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+                encode_sharing(&mut encoder, "fairspan_peer", ("fs0", "peer"), &[("hub", &self.0)])
+            }
+        }
+        registry.register_collector(Box::new(Sharing(sharing)));
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "fairspan_peer_flows{interface=\"fs0\",peer=\"hub\"} 3.0\n",
+            "fairspan_peer_jain{interface=\"fs0\",peer=\"hub\"} 0.5\n",
+            "fairspan_peer_delay_seconds{interface=\"fs0\",peer=\"hub\",packets=\"all\",quantile=\"0.99\"} 0.08\n",
+        ] {
+            assert!(page.contains(line), "{line} is not in\n{page}");
+        }
+        assert!(!page.contains("backlogged_jain{") && !page.contains("sparse"), "{page}");
+    }
 
     fn ring_status(counters: impl Fn(&str, u64) -> Counters) -> Status {
         let link = RingLinkStatus {
@@ -391,6 +449,7 @@ mod tests {
                     counters: counters("tx_packets", 7),
                 }],
                 explained: Vec::new(),
+                queue: None,
                 classes: vec![ClassStatus {
                     name: "calls".into(),
                     matches: BTreeMap::new(),

@@ -185,10 +185,20 @@ pub struct ShapeDirectionStatus {
     pub waiting_packets: u64,
     /// Their bytes, as the link counts them.
     pub waiting_bytes: u64,
+    /// How its flows share.
+    #[serde(flatten)]
+    pub sharing: SharingStatus,
+    /// The direction's counters, drops by reason among them.
+    pub counters: Counters,
+}
+
+/// How the flows share that pass a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SharingStatus {
     /// How long packets waited that left in the last 10 to 20 s.
-    pub delay: ShapeDelayStatus,
+    pub delay: WaitStatus,
     /// The same of packets that found none of their own flow waiting: calls, questions for names, first packets.
-    pub sparse_delay: ShapeDelayStatus,
+    pub sparse_delay: WaitStatus,
     /// Flows that sent in the last whole second.
     pub active_flows: usize,
     /// Jain's index over what these sent in it: 1 where all sent the same; null where there was none.
@@ -198,14 +208,28 @@ pub struct ShapeDirectionStatus {
     /// Jain's index over these; others took less than their share by themselves.
     pub backlogged_jain: Option<f64>,
     /// The flows that sent most in the last whole second, and then in all, heaviest first.
-    pub flows: Vec<ShapeFlowStatus>,
-    /// The direction's counters, drops by reason among them.
-    pub counters: Counters,
+    pub flows: Vec<FlowStatus>,
+}
+
+/// What waits for the channels of a peer, and whose it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// The queue discipline, with its options.
+    pub discipline: String,
+    /// The buffer policy, with its options.
+    pub buffer: String,
+    /// Packets that wait for a channel.
+    pub waiting_packets: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// How its flows share; nothing of it with the discipline `fifo`, which tells no flows apart.
+    #[serde(flatten)]
+    pub sharing: Option<SharingStatus>,
 }
 
 /// How long packets waited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ShapeDelayStatus {
+pub struct WaitStatus {
     /// How many packets these are.
     pub packets: u64,
     /// What half of them did not exceed, in ms; null where there was none.
@@ -214,9 +238,9 @@ pub struct ShapeDelayStatus {
     pub p99_ms: Option<f64>,
 }
 
-/// A flow that passes a shaper.
+/// A flow that passes a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ShapeFlowStatus {
+pub struct FlowStatus {
     /// Its protocol and ends, such as `tcp 10.0.0.2:443 > 192.168.1.7:50123`; `others`: those without an account.
     pub flow: String,
     /// What it sent in the last whole second, in Mbit/s.
@@ -422,6 +446,9 @@ pub struct PeerStatus {
     pub counters: Counters,
     /// The channels, by number.
     pub channels: Vec<ChannelStatus>,
+    /// What waits for a channel, and how its flows share; null in mode `flow`, where each channel has a queue of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueStatus>,
     /// The traffic classes, in order, where there are some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassStatus>,

@@ -156,6 +156,14 @@ fn a_metered_channel_carries_data_in_neither_direction_until_it_is_the_only_one_
     lab.transfer("hub", "site", "10.77.0.2:7001", 4);
     assert!(spared(by("one"), both()), "{}", site.status());
     let before = both();
+    // Both ends tell whose packets these were.
+    for (daemon, flow) in [(&site, "tcp 10.77.0.2:"), (&hub, "tcp 10.77.0.1:")] {
+        let queue = &daemon.status()["peers"][0]["queue"];
+        let flows = queue["flows"].as_array().expect("flows");
+        let sent = |flow: &&serde_json::Value| flow["bytes"].as_u64() > Some(4_000_000);
+        let told = flows.iter().find(sent).and_then(|flow| flow["flow"].as_str());
+        assert!(told.is_some_and(|told| told.starts_with(flow)), "{queue}");
+    }
 
     lab.ip("site", &["link", "set", "eth0", "down"]);
     lab.transfer("site", "hub", "10.77.0.1:7002", 4);

@@ -209,8 +209,8 @@ impl<P: Packet> Bond<P> {
             if let Some(before) = last.replace(channel) {
                 match queued.packet.duplicate() {
                     Some(packet) => {
-                        let Queued { bucket, tos, since, note, .. } = queued;
-                        lines.push(before, Queued { packet, bucket, tos, since, note });
+                        let Queued { bucket, tos, marked, account, since, note, .. } = queued;
+                        lines.push(before, Queued { packet, bucket, tos, marked, account, since, note });
                         given = true;
                     }
                     None => self.stats.copies_skipped += 1,
@@ -251,7 +251,7 @@ impl<P: Packet> Bond<P> {
             let policed = self.distribute.policy_mut()?;
             let channel = policed.lines.next_ready(now, &self.channels)?;
             let before = policed.lines.queued(channel).0;
-            let queued = policed.lines.pop(now, channel, &mut self.stats);
+            let queued = policed.lines.pop(now, channel, &mut self.stats, &mut self.ingress.ledger);
             if let Some(f) = &mut policed.flush {
                 f.flush.on_left(channel, (before - policed.lines.queued(channel).0) as u64);
             }

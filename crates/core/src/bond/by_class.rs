@@ -48,25 +48,26 @@ impl<P: Packet> Bond<P> {
         if c.down.is_some_and(|down| queued.since.since(down) >= self.config.deadline) {
             c.stats.dropped += 1;
             self.stats.no_channel += 1;
-            return;
+            return self.ingress.ledger.on_dropped(queued.account);
         }
         let queued = Queued { bucket: self.classed.bucket(class, queued.bucket), ..queued };
         if self.classed.all[class].has_queue() {
             let memory = self.ingress.queue.memory() + self.classed.memory() + queue::cost::<P, ()>(&queued.packet);
             if memory > self.config.queue_bytes {
                 self.classed.all[class].stats.dropped += 1;
+                self.ingress.ledger.on_dropped(queued.account);
                 return self.on_no_room(1);
             }
-            let dropped = self.classed.offer(class, queued);
+            let dropped = self.classed.offer(class, queued, &mut self.ingress.ledger);
             return self.on_no_room(dropped);
         }
         // As without the class, but for what would be prompt by itself.
         let bytes = queued.packet.bytes();
         let idle = self.ingress.queue.is_empty() && is_acknowledgement(header, bytes);
         if self.channels.usable != 0 && (self.ingress.prompt.has(queued.bucket) || idle) {
-            self.stats.queue_full += u64::from(!self.ingress.prompt.push(queued.noted(Haste::Steady)));
+            self.go_first(queued.noted(Haste::Steady));
         } else {
-            let dropped = self.ingress.queue.offer(queued);
+            let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
             self.classed.all[class].stats.dropped += dropped;
             self.on_no_room(dropped);
         }
@@ -117,7 +118,7 @@ impl<P: Packet> Bond<P> {
                 c.queue.set_bounds(Some(room), self.config.queue_bytes);
             }
             if down.is_some() {
-                let dropped = c.queue.drop_before(before);
+                let dropped = c.queue.drop_before(before, &mut self.ingress.ledger);
                 c.stats.dropped += dropped;
                 self.stats.no_channel += dropped;
                 self.classed.note(class);
@@ -129,7 +130,7 @@ impl<P: Packet> Bond<P> {
     /// After an outage nobody waits for what came before `oldest`.
     pub(super) fn drop_old_of_classes(&mut self, oldest: Time) {
         for class in places(self.classed.urgent | self.classed.bulk) {
-            let dropped = self.classed.all[class].queue.drop_before(oldest);
+            let dropped = self.classed.all[class].queue.drop_before(oldest, &mut self.ingress.ledger);
             self.classed.all[class].stats.dropped += dropped;
             self.stats.no_channel += dropped;
             self.classed.note(class);
@@ -163,7 +164,7 @@ impl<P: Packet> Bond<P> {
             let c = &mut self.classed.all[class];
             // While no channel is usable they wait as long as others do.
             if self.channels.usable != 0 {
-                let dropped = c.queue.drop_before(oldest);
+                let dropped = c.queue.drop_before(oldest, &mut self.ingress.ledger);
                 c.stats.dropped += dropped;
                 self.stats.queue_full += dropped;
             }
@@ -195,7 +196,9 @@ impl<P: Packet> Bond<P> {
             return None;
         };
         self.classed.all[class].by = Some(channel);
-        let Queued { packet, bucket, tos, .. } = self.classed.all[class].queue.take(now)?;
+        let queued = self.classed.all[class].queue.take(now)?;
+        queued.on_sent(now, &mut self.ingress.ledger);
+        let Queued { packet, bucket, tos, .. } = queued;
         self.classed.note(class);
         let numbers = Numbers { stamp: Stamp::NONE, ..self.number.assign(bucket) };
         let idle = self.classed.urgent == 0 && self.ingress.queue.is_empty() && !self.classed.wait_for(channel);
@@ -290,9 +293,11 @@ impl<P: Packet> Bond<P> {
             self.classed.all[class].at = Some(at);
             return None;
         }
-        let queued = self.classed.all[class].queue.pop(now, &mut self.stats);
+        let queued = self.classed.all[class].queue.pop(now, &mut self.stats, &mut self.ingress.ledger);
         self.classed.note(class);
-        let Queued { packet, bucket, tos, since, .. } = queued?;
+        let queued = queued?;
+        queued.on_sent(now, &mut self.ingress.ledger);
+        let Queued { packet, bucket, tos, since, .. } = queued;
         let in_use = self.channels.in_use();
         let spread = mode == ClassMode::Reliable && carriers & in_use == in_use;
         let stamp = if spread { Stamp::of(now) } else { Stamp::alone(now) };

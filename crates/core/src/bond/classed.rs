@@ -17,6 +17,7 @@ use super::channel::bit;
 use super::class::{ClassConfig, ClassMode, SPREAD};
 use super::config::{Config, ConfigError};
 use super::event::ClassStats;
+use super::ledger::Ledger;
 use super::queue::{HostQueue, Queued};
 use crate::buffer::PolicyConfig;
 use crate::flow::matching::Matcher;
@@ -212,9 +213,9 @@ impl<P: Packet> Classed<P> {
     }
 
     /// A packet of `class`, which has a queue; how many packets it cost.
-    pub(super) fn offer(&mut self, class: usize, queued: Queued<P>) -> u64 {
+    pub(super) fn offer(&mut self, class: usize, queued: Queued<P>, ledger: &mut Ledger) -> u64 {
         let Some(c) = self.all.get_mut(class) else { return 0 };
-        let dropped = c.queue.offer(queued);
+        let dropped = c.queue.offer(queued, ledger);
         c.stats.dropped += dropped;
         self.note(class);
         dropped
@@ -328,6 +329,7 @@ pub(super) fn places(set: u64) -> impl Iterator<Item = usize> + Clone {
 mod tests {
     use super::super::config::Mode;
     use super::*;
+    use crate::flow::accounts::AccountId;
     use alloc::format;
     use alloc::vec;
 
@@ -340,7 +342,7 @@ mod tests {
     }
 
     fn queued(size: usize) -> Queued<Vec<u8>> {
-        Queued { packet: vec![0; size], bucket: 0, tos: 0, since: Time::ZERO, note: () }
+        Queued::new(Time::ZERO, vec![0; size], 0, 0, AccountId::default())
     }
 
     /// Who goes in `turns` turns, of packets of these sizes, by class and then the rest; `may`: who may go in each turn.
@@ -401,7 +403,7 @@ mod tests {
     fn what_waits_is_known_by_class_and_by_channel() {
         let mut classed = made(2);
         (classed.all[0].carriers, classed.all[1].carriers) = (0b01, 0b10);
-        assert_eq!(classed.offer(1, queued(100)), 0);
+        assert_eq!(classed.offer(1, queued(100), &mut Ledger::new(&Config::default())), 0);
         assert_eq!((classed.bulk, classed.urgent, classed.memory() > 100), (0b10, 0, true));
         assert!(classed.wait_for(ChannelId(1)) && !classed.wait_for(ChannelId(0)));
         classed.all[1].queue.take(Time::ZERO);

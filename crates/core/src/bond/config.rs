@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// What a flow may send in its turn where nothing else is asked for.
-const QUANTUM: Bytes = Bytes::new(1514);
+const QUANTUM: Bytes = Bytes::new(1500);
 
 /// How packets are kept in order, or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

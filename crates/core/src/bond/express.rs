@@ -4,6 +4,7 @@
 //! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), ICMP, and TCP acknowledgements without
 //! data. At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
 
+use super::ledger::Ledger;
 use super::queue::Queued;
 use crate::ip::{Header, ICMP, ICMPV6, Piece, TCP};
 use crate::packet::Packet;
@@ -88,10 +89,10 @@ impl<P: Packet> Prompt<P> {
     }
 
     /// Drops what came before `oldest`; how many that were.
-    pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
+    pub(super) fn drop_before(&mut self, oldest: Time, ledger: &mut Ledger) -> u64 {
         let mut dropped = 0;
         while self.waiting.front().is_some_and(|queued| queued.since < oldest) {
-            self.pop();
+            self.pop().inspect(|queued| ledger.on_dropped(queued.account));
             dropped += 1;
         }
         dropped
@@ -115,6 +116,7 @@ pub(super) fn is_acknowledgement(header: &Header, bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::accounts::AccountId;
 
     /// An IPv4 packet of this protocol and type of service, with `payload` behind its header.
     fn packet(protocol: u8, tos: u8, payload: &[u8]) -> Vec<u8> {
@@ -156,17 +158,14 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded_by_bytes_and_by_age() {
-        let queued = |ms: u64, bucket| Queued {
-            packet: vec![0u8; 1000],
-            bucket,
-            tos: 0,
-            since: Time::from_millis(ms),
-            note: Haste::Urgent,
+        let ledger = &mut Ledger::new(&crate::bond::Config::default());
+        let queued = |ms: u64, bucket| {
+            Queued::new(Time::from_millis(ms), vec![0u8; 1000], bucket, 0, AccountId::default()).noted(Haste::Urgent)
         };
         let mut prompt = Prompt::new(16);
         assert_eq!((0..100).filter(|n| prompt.push(queued(*n, 7))).count(), ROOM / 1000);
         assert!(prompt.has(7) && !prompt.has(8));
-        assert_eq!(prompt.drop_before(Time::from_millis(60)), 60);
+        assert_eq!(prompt.drop_before(Time::from_millis(60), ledger), 60);
         assert!(prompt.push(queued(200, 8)) && prompt.has(8));
         while prompt.pop().is_some() {}
         assert!(prompt.is_empty() && prompt.bytes == 0 && !prompt.has(7) && !prompt.has(8));

@@ -3,6 +3,7 @@
 use super::Bond;
 use super::config::{Config, ConfigError};
 use super::express::{Haste, Prompt};
+use super::ledger::Ledger;
 use super::lines::{BACK_PRESSURE, Note};
 use super::queue::{HostQueue, Queued};
 use super::sparse::Sparse;
@@ -23,6 +24,8 @@ pub(super) struct Ingress<P> {
     pub(super) prompt: Prompt<P>,
     /// Which flows are to.
     pub(super) sparse: Sparse,
+    /// What became of each flow's packets.
+    pub(super) ledger: Ledger,
     /// Bytes that it may hold where all channels that drain it have a rate.
     limit: Option<usize>,
     /// The largest packet that fits all channels.
@@ -39,7 +42,8 @@ impl<P: Packet> Ingress<P> {
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
         let (prompt, buckets) = (Prompt::new(config.all_buckets()), config.metered_buckets());
         let (queue, sparse) = (queue.counted(buckets), Sparse::new(buckets));
-        let mut ingress = Ingress { queue, prompt, sparse, limit: None, mtu: 0, icmp };
+        let ledger = Ledger::new(config);
+        let mut ingress = Ingress { queue, prompt, sparse, ledger, limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }
@@ -77,17 +81,14 @@ impl<P: Packet> Bond<P> {
             self.clamp(&header, &mut packet);
         }
         let bucket = self.bucket(&header, packet.bytes());
+        let account = self.ingress.ledger.on_arrival(now, bucket, &packet);
         if let Some(class) = self.classed.of(&header, packet.bytes()) {
-            return self.enqueue_class(
-                class,
-                &header,
-                Queued { packet, bucket, tos: header.tos, since: now, note: () },
-            );
+            return self.enqueue_class(class, &header, Queued::new(now, packet, bucket, header.tos, account));
         }
         let haste = self.haste(now, &header, packet.bytes(), bucket);
-        let queued = Queued { packet, bucket, tos: header.tos, since: now, note: () };
+        let queued = Queued::new(now, packet, bucket, header.tos, account);
         match haste {
-            Some(haste) => self.stats.queue_full += u64::from(!self.ingress.prompt.push(queued.noted(haste))),
+            Some(haste) => self.go_first(queued.noted(haste)),
             None => self.enqueue(queued),
         }
     }
@@ -130,8 +131,18 @@ impl<P: Packet> Bond<P> {
         if self.assigns() {
             return self.assign(queued.since, queued.noted(Note::default()));
         }
-        let dropped = self.ingress.queue.offer(queued);
+        let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
         self.on_no_room(dropped);
+    }
+
+    /// A packet that goes before the others, if there is room for it.
+    #[inline]
+    pub(super) fn go_first(&mut self, queued: Queued<P, Haste>) {
+        let account = queued.account;
+        if !self.ingress.prompt.push(queued) {
+            self.stats.queue_full += 1;
+            self.ingress.ledger.on_dropped(account);
+        }
     }
 
     /// There was no room for so many packets.
@@ -158,14 +169,12 @@ impl<P: Packet> Bond<P> {
                     if let Ok(header) = Header::parse(part.bytes(), bytes.len()) {
                         let bucket = self.bucket(&header, part.bytes());
                         let class = self.classed.of(&header, part.bytes());
-                        let queued = Queued { packet: part, bucket, tos: header.tos, since: now, note: () };
+                        let account = self.ingress.ledger.on_arrival(now, bucket, &part);
+                        let queued = Queued::new(now, part, bucket, header.tos, account);
                         match class {
                             Some(class) => self.enqueue_class(class, &header, queued),
                             // Behind those of its flow that wait there.
-                            None if self.ingress.prompt.has(bucket) => {
-                                let full = !self.ingress.prompt.push(queued.noted(Haste::Steady));
-                                self.stats.queue_full += u64::from(full);
-                            }
+                            None if self.ingress.prompt.has(bucket) => self.go_first(queued.noted(Haste::Steady)),
                             None => self.enqueue(queued),
                         }
                     }

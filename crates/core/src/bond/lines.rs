@@ -10,6 +10,7 @@
 
 use super::channel::{Channels, bit, each};
 use super::event::Stats;
+use super::ledger::Ledger;
 use super::number::Numbers;
 use super::queue::{self, ChannelQueue, Queued};
 use crate::packet::Packet;
@@ -171,10 +172,16 @@ impl<P: Packet> Lines<P> {
 
     /// Takes the first packet of `channel`, if the queue's policy lets one through, which `stats` counts.
     #[inline]
-    pub(super) fn pop(&mut self, now: Time, channel: ChannelId, stats: &mut Stats) -> Option<Waiting<P>> {
+    pub(super) fn pop(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        stats: &mut Stats,
+        ledger: &mut Ledger,
+    ) -> Option<Waiting<P>> {
         let line = self.lines.get_mut(channel.index())?;
         let before = line.queue.memory();
-        let queued = line.queue.pop(now, stats);
+        let queued = line.queue.pop(now, stats, ledger);
         self.memory -= before - line.queue.memory();
         if line.queue.is_empty() {
             self.waiting &= !bit(channel);
@@ -189,9 +196,10 @@ impl<P: Packet> Lines<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::ChannelConfig;
+    use super::super::config::{ChannelConfig, Config};
     use super::*;
     use crate::buffer::PolicyConfig;
+    use crate::flow::accounts::AccountId;
     use crate::path::Counting;
     use alloc::vec;
 
@@ -208,7 +216,7 @@ mod tests {
 
     fn packet(bond: u32, not_before: u64) -> Waiting<Vec<u8>> {
         let note = Note { numbers: Numbers { bond, ..Numbers::default() }, not_before: Time::from_millis(not_before) };
-        Queued { packet: vec![0; 1000], bucket: 0, tos: 0, since: Time::ZERO, note }
+        Queued::new(Time::ZERO, vec![0; 1000], 0, 0, AccountId::default()).noted(note)
     }
 
     #[test]
@@ -219,7 +227,9 @@ mod tests {
         }
         let mut order = Vec::new();
         while let Some(channel) = lines.next_ready(Time::ZERO, &channels) {
-            assert!(lines.pop(Time::ZERO, channel, &mut Stats::default()).is_some());
+            assert!(
+                lines.pop(Time::ZERO, channel, &mut Stats::default(), &mut Ledger::new(&Config::default())).is_some()
+            );
             order.push(channel.0);
         }
         assert_eq!(order, [2, 0, 0], "after the last one, which was 0 at the start");
@@ -236,7 +246,7 @@ mod tests {
         lines.insert(ChannelId(0), packet(1, 0));
         let mut bonds = Vec::new();
         while let Some(first) = lines.first_number(ChannelId(0)) {
-            lines.pop(Time::ZERO, ChannelId(0), &mut Stats::default());
+            lines.pop(Time::ZERO, ChannelId(0), &mut Stats::default(), &mut Ledger::new(&Config::default()));
             bonds.push(first);
         }
         assert_eq!(bonds, [u32::MAX - 1, 1, 2, 3]);

@@ -49,6 +49,7 @@ mod feedback;
 mod frame;
 mod host;
 mod keep;
+mod ledger;
 mod lines;
 mod links;
 mod number;
@@ -84,11 +85,12 @@ pub use event::{ChannelReport, ChannelStats, ClassStats, Event, FlowStats, Link,
 pub use explain::Explanation;
 pub use frame::{Codepoint, Handling, Transmit};
 
+use crate::flow::accounts::Accounts;
 use crate::packet::Packet;
 use crate::path::Measured;
 use crate::path::state::State;
 use crate::rng::Rng;
-use crate::units::{ChannelId, Time};
+use crate::units::{Bytes, ChannelId, Time};
 use alloc::collections::VecDeque;
 use channel::Channels;
 use classed::Classed;
@@ -215,6 +217,19 @@ impl<P: Packet> Bond<P> {
     /// The settings that the bond was made with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What became of each flow's packets on their way to a channel, those of traffic classes among them; flows that share a flow
+    /// bucket share an account. `None` with the discipline `fifo`, which tells none apart.
+    pub fn accounts(&self) -> Option<&Accounts> {
+        self.ingress.ledger.accounts()
+    }
+
+    /// How many packets of the host, and how many of their bytes, wait for a channel that is not chosen yet.
+    pub fn waiting(&self) -> (usize, Bytes) {
+        let Ingress { queue, prompt, .. } = &self.ingress;
+        let first = prompt.waiting.iter().map(|queued| queued.packet.size().as_u64()).sum::<u64>();
+        (queue.len() + prompt.waiting.len(), Bytes::new(queue.bytes() as u64 + first))
     }
 
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`

@@ -50,7 +50,7 @@ impl<P: Packet> Bond<P> {
     /// The next packet that is prompt, if a channel may send it.
     pub(super) fn next_prompt(&mut self, now: Time) -> Option<Transmit<P>> {
         let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.config.queue_time.as_nanos()));
-        self.stats.queue_full += self.ingress.prompt.drop_before(oldest);
+        self.stats.queue_full += self.ingress.prompt.drop_before(oldest, &mut self.ingress.ledger);
         self.ingress.prompt.at = None;
         let waited = now.since(self.ingress.prompt.waiting.front()?.since);
         let in_use = self.channels.in_use();
@@ -60,7 +60,9 @@ impl<P: Packet> Bond<P> {
         self.ingress.prompt.at = Some(at).filter(|at| *at > now);
         let channel = if may { first } else { self.prompt_by(now, first, waited, in_use)? };
         self.ingress.prompt.by = Some(channel);
-        let Queued { packet, bucket, tos, note, .. } = self.ingress.prompt.pop()?;
+        let queued = self.ingress.prompt.pop()?;
+        queued.on_sent(now, &mut self.ingress.ledger);
+        let Queued { packet, bucket, tos, note, .. } = queued;
         let stamp = match note {
             Haste::Urgent => Stamp::NONE,
             Haste::Steady => Stamp::alone(now),

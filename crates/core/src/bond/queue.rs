@@ -6,7 +6,9 @@
 //! order. Cost: those of discipline and policy.
 
 use super::event::Stats;
+use super::ledger::Ledger;
 use crate::buffer::{Bounds, Limit, PolicyConfig};
+use crate::flow::accounts::AccountId;
 use crate::ip::{Version, ecn};
 use crate::packet::Packet;
 use crate::queue::{
@@ -22,16 +24,35 @@ pub(super) struct Queued<P, N = ()> {
     pub(super) packet: P,
     pub(super) bucket: u16,
     pub(super) tos: u8,
+    /// Whether the policy has marked it.
+    pub(super) marked: bool,
+    pub(super) account: AccountId,
     pub(super) since: Time,
     pub(super) note: N,
+}
+
+impl<P> Queued<P> {
+    /// A packet that comes now.
+    #[inline]
+    pub(super) fn new(now: Time, packet: P, bucket: u16, tos: u8, account: AccountId) -> Self {
+        Queued { packet, bucket, tos, marked: false, account, since: now, note: () }
+    }
 }
 
 impl<P, N> Queued<P, N> {
     /// The same with another note.
     #[inline]
     pub(super) fn noted<M>(self, note: M) -> Queued<P, M> {
-        let Queued { packet, bucket, tos, since, .. } = self;
-        Queued { packet, bucket, tos, since, note }
+        let Queued { packet, bucket, tos, marked, account, since, .. } = self;
+        Queued { packet, bucket, tos, marked, account, since, note }
+    }
+}
+
+impl<P: Packet, N> Queued<P, N> {
+    /// It goes by a channel.
+    #[inline]
+    pub(super) fn on_sent(&self, now: Time, ledger: &mut Ledger) {
+        ledger.on_sent(now, self.account, self.packet.size(), self.since, self.marked);
     }
 }
 
@@ -54,6 +75,7 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
         let version = if bytes.first().is_some_and(|first| first >> 4 == 6) { Version::V6 } else { Version::V4 };
         ecn::set(bytes, version, ecn::CE);
         self.tos |= ecn::CE;
+        self.marked = true;
         true
     }
 }
@@ -101,29 +123,29 @@ impl<P: Packet, N> HostQueue<P, N> {
 
     /// A packet from the host. Says how many packets that cost because there was no room.
     #[inline]
-    pub(super) fn offer(&mut self, queued: Queued<P, N>) -> u64 {
+    pub(super) fn offer(&mut self, queued: Queued<P, N>, ledger: &mut Ledger) -> u64 {
         if self.queue.lets_in(&queued) {
             self.push(queued);
             return 0;
         }
-        self.offer_judged(queued)
+        self.offer_judged(queued, ledger)
     }
 
     #[inline(never)]
-    fn offer_judged(&mut self, queued: Queued<P, N>) -> u64 {
+    fn offer_judged(&mut self, queued: Queued<P, N>, ledger: &mut Ledger) -> u64 {
         let (since, flow) = (queued.since, FlowNumber(queued.bucket.into()));
         let full = match self.queue.enqueue(since, flow, queued) {
             Admit::Queued => {
                 self.came(flow);
                 0
             }
-            Admit::Refused(_, reason) if reason.is_early() => {
-                self.early += 1;
-                0
+            Admit::Refused(queued, reason) => {
+                ledger.on_dropped(queued.account);
+                self.early += u64::from(reason.is_early());
+                u64::from(!reason.is_early())
             }
-            Admit::Refused(..) => 1,
         };
-        full + self.forget_dropped()
+        full + self.forget_dropped(ledger)
     }
 }
 
@@ -185,15 +207,15 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
 
     /// Takes the packet that goes next, once the policy has had its say, which `stats` counts.
     #[inline]
-    pub(super) fn pop(&mut self, now: Time, stats: &mut Stats) -> Option<Queued<P, N>> {
-        if self.queue.is_passive() { self.take(now) } else { self.pop_judged(now, stats) }
+    pub(super) fn pop(&mut self, now: Time, stats: &mut Stats, ledger: &mut Ledger) -> Option<Queued<P, N>> {
+        if self.queue.is_passive() { self.take(now) } else { self.pop_judged(now, stats, ledger) }
     }
 
     #[inline(never)]
-    fn pop_judged(&mut self, now: Time, stats: &mut Stats) -> Option<Queued<P, N>> {
+    fn pop_judged(&mut self, now: Time, stats: &mut Stats, ledger: &mut Ledger) -> Option<Queued<P, N>> {
         let entry = self.queue.dequeue(now);
         // A policy drops nothing for want of room when one leaves.
-        self.forget_dropped();
+        self.forget_dropped(ledger);
         stats.early_dropped += core::mem::take(&mut self.early);
         let marked = self.queue.marked();
         stats.early_marked += marked - core::mem::replace(&mut self.marks, marked);
@@ -201,9 +223,10 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
     }
 
     /// Drops what came before `oldest`, and says how many that were.
-    pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
+    pub(super) fn drop_before(&mut self, oldest: Time, ledger: &mut Ledger) -> u64 {
         let mut dropped = 0;
         while let Some(entry) = self.queue.expire(oldest) {
+            ledger.on_dropped(entry.packet.account);
             self.went(Some(entry));
             dropped += 1;
         }
@@ -242,10 +265,11 @@ impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
 
     /// How many packets the policy dropped since because there was no room.
     #[inline]
-    fn forget_dropped(&mut self) -> u64 {
+    fn forget_dropped(&mut self, ledger: &mut Ledger) -> u64 {
         let mut full = 0;
         while let Some(dropped) = self.queue.poll_dropped() {
             self.left(dropped.flow);
+            ledger.on_dropped(dropped.packet.account);
             if dropped.reason.is_early() {
                 self.early += 1;
             } else {
@@ -277,7 +301,12 @@ mod tests {
         let mut packet = testing::udp4(1, 2, 3, 4, &[0; 1472]);
         packet[1] = tos;
         testing::seal4(&mut packet);
-        Queued { packet, bucket: 0, tos, since: at, note: () }
+        Queued::new(at, packet, 0, tos, AccountId::default())
+    }
+
+    /// None.
+    fn ledger() -> Ledger {
+        Ledger::new(&crate::bond::Config::default())
     }
 
     /// 12 Mbit/s in, 10 Mbit/s out, for `seconds`; returns the longest wait of the last half and what CoDel did.
@@ -292,7 +321,7 @@ mod tests {
                 next_in += 1000;
             }
             if us >= next_out
-                && let Some(packet) = queue.pop(now, &mut stats)
+                && let Some(packet) = queue.pop(now, &mut stats, &mut ledger())
             {
                 sent += 1;
                 next_out = us + 1200;
@@ -337,7 +366,7 @@ mod tests {
         for ms in 0..2000 {
             queue.push(queued(Time::from_millis(ms), 0));
             if ms > 3 {
-                assert!(queue.pop(Time::from_millis(ms), &mut stats).is_some());
+                assert!(queue.pop(Time::from_millis(ms), &mut stats, &mut ledger()).is_some());
             }
         }
         assert_eq!((stats.early_dropped, stats.early_marked), (0, 0));
@@ -364,14 +393,14 @@ mod tests {
         for n in 0..20 {
             let bucket = if n % 10 == 9 { 7 } else { 1 };
             let at = Time::from_millis(n);
-            dropped += queue.offer(Queued { bucket, ..queued(at, 0) });
+            dropped += queue.offer(Queued { bucket, ..queued(at, 0) }, &mut ledger());
         }
         assert_eq!((dropped, queue.len(), queue.bytes()), (10, 10, 15_000));
         assert_eq!(queue.next_size(), Some(Bytes::new(1500)));
         let now = Time::from_millis(20);
         let buckets: Vec<u16> = core::iter::from_fn(|| queue.take(now)).take(4).map(|queued| queued.bucket).collect();
         assert_eq!(buckets, [1, 7, 1, 7], "in turn, and nothing of the modest one is lost");
-        assert_eq!(queue.drop_before(now), 6);
+        assert_eq!(queue.drop_before(now, &mut ledger()), 6);
         assert_eq!((queue.bytes(), queue.memory(), queue.is_empty()), (0, 0, true));
     }
 
@@ -382,7 +411,7 @@ mod tests {
             queue.set_bounds(None, 16_920);
             let mut dropped = 0;
             for n in 0..100 {
-                dropped += queue.offer(Queued { bucket: n, ..queued(Time::ZERO, 0) });
+                dropped += queue.offer(Queued { bucket: n, ..queued(Time::ZERO, 0) }, &mut ledger());
                 assert!(queue.memory() <= 16_920);
             }
             assert_eq!((dropped, queue.len()), (90, 10), "{policy}: 1500 bytes and 192 for the place");

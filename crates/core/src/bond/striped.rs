@@ -137,7 +137,9 @@ impl<P: Packet> Bond<P> {
                 Ok(channel) => break channel,
                 Err(Wait::TooLong) => {
                     // It was taken when the stripe was to be wider.
-                    self.ingress.queue.take(now);
+                    if let Some(queued) = self.ingress.queue.take(now) {
+                        self.ingress.ledger.on_dropped(queued.account);
+                    }
                     self.stats.stripe_too_long += 1;
                 }
                 Err(_) => return None,
@@ -147,7 +149,8 @@ impl<P: Packet> Bond<P> {
             return None;
         }
         // CoDel may drop the head and give another packet, for which the same channel is next.
-        let queued = self.ingress.queue.pop(now, &mut self.stats)?;
+        let queued = self.ingress.queue.pop(now, &mut self.stats, &mut self.ingress.ledger)?;
+        queued.on_sent(now, &mut self.ingress.ledger);
         let (size, idle) = (queued.packet.size(), self.ingress.queue.is_empty());
         if let Some(striped) = &mut self.striped {
             striped.endpoint.sender.on_sent(now, size);

@@ -117,7 +117,8 @@ impl<P: Packet> Bond<P> {
     pub(super) fn next_queued(&mut self, now: Time) -> Option<Transmit<P>> {
         self.call_reserve(now);
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
-        let queued = self.ingress.queue.pop(now, &mut self.stats)?;
+        let queued = self.ingress.queue.pop(now, &mut self.stats, &mut self.ingress.ledger)?;
+        queued.on_sent(now, &mut self.ingress.ledger);
         self.stats.copies_skipped += skipped;
         let (bucket, tos) = (queued.bucket, queued.tos);
         let numbers = Numbers { stamp: Stamp::of(now), ..self.number.assign(bucket) };

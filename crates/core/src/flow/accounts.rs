@@ -27,11 +27,23 @@ const OTHERS: u32 = 0;
 const NONE: u32 = u32::MAX;
 const SECOND: u64 = 1_000_000_000;
 
-/// The number of an account: what a packet carries while it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccountId {
-    account: u32,
-    is_sparse: bool,
+/// The number of an account, and whether the packet is sparse: what a packet carries while it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountId(u32);
+
+/// The packet is sparse.
+const SPARSE: u32 = 1 << 31;
+
+impl AccountId {
+    #[inline]
+    fn place(self) -> usize {
+        (self.0 & !SPARSE) as usize
+    }
+
+    #[inline]
+    fn is_sparse(self) -> bool {
+        self.0 & SPARSE != 0
+    }
 }
 
 /// What a flow did.
@@ -186,13 +198,13 @@ impl Accounts {
         let is_sparse = account.waiting == 0;
         account.backlogged[0] |= !is_sparse;
         account.waiting += 1;
-        AccountId { account: id, is_sparse: is_sparse && id != OTHERS }
+        AccountId(if is_sparse && id != OTHERS { id | SPARSE } else { id })
     }
 
     /// A packet leaves, of so many bytes, after it `waited`.
     #[inline]
     pub fn on_sent(&mut self, now: Time, id: AccountId, bytes: u64, waited: Span, is_marked: bool) {
-        let account = &mut self.accounts[id.account as usize];
+        let account = &mut self.accounts[id.place()];
         account.turn(now);
         account.waiting = account.waiting.saturating_sub(1);
         account.packets += 1;
@@ -200,7 +212,7 @@ impl Accounts {
         account.sent[0] += bytes;
         account.marked += u64::from(is_marked);
         self.all.record(now, waited);
-        if id.is_sparse {
+        if id.is_sparse() {
             self.sparse.record(now, waited);
         }
     }
@@ -208,7 +220,7 @@ impl Accounts {
     /// A packet is dropped.
     #[inline]
     pub fn on_dropped(&mut self, id: AccountId) {
-        let account = &mut self.accounts[id.account as usize];
+        let account = &mut self.accounts[id.place()];
         account.waiting = account.waiting.saturating_sub(1);
         account.dropped += 1;
     }
@@ -529,7 +541,7 @@ mod tests {
                         list.push((flow, 0));
                     }
                     None => {
-                        prop_assert_eq!(id.account, OTHERS);
+                        prop_assert_eq!(id.place(), OTHERS as usize);
                         accounts.on_dropped(id);
                         continue;
                     }

@@ -19,6 +19,7 @@ pub(crate) mod network;
 mod peers;
 mod ring;
 mod shaper;
+mod sharing;
 
 use crate::config::Config;
 use crate::confinement::Confinement;

@@ -2,6 +2,7 @@
 
 mod ring;
 pub(super) mod shape;
+mod sharing;
 mod table;
 
 use crate::exit::Outcome;
@@ -130,6 +131,7 @@ fn show(status: &Status) {
             }
         }
         show_paths(&peer.channels);
+        peer.queue.iter().for_each(sharing::show_queue);
         show_classes(&peer.classes);
         show_counters("  drops and events", &peer.counters);
     }

@@ -3,10 +3,13 @@
 use super::Peers;
 use super::peer::{ChannelState, PeerState};
 use crate::quantity::show_rate;
+use crate::roles::sharing::sharing;
 use crate::status::{
-    ChannelStatus, ClassStatus, Counters, ExplainedStatus, PathStatus, PeerStatus, QuotaStatus, State, Status,
+    ChannelStatus, ClassStatus, Counters, ExplainedStatus, PathStatus, PeerStatus, QueueStatus, QuotaStatus, State,
+    Status,
 };
-use fairspan_core::bond::{self, CLASS_OPTIONS, ClassReport, Explanation, Mode, Reason};
+use fairspan_core::bond::{self, Bond, CLASS_OPTIONS, ClassReport, Explanation, Mode, Reason};
+use fairspan_core::packet::Packet;
 use fairspan_core::path::{self, Measured};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 
@@ -98,9 +101,22 @@ impl Peers {
                 bond.chain(flow.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("flow_{name}"), n))).collect()
             },
             channels,
+            queue: (peer.mode != Mode::Flow).then(|| queue_status(now, &peer.bond)),
             classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
             explained: peer.bond.explain(now).into_iter().map(|told| explained(peer, told)).collect(),
         }
+    }
+}
+
+/// What waits in `bond` for a channel.
+fn queue_status<P: Packet>(now: Time, bond: &Bond<P>) -> QueueStatus {
+    let (packets, bytes) = bond.waiting();
+    QueueStatus {
+        discipline: bond.config().discipline.to_string(),
+        buffer: bond.config().buffer.to_string(),
+        waiting_packets: packets as u64,
+        waiting_bytes: bytes.as_u64(),
+        sharing: bond.accounts().map(|accounts| sharing(accounts, now)),
     }
 }
 

@@ -141,6 +141,7 @@ mod tests {
             mtu: 1400,
             counters: Counters::new(),
             channels: channels.iter().map(channel).collect(),
+            queue: None,
             classes: vec![],
             explained: vec![],
         }

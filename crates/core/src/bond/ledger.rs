@@ -1,0 +1,59 @@
+//! What became of each flow's packets on their way to a channel.
+//!
+//! What it is: [`Accounts`] of what waits in the bond, where a discipline tells flows apart; with first in, first out there is none,
+//! and nothing is spent on it. Flows are the flow buckets: two that share one share an account. Cost: those of the accounts.
+
+use super::config::Config;
+use crate::flow::accounts::{AccountId, Accounts};
+use crate::flow::frame::{Frame, Layer};
+use crate::flow::label::Label;
+use crate::packet::Packet;
+use crate::queue::DisciplineConfig;
+use crate::units::{Bytes, FlowNumber, Time};
+use alloc::boxed::Box;
+
+/// Most flows that have an account of their own.
+const FLOWS: usize = 1024;
+
+/// The accounts, if there are any.
+#[derive(Debug)]
+pub(super) struct Ledger(Option<Box<Accounts>>);
+
+impl Ledger {
+    /// That of a bond with these settings.
+    pub(super) fn new(config: &Config) -> Ledger {
+        let keeps = config.discipline != DisciplineConfig::Fifo;
+        Ledger(keeps.then(|| Box::new(Accounts::new(FLOWS))))
+    }
+
+    /// The accounts.
+    pub(super) fn accounts(&self) -> Option<&Accounts> {
+        self.0.as_deref()
+    }
+
+    /// An IP packet of `bucket` comes.
+    #[inline]
+    pub(super) fn on_arrival<P: Packet>(&mut self, now: Time, bucket: u16, packet: &P) -> AccountId {
+        let Some(accounts) = &mut self.0 else { return AccountId::default() };
+        accounts.on_arrival(now, FlowNumber(bucket.into()), || {
+            let bytes = packet.bytes();
+            Label::of(&Frame { bytes, len: bytes.len(), layer: Layer::Ip })
+        })
+    }
+
+    /// It goes by a channel.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Time, id: AccountId, size: Bytes, since: Time, marked: bool) {
+        if let Some(accounts) = &mut self.0 {
+            accounts.on_sent(now, id, size.as_u64(), now.since(since), marked);
+        }
+    }
+
+    /// It is dropped.
+    #[inline]
+    pub(super) fn on_dropped(&mut self, id: AccountId) {
+        if let Some(accounts) = &mut self.0 {
+            accounts.on_dropped(id);
+        }
+    }
+}
