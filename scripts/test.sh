@@ -20,6 +20,7 @@ case ${1:-} in
     *) echo "usage: scripts/test.sh [all]" >&2 && exit 2 ;;
 esac
 cd "$(dirname "$0")/.."
+top=$(pwd)
 . scripts/toolchain.sh
 deny_version=0.20.2
 PATH="$PATH:$HOME/.local/share/fairspan/bin"
@@ -165,7 +166,9 @@ scripts() {
     done >>"$list"
 }
 # Starts what is on the list, what takes longest first.
+argument=
 start() { # how many at a time, argument of the scripts
+    argument=${2:-}
     rm -rf "$parts" && mkdir -p "$parts"
     awk -F "$tab" -v first='/ring.sh /daemon- /fairspan_live- /suite- /demo /bench /secrets- /fairspan- /bounded-' '
         BEGIN { n = split(first, names, " ") }
@@ -182,6 +185,39 @@ start() { # how many at a time, argument of the scripts
         cat "$part.report" >&3' sh "$parts" "${2:-}" "$tab" &
     lanes="$lanes $!"
 }
+# Daemons, kernels and the compiler share the machine in all this, and a test of a daemon that had no processor for a second may
+# fail for that. So up to three tests of a program that fail beside the rest run once more, alone. The summary names each that
+# passes only then, because somebody has to look at it. What has no clock but its own has no second chance.
+beside=''
+alone() { # program, its line in the list
+    part=$parts/$1 binary=${2##*"$tab"} folder=${2#*"$tab"}
+    folder=${folder%%"$tab"*} tests=''
+    case $1 in
+        *.sh) set -- $argument ;;
+        *)
+            tests=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$part.out")
+            count=$(printf '%s\n' "$tests" | grep -c .)
+            [ "$count" -ge 1 ] && [ "$count" -le 3 ] || return 1
+            # shellcheck disable=SC2086 # names without spaces
+            set -- --exact $tests --show-output --test-threads 1
+            ;;
+    esac
+    cd "$folder" || return 1
+    within 600 "$top/scripts/bounded.sh" "$binary" "$@" >"$top/$part.again" 2>&1
+    result=$?
+    cd "$top" || return 1
+    [ $result -eq 0 ] || return 1
+    beside="$beside
+$(echo "${tests:-$(basename "$binary")}" | sed 's/^/  passed only when it ran alone: /')"
+    if [ -z "$tests" ]; then
+        pass
+        return
+    fi
+    rest=$(sed -n 's/^test result: FAILED\. \([0-9]*\) passed.*/\1/p' "$part.out")
+    sed -e 's/ \.\.\. FAILED$/ ... ok, when it ran alone/' \
+        -e "s/^test result: FAILED\. $rest passed; $count failed/test result: ok. $((rest + count)) passed; 0 failed/" \
+        "$part.out" >>"$log.part"
+}
 # Adds up their results.
 ended() {
     : >"$log.part"
@@ -189,6 +225,10 @@ ended() {
     while IFS= read -r line; do
         program=$(basename "${line##*"$tab"}")
         status=$(cat "$parts/$program.status" 2>/dev/null || echo none)
+        case $program:$status in
+            *:0 | *:77 | *:124 | *:none | fairspan_core-* | fairspan_sim-* | fairspan_trace-* | suite-*) ;;
+            *) alone "$program" "$line" && continue ;;
+        esac
         case $program:$status in
             *:none) fail "$program has no result" ;;
             *.sh:*) cat "$parts/$program.out" >>"$log" ;;
@@ -341,6 +381,6 @@ if [ -n "$all" ]; then
 fi
 
 kill $guard 2>/dev/null
-printf '\nsummary (after %s s)%s%s\n' "$(($(date +%s) - began))" "$failures" "$skips"
+printf '\nsummary (after %s s)%s%s%s\n' "$(($(date +%s) - began))" "$failures" "$beside" "$skips"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
