@@ -12,7 +12,7 @@ use crate::flow::accounts::AccountId;
 use crate::ip::{Version, ecn};
 use crate::packet::Packet;
 use crate::queue::{
-    Admit, AnyDiscipline, Config, ConfigError, Discipline, DisciplineConfig, Entry, Fifo, Parcel, Queue,
+    self, Admit, AnyDiscipline, Config, ConfigError, Discipline, DisciplineConfig, End, Entry, Fifo, Parcel, Queue,
 };
 use crate::units::{Bytes, FlowNumber, Time};
 use alloc::vec;
@@ -77,6 +77,14 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
         self.tos |= ecn::CE;
         self.marked = true;
         true
+    }
+
+    fn host(&self, end: End) -> u128 {
+        queue::host_of(self.packet.bytes(), end)
+    }
+
+    fn class(&self) -> u8 {
+        queue::class_of(self.packet.bytes())
     }
 }
 

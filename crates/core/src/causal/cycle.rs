@@ -1,6 +1,7 @@
-//! Queues that take turns and come and go: a cycle of slots, one of which is the first.
+//! Queues that take turns and come and go: rings of slots, one of which is the first.
 //!
-//! What it is: a doubly linked ring in a table. Cost: O(1) an operation. Memory: 8 bytes a slot. It allocates while the
+//! What it is: doubly linked rings in a table, which several [`Ring`]s may share, since a slot is in one of them at most; a
+//! [`Cycle`] is one ring with a table of its own. Cost: O(1) an operation. Memory: 8 bytes a slot. It allocates while the
 //! largest slot grows, and never after.
 
 use alloc::vec::Vec;
@@ -8,22 +9,28 @@ use alloc::vec::Vec;
 /// No slot.
 const NIL: u32 = u32::MAX;
 
-/// Slots in a cycle.
-#[derive(Clone, Debug)]
-pub(crate) struct Cycle {
-    /// The slots after and before each; [`NIL`] for those that are not in it.
-    links: Vec<(u32, u32)>,
-    first: u32,
-    len: usize,
+/// The slots after and before each; [`NIL`] for those that are in no ring.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links(Vec<(u32, u32)>);
+
+impl Links {
+    const EMPTY: Links = Links(Vec::new());
+
+    #[inline]
+    fn holds(&self, slot: u32) -> bool {
+        self.0.get(slot as usize).is_some_and(|link| link.0 != NIL)
+    }
 }
 
-impl Cycle {
-    pub(crate) const EMPTY: Cycle = Cycle { links: Vec::new(), first: NIL, len: 0 };
+/// Slots in a ring of these links.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ring {
+    first: u32,
+    len: u32,
+}
 
-    /// An empty one with room for the slots below `slots`.
-    pub(crate) fn with_slots(slots: usize) -> Cycle {
-        Cycle { links: alloc::vec![(NIL, NIL); slots], ..Cycle::EMPTY }
-    }
+impl Ring {
+    pub(crate) const EMPTY: Ring = Ring { first: NIL, len: 0 };
 
     /// The slot whose turn it is.
     #[inline]
@@ -33,63 +40,115 @@ impl Cycle {
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    pub(crate) fn contains(&self, slot: u32) -> bool {
-        self.links.get(slot as usize).is_some_and(|link| link.0 != NIL)
+        self.len as usize
     }
 
     /// The slots from the first on.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn iter(&self, links: &Links) -> impl Iterator<Item = u32> {
         let mut at = self.first;
         (0..self.len).map(move |_| {
             let slot = at;
-            at = self.links[slot as usize].0;
+            at = links.0[slot as usize].0;
             slot
         })
     }
 
-    /// Puts `slot`, which is not in it, behind all others.
+    /// Puts `slot`, which is in none, behind all others.
     #[inline]
-    pub(crate) fn push(&mut self, slot: u32) {
-        if self.links.len() <= slot as usize {
-            self.links.resize(slot as usize + 1, (NIL, NIL));
+    pub(crate) fn push(&mut self, links: &mut Links, slot: u32) {
+        let links = &mut links.0;
+        if links.len() <= slot as usize {
+            links.resize(slot as usize + 1, (NIL, NIL));
         }
         self.len += 1;
         if self.first == NIL {
-            self.links[slot as usize] = (slot, slot);
+            links[slot as usize] = (slot, slot);
             self.first = slot;
             return;
         }
-        let last = self.links[self.first as usize].1;
-        self.links[slot as usize] = (self.first, last);
-        self.links[last as usize].0 = slot;
-        self.links[self.first as usize].1 = slot;
+        let last = links[self.first as usize].1;
+        links[slot as usize] = (self.first, last);
+        links[last as usize].0 = slot;
+        links[self.first as usize].1 = slot;
     }
 
     /// The turn passes on to the next slot.
     #[inline]
-    pub(crate) fn rotate(&mut self) {
-        if let Some(link) = self.links.get(self.first as usize) {
+    pub(crate) fn rotate(&mut self, links: &Links) {
+        if let Some(link) = links.0.get(self.first as usize) {
             self.first = link.0;
         }
     }
 
     /// Takes `slot` out, which is in it.
     #[inline]
-    pub(crate) fn remove(&mut self, slot: u32) {
-        let (next, prev) = core::mem::replace(&mut self.links[slot as usize], (NIL, NIL));
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: u32) {
+        let links = &mut links.0;
+        let (next, prev) = core::mem::replace(&mut links[slot as usize], (NIL, NIL));
         if next == slot {
             self.first = NIL;
         } else {
-            self.links[prev as usize].0 = next;
-            self.links[next as usize].1 = prev;
+            links[prev as usize].0 = next;
+            links[next as usize].1 = prev;
             if self.first == slot {
                 self.first = next;
             }
         }
         self.len -= 1;
+    }
+}
+
+/// Slots in a cycle.
+#[derive(Clone, Debug)]
+pub(crate) struct Cycle {
+    links: Links,
+    ring: Ring,
+}
+
+impl Cycle {
+    pub(crate) const EMPTY: Cycle = Cycle { links: Links::EMPTY, ring: Ring::EMPTY };
+
+    /// An empty one with room for the slots below `slots`.
+    pub(crate) fn with_slots(slots: usize) -> Cycle {
+        Cycle { links: Links(alloc::vec![(NIL, NIL); slots]), ..Cycle::EMPTY }
+    }
+
+    /// The slot whose turn it is.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.ring.first()
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        self.links.holds(slot)
+    }
+
+    /// The slots from the first on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.ring.iter(&self.links)
+    }
+
+    /// Puts `slot`, which is not in it, behind all others.
+    #[inline]
+    pub(crate) fn push(&mut self, slot: u32) {
+        self.ring.push(&mut self.links, slot);
+    }
+
+    /// The turn passes on to the next slot.
+    #[inline]
+    pub(crate) fn rotate(&mut self) {
+        self.ring.rotate(&self.links);
+    }
+
+    /// Takes `slot` out, which is in it.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: u32) {
+        self.ring.remove(&mut self.links, slot);
     }
 }

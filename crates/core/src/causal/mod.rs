@@ -26,7 +26,7 @@ mod srr;
 mod surplus;
 mod uses;
 
-pub(crate) use cycle::Cycle;
+pub(crate) use cycle::{Cycle, Links, Ring};
 pub use grr::Grr;
 pub use rfq::Rfq;
 pub use rr::Rr;

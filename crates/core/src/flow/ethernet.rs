@@ -26,14 +26,17 @@ pub fn ether_type(frame: &[u8]) -> Option<u16> {
     at::<HEADER>(frame, 0).map(|header| u16::from_be_bytes([header[12], header[13]]))
 }
 
+/// Where in a frame its IP packet begins, behind tags too; `None`: there is none in it.
+#[inline]
+pub fn packet(frame: &[u8]) -> Option<usize> {
+    let mut tags = Tags::new(frame, ether_type(frame)?, HEADER);
+    tags.pass(&ALL_VLAN, 4);
+    [IPV4, IPV6].contains(&tags.ether_type).then_some(tags.at)
+}
+
 /// Marks the IP packet in a frame, "congestion experienced", behind tags too, if it is capable of it.
 pub fn mark(frame: &mut [u8]) -> bool {
-    let Some(ether_type) = ether_type(frame) else { return false };
-    let mut tags = Tags::new(frame, ether_type, HEADER);
-    tags.pass(&ALL_VLAN, 4);
-    let (ether_type, at) = (tags.ether_type, tags.at);
-    let Some(packet) = frame.get_mut(at..).filter(|_| [IPV4, IPV6].contains(&ether_type)) else { return false };
-    ecn::mark(packet)
+    packet(frame).and_then(|at| frame.get_mut(at..)).is_some_and(ecn::mark)
 }
 
 /// A walk over the VLAN tags of a frame.

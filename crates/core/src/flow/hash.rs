@@ -106,6 +106,12 @@ impl FlowHash {
         FlowId { flow, pair, piece: key.piece }
     }
 
+    /// A number of 32 bits for one of 128, such as an address.
+    #[inline]
+    pub fn number(&self, wide: u128) -> u32 {
+        (self.mix(self.mix(self.start(), wide as u64), (wide >> 64) as u64) >> 32) as u32
+    }
+
     /// What the first word is mixed with.
     #[inline]
     pub(super) const fn start(&self) -> u64 {

@@ -6,10 +6,9 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | ActiveList | `active` |
-//! | DC_i | `deficits` |
+//! | ActiveList, DC_i | `round`, in `places` |
 //! | Q_i, Quantum | `quantum`, times the flow's weight |
-//! | Send of a visit | what `dequeue` gives while `visiting` |
+//! | Send of a visit | what `dequeue` gives while the round is `visiting` |
 //!
 //! Round robin is the same with every packet counted as one and a quantum of one. WRR is the same with every packet counted
 //! as the mean length of its flow: a flow sends its quantum over that mean in packets, whatever the length of each. The mean
@@ -24,9 +23,9 @@
 //! lemma 2 and theorem 3: 3 Max where Quantum = Max).
 
 use super::discipline::{Discipline, Entry, Index, Taken};
+use super::round::{Places, Round};
 use super::store::{Removed, Store};
 use crate::buffer::Victim;
-use crate::causal::Cycle;
 use crate::units::{Bytes, FlowNumber, Time};
 use alloc::vec::Vec;
 
@@ -48,15 +47,12 @@ const MEAN_PLACES: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
     store: Store<P>,
-    active: Cycle,
-    /// By queue.
-    deficits: Vec<u64>,
+    round: Round,
+    places: Places,
     /// By queue: the mean length of its packets, with [`MEAN_PLACES`]; empty where nobody asks.
     means: Vec<u64>,
     quantum: u64,
     charge: Charge,
-    /// The first has had its quantum of this visit.
-    visiting: bool,
 }
 
 impl<P> Drr<P> {
@@ -64,12 +60,11 @@ impl<P> Drr<P> {
     pub fn new(quantum: Bytes, index: Index) -> Drr<P> {
         Drr {
             store: Store::new(index),
-            active: Cycle::EMPTY,
-            deficits: Vec::new(),
+            round: Round::EMPTY,
+            places: Places::default(),
             means: Vec::new(),
             quantum: quantum.as_u64().max(1),
             charge: Charge::Bytes,
-            visiting: false,
         }
     }
 
@@ -93,11 +88,7 @@ impl<P> Drr<P> {
             self.note_length(queue, size, first);
         }
         if first {
-            if self.deficits.len() <= queue as usize {
-                self.deficits.resize(queue as usize + 1, 0);
-            }
-            self.deficits[queue as usize] = 0;
-            self.active.push(queue);
+            self.round.join(&mut self.places, queue);
         }
     }
 
@@ -113,41 +104,33 @@ impl<P> Drr<P> {
     /// The queue may be empty now.
     fn on_removed(&mut self, removed: &Removed<P>) {
         if removed.emptied {
-            if self.active.first() == Some(removed.queue) {
-                self.visiting = false;
-            }
-            self.active.remove(removed.queue);
+            self.round.leave(&mut self.places, removed.queue);
             self.store.close(removed.queue);
         }
     }
 
-    /// What the head of `queue` is charged.
+    /// Who sends next, and what that is charged.
     #[inline]
-    fn cost(&self, queue: u32) -> u64 {
-        match self.charge {
-            Charge::Bytes => self.store.head(queue).map_or(0, |head| u64::from(head.size)),
-            Charge::One => 1,
-            Charge::Mean => (self.means[queue as usize] >> MEAN_PLACES).max(1),
-        }
+    fn select(&mut self) -> Option<(u32, u64)> {
+        let Drr { store, round, places, means, charge, quantum } = self;
+        round.select(places, |queue| cost(store, means, *charge, queue), |queue| visit(store, *quantum, queue))
     }
+}
 
-    /// What a visit gives `queue`.
-    #[inline]
-    fn quantum(&self, queue: u32) -> u64 {
-        self.quantum * u64::from(self.store.weight(queue))
+/// What the head of `queue` is charged.
+#[inline]
+fn cost<P>(store: &Store<P>, means: &[u64], charge: Charge, queue: u32) -> u64 {
+    match charge {
+        Charge::Bytes => store.head(queue).map_or(0, |head| u64::from(head.size)),
+        Charge::One => 1,
+        Charge::Mean => (means[queue as usize] >> MEAN_PLACES).max(1),
     }
+}
 
-    /// No flow can send in this round: credits the rounds before the first in which one can.
-    #[cold]
-    fn skip_rounds(&mut self) {
-        let missing = |queue: u32| self.cost(queue).saturating_sub(self.deficits[queue as usize]);
-        let least = self.active.iter().map(|queue| missing(queue).div_ceil(self.quantum(queue))).min().unwrap_or(0);
-        let rounds = least.saturating_sub(1);
-        for queue in self.active.iter() {
-            let quantum = self.quantum * u64::from(self.store.weight(queue));
-            self.deficits[queue as usize] += rounds * quantum;
-        }
-    }
+/// What a visit gives `queue`.
+#[inline]
+fn visit<P>(store: &Store<P>, quantum: u64, queue: u32) -> u64 {
+    quantum * u64::from(store.weight(queue))
 }
 
 impl<P> Discipline<P> for Drr<P> {
@@ -157,44 +140,17 @@ impl<P> Discipline<P> for Drr<P> {
     }
 
     fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
-        let mut passed = 0;
-        while let Some(queue) = self.active.first() {
-            let (cost, quantum) = (self.cost(queue), self.quantum(queue));
-            let deficit = &mut self.deficits[queue as usize];
-            if !self.visiting {
-                *deficit += quantum;
-                self.visiting = true;
-            }
-            if cost <= *deficit {
-                *deficit -= cost;
-                let removed = self.store.pop(queue)?;
-                self.on_removed(&removed);
-                return Some(removed.into());
-            }
-            self.active.rotate();
-            self.visiting = false;
-            passed += 1;
-            if passed == self.active.len() {
-                self.skip_rounds();
-            }
-        }
-        None
+        let (queue, cost) = self.select()?;
+        self.round.charge(&mut self.places, queue, cost);
+        let removed = self.store.pop(queue)?;
+        self.on_removed(&removed);
+        Some(removed.into())
     }
 
-    /// The first queue of those that need the fewest visits more; the visit that is under way is the last of them.
     fn peek(&self) -> Option<&Entry<P>> {
-        let visits = |(place, queue): &(usize, u32)| {
-            let missing =
-                self.cost(*queue).saturating_sub(self.deficits[*queue as usize]).div_ceil(self.quantum(*queue));
-            let under_way = *place == 0 && self.visiting;
-            if under_way && missing == 0 {
-                (0, 0)
-            } else {
-                (missing.max(1), if under_way { usize::MAX } else { *place })
-            }
-        };
-        let (_, queue) = self.active.iter().enumerate().min_by_key(visits)?;
-        self.store.head(queue)
+        let Drr { store, means, charge, quantum, .. } = self;
+        let cost = |queue| cost(store, means, *charge, queue);
+        store.head(self.round.peek(&self.places, cost, |queue| visit(store, *quantum, queue))?)
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
@@ -222,6 +178,6 @@ impl<P> Discipline<P> for Drr<P> {
     }
 
     fn active_flows(&self) -> usize {
-        self.active.len()
+        self.round.len()
     }
 }

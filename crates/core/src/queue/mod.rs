@@ -15,6 +15,7 @@
 //! | weighted fair queueing | `wfq.rs`, on `tagged.rs` |
 //! | VirtualClock | `virtual_clock.rs`, on `tagged.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
+//! | hosts, classes or levels of priority, and then flows | `hierarchy.rs` |
 //!
 //! Another discipline is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of
 //! the emulator and links of the simulator.
@@ -46,8 +47,10 @@ mod drr;
 mod fifo;
 mod flow_queue;
 mod heap;
+mod hierarchy;
 mod lengths;
 mod parcel;
+mod round;
 mod scfq;
 mod sfq;
 mod srr;
@@ -56,6 +59,7 @@ mod store;
 mod tagged;
 mod virtual_clock;
 mod waiting;
+mod weights;
 mod wfq;
 
 pub use crate::buffer::ConfigError;
@@ -63,7 +67,8 @@ pub use discipline::{Discipline, Entry, Index, MOST_ROOM, MOST_WEIGHT, Taken, Un
 pub use drr::Drr;
 pub use fifo::Fifo;
 pub use flow_queue::FlowQueue;
-pub use parcel::{Opaque, Parcel};
+pub use hierarchy::{Grouping, Hierarchy};
+pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
 pub use scfq::Scfq;
 pub use sfq::Sfq;
 pub use srr::Srr;
@@ -71,10 +76,11 @@ pub use stochastic::Stochastic;
 pub use tagged::{Clock, Tagged};
 pub use virtual_clock::VirtualClock;
 pub use waiting::{Admit, Config, Dropped, Queue};
+pub use weights::{CLASSES, Weights};
 pub use wfq::Wfq;
 
 use crate::buffer::{PolicyConfig, Victim};
-use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value};
+use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value, Words};
 use crate::units::{Bytes, FlowNumber, Rate, Time};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -96,6 +102,12 @@ static QUANTUM_SPEC: OptionSpec =
     OptionSpec::new("quantum", Kind::Bytes(1, MOST_QUANTUM, None), "bytes of a flow's turn");
 static BUCKETS_SPEC: OptionSpec =
     OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
+static BY_SPEC: OptionSpec = OptionSpec::new("by", Kind::Choice(End::WORDS), "the end of a flow whose host counts");
+static WEIGHTS_SPEC: OptionSpec = OptionSpec::new(
+    "weights",
+    Kind::Text(|text| text.parse::<Weights>().map(drop)),
+    "the weights of classes 0 to 7, with strokes between",
+);
 
 static FLOW_RATE_SPEC: OptionSpec =
     OptionSpec::new("rate", Kind::Rate(RATES.0, RATES.1, None), "what a flow is to have");
@@ -152,6 +164,25 @@ pub enum DisciplineConfig {
         /// Bytes a visit.
         quantum: Bytes,
     },
+    /// `hosts`: hosts have equal shares, and then the flows of each by deficit round robin.
+    Hosts {
+        /// Whose hosts. As text by default `source`.
+        by: End,
+        /// Bytes a visit, of hosts and of flows.
+        quantum: Bytes,
+    },
+    /// `classes`: classes share by weights, and then the flows of each by deficit round robin.
+    Classes {
+        /// As text by default 1 each.
+        weights: Weights,
+        /// Bytes a visit, of classes with weight 1 and of flows.
+        quantum: Bytes,
+    },
+    /// `priority`: the highest class that has packets goes first, and its flows share by deficit round robin.
+    Priority {
+        /// Bytes a visit of a flow.
+        quantum: Bytes,
+    },
 }
 
 impl DisciplineConfig {
@@ -185,7 +216,10 @@ impl DisciplineConfig {
             DisciplineConfig::Drr { quantum }
             | DisciplineConfig::Wrr { quantum }
             | DisciplineConfig::FlowQueue { quantum }
-            | DisciplineConfig::Srr { quantum } => range("quantum", quantum.as_u64(), MOST_QUANTUM),
+            | DisciplineConfig::Srr { quantum }
+            | DisciplineConfig::Hosts { quantum, .. }
+            | DisciplineConfig::Classes { quantum, .. }
+            | DisciplineConfig::Priority { quantum } => range("quantum", quantum.as_u64(), MOST_QUANTUM),
             DisciplineConfig::Wfq { rate: Some(rate) } | DisciplineConfig::VirtualClock { rate } => {
                 range("rate", rate.as_bits_per_sec(), RATES.1.as_bits_per_sec())
             }
@@ -252,6 +286,22 @@ impl Family for DisciplineConfig {
         member("stochastic", "deficit round robin over buckets that flows are hashed to", || {
             DisciplineConfig::Stochastic { buckets: 1024, quantum: QUANTUM }
         }),
+        member(
+            "hosts",
+            "hosts have equal shares by bytes, however many flows they have; then the flows of each, by deficit round robin",
+            || DisciplineConfig::Hosts { by: End::Source, quantum: QUANTUM },
+        ),
+        member(
+            "classes",
+            "classes, which are the upper three bits of the DSCP, share by weights; then the flows of each, by deficit round robin",
+            || DisciplineConfig::Classes { weights: Weights::EQUAL, quantum: QUANTUM },
+        ),
+        member(
+            "priority",
+            "the highest class, which is the upper three bits of the DSCP, goes before all others; its flows share by deficit \
+             round robin",
+            || DisciplineConfig::Priority { quantum: QUANTUM },
+        ),
     ];
 
     fn same(&self, other: &DisciplineConfig) -> bool {
@@ -263,7 +313,12 @@ impl Family for DisciplineConfig {
             DisciplineConfig::Drr { quantum }
             | DisciplineConfig::Wrr { quantum }
             | DisciplineConfig::FlowQueue { quantum }
-            | DisciplineConfig::Srr { quantum } => vec![(&QUANTUM_SPEC, quantum as &dyn Field)],
+            | DisciplineConfig::Srr { quantum }
+            | DisciplineConfig::Priority { quantum } => vec![(&QUANTUM_SPEC, quantum as &dyn Field)],
+            DisciplineConfig::Hosts { by, quantum } => vec![(&BY_SPEC, by as &dyn Field), (&QUANTUM_SPEC, quantum)],
+            DisciplineConfig::Classes { weights, quantum } => {
+                vec![(&WEIGHTS_SPEC, weights as &dyn Field), (&QUANTUM_SPEC, quantum)]
+            }
             DisciplineConfig::Wfq { rate } => vec![(&LINK_RATE_SPEC, rate as &dyn Field)],
             DisciplineConfig::VirtualClock { rate } => vec![(&FLOW_RATE_SPEC, rate as &dyn Field)],
             DisciplineConfig::Stochastic { buckets, quantum } => {
@@ -280,12 +335,17 @@ impl Family for DisciplineConfig {
                 | DisciplineConfig::Wrr { quantum }
                 | DisciplineConfig::FlowQueue { quantum }
                 | DisciplineConfig::Srr { quantum }
-                | DisciplineConfig::Stochastic { quantum, .. },
+                | DisciplineConfig::Stochastic { quantum, .. }
+                | DisciplineConfig::Hosts { quantum, .. }
+                | DisciplineConfig::Classes { quantum, .. }
+                | DisciplineConfig::Priority { quantum },
                 "quantum",
             ) => Some(quantum),
             (DisciplineConfig::Wfq { rate }, "rate") => Some(rate),
             (DisciplineConfig::VirtualClock { rate }, "rate") => Some(rate),
             (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
+            (DisciplineConfig::Hosts { by, .. }, "by") => Some(by),
+            (DisciplineConfig::Classes { weights, .. }, "weights") => Some(weights),
             _ => None,
         }
     }
@@ -348,11 +408,13 @@ pub enum Fair<P> {
     VirtualClock(VirtualClock<P>),
     /// [`Stochastic`].
     Stochastic(Stochastic<P>),
+    /// [`Hierarchy`].
+    Hierarchy(Hierarchy<P>),
 }
 
 impl<P> AnyDiscipline<P> {
     /// The discipline that `config` names, which was [checked](DisciplineConfig::check). It finds victims by `index`;
-    /// `seed` keys the hash of a stochastic one.
+    /// `seed` keys the hash of a stochastic one, and that of hosts.
     pub fn new(config: DisciplineConfig, index: Index, seed: u64) -> AnyDiscipline<P> {
         AnyDiscipline::Fair(Box::new(match config {
             DisciplineConfig::Fifo => return AnyDiscipline::Fifo(Fifo::default()),
@@ -368,6 +430,15 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 Fair::Stochastic(Stochastic::new(buckets, quantum, index, seed))
             }
+            DisciplineConfig::Hosts { by, quantum } => {
+                Fair::Hierarchy(Hierarchy::new(Grouping::Hosts(by), quantum, index, seed))
+            }
+            DisciplineConfig::Classes { weights, quantum } => {
+                Fair::Hierarchy(Hierarchy::new(Grouping::Classes(weights), quantum, index, seed))
+            }
+            DisciplineConfig::Priority { quantum } => {
+                Fair::Hierarchy(Hierarchy::new(Grouping::Priority, quantum, index, seed))
+            }
         }))
     }
 }
@@ -381,7 +452,7 @@ macro_rules! each {
     };
 }
 
-impl<P> Discipline<P> for AnyDiscipline<P> {
+impl<P: Parcel> Discipline<P> for AnyDiscipline<P> {
     #[inline]
     fn enqueue(&mut self, entry: Entry<P>) {
         each!(self, d => d.enqueue(entry));
@@ -441,11 +512,12 @@ macro_rules! each_fair {
             Fair::Wfq($discipline) => $call,
             Fair::VirtualClock($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
+            Fair::Hierarchy($discipline) => $call,
         }
     };
 }
 
-impl<P> Discipline<P> for Fair<P> {
+impl<P: Parcel> Discipline<P> for Fair<P> {
     #[inline(never)]
     fn enqueue(&mut self, entry: Entry<P>) {
         each_fair!(self, d => d.enqueue(entry));

@@ -17,7 +17,7 @@ use super::frame::Head;
 use crate::buffer::{Bounds, Reason};
 use crate::ip::ecn;
 use crate::packet::Packet;
-use crate::queue::{Admit, Config, ConfigError, Parcel, Queue};
+use crate::queue::{Admit, Config, ConfigError, End, Parcel, Queue, class_of, host_of};
 use crate::units::{FlowNumber, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -51,6 +51,14 @@ impl<P: Packet> Parcel for Held<P> {
 
     fn mark(&mut self) -> bool {
         ecn::mark(self.packet.bytes_mut())
+    }
+
+    fn host(&self, end: End) -> u128 {
+        host_of(self.packet.bytes(), end)
+    }
+
+    fn class(&self) -> u8 {
+        class_of(self.packet.bytes())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::buffer::{Bounds, ConfigError, Limit, Reason};
 use crate::flow::accounts::{AccountId, Accounts};
 use crate::flow::label::Label;
 use crate::link::pacing::Pacer;
-use crate::queue::{self, Admit, Parcel, Queue};
+use crate::queue::{self, Admit, End, Parcel, Queue};
 use crate::units::{Bytes, FlowNumber, Span, Time};
 
 /// How late a driver may come and still send what would have gone meanwhile.
@@ -117,6 +117,14 @@ impl<P: Parcel> Parcel for Held<P> {
         let marked = self.packet.mark();
         self.is_marked |= marked;
         marked
+    }
+
+    fn host(&self, end: End) -> u128 {
+        self.packet.host(end)
+    }
+
+    fn class(&self) -> u8 {
+        self.packet.class()
     }
 }
 

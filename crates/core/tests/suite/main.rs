@@ -25,6 +25,7 @@ mod link_schedule;
 mod network;
 mod queue_disciplines;
 mod queue_fair;
+mod queue_levels;
 mod queue_server;
 mod ring_allocations;
 mod ring_control;

@@ -186,6 +186,12 @@ fn settings_are_texts_that_are_read_as_they_are_written() {
     let mut disciplines: Vec<&str> = DisciplineConfig::MEMBERS.iter().map(|member| member.name).collect();
     disciplines.extend(["drr:quantum=3000", "srr:quantum=700", "stochastic:buckets=7,quantum=1"]);
     disciplines.extend(["wfq:rate=8Mbit", "virtual-clock:rate=2Mbit", "wrr:quantum=700", "flow-queue:quantum=1"]);
+    disciplines.extend([
+        "hosts:by=destination",
+        "hosts:quantum=300",
+        "classes:weights=1-2-3-4-5-6-7-8,quantum=2",
+        "priority:quantum=9",
+    ]);
     for text in disciplines {
         assert_eq!(text.parse::<DisciplineConfig>().unwrap().to_string(), text);
     }

@@ -9,7 +9,7 @@ use crate::sys::packet::VNET_HEADER;
 
 use fairspan_core::flow::{FlowHash, Frame, Layer, ethernet};
 use fairspan_core::link::{DropReason, Served, Server};
-use fairspan_core::queue::Parcel;
+use fairspan_core::queue::{self, End, Parcel};
 use fairspan_core::units::{FlowNumber, Time};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -42,9 +42,13 @@ pub(super) struct Held {
 }
 
 impl Held {
+    fn frame(&self) -> &[u8] {
+        self.bytes.get(VNET_HEADER..).unwrap_or_default()
+    }
+
     /// Its flow.
     fn flow(&self, hash: &FlowHash) -> FlowNumber {
-        let bytes = self.bytes.get(VNET_HEADER..).unwrap_or_default();
+        let bytes = self.frame();
         hash.flow(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet }).number()
     }
 }
@@ -57,6 +61,14 @@ impl Parcel for Held {
     /// Sets the ECN field of the IP packet within, if that is capable of it.
     fn mark(&mut self) -> bool {
         ethernet::mark(self.bytes.get_mut(VNET_HEADER..).unwrap_or_default())
+    }
+
+    fn host(&self, end: End) -> u128 {
+        queue::host_of_frame(self.frame(), end)
+    }
+
+    fn class(&self) -> u8 {
+        queue::class_of_frame(self.frame())
     }
 }
 

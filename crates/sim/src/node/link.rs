@@ -22,10 +22,11 @@ use crate::results::{LinkResult, Results};
 use crate::traffic::Config;
 use fairspan_core::buffer::Reason;
 use fairspan_core::link::{DropReason, Passage, Served, Server};
-use fairspan_core::queue::Opaque;
+use fairspan_core::queue::{End, Parcel};
 use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 /// Its timers: the first packet under way has come to the far end; a transmission has ended.
 const ARRIVES: u32 = 0;
@@ -61,6 +62,36 @@ fn within(flow: u32, reverse: bool) -> FlowNumber {
     FlowNumber(flow << 1 | u32::from(reverse))
 }
 
+/// A packet that waits in a discipline.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    packet: Handle,
+    /// Bytes on the link.
+    size: u32,
+    /// The nodes where it comes from and where it goes to.
+    ends: [u32; 2],
+    class: u8,
+}
+
+impl Parcel for Waiting {
+    #[inline]
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn host(&self, end: End) -> u128 {
+        let [source, destination] = self.ends;
+        u128::from(if end == End::Source { source } else { destination })
+    }
+
+    fn class(&self) -> u8 {
+        self.class
+    }
+}
+
+/// The nodes between which each flow of a scenario goes; one list for all links.
+pub(crate) type Ends = Arc<[[u32; 2]]>;
+
 /// What becomes of a packet that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
@@ -79,7 +110,7 @@ enum Arrival {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link {
-    server: Server<Opaque<Handle>>,
+    server: Server<Waiting>,
     dropped: Option<Box<Drops>>,
     /// Bytes in the queue times nanoseconds.
     occupancy: u128,
@@ -150,6 +181,7 @@ struct Held {
     dropped: VecDeque<(Handle, Cause)>,
     /// Since when the occupancy has been what it is.
     since: Time,
+    ends: Ends,
 }
 
 impl Link {
@@ -200,11 +232,18 @@ impl Link {
         self.server.set_share(within(flow, reverse), weight, room);
     }
 
+    /// Tells between which nodes flows go, where packets wait in a discipline.
+    pub(crate) fn set_ends(&mut self, ends: &Ends) {
+        if let Some(held) = &mut self.held {
+            held.ends = Ends::clone(ends);
+        }
+    }
+
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline(always)]
-    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber) -> Arrival {
+    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, dscp: u8) -> Arrival {
         if self.holds {
-            return self.offer_queue(at, handle, size, flow);
+            return self.offer_queue(at, handle, size, flow, dscp);
         }
         let length = self.framing.length(size);
         match self.server.pass(at.now, length as usize) {
@@ -305,9 +344,11 @@ impl Link {
         }
     }
 
-    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber) -> Arrival {
+    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, dscp: u8) -> Arrival {
         self.weigh(&at);
-        let packet = Opaque { packet: handle, size: self.framing.length(size) };
+        let ends = self.held.as_ref().and_then(|held| held.ends.get(flow.0 as usize >> 1)).copied().unwrap_or_default();
+        let ends = if flow.0 & 1 == 0 { ends } else { [ends[1], ends[0]] };
+        let packet = Waiting { packet: handle, size: self.framing.length(size), ends, class: dscp >> 3 };
         let idle = self.server.is_idle();
         match self.server.offer(at.now, flow, packet) {
             Ok(()) => self.collect(&at),
@@ -334,7 +375,7 @@ impl Link {
             let served = self.server.serve(at.now);
             self.collect(&at);
             self.watch(&at);
-            let Some(Served { packet: Opaque { packet: handle, .. }, passage }) = served else {
+            let Some(Served { packet: Waiting { packet: handle, .. }, passage }) = served else {
                 return Arrival::Waits;
             };
             if let Some(held) = &mut self.held {
@@ -418,8 +459,8 @@ impl Node for Link {
     fn handle_packet(&mut self, mut here: Here<'_>, _: u32, handle: Handle) -> Next {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
-        let (size, flow) = (packet.size, within(packet.flow, packet.reverse));
-        match self.offer(At::new(here.engine), handle, size, flow) {
+        let (size, flow, dscp) = (packet.size, within(packet.flow, packet.reverse), packet.dscp);
+        match self.offer(At::new(here.engine), handle, size, flow, dscp) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),
             Arrival::Dropped(_) => return Next::Only(Output::Dropped(handle)),

@@ -22,7 +22,7 @@ use crate::engine::event::Event;
 use crate::error::WorldError;
 use crate::model::{self, Card, Hop, Room, Scenario};
 use crate::node::flow::Flow;
-use crate::node::link::{self, Link};
+use crate::node::link::{self, Ends, Link};
 use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
 use crate::reliable::joined::Joined as Reliable;
@@ -506,11 +506,13 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Tells links the weights and rooms of the flows that pass them.
+/// Tells links the ends of flows, and the weights and rooms of those that pass them.
 fn share(scenario: &Scenario, links: &mut [Link]) {
     fn links_of(hops: &[Hop]) -> impl Iterator<Item = usize> {
         hops.iter().filter_map(|hop| if let Hop::Link(link) = *hop { Some(link as usize) } else { None })
     }
+    let ends: Ends = scenario.flows.iter().map(|flow| [flow.from, flow.to]).collect();
+    links.iter_mut().for_each(|link| link.set_ends(&ends));
     for (number, flow) in scenario.flows.iter().enumerate() {
         let room = match flow.room {
             Room::Parts(parts) => parts,

@@ -121,6 +121,34 @@ fn a_flow_s_weight_is_its_share_of_a_fair_queue() {
 }
 
 #[test]
+fn nodes_are_hosts_and_dscps_are_classes_of_disciplines_of_two_levels() {
+    // A third flow, from the host of the first.
+    let third = TWO.split("[[flow]]").nth(1).expect("flow a").replacen("\"a\"", "\"c\"", 1);
+    let shares = |discipline: &str, dscp: u8| {
+        let third = third.replace("size =", &format!("dscp = {dscp}\nsize ="));
+        let text = format!("{TWO}[[flow]]{third}").replace("\"sfq\"", &format!("\"{discipline}\""));
+        let results = run(&first("levels", &text));
+        let sum: f64 = results.flows.iter().map(|flow| flow.throughput).sum();
+        results.flows.iter().map(|flow| flow.throughput / sum).collect::<Vec<_>>()
+    };
+    for (discipline, dscp, expected) in [
+        ("drr", 0, [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]),
+        ("hosts", 0, [0.25, 0.5, 0.25]),
+        // All go to one node.
+        ("hosts:by=destination", 0, [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]),
+        ("classes", 46, [0.25, 0.25, 0.5]),
+        ("classes:weights=1-1-1-1-1-3-1-1", 46, [0.125, 0.125, 0.75]),
+        // It sends more than the link carries.
+        ("priority", 46, [0.0, 0.0, 1.0]),
+    ] {
+        let got = shares(discipline, dscp);
+        // A packet or two at the ends of 15 s.
+        let near = got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 0.003);
+        assert!(near, "{discipline}: {got:?}");
+    }
+}
+
+#[test]
 fn a_flow_s_room_is_its_share_of_the_buffer_and_follows_the_round_trip_where_it_says_so() {
     let delays = |text: &str| {
         let results = run(&first("room", text));

@@ -16,7 +16,7 @@
 use super::meter::{Meter, Spread};
 use super::sequence::Packet;
 use fairspan_core::buffer::Limit;
-use fairspan_core::queue::{self, Admit, ConfigError, Opaque, Queue};
+use fairspan_core::queue::{self, Admit, ConfigError, End, Opaque, Parcel, Queue};
 use fairspan_core::units::{Bytes, FlowNumber, Rate, Time};
 
 /// What one queue took.
@@ -56,6 +56,30 @@ pub struct Course<'a> {
     packets: &'a [Packet],
     /// How long each is sent.
     sends: Vec<u64>,
+}
+
+/// A packet in a queue.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    number: u32,
+    size: u32,
+    hosts: [u32; 2],
+    class: u8,
+}
+
+impl Parcel for Waiting {
+    #[inline]
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn host(&self, end: End) -> u128 {
+        u128::from(self.hosts[usize::from(end == End::Destination)])
+    }
+
+    fn class(&self) -> u8 {
+        self.class
+    }
 }
 
 /// What looks on at each step; packets are called by their numbers.
@@ -111,14 +135,15 @@ impl<'a> Course<'a> {
     }
 
     /// Takes a queue over the course.
-    fn run(&self, queue: &mut Queue<Opaque<u32>>, watch: &mut impl Watch) -> Ran {
+    fn run(&self, queue: &mut Queue<Waiting>, watch: &mut impl Watch) -> Ran {
         let mut ran = Ran::default();
         // Until when the link is busy; `None`: nothing waits and nothing is sent.
         let mut free = None;
         let mut sent = 0;
         for (number, packet) in self.packets.iter().enumerate() {
             self.send_until(packet.time, &mut free, &mut sent, queue, &mut ran, watch);
-            let parcel = Opaque { packet: number as u32, size: packet.length };
+            let &Packet { length: size, hosts, class, .. } = packet;
+            let parcel = Waiting { number: number as u32, size, hosts, class };
             watch.begin();
             let admit = queue.enqueue(Time::from_nanos(packet.time), FlowNumber((packet.flow >> 32) as u32), parcel);
             ran.dropped += u64::from(matches!(admit, Admit::Refused(..)));
@@ -140,7 +165,7 @@ impl<'a> Course<'a> {
         now: u64,
         free: &mut Option<u64>,
         sent: &mut usize,
-        queue: &mut Queue<Opaque<u32>>,
+        queue: &mut Queue<Waiting>,
         ran: &mut Ran,
         watch: &mut impl Watch,
     ) {
@@ -151,7 +176,7 @@ impl<'a> Course<'a> {
                 ran.dropped += 1;
             }
             *free = entry.map(|entry| {
-                *sent = entry.packet.packet as usize;
+                *sent = entry.packet.number as usize;
                 at + self.sends[*sent]
             });
             // To find out that nothing waits belongs to the packet that was last.
@@ -267,7 +292,9 @@ mod tests {
     }
 
     fn packets(list: &[(u64, u64, u32)]) -> Vec<Packet> {
-        list.iter().map(|&(time, flow, length)| Packet { time, flow: flow << 32, chain: 0, length }).collect()
+        list.iter()
+            .map(|&(time, flow, length)| Packet { time, flow: flow << 32, chain: 0, length, hosts: [0; 2], class: 0 })
+            .collect()
     }
 
     /// The order in which packets leave, and when.

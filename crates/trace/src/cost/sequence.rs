@@ -1,6 +1,6 @@
 //! The packets of captures, as far as they are kept: instants, sizes, flows.
 //!
-//! Cost: 24 bytes for each packet, of which there are at most `most`, and 4 for how long its flow took to be read; others are counted
+//! Cost: 40 bytes for each packet, of which there are at most `most`, and 4 for how long its flow took to be read; others are counted
 //! only. A flow is read several times with the clock beside it, and the shortest time counts.
 
 use super::meter::{Meter, Spread};
@@ -9,6 +9,7 @@ use crate::link_type::network;
 use crate::skipped::{Reason, Tally};
 use fairspan_core::flow::reading::Reader;
 use fairspan_core::flow::{Definition, FlowHash, Reading};
+use fairspan_core::queue::{self, End};
 use fairspan_core::units::{Rate, Time};
 
 /// What a flow is, and how many packets are kept.
@@ -39,6 +40,10 @@ pub struct Packet {
     pub chain: u32,
     /// Bytes on the wire, at least 1.
     pub length: u32,
+    /// The hosts where it comes from and goes to, hashed.
+    pub hosts: [u32; 2],
+    /// Its class, 0 to 7.
+    pub class: u8,
 }
 
 /// The packets of captures, as far as they are kept.
@@ -103,7 +108,9 @@ impl Sequence {
             shortest = shortest.min(meter.now().saturating_sub(begin));
         }
         self.classified.push(u32::try_from(shortest).unwrap_or(u32::MAX));
-        self.packets.push(Packet { time, flow, chain, length: packet.length.max(1) });
+        let hosts = [End::Source, End::Destination].map(|end| self.secret.number(queue::host_of(ip, end)));
+        let (length, class) = (packet.length.max(1), queue::class_of(ip));
+        self.packets.push(Packet { time, flow, chain, length, hosts, class });
         self.bytes += u64::from(packet.length.max(1));
     }
 

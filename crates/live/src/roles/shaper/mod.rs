@@ -29,7 +29,7 @@ use crate::shell::poller::{Poller, Token, Turn};
 use crate::status::Status;
 use fairspan_core::flow::{FlowHash, Frame, Label, Layer, ethernet};
 use fairspan_core::options::Entry;
-use fairspan_core::queue::Parcel;
+use fairspan_core::queue::{self, End, Parcel};
 use fairspan_core::shape::{self, OPTIONS, Shaper};
 use fairspan_core::units::Time;
 use std::hash::{BuildHasher, Hasher};
@@ -61,6 +61,14 @@ impl Parcel for Waiting {
 
     fn mark(&mut self) -> bool {
         ethernet::mark(self.0.as_mut_slice())
+    }
+
+    fn host(&self, end: End) -> u128 {
+        queue::host_of_frame(self.0.as_slice(), end)
+    }
+
+    fn class(&self) -> u8 {
+        queue::class_of_frame(self.0.as_slice())
     }
 }
 
