@@ -18,7 +18,9 @@
 //! routed: the lowest stable rate of processing ([`Stable`]). An output-queued gateway has no input queue: every packet is
 //! processed at once, and takes as long.
 //!
-//! Cost: O(log n) or what the discipline costs, for each packet. Memory: 24 to 64 bytes for each packet inside, of which there are at
+//! With FIFO and no scheduling latency it is known when a packet leaves as soon as it comes.
+//!
+//! Cost: O(log n) or what the discipline costs, for each packet; O(1) in that case. Memory: 24 to 64 bytes for each packet inside, of which there are at
 //! most `limit`. Events of one instant happen in this order: a transmission ends, a packet is switched, one arrives.
 
 use fairspan_core::buffer::Limit;
@@ -148,36 +150,52 @@ impl Config {
 }
 
 /// The lowest rate of processing at which no packet waits too long, among rates a tenth apart: all are tried in one pass.
+///
+/// At a faster rate less is left of the work before a packet. So a packet is looked at only at the rates between the slowest
+/// that may still do and the first at which nothing is left.
 #[derive(Clone, Debug)]
 pub struct Stable {
     wait: f64,
     last: Option<i64>,
-    /// For each rate: nanoseconds that a packet takes, what the next one waits, and the longest wait.
+    /// For each rate, slowest first: nanoseconds that a packet takes, what the next one would wait, and the longest wait.
     tried: Vec<[f64; 3]>,
+    /// At the rates before this one some packet waited too long.
+    slowest: usize,
+    /// From this rate on the last packet found nothing to wait for.
+    idle: usize,
 }
 
 impl Stable {
     /// Rates between one packet in 10 s and 10^9 packets/s.
     pub fn new(wait: Span) -> Stable {
         let tried = (0..=242).map(|step| [1e10 / 1.1_f64.powi(step), 0.0, 0.0]).collect();
-        Stable { wait: wait.as_nanos() as f64, last: None, tried }
+        Stable { wait: wait.as_nanos() as f64, last: None, tried, slowest: 0, idle: 0 }
     }
 
     /// A packet comes.
+    #[inline]
     pub fn packet(&mut self, time: i64) {
-        let gap = self.last.map_or(0, |last| time.saturating_sub(last).max(0)) as f64;
-        self.last = Some(time);
-        for [takes, wait, worst] in &mut self.tried {
+        let Some(last) = self.last.replace(time) else { return };
+        let gap = time.saturating_sub(last).max(0) as f64;
+        let idle = core::mem::replace(&mut self.idle, self.tried.len());
+        for (rate, [takes, left, worst]) in self.tried.iter_mut().enumerate().skip(self.slowest) {
             // Lindley's recursion: what is left of the work before it.
-            *wait = (*wait - gap).max(0.0);
-            *worst = worst.max(*wait);
-            *wait += *takes;
+            let before = if rate < idle { *left } else { *takes };
+            if before <= gap {
+                self.idle = rate;
+                break;
+            }
+            *worst = worst.max(before - gap);
+            *left = before - gap + *takes;
+        }
+        while self.tried.get(self.slowest).is_some_and(|[_, _, worst]| *worst > self.wait) {
+            self.slowest += 1;
         }
     }
 
     /// How long a packet takes at the lowest rate; the shortest that was tried where all are too slow.
     pub fn processing(&self) -> Span {
-        let found = self.tried.iter().find(|[_, _, worst]| *worst <= self.wait).or(self.tried.last());
+        let found = self.tried.get(self.slowest).or(self.tried.last());
         Span::from_nanos(found.map_or(1, |[takes, ..]| takes.round() as u64))
     }
 }
@@ -206,6 +224,11 @@ pub(crate) struct Gateway {
     waiting: usize,
     /// When the transmission ends, and whose packet it is.
     sending: Option<(Time, u32)>,
+    /// Nothing changes the order of packets, nor does anything that comes later change when one leaves.
+    straight: bool,
+    /// Then all packets inside: when each leaves, and whose it is; and when the last of them does.
+    leaving: VecDeque<(Time, u32)>,
+    sent: Time,
     pub(crate) dropped: u64,
     /// Flows that were active when the last packet came, its own among them, and those of them in its chain.
     pub(crate) active: u32,
@@ -232,6 +255,9 @@ impl Gateway {
             output: Queue::new(&queue, 1)?,
             waiting: 0,
             sending: None,
+            straight: config.discipline == DisciplineConfig::Fifo && config.scheduling == Span::ZERO,
+            leaving: VecDeque::new(),
+            sent: Time::ZERO,
             dropped: 0,
             active: 0,
             chained: 0,
@@ -241,7 +267,8 @@ impl Gateway {
     /// A packet of `length` bytes comes, of the flow `hash`, which belongs to the chain that `chain` tells.
     pub(crate) fn handle_packet(&mut self, now: Time, length: u32, hash: u64, chain: impl FnOnce() -> u32) {
         self.handle_timeout(now);
-        if self.input.len() + self.waiting + usize::from(self.sending.is_some()) >= self.limit {
+        let inside = self.leaving.len() + self.input.len() + self.waiting + usize::from(self.sending.is_some());
+        if inside >= self.limit {
             self.dropped += 1;
             return;
         }
@@ -249,13 +276,22 @@ impl Gateway {
         let begins = if self.input_queued { now.max(self.free) } else { now };
         let ready = begins + self.processing;
         self.free = ready;
-        self.input.push_back(Processed { ready, slot, length });
+        if self.straight {
+            self.sent = ready.max(self.sent) + self.line.transmit_time(Bytes::new(length.max(1).into()));
+            self.leaving.push_back((self.sent, slot));
+        } else {
+            self.input.push_back(Processed { ready, slot, length });
+        }
         (self.active, self.chained) = (self.activity.counts(0).active, self.activity.chained(slot, 0));
         self.handle_timeout(now);
     }
 
     /// Lets everything happen that happens until `now`.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
+        while let Some((end, slot)) = self.leaving.front().copied().filter(|(end, _)| *end <= now) {
+            self.leaving.pop_front();
+            self.activity.handle_departure(end, slot);
+        }
         while let Some(next) = self.next().filter(|next| *next <= now) {
             if let Some((_, slot)) = self.sending.take_if(|(end, _)| *end == next) {
                 self.activity.handle_departure(next, slot);
@@ -276,7 +312,8 @@ impl Gateway {
     /// When the next packet leaves or is switched.
     pub(crate) fn next(&self) -> Option<Time> {
         let sent = self.sending.map(|(end, _)| end);
-        sent.into_iter().chain(self.input.front().map(|packet| packet.ready)).min()
+        let leaving = self.leaving.front().map(|(end, _)| *end);
+        leaving.into_iter().chain(sent).chain(self.input.front().map(|packet| packet.ready)).min()
     }
 
     /// Begins the next transmission.
@@ -396,6 +433,54 @@ mod tests {
         let found = stable.processing().as_nanos() as f64;
         assert!((10e6 / 1.1..=10e6).contains(&found), "{found}");
         assert_eq!(Stable::new(Span::ZERO).processing(), Span::from_secs(10), "without packets the slowest will do");
+    }
+
+    #[test]
+    fn every_rate_is_judged_as_if_it_were_the_only_one() {
+        let mut rng = fairspan_core::rng::Rng::new(5);
+        for round in 0..40 {
+            let wait = 1 << (round % 30);
+            let (mut stable, mut times) = (Stable::new(Span::from_nanos(wait)), vec![0_i64]);
+            for _ in 0..rng.below(300) {
+                let (most, again) = (1 << rng.below(30), rng.below(3) == 0);
+                let gap = rng.below(most) as i64;
+                times.push(times.last().expect("the first") + if again { 0 } else { gap });
+            }
+            times.iter().for_each(|time| stable.packet(*time));
+            let does = |takes: &f64| {
+                let (mut free, mut worst) = (0.0_f64, 0.0_f64);
+                for time in times.iter().map(|time| *time as f64) {
+                    worst = worst.max(free - time);
+                    free = free.max(time) + takes;
+                }
+                worst <= wait as f64
+            };
+            let rates = || (0..=242).map(|step| 1e10 / 1.1_f64.powi(step));
+            let expected = rates().find(does).or(rates().last()).expect("a rate");
+            assert_eq!(stable.processing(), Span::from_nanos(expected.round() as u64), "{wait} {times:?}");
+        }
+    }
+
+    #[test]
+    fn packets_leave_when_they_would_if_each_event_were_played() {
+        let mut rng = fairspan_core::rng::Rng::new(7);
+        for queued in ["input", "output"] {
+            let make = || gateway(&format!("routing=3us,line=800Mbit,limit=20,queued={queued}"), &[0, 10]);
+            let (mut direct, mut played) = (make(), make());
+            played.straight = false;
+            let mut now = 0;
+            for _ in 0..5000 {
+                now += rng.below(12_000);
+                let (flow, length) = (rng.below(6), rng.below(1500) as u32);
+                for gateway in [&mut direct, &mut played] {
+                    gateway.handle_packet(Time::from_nanos(now), length, flow, || flow as u32 / 2);
+                }
+                assert_eq!((direct.active, direct.chained), (played.active, played.chained));
+                assert_eq!(direct.dropped, played.dropped);
+                [0, 1].map(|line| assert_eq!(direct.activity.counts(line), played.activity.counts(line)));
+            }
+            assert!(direct.dropped > 10 && direct.activity.counts(0).created > 100);
+        }
     }
 
     #[test]
