@@ -14,6 +14,7 @@
 //! | self-clocked fair queueing | `scfq.rs`, on `tagged.rs` |
 //! | weighted fair queueing | `wfq.rs`, on `tagged.rs` |
 //! | VirtualClock | `virtual_clock.rs`, on `tagged.rs` |
+//! | quick fair queueing | `qfq.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //! | hosts, classes or levels of priority, and then flows | `hierarchy.rs` |
 //!
@@ -50,6 +51,7 @@ mod heap;
 mod hierarchy;
 mod lengths;
 mod parcel;
+mod qfq;
 mod round;
 mod scfq;
 mod sfq;
@@ -69,6 +71,7 @@ pub use fifo::Fifo;
 pub use flow_queue::FlowQueue;
 pub use hierarchy::{Grouping, Hierarchy};
 pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
+pub use qfq::Qfq;
 pub use scfq::Scfq;
 pub use sfq::Sfq;
 pub use srr::Srr;
@@ -91,6 +94,8 @@ use core::str::FromStr;
 
 /// The largest quantum in bytes.
 pub const MOST_QUANTUM: u64 = 1 << 30;
+/// The largest packet that may be expected.
+pub const MOST_LARGEST: u64 = 1 << 20;
 /// Most buckets of a stochastic discipline.
 pub const MOST_BUCKETS: u32 = 1 << 20;
 
@@ -102,6 +107,8 @@ static QUANTUM_SPEC: OptionSpec =
     OptionSpec::new("quantum", Kind::Bytes(1, MOST_QUANTUM, None), "bytes of a flow's turn");
 static BUCKETS_SPEC: OptionSpec =
     OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
+static LARGEST_SPEC: OptionSpec =
+    OptionSpec::new("largest", Kind::Bytes(1, MOST_LARGEST, None), "bytes of the largest packet that is expected");
 static BY_SPEC: OptionSpec = OptionSpec::new("by", Kind::Choice(End::WORDS), "the end of a flow whose host counts");
 static WEIGHTS_SPEC: OptionSpec = OptionSpec::new(
     "weights",
@@ -156,6 +163,11 @@ pub enum DisciplineConfig {
     VirtualClock {
         /// What each flow is to have. As text by default 1 Mbit/s.
         rate: Rate,
+    },
+    /// `qfq`: quick fair queueing (Checconi, Rizzo, Valente 2013), a queue for each flow.
+    Qfq {
+        /// The largest packet that is expected. As text by default 1500 B.
+        largest: Bytes,
     },
     /// `stochastic`: stochastic fair queueing (McKenney 1990): DRR over this many hash buckets, with a keyed hash.
     Stochastic {
@@ -223,6 +235,7 @@ impl DisciplineConfig {
             DisciplineConfig::Wfq { rate: Some(rate) } | DisciplineConfig::VirtualClock { rate } => {
                 range("rate", rate.as_bits_per_sec(), RATES.1.as_bits_per_sec())
             }
+            DisciplineConfig::Qfq { largest } => range("largest", largest.as_u64(), MOST_LARGEST),
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 range("buckets", u64::from(buckets), u64::from(MOST_BUCKETS))?;
                 range("quantum", quantum.as_u64(), MOST_QUANTUM)
@@ -283,6 +296,12 @@ impl Family for DisciplineConfig {
              before waits for the others",
             || DisciplineConfig::VirtualClock { rate: Rate::from_mbit(1) },
         ),
+        member(
+            "qfq",
+            "quick fair queueing: nearly as wfq, and a flow is never far ahead of its share, at a cost that does not grow with the \
+             flows; larger packets than the largest loosen its bounds",
+            || DisciplineConfig::Qfq { largest: QUANTUM },
+        ),
         member("stochastic", "deficit round robin over buckets that flows are hashed to", || {
             DisciplineConfig::Stochastic { buckets: 1024, quantum: QUANTUM }
         }),
@@ -320,6 +339,7 @@ impl Family for DisciplineConfig {
                 vec![(&WEIGHTS_SPEC, weights as &dyn Field), (&QUANTUM_SPEC, quantum)]
             }
             DisciplineConfig::Wfq { rate } => vec![(&LINK_RATE_SPEC, rate as &dyn Field)],
+            DisciplineConfig::Qfq { largest } => vec![(&LARGEST_SPEC, largest as &dyn Field)],
             DisciplineConfig::VirtualClock { rate } => vec![(&FLOW_RATE_SPEC, rate as &dyn Field)],
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 vec![(&BUCKETS_SPEC, buckets as &dyn Field), (&QUANTUM_SPEC, quantum)]
@@ -343,6 +363,7 @@ impl Family for DisciplineConfig {
             ) => Some(quantum),
             (DisciplineConfig::Wfq { rate }, "rate") => Some(rate),
             (DisciplineConfig::VirtualClock { rate }, "rate") => Some(rate),
+            (DisciplineConfig::Qfq { largest }, "largest") => Some(largest),
             (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
             (DisciplineConfig::Hosts { by, .. }, "by") => Some(by),
             (DisciplineConfig::Classes { weights, .. }, "weights") => Some(weights),
@@ -406,6 +427,8 @@ pub enum Fair<P> {
     Wfq(Wfq<P>),
     /// [`VirtualClock`].
     VirtualClock(VirtualClock<P>),
+    /// [`Qfq`].
+    Qfq(Qfq<P>),
     /// [`Stochastic`].
     Stochastic(Stochastic<P>),
     /// [`Hierarchy`].
@@ -427,6 +450,7 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Scfq => Fair::Scfq(Scfq::new(index)),
             DisciplineConfig::Wfq { rate } => Fair::Wfq(Wfq::new(rate, index)),
             DisciplineConfig::VirtualClock { rate } => Fair::VirtualClock(VirtualClock::new(rate, index)),
+            DisciplineConfig::Qfq { largest } => Fair::Qfq(Qfq::new(largest, index)),
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 Fair::Stochastic(Stochastic::new(buckets, quantum, index, seed))
             }
@@ -511,6 +535,7 @@ macro_rules! each_fair {
             Fair::Scfq($discipline) => $call,
             Fair::Wfq($discipline) => $call,
             Fair::VirtualClock($discipline) => $call,
+            Fair::Qfq($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
             Fair::Hierarchy($discipline) => $call,
         }

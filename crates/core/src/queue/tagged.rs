@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 /// Most idle flows that are remembered; the one that fell idle first is forgotten for another.
-const MOST_IDLE: usize = 1 << 16;
+pub(super) const MOST_IDLE: usize = 1 << 16;
 
 /// Tags a byte of a flow with weight one: so finely are the weights' quotients kept.
 ///

@@ -72,11 +72,14 @@ impl Affords {
     }
 }
 
-/// How good a discipline is, the larger the better, and why; `None`: it is for other ends than fair shares.
+/// How good a discipline is, the larger the better, and why; `None`: it is for other ends than fair shares of flows.
 pub fn preference(discipline: &DisciplineConfig) -> Option<(u8, &'static str)> {
     Some(match discipline {
         DisciplineConfig::Sfq => {
-            (9, "shares by bytes that are fair at any moment, and short delays for flows that send little")
+            (10, "shares by bytes that are fair at any moment, and short delays for flows that send little")
+        }
+        DisciplineConfig::Qfq { .. } => {
+            (9, "shares by bytes that are nearly those of WFQ; what it costs does not grow with the flows")
         }
         DisciplineConfig::Scfq => {
             (8, "shares by bytes that are fair at any moment; delays grow with the number of flows")

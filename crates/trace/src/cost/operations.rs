@@ -15,7 +15,8 @@
 //! whole run.
 //!
 //! Departures: SCFQ and VirtualClock, of which the paper says in 2.2 that they cost the like, count as SFQ; other round robins and queues
-//! for new flows as DRR; FIFO as nothing, because what DRR costs more than FIFO is its flow search and its state. Others have no such function.
+//! for new flows as DRR; FIFO as nothing, because what DRR costs more than FIFO is its flow search and its state. QFQ, disciplines
+//! of two levels and others have no such function: the paper does not know them.
 
 use fairspan_core::queue::DisciplineConfig;
 
