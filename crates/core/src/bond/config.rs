@@ -5,7 +5,7 @@ use crate::buffer::{ConfigError as QueueError, PolicyConfig};
 use crate::congestion::Algorithm;
 use crate::flow::matching::{List, Name};
 use crate::options::{Field, Kind, OptionError, OutOfRange, Table, Value, Words, option, words};
-use crate::queue::DisciplineConfig;
+use crate::queue::{DisciplineConfig, End};
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a flow may send in its turn where nothing else is asked for.
+/// What a host and a flow may send in their turns where nothing else is asked for.
 const QUANTUM: Bytes = Bytes::new(1500);
 
 /// How packets are kept in order, or not.
@@ -500,16 +500,16 @@ impl Config {
             hold_down: Span::from_secs(60),
             ..Config::default()
         }
-        .with_queue(None, None)
+        .with_queue(None, None, End::Source)
     }
 
     /// The same with this order in which packets wait, and this policy of who is let in. What is not named is what suits
-    /// the [`mode`](Self::mode): in modes `stripe` and `flow` first in, first out; in all others each flow has its turn. Fair
-    /// queues come with a policy that makes those pay who fill the queue.
-    pub fn with_queue(self, discipline: Option<DisciplineConfig>, buffer: Option<PolicyConfig>) -> Config {
+    /// the [`mode`](Self::mode): in modes `stripe` and `flow` first in, first out; in all others the hosts at the end `users` of
+    /// the flows have their turns, and then the flows of each. Fair queues come with a policy that makes those pay who fill the queue.
+    pub fn with_queue(self, discipline: Option<DisciplineConfig>, buffer: Option<PolicyConfig>, users: End) -> Config {
         let discipline = discipline.unwrap_or(match self.mode {
             Mode::Stripe | Mode::Flow => DisciplineConfig::Fifo,
-            _ => DisciplineConfig::Drr { quantum: QUANTUM },
+            _ => DisciplineConfig::Hosts { by: users, quantum: QUANTUM },
         });
         let buffer = buffer.unwrap_or(match discipline {
             DisciplineConfig::Fifo => PolicyConfig::DropTail,

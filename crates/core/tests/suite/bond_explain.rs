@@ -2,6 +2,7 @@
 
 use crate::bond_network::{Net, Wire, config, packet};
 use fairspan_core::bond::{ChannelReport, Config, Explanation, Link, Mode};
+use fairspan_core::queue::End;
 use fairspan_core::units::{ChannelId, Rate, Span};
 
 const MS: fn(u64) -> Span = Span::from_millis;
@@ -15,7 +16,7 @@ fn joined(links: &[(u64, u64)], change: &dyn Fn(&mut Config)) -> Net {
             (channel.name, channel.rate) = (name.to_string(), Some(Rate::from_bits_per_sec(rate * 1000)));
         }
         change(&mut settings);
-        let settings = settings.with_queue(None, None);
+        let settings = settings.with_queue(None, None, End::Source);
         settings.validate().unwrap();
         settings
     };

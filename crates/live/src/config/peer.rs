@@ -11,6 +11,7 @@ use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::bond::{Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
 use fairspan_core::flow::matching::Name;
 use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
+use fairspan_core::queue::End;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -356,7 +357,7 @@ impl Reader<'_> {
             let problem = "none, and interface.listen_port is not set: nobody could begin; add a [[peer.channel]]";
             return Err(self.error(span, "peer.channel", problem));
         }
-        let (bond, notice) = self.bond_of_peer(&raw, span, plain, &channels)?;
+        let (bond, notice) = self.bond_of_peer(&raw, span, plain, &channels, &allowed_ips)?;
         let peer = Peer {
             name: match raw.name {
                 Some(n) if !(1..=64).contains(&n.get_ref().len()) || n.get_ref().chars().any(char::is_control) => {
@@ -387,6 +388,7 @@ impl Reader<'_> {
         span: Range<usize>,
         plain: bool,
         channels: &[Channel],
+        allowed_ips: &[IpNet],
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
         let mut bond = BondConfig::usual();
         bond.confirm_mtu = CONFIRM_MTU;
@@ -398,7 +400,9 @@ impl Reader<'_> {
         }
         let named = |name: &str| raw.place(name).is_some();
         let (discipline, buffer) = (bond.discipline, bond.buffer);
-        bond = bond.with_queue(named("discipline").then_some(discipline), named("buffer").then_some(buffer));
+        // Behind a peer to which everything goes is the rest of the world: who shares the bond are the hosts on this side.
+        let users = if allowed_ips.iter().any(|net| net.prefix_len() == 0) { End::Source } else { End::Destination };
+        bond = bond.with_queue(named("discipline").then_some(discipline), named("buffer").then_some(buffer), users);
         let wrong = |name: &str, problem: &str| match raw.place(name) {
             Some(place) => Err(self.error(place, &format!("peer.{name}"), problem)),
             None => Ok(()),

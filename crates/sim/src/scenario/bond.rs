@@ -10,6 +10,7 @@ use fairspan_core::bond::{CHANNEL_OPTIONS, CLASS_OPTIONS, ChannelConfig, ClassCo
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::Capacity;
 use fairspan_core::options::Kind as Options;
+use fairspan_core::queue::End;
 use fairspan_core::select::Settings;
 use fairspan_core::units::Rate;
 
@@ -296,7 +297,7 @@ fn settings(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Config {
         config.policy = policy;
     }
     let discipline = named(form, "discipline", errors);
-    config = config.with_queue(discipline, named(form, "buffer", errors));
+    config = config.with_queue(discipline, named(form, "buffer", errors), End::Source);
     config.classes.0 = classes(form, errors);
     if let Some(entry) = OPTIONS.find("metered") {
         form.list_option(entry, &mut config, errors);

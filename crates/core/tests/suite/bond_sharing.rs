@@ -1,0 +1,110 @@
+//! What waits for a bond's channels is shared among users first and among their flows then, and is accounted for.
+
+use crate::bond_network::{Net, Wire, check_once, config, identity, packet};
+use fairspan_core::bond::{Config, Mode};
+use fairspan_core::ip::checksum;
+use fairspan_core::queue::End;
+use fairspan_core::units::{Rate, Span};
+
+/// Two channels of 10 Mbit/s.
+fn settings(mode: Mode, users: End) -> Config {
+    let mut settings = Config::usual();
+    (settings.mode, settings.spare_copies) = (mode, false);
+    let mut settings = settings.with_queue(None, None, users);
+    settings.channels = config(2).channels;
+    for channel in &mut settings.channels {
+        channel.rate = Some(Rate::from_mbit(10));
+    }
+    settings.validate().unwrap();
+    settings
+}
+
+/// A packet of `flow` of a user, whose address is its source's or its destination's.
+fn of_user(user: u8, end: End, flow: u16, number: u32) -> Vec<u8> {
+    let mut packet = packet(flow, number, 1000);
+    packet[if end == End::Source { 15 } else { 19 }] = user;
+    packet[10..12].fill(0);
+    let sum = checksum::of(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+/// Flows 0 to 11 are user 1's and send 5 Mbit/s each for 3 s, flow 12 is user 2's and sends 15 Mbit/s, and flow 13 is user 3's and
+/// sends 400 kbit/s. Returns the end state, what was sent, and bytes that each user's packets had when they arrived.
+fn crowd(mode: Mode, users: End) -> (Net, Vec<Vec<u8>>, [u64; 3]) {
+    let wires = || (0..2).map(|_| Wire::new(10)).collect();
+    let mut net = Net::new([settings(mode, users), settings(mode, users)], wires(), 11);
+    net.run(Span::from_secs(1));
+    let (mut sent, before) = (Vec::new(), net.delivered[1].len());
+    for number in 0..1875 {
+        for flow in 0..14u16 {
+            let times = [1, 3, u32::from(number % 12 == 0)][usize::from(flow).saturating_sub(11)];
+            for n in 0..times {
+                let packet = of_user(flow.saturating_sub(10).max(1) as u8, users, flow, number * times + n);
+                sent.push(packet.clone());
+                net.host(0, packet);
+            }
+        }
+        net.run(Span::from_micros(1600));
+    }
+    let mut bytes = [0; 3];
+    for (_, packet) in &net.delivered[1][before..] {
+        let user = usize::from(identity(packet).0).saturating_sub(11);
+        bytes[user] += packet.len() as u64;
+    }
+    (net, sent, bytes)
+}
+
+#[test]
+fn a_user_with_twelve_flows_has_no_more_than_one_with_one_and_neither_delays_a_third_who_sends_little() {
+    for (mode, users) in
+        [(Mode::Reliable, End::Source), (Mode::Reliable, End::Destination), (Mode::Ordered, End::Source)]
+    {
+        let (net, sent, bytes) = crowd(mode, users);
+        check_once(&sent, &net.delivered[1]).unwrap();
+        let [many, one, little] = bytes.map(|bytes| bytes as f64);
+        assert!((0.9..1.1).contains(&(many / one)), "{mode} {users:?}: {bytes:?}");
+        // What is asked for in 3 s, and of 20 Mbit/s what envelopes leave of it.
+        assert!(little > 0.98 * 157_000.0 && bytes.iter().sum::<u64>() > 6_500_000, "{mode} {users:?}: {bytes:?}");
+
+        let accounts = net.ends[0].accounts().expect("a fair queue");
+        let flows = accounts.heaviest(net.now, 20);
+        assert_eq!(flows.len(), 14);
+        let waiting: u64 = flows.iter().map(|flow| u64::from(flow.waiting)).sum();
+        assert_eq!(waiting, net.ends[0].waiting().0 as u64);
+        let (packets, dropped): (u64, u64) =
+            flows.iter().fold((0, 0), |(packets, dropped), flow| (packets + flow.packets, dropped + flow.dropped));
+        assert_eq!(packets + dropped + waiting, sent.len() as u64, "{mode}: none is forgotten");
+        let stats = net.ends[0].stats();
+        assert_eq!(dropped, stats.queue_full + stats.early_dropped);
+        // The user with one flow has the heaviest; the modest one loses nothing, and its packets wait for none of the others'.
+        assert!(flows[0].label.to_string().contains(":1012"), "{}", flows[0].label);
+        let modest = flows.iter().find(|flow| flow.label.to_string().contains(":1013")).expect("flow 13");
+        assert_eq!((modest.dropped, modest.waiting), (0, 0));
+        let summary = accounts.summary(net.now);
+        assert_eq!((summary.active, summary.backlogged), (14, 13));
+        // A packet and a turn of either other user take 2 ms at most.
+        assert!(summary.sparse.median < Some(Span::from_millis(2)), "{mode}: {summary:?}");
+        assert!(summary.all.median > Some(Span::from_millis(10)), "{mode}: {summary:?}");
+    }
+}
+
+#[test]
+fn first_in_first_out_tells_no_flows_apart_and_keeps_no_accounts() {
+    let mut settings = settings(Mode::Reliable, End::Source);
+    settings.discipline = "fifo".parse().unwrap();
+    let net = Net::new([settings.clone(), settings], vec![Wire::new(10), Wire::new(10)], 11);
+    assert!(net.ends[0].accounts().is_none());
+}
+
+#[test]
+fn modes_whose_order_is_that_of_the_channels_stay_first_in_first_out() {
+    for mode in [Mode::Stripe, Mode::Flow] {
+        let mut config = Config::usual();
+        config.mode = mode;
+        let config = config.with_queue(None, None, End::Source);
+        assert_eq!((config.discipline.to_string(), config.buffer.to_string()), ("fifo".into(), "drop-tail".into()));
+    }
+    let asked = Config::usual().with_queue(Some("fifo".parse().unwrap()), None, End::Source);
+    assert_eq!(asked.buffer.to_string(), "drop-tail");
+}
