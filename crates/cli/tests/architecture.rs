@@ -92,7 +92,7 @@ const FLOORS: &[&[&str]] = &[
     &["traffic/"],
     &["model.rs", "error.rs"],
     &["node/"],
-    &["bond/", "reliable/", "ring/"],
+    &["bond/", "reliable/", "ring/", "split/"],
     &["world/"],
     &["scenario/"],
     &["lib.rs"],

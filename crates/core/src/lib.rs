@@ -33,6 +33,7 @@ pub mod rng;
 pub mod select;
 pub mod set;
 pub mod shape;
+pub mod split;
 pub mod stripe;
 pub mod units;
 pub mod wire;

@@ -32,6 +32,7 @@ fn scenario(duration: Span, nodes: usize) -> Scenario {
         links: Vec::new(),
         bonds: Vec::new(),
         rings: Vec::new(),
+        splits: Vec::new(),
         reliable: Vec::new(),
         flows: Vec::new(),
         metrics: Metrics::default(),

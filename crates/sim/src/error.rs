@@ -86,6 +86,14 @@ pub enum WorldError {
         /// What is wrong.
         error: String,
     },
+    /// A splitting gateway's settings.
+    #[error("split `{split}`: {error}")]
+    Split {
+        /// The gateway.
+        split: String,
+        /// What is wrong.
+        error: String,
+    },
     /// A ring's settings.
     #[error("ring `{ring}`: {error}")]
     Ring {

@@ -16,6 +16,7 @@ pub mod reliable;
 pub mod results;
 mod ring;
 pub mod scenario;
+mod split;
 pub mod steps;
 pub mod tcp;
 pub mod traffic;

@@ -3,6 +3,7 @@
 pub use crate::metrics::Metrics;
 pub use crate::traffic::Transport;
 
+use crate::tcp;
 use crate::traffic;
 use fairspan_core::arq;
 use fairspan_core::bond;
@@ -14,6 +15,7 @@ use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::select::Settings;
+use fairspan_core::split;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 
 /// One run: everything that its outcome depends on.
@@ -41,6 +43,8 @@ pub struct Scenario {
     pub bonds: Vec<Bond>,
     /// Rings, numbered in this order.
     pub rings: Vec<Ring>,
+    /// Gateways that split connections, numbered in this order.
+    pub splits: Vec<Split>,
     /// Reliable flows over several paths, numbered in this order.
     pub reliable: Vec<Reliable>,
     /// Flows, numbered in this order.
@@ -164,6 +168,34 @@ impl Bond {
             config.policy = policy.clone();
         }
         config
+    }
+}
+
+/// A gateway that splits TCP connections, at a node where flows pass.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// For people.
+    pub name: String,
+    /// Where it is.
+    pub node: u32,
+    /// Core's gateway.
+    pub config: split::Config,
+    /// Its own TCP.
+    pub tcp: tcp::Config,
+    /// Links and bonds that are long, by number, links in both directions.
+    pub long: [Vec<u32>; 2],
+    /// Its TCP towards them.
+    pub long_tcp: tcp::Config,
+}
+
+impl Split {
+    /// Whether a hop away from it is long.
+    pub(crate) fn is_long(&self, hop: Hop) -> bool {
+        match hop {
+            Hop::Link(number) => self.long[0].contains(&number),
+            Hop::Bond(number, _) => self.long[1].contains(&number),
+            Hop::Ring(..) => false,
+        }
     }
 }
 

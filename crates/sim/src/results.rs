@@ -28,6 +28,8 @@ pub struct Results {
     pub bonds: Vec<BondResult>,
     /// One for each ring.
     pub rings: Vec<RingResult>,
+    /// One for each gateway that splits connections.
+    pub splits: Vec<SplitResult>,
     /// Values over time, by name; all share `series_interval`.
     pub series: Vec<Series>,
     /// Distance of the points of `series`, in seconds; zero without series.
@@ -319,10 +321,42 @@ pub struct RingEvent {
     pub what: String,
 }
 
+/// A gateway that splits TCP connections, over the measured time where nothing else is said.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct SplitResult {
+    /// Its name.
+    pub name: String,
+    /// Connections that it has split in the whole run.
+    pub connections: u64,
+    /// Those that it has at the end.
+    pub open: u64,
+    /// Packets that it passed without splitting.
+    pub passed: u64,
+    /// Packets that it dropped in the whole run.
+    pub dropped: u64,
+    /// Bytes in its fair-queueing subsystem, packets' headers included.
+    pub queue: Waiting,
+    /// Bytes of payload in its send buffers that were never sent.
+    pub unsent: Waiting,
+    /// Both together.
+    pub total: Waiting,
+}
+
+/// How much waits over time, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Waiting {
+    /// Mean over time.
+    pub mean: f64,
+    /// Most.
+    pub max: u64,
+    /// At the end.
+    pub last: u64,
+}
+
 /// One quantity over time.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Series {
-    /// `flow NAME throughput`, `flow NAME window`, `link NAME queue`, …
+    /// `flow NAME throughput`, `flow NAME window`, `link NAME queue`, `split NAME unsent`, …
     pub name: String,
     /// bit/s, bytes, packets, seconds.
     pub unit: String,

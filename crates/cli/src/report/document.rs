@@ -4,7 +4,7 @@
 
 use super::estimate::{Estimate, estimates};
 use crate::simulation::{Batch, Expected, Finished};
-use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series};
+use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series, SplitResult};
 use fairspan_sim::scenario::File;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -54,6 +54,7 @@ struct Run<'a> {
     links: &'a [LinkResult],
     bonds: Vec<Bond<'a>>,
     rings: &'a [RingResult],
+    splits: &'a [SplitResult],
     series_interval_s: f64,
     series: &'a [Series],
 }
@@ -124,6 +125,7 @@ fn run(finished: &Finished) -> Run<'_> {
         links: &results.links,
         bonds: results.bonds.iter().map(bond).collect(),
         rings: &results.rings,
+        splits: &results.splits,
         series_interval_s: results.series_interval_s,
         series: &results.series,
     }

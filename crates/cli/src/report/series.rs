@@ -71,6 +71,7 @@ pub(super) mod tests {
             links: vec![],
             bonds: vec![],
             rings: vec![],
+            splits: vec![],
             series: series_of.iter().map(series).collect(),
             series_interval_s: 0.5,
         }

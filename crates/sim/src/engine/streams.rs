@@ -27,6 +27,8 @@ pub enum Purpose {
     Ring = 9,
     /// A ring's nodes, by ring.
     RingNode = 10,
+    /// What a splitting gateway's policy draws, by gateway.
+    Split = 11,
 }
 
 /// The seed of the stream of `purpose` for entity `index`.

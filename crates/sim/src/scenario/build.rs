@@ -6,6 +6,7 @@ use super::flow;
 use super::form::{Defaults, Errors, Form};
 use super::reliable;
 use super::ring::Rings;
+use super::split;
 use super::store::Store;
 use super::topology::{self, Topology};
 use super::value::{Kind, Table};
@@ -62,6 +63,7 @@ pub(super) fn scenario(
     let mut bond_defaults = take("bond", errors);
     let mut ring_defaults = take("ring", errors);
     let mut reliable_defaults = take("reliable", errors);
+    let mut split_defaults = take("split", errors);
     let mut flow_defaults = take("flow", errors);
     let mut tcp = take("tcp", errors);
     if let Some(inner) = inner {
@@ -71,12 +73,13 @@ pub(super) fn scenario(
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
+    let splits = split::read(&mut form, [&mut split_defaults, &mut tcp], &topology, &bonds, errors);
     let places = (&topology, &bonds, &rings);
     let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), before, errors);
-    let senders = flows.len() + reliable.len() * 13;
+    let senders = flows.len() + reliable.len() * 13 + splits.len();
     let metrics = metrics(&mut form, &topology, &rings, senders, duration, errors);
     form.finish(None, errors);
-    for defaults in [nodes, links, bond_defaults, reliable_defaults, ring_defaults, flow_defaults] {
+    for defaults in [nodes, links, bond_defaults, reliable_defaults, ring_defaults, split_defaults, flow_defaults] {
         defaults.finish(errors);
     }
     if errors.count() > before {
@@ -95,6 +98,7 @@ pub(super) fn scenario(
         links,
         bonds,
         rings,
+        splits,
         reliable,
         flows,
         metrics,

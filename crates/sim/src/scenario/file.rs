@@ -430,6 +430,7 @@ fn metric(
                 let names: Vec<String> = both.flat_map(|name| [0, 1].map(|end| format!("{name}/{end}"))).collect();
                 absent("bond's end", name, &mut names.iter().map(String::as_str))
             }
+            Refers::Split(name) => absent("split", name, &mut first.splits.iter().map(|split| split.name.as_str())),
             Refers::Ring(name) => absent("ring", name, &mut first.rings.iter().map(|ring| ring.name.as_str())),
             Refers::Percentiles if !first.metrics.delay => {
                 Some(Problem::Conflict("percentiles need `delay = true` in [metrics]".into()))

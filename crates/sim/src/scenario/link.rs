@@ -160,7 +160,12 @@ fn gilbert_loss(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Opti
 }
 
 /// Packets, bytes, or how long a constant rate takes for them.
-fn limit(form: &Form<'_>, value: &Value, capacity: Option<&Capacity>, errors: &mut Errors<'_>) -> Option<Limit> {
+pub(super) fn limit(
+    form: &Form<'_>,
+    value: &Value,
+    capacity: Option<&Capacity>,
+    errors: &mut Errors<'_>,
+) -> Option<Limit> {
     let text = match &value.kind {
         Kind::Text(text) => text.as_str(),
         _ => "",

@@ -13,6 +13,7 @@ mod names;
 mod reliable;
 mod ring;
 mod route;
+mod split;
 mod store;
 mod sweep;
 mod topology;

@@ -71,7 +71,7 @@ pub(super) fn sending<'a>(
         _ => false,
     };
     let (transport, largest) = if is_tcp {
-        let config = tcp(form, defaults, errors)?;
+        let config = tcp("tcp", form, defaults, errors)?;
         let largest = config.mss.saturating_add(config.network_header).saturating_add(20);
         (Transport::Tcp(Box::new(config)), largest)
     } else {
@@ -329,19 +329,24 @@ fn replayed(name: &str, text: &str) -> Result<Vec<(Span, u32)>, String> {
     }
 }
 
-/// The flow's `tcp` (a preset's name, or a table with `preset` and settings) over `[defaults.tcp]`.
-fn tcp<'a>(form: &mut Form<'a>, defaults: &mut Defaults<'a>, errors: &mut Errors<'_>) -> Option<tcp::Config> {
+/// TCP's settings at `key` (a preset's name, or a table with `preset` and settings) over `[defaults.tcp]`.
+pub(super) fn tcp<'a>(
+    key: &'static str,
+    form: &mut Form<'a>,
+    defaults: &mut Defaults<'a>,
+    errors: &mut Errors<'_>,
+) -> Option<tcp::Config> {
     let mut tables = Vec::new();
     let mut preset: Option<(String, u32)> = None;
     if let Some(table) = defaults.all_known() {
         tables.push((table, "defaults.tcp".to_owned()));
     }
-    if let Some(value) = form.value("tcp") {
+    if let Some(value) = form.value(key) {
         match &value.kind {
             Kind::Text(name) => preset = Some((name.clone(), value.at)),
-            Kind::Table(table) => tables.push((table, form.key("tcp"))),
+            Kind::Table(table) => tables.push((table, form.key(key))),
             _ => {
-                form.wrong("tcp", value, "a preset's name, or a table of settings", errors);
+                form.wrong(key, value, "a preset's name, or a table of settings", errors);
                 return None;
             }
         }
@@ -362,7 +367,7 @@ fn tcp<'a>(form: &mut Form<'a>, defaults: &mut Defaults<'a>, errors: &mut Errors
                 let close = closest(name, tcp::Config::PRESETS.iter().copied());
                 let close = close.map_or(String::new(), |close| format!(" (did you mean \"{close}\"?)"));
                 let expected = format!("a preset: {}{close}", names.join(", "));
-                errors.add(*at, form.key("tcp"), Problem::Value { found: format!("\"{name}\""), expected });
+                errors.add(*at, form.key(key), Problem::Value { found: format!("\"{name}\""), expected });
                 return None;
             }
         },
@@ -370,18 +375,18 @@ fn tcp<'a>(form: &mut Form<'a>, defaults: &mut Defaults<'a>, errors: &mut Errors
     let before = errors.count();
     for (table, path) in tables {
         for entry in table.entries.iter().filter(|entry| entry.key != "preset") {
-            let key = || format!("{path}.{}", entry.key);
+            let named = || format!("{path}.{}", entry.key);
             match config.set(&entry.key, &entry.value.show()) {
                 Ok(()) => {}
                 Err(tcp::SettingError::Value { expected, .. }) => {
                     let problem = Problem::Value { found: entry.value.found(), expected: expected.into() };
-                    errors.add(entry.value.at, key(), problem);
+                    errors.add(entry.value.at, named(), problem);
                 }
                 Err(_) => {
                     let mut known: Vec<String> = tcp::Config::NAMES.iter().map(|&name| name.to_owned()).collect();
                     known.push("preset".into());
                     let close = closest(&entry.key, known.iter().map(String::as_str));
-                    errors.add(entry.at, key(), Problem::UnknownKey { found: entry.key.clone(), close, known });
+                    errors.add(entry.at, named(), Problem::UnknownKey { found: entry.key.clone(), close, known });
                 }
             }
         }

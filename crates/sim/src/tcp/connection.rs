@@ -292,6 +292,22 @@ impl Connection {
         self.receiver.take(now, max)
     }
 
+    /// From now on at most `bytes` are offered to the peer beyond what was read, whatever the receive buffer holds; what was
+    /// offered before stays. May lead to a window update, so poll afterwards.
+    pub fn limit_window(&mut self, bytes: u64) {
+        self.receiver.limit_window(bytes);
+    }
+
+    /// Bytes that the send buffer takes now.
+    pub fn room(&self) -> u64 {
+        self.config.send_buffer.as_u64().saturating_sub(self.sender.unacknowledged())
+    }
+
+    /// The initial sequence number of the peer, once its SYN has come.
+    pub fn peer_initial(&self) -> u32 {
+        self.peer_initial
+    }
+
     /// The state of RFC 9293.
     pub fn state(&self) -> State {
         self.state

@@ -54,6 +54,8 @@ pub(super) struct Receiver {
     edge: u64,
     buffer: u64,
     buffer_maximum: u64,
+    /// What may be offered beyond what was read, whatever the buffer holds.
+    limit: u64,
     /// Shift of the windows that we offer.
     shift: u8,
     mss: u64,
@@ -106,6 +108,7 @@ impl Receiver {
             edge: 0,
             buffer,
             buffer_maximum,
+            limit: u64::MAX,
             shift: 0,
             mss: u64::from(config.mss),
             ack_now: false,
@@ -359,18 +362,29 @@ impl Receiver {
         if self.buffer < self.buffer_maximum {
             self.grow(now);
         }
-        // RFC 9293, 3.8.6.2.2: a larger window is worth an ACK of its own when it grows by a segment or half the buffer;
-        // by half of what it will be, as there are ACKs for data under way otherwise.
-        // What the field cannot say is no news.
-        let (offered, possible) = (self.edge().saturating_sub(self.next), self.possible().min(0xffff << self.shift));
-        if bytes > 0
-            && !self.is_finished()
-            && possible.saturating_sub(offered) >= self.worthwhile()
-            && possible >= 2 * offered
-        {
-            self.ack_now = true;
+        if bytes > 0 {
+            self.tell_larger_window();
         }
         bytes
+    }
+
+    /// From now on no more than this is offered beyond what was read; what was offered before stays.
+    pub(super) fn limit_window(&mut self, limit: u64) {
+        let larger = limit > self.limit;
+        self.limit = limit;
+        if larger {
+            self.tell_larger_window();
+        }
+    }
+
+    /// RFC 9293, 3.8.6.2.2: a larger window is worth an ACK of its own when it grows by a segment or half the buffer; by half of
+    /// what it will be, as there are ACKs for data under way otherwise. What the field cannot say is no news.
+    fn tell_larger_window(&mut self) {
+        let (offered, possible) = (self.edge().saturating_sub(self.next), self.possible().min(0xffff << self.shift));
+        let grown = possible.saturating_sub(offered);
+        if !self.is_finished() && grown >= self.worthwhile() && possible >= 2 * offered {
+            self.ack_now = true;
+        }
     }
 
     /// A round trip by the peer's timestamps, for the buffer's growth.
@@ -412,7 +426,7 @@ impl Receiver {
 
     /// The widest window that the buffer allows.
     fn possible(&self) -> u64 {
-        (self.read + self.buffer).saturating_sub(self.next)
+        (self.read + self.buffer.min(self.limit)).saturating_sub(self.next)
     }
 
     /// RFC 9293, 3.8.6.2.2: min( Fr * RCV.BUFF, Eff.snd.MSS ).

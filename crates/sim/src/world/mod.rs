@@ -84,7 +84,7 @@ impl World {
         let reliable = reliable.collect::<Result<_, WorldError>>()?;
         let mut world = World {
             engine: Engine::new(Measured::new(scenario.warm_up, scenario.duration)),
-            nodes: routes.layout.build(flows, bonds, reliable)?,
+            nodes: routes.layout.build(flows, bonds, reliable, routes.splits)?,
             steps: routes.steps,
             large: scenario.flows.len() + scenario.links.len() > LARGE,
             captured: Vec::new(),

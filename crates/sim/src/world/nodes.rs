@@ -10,6 +10,7 @@
 //! | bond | 2, for each end one | [`BONDS`] |
 //! | reliable flow | 2, for each end one | [`RELIABLE`] |
 //! | ring | for each node three, and one | [`RINGS`], with the way in the lowest bits |
+//! | splitting gateway | 1 | [`SPLITS`] |
 //! | processor | 1 | [`NODES`], with the number of its node |
 //!
 //! Places count from the first timer of the first link to the last timer of the last processor, so a place says which
@@ -27,6 +28,7 @@ use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
 use crate::reliable::joined::Joined as Reliable;
 use crate::ring::circle::{self, Circle};
+use crate::split::Split;
 use fairspan_core::queue::MOST_ROOM;
 use std::collections::BTreeMap;
 
@@ -40,6 +42,7 @@ const ENDS: u32 = 1 << 31;
 const BONDS: u32 = 3 << 30;
 const RELIABLE: u32 = 7 << 29;
 const RINGS: u32 = 5 << 29;
+const SPLITS: u32 = 3 << 29;
 
 const _: () = assert!(
     (MOST << Link::TIMER_BITS)
@@ -47,6 +50,7 @@ const _: () = assert!(
         + (MOST << Joined::TIMER_BITS)
         + (MOST << Reliable::TIMER_BITS)
         + (MOST_RINGS << Circle::TIMER_BITS)
+        + (MOST << Split::TIMER_BITS)
         + (MOST << Processor::TIMER_BITS)
         + Layout::OWN
         < Event::PLACES as usize,
@@ -151,6 +155,22 @@ impl Kind for Circle {
     }
 }
 
+impl Kind for Split {
+    const TIMER_BITS: u32 = 0;
+
+    fn arena(nodes: &mut Nodes) -> &mut Arena<Split> {
+        &mut nodes.splits
+    }
+
+    fn mark(&self, number: u32) -> u32 {
+        SPLITS | number
+    }
+
+    fn name<'a>(&self, scenario: &'a Scenario, number: usize) -> &'a str {
+        &scenario.splits[number].name
+    }
+}
+
 impl Kind for Processor {
     const TIMER_BITS: u32 = 0;
 
@@ -183,8 +203,11 @@ macro_rules! of_kind {
         } else if place < nodes.rings.first {
             type $N = $crate::reliable::joined::Joined;
             $do
-        } else if place < nodes.processors.first {
+        } else if place < nodes.splits.first {
             type $N = $crate::ring::circle::Circle;
+            $do
+        } else if place < nodes.processors.first {
+            type $N = $crate::split::Split;
             $do
         } else if place < nodes.own {
             type $N = $crate::node::processor::Processor;
@@ -246,6 +269,7 @@ pub(super) struct Nodes {
     pub(super) bonds: Arena<Joined>,
     pub(super) reliable: Arena<Reliable>,
     pub(super) rings: Arena<Circle>,
+    pub(super) splits: Arena<Split>,
     pub(super) processors: Arena<Processor>,
     /// The first of the world's own places.
     pub(super) own: u32,
@@ -259,6 +283,7 @@ impl Nodes {
         self.links.each(scenario, visit);
         self.bonds.each(scenario, visit);
         self.rings.each(scenario, visit);
+        self.splits.each(scenario, visit);
         self.processors.each(scenario, visit);
     }
 
@@ -269,6 +294,7 @@ impl Nodes {
         self.links.each_here(engine, scenario, visit);
         self.bonds.each_here(engine, scenario, visit);
         self.rings.each_here(engine, scenario, visit);
+        self.splits.each_here(engine, scenario, visit);
         self.processors.each_here(engine, scenario, visit);
     }
 
@@ -310,8 +336,9 @@ pub(super) struct Crossed {
 /// Where the nodes of a scenario stand, and how they join, before there are any.
 pub(super) struct Layout<'a> {
     pub(super) scenario: &'a Scenario,
-    /// The first places: flows', bonds', reliable flows', rings', processors', the world's own. Links are first.
-    firsts: [u32; 6],
+    /// The first places: flows', bonds', reliable flows', rings', splitting gateways', processors', the world's own. Links are
+    /// first.
+    firsts: [u32; 7],
     /// For each link the interface of the node where it ends.
     interfaces: Vec<u32>,
     /// For each ring the interface of each of its nodes.
@@ -320,6 +347,8 @@ pub(super) struct Layout<'a> {
     counts: Vec<usize>,
     /// For each node the number of its processor, if handling packets costs it anything.
     processors: Vec<Option<u32>>,
+    /// For each node the number of its splitting gateway.
+    splits: Vec<Option<u32>>,
     /// For each processor its ports.
     ports: Vec<BTreeMap<Port, u32>>,
 }
@@ -337,6 +366,7 @@ impl<'a> Layout<'a> {
             ("bonds", scenario.bonds.len(), MOST),
             ("reliable flows", scenario.reliable.len(), MOST),
             ("rings", scenario.rings.len(), MOST_RINGS),
+            ("splitting gateways", scenario.splits.len(), MOST),
         ] {
             if count > most {
                 return Err(WorldError::TooMany { what, count, most });
@@ -380,7 +410,13 @@ impl<'a> Layout<'a> {
             })
         });
         let processors = processors.collect();
-        let mut firsts = [0; 6];
+        let mut splits = vec![None; scenario.nodes.len()];
+        for (number, split) in scenario.splits.iter().enumerate() {
+            let what = || format!("split `{}`", split.name);
+            check_node(scenario, split.node, &what)?;
+            splits[split.node as usize] = Some(number as u32);
+        }
+        let mut firsts = [0; 7];
         let mut end = 0;
         for (first, count, bits) in [
             (0, scenario.links.len(), Link::TIMER_BITS),
@@ -388,13 +424,14 @@ impl<'a> Layout<'a> {
             (2, scenario.bonds.len(), Joined::TIMER_BITS),
             (3, scenario.reliable.len(), Reliable::TIMER_BITS),
             (4, scenario.rings.len(), Circle::TIMER_BITS),
-            (5, number as usize, Processor::TIMER_BITS),
+            (5, scenario.splits.len(), Split::TIMER_BITS),
+            (6, number as usize, Processor::TIMER_BITS),
         ] {
             end += (count as u32) << bits;
             firsts[first] = end;
         }
         let ports = vec![BTreeMap::new(); number as usize];
-        Ok(Layout { scenario, firsts, interfaces, ring_interfaces, counts, processors, ports })
+        Ok(Layout { scenario, firsts, interfaces, ring_interfaces, counts, processors, splits, ports })
     }
 
     /// How a path crosses a hop; `what` names the path in errors.
@@ -450,6 +487,12 @@ impl<'a> Layout<'a> {
         Step { place, port: Reliable::frame_port(end, path) }
     }
 
+    /// The splitting gateway of a node, if it has one, and the step into it.
+    pub(super) fn split(&self, node: u32) -> Option<(u32, Step)> {
+        let number = self.splits.get(node as usize).copied().flatten()?;
+        Some((number, Step { place: self.firsts[4] + (number << Split::TIMER_BITS), port: 0 }))
+    }
+
     /// The processor of a node, if it has one.
     pub(super) fn processor(&self, node: u32) -> Option<u32> {
         self.processors.get(node as usize).copied().flatten()
@@ -461,7 +504,7 @@ impl<'a> Layout<'a> {
         let ports = &mut self.ports[number as usize];
         let next = ports.len() as u32;
         let port = *ports.entry(port).or_insert(next);
-        Some(Step { place: self.firsts[4] + (number << Processor::TIMER_BITS), port })
+        Some(Step { place: self.firsts[5] + (number << Processor::TIMER_BITS), port })
     }
 
     /// Links and processors, and with them all nodes. Those that make packets have been made with their paths.
@@ -470,6 +513,7 @@ impl<'a> Layout<'a> {
         flows: Vec<Flow>,
         bonds: Vec<Joined>,
         reliable: Vec<Reliable>,
+        splits: Vec<Split>,
     ) -> Result<Nodes, WorldError> {
         let scenario = self.scenario;
         let rings = (0..scenario.rings.len()).map(|number| Circle::new(scenario, number));
@@ -493,13 +537,14 @@ impl<'a> Layout<'a> {
             let model = &scenario.nodes[node];
             processors.push(Processor::new(&model.cost, self.counts[node], ports, scenario.seed, node as u32));
         }
-        let [first_flow, first_bond, first_reliable, first_ring, first_processor, own] = self.firsts;
+        let [first_flow, first_bond, first_reliable, first_ring, first_split, first_processor, own] = self.firsts;
         Ok(Nodes {
             links: Arena { nodes: links, first: 0 },
             flows: Arena { nodes: flows, first: first_flow },
             bonds: Arena { nodes: bonds, first: first_bond },
             reliable: Arena { nodes: reliable, first: first_reliable },
             rings: Arena { nodes: rings, first: first_ring },
+            splits: Arena { nodes: splits, first: first_split },
             processors: Arena { nodes: processors, first: first_processor },
             own,
         })

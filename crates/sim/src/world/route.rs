@@ -4,21 +4,37 @@
 use super::nodes::{Layout, Step, check_node};
 use crate::bond::joined::Joined;
 use crate::error::WorldError;
-use crate::model::{Card, Hop, Scenario};
+use crate::model::{Card, Hop, Scenario, Transport};
 use crate::node::flow::Flow;
 use crate::node::processor::{Port, Work};
 use crate::reliable::joined::Joined as Reliable;
+use crate::split::Split;
+use fairspan_core::link::Capacity;
+use fairspan_core::units::Span;
 
 /// The table of steps while it is made.
 pub(super) struct Routes<'a> {
     pub(super) layout: Layout<'a>,
     pub(super) steps: Vec<Step>,
+    /// The splitting gateways, which learn the flows' paths through them.
+    pub(super) splits: Vec<Split>,
+}
+
+/// What a path is of.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    /// This flow, one way or the other: splitting gateways see its packets.
+    Flow(usize, bool),
+    /// Frames.
+    Other,
 }
 
 impl<'a> Routes<'a> {
     /// No paths yet.
     pub(super) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
-        Ok(Routes { layout: Layout::new(scenario)?, steps: Vec::new() })
+        let layout = Layout::new(scenario)?;
+        let splits = (0..scenario.splits.len()).map(|number| Split::new(scenario, number));
+        Ok(Routes { layout, steps: Vec::new(), splits: splits.collect::<Result<_, WorldError>>()? })
     }
 
     /// The flow `number` of the scenario with its paths.
@@ -28,9 +44,13 @@ impl<'a> Routes<'a> {
         let deliver = self.layout.deliver(number);
         let there = || format!("flow `{}`", model.name);
         let back = || format!("flow `{}`, back", model.name);
-        let first = self.add(&there, model.from, &model.path, model.to, deliver)?;
+        let first = self.add(&there, Of::Flow(number, false), [model.from, model.to], &model.path, deliver)?;
         let answers = !model.back.is_empty();
-        let second = if answers { self.add(&back, model.to, &model.back, model.from, deliver)? } else { u32::MAX };
+        let second = if answers {
+            self.add(&back, Of::Flow(number, true), [model.to, model.from], &model.back, deliver)?
+        } else {
+            u32::MAX
+        };
         let processors = [model.from, model.to].map(|node| self.layout.processor(node));
         Flow::new(scenario, number, [first, second], processors)
     }
@@ -46,7 +66,7 @@ impl<'a> Routes<'a> {
                 let what = || format!("bond `{}`, channel {channel} from end {end}", model.name);
                 let hops: Vec<Hop> = path.iter().map(|link| Hop::Link(*link)).collect();
                 let last = self.layout.deliver_frame(number, 1 - end, channel);
-                first[end] = self.add(&what, model.ends[end], &hops, model.ends[1 - end], last)?;
+                first[end] = self.add(&what, Of::Other, [model.ends[end], model.ends[1 - end]], &hops, last)?;
             }
             bond.connect(first);
         }
@@ -64,7 +84,7 @@ impl<'a> Routes<'a> {
                 let what = || format!("reliable flow `{}`, path {path} from end {end}", model.name);
                 let hops: Vec<Hop> = links.iter().map(|link| Hop::Link(*link)).collect();
                 let last = self.layout.deliver_reliable(number, 1 - end, path);
-                first[end] = self.add(&what, model.ends[end], &hops, model.ends[1 - end], last)?;
+                first[end] = self.add(&what, Of::Other, [model.ends[end], model.ends[1 - end]], &hops, last)?;
             }
             flow.connect(first);
         }
@@ -76,9 +96,9 @@ impl<'a> Routes<'a> {
     fn add(
         &mut self,
         what: &dyn Fn() -> String,
-        from: u32,
+        of: Of,
+        [from, to]: [u32; 2],
         hops: &[Hop],
-        to: u32,
         last: Step,
     ) -> Result<u32, WorldError> {
         check_node(self.layout.scenario, from, what)?;
@@ -95,6 +115,11 @@ impl<'a> Routes<'a> {
                 return Err(self.misplaced(what(), number, crossed.near, at));
             }
             self.process(at, interface, crossed.sends, [came, crossed.card]);
+            if number > 0
+                && let Of::Flow(flow, reverse) = of
+            {
+                self.split(at, flow, reverse, hops, number)?;
+            }
             self.steps.push(crossed.step);
             (at, interface, came) = (crossed.far, crossed.interface, crossed.card);
         }
@@ -104,6 +129,30 @@ impl<'a> Routes<'a> {
         self.process(at, interface, false, [came, Card::default()]);
         self.steps.push(last);
         Ok(begin)
+    }
+
+    /// A flow's packets pass a node before this hop of their path, and its splitting gateway if it has one.
+    fn split(&mut self, node: u32, flow: usize, reverse: bool, hops: &[Hop], number: usize) -> Result<(), WorldError> {
+        let Some((split, step)) = self.layout.split(node) else { return Ok(()) };
+        let scenario = self.layout.scenario;
+        let model = &scenario.flows[flow];
+        // What the gateway's ends and others answer one another needs something on its way that takes time.
+        let takes_time = |hop: &Hop| match hop {
+            Hop::Link(link) => {
+                let profile = &scenario.links[*link as usize].profile;
+                profile.delay > Span::ZERO || profile.capacity != Capacity::Unlimited
+            }
+            Hop::Bond(..) | Hop::Ring(..) => true,
+        };
+        let beside = hops.get(number.wrapping_sub(1)).into_iter().chain(hops.get(number));
+        if matches!(model.transport, Transport::Tcp(_)) && !beside.copied().all(|hop| takes_time(&hop)) {
+            return Err(WorldError::Instant { flow: model.name.clone() });
+        }
+        self.steps.push(step);
+        let behind = self.steps.len() as u32;
+        let gateway = &mut self.splits[split as usize];
+        gateway.connect(&scenario.splits[split as usize], flow as u32, model.dscp, reverse, behind, hops[number]);
+        Ok(())
     }
 
     /// A packet has come to a node by an interface, 0 if it begins there, and is sent on or not.

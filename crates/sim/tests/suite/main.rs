@@ -23,6 +23,7 @@ mod scenario_document;
 mod scenario_errors;
 mod scenario_files;
 mod smoke;
+mod split_gateway;
 mod striping_figures;
 mod tcp;
 mod tcp_dumbbell;

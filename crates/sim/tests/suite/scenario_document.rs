@@ -67,6 +67,7 @@ fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
         ("`class` of a bond", "only") => (vec![], "channels = \"wire\"\n"),
         ("`[[ring]]`", "count") => (vec!["nodes"], "nodes = \"n#\"\n"),
         ("`[[ring]]`", "first") => (vec!["nodes"], "nodes = \"n#\"\ncount = 4\n"),
+        ("`[[split]]`", "long_tcp") => (vec![], "long = \"wire\"\n"),
         ("`[[flow]]`", "ringlet" | "class") => (vec![], "via = \"r\"\n"),
         ("`[[bond]]`", "policy" | "policy_back") => (vec!["mode"], "mode = \"flow\"\n"),
         ("`[[sweep]]`", "from") => (vec!["values"], "to = \"9ms\"\nsteps = 3\n"),
@@ -122,6 +123,7 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
         "`links` of a ring" => part("links", "link = 1\n"),
         "`node_outages` of a ring" => part("node_outages", "node = \"a\"\noutages = [\"2s+1s\"]\n"),
         "`reservations` of a ring" => part("reservations", "from = \"n1\"\nto = \"b\"\nrate = \"1kbit\"\n"),
+        "`[[split]]`" => after("[[split]]\nname = \"y\"\nnode = \"b\"\n"),
         "`[[flow]]`" => {
             let kind = |(kind, keys): &(&str, &str)| {
                 let flow = format!("[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nkind = \"{kind}\"\n{keys}");
@@ -139,7 +141,7 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
     }
 }
 
-const HEADINGS: [&str; 17] = [
+const HEADINGS: [&str; 18] = [
     "The file",
     "`[[node]]`",
     "`cost` of a node",
@@ -152,6 +154,7 @@ const HEADINGS: [&str; 17] = [
     "`links` of a ring",
     "`node_outages` of a ring",
     "`reservations` of a ring",
+    "`[[split]]`",
     "`[[flow]]`",
     "`[[sweep]]`",
     "`[metrics]`",

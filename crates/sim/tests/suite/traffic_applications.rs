@@ -33,6 +33,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         links: vec![link("there", 0, 1), link("back", 1, 0)],
         bonds: vec![],
         rings: vec![],
+        splits: vec![],
         reliable: vec![],
         flows: vec![Flow {
             name: "f".into(),

@@ -1,6 +1,7 @@
 //! A metric as it is computed: arithmetic on values that results have by name.
 
 use super::table::{Field, Found, Needs, Spread, n_reordering};
+use crate::results::SplitResult;
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Results, RingLinkResult, RingResult};
 use std::fmt;
 
@@ -55,6 +56,7 @@ pub(super) enum Path {
     /// A counter of a bond's end, or `held_max`.
     Bond(String, String),
     Ring(String, &'static Field<RingResult>),
+    Split(String, &'static Field<SplitResult>),
     /// Of a ring's limiters whose name is so.
     Limit(String, String, &'static Field<LimitResult>),
     /// Of a ring's ways whose name is so.
@@ -105,6 +107,7 @@ pub(in crate::scenario) enum Refers<'a> {
     Link(&'a str),
     Bond(&'a str),
     Ring(&'a str),
+    Split(&'a str),
     /// Needs `metrics.delay`.
     Percentiles,
     /// Needs `metrics.reordering`.
@@ -142,6 +145,7 @@ impl Node {
             Node::Path(Path::Ring(name, _) | Path::Limit(name, ..) | Path::Way(name, ..)) => {
                 found.push(Refers::Ring(name));
             }
+            Node::Path(Path::Split(name, _)) => found.push(Refers::Split(name)),
             Node::Call(_, inner) => inner.iter().for_each(|node| node.refers(found)),
             Node::Binary(_, left, right) => {
                 left.refers(found);
@@ -221,6 +225,10 @@ impl Path {
                 }
                 hint = "; a bond's counters are called as in docs/status.md";
             }
+            Path::Split(pattern, field) => {
+                let splits = results.splits.iter().filter(|split| matches(pattern, &split.name));
+                splits.for_each(|split| take((field.value)(split)));
+            }
             Path::Ring(pattern, field) => rings(pattern).for_each(|ring| take((field.value)(ring))),
             Path::Limit(pattern, name, field) => {
                 for limit in rings(pattern).flat_map(|ring| &ring.limits).filter(|limit| matches(name, &limit.name)) {
@@ -251,6 +259,7 @@ impl fmt::Display for Path {
             Path::Link(name, field) => write!(f, "link.{name}.{}", field.name),
             Path::Bond(name, counter) => write!(f, "bond.{name}.{counter}"),
             Path::Ring(name, field) => write!(f, "ring.{name}.{}", field.name),
+            Path::Split(name, field) => write!(f, "split.{name}.{}", field.name),
             Path::Limit(name, pair, _) => write!(f, "ring.{name}.limit.{pair}"),
             Path::Way(name, way, _) => write!(f, "ring.{name}.link.{way}"),
         }

@@ -153,7 +153,8 @@ impl<'a> Parser<'a> {
         let parts = word.split_once('.').and_then(|(kind, rest)| Some((kind, rest.split_once('.')?)));
         let Some((kind, (name, field))) = parts else {
             let totals = table::names(&table::TOTALS);
-            let expected = format!("flow.NAME.…, link.NAME.…, bond.NAME/END.…, ring.NAME.…, or one of {totals}");
+            let expected =
+                format!("flow.NAME.…, link.NAME.…, bond.NAME/END.…, ring.NAME.…, split.NAME.…, or one of {totals}");
             return Err(self.wrong(&format!("`{word}`"), expected));
         };
         let found = match kind {
@@ -166,7 +167,10 @@ impl<'a> Parser<'a> {
                 Ok((Path::Bond(name.to_owned(), field.to_owned()), unit))
             }
             "ring" => ring(name, field).ok_or_else(ring_fields),
-            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link, bond or ring")),
+            "split" => table::find(&table::SPLIT, field)
+                .map(|field| (Path::Split(name.to_owned(), field), field.unit))
+                .ok_or_else(|| format!("a splitting gateway's {}", table::names(&table::SPLIT))),
+            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link, bond, ring or split")),
         };
         let (path, unit) = found.map_err(|expected| self.wrong(&format!("`{field}`"), expected))?;
         // A counter's name is no pattern.

@@ -3,7 +3,7 @@
 //! A new metric is a row here, a field in `results.rs` if nothing has measured it yet, and a line in docs/scenarios.md.
 
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Reordering, Results};
-use crate::results::{RingLinkResult, RingResult, TcpResult, Transfers};
+use crate::results::{RingLinkResult, RingResult, SplitResult, TcpResult, Transfers};
 use std::fmt;
 
 /// What a metric counts.
@@ -218,6 +218,23 @@ pub(super) static LINK: [Field<LinkResult>; 6] = [
     row("queue_max", Unit::Bytes, |link| Ok(link.queue_max as f64)),
 ];
 
+/// Of a gateway that splits connections.
+pub(super) static SPLIT: [Field<SplitResult>; 13] = [
+    row("connections", Unit::Count, |split| Ok(split.connections as f64)),
+    row("open", Unit::Count, |split| Ok(split.open as f64)),
+    row("passed", Unit::Count, |split| Ok(split.passed as f64)),
+    row("dropped", Unit::Count, |split| Ok(split.dropped as f64)),
+    row("queue.mean", Unit::Bytes, |split| Ok(split.queue.mean)),
+    row("queue.max", Unit::Bytes, |split| Ok(split.queue.max as f64)),
+    row("queue.last", Unit::Bytes, |split| Ok(split.queue.last as f64)),
+    row("unsent.mean", Unit::Bytes, |split| Ok(split.unsent.mean)),
+    row("unsent.max", Unit::Bytes, |split| Ok(split.unsent.max as f64)),
+    row("unsent.last", Unit::Bytes, |split| Ok(split.unsent.last as f64)),
+    row("total.mean", Unit::Bytes, |split| Ok(split.total.mean)),
+    row("total.max", Unit::Bytes, |split| Ok(split.total.max as f64)),
+    row("total.last", Unit::Bytes, |split| Ok(split.total.last as f64)),
+];
+
 /// Of a ring.
 pub(super) static RING: [Field<RingResult>; 10] = [
     // Until the last limiter has settled. None where the ring has no limiters.
@@ -283,7 +300,8 @@ mod tests {
         let flows = FLOW.iter().map(|row| row.name).chain(STATISTICS.iter().map(|row| row.name));
         let links = LINK.iter().map(|row| row.name).chain(TOTALS.iter().map(|row| row.name));
         let rings = RING.iter().map(|row| row.name).chain(LIMIT.iter().map(|row| row.name));
-        for name in flows.chain(links).chain(rings).chain(WAY.iter().map(|row| row.name)) {
+        let splits = SPLIT.iter().map(|row| row.name);
+        for name in flows.chain(links).chain(rings).chain(WAY.iter().map(|row| row.name)).chain(splits) {
             assert!(text.contains(&format!("`{name}`")), "docs/scenarios.md: `{name}`");
         }
     }

@@ -47,6 +47,7 @@ impl Line {
                 links,
                 bonds: Vec::new(),
                 rings: Vec::new(),
+                splits: Vec::new(),
                 reliable: Vec::new(),
                 flows: Vec::new(),
                 metrics: Metrics::default(),

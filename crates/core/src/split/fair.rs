@@ -1,0 +1,297 @@
+//! The fair-queueing subsystem: packets from outside, which are still to be processed.
+//!
+//! What it is: a [discipline](crate::queue) with a [policy](crate::buffer), and one server, which serves at the matching rate:
+//! a fixed one for all packets together, or with a [`Gate`] for each direction of a split connection. A discipline tells whose
+//! packet goes next, and cannot leave out a flow. So a packet whose gate is closed is put aside, in the order of its
+//! connection, if another flow may go; if none may, it stays where the policy sees it, and the server waits. Source:
+//! hybrid-gateways 4.3, Figure 4.3.
+//!
+//! What is put aside counts as what waits: the room of the queue is less by it. A connection has at most an equal part of the
+//! room aside; beyond that its oldest packet there is dropped, as PFD drops (3.4.1). So a receiver that has stopped takes
+//! nothing from the others but that part.
+//!
+//! Cost: that of the queue, and O(log n) in the gates. Invariants: packets of one flow leave in the order in which they came;
+//! what goes in comes out once, from [`Fair::serve`], [`Fair::poll_dropped`], or at once from [`Fair::enqueue`].
+
+use super::config::{Config, Matching};
+use super::matching::Gate;
+use crate::buffer::{Bounds, Limit, Reason};
+use crate::queue::{Admit, ConfigError, Parcel, Queue};
+use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held<P> {
+    packet: P,
+    /// Bytes for the send buffer.
+    payload: u64,
+}
+
+impl<P: Parcel> Parcel for Held<P> {
+    #[inline]
+    fn size(&self) -> u32 {
+        self.packet.size()
+    }
+
+    #[inline]
+    fn memory(&self) -> u64 {
+        self.packet.memory()
+    }
+
+    #[inline]
+    fn mark(&mut self) -> bool {
+        self.packet.mark()
+    }
+}
+
+/// What one direction of a split connection has here.
+#[derive(Clone, Debug)]
+struct Lane<P> {
+    gate: Gate,
+    /// Packets that the discipline gave before the gate was open.
+    aside: VecDeque<Held<P>>,
+    aside_bytes: u64,
+    /// Packets in the queue.
+    waiting: u64,
+}
+
+/// The fair-queueing subsystem.
+#[derive(Clone, Debug)]
+pub struct Fair<P> {
+    queue: Queue<Held<P>>,
+    bounds: Bounds,
+    matching: Matching,
+    ceiling: Option<Rate>,
+    lanes: BTreeMap<FlowNumber, Lane<P>>,
+    /// The lanes that have a packet anywhere, by when their gates open.
+    openings: BTreeSet<(Time, FlowNumber)>,
+    /// Packets in the queue that belong to lanes, and packets aside.
+    gated: u64,
+    aside: u64,
+    aside_bytes: u64,
+    /// When the packet that is in service has been served.
+    free_at: Time,
+    dropped: VecDeque<(P, Reason)>,
+}
+
+impl<P: Parcel> Fair<P> {
+    /// An empty one. `seed` keys the hash of a stochastic discipline, and determines what a policy draws.
+    ///
+    /// # Errors
+    /// Names the first setting of discipline or policy that cannot work.
+    pub fn new(config: &Config, seed: u64) -> Result<Fair<P>, ConfigError> {
+        Ok(Fair {
+            queue: Queue::new(&config.queue_config(), seed)?,
+            bounds: match config.queue {
+                Limit::Packets(packets) => Bounds { packets: packets.into(), ..Bounds::NONE },
+                Limit::Bytes(bytes) => Bounds { bytes, ..Bounds::NONE },
+            },
+            matching: config.matching,
+            ceiling: config.ceiling,
+            lanes: BTreeMap::new(),
+            openings: BTreeSet::new(),
+            gated: 0,
+            aside: 0,
+            aside_bytes: 0,
+            free_at: Time::ZERO,
+            dropped: VecDeque::new(),
+        })
+    }
+
+    /// `flow` is a direction of a split connection from now on.
+    pub fn open(&mut self, now: Time, flow: FlowNumber) {
+        if self.matching == Matching::Auto {
+            let lane = || Lane { gate: Gate::new(now), aside: VecDeque::new(), aside_bytes: 0, waiting: 0 };
+            self.lanes.entry(flow).or_insert_with(lane);
+        }
+    }
+
+    /// The connection is over: what is aside is dropped, what waits in the queue goes as that of any other flow.
+    pub fn close(&mut self, flow: FlowNumber) {
+        let Some(lane) = self.lanes.remove(&flow) else { return };
+        self.openings.remove(&(lane.gate.ready_at(), flow));
+        self.gated -= lane.waiting;
+        self.aside -= lane.aside.len() as u64;
+        self.aside_bytes -= lane.aside_bytes;
+        self.dropped.extend(lane.aside.into_iter().map(|held| (held.packet, Reason::Front)));
+        self.set_bounds();
+        self.queue.set_room(flow, 1);
+    }
+
+    /// What waits unsent in the send buffer behind `flow`: see [`Gate::on_level`].
+    pub fn on_level(&mut self, now: Time, flow: FlowNumber, unsent: u64, sent: u64, round_trip: Span) {
+        self.change(flow, |lane| lane.gate.on_level(now, unsent, sent, round_trip));
+    }
+
+    /// Gives `flow` so much room in proportion to others, where the policy looks for the longest queue.
+    pub fn set_room(&mut self, flow: FlowNumber, room: u32) {
+        self.queue.set_room(flow, room);
+    }
+
+    /// The gate of `flow`, if it has one.
+    pub fn gate(&self, flow: FlowNumber) -> Option<&Gate> {
+        self.lanes.get(&flow).map(|lane| &lane.gate)
+    }
+
+    /// A packet of `flow` comes, with so much for the send buffer. Then drain [`poll_dropped`](Fair::poll_dropped).
+    ///
+    /// # Errors
+    /// The packet, and why it is dropped.
+    pub fn enqueue(&mut self, now: Time, flow: FlowNumber, payload: u64, packet: P) -> Result<(), (P, Reason)> {
+        if let Admit::Refused(held, reason) = self.queue.enqueue(now, flow, Held { packet, payload }) {
+            return Err((held.packet, reason));
+        }
+        self.change(flow, |lane| lane.waiting += 1);
+        self.collect();
+        Ok(())
+    }
+
+    /// The next packet that is served, and whose it is.
+    pub fn serve(&mut self, now: Time) -> Option<(FlowNumber, P)> {
+        if self.free_at > now {
+            return None;
+        }
+        let open = self.openings.first().filter(|(at, _)| *at <= now).map(|(_, flow)| *flow);
+        let aside = open.and_then(|flow| Some((flow, self.take_aside(now, flow)?)));
+        let served = match aside {
+            Some(served) => Some(served),
+            None if open.is_some() || self.has_ungated() => self.take_next(now),
+            None => None,
+        };
+        self.collect();
+        let (flow, held) = served?;
+        let size = Bytes::new(held.packet.size().into());
+        let by_size = |rate: Rate| rate.transmit_time(size);
+        let matched = match self.matching {
+            Matching::Auto | Matching::Unlimited => Span::ZERO,
+            Matching::Packets(number) => Span::from_nanos(1_000_000_000 / u64::from(number.max(1))),
+            Matching::Bits(rate) => by_size(rate),
+        };
+        self.free_at = now + matched.max(self.ceiling.map_or(Span::ZERO, by_size));
+        Some((flow, held.packet))
+    }
+
+    /// When [`serve`](Fair::serve) may give a packet; `None`: not before another comes, or a level changes.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let at = match self.openings.first() {
+            _ if self.has_ungated() => Time::ZERO,
+            Some((at, _)) => *at,
+            None => return None,
+        };
+        Some(at.max(self.free_at))
+    }
+
+    /// A packet that was dropped since.
+    pub fn poll_dropped(&mut self) -> Option<(P, Reason)> {
+        self.dropped.pop_front()
+    }
+
+    /// Packets that wait, and their bytes.
+    pub fn waiting(&self) -> (u64, Bytes) {
+        (self.queue.packets() as u64 + self.aside, Bytes::new(self.queue.bytes() + self.aside_bytes))
+    }
+
+    /// Packets that have come, and neither left nor were told as dropped.
+    pub fn held(&self) -> u64 {
+        self.waiting().0 + self.dropped.len() as u64
+    }
+
+    /// Whether a packet waits that has no gate.
+    fn has_ungated(&self) -> bool {
+        self.queue.packets() as u64 > self.gated
+    }
+
+    /// The oldest packet aside of `flow`.
+    fn take_aside(&mut self, now: Time, flow: FlowNumber) -> Option<Held<P>> {
+        let size = u64::from(self.lanes.get(&flow)?.aside.front()?.size().max(1));
+        let held = self.change(flow, |lane| {
+            let held = lane.aside.pop_front()?;
+            lane.aside_bytes -= size;
+            lane.gate.on_passed(now, held.payload);
+            Some(held)
+        })??;
+        self.aside -= 1;
+        self.aside_bytes -= size;
+        self.set_bounds();
+        Some(held)
+    }
+
+    /// The first packet in the discipline's order that may go; those before it are put aside.
+    fn take_next(&mut self, now: Time) -> Option<(FlowNumber, Held<P>)> {
+        loop {
+            let entry = self.queue.dequeue(now)?;
+            let (flow, held) = (entry.flow, entry.packet);
+            let Some(lane) = self.lanes.get(&flow) else { return Some((flow, held)) };
+            if lane.aside.is_empty() && lane.gate.ready_at() <= now {
+                self.change(flow, |lane| {
+                    lane.waiting = lane.waiting.saturating_sub(1);
+                    lane.gate.on_passed(now, held.payload);
+                });
+                return Some((flow, held));
+            }
+            self.put_aside(flow, held);
+        }
+    }
+
+    fn put_aside(&mut self, flow: FlowNumber, held: Held<P>) {
+        let size = u64::from(held.size().max(1));
+        let lanes = self.openings.len().max(1) as u64;
+        let most = (self.bounds.packets / lanes, self.bounds.bytes / lanes);
+        let dropped = self.change(flow, |lane| {
+            lane.waiting = lane.waiting.saturating_sub(1);
+            lane.aside.push_back(held);
+            lane.aside_bytes += size;
+            let full = lane.aside.len() as u64 > most.0.max(1) || lane.aside_bytes > most.1.max(size);
+            full.then(|| lane.aside.pop_front()).flatten().inspect(|oldest| {
+                lane.aside_bytes -= u64::from(oldest.size().max(1));
+            })
+        });
+        self.aside += 1;
+        self.aside_bytes += size;
+        if let Some(oldest) = dropped.flatten() {
+            self.aside -= 1;
+            self.aside_bytes -= u64::from(oldest.size().max(1));
+            self.dropped.push_back((oldest.packet, Reason::LongestHead));
+        }
+        self.set_bounds();
+    }
+
+    /// The room of the queue is what is not aside.
+    fn set_bounds(&mut self) {
+        let mut bounds = self.bounds;
+        bounds.packets = bounds.packets.saturating_sub(self.aside).max(1);
+        bounds.bytes = bounds.bytes.saturating_sub(self.aside_bytes).max(1);
+        self.queue.set_bounds(bounds);
+    }
+
+    /// Changes a lane, and where it stands among those that open.
+    fn change<T>(&mut self, flow: FlowNumber, change: impl FnOnce(&mut Lane<P>) -> T) -> Option<T> {
+        let lane = self.lanes.get_mut(&flow)?;
+        let before = lane.gate.ready_at();
+        let (waiting, was) = (lane.waiting, lane.waiting > 0 || !lane.aside.is_empty());
+        let changed = change(lane);
+        self.gated = self.gated + lane.waiting - waiting;
+        let (after, is) = (lane.gate.ready_at(), lane.waiting > 0 || !lane.aside.is_empty());
+        if (before, was) != (after, is) {
+            if was {
+                self.openings.remove(&(before, flow));
+            }
+            if is {
+                self.openings.insert((after, flow));
+            }
+        }
+        Some(changed)
+    }
+
+    /// Takes what the policy dropped.
+    fn collect(&mut self) {
+        while let Some(dropped) = self.queue.poll_dropped() {
+            self.change(dropped.flow, |lane| lane.waiting = lane.waiting.saturating_sub(1));
+            self.dropped.push_back((dropped.packet.packet, dropped.reason));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

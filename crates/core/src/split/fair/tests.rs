@@ -1,0 +1,176 @@
+//! Tests of the fair-queueing subsystem.
+
+use super::*;
+use crate::buffer::PolicyConfig;
+use crate::queue::{DisciplineConfig, Opaque};
+use proptest::prelude::*;
+use std::collections::BTreeMap as Map;
+use std::vec::Vec;
+
+type Packet = Opaque<(u32, u32)>;
+
+fn config(matching: Matching) -> Config {
+    let discipline = DisciplineConfig::Drr { quantum: Bytes::new(1500) };
+    Config { matching, discipline, buffer: PolicyConfig::LongestQueueFront, ..Config::default() }
+}
+
+fn packet(flow: u32, number: u32) -> Packet {
+    Opaque { packet: (flow, number), size: 1500 }
+}
+
+/// A right-hand send buffer that drains at a rate.
+#[derive(Default)]
+struct Buffer {
+    rate: u64,
+    unsent: u64,
+    sent: u64,
+    owed: u64,
+    /// Its packets in the subsystem.
+    inside: usize,
+}
+
+/// Runs for `span`: each flow of `buffers` keeps `ahead` packets here, and what is served goes to its buffer.
+fn run(
+    fair: &mut Fair<Packet>,
+    buffers: &mut Map<u32, Buffer>,
+    now: &mut Time,
+    span: Span,
+    ahead: usize,
+) -> Map<u32, u64> {
+    const STEP: Span = Span::from_micros(500);
+    let before: Map<u32, u64> = buffers.iter().map(|(flow, buffer)| (*flow, buffer.sent)).collect();
+    let until = *now + span;
+    while *now < until {
+        *now += STEP;
+        for (flow, buffer) in buffers.iter_mut() {
+            while buffer.inside < ahead {
+                fair.enqueue(*now, FlowNumber(*flow), 1460, packet(*flow, 0)).unwrap();
+                buffer.inside += 1;
+            }
+            buffer.owed += buffer.rate * STEP.as_nanos();
+            let bytes = (buffer.owed / 1_000_000_000).min(buffer.unsent);
+            buffer.owed %= 1_000_000_000;
+            buffer.unsent -= bytes;
+            buffer.sent += bytes;
+            fair.on_level(*now, FlowNumber(*flow), buffer.unsent, buffer.sent, Span::from_millis(200));
+        }
+        while let Some((flow, _)) = fair.serve(*now) {
+            let buffer = buffers.get_mut(&flow.0).unwrap();
+            buffer.inside -= 1;
+            buffer.unsent += 1460;
+            fair.on_level(*now, flow, buffer.unsent, buffer.sent, Span::from_millis(200));
+        }
+        while let Some((dropped, _)) = fair.poll_dropped() {
+            buffers.get_mut(&dropped.packet.0).unwrap().inside -= 1;
+        }
+    }
+    buffers.iter().map(|(flow, buffer)| (*flow, buffer.sent - before[flow])).collect()
+}
+
+fn matched(rates: &[u64]) -> (Fair<Packet>, Map<u32, Buffer>) {
+    let mut fair = Fair::new(&config(Matching::Auto), 1).unwrap();
+    let buffers = (1..).zip(rates).map(|(flow, rate)| (flow, Buffer { rate: *rate, ..Buffer::default() })).collect();
+    for flow in 1..=rates.len() as u32 {
+        fair.open(Time::ZERO, FlowNumber(flow));
+    }
+    (fair, buffers)
+}
+
+#[test]
+fn connections_with_different_bottlenecks_are_each_matched_by_themselves() {
+    let rates = [50_000, 400_000, 1_500_000, 4_000_000];
+    let (mut fair, mut buffers) = matched(&rates);
+    let mut now = Time::ZERO;
+    run(&mut fair, &mut buffers, &mut now, Span::from_secs(5), 20);
+    let drained = run(&mut fair, &mut buffers, &mut now, Span::from_secs(10), 20);
+    for (flow, rate) in (1..).zip(rates) {
+        // 10 s at its own rate, but for what the steps round away.
+        assert!(drained[&flow] >= rate * 10 - rate / 10, "flow {flow}: {} B of {}", drained[&flow], rate * 10);
+        let (unsent, target) = (buffers[&flow].unsent, fair.gate(FlowNumber(flow)).unwrap().target());
+        assert!(unsent <= 2 * target + 1460, "flow {flow}: {unsent} B wait, {target} B should");
+    }
+}
+
+#[test]
+fn a_receiver_that_stops_holds_its_part_of_the_room_and_delays_nobody() {
+    let (mut fair, mut buffers) = matched(&[0, 1_000_000, 1_000_000]);
+    let mut now = Time::ZERO;
+    run(&mut fair, &mut buffers, &mut now, Span::from_secs(5), 300);
+    let drained = run(&mut fair, &mut buffers, &mut now, Span::from_secs(10), 300);
+    assert!(drained[&2] >= 9_900_000 && drained[&3] >= 9_900_000, "{drained:?}");
+    assert!(buffers[&1].unsent < 40 * 1460, "{} B", buffers[&1].unsent);
+}
+
+#[test]
+fn a_fixed_rate_counts_every_packet_alike() {
+    let mut fair = Fair::new(&config(Matching::Packets(500)), 1).unwrap();
+    fair.open(Time::ZERO, FlowNumber(1));
+    for number in 0..100 {
+        let size = if number % 2 == 0 { 1500 } else { 40 };
+        fair.enqueue(Time::ZERO, FlowNumber(number % 3), 0, Opaque { packet: (number % 3, number), size }).unwrap();
+    }
+    let mut served = Vec::new();
+    let mut now = Time::ZERO;
+    while let Some(at) = fair.poll_timeout() {
+        now = now.max(at);
+        let (flow, _) = fair.serve(now).unwrap();
+        served.push((flow, now));
+    }
+    assert_eq!(served.len(), 100);
+    assert_eq!(served[99].1, Time::from_millis(198), "one each 2 ms, the first at once");
+}
+
+#[test]
+fn a_ceiling_is_shared_by_the_discipline_whatever_is_matched() {
+    let mut settings = config(Matching::Auto);
+    settings.ceiling = Some(Rate::from_mbit(8));
+    let mut fair = Fair::new(&settings, 1).unwrap();
+    fair.open(Time::ZERO, FlowNumber(1));
+    // Flow 2 is not split, and takes whatever it gets; flow 1 drains faster than its share.
+    let mut buffers = Map::from([(1, Buffer { rate: 10_000_000, ..Buffer::default() }), (2, Buffer::default())]);
+    let mut now = Time::ZERO;
+    let drained = run(&mut fair, &mut buffers, &mut now, Span::from_secs(10), 20);
+    // 10 s of 8 Mbit/s, of which half is its own, with 1460 of 1500 bytes as payload.
+    let share = 10_000_000 / 2 * 1460 / 1500;
+    assert!(drained[&1].abs_diff(share) < share / 100, "{} B of {share}", drained[&1]);
+}
+
+proptest! {
+    #[test]
+    fn each_packet_comes_out_once_and_in_the_order_of_its_flow(
+        steps in proptest::collection::vec((0u32..6, 0u8..5, 0u64..20_000), 1..400), room in 4u32..60,
+    ) {
+        let mut settings = config(Matching::Auto);
+        settings.queue = Limit::Packets(room);
+        let mut fair = Fair::new(&settings, 7).unwrap();
+        let (mut now, mut number, mut out, mut refused) = (Time::ZERO, 0, 0, 0);
+        let mut last: Map<u32, u32> = Map::new();
+        for (flow, action, value) in steps {
+            now += Span::from_micros(value);
+            let id = FlowNumber(flow);
+            match action {
+                0 | 1 => {
+                    number += 1;
+                    let packet = packet(flow, number);
+                    refused += u64::from(fair.enqueue(now, id, 1460, packet).is_err());
+                }
+                2 => fair.on_level(now, id, value * 3, value * 100, Span::from_millis(20)),
+                3 if value % 4 == 0 => fair.close(id),
+                3 => fair.open(now, id),
+                _ => {
+                    while let Some((flow, packet)) = fair.serve(now) {
+                        out += 1;
+                        prop_assert_eq!(flow.0, packet.packet.0);
+                        let before = last.insert(flow.0, packet.packet.1);
+                        prop_assert!(before.is_none_or(|before| before < packet.packet.1), "{} is out of order", flow.0);
+                    }
+                }
+            }
+            while fair.poll_dropped().is_some() {
+                out += 1;
+            }
+            prop_assert!(fair.waiting().0 <= u64::from(room) + 1, "{} packets wait in a room of {room}", fair.waiting().0);
+            prop_assert_eq!(out + refused + fair.held(), u64::from(number));
+        }
+    }
+}

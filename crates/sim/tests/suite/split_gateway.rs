@@ -1,0 +1,277 @@
+//! Gateways that split connections: what comes out is what went in, whatever is lost on either side.
+
+use fairspan_sim::model::Scenario;
+use fairspan_sim::results::{Captured, Results};
+use fairspan_sim::scenario::File;
+use fairspan_sim::world::{World, WorldError};
+use std::time::Duration;
+
+/// A server and a client, each behind a gateway of its own, and a long link between.
+const TWO_GATEWAYS: &str = r#"
+duration = "DURATION"
+[[node]]
+name = ["server", "client"]
+[[node]]
+name = ["g1", "g2"]
+kind = "router"
+[[link]]
+name = "left"
+from = "server"
+to = "g1"
+rate = "10Mbit"
+delay = "1ms"
+loss = "LOSS"
+[[link]]
+name = "sat"
+from = "g1"
+to = "g2"
+rate = "2Mbit"
+delay = "250ms"
+loss = "LOSS"
+[[link]]
+name = "right"
+from = "g2"
+to = "client"
+rate = "10Mbit"
+delay = "1ms"
+loss = "LOSS"
+[[split]]
+name = "g#"
+node = "g#"
+count = 2
+first = 1
+long = ["sat"]
+long_tcp = { initial_window = 30 }
+MORE
+FLOW
+[metrics]
+capture = ["left", "left/back", "sat", "right", "right/back"]
+"#;
+
+const DOWNLOAD: &str = r#"
+[[flow]]
+name = "f"
+from = "server"
+to = "client"
+kind = "ftp"
+bytes = "300kB"
+"#;
+
+fn scenario(text: &str, seed: u64) -> Scenario {
+    let mut none = |file: &str| Err(format!("no file is needed, and this is {file}"));
+    let text = format!("seed = {seed}\n{text}");
+    let file = File::parse("a test", &text, &mut none).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let run = file.runs().next().expect("a run").unwrap_or_else(|errors| panic!("{errors:?}"));
+    run.scenario
+}
+
+fn with(duration: &str, loss: &str, more: &str, flow: &str) -> String {
+    TWO_GATEWAYS.replace("DURATION", duration).replace("LOSS", loss).replace("MORE", more).replace("FLOW", flow)
+}
+
+fn run(text: &str, seed: u64) -> (Results, Vec<Captured>) {
+    let mut world = World::new(&scenario(text, seed)).unwrap_or_else(|error| panic!("{error}"));
+    world.advance(world.end());
+    let captured = world.take_captured();
+    (world.finish().unwrap_or_else(|error| panic!("{error}")), captured)
+}
+
+/// A captured TCP segment.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Duration,
+    sequence: u32,
+    payload: u32,
+    syn: bool,
+    fin: bool,
+    rst: bool,
+}
+
+fn seen(captured: &[Captured], link: u32) -> Vec<Seen> {
+    let segments = captured.iter().filter(|packet| packet.link == link && packet.bytes.get(9) == Some(&6));
+    let read = |packet: &Captured| {
+        let word = |at: usize| u32::from_be_bytes(packet.bytes[at..at + 4].try_into().expect("four bytes"));
+        let flags = packet.bytes[33];
+        Seen {
+            at: Duration::from_nanos(packet.at.as_nanos()),
+            sequence: word(24),
+            payload: packet.length - 20 - u32::from(packet.bytes[32] >> 4) * 4,
+            syn: flags & 2 > 0,
+            fin: flags & 1 > 0,
+            rst: flags & 4 > 0,
+        }
+    };
+    segments.map(read).collect()
+}
+
+/// The bytes of a stream that were seen on a link, as ranges of positions that are apart; 0 is the first.
+#[derive(Debug, Default)]
+struct Ranges(Vec<(u32, u32)>);
+
+impl Ranges {
+    fn add(&mut self, from: u32, to: u32) {
+        let (mut from, mut to) = (from, to);
+        self.0.retain(|&(a, b)| {
+            let apart = b < from || a > to;
+            if !apart {
+                (from, to) = (from.min(a), to.max(b));
+            }
+            apart
+        });
+        self.0.push((from, to));
+        self.0.sort_unstable();
+    }
+
+    fn has(&self, from: u32, to: u32) -> bool {
+        from == to || self.0.iter().any(|&(a, b)| a <= from && to <= b)
+    }
+}
+
+/// The numbers of links: those of the file, each with its way back.
+const LEFT: u32 = 0;
+const LEFT_BACK: u32 = 1;
+const SAT: u32 = 2;
+const RIGHT: u32 = 4;
+const RIGHT_BACK: u32 = 5;
+
+/// Checks that the same stream of `bytes` crosses the links one after the other, none before it has crossed the one before.
+fn check_stream(captured: &[Captured], links: &[u32], bytes: u32, what: &str) {
+    let initial = seen(captured, links[0]).iter().find(|segment| segment.syn).expect("a SYN").sequence;
+    let mut before: Option<Vec<Seen>> = None;
+    for &link in links {
+        let here = seen(captured, link);
+        let syn = here.iter().find(|segment| segment.syn).unwrap_or_else(|| panic!("{what}: no SYN on link {link}"));
+        assert_eq!(syn.sequence, initial, "{what}: the sequence numbers of link {link} are not those of the first");
+        let (mut passed, mut came, mut next) = (Ranges::default(), Ranges::default(), 0);
+        for segment in here.iter().filter(|segment| segment.payload > 0) {
+            let from = segment.sequence.wrapping_sub(initial).wrapping_sub(1);
+            let to = from + segment.payload;
+            assert!(to <= bytes, "{what}: byte {to} of {bytes} on link {link}");
+            if let Some(before) = &before {
+                while before.get(next).is_some_and(|other| other.at <= segment.at) {
+                    let other = before[next];
+                    let from = other.sequence.wrapping_sub(initial).wrapping_sub(1);
+                    if other.payload > 0 {
+                        came.add(from, from + other.payload);
+                    }
+                    next += 1;
+                }
+                assert!(came.has(from, to), "{what}: {from} to {to} on link {link} before it came: {came:?}");
+            }
+            passed.add(from, to);
+        }
+        assert_eq!(passed.0, [(0, bytes)], "{what}: link {link}");
+        assert!(here.iter().any(|segment| segment.fin), "{what}: no FIN on link {link}");
+        before = Some(here);
+    }
+}
+
+#[test]
+fn every_byte_arrives_once_and_in_order_with_losses_on_either_side() {
+    let modes = [
+        "",
+        "matching = \"unlimited\"",
+        "mode = \"vanilla\"",
+        "mode = \"vanilla\"\nflow_control = false",
+        "matching = \"2Mbit\"",
+    ];
+    for (seed, mode) in (1..).zip(modes) {
+        for loss in ["0%", "2%"] {
+            let (results, captured) = run(&with("400s", loss, mode, DOWNLOAD), seed);
+            let what = format!("seed {seed}, {mode:?}, loss {loss}");
+            let transfers = results.flows[0].transfers.clone().expect("a transfer");
+            assert_eq!((transfers.completed, transfers.bytes), (1, 300_000), "{what}");
+            assert_eq!(results.splits.iter().map(|split| split.connections).sum::<u64>(), 2, "{what}");
+            check_stream(&captured, &[LEFT, SAT, RIGHT], 300_000, &what);
+        }
+    }
+}
+
+#[test]
+fn streams_of_both_ways_and_a_half_close_are_passed_on() {
+    // The client asks and closes nothing; the flow's sender opens, so the answers go against the caller's direction.
+    let flow = r#"
+[[flow]]
+name = "f"
+from = "server"
+to = "client"
+kind = "http"
+files = ["20kB"]
+fetches = 6
+parallel = 2
+"#;
+    let (results, captured) = run(&with("300s", "1%", "", flow), 5);
+    let transfers = results.flows[0].transfers.clone().expect("transfers");
+    assert_eq!((transfers.completed, transfers.bytes), (6, 120_000));
+    for (link, what) in [(LEFT, "down"), (RIGHT, "down"), (LEFT_BACK, "up"), (RIGHT_BACK, "up")] {
+        assert!(seen(&captured, link).iter().any(|segment| segment.fin), "no FIN {what} on link {link}");
+    }
+    assert!(results.splits.iter().all(|split| split.connections == 6), "{:?}", results.splits);
+}
+
+#[test]
+fn the_caller_is_answered_only_after_the_far_end() {
+    let (_, captured) = run(&with("20s", "0%", "", DOWNLOAD), 1);
+    let syn = |link| seen(&captured, link).iter().find(|segment| segment.syn).expect("a SYN").at;
+    // Captured where it leaves the link: the SYN's way there, its answer's way back.
+    assert!(syn(RIGHT) < syn(RIGHT_BACK) && syn(RIGHT_BACK) < syn(LEFT_BACK));
+    assert!(syn(LEFT_BACK) > Duration::from_millis(500), "{:?}", syn(LEFT_BACK));
+}
+
+#[test]
+fn a_reset_in_mid_stream_is_passed_on_and_leaves_nothing() {
+    let endless = DOWNLOAD.replace("bytes = \"300kB\"", "stop = \"10s\"");
+    let (results, captured) = run(&with("60s", "0%", "", &endless), 1);
+    for link in [LEFT, SAT, RIGHT] {
+        assert!(seen(&captured, link).iter().any(|segment| segment.rst), "no reset on link {link}");
+    }
+    for split in &results.splits {
+        assert_eq!((split.open, split.unsent.last, split.total.last), (0, 0, 0), "{split:?}");
+    }
+}
+
+#[test]
+fn what_is_offered_on_the_left_follows_from_the_room_on_the_right() {
+    // A slow long link, and little room: the server may not fill the gateway.
+    let slow = |more: &str| with("60s", "0%", more, &DOWNLOAD.replace("300kB", "20MB"));
+    let (held, _) = run(&slow("send_buffer = \"200kB\""), 1);
+    let most = held.splits[0].total.max;
+    assert!(most <= 200_000 + 3_000, "{most} B wait where 200 kB may be held");
+    let (free, _) = run(&slow("mode = \"vanilla\"\nflow_control = false"), 1);
+    let most = free.splits[0].unsent.max;
+    assert!(most > 10_000_000, "without flow control the gateway takes all that comes: {most} B");
+}
+
+#[test]
+fn datagrams_and_connections_that_pass_one_way_only_are_not_split() {
+    let more = r#"
+[[link]]
+name = "aside"
+from = "client"
+to = "server"
+rate = "1Mbit"
+delay = "5ms"
+simplex = true
+"#;
+    let flows = format!(
+        "{DOWNLOAD}back_via = [\"aside\"]\n[[flow]]\nname = \"u\"\nfrom = \"server\"\nto = \"client\"\nkind = \"constant\"\nrate = \"100kbit\"\nsize = \"500B\"\n"
+    );
+    let (results, _) = run(&with("60s", "0%", "", &flows).replace("[[split]]", &format!("{more}[[split]]")), 1);
+    assert!(results.splits.iter().all(|split| split.connections == 0 && split.passed > 1000), "{:?}", results.splits);
+    assert_eq!(results.flows[0].transfers.clone().expect("a transfer").completed, 1);
+    // 60 s, less what is under way.
+    assert!(results.flows[1].received > 1490 && results.flows[1].dropped == 0, "{}", results.flows[1].received);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let text = with("60s", "2%", "", DOWNLOAD);
+    assert_eq!(run(&text, 9).0.log_hash, run(&text, 9).0.log_hash);
+    assert_ne!(run(&text, 9).0.log_hash, run(&text, 10).0.log_hash);
+}
+
+#[test]
+fn a_segment_that_takes_no_time_is_refused() {
+    let text = with("1s", "0%", "", DOWNLOAD).replacen("rate = \"10Mbit\"\ndelay = \"1ms\"", "rate = \"unlimited\"", 1);
+    assert!(matches!(World::new(&scenario(&text, 1)), Err(WorldError::Instant { .. })));
+}
