@@ -275,3 +275,120 @@ fn a_segment_that_takes_no_time_is_refused() {
     let text = with("1s", "0%", "", DOWNLOAD).replacen("rate = \"10Mbit\"\ndelay = \"1ms\"", "rate = \"unlimited\"", 1);
     assert!(matches!(World::new(&scenario(&text, 1)), Err(WorldError::Instant { .. })));
 }
+
+fn kept(name: &str) -> File {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/gateway").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut none = |file: &str| Err(format!("no file is needed, and this is {file}"));
+    File::parse(name, &text, &mut none).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+/// The results of the run of a kept scenario in which the gateway matches so.
+fn matched(file: &File, matching: &str) -> Results {
+    let wanted =
+        |parameters: &[(String, String)]| parameters.iter().any(|(_, value)| value.trim_matches('"') == matching);
+    let mut runs = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}")));
+    let run = runs.find(|run| wanted(&run.parameters)).unwrap_or_else(|| panic!("no run with {matching}"));
+    World::new(&run.scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn series<'a>(results: &'a Results, name: &str) -> &'a [f64] {
+    let found = results.series.iter().find(|series| series.name == name);
+    &found.unwrap_or_else(|| panic!("no series `{name}`")).values
+}
+
+#[test]
+fn one_set_of_constants_serves_the_figures_of_chapter_4() {
+    // What the figures vary: the link's rate, how gateway 1 serves, what gateway 2 and the client offer.
+    let constants = |name: &str| {
+        let mut scenario = kept(name).run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
+        for link in &mut scenario.links {
+            if link.name.starts_with("satellite") {
+                link.profile.capacity = fairspan_core::link::Capacity::Unlimited;
+            }
+        }
+        for split in &mut scenario.splits {
+            let config = fairspan_core::split::Config::default();
+            (split.config.mode, split.config.matching) = (config.mode, config.matching);
+            (split.config.discipline, split.config.buffer) = (config.discipline, config.buffer);
+            split.long_tcp.receive_buffer = split.tcp.receive_buffer;
+        }
+        format!("{:?} {:?} {:?} {:?}", scenario.nodes, scenario.links, scenario.splits, scenario.flows)
+    };
+    let one = constants("fig4-09.toml");
+    for name in ["fig4-05.toml", "fig4-06.toml", "fig4-07.toml"] {
+        assert_eq!(constants(name).replace("900000000000", "500000000000"), one, "{name}");
+    }
+}
+
+#[test]
+fn the_rate_that_finds_itself_carries_as_much_as_the_best_fixed_one_and_buffers_a_tenth_of_plain_splitting() {
+    let file = kept("fig4-09.toml");
+    let [auto, optimal, higher, plain] =
+        ["auto", "540 packets/s", "570 packets/s", "unlimited"].map(|matching| matched(&file, matching));
+    let best = optimal.flows[0].throughput.max(higher.flows[0].throughput);
+    assert!(auto.flows[0].throughput >= 0.99 * best, "{} of {best} bit/s", auto.flows[0].throughput);
+    let last = |results: &Results| results.splits[0].total.last;
+    assert!(10 * last(&auto) <= last(&plain), "{} B of {}", last(&auto), last(&plain));
+    assert!(5 * last(&auto) <= 6 * last(&optimal), "{} B of {}", last(&auto), last(&optimal));
+    // The gate never starves the connection, once its window is larger than a few segments, and holds little.
+    let unsent = series(&auto, "split gateway1 unsent");
+    assert!(unsent[20..].iter().all(|bytes| (1.0..20_000.0).contains(bytes)), "{unsent:?}");
+}
+
+#[test]
+fn a_rate_that_finds_itself_follows_a_change_within_five_seconds() {
+    let file = kept("split-change.toml");
+    let run = file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}"));
+    let results = World::new(&run.scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"));
+    let (unsent, carried) = (series(&results, "split gateway unsent"), series(&results, "flow f throughput"));
+    let part = |values: &[f64], from: f64, until: f64| {
+        let at = |seconds: f64| (seconds / results.series_interval_s) as usize;
+        let part = &values[at(from)..at(until)];
+        (part.iter().sum::<f64>() / part.len() as f64, part.iter().copied().fold(0.0, f64::max))
+    };
+    // 4 Mbit/s, then 2 beside the datagrams, then 4: 40 segments are what a loss on the long link may leave unsent.
+    for (from, until, rate) in [(20.0, 100.0, 4e6), (105.0, 200.0, 2e6), (205.0, 299.0, 4e6)] {
+        let (mean, most) = (part(carried, from, until).0, part(unsent, from, until).1);
+        assert!((0.95 * rate..=1.01 * rate).contains(&mean), "{from} s to {until} s: {mean} bit/s of {rate}");
+        assert!(most <= 60_000.0, "{from} s to {until} s: {most} B wait unsent");
+    }
+}
+
+#[test]
+fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
+    let file = kept("split-many.toml");
+    let mut scenario = file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
+    assert_eq!((scenario.flows.len(), scenario.splits.len()), (300, 1));
+    // Each fetches a page of 20 kB and one of 200 kB, and no more; then connections have long been forgotten.
+    scenario.duration = fairspan_core::units::Span::from_secs(400);
+    for flow in &mut scenario.flows {
+        let fairspan_sim::traffic::Config::Http { fetches, .. } = &mut flow.traffic else { panic!("fetches") };
+        *fetches = Some(2);
+        flow.stop = fairspan_core::units::Time::from_millis(400_000);
+    }
+    scenario.warm_up = fairspan_core::units::Span::ZERO;
+    let results = World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"));
+    for flow in &results.flows {
+        let transfers = flow.transfers.clone().expect("transfers");
+        assert_eq!((transfers.completed, transfers.bytes), (2, 220_000), "{}", flow.name);
+    }
+    let gateway = &results.splits[0];
+    assert_eq!((gateway.connections, gateway.open, gateway.total.last), (600, 0, 0), "{gateway:?}");
+    assert!(results.links.iter().any(|link| link.name == "satellite" && link.dropped > 20), "the link lost nothing");
+}
+
+#[test]
+fn acknowledgments_that_are_thinned_on_a_slow_way_back_do_not_slow_a_split_connection() {
+    let file = kept("split-asymmetric.toml");
+    let run = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}"))).find(|run| {
+        ["drop-front", "two-server"].iter().all(|wanted| run.parameters.iter().any(|(_, value)| value.contains(wanted)))
+    });
+    let scenario = run.expect("a run with drop-front").scenario;
+    let results = World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"));
+    let link = |name: &str| results.links.iter().find(|link| link.name == name).expect("a link");
+    // More than half of the ACKs are dropped, from the front, and the link is full all the same.
+    assert!(link("modem").dropped > link("modem").packets, "{:?}", link("modem"));
+    assert!(link("satellite").load > 0.95, "{:?}", link("satellite"));
+    assert_eq!(results.flows[0].transfers, None);
+}
