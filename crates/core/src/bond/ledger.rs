@@ -22,8 +22,17 @@ pub(super) struct Ledger(Option<Box<Accounts>>);
 impl Ledger {
     /// That of a bond with these settings.
     pub(super) fn new(config: &Config) -> Ledger {
-        let keeps = config.discipline != DisciplineConfig::Fifo;
-        Ledger(keeps.then(|| Box::new(Accounts::new(FLOWS))))
+        let mut ledger = Ledger(None);
+        ledger.set_discipline(config.discipline);
+        ledger
+    }
+
+    /// Packets wait in this order from now on.
+    pub(super) fn set_discipline(&mut self, discipline: DisciplineConfig) {
+        match discipline {
+            DisciplineConfig::Fifo => self.0 = None,
+            _ => drop(self.0.get_or_insert_with(|| Box::new(Accounts::new(FLOWS)))),
+        }
     }
 
     /// The accounts.

@@ -49,7 +49,7 @@ impl Numberer {
             counts: config.counting().counts,
             epoch,
             hash: Buckets::new(seed, config.buckets),
-            tells_flows: preset.number == Numbering::Flow || config.discipline != DisciplineConfig::Fifo,
+            tells_flows: preset.tells_flows(config.discipline),
             sequence: vec![0; config.all_buckets()],
             next: 1,
         }
@@ -58,6 +58,11 @@ impl Numberer {
     /// The sender's epoch.
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Packets wait in this order from now on.
+    pub(super) fn set_discipline(&mut self, discipline: DisciplineConfig) {
+        self.tells_flows = self.preset.tells_flows(discipline);
     }
 
     /// Whether packets have a number in their flow bucket.

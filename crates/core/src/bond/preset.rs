@@ -13,6 +13,7 @@
 
 use super::config::{Config, Mode, Scheduler};
 use crate::path::Counting;
+use crate::queue::DisciplineConfig;
 use crate::select::Policy;
 use crate::units::Span;
 use crate::wire::envelope;
@@ -79,6 +80,11 @@ pub(super) struct Preset {
 }
 
 impl Preset {
+    /// Whether anything depends on the flow bucket of a packet.
+    pub(super) fn tells_flows(&self, discipline: DisciplineConfig) -> bool {
+        self.number == Numbering::Flow || discipline != DisciplineConfig::Fifo
+    }
+
     /// The parts of the mode that `config` says.
     pub(super) fn of(config: &Config) -> Preset {
         let policy = match (config.mode, &config.policy.policy) {

@@ -112,6 +112,26 @@ impl<P: Packet, N> HostQueue<P, N> {
         Ok(HostQueue { queue, early: 0, marks: 0, of_bucket: Vec::new() })
     }
 
+    /// From now on in the order of `discipline`, and let in by `buffer`; what waits stays, each flow in its order, and `rename` may
+    /// say that a packet is of another flow bucket.
+    pub(super) fn reorder(
+        &mut self,
+        now: Time,
+        (discipline, buffer, seed): (DisciplineConfig, PolicyConfig, u64),
+        rename: impl Fn(&Queued<P, N>) -> u16,
+    ) -> Result<(), ConfigError> {
+        let bounds = self.queue.bounds();
+        let mut before = core::mem::replace(&mut self.queue, HostQueue::new(discipline, buffer, seed)?.queue);
+        (self.early, self.marks) = (0, 0);
+        self.queue.set_bounds(bounds);
+        while let Some(Entry { mut packet, .. }) = before.take(now) {
+            self.left(FlowNumber(packet.bucket.into()));
+            packet.bucket = rename(&packet);
+            self.push(packet);
+        }
+        Ok(())
+    }
+
     /// The same, which counts how many wait of each of so many flow buckets.
     pub(super) fn counted(self, buckets: usize) -> Self {
         HostQueue { of_bucket: vec![0; buckets], ..self }

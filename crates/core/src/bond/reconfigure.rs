@@ -7,14 +7,18 @@
 use super::Bond;
 use super::config::{Config, ConfigError, Mode, OPTIONS};
 use super::event::Reason;
+use super::queue::Queued;
+use crate::ip::Header;
 use crate::packet::Packet;
 use crate::units::Time;
 use alloc::vec::Vec;
 
 /// The settings that may change, by their names in a file.
-const LIVE: [&str; 15] = [
+const LIVE: [&str; 17] = [
+    "buffer",
     "copies",
     "dead_after",
+    "discipline",
     "equalize",
     "hold_down",
     "metered",
@@ -39,7 +43,7 @@ impl Config {
             let in_mode = match self.mode {
                 Mode::Stripe => FIXED_IN_STRIPE.contains(&name),
                 // The policy's queues and supervision are made with them.
-                Mode::Flow => ["dead_after", "queue_limit"].contains(&name),
+                Mode::Flow => ["buffer", "dead_after", "discipline", "queue_limit"].contains(&name),
                 _ => false,
             };
             in_mode || !LIVE.contains(&name)
@@ -62,10 +66,31 @@ impl<P: Packet> Bond<P> {
             entry.set(&mut self.config, entry.get(config));
         }
         self.config.dead_after_idle = self.config.dead_after_idle.max(self.config.dead_after);
+        if names.iter().any(|(name, _)| ["buffer", "discipline"].contains(name)) {
+            self.reorder(now)?;
+        }
         self.resequence.set_bounds(&self.config);
         self.protect.set_bounds(&self.config);
         self.rebuild(now, 0);
         self.refresh(now, Reason::Link);
         Ok(())
+    }
+
+    /// What waits, and what comes, is in another order or let in by another policy from now on.
+    fn reorder(&mut self, now: Time) -> Result<(), ConfigError> {
+        let queue = (self.config.discipline, self.config.buffer, self.rng.next_u64());
+        self.number.set_discipline(self.config.discipline);
+        self.ingress.ledger.set_discipline(self.config.discipline);
+        // It had none while no order depended on it.
+        let number = &self.number;
+        let bucket = |queued: &Queued<P>| match Header::parse(queued.packet.bytes(), queued.packet.bytes().len()) {
+            Ok(header) if !number.orders_flows() => number.bucket(&header, queued.packet.bytes()),
+            _ => queued.bucket,
+        };
+        self.ingress.queue.reorder(now, queue, bucket).map_err(ConfigError::Queue)?;
+        let bulk = self.classed.all.iter_mut().filter(|class| !class.is_urgent());
+        bulk.map(|class| class.queue.reorder(now, queue, |queued| queued.bucket))
+            .collect::<Result<(), _>>()
+            .map_err(ConfigError::Queue)
     }
 }

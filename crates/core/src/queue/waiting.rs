@@ -188,6 +188,11 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         self.admit(now, flow, packet)
     }
 
+    /// What may wait.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// Whether [`enqueue`](Queue::enqueue) lets this packet in without a question to the policy: then
     /// [`readmit`](Queue::readmit) does the same.
     #[inline]

@@ -1,9 +1,10 @@
 //! What waits for a bond's channels is shared among users first and among their flows then, and is accounted for.
 
-use crate::bond_network::{Net, Wire, check_once, config, identity, packet};
+use crate::bond_network::{Net, Wire, check_once, check_ordered, config, identity, packet};
 use fairspan_core::bond::{Config, Mode};
 use fairspan_core::ip::checksum;
 use fairspan_core::queue::End;
+use fairspan_core::record::replay;
 use fairspan_core::units::{Rate, Span};
 
 /// Two channels of 10 Mbit/s.
@@ -107,4 +108,47 @@ fn modes_whose_order_is_that_of_the_channels_stay_first_in_first_out() {
     }
     let asked = Config::usual().with_queue(Some("fifo".parse().unwrap()), None, End::Source);
     assert_eq!(asked.buffer.to_string(), "drop-tail");
+}
+
+#[test]
+fn another_order_and_another_policy_hold_from_the_next_packet_on_and_nothing_that_waits_is_lost_or_put_out_of_order() {
+    for mode in [Mode::Reliable, Mode::Ordered, Mode::Duplicate] {
+        let start = settings(mode, End::Source);
+        let mut net = Net::new([start.clone(), start], vec![Wire::new(10), Wire::new(10)], 3);
+        net.run(Span::from_secs(1));
+        let orders = ["fifo", "drr", "hosts:by=destination", "sfq", "fifo", "hosts"];
+        let mut sent = Vec::new();
+        for number in 0..1200 {
+            // Four packets every 2 ms are less than two channels carry, and more than one of them does.
+            for flow in 0..4 {
+                sent.push(packet(flow, number, 1000));
+                net.host(0, packet(flow, number, 1000));
+            }
+            if number % 200 == 100 {
+                // In the middle of a burst, so that some wait.
+                for extra in 4..24 {
+                    sent.push(packet(extra, number, 1000));
+                    net.host(0, packet(extra, number, 1000));
+                }
+                assert!(net.ends[0].waiting().0 > 10, "{mode}");
+                let mut other = net.ends[0].config().clone();
+                other.discipline = orders[number as usize / 200].parse().unwrap();
+                other.buffer = ["drop-tail", "codel", "pfd-adaptive"][number as usize / 200 % 3].parse().unwrap();
+                let now = net.now;
+                net.ends[0].reconfigure(now, &other).unwrap();
+                assert_eq!(net.ends[0].config().discipline, other.discipline);
+                assert_eq!(net.ends[0].accounts().is_some(), other.discipline.to_string() != "fifo");
+                let differing: Vec<_> = net.ends[0].config().differences(&other).collect();
+                assert!(differing.is_empty(), "{differing:?}");
+            }
+            net.run(Span::from_millis(if mode == Mode::Duplicate { 8 } else { 3 }));
+        }
+        net.run(Span::from_secs(1));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        assert_eq!(net.delivered[1].len(), sent.len(), "{mode}: {:?}", net.ends[0].stats());
+        for end in &mut net.ends {
+            let log = end.finish().expect("a recording");
+            assert!(replay(&log, |_| ()).expect("it replays").digests > 0);
+        }
+    }
 }
