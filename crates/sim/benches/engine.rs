@@ -68,6 +68,7 @@ fn flow(scenario: &mut Scenario, from: u32, to: u32, links: std::ops::Range<u32>
         dscp: 0,
         weight: 1,
         room: Room::default(),
+        deadline: None,
     });
 }
 

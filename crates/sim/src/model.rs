@@ -426,6 +426,8 @@ pub struct Flow {
     pub weight: u32,
     /// Its room in their buffers, where a policy looks for the longest queue: 1 to [`fairspan_core::queue::MOST_ROOM`].
     pub room: Room,
+    /// Its bound of delay at each link that bounds delays flow by flow; `None`: that of the link.
+    pub deadline: Option<Span>,
 }
 
 /// How much of a buffer is a flow's, in proportion to others.

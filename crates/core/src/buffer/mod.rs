@@ -9,6 +9,7 @@
 //! | drop-tail | `tail.rs` | what comes to a full buffer | | |
 //! | drop-front | `front.rs` | | the oldest packet | |
 //! | longest queue | `longest.rs` | | the newest packet of the longest queue, or the oldest | |
+//! | largest finish number | `finish.rs` | | the packet that a fair discipline would finish last | |
 //! | random drop | `random.rs` | | one packet of all | |
 //! | random longest queue (RND) | `above_share.rs` | | the oldest packet of a queue above its share | |
 //! | early random drop | `early_random.rs` | what comes to a full buffer | | one of those that arrive, from a threshold on |
@@ -23,6 +24,7 @@
 mod above_share;
 mod codel;
 mod early_random;
+mod finish;
 mod front;
 mod longest;
 mod pfd;
@@ -36,6 +38,7 @@ mod tail;
 pub use above_share::AboveShare;
 pub use codel::CoDel;
 pub use early_random::EarlyRandom;
+pub use finish::LargestFinish;
 pub use front::DropFront;
 pub use longest::LongestQueue;
 pub use pfd::{Pfd, PfdConfig};
@@ -67,6 +70,8 @@ pub enum PolicyConfig {
     LongestQueue,
     /// `longest-queue-front`: the oldest packet of the longest queue of a full buffer is dropped ("LQD").
     LongestQueueFront,
+    /// `largest-finish`: the packet with the largest finish number is dropped from a full buffer.
+    LargestFinish,
     /// `random-drop`: one packet of all that wait in a full buffer is dropped.
     RandomDrop,
     /// `random-longest`: the oldest packet of a queue of a full buffer is dropped, which is drawn from those above their
@@ -121,6 +126,7 @@ impl PolicyConfig {
                 | PolicyConfig::DropFront
                 | PolicyConfig::LongestQueue
                 | PolicyConfig::LongestQueueFront
+                | PolicyConfig::LargestFinish
                 | PolicyConfig::RandomDrop
                 | PolicyConfig::RandomLongest
         )
@@ -137,6 +143,7 @@ impl PolicyConfig {
             PolicyConfig::DropFront => Some(Victim::Oldest),
             PolicyConfig::LongestQueue => Some(Victim::Longest),
             PolicyConfig::LongestQueueFront => Some(Victim::LongestHead),
+            PolicyConfig::LargestFinish => Some(Victim::LargestFinish),
             PolicyConfig::RandomDrop => Some(Victim::Any(0)),
             PolicyConfig::RandomLongest => Some(Victim::AboveShare(0)),
             PolicyConfig::Pfd(config) => Some(config.victim()),
@@ -187,6 +194,12 @@ impl Family for PolicyConfig {
             "longest-queue-front",
             "drops the oldest packet of the longest queue when the queue is full (LQD)",
             || PolicyConfig::LongestQueueFront,
+        ),
+        member(
+            "largest-finish",
+            "drops the packet with the largest finish number when the queue is full; without finish numbers the newest of the queue \
+             with the most bytes",
+            || PolicyConfig::LargestFinish,
         ),
         member("random-drop", "drops one packet of all when the queue is full", || PolicyConfig::RandomDrop),
         member(
@@ -324,6 +337,8 @@ pub enum AnyPolicy {
     DropFront(DropFront),
     /// [`LongestQueue`].
     LongestQueue(LongestQueue),
+    /// [`LargestFinish`].
+    LargestFinish(LargestFinish),
     /// [`RandomDrop`].
     RandomDrop(RandomDrop),
     /// [`AboveShare`].
@@ -350,6 +365,7 @@ impl AnyPolicy {
             PolicyConfig::DropFront => AnyPolicy::DropFront(DropFront),
             PolicyConfig::LongestQueue => AnyPolicy::LongestQueue(LongestQueue { head: false }),
             PolicyConfig::LongestQueueFront => AnyPolicy::LongestQueue(LongestQueue { head: true }),
+            PolicyConfig::LargestFinish => AnyPolicy::LargestFinish(LargestFinish),
             PolicyConfig::RandomDrop => AnyPolicy::RandomDrop(RandomDrop::new(seed)),
             PolicyConfig::RandomLongest => AnyPolicy::AboveShare(AboveShare::new(seed)),
             PolicyConfig::EarlyRandom { threshold, probability } => {
@@ -370,6 +386,7 @@ macro_rules! each {
             AnyPolicy::DropTail($policy) => $call,
             AnyPolicy::DropFront($policy) => $call,
             AnyPolicy::LongestQueue($policy) => $call,
+            AnyPolicy::LargestFinish($policy) => $call,
             AnyPolicy::RandomDrop($policy) => $call,
             AnyPolicy::AboveShare($policy) => $call,
             AnyPolicy::EarlyRandom($policy) => $call,

@@ -59,11 +59,13 @@ pub enum Reason {
     EarlyLongest,
     /// Drawn, because packets wait for too long; it could not be marked, or too many would be.
     Delay,
+    /// The buffer was full, and this packet had the largest finish number.
+    LargestFinish,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::Full,
         Reason::Front,
         Reason::Longest,
@@ -76,6 +78,7 @@ impl Reason {
         Reason::Average,
         Reason::EarlyLongest,
         Reason::Delay,
+        Reason::LargestFinish,
     ];
 
     /// For people and results.
@@ -93,6 +96,7 @@ impl Reason {
             Reason::Average => "queue too long on average",
             Reason::EarlyLongest => "dropped early, head of the longest",
             Reason::Delay => "delay too long",
+            Reason::LargestFinish => "queue full, largest finish number dropped",
         }
     }
 
@@ -113,6 +117,8 @@ pub enum Victim {
     LongestHead,
     /// The oldest one of the queue of which the greatest such length was seen, and no other has been seen to be longer.
     Suspect,
+    /// The one with the largest finish number, where packets have such; else the newest one of the queue with the most bytes.
+    LargestFinish,
     /// One of all, which this random number draws.
     Any(u64),
     /// The oldest one of a queue which this random number draws from those that have more than their share of what waits.

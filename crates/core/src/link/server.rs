@@ -15,7 +15,7 @@ use super::profile::{Profile, ProfileError};
 use super::schedule::{Drop, Passage, Schedule};
 use crate::buffer::{Limit, Reason};
 use crate::queue::{Admit, Entry, Parcel, Queue};
-use crate::units::{FlowNumber, Time};
+use crate::units::{FlowNumber, Span, Time};
 use alloc::boxed::Box;
 
 /// The queue of a link, and the link.
@@ -109,6 +109,13 @@ impl<P: Parcel> Server<P> {
         if let Some(line) = &mut self.line {
             line.queue.set_weight(flow, weight);
             line.queue.set_room(flow, room);
+        }
+    }
+
+    /// Gives `flow` a bound of delay among what waits ([`Queue::set_delay`]); nothing where nothing is held.
+    pub fn set_delay(&mut self, flow: FlowNumber, delay: Span) {
+        if let Some(line) = &mut self.line {
+            line.queue.set_delay(flow, delay);
         }
     }
 

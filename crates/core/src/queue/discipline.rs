@@ -1,7 +1,7 @@
 //! What a queue discipline is: packets of flows go in and come out in its order.
 
 use crate::buffer::Victim;
-use crate::units::{FlowNumber, Time};
+use crate::units::{FlowNumber, Span, Time};
 
 /// A packet that waits, and what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub trait Discipline<P> {
     /// is looked for; 1 is the room of all others.
     fn set_room(&mut self, _flow: FlowNumber, _room: u32) {}
 
+    /// Gives `flow` this bound of delay. Nothing changes where delays are not bounded flow by flow.
+    fn set_delay(&mut self, _flow: FlowNumber, _delay: Span) {}
+
     /// How many flows have a packet waiting; one where the discipline does not tell flows apart.
     fn active_flows(&self) -> usize;
 
@@ -90,6 +93,8 @@ pub enum Index {
     Longest(Unit),
     /// By the greatest length of a queue that was seen.
     Suspect(Unit),
+    /// By finish numbers; where there are none, by the length of their queue in bytes.
+    Finish,
 }
 
 /// What lengths are in.

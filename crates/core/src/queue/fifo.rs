@@ -36,7 +36,7 @@ impl<P> Fifo<P> {
         let last = self.queue.len().checked_sub(1)?;
         Some(match victim {
             Victim::Oldest | Victim::LongestHead | Victim::Suspect | Victim::AboveShare(_) => 0,
-            Victim::Longest => last,
+            Victim::Longest | Victim::LargestFinish => last,
             Victim::Any(draw) => Rng::new(draw).below(last as u64 + 1) as usize,
         })
     }

@@ -14,6 +14,7 @@
 //! | self-clocked fair queueing | `scfq.rs`, on `tagged.rs` |
 //! | weighted fair queueing | `wfq.rs`, on `tagged.rs` |
 //! | VirtualClock | `virtual_clock.rs`, on `tagged.rs` |
+//! | delay earliest due date | `delay_edd.rs`, on `tagged.rs` |
 //! | quick fair queueing | `qfq.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //! | hosts, classes or levels of priority, and then flows | `hierarchy.rs` |
@@ -43,9 +44,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod delay_edd;
 mod discipline;
 mod drr;
 mod fifo;
+mod finishes;
 mod flow_queue;
 mod heap;
 mod hierarchy;
@@ -65,6 +68,7 @@ mod weights;
 mod wfq;
 
 pub use crate::buffer::ConfigError;
+pub use delay_edd::{Deadlines, DelayEdd, MOST_DELAY};
 pub use discipline::{Discipline, Entry, Index, MOST_ROOM, MOST_WEIGHT, Taken, Unit};
 pub use drr::Drr;
 pub use fifo::Fifo;
@@ -84,7 +88,7 @@ pub use wfq::Wfq;
 
 use crate::buffer::{PolicyConfig, Victim};
 use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value, Words};
-use crate::units::{Bytes, FlowNumber, Rate, Time};
+use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -109,6 +113,11 @@ static BUCKETS_SPEC: OptionSpec =
     OptionSpec::new("buckets", Kind::Count(1, MOST_BUCKETS as u64, None), "buckets that flows are hashed to");
 static LARGEST_SPEC: OptionSpec =
     OptionSpec::new("largest", Kind::Bytes(1, MOST_LARGEST, None), "bytes of the largest packet that is expected");
+static DELAY_SPEC: OptionSpec = OptionSpec::new(
+    "delay",
+    Kind::Span(Span::from_micros(1), MOST_DELAY, None),
+    "how long a packet of a flow within its rate may take",
+);
 static BY_SPEC: OptionSpec = OptionSpec::new("by", Kind::Choice(End::WORDS), "the end of a flow whose host counts");
 static WEIGHTS_SPEC: OptionSpec = OptionSpec::new(
     "weights",
@@ -163,6 +172,13 @@ pub enum DisciplineConfig {
     VirtualClock {
         /// What each flow is to have. As text by default 1 Mbit/s.
         rate: Rate,
+    },
+    /// `delay-edd`: Delay-EDD (Ferrari and Verma 1990), a queue for each flow.
+    DelayEdd {
+        /// What each flow is to have. As text by default 1 Mbit/s.
+        rate: Rate,
+        /// How long a packet of a flow within its rate may take. As text by default 20 ms.
+        delay: Span,
     },
     /// `qfq`: quick fair queueing (Checconi, Rizzo, Valente 2013), a queue for each flow.
     Qfq {
@@ -235,6 +251,10 @@ impl DisciplineConfig {
             DisciplineConfig::Wfq { rate: Some(rate) } | DisciplineConfig::VirtualClock { rate } => {
                 range("rate", rate.as_bits_per_sec(), RATES.1.as_bits_per_sec())
             }
+            DisciplineConfig::DelayEdd { rate, delay } => {
+                range("rate", rate.as_bits_per_sec(), RATES.1.as_bits_per_sec())?;
+                range("delay", delay.as_nanos(), MOST_DELAY.as_nanos())
+            }
             DisciplineConfig::Qfq { largest } => range("largest", largest.as_u64(), MOST_LARGEST),
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 range("buckets", u64::from(buckets), u64::from(MOST_BUCKETS))?;
@@ -297,6 +317,12 @@ impl Family for DisciplineConfig {
             || DisciplineConfig::VirtualClock { rate: Rate::from_mbit(1) },
         ),
         member(
+            "delay-edd",
+            "Delay-EDD: the packet goes whose deadline comes first, which is the flow's delay after the packet was to be expected at the \
+             flow's rate",
+            || DisciplineConfig::DelayEdd { rate: Rate::from_mbit(1), delay: Span::from_millis(20) },
+        ),
+        member(
             "qfq",
             "quick fair queueing: nearly as wfq, and a flow is never far ahead of its share, at a cost that does not grow with the \
              flows; larger packets than the largest loosen its bounds",
@@ -339,6 +365,9 @@ impl Family for DisciplineConfig {
                 vec![(&WEIGHTS_SPEC, weights as &dyn Field), (&QUANTUM_SPEC, quantum)]
             }
             DisciplineConfig::Wfq { rate } => vec![(&LINK_RATE_SPEC, rate as &dyn Field)],
+            DisciplineConfig::DelayEdd { rate, delay } => {
+                vec![(&FLOW_RATE_SPEC, rate as &dyn Field), (&DELAY_SPEC, delay)]
+            }
             DisciplineConfig::Qfq { largest } => vec![(&LARGEST_SPEC, largest as &dyn Field)],
             DisciplineConfig::VirtualClock { rate } => vec![(&FLOW_RATE_SPEC, rate as &dyn Field)],
             DisciplineConfig::Stochastic { buckets, quantum } => {
@@ -362,7 +391,8 @@ impl Family for DisciplineConfig {
                 "quantum",
             ) => Some(quantum),
             (DisciplineConfig::Wfq { rate }, "rate") => Some(rate),
-            (DisciplineConfig::VirtualClock { rate }, "rate") => Some(rate),
+            (DisciplineConfig::VirtualClock { rate } | DisciplineConfig::DelayEdd { rate, .. }, "rate") => Some(rate),
+            (DisciplineConfig::DelayEdd { delay, .. }, "delay") => Some(delay),
             (DisciplineConfig::Qfq { largest }, "largest") => Some(largest),
             (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
             (DisciplineConfig::Hosts { by, .. }, "by") => Some(by),
@@ -427,6 +457,8 @@ pub enum Fair<P> {
     Wfq(Wfq<P>),
     /// [`VirtualClock`].
     VirtualClock(VirtualClock<P>),
+    /// [`DelayEdd`].
+    DelayEdd(DelayEdd<P>),
     /// [`Qfq`].
     Qfq(Qfq<P>),
     /// [`Stochastic`].
@@ -450,6 +482,7 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Scfq => Fair::Scfq(Scfq::new(index)),
             DisciplineConfig::Wfq { rate } => Fair::Wfq(Wfq::new(rate, index)),
             DisciplineConfig::VirtualClock { rate } => Fair::VirtualClock(VirtualClock::new(rate, index)),
+            DisciplineConfig::DelayEdd { rate, delay } => Fair::DelayEdd(DelayEdd::new(rate, delay, index)),
             DisciplineConfig::Qfq { largest } => Fair::Qfq(Qfq::new(largest, index)),
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 Fair::Stochastic(Stochastic::new(buckets, quantum, index, seed))
@@ -512,6 +545,10 @@ impl<P: Parcel> Discipline<P> for AnyDiscipline<P> {
         each!(self, d => d.set_room(flow, room));
     }
 
+    fn set_delay(&mut self, flow: FlowNumber, delay: Span) {
+        each!(self, d => d.set_delay(flow, delay));
+    }
+
     fn active_flows(&self) -> usize {
         each!(self, d => d.active_flows())
     }
@@ -535,6 +572,7 @@ macro_rules! each_fair {
             Fair::Scfq($discipline) => $call,
             Fair::Wfq($discipline) => $call,
             Fair::VirtualClock($discipline) => $call,
+            Fair::DelayEdd($discipline) => $call,
             Fair::Qfq($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
             Fair::Hierarchy($discipline) => $call,
@@ -576,6 +614,10 @@ impl<P: Parcel> Discipline<P> for Fair<P> {
 
     fn set_room(&mut self, flow: FlowNumber, room: u32) {
         each_fair!(self, d => d.set_room(flow, room));
+    }
+
+    fn set_delay(&mut self, flow: FlowNumber, delay: Span) {
+        each_fair!(self, d => d.set_delay(flow, delay));
     }
 
     fn active_flows(&self) -> usize {

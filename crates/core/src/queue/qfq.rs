@@ -30,6 +30,7 @@
 //! work, less 3 phi_k sigma_i + 2 L phi_k / (sum of phi) (theorem 2, the bandwidth worst-case fair index).
 
 use super::discipline::{Discipline, Entry, Index, MOST_WEIGHT, Taken};
+use super::finishes::Finishes;
 use super::store::{Removed, Store};
 use super::tagged::{MOST_IDLE, SCALE};
 use crate::buffer::Victim;
@@ -64,6 +65,8 @@ pub struct Qfq<P> {
     active: usize,
     /// Flows that have no packets and are remembered, in the order in which they fell idle.
     idle: Cycle,
+    /// Where a policy discards by finish numbers.
+    finishes: Option<Finishes>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,6 +161,7 @@ impl<P> Qfq<P> {
     /// An empty one for packets of up to `largest` bytes (1 to 2^20).
     pub fn new(largest: Bytes, index: Index) -> Qfq<P> {
         let largest = largest.as_u64().clamp(1, super::MOST_LARGEST);
+        let (finishes, index) = Finishes::of(index);
         Qfq {
             store: Store::new(index),
             flows: Vec::new(),
@@ -172,6 +176,7 @@ impl<P> Qfq<P> {
             largest_finish: 0,
             active: 0,
             idle: Cycle::EMPTY,
+            finishes,
         }
     }
 
@@ -259,11 +264,21 @@ impl<P> Qfq<P> {
     }
 
     fn on_dropped(&mut self, removed: &Removed<P>) {
+        if let Some(finishes) = &mut self.finishes {
+            let cost = cost(removed.entry.size, self.flows[removed.queue as usize].weight);
+            finishes.on_dropped(removed.queue, cost, removed.emptied);
+        }
         if removed.emptied {
             self.remove(removed.queue);
             self.fall_idle(removed.queue);
         }
     }
+}
+
+/// What a packet of `size` bytes takes of virtual time, for a flow of this weight.
+#[inline]
+fn cost(size: u32, weight: u32) -> u64 {
+    u64::from(size) * SCALE / u64::from(weight)
 }
 
 /// i of sigma_i for a flow of this weight.
@@ -276,7 +291,13 @@ impl<P> Discipline<P> for Qfq<P> {
         let key = entry.flow.0;
         let known = self.store.queue(key);
         let queue = known.unwrap_or_else(|| self.store.open(key));
+        let size = entry.size;
         if !self.store.push(queue, entry, ()) {
+            if let Some(finishes) = &mut self.finishes
+                && let Some(last) = finishes.last(queue)
+            {
+                finishes.on_arrival(queue, last + cost(size, self.flows[queue as usize].weight));
+            }
             return;
         }
         if self.flows.len() <= queue as usize {
@@ -295,6 +316,9 @@ impl<P> Discipline<P> for Qfq<P> {
             flow.group = (shift(self.largest, weight) - self.least_shift) as u8;
         }
         flow.start = flow.start.max(self.virtual_time);
+        if let Some(finishes) = &mut self.finishes {
+            finishes.on_arrival(queue, flow.start + cost(size, weight));
+        }
         self.weights += u64::from(weight);
         self.active += 1;
         self.insert(queue);
@@ -317,6 +341,9 @@ impl<P> Discipline<P> for Qfq<P> {
         self.largest_finish = self.largest_finish.max(flow.start);
         if removed.emptied {
             self.fall_idle(queue);
+            if let Some(finishes) = &mut self.finishes {
+                finishes.on_emptied(queue);
+            }
         } else {
             self.insert(queue);
         }
@@ -329,13 +356,19 @@ impl<P> Discipline<P> for Qfq<P> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let removed = self.store.evict(victim)?;
+        let removed = match &self.finishes {
+            Some(finishes) if victim == Victim::LargestFinish => self.store.pop_tail(finishes.largest()?)?,
+            _ => self.store.evict(victim)?,
+        };
         self.on_dropped(&removed);
         Some(removed.entry)
     }
 
     fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
-        self.store.find(victim)
+        match &self.finishes {
+            Some(finishes) if victim == Victim::LargestFinish => self.store.tail_mut(finishes.largest()?),
+            _ => self.store.find(victim),
+        }
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {

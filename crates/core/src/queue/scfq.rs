@@ -47,7 +47,7 @@ impl Clock for SelfClocked {
     }
 
     #[inline]
-    fn order(&self, _start: u64, finish: u64) -> u64 {
+    fn order(&self, _queue: u32, _start: u64, finish: u64) -> u64 {
         finish
     }
 

@@ -47,7 +47,7 @@ impl Clock for StartTime {
     }
 
     #[inline]
-    fn order(&self, start: u64, _finish: u64) -> u64 {
+    fn order(&self, _queue: u32, start: u64, _finish: u64) -> u64 {
         start
     }
 

@@ -124,6 +124,7 @@ impl<P, N: Copy> Store<P, N> {
             lengths: match index {
                 Index::Longest(unit) => Some(Lengths::exact(unit)),
                 Index::Suspect(unit) => Some(Lengths::guessed(unit)),
+                Index::Finish => Some(Lengths::exact(Unit::Bytes)),
                 Index::None | Index::Age => None,
             },
             searched: 0,
@@ -268,6 +269,16 @@ impl<P, N: Copy> Store<P, N> {
         self.take(self.queues.get(queue as usize)?.head)
     }
 
+    /// Takes the packet at the tail of `queue`.
+    pub(super) fn pop_tail(&mut self, queue: u32) -> Option<Removed<P>> {
+        self.take(self.queues.get(queue as usize)?.tail)
+    }
+
+    /// The packet at the tail of `queue`.
+    pub(super) fn tail_mut(&mut self, queue: u32) -> Option<&mut Entry<P>> {
+        self.items.get_mut(self.queues.get(queue as usize)?.tail as usize)?.entry.as_mut()
+    }
+
     /// Takes a victim out, if it has an index by which to find it.
     pub(super) fn evict(&mut self, victim: Victim) -> Option<Removed<P>> {
         let at = self.place(victim)?;
@@ -285,7 +296,7 @@ impl<P, N: Copy> Store<P, N> {
         let queue = match victim {
             Victim::Oldest => return Some(self.oldest),
             Victim::Any(draw) => return self.any(draw),
-            Victim::Longest | Victim::LongestHead | Victim::Suspect => {
+            Victim::Longest | Victim::LongestHead | Victim::Suspect | Victim::LargestFinish => {
                 let unit = self.lengths.as_ref()?.unit;
                 let queues = &self.queues;
                 self.lengths.as_mut()?.longest(|queue| queues[queue as usize].length(unit))?
@@ -302,7 +313,8 @@ impl<P, N: Copy> Store<P, N> {
                 self.lengths.as_mut()?.above(draw, share, is_above)?
             }
         };
-        let of = |q: &Queue| if victim == Victim::Longest { q.tail } else { q.head };
+        let newest = matches!(victim, Victim::Longest | Victim::LargestFinish);
+        let of = |q: &Queue| if newest { q.tail } else { q.head };
         let at = self.queues.get(queue as usize).filter(|q| q.packets > 0).map(of);
         // Where the one that was guessed is empty, any other has more.
         at.or_else(|| self.queues.iter().find(|q| q.packets > 0).map(of))

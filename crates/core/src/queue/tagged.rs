@@ -13,10 +13,11 @@
 //! Cost: O(log n) in the active flows, and what the clock needs. Memory: 48 bytes a flow that is active or remembered.
 
 use super::discipline::{Discipline, Entry, Index, Taken};
+use super::finishes::Finishes;
 use super::heap::Heap;
 use super::store::{NIL, Removed, Store};
 use crate::buffer::Victim;
-use crate::units::{FlowNumber, Time};
+use crate::units::{FlowNumber, Span, Time};
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
@@ -57,7 +58,7 @@ pub trait Clock: Clone + Debug {
     }
 
     /// By what heads are compared.
-    fn order(&self, start: u64, finish: u64) -> u64;
+    fn order(&self, queue: u32, start: u64, finish: u64) -> u64;
 
     /// A packet of `size` bytes goes.
     fn on_served(&mut self, now: Time, start: u64, finish: u64, size: u32);
@@ -70,9 +71,12 @@ pub trait Clock: Clone + Debug {
     #[inline]
     fn on_idle(&mut self, _now: Time) {}
 
-    /// `queue` is another flow's from now on.
+    /// `queue` is that of the flow `key` from now on.
     #[inline]
-    fn on_opened(&mut self, _queue: u32) {}
+    fn on_opened(&mut self, _queue: u32, _key: u32) {}
+
+    /// The flow `key`, which may have a queue, is to have this bound of delay.
+    fn set_delay(&mut self, _key: u32, _queue: Option<u32>, _delay: Span) {}
 
     /// What was served up to here makes no difference any more.
     fn passed(&self) -> u64;
@@ -93,6 +97,8 @@ pub struct Tagged<P, C: Clock> {
     first_idle: u32,
     last_idle: u32,
     idle: usize,
+    /// Where a policy discards by finish numbers.
+    finishes: Option<Finishes>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +114,7 @@ struct Tag {
 impl<P, C: Clock> Tagged<P, C> {
     /// An empty one, whose clock this is.
     pub(super) fn with(clock: C, index: Index) -> Tagged<P, C> {
+        let (finishes, index) = Finishes::of(index);
         Tagged {
             store: Store::new(index),
             clock,
@@ -118,6 +125,7 @@ impl<P, C: Clock> Tagged<P, C> {
             first_idle: NIL,
             last_idle: NIL,
             idle: 0,
+            finishes,
         }
     }
 
@@ -136,7 +144,7 @@ impl<P, C: Clock> Tagged<P, C> {
             self.count = self.count.wrapping_add(1);
             self.tags[queue as usize].count = self.count;
         }
-        self.heads.set(queue, (self.clock.order(start, finish), self.tags[queue as usize].count));
+        self.heads.set(queue, (self.clock.order(queue, start, finish), self.tags[queue as usize].count));
     }
 
     fn fall_idle(&mut self, queue: u32) {
@@ -182,7 +190,11 @@ impl<P, C: Clock> Tagged<P, C> {
     /// A packet was dropped: its queue may be empty now, or have another head.
     fn on_dropped(&mut self, removed: &Removed<P>) {
         let queue = removed.queue;
-        self.clock.on_dropped(queue, self.clock.cost(removed.entry.size, self.store.weight(queue)));
+        let cost = self.clock.cost(removed.entry.size, self.store.weight(queue));
+        self.clock.on_dropped(queue, cost);
+        if let Some(finishes) = &mut self.finishes {
+            finishes.on_dropped(queue, cost, removed.emptied);
+        }
         if removed.emptied {
             self.fall_idle(queue);
             self.forget();
@@ -202,12 +214,21 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
                 self.tags.resize(queue as usize + 1, Tag { last: 0, count: 0, next: NIL, prev: NIL });
             }
             self.tags[queue as usize].last = 0;
-            self.clock.on_opened(queue);
+            self.clock.on_opened(queue, key);
         }
         let weight = self.store.weight(queue);
         let cost = self.clock.cost(entry.size, weight);
         let note = self.clock.on_arrival(queue, entry.since, cost, weight);
-        if !self.store.push(queue, entry, note) {
+        let since = entry.since;
+        let only = self.store.push(queue, entry, note);
+        if let Some(finishes) = &mut self.finishes {
+            let last = match finishes.last(queue) {
+                Some(last) if !only => last,
+                _ => self.clock.wake(self.tags[queue as usize].last),
+            };
+            finishes.on_arrival(queue, self.clock.start(note, since, last).saturating_add(cost));
+        }
+        if !only {
             return;
         }
         if known.is_some() {
@@ -231,6 +252,9 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
         self.clock.on_served(now, start, finish, removed.entry.size);
         if removed.emptied {
             self.fall_idle(queue);
+            if let Some(finishes) = &mut self.finishes {
+                finishes.on_emptied(queue);
+            }
         } else {
             self.set_head(queue, true);
         }
@@ -243,13 +267,19 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let removed = self.store.evict(victim)?;
+        let removed = match &self.finishes {
+            Some(finishes) if victim == Victim::LargestFinish => self.store.pop_tail(finishes.largest()?)?,
+            _ => self.store.evict(victim)?,
+        };
         self.on_dropped(&removed);
         Some(removed.entry)
     }
 
     fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
-        self.store.find(victim)
+        match &self.finishes {
+            Some(finishes) if victim == Victim::LargestFinish => self.store.tail_mut(finishes.largest()?),
+            _ => self.store.find(victim),
+        }
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
@@ -265,6 +295,10 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
 
     fn set_room(&mut self, flow: FlowNumber, room: u32) {
         self.store.set_room(flow.0, room);
+    }
+
+    fn set_delay(&mut self, flow: FlowNumber, delay: Span) {
+        self.clock.set_delay(flow.0, self.store.queue(flow.0), delay);
     }
 
     fn active_flows(&self) -> usize {

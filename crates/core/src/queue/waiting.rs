@@ -11,7 +11,7 @@ use super::{AnyDiscipline, DisciplineConfig};
 use crate::buffer::{
     AnyPolicy, Backlog, Bounds, ConfigError, Leaving, Limit, Policy, PolicyConfig, Reason, Verdict, Victim,
 };
-use crate::units::{FlowNumber, Time};
+use crate::units::{FlowNumber, Span, Time};
 use alloc::collections::VecDeque;
 
 /// What waits, as settings.
@@ -118,6 +118,7 @@ impl<P: Parcel> Queue<P> {
             Some(Victim::Oldest) => Index::Age,
             Some(Victim::Longest | Victim::LongestHead | Victim::AboveShare(_)) => Index::Longest(unit),
             Some(Victim::Suspect) => Index::Suspect(unit),
+            Some(Victim::LargestFinish) => Index::Finish,
         };
         let discipline = AnyDiscipline::new(config.discipline, index, seed);
         Ok(Queue::with(
@@ -176,6 +177,12 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// time, as hybrid-gateways 3.4.3 has it.
     pub fn set_room(&mut self, flow: FlowNumber, room: u32) {
         self.discipline.set_room(flow, room);
+    }
+
+    /// Gives `flow` this bound of delay from the next packet on that comes to the head of its queue, where delays are bounded flow
+    /// by flow.
+    pub fn set_delay(&mut self, flow: FlowNumber, delay: Span) {
+        self.discipline.set_delay(flow, delay);
     }
 
     /// A packet of `flow` arrives.

@@ -164,7 +164,7 @@ impl Clock for Fluid {
     }
 
     #[inline]
-    fn order(&self, _start: u64, finish: u64) -> u64 {
+    fn order(&self, _queue: u32, _start: u64, finish: u64) -> u64 {
         finish
     }
 
@@ -192,7 +192,7 @@ impl Clock for Fluid {
         self.virtual_time = self.virtual_time.max(u128::from(self.largest_finish) << PLACES);
     }
 
-    fn on_opened(&mut self, queue: u32) {
+    fn on_opened(&mut self, queue: u32, _key: u32) {
         if self.flows.len() <= queue as usize {
             self.flows.resize(queue as usize + 1, Flow::default());
         }

@@ -99,6 +99,7 @@ const fn counter(reason: Reason) -> &'static str {
         Reason::Average => "dropped_average",
         Reason::EarlyLongest => "dropped_early_longest",
         Reason::Delay => "dropped_delay",
+        Reason::LargestFinish => "dropped_largest_finish",
     }
 }
 

@@ -224,6 +224,64 @@ fn who_pays<const N: usize>(discipline: &str, buffer: &str, lengths: [u32; N], r
 }
 
 #[test]
+fn the_largest_finish_number_pays_and_one_that_comes_may_be_it() {
+    // Finish numbers by hand, of packets of 1000: weights 1, 4 and 1. Flow 0: 1000, 2000; flow 1: 250 to 1500; flow 2: 1000.
+    for discipline in ["sfq", "scfq", "wfq:rate=8Mbit", "virtual-clock:rate=1Mbit", "delay-edd:rate=1Mbit", "qfq"] {
+        let mut queue = queue::<Packet>(discipline, "largest-finish", Limit::Packets(9), 1);
+        queue.set_weight(FlowNumber(1), 4);
+        let put = |queue: &mut Queue<Packet>, flow: u32, number: usize| {
+            let packet = Opaque { packet: number, size: 1000 };
+            assert_eq!(queue.enqueue(Time::ZERO, FlowNumber(flow), packet), Admit::Queued);
+            let dropped = queue.poll_dropped();
+            assert!(queue.poll_dropped().is_none() && dropped.is_none_or(|d| d.reason == Reason::LargestFinish));
+            dropped.map(|dropped| (dropped.flow.0, dropped.packet.packet))
+        };
+        let filled: Vec<_> = [(0, 0), (0, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7), (2, 8)]
+            .map(|(f, n)| put(&mut queue, f, n))
+            .to_vec();
+        assert!(filled.iter().all(Option::is_none));
+        assert_eq!(put(&mut queue, 2, 9), Some((0, 1)), "{discipline}: 2000 of both, and flow 0's queue is the older");
+        assert_eq!(put(&mut queue, 2, 10), Some((2, 10)), "{discipline}: 3000, the one that came");
+        assert_eq!(put(&mut queue, 1, 11), Some((2, 9)), "{discipline}: 2000 against 1750");
+        assert_eq!(put(&mut queue, 1, 12), Some((1, 12)), "{discipline}: 2000");
+        assert_eq!(put(&mut queue, 0, 13), Some((0, 13)), "{discipline}: 2000 against 1750");
+    }
+    // Without finish numbers: the newest of the queue with the most bytes, also with a limit in packets.
+    let mut queue = queue::<Packet>("drr", "largest-finish", Limit::Packets(3), 1);
+    for (flow, number, size) in [(0, 0, 100), (0, 1, 100), (1, 2, 900), (2, 3, 100)] {
+        let _ = queue.enqueue(Time::ZERO, FlowNumber(flow), Opaque { packet: number, size });
+    }
+    assert_eq!(queue.poll_dropped().map(|dropped| dropped.packet.packet), Some(2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn who_pays_has_the_largest_finish_number_of_a_slow_model(
+        limit in any_limit(), flows in 1u64..9, seed: u64, discipline in proptest::sample::select(vec!["sfq", "scfq", "qfq"]),
+    ) {
+        // All at once, and nothing goes: numbers are sums of sizes, and what is dropped is not charged for.
+        let mut queue = queue::<Packet>(discipline, "largest-finish", limit, seed);
+        let mut lists = Lists::default();
+        let mut rng = Rng::new(seed);
+        for number in 0..300 {
+            let (flow, size) = (rng.below(flows) as u32, 1 + rng.below(1500) as u32);
+            lists.put(flow, number, size);
+            prop_assert_eq!(queue.enqueue(Time::ZERO, FlowNumber(flow), Opaque { packet: number, size }), Admit::Queued);
+            while let Some(dropped) = queue.poll_dropped() {
+                let finish = |flow: u32| lists.by_flow[&flow].iter().map(|(_, size)| u64::from(*size)).sum::<u64>();
+                let largest = lists.by_flow.keys().map(|flow| finish(*flow)).max().unwrap();
+                prop_assert_eq!(finish(dropped.flow.0), largest);
+                prop_assert_eq!(lists.by_flow[&dropped.flow.0].back().unwrap().0, dropped.packet.packet);
+                lists.take(dropped.flow.0, dropped.packet.packet);
+            }
+            prop_assert!(lists.total(limit) <= most(limit));
+        }
+    }
+}
+
+#[test]
 fn random_drop_takes_from_each_in_proportion_to_what_it_has_waiting() {
     for discipline in ["fifo", "drr", "wfq", "stochastic"] {
         // With the one that arrives: 10, 20 and 70 of 100, so 1000, 2000, 7000; five standard deviations of 30, 40, 46.

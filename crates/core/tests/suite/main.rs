@@ -25,6 +25,7 @@ mod lan_bond;
 mod lan_support;
 mod link_schedule;
 mod network;
+mod queue_deadlines;
 mod queue_disciplines;
 mod queue_fair;
 mod queue_levels;

@@ -192,6 +192,7 @@ fn settings_are_texts_that_are_read_as_they_are_written() {
         "classes:weights=1-2-3-4-5-6-7-8,quantum=2",
         "priority:quantum=9",
         "qfq:largest=9000",
+        "delay-edd:rate=2Mbit,delay=5ms",
     ]);
     for text in disciplines {
         assert_eq!(text.parse::<DisciplineConfig>().unwrap().to_string(), text);

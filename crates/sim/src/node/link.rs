@@ -227,9 +227,13 @@ impl Link {
         })
     }
 
-    /// Gives a flow, in one direction, its weight and room among what waits here.
-    pub(crate) fn set_share(&mut self, flow: u32, reverse: bool, weight: u32, room: u32) {
-        self.server.set_share(within(flow, reverse), weight, room);
+    /// Gives a flow, in one direction, its weight and room among what waits here, and its bound of delay.
+    pub(crate) fn set_share(&mut self, flow: u32, reverse: bool, weight: u32, room: u32, deadline: Option<Span>) {
+        let flow = within(flow, reverse);
+        self.server.set_share(flow, weight, room);
+        if let Some(deadline) = deadline {
+            self.server.set_delay(flow, deadline);
+        }
     }
 
     /// Tells between which nodes flows go, where packets wait in a discipline.

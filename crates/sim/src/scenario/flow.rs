@@ -14,7 +14,7 @@ use crate::model::{Flow, Hop, Room};
 use fairspan_core::buffer::Limit;
 use fairspan_core::link::Capacity;
 use fairspan_core::quantity::parse_span;
-use fairspan_core::queue::{MOST_ROOM, MOST_WEIGHT};
+use fairspan_core::queue::{MOST_DELAY, MOST_ROOM, MOST_WEIGHT};
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
@@ -108,6 +108,10 @@ impl Reading<'_> {
         let dscp = form.integer("dscp", 0..=63, errors).unwrap_or_default() as u8;
         let weight = form.integer("weight", 1..=u64::from(MOST_WEIGHT), errors).unwrap_or(1) as u32;
         let room = room(form, errors).unwrap_or_default();
+        let deadline = form.span("deadline", errors);
+        if deadline.is_some_and(|deadline| deadline > MOST_DELAY) {
+            form.conflict("deadline", "a deadline of more than 60 s; write at most that".to_owned(), errors);
+        }
         let sending = traffic::sending(form, tcp, self.store, errors);
         let (Some(name), Some(from), Some(to), Some(sending)) = (name, from, to, sending) else { return None };
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
@@ -147,6 +151,7 @@ impl Reading<'_> {
                 dscp,
                 weight,
                 room,
+                deadline,
             });
         }
         Some(Group {

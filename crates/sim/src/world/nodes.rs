@@ -551,7 +551,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Tells links the ends of flows, and the weights and rooms of those that pass them.
+/// Tells links the ends of flows, and the weights, rooms and deadlines of those that pass them.
 fn share(scenario: &Scenario, links: &mut [Link]) {
     fn links_of(hops: &[Hop]) -> impl Iterator<Item = usize> {
         hops.iter().filter_map(|hop| if let Hop::Link(link) = *hop { Some(link as usize) } else { None })
@@ -568,12 +568,12 @@ fn share(scenario: &Scenario, links: &mut [Link]) {
                 ((trip.as_nanos() + 500_000) / 1_000_000).clamp(1, u64::from(MOST_ROOM)) as u32
             }
         };
-        if (flow.weight, room) == (1, 1) {
+        if (flow.weight, room, flow.deadline) == (1, 1, None) {
             continue;
         }
         for (hops, reverse) in [(&flow.path, false), (&flow.back, true)] {
             for link in links_of(hops) {
-                links[link].set_share(number as u32, reverse, flow.weight, room);
+                links[link].set_share(number as u32, reverse, flow.weight, room, flow.deadline);
             }
         }
     }

@@ -49,6 +49,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
             dscp: 0,
             weight: 1,
             room: Room::default(),
+            deadline: None,
         }],
         metrics: Metrics { capture: vec![0, 1], ..Metrics::default() },
     }

@@ -14,7 +14,7 @@
 //! N: active flows. F: entries of the flow's chain in the hash table that are searched, one after the other, on average over the
 //! whole run.
 //!
-//! Departures: SCFQ and VirtualClock, of which the paper says in 2.2 that they cost the like, count as SFQ; other round robins and queues
+//! Departures: SCFQ, VirtualClock and Delay-EDD, of which the paper says in 2.2 that they cost the like, count as SFQ; other round robins and queues
 //! for new flows as DRR; FIFO as nothing, because what DRR costs more than FIFO is its flow search and its state. QFQ, disciplines
 //! of two levels and others have no such function: the paper does not know them.
 
@@ -51,9 +51,10 @@ impl Operations {
             | DisciplineConfig::Wrr { .. }
             | DisciplineConfig::FlowQueue { .. }
             | DisciplineConfig::Srr { .. } => fair(Tag::None),
-            DisciplineConfig::Sfq | DisciplineConfig::Scfq | DisciplineConfig::VirtualClock { .. } => {
-                fair(Tag::Constant)
-            }
+            DisciplineConfig::Sfq
+            | DisciplineConfig::Scfq
+            | DisciplineConfig::VirtualClock { .. }
+            | DisciplineConfig::DelayEdd { .. } => fair(Tag::Constant),
             DisciplineConfig::Wfq { .. } => fair(Tag::Linear),
             _ => None,
         }

@@ -71,6 +71,7 @@ impl Line {
             dscp: 0,
             weight: 1,
             room: Room::default(),
+            deadline: None,
         });
     }
 
