@@ -75,7 +75,7 @@ pub use fifo::Fifo;
 pub use flow_queue::FlowQueue;
 pub use hierarchy::{Grouping, Hierarchy};
 pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
-pub use qfq::Qfq;
+pub use qfq::{MOST_LARGEST, Qfq};
 pub use scfq::Scfq;
 pub use sfq::Sfq;
 pub use srr::Srr;
@@ -98,8 +98,6 @@ use core::str::FromStr;
 
 /// The largest quantum in bytes.
 pub const MOST_QUANTUM: u64 = 1 << 30;
-/// The largest packet that may be expected.
-pub const MOST_LARGEST: u64 = 1 << 20;
 /// Most buckets of a stochastic discipline.
 pub const MOST_BUCKETS: u32 = 1 << 20;
 

@@ -39,6 +39,9 @@ use crate::units::{Bytes, FlowNumber, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+/// The largest packet that may be expected, in bytes.
+pub const MOST_LARGEST: u64 = 1 << 20;
+
 /// Slots of a group: one for each bit of a mask.
 const SLOTS: usize = 64;
 /// Most groups: powers of two from the largest weight to the least.
@@ -160,7 +163,7 @@ impl Group {
 impl<P> Qfq<P> {
     /// An empty one for packets of up to `largest` bytes (1 to 2^20).
     pub fn new(largest: Bytes, index: Index) -> Qfq<P> {
-        let largest = largest.as_u64().clamp(1, super::MOST_LARGEST);
+        let largest = largest.as_u64().clamp(1, MOST_LARGEST);
         let (finishes, index) = Finishes::of(index);
         Qfq {
             store: Store::new(index),
