@@ -162,9 +162,58 @@ fn erf_records_are_read_with_extension_headers_and_padding() {
     assert_eq!(read(&unnamed, "").0.len(), 2, "it is known without its name");
     let (packets, errors) = read(&unnamed[..unnamed.len() - 1], "");
     assert_eq!((packets.len(), &errors[..]), (1, &[CaptureError::Cut { offset: 68, packet: true }][..]));
-    let mut broken = unnamed.clone();
-    broken[68 + 11] = 15;
-    assert_eq!(read(&broken, "x.erf").1, [CaptureError::Broken { offset: 68, packet: true }]);
+}
+
+#[test]
+fn behind_a_broken_record_of_erf_or_block_of_pcapng_reading_goes_on_where_the_next_one_stands() {
+    let frame = [&[0; 12][..], &[0x08, 0], &ip(1, 2, [3, 4], 1000)].concat();
+    let records: Vec<Vec<u8>> = (0..6).map(|n| erf(900 + n, 0, 1018, &frame)).collect();
+    let size = records[0].len();
+    let mut broken = records.concat();
+    broken[size + 11] = 15;
+    let (packets, errors) = read(&broken, "x.erf");
+    assert_eq!(errors, [CaptureError::Lost { offset: size as u64 }]);
+    let times: Vec<i64> = packets.iter().map(|packet| packet.0 / 1_000_000_000).collect();
+    assert_eq!(times, [900, 902, 903, 904, 905]);
+    // Bytes that are gone cost the record whose they were; here it takes the next one's head for its end.
+    let mut cut = records.concat();
+    cut.drain(size + 20..size + 27);
+    let (packets, errors) = read(&cut, "x.erf");
+    assert!(packets.len() >= 4 && errors.len() <= 1, "{} {errors:?}", packets.len());
+    assert_eq!(packets.last(), read(&records.concat(), "x.erf").0.last());
+    // Nothing behind it looks like one.
+    broken[2 * size..].fill(0);
+    assert_eq!((read(&broken, "x.erf").0.len(), read(&broken, "x.erf").1.len()), (1, 1));
+
+    for order in ORDERS {
+        let head = [order.section(), order.interface(1, 0, Some(9), 3)].concat();
+        let blocks: Vec<Vec<u8>> = (0..6).map(|n| order.packet(0, n, 60, &[n as u8; 14])).collect();
+        let size = blocks[0].len();
+        let whole = [head.clone(), blocks.concat()].concat();
+        let expected = read(&whole, "").0;
+        let place = head.len() + size;
+        // The first copy of its length, a length that is none, and the second copy.
+        for (at, byte) in [(place + 4, 0x0c), (place + 4, 0x05), (place + size - 1, 0x77), (place + size - 4, 0x77)] {
+            let mut broken = whole.clone();
+            broken[at] ^= byte;
+            for (packets, errors) in [read(&broken, ""), in_memory(&broken)] {
+                assert_eq!(errors, [CaptureError::Lost { offset: place as u64 }], "{at} {byte}");
+                assert_eq!((&packets[..1], &packets[1..]), (&expected[..1], &expected[2..]));
+            }
+        }
+        // A piece is gone, and the rest does not stand at a multiple of four.
+        let mut cut = whole.clone();
+        cut.drain(place + 9..place + 16);
+        let (packets, errors) = read(&cut, "");
+        assert_eq!((&packets[1..], errors.len()), (&expected[2..], 1));
+        // Another section, of the other byte order.
+        let other = Order { big: !order.big };
+        let mut two =
+            [whole.clone(), other.section(), other.interface(1, 0, None, 0), other.packet(0, 9, 60, &[9; 4])].concat();
+        two[whole.len() - size + 4] ^= 4;
+        let (packets, errors) = read(&two, "");
+        assert_eq!((packets.len(), errors.len(), packets[5].3.len()), (6, 1, 4));
+    }
 }
 
 #[test]

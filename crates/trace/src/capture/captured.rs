@@ -35,14 +35,6 @@ pub enum CaptureError {
         /// Whether it is a packet's.
         packet: bool,
     },
-    /// A record that contradicts itself.
-    #[error("the record at byte {offset} is broken; nothing behind it can be read")]
-    Broken {
-        /// Where it begins.
-        offset: u64,
-        /// Whether it is a packet's.
-        packet: bool,
-    },
     /// A record that contradicts itself, behind which the next one that does not is looked for.
     #[error("the record at byte {offset} is broken; reading goes on where one is found that is not")]
     Lost {
@@ -88,8 +80,8 @@ pub enum CaptureError {
 impl CaptureError {
     /// Whether it ends the sequence.
     pub fn is_last(&self) -> bool {
-        use CaptureError::{Broken, Cut, Format, NoFormat, Unreadable};
-        matches!(self, Format | NoFormat | Cut { .. } | Broken { .. } | Unreadable { .. })
+        use CaptureError::{Cut, Format, NoFormat, Unreadable};
+        matches!(self, Format | NoFormat | Cut { .. } | Unreadable { .. })
     }
 
     /// Whether packets may be gone without being counted: all that were behind it, or some.
@@ -99,9 +91,9 @@ impl CaptureError {
 
     /// Whether it stands for a packet, which the file has and which cannot be given.
     pub fn is_packet(&self) -> bool {
-        use CaptureError::{Broken, Cut, Interface, Length, Line, Lost, Time};
+        use CaptureError::{Cut, Interface, Length, Line, Lost, Time};
         match self {
-            Cut { packet, .. } | Broken { packet, .. } => *packet,
+            Cut { packet, .. } => *packet,
             Interface { .. } | Time { .. } | Length { .. } | Line { .. } | Lost { .. } => true,
             _ => false,
         }

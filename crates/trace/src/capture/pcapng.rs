@@ -6,6 +6,9 @@
 //!
 //! A simple packet has no time. It gets that of the packet before it, and where there is none, that of the first one behind it
 //! that has a time, as far as [`AHEAD`] bytes.
+//!
+//! A block whose two lengths differ, or whose length cannot be, is broken. Then the next place is looked for at which a block of a known kind
+//! stands between two copies of one possible length, and a packet's of an interface that was described.
 
 use super::captured::{CaptureError, LinkType};
 use super::record::{LONGEST, Order, Record, Step, wait};
@@ -18,6 +21,11 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// Most interfaces of a section.
 const INTERFACES: usize = 1 << 20;
+
+/// Most bytes of a block that is taken for one behind a broken one: tcpdump's largest snapshot, and options.
+const LIKELY: usize = 262_144 + 4096;
+/// Bytes of the smallest block, and of what is passed over of a broken one.
+const LEAST: usize = 12;
 
 /// How far the first time is looked for.
 const AHEAD: usize = 1 << 20;
@@ -37,6 +45,8 @@ pub(super) struct Pcapng {
     interfaces: Vec<Interface>,
     /// The time of the packet before; `None`: no packet with a time yet.
     last: Option<i64>,
+    /// The next block is looked for.
+    lost: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,48 +83,94 @@ impl Resolution {
 impl Pcapng {
     #[inline]
     pub(super) fn step(&mut self, data: &[u8], offset: u64, last: bool) -> Step {
-        let Some(head) = data.get(..12) else { return wait(data.len(), 12, offset, last, false) };
+        if self.lost {
+            return self.find(data, last);
+        }
+        let Some(head) = data.get(..LEAST) else { return wait(data.len(), LEAST, offset, last, false) };
         let kind = self.order.word(head, 0);
         if kind == SECTION {
             // It tells its byte order by itself.
             match self.order.word(head, 8) {
                 0x1a2b_3c4d => {}
                 0x4d3c_2b1a => self.order.big = !self.order.big,
-                _ => return Step::Error(data.len(), CaptureError::Broken { offset, packet: false }),
+                _ => return self.lose(offset),
             }
         }
         let packet = matches!(kind, ENHANCED_PACKET | SIMPLE_PACKET | PACKET);
-        let broken = || Step::Error(data.len(), CaptureError::Broken { offset, packet });
         let length = self.order.word(head, 4) as usize;
-        let least = match kind {
-            SECTION => 28,
-            INTERFACE => 20,
-            ENHANCED_PACKET | PACKET => 32,
-            SIMPLE_PACKET => 16,
-            _ => 12,
-        };
-        if length < least || !length.is_multiple_of(4) {
-            return broken();
+        if length < least(kind) || !length.is_multiple_of(4) {
+            return self.lose(offset);
         }
         if !packet && !matches!(kind, SECTION | INTERFACE) {
             return Step::Pass(length as u64);
         }
         if length > LONGEST {
-            return broken();
+            return self.lose(offset);
         }
         let Some(block) = data.get(..length) else { return wait(data.len(), length, offset, last, packet) };
         if self.order.word(block, length - 4) as usize != length {
-            return broken();
+            return self.lose(offset);
         }
         match kind {
             SECTION => self.interfaces.clear(),
-            INTERFACE if self.interfaces.len() == INTERFACES => return broken(),
+            INTERFACE if self.interfaces.len() == INTERFACES => return self.lose(offset),
             INTERFACE => self.interfaces.push(Interface::new(&block[8..length - 4], self.order)),
             SIMPLE_PACKET => return self.simple(data, length, offset, last),
             ENHANCED_PACKET => return self.packet(block, self.order.word(block, 8), offset),
             _ => return self.packet(block, u32::from(self.order.short(block, 8)), offset),
         }
         Step::Pass(length as u64)
+    }
+
+    /// The block at `offset` is broken.
+    #[cold]
+    fn lose(&mut self, offset: u64) -> Step {
+        self.lost = true;
+        Step::Error(LEAST, CaptureError::Lost { offset })
+    }
+
+    /// Looks for a block, behind one that was broken.
+    #[cold]
+    fn find(&mut self, data: &[u8], last: bool) -> Step {
+        for place in 0..data.len().saturating_sub(LEAST - 1) {
+            let (order, Some(length)) = self.likely(&data[place..]) else { continue };
+            match data.get(place..place + length) {
+                Some(block) if order.word(block, length - 4) as usize == length => {
+                    self.lost = false;
+                    return Step::Pass(place as u64);
+                }
+                Some(_) => {}
+                None if last => {}
+                None if place > 0 => return Step::Pass(place as u64),
+                None => return Step::More(length),
+            }
+        }
+        if last {
+            return Step::Pass(data.len() as u64);
+        }
+        match data.len().saturating_sub(LEAST - 1) {
+            0 => Step::More(LEAST),
+            passed => Step::Pass(passed as u64),
+        }
+    }
+
+    /// The byte order and the length of the block with which `data` begins, if that could be one.
+    fn likely(&self, data: &[u8]) -> (Order, Option<usize>) {
+        let kind = self.order.word(data, 0);
+        // A section tells its byte order by itself.
+        let other = kind == SECTION && self.order.word(data, 8) == 0x4d3c_2b1a;
+        let order = if other { Order { big: !self.order.big } } else { self.order };
+        let known = match kind {
+            SECTION => order.word(data, 8) == 0x1a2b_3c4d,
+            ENHANCED_PACKET => (order.word(data, 8) as usize) < self.interfaces.len(),
+            PACKET => usize::from(order.short(data, 8)) < self.interfaces.len(),
+            SIMPLE_PACKET => !self.interfaces.is_empty(),
+            // Interfaces, names, statistics, journal entries, secrets.
+            _ => matches!(kind, INTERFACE | 4 | 5 | 9 | 10),
+        };
+        let length = order.word(data, 4) as usize;
+        let fits = known && length.is_multiple_of(4) && (least(kind)..=LIKELY).contains(&length);
+        (order, fits.then_some(length))
     }
 
     /// A packet with a time.
@@ -175,6 +231,17 @@ impl Pcapng {
             data = &data[used..];
         }
         if last || whole >= AHEAD { Ok(0) } else { Err(whole + 1) }
+    }
+}
+
+/// The least length of a block of this kind.
+fn least(kind: u32) -> usize {
+    match kind {
+        SECTION => 28,
+        INTERFACE => 20,
+        ENHANCED_PACKET | PACKET => 32,
+        SIMPLE_PACKET => 16,
+        _ => LEAST,
     }
 }
 

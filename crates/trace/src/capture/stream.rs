@@ -5,11 +5,12 @@
 //! refilled; nothing is allocated for a packet.
 
 use super::captured::{CaptureError, Captured};
+use super::erf::{self, Erf};
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 use super::record::{Record, Step};
 use super::unpack::{self, unpacked};
-use super::{erf, ita, tsh};
+use super::{ita, tsh};
 use fairspan_core::ip;
 use std::fmt;
 use std::io::{self, Read};
@@ -59,7 +60,7 @@ impl FromStr for Format {
 enum Decoder {
     Pcap(Pcap),
     Pcapng(Pcapng),
-    Erf,
+    Erf(Erf),
     Tsh,
     Ita(ita::Ita),
 }
@@ -135,7 +136,7 @@ impl<'a> Stream<'a> {
                 Decoder::Pcap(pcap)
             }
             Format::Pcapng => Decoder::Pcapng(Pcapng::default()),
-            Format::Erf => Decoder::Erf,
+            Format::Erf => Decoder::Erf(Erf::default()),
             Format::Tsh => Decoder::Tsh,
             Format::Ita => Decoder::Ita(ita::Ita::new(if plain(name).ends_with(".udp") { ip::UDP } else { ip::TCP })),
         };
@@ -161,7 +162,7 @@ impl<'a> Stream<'a> {
             let step = match &mut self.decoder {
                 Decoder::Pcap(pcap) => pcap.step(data, offset, last),
                 Decoder::Pcapng(pcapng) => pcapng.step(data, offset, last),
-                Decoder::Erf => erf::step(data, offset, last),
+                Decoder::Erf(erf) => erf.step(data, offset, last),
                 Decoder::Tsh => tsh::step(data, offset, last),
                 Decoder::Ita(ita) => ita.step(data, offset, last),
             };
