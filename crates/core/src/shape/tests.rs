@@ -251,3 +251,18 @@ fn what_waits_survives_a_change_of_every_setting() {
     assert!(shaper.reconfigure(at, wrong).is_err());
     assert_eq!(shaper.config().rate, Rate::from_mbit(80));
 }
+
+#[test]
+fn memory_is_bounded_whatever_the_rate_and_the_settings() {
+    // Ten seconds at 100 Gbit/s would be 125 GB.
+    let mut config = config(Rate::from_mbit(100_000), "drr", "longest-queue");
+    config.queue = Span::from_secs(10);
+    let mut shaper = Shaper::new(config, 1).expect("settings that work");
+    let frames = 2 * MOST_MEMORY / 1664;
+    (0..frames).for_each(|n| offer(&mut shaper, Time::ZERO, (n % 7) as u32, n, 1514));
+    let (waiting, _) = shaper.waiting();
+    let held = waiting as u64 * 1664;
+    assert!(held <= MOST_MEMORY && held > MOST_MEMORY - 10_000, "{held} of {MOST_MEMORY}");
+    let stats = shaper.stats();
+    assert_eq!(stats.received, stats.sent + stats.dropped.iter().sum::<u64>() + waiting as u64);
+}
