@@ -14,6 +14,7 @@
 //! | random longest queue (RND) | `above_share.rs` | | the oldest packet of a queue above its share | |
 //! | early random drop | `early_random.rs` | what comes to a full buffer | | one of those that arrive, from a threshold on |
 //! | RED | `red.rs` | what comes to a full buffer, or to one that is too full on average | | one of those that arrive |
+//! | FRED | `fred.rs` | as RED; besides, what comes of a flow that has too much itself | | one of those that arrive, of flows with more than their part |
 //! | PFD, and one that adapts | `pfd.rs`, `pfd_adaptive.rs` | | the oldest packet of the longest queue | from a threshold on, that packet |
 //! | PIE | `pie.rs` | what comes to a full buffer | | one of those that arrive, by the delay |
 //! | CoDel | `codel.rs` | what comes to a full buffer | | packets of a queue that stands; drops those that cannot be |
@@ -22,9 +23,11 @@
 //! emulator and links of the simulator.
 
 mod above_share;
+mod average;
 mod codel;
 mod early_random;
 mod finish;
+mod fred;
 mod front;
 mod longest;
 mod pfd;
@@ -39,6 +42,7 @@ pub use above_share::AboveShare;
 pub use codel::CoDel;
 pub use early_random::EarlyRandom;
 pub use finish::LargestFinish;
+pub use fred::{Fred, FredConfig};
 pub use front::DropFront;
 pub use longest::LongestQueue;
 pub use pfd::{Pfd, PfdConfig};
@@ -86,6 +90,8 @@ pub enum PolicyConfig {
     },
     /// `red`: random early detection.
     Red(RedConfig),
+    /// `fred`: flow random early drop.
+    Fred(FredConfig),
     /// `pfd`: probabilistic fair drop.
     Pfd(PfdConfig),
     /// `pfd-adaptive`: probabilistic fair drop that finds its threshold and probability by itself.
@@ -151,6 +157,7 @@ impl PolicyConfig {
             PolicyConfig::DropTail
             | PolicyConfig::EarlyRandom { .. }
             | PolicyConfig::Red(_)
+            | PolicyConfig::Fred(_)
             | PolicyConfig::Pie { .. }
             | PolicyConfig::CoDel { .. } => None,
         }
@@ -172,6 +179,15 @@ static GENTLE: OptionSpec =
     OptionSpec::new("gentle", Kind::Flag, "beyond the upper share more and more are dropped, not all");
 static ADAPTIVE: OptionSpec =
     OptionSpec::new("adaptive", Kind::Flag, "the probability holds the average between the shares");
+static FRED_LEAST: OptionSpec = OptionSpec::new(
+    "least",
+    SHARE,
+    "share of the queue, on average, from which on packets are dropped, at twice that all; no flow has more",
+);
+static FRED_PROBABILITY: OptionSpec =
+    OptionSpec::new("probability", SHARE, "how likely each is dropped at twice that share");
+static SPARED: OptionSpec =
+    OptionSpec::new("spared", Kind::Count(1, 1 << 20, None), "a flow with fewer packets loses none at random");
 static QUASI: OptionSpec =
     OptionSpec::new("quasi", Kind::Flag, "who pays is the longest queue that was seen, not the longest that is");
 const SHARE: Kind = Kind::Share(Share::from_millionths(1), Share::ONE);
@@ -222,6 +238,12 @@ impl Family for PolicyConfig {
             || PolicyConfig::Red(RedConfig::PLAIN),
         ),
         member(
+            "fred",
+            "flow random early drop: as red, but flows that have less than their part lose nothing at random, and who has too much \
+             again and again gets no more than its part",
+            || PolicyConfig::Fred(FredConfig::PLAIN),
+        ),
+        member(
             "pfd",
             "probabilistic fair drop: from a threshold on, a packet that arrives may cost the longest queue its oldest packet, \
              which is marked or dropped; when the queue is full it always does",
@@ -264,6 +286,12 @@ impl Family for PolicyConfig {
                 (&GENTLE, &red.gentle),
                 (&ADAPTIVE, &red.adaptive),
             ],
+            PolicyConfig::Fred(fred) => vec![
+                (&FRED_LEAST, &fred.least as &dyn Field),
+                (&FRED_PROBABILITY, &fred.probability),
+                (&WEIGHT, &fred.weight),
+                (&SPARED, &fred.spared),
+            ],
             PolicyConfig::Pfd(pfd) => {
                 vec![(&THRESHOLD, &pfd.threshold as &dyn Field), (&PROBABILITY, &pfd.probability), (&QUASI, &pfd.quasi)]
             }
@@ -282,6 +310,10 @@ impl Family for PolicyConfig {
             (PolicyConfig::Red(red), "weight") => Some(&mut red.weight),
             (PolicyConfig::Red(red), "gentle") => Some(&mut red.gentle),
             (PolicyConfig::Red(red), "adaptive") => Some(&mut red.adaptive),
+            (PolicyConfig::Fred(fred), "least") => Some(&mut fred.least),
+            (PolicyConfig::Fred(fred), "probability") => Some(&mut fred.probability),
+            (PolicyConfig::Fred(fred), "weight") => Some(&mut fred.weight),
+            (PolicyConfig::Fred(fred), "spared") => Some(&mut fred.spared),
             (PolicyConfig::Pfd(pfd), "threshold") => Some(&mut pfd.threshold),
             (PolicyConfig::Pfd(pfd), "probability") => Some(&mut pfd.probability),
             (PolicyConfig::Pfd(pfd), "quasi") => Some(&mut pfd.quasi),
@@ -347,6 +379,8 @@ pub enum AnyPolicy {
     EarlyRandom(EarlyRandom),
     /// [`Red`].
     Red(Red),
+    /// [`Fred`].
+    Fred(Fred),
     /// [`Pfd`].
     Pfd(Pfd),
     /// [`PfdAdaptive`].
@@ -372,11 +406,20 @@ impl AnyPolicy {
                 AnyPolicy::EarlyRandom(EarlyRandom::new(threshold, probability, seed))
             }
             PolicyConfig::Red(config) => AnyPolicy::Red(Red::new(config, seed)),
+            PolicyConfig::Fred(config) => AnyPolicy::Fred(Fred::new(config, seed)),
             PolicyConfig::Pfd(config) => AnyPolicy::Pfd(Pfd::new(config, seed)),
             PolicyConfig::PfdAdaptive => AnyPolicy::PfdAdaptive(PfdAdaptive::new(seed)),
             PolicyConfig::Pie { target } => AnyPolicy::Pie(Pie::new(target, seed)),
             PolicyConfig::CoDel { target, interval } => AnyPolicy::CoDel(CoDel::new(target, interval)),
         }
+    }
+}
+
+impl AnyPolicy {
+    /// The policy, if it wants to know of every packet that waits and of every one that does not any more.
+    #[inline]
+    pub(crate) fn counts_flows(&mut self) -> Option<&mut Fred> {
+        if let AnyPolicy::Fred(fred) = self { Some(fred) } else { None }
     }
 }
 
@@ -391,6 +434,7 @@ macro_rules! each {
             AnyPolicy::AboveShare($policy) => $call,
             AnyPolicy::EarlyRandom($policy) => $call,
             AnyPolicy::Red($policy) => $call,
+            AnyPolicy::Fred($policy) => $call,
             AnyPolicy::Pfd($policy) => $call,
             AnyPolicy::PfdAdaptive($policy) => $call,
             AnyPolicy::Pie($policy) => $call,

@@ -53,7 +53,7 @@ pub enum Reason {
     AboveShare,
     /// Drawn, before the buffer was full; it could not be marked.
     Early,
-    /// The buffer was not full, but more of it was taken on average than may be.
+    /// The buffer was not full, but more of it was taken on average, or by this flow, than may be.
     Average,
     /// The buffer was not full, and this was the oldest packet of the longest queue; it could not be marked.
     EarlyLongest,

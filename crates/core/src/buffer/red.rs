@@ -11,7 +11,7 @@
 //! | max_p, of adaptive RED the present one | `probability` |
 //! | avg, of what is taken of the buffer | `average` |
 //! | count | `count` |
-//! | q_time, s | `last_left`, `gap` |
+//! | q_time, s | in [`Average`] |
 //!
 //! Packets that can be marked are marked while the average is below `most`; beyond it all are dropped (RFC 3168, 7), or
 //! with `gentle` more and more up to twice `most`. A packet that does not fit is dropped as by drop-tail.
@@ -21,6 +21,7 @@
 //! other. Cost: O(1), a power after an idle time. Invariants: `average` and `probability` are from 0 to 1; no packet is
 //! dropped early while `average` is below `least`.
 
+use super::average::Average;
 use super::policy::{Backlog, ConfigError, Leaving, Policy, Reason, Verdict};
 use super::tail::DropTail;
 use crate::options::Share;
@@ -79,13 +80,9 @@ pub struct Red {
     config: RedConfig,
     rng: Rng,
     probability: f64,
-    average: f64,
+    average: Average,
     /// Packets since the last that was hit while the average is between the thresholds; `None`: it was below.
     count: Option<u64>,
-    /// When a packet left last, if something has waited ever since.
-    last_left: Option<Time>,
-    /// Between two packets that left one behind the other, on average, in nanoseconds.
-    gap: f64,
     adapted: Time,
 }
 
@@ -97,24 +94,10 @@ impl Red {
             config,
             rng: Rng::new(seed),
             probability,
-            average: 0.0,
+            average: Average::new(config.weight.as_f64()),
             count: None,
-            last_left: None,
-            gap: 0.0,
             adapted: Time::ZERO,
         }
-    }
-
-    /// `idle`: nothing waits.
-    fn measure(&mut self, now: Time, fill: f64, idle: bool) {
-        let weight = self.config.weight.as_f64();
-        if idle
-            && let Some(since) = self.last_left.take()
-            && self.gap > 0.0
-        {
-            self.average *= libm::pow(1.0 - weight, now.since(since).as_nanos() as f64 / self.gap);
-        }
-        self.average += weight * (fill - self.average);
     }
 
     /// Adaptive RED, figure 1.
@@ -125,9 +108,9 @@ impl Red {
         self.adapted = now;
         let (least, most) = (self.config.least.as_f64(), self.config.most.as_f64());
         let (low, high) = (least + 0.4 * (most - least), least + 0.6 * (most - least));
-        if self.average > high && self.probability <= MOST_PROBABILITY {
+        if self.average.value() > high && self.probability <= MOST_PROBABILITY {
             self.probability += LEAST_PROBABILITY.min(self.probability / 4.0);
-        } else if self.average < low && self.probability >= LEAST_PROBABILITY {
+        } else if self.average.value() < low && self.probability >= LEAST_PROBABILITY {
             self.probability *= DECREASE;
         }
     }
@@ -135,10 +118,10 @@ impl Red {
     /// p_b: the probability by the average alone.
     fn base(&self) -> f64 {
         let (least, most) = (self.config.least.as_f64(), self.config.most.as_f64());
-        if self.average < most {
-            self.probability * (self.average - least) / (most - least)
+        if self.average.value() < most {
+            self.probability * (self.average.value() - least) / (most - least)
         } else if self.config.gentle {
-            self.probability + (1.0 - self.probability) * (self.average - most) / most
+            self.probability + (1.0 - self.probability) * (self.average.value() - most) / most
         } else {
             1.0
         }
@@ -147,7 +130,7 @@ impl Red {
 
 impl<P> Policy<P> for Red {
     fn admit(&mut self, now: Time, flow: FlowNumber, packet: &P, backlog: &Backlog) -> Verdict {
-        self.measure(now, backlog.fill_before(), backlog.packets == 0);
+        self.average.on_arrival(now, backlog.fill_before(), backlog.packets == 0);
         if self.config.adaptive {
             self.adapt(now);
         }
@@ -156,7 +139,7 @@ impl<P> Policy<P> for Red {
             self.count = Some(0);
             return verdict;
         }
-        if self.average < self.config.least.as_f64() {
+        if self.average.value() < self.config.least.as_f64() {
             self.count = None;
             return Verdict::Pass;
         }
@@ -169,7 +152,7 @@ impl<P> Policy<P> for Red {
             return Verdict::Pass;
         }
         self.count = Some(0);
-        if self.average < self.config.most.as_f64() {
+        if self.average.value() < self.config.most.as_f64() {
             Verdict::Mark(Reason::Early)
         } else {
             Verdict::Drop(Reason::Average)
@@ -177,10 +160,7 @@ impl<P> Policy<P> for Red {
     }
 
     fn release(&mut self, now: Time, _flow: FlowNumber, _packet: &P, _leaving: &Leaving) -> Verdict {
-        if let Some(last) = self.last_left.replace(now) {
-            let gap = now.since(last).as_nanos() as f64;
-            self.gap = if self.gap > 0.0 { self.gap + (gap - self.gap) / 8.0 } else { gap };
-        }
+        self.average.on_left(now);
         Verdict::Pass
     }
 }

@@ -372,6 +372,11 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         self.packets += 1;
         self.bytes += u64::from(size);
         self.memory += packet.memory();
+        if !self.passive
+            && let Some(policy) = self.policy.counts_flows()
+        {
+            policy.on_came(flow, size);
+        }
         Entry { packet, flow, size, since }
     }
 
@@ -380,5 +385,10 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         self.packets -= 1;
         self.bytes -= u64::from(entry.size);
         self.memory -= entry.packet.memory();
+        if !self.passive
+            && let Some(policy) = self.policy.counts_flows()
+        {
+            policy.on_left(entry.flow, entry.size);
+        }
     }
 }

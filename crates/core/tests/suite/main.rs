@@ -18,6 +18,7 @@ mod bond_path_mtu;
 mod bond_record;
 mod bond_reliable;
 mod bond_sharing;
+mod buffer_fred;
 mod buffer_policies;
 mod congestion_numbered;
 mod fluid;

@@ -202,6 +202,7 @@ fn settings_are_texts_that_are_read_as_they_are_written() {
     policies.extend([
         "red:least=0.1,most=0.9,probability=0.5,weight=1,gentle=off,adaptive=on",
         "early-random:threshold=0.1",
+        "fred:least=0.1,spared=4",
     ]);
     for text in policies {
         assert_eq!(text.parse::<PolicyConfig>().unwrap().to_string(), text);

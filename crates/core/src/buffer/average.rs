@@ -1,0 +1,54 @@
+//! What is taken of a buffer on average: an exponential mean over samples, which goes down while nothing waits.
+//!
+//! Source: Floyd and Jacobson 1993, section 4 and figure 2. s, the time of a transmission, is measured from packets that left one behind the
+//! other. Cost: O(1), a power after an idle time. Invariant: it is from 0 to 1.
+
+use crate::units::Time;
+
+/// An average of what is taken.
+#[derive(Clone, Debug)]
+pub(super) struct Average {
+    /// w_q.
+    weight: f64,
+    value: f64,
+    /// When a packet left last, if something has waited ever since.
+    last_left: Option<Time>,
+    /// Between two packets that left one behind the other, on average, in nanoseconds.
+    gap: f64,
+}
+
+impl Average {
+    pub(super) fn new(weight: f64) -> Average {
+        Average { weight, value: 0.0, last_left: None, gap: 0.0 }
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// A packet comes and finds `fill` of the buffer taken. `idle`: nothing waits.
+    pub(super) fn on_arrival(&mut self, now: Time, fill: f64, idle: bool) {
+        if idle
+            && let Some(since) = self.last_left.take()
+            && self.gap > 0.0
+        {
+            self.value *= libm::pow(1.0 - self.weight, now.since(since).as_nanos() as f64 / self.gap);
+        }
+        self.value += self.weight * (fill - self.value);
+    }
+
+    /// A packet leaves.
+    pub(super) fn on_left(&mut self, now: Time) {
+        if let Some(last) = self.last_left.replace(now) {
+            let gap = now.since(last).as_nanos() as f64;
+            self.gap = if self.gap > 0.0 { self.gap + (gap - self.gap) / 8.0 } else { gap };
+        }
+    }
+
+    /// A packet leaves, and `fill` of the buffer stays taken, which is another sample.
+    pub(super) fn on_departure(&mut self, now: Time, fill: f64) {
+        self.on_left(now);
+        self.value += self.weight * (fill - self.value);
+    }
+}
