@@ -88,9 +88,7 @@ impl<P: Packet> Bond<P> {
             _ => queued.bucket,
         };
         self.ingress.queue.reorder(now, queue, bucket).map_err(ConfigError::Queue)?;
-        let bulk = self.classed.all.iter_mut().filter(|class| !class.is_urgent());
-        bulk.map(|class| class.queue.reorder(now, queue, |queued| queued.bucket))
-            .collect::<Result<(), _>>()
-            .map_err(ConfigError::Queue)
+        let mut bulk = self.classed.all.iter_mut().filter(|class| !class.is_urgent());
+        bulk.try_for_each(|class| class.queue.reorder(now, queue, |queued| queued.bucket)).map_err(ConfigError::Queue)
     }
 }
