@@ -3,8 +3,9 @@
 //! What it is: a [discipline](crate::queue) with a [policy](crate::buffer), and one server, which serves at the matching rate:
 //! a fixed one for all packets together, or with a [`Gate`] for each direction of a split connection. A discipline tells whose
 //! packet goes next, and cannot leave out a flow. So a packet whose gate is closed is put aside, in the order of its
-//! connection, if another flow may go; if none may, it stays where the policy sees it, and the server waits. Source:
-//! hybrid-gateways 4.3, Figure 4.3.
+//! connection, if another flow may go; if none may, it stays where the policy sees it, and the server waits. When the gate opens, the
+//! first packet aside goes back to the discipline, or goes when that gives the connection its turn. So nobody goes out of turn.
+//! Source: hybrid-gateways 4.3, Figure 4.3.
 //!
 //! What is put aside counts as what waits: the room of the queue is less by it. A connection has at most an equal part of the
 //! room aside; beyond that its oldest packet there is dropped, as PFD drops (3.4.1). So a receiver that has stopped takes
@@ -26,6 +27,8 @@ struct Held<P> {
     packet: P,
     /// Bytes for the send buffer.
     payload: u64,
+    /// It was aside, and is older than what is.
+    returned: bool,
 }
 
 impl<P: Parcel> Parcel for Held<P> {
@@ -56,6 +59,27 @@ struct Lane<P> {
     waiting: u64,
 }
 
+/// Where the packets of a lane are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Some are in the queue.
+    Queue,
+    /// All are aside.
+    Aside,
+    /// There are none.
+    None,
+}
+
+impl<P> Lane<P> {
+    fn place(&self) -> Place {
+        match (self.waiting, self.aside.is_empty()) {
+            (1.., _) => Place::Queue,
+            (0, false) => Place::Aside,
+            (0, true) => Place::None,
+        }
+    }
+}
+
 /// The fair-queueing subsystem.
 #[derive(Clone, Debug)]
 pub struct Fair<P> {
@@ -64,8 +88,10 @@ pub struct Fair<P> {
     matching: Matching,
     ceiling: Option<Rate>,
     lanes: BTreeMap<FlowNumber, Lane<P>>,
-    /// The lanes that have a packet anywhere, by when their gates open.
+    /// The lanes that have a packet in the queue, by when their gates open.
     openings: BTreeSet<(Time, FlowNumber)>,
+    /// Those that have packets aside, and none in the queue.
+    outside: BTreeSet<(Time, FlowNumber)>,
     /// Packets in the queue that belong to lanes, and packets aside.
     gated: u64,
     aside: u64,
@@ -91,6 +117,7 @@ impl<P: Parcel> Fair<P> {
             ceiling: config.ceiling,
             lanes: BTreeMap::new(),
             openings: BTreeSet::new(),
+            outside: BTreeSet::new(),
             gated: 0,
             aside: 0,
             aside_bytes: 0,
@@ -111,6 +138,7 @@ impl<P: Parcel> Fair<P> {
     pub fn close(&mut self, flow: FlowNumber) {
         let Some(lane) = self.lanes.remove(&flow) else { return };
         self.openings.remove(&(lane.gate.ready_at(), flow));
+        self.outside.remove(&(lane.gate.ready_at(), flow));
         self.gated -= lane.waiting;
         self.aside -= lane.aside.len() as u64;
         self.aside_bytes -= lane.aside_bytes;
@@ -139,7 +167,7 @@ impl<P: Parcel> Fair<P> {
     /// # Errors
     /// The packet, and why it is dropped.
     pub fn enqueue(&mut self, now: Time, flow: FlowNumber, payload: u64, packet: P) -> Result<(), (P, Reason)> {
-        if let Admit::Refused(held, reason) = self.queue.enqueue(now, flow, Held { packet, payload }) {
+        if let Admit::Refused(held, reason) = self.queue.enqueue(now, flow, Held { packet, payload, returned: false }) {
             return Err((held.packet, reason));
         }
         self.change(flow, |lane| lane.waiting += 1);
@@ -152,13 +180,11 @@ impl<P: Parcel> Fair<P> {
         if self.free_at > now {
             return None;
         }
-        let open = self.openings.first().filter(|(at, _)| *at <= now).map(|(_, flow)| *flow);
-        let aside = open.and_then(|flow| Some((flow, self.take_aside(now, flow)?)));
-        let served = match aside {
-            Some(served) => Some(served),
-            None if open.is_some() || self.has_ungated() => self.take_next(now),
-            None => None,
-        };
+        while let Some((_, flow)) = self.outside.first().copied().filter(|(at, _)| *at <= now) {
+            self.take_back(now, flow);
+        }
+        let is_open = self.openings.first().is_some_and(|(at, _)| *at <= now);
+        let served = if is_open || self.has_ungated() { self.take_next(now) } else { None };
         self.collect();
         let (flow, held) = served?;
         let size = Bytes::new(held.packet.size().into());
@@ -174,12 +200,9 @@ impl<P: Parcel> Fair<P> {
 
     /// When [`serve`](Fair::serve) may give a packet; `None`: not before another comes, or a level changes.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let at = match self.openings.first() {
-            _ if self.has_ungated() => Time::ZERO,
-            Some((at, _)) => *at,
-            None => return None,
-        };
-        Some(at.max(self.free_at))
+        let opens = self.openings.first().into_iter().chain(self.outside.first()).map(|(at, _)| *at).min();
+        let at = if self.has_ungated() { Some(Time::ZERO) } else { opens };
+        at.map(|at| at.max(self.free_at))
     }
 
     /// A packet that was dropped since.
@@ -202,19 +225,25 @@ impl<P: Parcel> Fair<P> {
         self.queue.packets() as u64 > self.gated
     }
 
-    /// The oldest packet aside of `flow`.
-    fn take_aside(&mut self, now: Time, flow: FlowNumber) -> Option<Held<P>> {
-        let size = u64::from(self.lanes.get(&flow)?.aside.front()?.size().max(1));
+    /// The oldest packet aside of `flow` leaves it.
+    fn take_aside(&mut self, flow: FlowNumber) -> Option<Held<P>> {
         let held = self.change(flow, |lane| {
             let held = lane.aside.pop_front()?;
-            lane.aside_bytes -= size;
-            lane.gate.on_passed(now, held.payload);
+            lane.aside_bytes -= u64::from(held.size().max(1));
             Some(held)
         })??;
         self.aside -= 1;
-        self.aside_bytes -= size;
+        self.aside_bytes -= u64::from(held.size().max(1));
         self.set_bounds();
         Some(held)
+    }
+
+    /// The gate of a lane is open that has nothing in the queue: the oldest packet aside has its turn there.
+    fn take_back(&mut self, now: Time, flow: FlowNumber) {
+        if let Some(held) = self.take_aside(flow) {
+            self.queue.readmit(now, flow, Held { returned: true, ..held });
+            self.change(flow, |lane| lane.waiting += 1);
+        }
     }
 
     /// The first packet in the discipline's order that may go; those before it are put aside.
@@ -223,24 +252,36 @@ impl<P: Parcel> Fair<P> {
             let entry = self.queue.dequeue(now)?;
             let (flow, held) = (entry.flow, entry.packet);
             let Some(lane) = self.lanes.get(&flow) else { return Some((flow, held)) };
-            if lane.aside.is_empty() && lane.gate.ready_at() <= now {
-                self.change(flow, |lane| {
-                    lane.waiting = lane.waiting.saturating_sub(1);
-                    lane.gate.on_passed(now, held.payload);
-                });
+            let (is_open, is_oldest) = (lane.gate.ready_at() <= now, held.returned || lane.aside.is_empty());
+            self.change(flow, |lane| lane.waiting = lane.waiting.saturating_sub(1));
+            let oldest = match (is_open, is_oldest) {
+                (true, true) => Some(held),
+                (true, false) => {
+                    self.put_aside(flow, held);
+                    self.take_aside(flow)
+                }
+                (false, _) => {
+                    self.put_aside(flow, held);
+                    None
+                }
+            };
+            if let Some(held) = oldest {
+                self.change(flow, |lane| lane.gate.on_passed(now, held.payload));
                 return Some((flow, held));
             }
-            self.put_aside(flow, held);
         }
     }
 
     fn put_aside(&mut self, flow: FlowNumber, held: Held<P>) {
         let size = u64::from(held.size().max(1));
-        let lanes = self.openings.len().max(1) as u64;
+        let lanes = (self.openings.len() + self.outside.len()).max(1) as u64;
         let most = (self.bounds.packets / lanes, self.bounds.bytes / lanes);
         let dropped = self.change(flow, |lane| {
-            lane.waiting = lane.waiting.saturating_sub(1);
-            lane.aside.push_back(held);
+            if held.returned {
+                lane.aside.push_front(Held { returned: false, ..held });
+            } else {
+                lane.aside.push_back(held);
+            }
             lane.aside_bytes += size;
             let full = lane.aside.len() as u64 > most.0.max(1) || lane.aside_bytes > most.1.max(size);
             full.then(|| lane.aside.pop_front()).flatten().inspect(|oldest| {
@@ -268,17 +309,20 @@ impl<P: Parcel> Fair<P> {
     /// Changes a lane, and where it stands among those that open.
     fn change<T>(&mut self, flow: FlowNumber, change: impl FnOnce(&mut Lane<P>) -> T) -> Option<T> {
         let lane = self.lanes.get_mut(&flow)?;
-        let before = lane.gate.ready_at();
-        let (waiting, was) = (lane.waiting, lane.waiting > 0 || !lane.aside.is_empty());
+        let (before, waiting, was) = (lane.gate.ready_at(), lane.waiting, lane.place());
         let changed = change(lane);
         self.gated = self.gated + lane.waiting - waiting;
-        let (after, is) = (lane.gate.ready_at(), lane.waiting > 0 || !lane.aside.is_empty());
+        let (after, is) = (lane.gate.ready_at(), lane.place());
         if (before, was) != (after, is) {
-            if was {
-                self.openings.remove(&(before, flow));
+            match was {
+                Place::Queue => drop(self.openings.remove(&(before, flow))),
+                Place::Aside => drop(self.outside.remove(&(before, flow))),
+                Place::None => {}
             }
-            if is {
-                self.openings.insert((after, flow));
+            match is {
+                Place::Queue => drop(self.openings.insert((after, flow))),
+                Place::Aside => drop(self.outside.insert((after, flow))),
+                Place::None => {}
             }
         }
         Some(changed)

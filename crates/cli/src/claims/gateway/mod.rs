@@ -2,3 +2,4 @@
 
 pub(crate) mod buffers;
 pub(crate) mod captures;
+pub(crate) mod split;

@@ -135,6 +135,28 @@ fn a_ceiling_is_shared_by_the_discipline_whatever_is_matched() {
     assert!(drained[&1].abs_diff(share) < share / 100, "{} B of {share}", drained[&1]);
 }
 
+#[test]
+fn under_a_ceiling_no_connection_goes_out_of_turn_whatever_is_aside() {
+    let mut settings = config(Matching::Auto);
+    settings.ceiling = Some(Rate::from_mbit(12));
+    let mut fair = Fair::new(&settings, 1).unwrap();
+    let mut buffers = Map::new();
+    for flow in 1..=4 {
+        fair.open(Time::ZERO, FlowNumber(flow));
+        // The first is slow at first, so that it has packets aside; then all drain faster than their shares.
+        buffers.insert(flow, Buffer { rate: if flow == 1 { 20_000 } else { 5_000_000 }, ..Buffer::default() });
+    }
+    let mut now = Time::ZERO;
+    run(&mut fair, &mut buffers, &mut now, Span::from_secs(5), 40);
+    buffers.get_mut(&1).unwrap().rate = 5_000_000;
+    run(&mut fair, &mut buffers, &mut now, Span::from_secs(2), 40);
+    let drained = run(&mut fair, &mut buffers, &mut now, Span::from_secs(10), 40);
+    let share = 15_000_000 / 4 * 1460 / 1500;
+    for (flow, bytes) in drained {
+        assert!(bytes.abs_diff(share) < share / 50, "flow {flow}: {bytes} B of {share}");
+    }
+}
+
 proptest! {
     #[test]
     fn each_packet_comes_out_once_and_in_the_order_of_its_flow(

@@ -1,0 +1,246 @@
+//! The hybrid-gateways paper's chapter 4, answered by the scenarios fig4-05 to fig4-11 in scenarios/gateway/.
+//!
+//! The paper's figures are curves over time, so most of what is compared here is read from series: one value a second.
+
+use crate::claims::bench::FigureRun;
+use crate::claims::finding::{Curve, Finding};
+use crate::claims::{Answer, Bench};
+use anyhow::Context;
+use fairspan_sim::results::Results;
+use serde_json::{Map, Value};
+
+const MBIT: f64 = 1e-6;
+const MB: f64 = 1e-6;
+const RATE: &str = "split.gateway1.matching";
+const MODE: &str = "split.gateway1.mode";
+const OFFERED: &str = "split.gateway2.long_tcp.receive_buffer";
+const BUFFER: &str = "flow.tcp.tcp.receive_buffer";
+/// What a rate may lie below plain splitting and count as the same: the paper has "comparable throughput curves".
+const COMPARABLE: f64 = 0.95;
+
+/// The results of the first run in which a parameter has this value.
+fn at<'a>(run: &'a FigureRun, name: &str, value: &str) -> anyhow::Result<&'a Results> {
+    let is = |(known, found): &(String, String)| known == name && found.trim_matches('"') == value;
+    let found = run.batch.finished.iter().find(|run| run.parameters.iter().any(is));
+    found.map(|run| &run.results).with_context(|| format!("no run with {name} = {value}"))
+}
+
+fn series<'a>(results: &'a Results, name: &str) -> anyhow::Result<&'a [f64]> {
+    let found = results.series.iter().find(|series| series.name == name);
+    found.map(|series| series.values.as_slice()).with_context(|| format!("no series `{name}`"))
+}
+
+/// The mean of the last tenth.
+fn last_tenth(values: &[f64]) -> f64 {
+    let tail = &values[values.len() - values.len().div_ceil(10)..];
+    tail.iter().sum::<f64>() / tail.len().max(1) as f64
+}
+
+/// What was never sent of the first gateway's send buffers, at the end and on average, with what waits before its TCP.
+fn waiting(results: &Results) -> anyhow::Result<(f64, f64)> {
+    let gateway = results.splits.first().context("no splitting gateway")?;
+    Ok((gateway.total.last as f64, gateway.total.mean))
+}
+
+/// Figure 4.5: a T1 link.
+pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let run = bench.figure("gateway.fig4-05")?;
+    let results = &run.batch.finished.first().context("no run")?.results;
+    let (carried, unsent) = (series(results, "flow f throughput")?, series(results, "split gateway1 unsent")?);
+    let window = series(results, "split gateway1 window")?;
+    let link = 1.544e6;
+    let full = carried.iter().position(|rate| *rate >= 0.99 * link);
+    let mut finding = Finding::default();
+    finding.check(carried[1] < 0.2 * link && full.is_some_and(|at| at > 2), || {
+        format!("the window does not limit the beginning: {:.3} Mbit/s in the second second", carried[1] * MBIT)
+    });
+    let settled = last_tenth(carried);
+    finding.check(settled >= 0.99 * link, || format!("{:.3} Mbit/s at the end", settled * MBIT));
+    let growing = unsent.windows(50).step_by(10).all(|part| part[49] > part[0]);
+    finding.check(growing, || "the send buffer does not keep growing".to_owned());
+    Ok(finding.answer(format!(
+        "gateway.fig4-05: the window grows from {:.1} to {:.0} kB; {:.3} Mbit/s in the second second, the link's rate from {} s on, {:.3} Mbit/s \
+         at the end, when {:.0} MB wait in the send buffer",
+        window[1] / 1e3,
+        last_tenth(window) / 1e3,
+        carried[1] * MBIT,
+        full.map_or_else(|| "never".to_owned(), |at| at.to_string()),
+        settled * MBIT,
+        unsent.last().copied().unwrap_or(0.0) * MB
+    )))
+}
+
+/// Figure 4.6: a T3 link.
+pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let run = bench.figure("gateway.fig4-06")?;
+    let ours = run.values("gateway.spoof-t3", MBIT);
+    let curve = Curve::of(&run, "flow.f.throughput")?;
+    let split = |offered| curve.one(&[(MODE, "vanilla"), (OFFERED, offered)]) * MBIT;
+    let unsplit = |offered| curve.one(&[(MODE, "off"), ("flow.f.tcp.receive_buffer", offered)]) * MBIT;
+    let mut finding = Finding::default();
+    for pair in [["50kB", "100kB"], ["100kB", "200kB"], ["200kB", "400kB"]] {
+        let ratio = split(pair[1]) / split(pair[0]);
+        finding.check((1.8..2.2).contains(&ratio), || {
+            format!("{} carries {ratio:.2} times what {} does", pair[1], pair[0])
+        });
+    }
+    let answer = finding.answer(format!(
+        "assumed: half of gateway 2's receive buffer waits for its periodic flush, so that 100 kB are offered of 200 kB; offered whole, 200 and \
+         400 kB would carry {:.2} and {:.2} Mbit/s. gateway.fig4-06, throughput at the end with 50, 100, 200, 400 kB offered: {:.3}, {:.3}, {:.3}, \
+         {:.3} Mbit/s; not split, with 100, 200, 400 kB offered by the client: {:.3}, {:.3}, {:.3}, and with its 64 kB {:.3}",
+        split("200kB"),
+        split("400kB"),
+        split("50kB"),
+        split("100kB"),
+        split("200kB"),
+        split("400kB"),
+        unsplit("100kB"),
+        unsplit("200kB"),
+        unsplit("400kB"),
+        unsplit("65535B"),
+    ));
+    Ok(Answer { ours, ..answer })
+}
+
+/// Figures 4.7 and 4.8: the two-server queue beside plain splitting.
+pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let run = bench.figure("gateway.fig4-07")?;
+    let plain = at(&run, MODE, "vanilla")?;
+    let (plain_last, plain_mean) = waiting(plain)?;
+    let carried = |results: &Results| results.flows.first().map_or(0.0, |flow| flow.throughput);
+    let mut finding = Finding::default();
+    let mut told = Vec::new();
+    for rate in ["500 packets/s", "auto"] {
+        let results = at(&run, RATE, rate)?;
+        let (last, mean) = waiting(results)?;
+        let share = carried(results) / carried(plain);
+        finding.check(share >= COMPARABLE, || format!("with {rate} it carries {:.1} %", 100.0 * share));
+        finding.check(mean < plain_mean / 10.0 && last < plain_last / 10.0, || {
+            format!("with {rate} {:.2} MB wait on average, {:.2} MB at the end", mean * MB, last * MB)
+        });
+        told.push(format!(
+            "{rate}: {:.1} % of its throughput, {:.2} MB on average and {:.3} MB at the end",
+            100.0 * share,
+            mean * MB,
+            last * MB
+        ));
+    }
+    Ok(finding.answer(format!(
+        "gateway.fig4-07, TCP and IP together over 500 s: plain splitting {:.3} Mbit/s, {:.0} MB on average and {:.0} MB at the end; {}",
+        carried(plain) * MBIT,
+        plain_mean * MB,
+        plain_last * MB,
+        told.join("; ")
+    )))
+}
+
+/// The second from which on nothing waits unsent, once something has; `None`: never.
+fn starved_at(results: &Results) -> anyhow::Result<Option<usize>> {
+    let unsent = series(results, "split gateway1 unsent")?;
+    let begun = unsent.iter().position(|bytes| *bytes > 100_000.0).unwrap_or(unsent.len());
+    Ok(unsent[begun..].iter().position(|bytes| *bytes == 0.0).map(|at| begun + at))
+}
+
+/// Figure 4.9: which rate is best, and the one that finds itself.
+pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let run = bench.figure("gateway.fig4-09")?;
+    let mut rates = Vec::new();
+    for finished in &run.batch.finished {
+        let text =
+            finished.parameters.iter().find(|(name, _)| name == RATE).map_or("", |(_, value)| value.trim_matches('"'));
+        if let Some(rate) = text.strip_suffix(" packets/s").and_then(|number| number.parse::<u32>().ok()) {
+            rates.push((rate, &finished.results, starved_at(&finished.results)?));
+        }
+    }
+    let seconds = run.batch.finished.first().context("no run")?.results.measured_s;
+    // Of the paper's own rates those that starve for more than half of the run; the optimum is the lowest rate that never starves.
+    let paper = [400, 450, 500, 540, 550];
+    let early = |at: &Option<usize>| at.is_some_and(|at| (at as f64) < seconds / 2.0);
+    let starving: Vec<u32> =
+        rates.iter().filter(|(rate, _, at)| paper.contains(rate) && early(at)).map(|rate| rate.0).collect();
+    let best = rates.iter().find(|(.., starved)| starved.is_none()).context("every rate starves")?;
+    let late = rates.iter().find(|rate| rate.0 == 500).and_then(|rate| rate.2);
+    let mut ours = Map::new();
+    ours.insert("optimal_packets_per_s".into(), best.0.into());
+    ours.insert("starving".into(), starving.into());
+    ours.insert("late_drop_at_500_s".into(), late.map_or(Value::Null, |at| (at as f64).into()));
+
+    let mut finding = Finding::default();
+    let carried = |results: &Results| results.flows.first().map_or(0.0, |flow| flow.throughput);
+    let most = rates.iter().map(|(_, results, _)| carried(results)).fold(0.0, f64::max);
+    let auto = at(&run, RATE, "auto")?;
+    let (share, (auto_last, _), (best_last, _)) = (carried(auto) / most, waiting(auto)?, waiting(best.1)?);
+    let (plain_last, _) = waiting(at(&run, RATE, "unlimited")?)?;
+    finding.check(share >= 0.99, || {
+        format!("the rate that finds itself carries {:.1} % of the best fixed one's", 100.0 * share)
+    });
+    finding.check(auto_last <= 1.2 * best_last && auto_last <= plain_last / 10.0, || {
+        format!(
+            "with the rate that finds itself {:.3} MB wait at the end, with the best fixed one {:.3}",
+            auto_last * MB,
+            best_last * MB
+        )
+    });
+    let mean = |results: &Results| {
+        let at = |name: &str| {
+            results.links.iter().find(|link| link.name == name).map_or((0, 0), |link| (link.bytes, link.packets))
+        };
+        let (there, back) = (at("left"), at("satellite/back"));
+        8.0 * (there.0 + back.0) as f64 / (there.1 + back.1).max(1) as f64
+    };
+    let answer = finding.answer(format!(
+        "gateway.fig4-09, rates in steps of 10: the lowest that never starves in {seconds} s carries {:.3} Mbit/s, with {:.0} bits in a mean packet; \
+         slow start's end, 48 kB, is calibrated by the time at which 500 packets a second starve. The rate that finds itself carries {:.3} Mbit/s, \
+         {:.2} % of the best fixed one, and at the end {:.3} MB wait, where {:.2} MB do with the optimal one and {:.0} MB without matching",
+        carried(best.1) * MBIT,
+        mean(best.1),
+        carried(auto) * MBIT,
+        100.0 * share,
+        auto_last * MB,
+        best_last * MB,
+        plain_last * MB
+    ));
+    Ok(Answer { ours, ..answer })
+}
+
+/// Figures 4.10 and 4.11: a connection beside datagrams that do not adapt.
+pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let (fifo, fair) = (bench.figure("gateway.fig4-10")?, bench.figure("gateway.fig4-11")?);
+    let in_fifo = &fifo.batch.finished.first().context("no run")?.results;
+    let of = |results: &Results, name: &str| {
+        results.flows.iter().find(|flow| flow.name == name).map_or(0.0, |flow| flow.throughput)
+    };
+    let mut finding = Finding::default();
+    let shut_out = of(in_fifo, "tcp") / of(in_fifo, "udp");
+    finding.check(shut_out < 0.01, || format!("in a FIFO TCP has {:.3} of what UDP has", shut_out));
+    let (tcp, udp) = (Curve::of(&fair, "flow.tcp.throughput")?, Curve::of(&fair, "flow.udp.throughput")?);
+    let mut told = Vec::new();
+    for rate in ["3Mbit", "auto"] {
+        let here = |curve: &Curve<'_>, buffer| curve.one(&[("split.gateway.matching", rate), (BUFFER, buffer)]) * MBIT;
+        let (small, large) = (here(&tcp, "50kB"), here(&tcp, "100kB"));
+        // Half of 3 Mbit/s is fair; 50 kB a round trip of 500 ms are 0.86 Mbit/s with headers.
+        finding.check((0.8..0.9).contains(&small), || format!("with {rate} and 50 kB TCP has {small:.3} Mbit/s"));
+        finding.check((1.4..1.6).contains(&large), || format!("with {rate} and 100 kB TCP has {large:.3} Mbit/s"));
+        told.push(format!(
+            "{rate}: TCP {small:.3} with 50 kB, {large:.3} with 100 kB, UDP {:.3} and {:.3}",
+            here(&udp, "50kB"),
+            here(&udp, "100kB")
+        ));
+    }
+    let narrow = |buffer: &str| {
+        let is = |(name, value): &(String, String)| name == BUFFER && value.trim_matches('"') == buffer;
+        fair.batch.finished.iter().find(|run| run.parameters.iter().any(is)).map(|run| &run.results)
+    };
+    let opening = narrow("50kB").and_then(|results| series(results, "flow tcp throughput").ok());
+    let reached = opening.and_then(|values| values.iter().position(|rate| *rate >= 0.8e6));
+    finding.check(reached.is_some_and(|at| (2..30).contains(&at)), || {
+        format!("its window has opened after {reached:?} s")
+    });
+    Ok(finding.answer(format!(
+        "gateway.fig4-10: in a FIFO TCP has {:.5} of what UDP has. gateway.fig4-11, SFQ and PFD, 3 Mbit/s, Mbit/s over the last 200 of 600 s: {}; with \
+         50 kB TCP reaches its rate after {} s",
+        shut_out,
+        told.join("; "),
+        reached.map_or_else(|| "never".to_owned(), |at| at.to_string())
+    )))
+}
