@@ -49,6 +49,7 @@ pub fn over_bond(name: &str, [start, stop]: [u64; 2], traffic: traffic::Config, 
         dscp: 0,
         weight: 1,
         room: Room::default(),
+        deadline: None,
     }
 }
 
