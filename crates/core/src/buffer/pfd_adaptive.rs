@@ -7,8 +7,8 @@
 //! what arrives, while the link is busy, was too late with its drops: p grows and thresh sinks. A link that falls idle though
 //! packets were dropped early had too many of them, or too soon: p shrinks and thresh rises. That goes first where both
 //! happen: the buffer is small for its sources then, overflow is what it lives with, and who pays for that is the same.
-//! A flow whose packets alone wait loses none early: there is nobody to spare, and over links that lose frames or vary its sender
-//! would have too little under way.
+//! A flow of which nearly all bytes are that arrive loses none early: there is hardly anybody to spare, and over links that
+//! lose frames, vary or fail its sender would have too little under way.
 //!
 //! Source: the wish in hybrid-gateways 3.6; that loss and idleness tell too little and too much is Feng et al., "BLUE: A New
 //! Class of Active Queue Management Algorithms", 1999.
@@ -17,6 +17,7 @@
 //! |---|---|
 //! | thresh, p, at present | `threshold`, `probability` |
 //! | mean size of what arrives | `size` |
+//! | who sends most, and how much of what arrived lately is its | `Heaviest` |
 //!
 //! Cost: that of [`Pfd`], and O(1) an interval. Invariants: p and thresh are within [`PROBABILITIES`] and [`THRESHOLDS`]; who
 //! pays is as in PFD.
@@ -31,6 +32,11 @@ const PROBABILITIES: (f64, f64) = (0.002, 0.5);
 /// Overflow takes too much from one packet on in so many that arrive.
 const TOO_MANY: u64 = 20;
 const THRESHOLDS: (f64, f64) = (0.05, 0.6);
+/// What is left of a packet's weight after the next one, and what share of all is nearly all.
+const KEEPS: f64 = 63.0 / 64.0;
+const NEARLY_ALL: f64 = 7.0 / 8.0;
+/// By how much the heaviest flow may lead: another one is known after so many bytes more.
+const VOTES: u64 = 100_000;
 /// Where they are without a sign: the paper's p at most.
 const USUAL_THRESHOLD: f64 = 0.4;
 const MOST_USUAL: f64 = 0.02;
@@ -42,6 +48,7 @@ const BACK: f64 = 1.0 / 16.0;
 pub struct PfdAdaptive {
     pfd: Pfd,
     law: Law,
+    heaviest: Heaviest,
 }
 
 /// What was seen since `began`, and what follows from it.
@@ -111,12 +118,40 @@ impl Law {
     }
 }
 
+/// Who sends most, by majority vote (Boyer and Moore), and its share of what arrived lately.
+#[derive(Clone, Debug, Default)]
+struct Heaviest {
+    flow: Option<FlowNumber>,
+    /// Bytes of its packets less those of others, at most [`VOTES`].
+    votes: u64,
+    /// Its bytes and those of all, each packet counting for less than the one behind it.
+    own: f64,
+    all: f64,
+}
+
+impl Heaviest {
+    /// A packet of so many bytes arrives. Whether nearly everything that did lately is of one flow.
+    fn on_arrival(&mut self, flow: FlowNumber, size: u64) -> bool {
+        self.own *= KEEPS;
+        self.all = self.all * KEEPS + size as f64;
+        if self.flow == Some(flow) {
+            self.votes = (self.votes + size).min(VOTES);
+            self.own += size as f64;
+        } else if self.votes >= size {
+            self.votes -= size;
+        } else {
+            (self.flow, self.votes, self.own) = (Some(flow), size, size as f64);
+        }
+        self.own > NEARLY_ALL * self.all
+    }
+}
+
 impl PfdAdaptive {
     /// One that begins where nothing speaks against it yet; draws by `seed`.
     pub fn new(seed: u64) -> PfdAdaptive {
         let (mut pfd, law) = (Pfd::new(PfdConfig::PLAIN, seed), Law::new());
         pfd.set(law.threshold, law.probability);
-        PfdAdaptive { pfd, law }
+        PfdAdaptive { pfd, law, heaviest: Heaviest::default() }
     }
 }
 
@@ -126,7 +161,7 @@ impl<P> Policy<P> for PfdAdaptive {
             self.law.end(now);
             self.pfd.set(self.law.threshold, self.law.probability);
         }
-        let alone = backlog.by_flow && backlog.flows <= 1;
+        let alone = self.heaviest.on_arrival(flow, backlog.size) && backlog.by_flow;
         let verdict = match backlog.room() {
             Room::Enough if alone => Verdict::Pass,
             _ => self.pfd.admit(now, flow, packet, backlog),
@@ -142,6 +177,7 @@ impl<P> Policy<P> for PfdAdaptive {
 mod tests {
     use super::*;
     use crate::buffer::Limit;
+    use alloc::vec::Vec;
 
     const FULL: Backlog = Backlog {
         packets: 100,
@@ -151,7 +187,6 @@ mod tests {
         size: 1000,
         cost: 0,
         by_flow: true,
-        flows: 2,
     };
 
     /// A second of arrivals that find this each.
@@ -160,7 +195,7 @@ mod tests {
             *from += 1;
             let packets = found[ms % found.len()];
             let backlog = Backlog { packets, ..FULL };
-            let _ = policy.admit(Time::from_millis(*from), FlowNumber(1), &(), &backlog);
+            let _ = policy.admit(Time::from_millis(*from), FlowNumber(ms as u32 % 3), &(), &backlog);
         }
     }
 
@@ -195,17 +230,31 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_alone_loses_nothing_before_the_buffer_is_full() {
-        let early = |flows, by_flow| {
+    fn a_flow_of_which_nearly_everything_is_loses_nothing_before_the_buffer_is_full() {
+        // Of ten packets so many are of other flows.
+        let early = |others: u64, by_flow| {
             let mut policy = PfdAdaptive::new(3);
-            let backlog = Backlog { packets: 90, flows, by_flow, ..FULL };
-            let verdict = |ms| policy.admit(Time::from_millis(ms), FlowNumber(1), &(), &backlog);
-            (0..2000).map(verdict).filter(|verdict| matches!(verdict, Verdict::PushOut(..))).count()
+            let backlog = Backlog { packets: 90, by_flow, ..FULL };
+            let flow = |ms: u64| FlowNumber(if ms % 10 < others { 2 + (ms % 3) as u32 } else { 1 });
+            let verdict = |ms| (ms, policy.admit(Time::from_millis(ms), flow(ms), &(), &backlog));
+            (0..4000).map(verdict).filter(|(ms, verdict)| *ms > 500 && matches!(verdict, Verdict::PushOut(..))).count()
         };
-        assert_eq!(early(1, true), 0);
-        assert!(early(2, true) > 5 && early(1, false) > 5);
-        let verdict = PfdAdaptive::new(3).admit(Time::ZERO, FlowNumber(1), &(), &Backlog { flows: 1, ..FULL });
+        assert_eq!((early(0, true), early(1, true)), (0, 0));
+        assert!(early(3, true) > 10 && early(8, true) > 10 && early(0, false) > 10);
+        let verdict = PfdAdaptive::new(3).admit(Time::ZERO, FlowNumber(1), &(), &FULL);
         assert!(matches!(verdict, Verdict::Evict(..)), "{verdict:?}");
+    }
+
+    #[test]
+    fn who_sends_most_is_known_again_soon_after_another_one_does() {
+        let mut heaviest = Heaviest::default();
+        assert!((0..200).all(|_| heaviest.on_arrival(FlowNumber(1), 1000)));
+        // It is so for some packets more, then not until the other one leads by as much.
+        let answers: Vec<bool> = (0..400).map(|_| heaviest.on_arrival(FlowNumber(2), 1000)).collect();
+        assert!(answers[..5].iter().all(|answer| *answer) && !answers[50] && !answers[200]);
+        assert!(answers[300..].iter().all(|answer| *answer));
+        let halves = (0..1000u32).filter(|n| heaviest.on_arrival(FlowNumber(n % 2), 1000)).count();
+        assert!(halves < 20, "{halves}");
     }
 
     #[test]

@@ -154,8 +154,6 @@ pub struct Backlog {
     pub cost: u64,
     /// Whether the discipline has a queue for each flow or bucket, and not one for all.
     pub by_flow: bool,
-    /// How many of these queues have packets.
-    pub flows: usize,
 }
 
 /// Whether a packet fits into a buffer.

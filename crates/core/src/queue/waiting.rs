@@ -219,7 +219,6 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             size: u64::from(packet.size().max(1)),
             cost: packet.memory(),
             by_flow: self.discipline.by_flow(),
-            flows: self.discipline.active_flows(),
         };
         match self.policy.admit(now, flow, &packet, &backlog) {
             Verdict::Pass => {}
