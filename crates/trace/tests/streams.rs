@@ -165,6 +165,35 @@ fn erf_records_are_read_with_extension_headers_and_padding() {
 }
 
 #[test]
+fn what_a_wrong_length_makes_a_packet_of_does_not_hide_those_behind_it() {
+    let frame = [&[0; 12][..], &[0x08, 0], &ip(1, 2, [3, 4], 1000)].concat();
+    let mut records: Vec<Vec<u8>> = (0..6).map(|n| erf(900 + n, 0, 1018, &frame)).collect();
+    // A record that is 40 bytes too short, behind it what looks like one of another time, and behind that none.
+    let wrong = &mut records[1];
+    let at = wrong.len() - 40;
+    wrong[10..12].copy_from_slice(&(at as u16).to_be_bytes());
+    wrong[at..].fill(0);
+    wrong[at..at + 24].copy_from_slice(&erf(0x7777_0000, 0, 6, &[7; 6]));
+    let (packets, errors) = read(&records.concat(), "x.erf");
+    let times: Vec<i64> = packets.iter().map(|packet| packet.0 / 1_000_000_000).collect();
+    assert_eq!((times, errors.len()), (vec![900, 901, 0x7777_0000, 902, 903, 904, 905], 1));
+
+    for order in ORDERS {
+        let bytes = [7; 60];
+        let frames: Vec<(u32, u32, u32, &[u8])> = (0..6).map(|n| (900 + n, 0, 60, &bytes[..])).collect();
+        let mut file = order.pcap(0xa1b2_c3d4, 1, &frames);
+        // The same: the second one ends 40 bytes early.
+        let (start, at) = (24 + 76, 24 + 2 * 76 - 40);
+        file[start + 8..start + 12].copy_from_slice(&order.word(20));
+        file[at..at + 40].fill(0xff);
+        file[at..at + 16].copy_from_slice(&[0x7777_0000, 0, 8, 8].map(|word| order.word(word)).concat());
+        let (packets, errors) = read(&file, "");
+        let times: Vec<i64> = packets.iter().map(|packet| packet.0 / 1_000_000_000).collect();
+        assert_eq!((times, errors.len()), (vec![900, 901, 0x7777_0000, 902, 903, 904, 905], 1));
+    }
+}
+
+#[test]
 fn behind_a_broken_record_of_erf_or_block_of_pcapng_reading_goes_on_where_the_next_one_stands() {
     let frame = [&[0; 12][..], &[0x08, 0], &ip(1, 2, [3, 4], 1000)].concat();
     let records: Vec<Vec<u8>> = (0..6).map(|n| erf(900 + n, 0, 1018, &frame)).collect();

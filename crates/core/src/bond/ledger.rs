@@ -2,6 +2,9 @@
 //!
 //! What it is: [`Accounts`] of what waits in the bond, where a discipline tells flows apart; with first in, first out there is none,
 //! and nothing is spent on it. Flows are the flow buckets: two that share one share an account. Cost: those of the accounts.
+//!
+//! Accounts that there were once are kept while the order is first in, first out: what waits may still carry their numbers.
+//! What comes meanwhile has no account of its own.
 
 use super::config::Config;
 use crate::flow::accounts::{AccountId, Accounts};
@@ -17,33 +20,37 @@ const FLOWS: usize = 1024;
 
 /// The accounts, if there are any.
 #[derive(Debug)]
-pub(super) struct Ledger(Option<Box<Accounts>>);
+pub(super) struct Ledger {
+    accounts: Option<Box<Accounts>>,
+    /// Whether flows are told apart at present.
+    tells: bool,
+}
 
 impl Ledger {
     /// That of a bond with these settings.
     pub(super) fn new(config: &Config) -> Ledger {
-        let mut ledger = Ledger(None);
+        let mut ledger = Ledger { accounts: None, tells: false };
         ledger.set_discipline(config.discipline);
         ledger
     }
 
     /// Packets wait in this order from now on.
     pub(super) fn set_discipline(&mut self, discipline: DisciplineConfig) {
-        match discipline {
-            DisciplineConfig::Fifo => self.0 = None,
-            _ => drop(self.0.get_or_insert_with(|| Box::new(Accounts::new(FLOWS)))),
+        self.tells = discipline != DisciplineConfig::Fifo;
+        if self.tells {
+            self.accounts.get_or_insert_with(|| Box::new(Accounts::new(FLOWS)));
         }
     }
 
     /// The accounts.
     pub(super) fn accounts(&self) -> Option<&Accounts> {
-        self.0.as_deref()
+        self.accounts.as_deref().filter(|_| self.tells)
     }
 
     /// An IP packet of `bucket` comes.
     #[inline]
     pub(super) fn on_arrival<P: Packet>(&mut self, now: Time, bucket: u16, packet: &P) -> AccountId {
-        let Some(accounts) = &mut self.0 else { return AccountId::default() };
+        let Some(accounts) = self.accounts.as_mut().filter(|_| self.tells) else { return AccountId::default() };
         accounts.on_arrival(now, FlowNumber(bucket.into()), || {
             let bytes = packet.bytes();
             Label::of(&Frame { bytes, len: bytes.len(), layer: Layer::Ip })
@@ -53,7 +60,7 @@ impl Ledger {
     /// It goes by a channel.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time, id: AccountId, size: Bytes, since: Time, marked: bool) {
-        if let Some(accounts) = &mut self.0 {
+        if let Some(accounts) = &mut self.accounts {
             accounts.on_sent(now, id, size.as_u64(), now.since(since), marked);
         }
     }
@@ -61,7 +68,7 @@ impl Ledger {
     /// It is dropped.
     #[inline]
     pub(super) fn on_dropped(&mut self, id: AccountId) {
-        if let Some(accounts) = &mut self.0 {
+        if let Some(accounts) = &mut self.accounts {
             accounts.on_dropped(id);
         }
     }

@@ -225,11 +225,16 @@ impl<P: Packet> Bond<P> {
         self.ingress.ledger.accounts()
     }
 
-    /// How many packets of the host, and how many of their bytes, wait for a channel that is not chosen yet.
+    /// How many packets of the host, and how many of their bytes, wait for a channel that is not chosen yet, those of traffic classes
+    /// among them.
     pub fn waiting(&self) -> (usize, Bytes) {
         let Ingress { queue, prompt, .. } = &self.ingress;
         let first = prompt.waiting.iter().map(|queued| queued.packet.size().as_u64()).sum::<u64>();
-        (queue.len() + prompt.waiting.len(), Bytes::new(queue.bytes() as u64 + first))
+        let classed = self.classed.all.iter().map(|class| &class.queue);
+        let (packets, bytes) = classed.fold((queue.len(), queue.bytes()), |(packets, bytes), queue| {
+            (packets + queue.len(), bytes + queue.bytes())
+        });
+        (packets + prompt.waiting.len(), Bytes::new(bytes as u64 + first))
     }
 
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`

@@ -118,11 +118,14 @@ impl<P: Packet, N> HostQueue<P, N> {
         &mut self,
         now: Time,
         (discipline, buffer, seed): (DisciplineConfig, PolicyConfig, u64),
+        stats: &mut Stats,
         rename: impl Fn(&Queued<P, N>) -> u16,
     ) -> Result<(), ConfigError> {
         let bounds = self.queue.bounds();
         let mut before = core::mem::replace(&mut self.queue, HostQueue::new(discipline, buffer, seed)?.queue);
-        (self.early, self.marks) = (0, 0);
+        // What the policy did since a packet was taken last.
+        stats.early_dropped += core::mem::take(&mut self.early);
+        stats.early_marked += before.marked() - core::mem::take(&mut self.marks);
         self.queue.set_bounds(bounds);
         while let Some(Entry { mut packet, .. }) = before.take(now) {
             self.left(FlowNumber(packet.bucket.into()));

@@ -87,8 +87,9 @@ impl<P: Packet> Bond<P> {
             Ok(header) if !number.orders_flows() => number.bucket(&header, queued.packet.bytes()),
             _ => queued.bucket,
         };
-        self.ingress.queue.reorder(now, queue, bucket).map_err(ConfigError::Queue)?;
+        self.ingress.queue.reorder(now, queue, &mut self.stats, bucket).map_err(ConfigError::Queue)?;
         let mut bulk = self.classed.all.iter_mut().filter(|class| !class.is_urgent());
-        bulk.try_for_each(|class| class.queue.reorder(now, queue, |queued| queued.bucket)).map_err(ConfigError::Queue)
+        bulk.try_for_each(|class| class.queue.reorder(now, queue, &mut self.stats, |queued| queued.bucket))
+            .map_err(ConfigError::Queue)
     }
 }

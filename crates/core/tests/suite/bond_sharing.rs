@@ -91,6 +91,24 @@ fn a_user_with_twelve_flows_has_no_more_than_one_with_one_and_neither_delays_a_t
 }
 
 #[test]
+fn what_waits_in_traffic_classes_counts_among_what_waits() {
+    let mut settings = settings(Mode::Reliable, End::Source);
+    settings.classes = "name=x\tport=1001".parse().unwrap();
+    settings.validate().unwrap();
+    let mut net = Net::new([settings.clone(), settings], vec![Wire::new(10), Wire::new(10)], 3);
+    net.run(Span::from_secs(1));
+    for number in 0..40 {
+        for flow in 0..2 {
+            net.host(0, packet(flow, number, 1000));
+        }
+    }
+    let flows = net.ends[0].accounts().expect("a fair queue").heaviest(net.now, 10);
+    let waiting: Vec<u32> = flows.iter().map(|flow| flow.waiting).collect();
+    assert!(waiting.len() == 2 && waiting.iter().all(|waiting| *waiting > 20), "{flows:?}");
+    assert_eq!(u64::from(waiting[0] + waiting[1]), net.ends[0].waiting().0 as u64);
+}
+
+#[test]
 fn first_in_first_out_tells_no_flows_apart_and_keeps_no_accounts() {
     let mut settings = settings(Mode::Reliable, End::Source);
     settings.discipline = "fifo".parse().unwrap();
@@ -151,4 +169,35 @@ fn another_order_and_another_policy_hold_from_the_next_packet_on_and_nothing_tha
             assert!(replay(&log, |_| ()).expect("it replays").digests > 0);
         }
     }
+}
+
+#[test]
+fn what_waits_while_the_order_turns_to_first_in_first_out_and_back_leaves_the_account_that_it_came_to() {
+    let start = settings(Mode::Reliable, End::Source);
+    let mut net = Net::new([start.clone(), start.clone()], vec![Wire::new(10), Wire::new(10)], 3);
+    net.run(Span::from_secs(1));
+    let mut sent = 0;
+    let mut burst = |net: &mut Net, number: u32, flows: core::ops::Range<u16>| {
+        for flow in flows {
+            sent += 1;
+            net.host(0, packet(flow, number, 1000));
+        }
+    };
+    burst(&mut net, 0, 0..40);
+    assert!(net.ends[0].waiting().0 > 20);
+    for (number, order) in ["fifo", "hosts"].into_iter().enumerate() {
+        let mut other = start.clone();
+        other.discipline = order.parse().unwrap();
+        let now = net.now;
+        net.ends[0].reconfigure(now, &other).unwrap();
+        burst(&mut net, number as u32 + 1, 0..10);
+    }
+    net.run(Span::from_secs(1));
+    assert_eq!(net.delivered[1].len(), sent);
+    let flows = net.ends[0].accounts().expect("a fair queue").heaviest(net.now, 100);
+    // What came while all waited in one order is in the account of those that have none.
+    let others = flows.iter().find(|flow| flow.label.to_string() == "others").expect("ten came meanwhile");
+    assert_eq!((others.packets, others.dropped), (10, 0));
+    assert_eq!(flows.iter().map(|flow| flow.packets).sum::<u64>(), sent as u64);
+    assert!(flows.iter().all(|flow| flow.waiting == 0), "{flows:?}");
 }

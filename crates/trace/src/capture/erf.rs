@@ -5,7 +5,9 @@
 //! wire is the card's, who counts the check sequence of Ethernet. Records that hold no frame (padding, metadata) are passed over.
 //!
 //! A record that is shorter than its header is broken. Then the next place is looked for at which three records stand one behind the other (or
-//! fewer, and the file ends with them) whose types are known and whose times lie within a day or so of each other and of the last packet's.
+//! fewer, and the file ends with them) whose types are known and whose times lie within a day or so of each other and of the last packet's. A
+//! wrong length that is possible makes packets of what is none before it is found out. So what counts is the first time, and then the last one that
+//! was near the time before it.
 
 use super::captured::{CaptureError, LinkType};
 use super::record::{Order, Record, Step, wait};
@@ -57,7 +59,9 @@ fn chain(data: &[u8], most: usize, mut before: Option<u64>) -> Chain {
 /// Takes records apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Erf {
-    /// Seconds of the last record's time.
+    /// Seconds of the last packet's time.
+    last: Option<u64>,
+    /// The same of the first packet, and of the last one that was near the packet before it.
     seconds: Option<u64>,
     /// The next record is looked for.
     lost: bool,
@@ -72,7 +76,12 @@ impl Erf {
         let step = record(data, offset, last);
         match &step {
             Step::Error(_, CaptureError::Lost { .. }) => self.lost = true,
-            Step::Packet(_, record) => self.seconds = Some((record.time / 1_000_000_000) as u64),
+            Step::Packet(_, record) => {
+                let seconds = (record.time / 1_000_000_000) as u64;
+                if self.last.replace(seconds).is_none_or(|last| last.abs_diff(seconds) < NEAR) {
+                    self.seconds = Some(seconds);
+                }
+            }
             _ => {}
         }
         step

@@ -33,6 +33,9 @@ pub(super) struct Pcap {
     unit: i64,
     link_type: LinkType,
     /// Seconds of the last packet's time.
+    last: Option<u32>,
+    /// The same of the first packet, and of the last one that was near the packet before it: a wrong length that is possible makes
+    /// packets of what is none before it is found out.
     seconds: Option<u32>,
     /// The next record is looked for.
     lost: bool,
@@ -48,7 +51,8 @@ impl Pcap {
         // The upper bits tell of the check sequence.
         let link_type = (order.word(header, 20) & 0x0fff_ffff) as LinkType;
         let unit = if magic == NANOSECONDS { 1 } else { 1000 };
-        Some(Pcap { order, head: if magic == MODIFIED { 24 } else { 16 }, unit, link_type, seconds: None, lost: false })
+        let head = if magic == MODIFIED { 24 } else { 16 };
+        Some(Pcap { order, head, unit, link_type, last: None, seconds: None, lost: false })
     }
 
     #[inline]
@@ -69,7 +73,9 @@ impl Pcap {
             return wait(data.len(), to, offset, last, true);
         }
         let seconds = order.word(head, 0);
-        self.seconds = Some(seconds);
+        if self.last.replace(seconds).is_none_or(|last| last.abs_diff(seconds) <= NEAR) {
+            self.seconds = Some(seconds);
+        }
         let time = i64::from(seconds) * 1_000_000_000 + i64::from(order.word(head, 4)) * self.unit;
         let length = order.word(head, 12).max(captured);
         Step::Packet(to, Record { time, length, from, to, link_type: self.link_type })
