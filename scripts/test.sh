@@ -187,7 +187,7 @@ start() { # how many at a time, argument of the scripts
 }
 # Daemons, kernels and the compiler share the machine in all this, and a test of a daemon that had no processor for a second may
 # fail for that. So up to three tests of a program that fail beside the rest run once more, alone. The summary names each that
-# passes only then, because somebody has to look at it. What has no clock but its own has no second chance.
+# passes only then, because somebody has to look at it. What uses neither daemons nor the kernel's sockets has no second chance.
 beside=''
 alone() { # program, its line in the list
     part=$parts/$1 binary=${2##*"$tab"} folder=${2#*"$tab"}
@@ -227,9 +227,11 @@ ended() {
     while IFS= read -r line; do
         program=$(basename "${line##*"$tab"}")
         status=$(cat "$parts/$program.status" 2>/dev/null || echo none)
-        case $program:$status in
-            *:0 | *:77 | *:124 | *:none | fairspan_core-* | fairspan_sim-* | fairspan_trace-* | suite-*) ;;
-            *) alone "$program" "$line" && continue ;;
+        case ${line%%"$tab"*}:$program:$status in
+            *:0 | *:77 | *:124 | *:none) ;;
+            *.sh:* | fairspan-live:* | fairspan:daemon-* | fairspan:secrets-* | fairspan:bench_* | fairspan:*_cli-*)
+                alone "$program" "$line" && continue
+                ;;
         esac
         case $program:$status in
             *:none) fail "$program has no result" ;;

@@ -446,7 +446,7 @@ pub struct PeerStatus {
     pub counters: Counters,
     /// The channels, by number.
     pub channels: Vec<ChannelStatus>,
-    /// What waits for a channel, and how its flows share; null in mode `flow`, where each channel has a queue of its own.
+    /// What waits for a channel, and how its flows share; left out in mode `flow`, where each channel has a queue of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
     /// The traffic classes, in order, where there are some.
