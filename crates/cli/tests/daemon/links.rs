@@ -64,9 +64,14 @@ fn a_device_that_vanishes_under_load_and_comes_back_is_used_again() {
         hub.wait_up(2);
     }
     println!("{:?} without an answer at most", traffic.stop());
-    let before = sent(&site, "one");
-    lab.transfer("site", "hub", "10.77.0.1:5002", 10);
-    assert!(sent(&site, "one") > before + 1_000_000, "the link carries its share again");
+    // Where the host is so busy that the link seems silent once more, it is held back for a while after failing so often.
+    let carries = |_| {
+        site.wait_up(2);
+        let before = sent(&site, "one");
+        lab.transfer("site", "hub", "10.77.0.1:5002", 10);
+        sent(&site, "one") > before + 1_000_000
+    };
+    assert!((0..5).any(carries), "the link carries its share again: {}", site.status());
     site.stop();
     hub.stop();
 }
