@@ -17,7 +17,7 @@
 use super::config::{Config, Matching};
 use super::matching::Gate;
 use crate::buffer::{Bounds, Limit, Reason};
-use crate::queue::{Admit, ConfigError, Parcel, Queue};
+use crate::queue::{Admit, ConfigError, End, Parcel, Queue};
 use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -45,6 +45,14 @@ impl<P: Parcel> Parcel for Held<P> {
     #[inline]
     fn mark(&mut self) -> bool {
         self.packet.mark()
+    }
+
+    fn host(&self, end: End) -> u128 {
+        self.packet.host(end)
+    }
+
+    fn class(&self) -> u8 {
+        self.packet.class()
     }
 }
 

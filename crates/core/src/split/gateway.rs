@@ -15,7 +15,7 @@ use super::fair::Fair;
 use super::matching::Gate;
 use super::shares::Shares;
 use crate::buffer::Reason;
-use crate::queue::{ConfigError, MOST_ROOM, Parcel};
+use crate::queue::{ConfigError, End, MOST_ROOM, Parcel};
 use crate::units::{Bytes, FlowNumber, Span, Time};
 use alloc::collections::VecDeque;
 
@@ -64,6 +64,14 @@ impl<P: Parcel> Parcel for Item<P> {
     #[inline]
     fn mark(&mut self) -> bool {
         self.packet.mark()
+    }
+
+    fn host(&self, end: End) -> u128 {
+        self.packet.host(end)
+    }
+
+    fn class(&self) -> u8 {
+        self.packet.class()
     }
 }
 

@@ -8,6 +8,7 @@
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
 
+use super::waiting::Waiting;
 use super::{Here, Next, Node, Output, Tell};
 use crate::engine::Engine;
 use crate::engine::event::Event;
@@ -22,7 +23,6 @@ use crate::results::{LinkResult, Results};
 use crate::traffic::Config;
 use fairspan_core::buffer::Reason;
 use fairspan_core::link::{DropReason, Passage, Served, Server};
-use fairspan_core::queue::{End, Parcel};
 use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -60,33 +60,6 @@ fn number(cause: Cause) -> usize {
 #[inline]
 fn within(flow: u32, reverse: bool) -> FlowNumber {
     FlowNumber(flow << 1 | u32::from(reverse))
-}
-
-/// A packet that waits in a discipline.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    packet: Handle,
-    /// Bytes on the link.
-    size: u32,
-    /// The nodes where it comes from and where it goes to.
-    ends: [u32; 2],
-    class: u8,
-}
-
-impl Parcel for Waiting {
-    #[inline]
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn host(&self, end: End) -> u128 {
-        let [source, destination] = self.ends;
-        u128::from(if end == End::Source { source } else { destination })
-    }
-
-    fn class(&self) -> u8 {
-        self.class
-    }
 }
 
 /// The nodes between which each flow of a scenario goes; one list for all links.
@@ -351,8 +324,7 @@ impl Link {
     fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, dscp: u8) -> Arrival {
         self.weigh(&at);
         let ends = self.held.as_ref().and_then(|held| held.ends.get(flow.0 as usize >> 1)).copied().unwrap_or_default();
-        let ends = if flow.0 & 1 == 0 { ends } else { [ends[1], ends[0]] };
-        let packet = Waiting { packet: handle, size: self.framing.length(size), ends, class: dscp >> 3 };
+        let packet = Waiting::new(handle, self.framing.length(size), ends, flow.0 & 1 == 1, dscp);
         let idle = self.server.is_idle();
         match self.server.offer(at.now, flow, packet) {
             Ok(()) => self.collect(&at),

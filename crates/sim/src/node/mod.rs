@@ -26,6 +26,7 @@ pub(crate) mod link;
 pub(crate) mod outbox;
 pub(crate) mod processor;
 pub(crate) mod timer;
+pub(crate) mod waiting;
 
 use crate::engine::Engine;
 use crate::engine::event::Event;

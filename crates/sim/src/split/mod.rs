@@ -15,8 +15,9 @@ use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::series;
-use crate::model::{Hop, Scenario, Split as Model};
+use crate::model::{Flow, Hop, Scenario, Split as Model};
 use crate::node::timer::Timer;
+use crate::node::waiting::Waiting;
 use crate::node::{Here, Next, Node, Output, Tell};
 use crate::packet::{Body, Packet};
 use crate::results::{Results, SplitResult};
@@ -24,7 +25,6 @@ use crate::tcp;
 use crate::tcp::segment::{Flags, Segment};
 use connection::Spliced;
 use fairspan_core::buffer::Reason;
-use fairspan_core::queue::Opaque;
 use fairspan_core::split::{Gateway, Mode, Side, Turn};
 use fairspan_core::units::{Bytes, FlowNumber, Time};
 use meter::Meter;
@@ -45,6 +45,8 @@ struct Way {
     long: [bool; 2],
     /// Numbers of the gateway's own packets.
     numbers: [u64; 2],
+    /// The nodes where the flow begins and where it ends.
+    ends: [u32; 2],
     dscp: u8,
 }
 
@@ -58,7 +60,7 @@ struct Meters {
 /// A gateway that splits connections.
 #[derive(Debug)]
 pub(crate) struct Split {
-    gateway: Gateway<Opaque<Handle>>,
+    gateway: Gateway<Waiting>,
     tcp: [tcp::Config; 2],
     ways: BTreeMap<u32, Way>,
     connections: BTreeMap<Key, Spliced>,
@@ -105,10 +107,11 @@ impl Split {
         })
     }
 
-    /// A flow passes in this direction, over `hop` from here on; `step` is the one behind.
-    pub(crate) fn connect(&mut self, model: &Model, flow: u32, dscp: u8, reverse: bool, step: u32, hop: Hop) {
-        let way = Way { steps: [u32::MAX; 2], long: [false; 2], numbers: [0; 2], dscp };
-        let way = self.ways.entry(flow).or_insert(way);
+    /// The flow `number` passes in this direction, over `hop` from here on; `step` is the one behind.
+    pub(crate) fn connect(&mut self, model: &Model, number: u32, flow: &Flow, reverse: bool, step: u32, hop: Hop) {
+        let ends = [flow.from, flow.to];
+        let way = Way { steps: [u32::MAX; 2], long: [false; 2], numbers: [0; 2], ends, dscp: flow.dscp };
+        let way = self.ways.entry(number).or_insert(way);
         way.steps[usize::from(reverse)] = step;
         way.long[usize::from(reverse)] = model.is_long(hop);
     }
@@ -207,7 +210,7 @@ impl Split {
         };
         way.numbers[at] += 1;
         let handle = here.engine.launch(here.mark, packet);
-        let packet = Opaque { packet: handle, size };
+        let packet = Waiting::new(handle, size, way.ends, reverse, way.dscp);
         if let Err((packet, reason)) = self.gateway.handle_processed(here.now(), flow, packet) {
             self.refused.push_back((packet.packet, reason));
         }
@@ -293,10 +296,10 @@ impl Node for Split {
         }
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
-        let ((flow, payload), size) = (self.class(packet), packet.size);
-        if let Err((packet, reason)) =
-            self.gateway.handle_packet(here.now(), flow, payload, Opaque { packet: handle, size })
-        {
+        let (flow, payload) = self.class(packet);
+        let ends = self.ways.get(&packet.flow).map_or([0; 2], |way| way.ends);
+        let waiting = Waiting::new(handle, packet.size, ends, packet.reverse, packet.dscp);
+        if let Err((packet, reason)) = self.gateway.handle_packet(here.now(), flow, payload, waiting) {
             self.refused.push_back((packet.packet, reason));
         }
         self.begin_polling()

@@ -151,7 +151,7 @@ impl<'a> Routes<'a> {
         self.steps.push(step);
         let behind = self.steps.len() as u32;
         let gateway = &mut self.splits[split as usize];
-        gateway.connect(&scenario.splits[split as usize], flow as u32, model.dscp, reverse, behind, hops[number]);
+        gateway.connect(&scenario.splits[split as usize], flow as u32, model, reverse, behind, hops[number]);
         Ok(())
     }
 

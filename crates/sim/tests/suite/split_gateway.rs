@@ -392,3 +392,76 @@ fn acknowledgments_that_are_thinned_on_a_slow_way_back_do_not_slow_a_split_conne
     assert!(link("satellite").load > 0.95, "{:?}", link("satellite"));
     assert_eq!(results.flows[0].transfers, None);
 }
+
+/// Eight flows from one node and one from another, each of which offers twice what the gateway serves in all.
+const CROWD: &str = r#"
+duration = "6s"
+warm_up = "1s"
+[[node]]
+name = ["many", "one", "client"]
+[[node]]
+name = "g"
+kind = "router"
+[[link]]
+name = "a"
+from = "many"
+to = "g"
+rate = "100Mbit"
+delay = "1ms"
+[[link]]
+name = "b"
+from = "one"
+to = "g"
+rate = "100Mbit"
+delay = "1ms"
+[[link]]
+name = "out"
+from = "g"
+to = "client"
+rate = "100Mbit"
+delay = "250ms"
+[[split]]
+name = "g"
+node = "g"
+long = ["out"]
+matching = "2Mbit"
+discipline = "DISCIPLINE"
+[[flow]]
+name = "m#"
+count = 8
+from = "many"
+to = "client"
+kind = "constant"
+rate = "4Mbit"
+size = "1000B"
+[[flow]]
+name = "o"
+from = "one"
+to = "client"
+kind = "constant"
+rate = "4Mbit"
+size = "1000B"
+dscp = DSCP
+"#;
+
+#[test]
+fn disciplines_of_two_levels_tell_the_hosts_and_the_classes_of_what_passes_a_gateway() {
+    let share = |discipline: &str, dscp: &str| {
+        let (results, _) = run(&CROWD.replace("DISCIPLINE", discipline).replace("DSCP", dscp), 3);
+        let [one, all] = [&results.flows[8..], &results.flows[..]]
+            .map(|flows| flows.iter().map(|flow| flow.throughput).sum::<f64>());
+        assert!((1.8e6..2.1e6).contains(&all), "{discipline}: {all}");
+        one / all
+    };
+    // Of two hosts, of nine flows, of two classes, and alone.
+    for (discipline, dscp, expected) in [
+        ("hosts", "0", 1.0 / 2.0),
+        ("hosts:by=destination", "0", 1.0 / 9.0),
+        ("drr", "40", 1.0 / 9.0),
+        ("classes", "40", 1.0 / 2.0),
+        ("priority", "40", 1.0),
+    ] {
+        let found = share(discipline, dscp);
+        assert!((found - expected).abs() < 0.02, "{discipline}: {found}, expected {expected}");
+    }
+}
