@@ -39,7 +39,7 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     let mode = "resend_within = \"30s\"\nreorder_deadline = \"60s\"\n";
     let up =
         "[[peer.class]]\nname = \"games\"\nprotocol = \"udp\"\nport = \"6000-6002\"\nchannels = \"two\"\nonly = true\n";
-    let down = "[[peer.class]]\nname = \"answers\"\nprotocol = \"tcp\"\nport = 7001\nmode = \"backup\"\nchannels = [\"one\"]\n";
+    let down = "[[peer.class]]\nname = \"answers\"\nprotocol = \"tcp\"\nport = 7001\nmode = \"backup\"\nchannels = [\"one\"]\nonly = true\n";
     let hub = interface("fs0", "[\"10.77.0.1/24\"]", &hub_key.0, "listen_port = 51900\n")
         + &peer("site", &site_key.1, "[\"10.77.0.2/32\"]", mode)
         + down;
@@ -86,8 +86,8 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
 
     // What answers the site has its class at the hub, whose channels came with the handshakes.
     lab.transfer("site", "hub", "10.77.0.1:7001", 4);
+    hub.wait("its channel carries it", |hub| class(hub)["carried_by"] == serde_json::json!(["one"]));
     let told = class(&hub);
-    assert_eq!(told["carried_by"], serde_json::json!(["one"]), "{told}");
     assert!(told["frames"]["one"].as_u64() > Some(0) && told["frames"]["two"].is_null(), "{told}");
     let text = lab.fairspan("hub", &["status", "--socket", &lab.path("hub.sock").display().to_string()]);
     let text = String::from_utf8(text.stdout).expect("text");
