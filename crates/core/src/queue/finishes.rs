@@ -6,8 +6,10 @@
 //! A packet that is dropped is not charged for: what its queue has behind it comes so much earlier. Cost: O(log n) in the
 //! queues for a packet that comes, nothing for one that goes. Memory: 20 bytes a queue.
 
-use super::discipline::Index;
+use super::discipline::{Entry, Index};
 use super::heap::Heap;
+use super::store::{Removed, Store};
+use crate::buffer::Victim;
 
 /// The finish number of the last packet of each queue.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +48,31 @@ impl Finishes {
     }
 
     /// The queue whose last packet has the largest.
-    pub(super) fn largest(&self) -> Option<u32> {
+    fn largest(&self) -> Option<u32> {
         self.0.first().map(|(_, queue)| queue)
+    }
+}
+
+/// Takes a victim out of `store`, which has an index for all but the largest finish number.
+pub(super) fn evict<P, N: Copy>(
+    finishes: Option<&Finishes>,
+    store: &mut Store<P, N>,
+    victim: Victim,
+) -> Option<Removed<P>> {
+    match finishes {
+        Some(finishes) if victim == Victim::LargestFinish => store.pop_tail(finishes.largest()?),
+        _ => store.evict(victim),
+    }
+}
+
+/// What [`evict`] would take out.
+pub(super) fn find<'a, P, N: Copy>(
+    finishes: Option<&Finishes>,
+    store: &'a mut Store<P, N>,
+    victim: Victim,
+) -> Option<&'a mut Entry<P>> {
+    match finishes {
+        Some(finishes) if victim == Victim::LargestFinish => store.tail_mut(finishes.largest()?),
+        _ => store.find(victim),
     }
 }

@@ -30,7 +30,7 @@
 //! work, less 3 phi_k sigma_i + 2 L phi_k / (sum of phi) (theorem 2, the bandwidth worst-case fair index).
 
 use super::discipline::{Discipline, Entry, Index, MOST_WEIGHT, Taken};
-use super::finishes::Finishes;
+use super::finishes::{self, Finishes};
 use super::store::{Removed, Store};
 use super::tagged::{MOST_IDLE, SCALE};
 use crate::buffer::Victim;
@@ -359,19 +359,13 @@ impl<P> Discipline<P> for Qfq<P> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let removed = match &self.finishes {
-            Some(finishes) if victim == Victim::LargestFinish => self.store.pop_tail(finishes.largest()?)?,
-            _ => self.store.evict(victim)?,
-        };
+        let removed = finishes::evict(self.finishes.as_ref(), &mut self.store, victim)?;
         self.on_dropped(&removed);
         Some(removed.entry)
     }
 
     fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
-        match &self.finishes {
-            Some(finishes) if victim == Victim::LargestFinish => self.store.tail_mut(finishes.largest()?),
-            _ => self.store.find(victim),
-        }
+        finishes::find(self.finishes.as_ref(), &mut self.store, victim)
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {

@@ -13,7 +13,7 @@
 //! Cost: O(log n) in the active flows, and what the clock needs. Memory: 48 bytes a flow that is active or remembered.
 
 use super::discipline::{Discipline, Entry, Index, Taken};
-use super::finishes::Finishes;
+use super::finishes::{self, Finishes};
 use super::heap::Heap;
 use super::store::{NIL, Removed, Store};
 use crate::buffer::Victim;
@@ -267,19 +267,13 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let removed = match &self.finishes {
-            Some(finishes) if victim == Victim::LargestFinish => self.store.pop_tail(finishes.largest()?)?,
-            _ => self.store.evict(victim)?,
-        };
+        let removed = finishes::evict(self.finishes.as_ref(), &mut self.store, victim)?;
         self.on_dropped(&removed);
         Some(removed.entry)
     }
 
     fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
-        match &self.finishes {
-            Some(finishes) if victim == Victim::LargestFinish => self.store.tail_mut(finishes.largest()?),
-            _ => self.store.find(victim),
-        }
+        finishes::find(self.finishes.as_ref(), &mut self.store, victim)
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {

@@ -20,7 +20,7 @@ pub(super) fn show_queue(queue: &QueueStatus) {
 pub(super) fn shares(sharing: &SharingStatus) -> String {
     let index = |index: Option<f64>| index.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}"));
     format!(
-        "{} active flows (Jain's index {}), {} of them backlogged ({})\n  waits: {}; of sparse packets: {}",
+        "active flows: {} (Jain's index {}), backlogged: {} ({})\n  waits: {}; of sparse packets: {}",
         sharing.active_flows,
         index(sharing.jain),
         sharing.backlogged_flows,
