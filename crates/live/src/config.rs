@@ -9,6 +9,7 @@ mod change;
 mod class;
 mod confine;
 mod fit;
+mod gateway;
 mod host;
 mod lock;
 mod name;
@@ -20,11 +21,13 @@ mod secret;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub(crate) use change::paired;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
+pub use gateway::Gateway;
 pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
@@ -33,9 +36,7 @@ pub use shape::Shape;
 use self::peer::RawKind;
 use self::secret::Text;
 use crate::folders;
-use crate::quantity::parse_rate;
 use crate::secure::PrivateKey;
-use fairspan_core::units::Rate;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -57,7 +58,7 @@ use zeroize::{Zeroize, Zeroizing};
 pub struct Config {
     /// The virtual interface and the daemon.
     pub interface: Interface,
-    /// The peers, in the order of the file. None where there is a bond of Ethernet links, a ring, or a shaper.
+    /// The peers, in the order of the file. None where the daemon is something else.
     pub peers: Vec<Peer>,
     /// A bond of Ethernet links, instead of peers.
     pub bond: Option<Bond>,
@@ -65,6 +66,8 @@ pub struct Config {
     pub ring: Option<Ring>,
     /// A shaper between two devices, instead of peers.
     pub shape: Option<Shape>,
+    /// A gateway that splits TCP connections, instead of peers.
+    pub gateway: Option<Gateway>,
     /// What works and is hardly meant: where, and what would be better.
     pub notices: Vec<ConfigError>,
 }
@@ -174,7 +177,7 @@ fn exposure(file: &Path) -> Option<String> {
 
 impl Config {
     const fn without_role(interface: Interface) -> Config {
-        Config { interface, peers: Vec::new(), bond: None, ring: None, shape: None, notices: Vec::new() }
+        Config { interface, peers: Vec::new(), bond: None, ring: None, shape: None, gateway: None, notices: Vec::new() }
     }
 
     /// Whether peers are reached over TCP, or may begin over it.
@@ -235,6 +238,7 @@ struct RawConfig {
     bond: Option<Spanned<bond::RawBond>>,
     ring: Option<Spanned<ring::RawRing>>,
     shape: Option<Spanned<shape::RawShape>>,
+    gateway: Option<Spanned<gateway::RawGateway>>,
 }
 
 #[derive(Deserialize)]
@@ -425,6 +429,12 @@ impl Reader<'_> {
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
         let interface = self.interface(raw.interface)?;
+        if let Some(gateway) = raw.gateway {
+            self.no_port(kind.as_ref(), "[gateway]")?;
+            let alone = raw.ring.is_none() && raw.bond.is_none() && raw.shape.is_none();
+            let gateway = Some(self.gateway(&interface, gateway, alone, raw.peer.first().map(Spanned::span))?);
+            return Ok(Config { gateway, ..Config::without_role(interface) });
+        }
         if let Some(shape) = raw.shape {
             self.no_port(kind.as_ref(), "[shape]")?;
             let alone = raw.ring.is_none() && raw.bond.is_none() && raw.peer.is_empty();
@@ -434,18 +444,7 @@ impl Reader<'_> {
         if let Some(ring) = raw.ring {
             self.no_port(kind.as_ref(), "[ring]")?;
             let other = raw.peer.first().map(Spanned::span).or(raw.bond.as_ref().map(Spanned::span));
-            if let Some(span) = other {
-                let problem = "a file has a [ring], a [bond] of Ethernet links or [[peer]]s: give each its own file";
-                return Err(self.error(span, "ring", problem));
-            }
-            if let Some(record) = &interface.record {
-                let problem = format!("`{}`: only a bond with a [[peer]] is recorded: leave it out", record.display());
-                return Err(self.error(interface_span, "interface.record", problem));
-            }
-            if interface.listen_tcp_port.is_some() {
-                let problem = "is for [[peer]]s: the nodes of a ring call each other over UDP; leave it out";
-                return Err(self.error(interface_span, "interface.listen_tcp_port", problem));
-            }
+            self.ring_alone(&interface, interface_span, other)?;
             let span = ring.span();
             let ring = self.ring(&interface, ring)?;
             for station in ring.stations.iter().filter(|_| may_fail_open) {
@@ -475,7 +474,8 @@ impl Reader<'_> {
             return Ok(Config { bond: Some(bond), ..Config::without_role(interface) });
         }
         if raw.peer.is_empty() {
-            let problem = "there is none: add a [[peer]], a [bond] of Ethernet links, a [ring], or a [shape]";
+            let problem =
+                "there is none: add a [[peer]], a [bond] of Ethernet links, a [ring], a [shape], or a [gateway]";
             return Err(self.error(interface_span, "peer", problem));
         }
         if raw.peer.len() > 1
@@ -519,6 +519,28 @@ impl Reader<'_> {
         Ok(Config { peers, notices, ..Config::without_role(interface) })
     }
 
+    /// What a ring cannot stand beside; `other`: where another role stands.
+    fn ring_alone(
+        &self,
+        interface: &Interface,
+        interface_span: Range<usize>,
+        other: Option<Range<usize>>,
+    ) -> Result<(), ConfigError> {
+        if let Some(span) = other {
+            let problem = "a file has a [ring], a [bond] of Ethernet links or [[peer]]s: give each its own file";
+            return Err(self.error(span, "ring", problem));
+        }
+        if let Some(record) = &interface.record {
+            let problem = format!("`{}`: only a bond with a [[peer]] is recorded: leave it out", record.display());
+            return Err(self.error(interface_span, "interface.record", problem));
+        }
+        if interface.listen_tcp_port.is_some() {
+            let problem = "is for [[peer]]s: the nodes of a ring call each other over UDP; leave it out";
+            return Err(self.error(interface_span, "interface.listen_tcp_port", problem));
+        }
+        Ok(())
+    }
+
     fn interface(&self, raw: Spanned<RawInterface>) -> Result<Interface, ConfigError> {
         let (span, raw) = (raw.span(), raw.into_inner());
         let (name, port) = self.name_and_port(span.clone(), &raw)?;
@@ -551,7 +573,11 @@ impl Reader<'_> {
                 }
             },
         };
-        let metrics = raw.metrics.as_ref().map(|metrics| self.metrics(metrics)).transpose()?;
+        let metrics = raw
+            .metrics
+            .as_ref()
+            .map(|metrics| self.listening(metrics, "interface.metrics", "127.0.0.1:9310"))
+            .transpose()?;
         for (name, port, example) in
             [("listen_port", &raw.listen_port, 51900), ("listen_tcp_port", &raw.listen_tcp_port, 443)]
         {
@@ -605,90 +631,5 @@ impl Reader<'_> {
             let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
             self.error(span, "interface.confine", problem)
         })
-    }
-
-    /// Networks, or single addresses.
-    fn networks(&self, texts: &[Spanned<String>], setting: &str) -> Result<Vec<IpNet>, ConfigError> {
-        let network = |text: &Spanned<String>| {
-            let net: IpNet = match text.get_ref().parse::<IpAddr>() {
-                Ok(address) => address.into(),
-                Err(_) => self.parsed(text, setting, "10.77.0.2/32")?,
-            };
-            if net.addr() != net.network() {
-                let problem = format!("`{net}` has bits behind its prefix: write `{}`", net.trunc());
-                return Err(self.error(text.span(), setting, problem));
-            }
-            Ok(net)
-        };
-        let mut nets: Vec<IpNet> = Vec::new();
-        for text in texts {
-            let net = network(text)?;
-            if nets.contains(&net) {
-                return Err(self.error(text.span(), setting, format!("{net} is there twice: leave one out")));
-            }
-            nets.push(net);
-        }
-        Ok(nets)
-    }
-
-    fn positive_rate(&self, value: Option<&Spanned<String>>, setting: &str) -> Result<Option<Rate>, ConfigError> {
-        let rate = self.quantity(value, setting, parse_rate)?;
-        match (rate, value) {
-            (Some(r), Some(v)) if r.as_bits_per_sec() < 1_000 => {
-                Err(self.error(v.span(), setting, "must be at least 1kbit; leave it out for no limit"))
-            }
-            _ => Ok(rate),
-        }
-    }
-
-    fn weight(&self, value: Option<&Spanned<u32>>, setting: &str) -> Result<u32, ConfigError> {
-        match value {
-            Some(v) if !(1..=1000).contains(v.get_ref()) => {
-                Err(self.error(v.span(), setting, format!("{} is not from 1 to 1000", v.get_ref())))
-            }
-            other => Ok(other.map_or(1, |v| *v.get_ref())),
-        }
-    }
-
-    fn mtu(&self, value: Option<&Spanned<u16>>, setting: &str) -> Result<Option<u16>, ConfigError> {
-        match value {
-            Some(v) if *v.get_ref() < 576 => {
-                Err(self.error(v.span(), setting, format!("{} is below 576, what every IPv4 host takes", v.get_ref())))
-            }
-            other => Ok(other.map(|v| *v.get_ref())),
-        }
-    }
-
-    fn device_name(&self, value: &Spanned<String>, setting: &str) -> Result<String, ConfigError> {
-        let name = value.get_ref();
-        let legal = (1..=15).contains(&name.len())
-            && name != "."
-            && name != ".."
-            && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':' && b != b'%');
-        if legal {
-            Ok(name.clone())
-        } else {
-            let problem =
-                format!("`{name}` is no interface name: 1 to 15 letters, digits, `-`, `_`, `.`, such as `fs0`");
-            Err(self.error(value.span(), setting, problem))
-        }
-    }
-
-    fn mac(&self, value: &Spanned<String>, setting: &str) -> Result<[u8; 6], ConfigError> {
-        let mut mac = [0; 6];
-        let mut parts = value.get_ref().split(':');
-        let mut good = true;
-        for byte in &mut mac {
-            match parts.next().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok()) {
-                Some(b) => *byte = b,
-                None => good = false,
-            }
-        }
-        if good && parts.next().is_none() && mac[0] & 1 == 0 && mac != [0; 6] {
-            Ok(mac)
-        } else {
-            let problem = format!("`{}` is no unicast address such as `02:00:5e:10:00:01`", value.get_ref());
-            Err(self.error(value.span(), setting, problem))
-        }
     }
 }

@@ -19,7 +19,7 @@ const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
 
 /// Heads that are written with too few or too many brackets, and what is right.
-const HEADS: [(&str, &str); 8] = [
+const HEADS: [(&str, &str); 9] = [
     ("[peer]", "[[peer]]"),
     ("[peer.channel]", "[[peer.channel]]"),
     ("[bond.link]", "[[bond.link]]"),
@@ -28,6 +28,7 @@ const HEADS: [(&str, &str); 8] = [
     ("[[interface]]", "[interface]"),
     ("[[bond]]", "[bond]"),
     ("[[ring]]", "[ring]"),
+    ("[[gateway]]", "[gateway]"),
 ];
 
 impl Reader<'_> {

@@ -95,20 +95,25 @@ impl Reader<'_> {
         }
     }
 
-    /// Where metrics are served.
-    pub(super) fn metrics(&self, text: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
-        const SETTING: &str = "interface.metrics";
-        let address: SocketAddr = self.parsed(text, SETTING, "127.0.0.1:9310")?;
+    /// An address of this host where the daemon answers; `example`: a good one.
+    pub(super) fn listening(
+        &self,
+        text: &Spanned<String>,
+        setting: &str,
+        example: &str,
+    ) -> Result<SocketAddr, ConfigError> {
+        let address: SocketAddr = self.parsed(text, setting, example)?;
         let problem = if address.port() == 0 {
-            "has port 0, and nobody would know where to ask: write one such as 9310"
+            format!("has port 0, and nobody would know where to ask: write for example \"{example}\"")
         } else if !address.ip().is_unspecified() && !is_host(address.ip()) {
-            "is no host's address: write one of this host, such as \"127.0.0.1:9310\""
+            format!("is no host's address: write one of this host, such as \"{example}\"")
         } else if needs_device(address) {
-            "is an address of one link: say which by its number, such as \"[fe80::1%2]:9310\", or write another address"
+            "is an address of one link: say which by its number, such as `[fe80::1%2]`, or write another address"
+                .to_owned()
         } else {
             return Ok(address);
         };
-        Err(self.error(text.span(), SETTING, problem))
+        Err(self.error(text.span(), setting, problem))
     }
 
     /// The user whom the daemon is to become: `useradd` may still come.

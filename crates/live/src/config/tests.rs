@@ -3,6 +3,7 @@
 use super::*;
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::select::Settings;
+use fairspan_core::units::Rate;
 
 const KEY: &str = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=";
 const PEER_KEY: &str = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
