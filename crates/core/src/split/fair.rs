@@ -21,6 +21,16 @@ use crate::queue::{Admit, ConfigError, End, Parcel, Queue};
 use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// So late a driver may come to serve a packet that waited, without loss of rate.
+const LATE: Span = Span::from_millis(1);
+
+fn bounds(config: &Config) -> Bounds {
+    match config.queue {
+        Limit::Packets(packets) => Bounds { packets: packets.into(), ..Bounds::NONE },
+        Limit::Bytes(bytes) => Bounds { bytes, ..Bounds::NONE },
+    }
+}
+
 /// A packet that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held<P> {
@@ -106,6 +116,9 @@ pub struct Fair<P> {
     aside_bytes: u64,
     /// When the packet that is in service has been served.
     free_at: Time,
+    /// Another packet waited for that: a driver that comes a little late has not lost the time.
+    is_busy: bool,
+    seed: u64,
     dropped: VecDeque<(P, Reason)>,
 }
 
@@ -117,10 +130,7 @@ impl<P: Parcel> Fair<P> {
     pub fn new(config: &Config, seed: u64) -> Result<Fair<P>, ConfigError> {
         Ok(Fair {
             queue: Queue::new(&config.queue_config(), seed)?,
-            bounds: match config.queue {
-                Limit::Packets(packets) => Bounds { packets: packets.into(), ..Bounds::NONE },
-                Limit::Bytes(bytes) => Bounds { bytes, ..Bounds::NONE },
-            },
+            bounds: bounds(config),
             matching: config.matching,
             ceiling: config.ceiling,
             lanes: BTreeMap::new(),
@@ -130,6 +140,8 @@ impl<P: Parcel> Fair<P> {
             aside: 0,
             aside_bytes: 0,
             free_at: Time::ZERO,
+            is_busy: false,
+            seed,
             dropped: VecDeque::new(),
         })
     }
@@ -194,7 +206,10 @@ impl<P: Parcel> Fair<P> {
         let is_open = self.openings.first().is_some_and(|(at, _)| *at <= now);
         let served = if is_open || self.has_ungated() { self.take_next(now) } else { None };
         self.collect();
-        let (flow, held) = served?;
+        let Some((flow, held)) = served else {
+            self.is_busy = false;
+            return None;
+        };
         let size = Bytes::new(held.packet.size().into());
         let by_size = |rate: Rate| rate.transmit_time(size);
         let matched = match self.matching {
@@ -202,8 +217,35 @@ impl<P: Parcel> Fair<P> {
             Matching::Packets(number) => Span::from_nanos(1_000_000_000 / u64::from(number.max(1))),
             Matching::Bits(rate) => by_size(rate),
         };
-        self.free_at = now + matched.max(self.ceiling.map_or(Span::ZERO, by_size));
+        let begun = if self.is_busy { self.free_at.max(Time::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos()))) } else { now };
+        self.free_at = begun + matched.max(self.ceiling.map_or(Span::ZERO, by_size));
+        self.is_busy = self.has_ungated() || self.openings.first().is_some_and(|(at, _)| *at <= now);
         Some((flow, held.packet))
+    }
+
+    /// Other settings from now on; what waits keeps its place in its flow. Connections that were opened without gates get none.
+    ///
+    /// # Errors
+    /// Names the first setting of discipline or policy that cannot work; then nothing has changed.
+    pub fn reconfigure(&mut self, now: Time, config: &Config) -> Result<(), ConfigError> {
+        let mut other = Queue::new(&config.queue_config(), self.seed)?;
+        if config.matching != Matching::Auto {
+            for (flow, lane) in core::mem::take(&mut self.lanes) {
+                // What is aside is older than what is in the queue.
+                lane.aside.into_iter().for_each(|held| other.readmit(now, flow, held));
+            }
+            self.openings.clear();
+            self.outside.clear();
+            (self.gated, self.aside, self.aside_bytes) = (0, 0, 0);
+        }
+        while let Some(entry) = self.queue.take(now) {
+            other.readmit(entry.since, entry.flow, entry.packet);
+        }
+        self.queue = other;
+        self.bounds = bounds(config);
+        (self.matching, self.ceiling) = (config.matching, config.ceiling);
+        self.set_bounds();
+        Ok(())
     }
 
     /// When [`serve`](Fair::serve) may give a packet; `None`: not before another comes, or a level changes.

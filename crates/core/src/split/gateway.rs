@@ -104,6 +104,23 @@ impl<P: Parcel> Gateway<P> {
         })
     }
 
+    /// Other settings from now on, but for its mode.
+    ///
+    /// # Errors
+    /// Names the first setting that cannot work; then nothing has changed.
+    pub fn reconfigure(&mut self, now: Time, config: &Config) -> Result<(), ConfigError> {
+        let config = Config { mode: self.config.mode, ..*config };
+        config.check()?;
+        let mut fair = config;
+        if config.mode != Mode::TwoServer && config.matching == Matching::Auto {
+            fair.matching = Matching::Unlimited;
+        }
+        self.fair.reconfigure(now, &fair)?;
+        self.shares.set_room(config.send_buffer);
+        self.config = config;
+        Ok(())
+    }
+
     /// Its settings.
     pub fn config(&self) -> &Config {
         &self.config

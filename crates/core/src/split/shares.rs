@@ -50,6 +50,11 @@ impl Shares {
         Shares { room: room.as_u64(), shares: BTreeMap::new(), parts: 0, held: 0 }
     }
 
+    /// They have this room from now on.
+    pub fn set_room(&mut self, room: Bytes) {
+        self.room = room.as_u64();
+    }
+
     /// A direction of a connection, without data.
     pub fn open(&mut self, flow: FlowNumber) {
         self.shares.entry(flow).or_insert(Share { part: 0, round_trip: part(Span::ZERO), held: 0 });

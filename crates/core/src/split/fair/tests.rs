@@ -157,6 +157,64 @@ fn under_a_ceiling_no_connection_goes_out_of_turn_whatever_is_aside() {
     }
 }
 
+#[test]
+fn a_driver_that_comes_a_little_late_loses_no_rate_and_gains_none() {
+    let mut fair = Fair::new(&config(Matching::Bits(Rate::from_mbit(12))), 1).unwrap();
+    for number in 0..1000 {
+        // 1 ms each.
+        fair.enqueue(Time::ZERO, FlowNumber(1), 0, packet(1, number)).unwrap();
+    }
+    let (mut now, mut late) = (Time::ZERO, 0);
+    for _ in 0..500 {
+        now = now.max(fair.poll_timeout().unwrap()) + Span::from_micros(late % 300);
+        late += 97;
+        assert!(fair.serve(now).is_some());
+    }
+    assert!(now.since(Time::ZERO) < Span::from_millis(500), "{now:?}");
+    // Long lateness is no credit: at most one more goes at once.
+    now += Span::from_millis(100);
+    let at_once = core::iter::from_fn(|| fair.serve(now)).count();
+    assert!((1..=2).contains(&at_once), "{at_once}");
+    while let Some(at) = fair.poll_timeout() {
+        now = now.max(at);
+        fair.serve(now).unwrap();
+    }
+    // Nor is the time in which nothing waited.
+    now += Span::from_secs(1);
+    for number in 0..10 {
+        fair.enqueue(now, FlowNumber(1), 0, packet(1, number)).unwrap();
+    }
+    assert_eq!(core::iter::from_fn(|| fair.serve(now)).count(), 1);
+}
+
+#[test]
+fn other_settings_keep_what_waits_in_the_order_of_its_flow() {
+    let mut fair = Fair::new(&config(Matching::Auto), 1).unwrap();
+    let flow = FlowNumber(1);
+    fair.open(Time::ZERO, flow);
+    // Its gate is closed; another flow makes the server put its packets aside.
+    fair.on_level(Time::ZERO, flow, 1_000_000, 0, Span::from_millis(100));
+    for number in 0..5 {
+        fair.enqueue(Time::ZERO, flow, 1460, packet(1, number)).unwrap();
+        fair.enqueue(Time::ZERO, FlowNumber(2), 0, packet(2, number)).unwrap();
+    }
+    while let Some((served, _)) = fair.serve(Time::ZERO) {
+        assert_eq!(served, FlowNumber(2));
+    }
+    for number in 5..8 {
+        fair.enqueue(Time::ZERO, flow, 1460, packet(1, number)).unwrap();
+    }
+    assert!(fair.serve(Time::ZERO).is_none(), "the gate is closed");
+    let waiting = fair.waiting();
+    let mut other = config(Matching::Unlimited);
+    other.discipline = "drr".parse().unwrap();
+    fair.reconfigure(Time::ZERO, &other).unwrap();
+    assert_eq!(fair.waiting(), waiting);
+    let order: std::vec::Vec<u32> =
+        core::iter::from_fn(|| fair.serve(Time::ZERO)).map(|(_, packet)| packet.packet.1).collect();
+    assert_eq!(order, (0..8).collect::<std::vec::Vec<u32>>());
+}
+
 proptest! {
     #[test]
     fn each_packet_comes_out_once_and_in_the_order_of_its_flow(
