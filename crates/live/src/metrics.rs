@@ -403,6 +403,7 @@ mod tests {
             bond: None,
             ring: Some(ring),
             shape: None,
+            gateway: None,
         }
     }
 
@@ -422,6 +423,7 @@ mod tests {
             bond: None,
             ring: None,
             shape: None,
+            gateway: None,
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),

@@ -1,45 +1,18 @@
 //! What a running daemon tells of itself: the document of `fairspan status --json`, and the source of the metrics.
 
+mod gateway;
+mod sharing;
+mod state;
+
+pub use gateway::{ConnectionSideStatus, ConnectionStatus, GatewayStatus, LimitedBy};
+pub use sharing::{FlowStatus, QueueStatus, SharingStatus, WaitStatus};
+pub use state::{Counters, State};
+
 use crate::confinement::Confinement;
 use fairspan_core::bond::{ClassMode, Mode, Scheduler};
 use fairspan_core::path;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// Named counters, each a number of events since the daemon began.
-pub type Counters = BTreeMap<String, u64>;
-
-/// How a channel or a link is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It may carry traffic.
-    Up,
-    /// It may not: nothing is heard from the other end, or it has just come back.
-    Down,
-    /// All is well with it, and others are used: it failed again and again, or what goes there comes too late.
-    Held,
-    /// There is no session with the other end.
-    Connecting,
-    /// There is no such device.
-    Absent,
-    /// Its socket or interface failed, or what is beneath carries nothing.
-    Failed,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            State::Up => "up",
-            State::Down => "down",
-            State::Held => "held",
-            State::Connecting => "connecting",
-            State::Absent => "absent",
-            State::Failed => "failed",
-        })
-    }
-}
 
 /// Settings as the words that people write.
 mod word {
@@ -111,6 +84,9 @@ pub struct Status {
     /// The shaper between two devices, where the daemon is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeStatus>,
+    /// The gateway that splits TCP connections, where the daemon is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayStatus>,
 }
 
 impl Status {
@@ -131,6 +107,7 @@ impl Status {
             bond: None,
             ring: None,
             shape: None,
+            gateway: None,
         }
     }
 }
@@ -190,71 +167,6 @@ pub struct ShapeDirectionStatus {
     pub sharing: SharingStatus,
     /// The direction's counters, drops by reason among them.
     pub counters: Counters,
-}
-
-/// How the flows share that pass a queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SharingStatus {
-    /// How long packets waited that left in the last 10 to 20 s.
-    pub delay: WaitStatus,
-    /// The same of packets that found none of their own flow waiting: calls, questions for names, first packets.
-    pub sparse_delay: WaitStatus,
-    /// Flows that sent in the last whole second.
-    pub active_flows: usize,
-    /// Jain's index over what these sent in it: 1 where all sent the same; null where there was none.
-    pub jain: Option<f64>,
-    /// Those of them whose packets waited for each other.
-    pub backlogged_flows: usize,
-    /// Jain's index over these; others took less than their share by themselves.
-    pub backlogged_jain: Option<f64>,
-    /// The flows that sent most in the last whole second, and then in all, heaviest first.
-    pub flows: Vec<FlowStatus>,
-}
-
-/// What waits for the channels of a peer, and whose it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QueueStatus {
-    /// The queue discipline, with its options.
-    pub discipline: String,
-    /// The buffer policy, with its options.
-    pub buffer: String,
-    /// Packets that wait for a channel.
-    pub waiting_packets: u64,
-    /// Their bytes.
-    pub waiting_bytes: u64,
-    /// How its flows share; nothing of it with the discipline `fifo`, which tells no flows apart.
-    #[serde(flatten)]
-    pub sharing: Option<SharingStatus>,
-}
-
-/// How long packets waited.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WaitStatus {
-    /// How many packets these are.
-    pub packets: u64,
-    /// What half of them did not exceed, in ms; null where there was none.
-    pub median_ms: Option<f64>,
-    /// What 99 % of them did not exceed.
-    pub p99_ms: Option<f64>,
-}
-
-/// A flow that passes a queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FlowStatus {
-    /// Its protocol and ends, such as `tcp 10.0.0.2:443 > 192.168.1.7:50123`; `others`: those without an account.
-    pub flow: String,
-    /// What it sent in the last whole second, in Mbit/s.
-    pub mbit: f64,
-    /// Packets that it sent.
-    pub packets: u64,
-    /// Their bytes, as the link counts them.
-    pub bytes: u64,
-    /// Packets that were dropped.
-    pub dropped: u64,
-    /// Packets that were marked, "congestion experienced".
-    pub marked: u64,
-    /// Packets that wait.
-    pub waiting: u32,
 }
 
 /// A node of a ring.
