@@ -8,6 +8,7 @@ pub(crate) mod instructions;
 pub(crate) mod packet;
 pub(crate) mod refused;
 pub(crate) mod sender;
+pub(crate) mod tcp;
 
 use socket2::SockAddr;
 use std::fs::OpenOptions;

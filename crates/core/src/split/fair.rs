@@ -217,7 +217,11 @@ impl<P: Parcel> Fair<P> {
             Matching::Packets(number) => Span::from_nanos(1_000_000_000 / u64::from(number.max(1))),
             Matching::Bits(rate) => by_size(rate),
         };
-        let begun = if self.is_busy { self.free_at.max(Time::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos()))) } else { now };
+        let begun = if self.is_busy {
+            self.free_at.max(Time::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos())))
+        } else {
+            now
+        };
         self.free_at = begun + matched.max(self.ceiling.map_or(Span::ZERO, by_size));
         self.is_busy = self.has_ungated() || self.openings.first().is_some_and(|(at, _)| *at <= now);
         Some((flow, held.packet))

@@ -11,7 +11,7 @@
 //! Cost: O(1). Invariant: bytes are moved only into room that there is, and a stream's end follows all its bytes.
 
 /// An end of the gateway's, by whom it faces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// It faces the one that opens the connection.
     Caller = 0,

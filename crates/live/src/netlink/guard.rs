@@ -1,5 +1,6 @@
 //! Changes to the host's network that undo themselves.
 
+use super::home::Home;
 use super::request::{Netlink, NetlinkError, refused};
 use super::route::{Route, TABLE_MAIN};
 use super::rule::Rule;
@@ -78,7 +79,7 @@ impl Held {
                 Undo::Address { address, .. } => held.addresses.push(*address),
                 Undo::Route(route) => held.routes.push(route.clone()),
                 Undo::Rule(rule) => held.rules.push(*rule),
-                Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
+                Undo::Home(_) | Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
             }
         }
         held
@@ -90,6 +91,7 @@ enum Undo {
     Address { device: String, address: IpNet },
     Route(Route),
     Rule(Rule),
+    Home(Home),
     Mtu { device: String, mtu: u32 },
     Up { device: String, up: bool },
     Mac { device: String, mac: [u8; 6] },
@@ -283,6 +285,25 @@ impl Guard {
         self.doubtful.retain(|other| other != undo);
     }
 
+    /// Packets with this mark are this host's until the guard is dropped, in both IP versions.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn lead_home(&mut self, mark: u32, table: u32, priority: u32) -> Result<(), NetlinkError> {
+        for is_v6 in [false, true] {
+            let home = Home { is_v6, mark, table, priority };
+            match self.netlink.add_home(&home) {
+                // A kernel without IPv6 has no such packets.
+                Err(error) if is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
+                other => {
+                    other?;
+                    self.undo.push(Undo::Home(home));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a rule, until the guard is dropped.
     ///
     /// # Errors
@@ -356,6 +377,7 @@ impl Guard {
                 Undo::Address { device, address } => netlink.remove_address(device, *address),
                 Undo::Route(route) => netlink.remove_route(route),
                 Undo::Rule(rule) => netlink.remove_rule(rule),
+                Undo::Home(home) => netlink.remove_home(home),
                 Undo::Mtu { device, mtu } => netlink.set_mtu(device, *mtu),
                 Undo::Up { device, up } => netlink.set_up(device, *up),
                 Undo::Mac { device, mac } => set_mac(netlink, device, *mac),

@@ -10,13 +10,20 @@
 //! | `interface` | interfaces and their addresses |
 //! | `route`, `rule` | routes, and rules that say which table counts |
 //! | `guard` | what is undone |
+//! | `home` | packets with a mark are this host's |
 //! | `monitor` | what happens to links |
 //! | `nftables` | rules for packets |
+//! | `netfilter` | a connection to netfilter |
+//! | `encode` | messages by hand |
 
+mod encode;
 mod guard;
+mod home;
 mod interface;
 mod monitor;
-pub(crate) mod nftables;
+mod netfilter;
+pub mod nftables;
+pub(crate) mod queue;
 mod request;
 mod route;
 mod rule;

@@ -6,12 +6,14 @@
 //! | `peers` | bonds with peers, over UDP and Ethernet |
 //! | `lan` | a bond of Ethernet links |
 //! | `ring` | a node of a packet ring |
+//! | `gateway` | TCP connections split before a long link, which is shared fairly |
 //! | `shaper` | two devices joined, with a queue of choice in each direction |
 //! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
 //! | `device` | a device whose frames are the daemon's: what Ethernet bonds, ports and shapers share |
 //! | `hello` | what the ends tell each other about a channel |
 
 mod device;
+mod gateway;
 mod hello;
 mod host;
 mod lan;
@@ -27,6 +29,7 @@ use crate::helper::Helper;
 use crate::lock::Lock;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
+use gateway::SplitGateway;
 use lan::EthernetBond;
 use peers::Peers;
 use ring::RingNode;
@@ -46,6 +49,8 @@ pub enum Role {
     Ring,
     /// `[shape]`: a shaper between two devices.
     Shaper,
+    /// `[gateway]`: TCP connections split before a long link.
+    Gateway,
 }
 
 impl Role {
@@ -55,6 +60,7 @@ impl Role {
             Config { ring: Some(_), .. } => Role::Ring,
             Config { bond: Some(_), .. } => Role::EthernetBond,
             Config { shape: Some(_), .. } => Role::Shaper,
+            Config { gateway: Some(_), .. } => Role::Gateway,
             _ => Role::Peers,
         }
     }
@@ -82,6 +88,7 @@ impl Daemon {
             Role::EthernetBond => Box::new(EthernetBond::start(config, now, shell.poller())?),
             Role::Ring => Box::new(RingNode::start(config, now, shell.poller())?),
             Role::Shaper => Box::new(Shapers::start(config, now, shell.poller())?),
+            Role::Gateway => Box::new(SplitGateway::start(config, now, shell.poller())?),
         };
         if let Some(address) = metrics {
             shell.serve_metrics(address)?;

@@ -1,0 +1,171 @@
+//! Changes of one table that the kernel makes all at once.
+
+use super::rule::{PacketRule, Queueing};
+use crate::netlink::encode::{attribute, attributes, field, message, nested, number, text};
+use crate::netlink::netfilter::Netfilter;
+use crate::netlink::request::NetlinkError;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_MULTIPART, NLM_F_REQUEST};
+
+/// The subsystem of nf_tables, in the upper byte of a message's type.
+const NFTABLES: u16 = 10;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEW_TABLE: u16 = NFTABLES << 8;
+const GET_TABLE: u16 = NFTABLES << 8 | 1;
+const DELETE_TABLE: u16 = NFTABLES << 8 | 2;
+const NEW_CHAIN: u16 = NFTABLES << 8 | 3;
+const NEW_RULE: u16 = NFTABLES << 8 | 6;
+/// IPv4 and IPv6 in one table.
+const FAMILY_INET: u8 = 1;
+/// The table goes with the socket that made it (NFT_TABLE_F_OWNER).
+const OWNED: u32 = 2;
+
+/// Where a chain sees packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Whatever arrives, before its route is looked up.
+    Prerouting = 0,
+    /// What this host forwards.
+    Forward = 2,
+    /// What this host makes, when its route was looked up first.
+    Output = 3,
+    /// Whatever leaves, when it is settled by which device.
+    Postrouting = 4,
+}
+
+/// What a chain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whether packets pass.
+    Filter,
+    /// Where connections lead, and where from. Only a connection's first packet is seen.
+    Nat,
+}
+
+/// Changes of one table that the kernel makes all at once, or none of.
+#[derive(Debug)]
+pub struct Transaction {
+    table: String,
+    bytes: Vec<u8>,
+    sequence: u32,
+    queueing: Queueing,
+}
+
+impl Transaction {
+    /// No changes yet.
+    pub fn of(table: &str) -> Transaction {
+        Transaction::queueing_by(table, Queueing::default())
+    }
+
+    /// The same, for a kernel that queues packets in this way.
+    pub(super) fn queueing_by(table: &str, queueing: Queueing) -> Transaction {
+        let mut transaction = Transaction { table: table.to_owned(), bytes: Vec::new(), sequence: 0, queueing };
+        transaction.edge(BATCH_BEGIN);
+        transaction
+    }
+
+    /// The table is there.
+    pub fn create(&mut self) {
+        self.push(NEW_TABLE, NLM_F_CREATE, |_| {});
+    }
+
+    /// The table is there until the socket closes that this transaction is committed by.
+    pub(super) fn create_owned(&mut self) {
+        self.push(NEW_TABLE, NLM_F_CREATE, |table| number(table, 2, OWNED));
+    }
+
+    /// The table goes, with all in it; it has to be there.
+    pub fn delete(&mut self) {
+        self.push(DELETE_TABLE, 0, |_| {});
+    }
+
+    /// A chain that other chains jump to.
+    pub fn chain(&mut self, name: &str) {
+        self.push(NEW_CHAIN, NLM_F_CREATE, |chain| text(chain, 3, name));
+    }
+
+    /// A chain that sees packets; those that no rule settles pass.
+    pub fn base_chain(&mut self, name: &str, kind: Kind, hook: Hook, priority: i32) {
+        self.push(NEW_CHAIN, NLM_F_CREATE, |chain| {
+            text(chain, 3, name);
+            nested(chain, 4, |at| {
+                number(at, 1, hook as u32);
+                attribute(at, 2, &priority.to_be_bytes());
+            });
+            text(chain, 7, if kind == Kind::Nat { "nat" } else { "filter" });
+        });
+    }
+
+    /// A rule behind those that its chain has.
+    pub fn rule(&mut self, chain: &str, rule: &PacketRule) {
+        let expressions = rule.expressions(self.queueing);
+        self.push(NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, |message| {
+            text(message, 2, chain);
+            nested(message, 4, |list| list.extend(&expressions));
+        });
+    }
+
+    /// Makes the changes.
+    ///
+    /// # Errors
+    /// What the kernel says of the first that it refuses; then it made none.
+    pub fn commit(self, action: &str) -> Result<(), NetlinkError> {
+        self.commit_by(&mut Netfilter::open(action)?, action)
+    }
+
+    /// The same, by a connection that may own the table.
+    pub(super) fn commit_by(mut self, netfilter: &mut Netfilter, action: &str) -> Result<(), NetlinkError> {
+        let last = self.sequence;
+        self.edge(BATCH_END);
+        netfilter.ask(&self.bytes, last, action, |_, _| false)
+    }
+
+    fn push(&mut self, kind: u16, flags: u16, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.sequence += 1;
+        message(&mut self.bytes, kind, NLM_F_REQUEST | NLM_F_ACK | flags, self.sequence, |body| {
+            body.extend([FAMILY_INET, 0, 0, 0]);
+            text(body, 1, &self.table);
+            fill(body);
+        });
+    }
+
+    fn edge(&mut self, kind: u16) {
+        message(&mut self.bytes, kind, NLM_F_REQUEST, 0, |body| body.extend([0, 0, 0, NFTABLES as u8]));
+    }
+}
+
+/// The tables of both IP versions, or the one of this name alone if it is there.
+///
+/// # Errors
+/// What the kernel says; one without nf_tables refuses.
+pub fn tables(name: Option<&str>) -> Result<Vec<String>, NetlinkError> {
+    const SEQUENCE: u32 = 1;
+    const ACTION: &str = "look for tables of packet rules";
+    let mut bytes = Vec::new();
+    let flags = NLM_F_REQUEST | if name.is_some() { 0 } else { NLM_F_DUMP };
+    message(&mut bytes, GET_TABLE, flags, SEQUENCE, |body| {
+        body.extend([FAMILY_INET, 0, 0, 0]);
+        if let Some(name) = name {
+            text(body, 1, name);
+        }
+    });
+    let mut names = Vec::new();
+    let asked = Netfilter::open(ACTION)?.ask(&bytes, SEQUENCE, ACTION, |kind, bytes| {
+        if kind != NEW_TABLE {
+            return false;
+        }
+        names.extend(table_name(bytes));
+        // One that was asked for by its name comes alone.
+        field(bytes, 6).map_or(0, u16::from_ne_bytes) & NLM_F_MULTIPART == 0
+    });
+    match asked {
+        Err(error) if name.is_some() && error.errno() == Some(libc::ENOENT) => Ok(Vec::new()),
+        other => other.map(|()| names),
+    }
+}
+
+/// The name in a table's message: its attribute 1, behind the two headers.
+fn table_name(message: &[u8]) -> Option<String> {
+    let (_, name) = attributes(message.get(20..)?).find(|(kind, _)| *kind == 1)?;
+    Some(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
+}

@@ -1,0 +1,148 @@
+//! A connection that is split: the two ends of the gateway's that it has, and what is done with them.
+
+use super::half::Half;
+use super::headers::Way;
+use super::pipes::Pipes;
+use crate::shell::poller::Poller;
+use crate::sys::tcp::{receive_queue, send_queue};
+use fairspan_core::split::Level;
+use fairspan_core::split::relay::{Action, End, Relay, Side};
+use fairspan_core::units::{FlowNumber, Time};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+/// Bytes that one end may move before others have their turn.
+const BURST: u64 = 1 << 20;
+
+/// What is to be done for a connection that its own sockets cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The far end has answered: so is the caller.
+    Accept,
+    /// The far end has not been reached.
+    Refuse(Errno),
+    /// It is over.
+    End,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// From the caller to the called.
+    pub(super) way: Way,
+    /// The caller is where the long link is.
+    pub(super) from_long: bool,
+    pub(super) halves: [Option<Half>; 2],
+    relay: Relay,
+    /// The two directions, by the side from which data comes.
+    pub(super) flows: [FlowNumber; 2],
+    /// The SYN that waits for the far end's answer.
+    pub(super) held: Option<u32>,
+    pub(super) since: Time,
+    /// Bytes that were moved, when the rates were last looked at.
+    pub(super) looked: [u64; 2],
+    /// Bytes a second in the second before, by the side from which they came.
+    pub(super) rates: [u64; 2],
+}
+
+impl Connection {
+    /// The called is being called; the caller's SYN is held.
+    pub(super) fn new(
+        way: Way,
+        from_long: bool,
+        called: Half,
+        flows: [FlowNumber; 2],
+        held: u32,
+        now: Time,
+    ) -> Connection {
+        let mut relay = Relay::new();
+        relay.next([End::default(); 2]);
+        Connection {
+            way,
+            from_long,
+            halves: [None, Some(called)],
+            relay,
+            flows,
+            held: Some(held),
+            since: now,
+            looked: [0; 2],
+            rates: [0; 2],
+        }
+    }
+
+    /// The side that does not face the long link.
+    pub(super) fn inside(&self) -> Side {
+        if self.from_long { Side::Called } else { Side::Caller }
+    }
+
+    /// Both ends are there.
+    pub(super) fn is_open(&self) -> bool {
+        self.relay.is_open() && self.halves.iter().all(Option::is_some)
+    }
+
+    /// The far end has answered, and the caller's own socket is still to come.
+    pub(super) fn awaits_caller(&self) -> bool {
+        self.relay.is_open() && self.halves[Side::Caller as usize].is_none()
+    }
+
+    /// Does what there is to do now.
+    pub(super) fn advance(&mut self, pipes: &mut Pipes) -> Option<Asked> {
+        let mut left = BURST;
+        while left > 0 {
+            let ends = self.halves.each_ref().map(|half| half.as_ref().map_or(End::default(), Half::end));
+            match self.relay.next(ends) {
+                Some(Action::Move(side, _)) => left = left.saturating_sub(self.move_from(side, left, pipes).max(1)),
+                Some(Action::Close(side)) => self.half(side).into_iter().for_each(Half::close),
+                Some(Action::Abort(side)) => self.half(side).into_iter().for_each(|half| half.abort()),
+                Some(Action::Accept) => return Some(Asked::Accept),
+                Some(Action::Refuse) => {
+                    let why = self.half(Side::Called).and_then(|half| half.failure());
+                    return Some(Asked::Refuse(why.unwrap_or(Errno::CONNREFUSED)));
+                }
+                Some(Action::Open) => {}
+                None => break,
+            }
+        }
+        self.relay.is_over().then_some(Asked::End)
+    }
+
+    fn half(&mut self, side: Side) -> Option<&mut Half> {
+        self.halves[side as usize].as_mut()
+    }
+
+    fn move_from(&mut self, side: Side, most: u64, pipes: &mut Pipes) -> u64 {
+        let [caller, called] = &mut self.halves;
+        match (side, caller, called) {
+            (Side::Caller, Some(from), Some(to)) | (Side::Called, Some(to), Some(from)) => {
+                from.move_to(to, most, pipes)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Waits for what is of use now.
+    pub(super) fn settle(&mut self, poller: &Poller) {
+        let [caller, called] = &mut self.halves;
+        let between = [&*caller, &*called].map(|half| half.as_ref().map_or(0, Half::between));
+        let alone = caller.is_none();
+        for (half, waiting) in [(caller, between[1]), (called, between[0])] {
+            half.iter_mut().for_each(|half| half.settle(waiting > 0, alone, poller));
+        }
+    }
+
+    /// The send buffer for what comes from that side.
+    pub(super) fn level(&self, from: Side) -> Level {
+        let [Some(near), Some(far)] = [from, from.other()].map(|side| self.halves[side as usize].as_ref()) else {
+            return Level::default();
+        };
+        let (held, unsent) = send_queue(far.socket.as_fd());
+        let between = near.between() + receive_queue(near.socket.as_fd());
+        Level {
+            unsent: unsent + between,
+            sent: far.given.saturating_sub(unsent),
+            held: held + between,
+            round_trip: far.round_trip,
+            whole_trip: far.round_trip + near.round_trip,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! All connections that are split: how they come to be, what their sockets tell, and how they end.
+
+use super::budget::{Budget, Weight};
+use super::connection::{Asked, Connection};
+use super::half::Half;
+use super::headers::Way;
+use super::pipes::Pipes;
+use super::socket::{Sockets, accept};
+use crate::config::Gateway;
+use crate::shell::poller::{Poller, Token};
+use fairspan_core::split::Level;
+use fairspan_core::split::relay::Side;
+use fairspan_core::units::{FlowNumber, Rate, Span, Time};
+use rustix::io::Errno;
+use socket2::Socket;
+use std::collections::HashMap;
+use std::io;
+
+/// How long the far end may take to answer, and then the caller to be there.
+const SET_UP_WITHIN: Span = Span::from_secs(30);
+/// Connections accepted before others get their turn.
+const AT_ONCE: usize = 64;
+/// Numbers of directions of connections, which no other flow has.
+pub(super) const SPLIT: u32 = 1 << 31;
+/// How often each connection's round trips are measured: one part of all at a time.
+const PARTS: usize = 10;
+
+/// One end of a connection, by the place of the connection in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) number: u32,
+    pub(super) side: Side,
+}
+
+/// What the table tells of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// These two flows are the directions of a connection from now on.
+    Opened([FlowNumber; 2]),
+    /// The far end has answered the SYN that is held.
+    Answered(u32),
+    /// The far end could not be reached with it.
+    Refused(u32, Errno),
+    /// Nobody waits for it any more.
+    Abandoned(u32),
+    /// Both round trips of a connection are known: from where to where, whether it came by the long link, the longer one.
+    Measured(Way, bool, Span),
+    /// The connection is over.
+    Closed([FlowNumber; 2]),
+}
+
+/// What became of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) opened: u64,
+    pub(super) finished: u64,
+    pub(super) refused: u64,
+    pub(super) abandoned: u64,
+    pub(super) strangers: u64,
+    pub(super) no_descriptors: u64,
+    /// Bytes that were moved.
+    pub(super) moved: u64,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Connections {
+    table: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    ways: HashMap<Way, Place>,
+    /// By the slot of a socket's token.
+    sockets: Vec<Option<(Token, Place)>>,
+    next_flow: u32,
+    pub(super) settings: Sockets,
+    budget: Budget,
+    scale: u64,
+    rate: Option<Rate>,
+    /// What each that sends by the long link has of it, in bytes a second.
+    part_of_rate: Option<u64>,
+    pipes: Pipes,
+    poller: Poller,
+    /// Connections that are being set up.
+    half_open: u32,
+    part: usize,
+    pub(super) counts: Counts,
+    pub(super) news: Vec<News>,
+    /// Connections that something happened to since it was last asked.
+    touched: Vec<u32>,
+}
+
+impl Connections {
+    pub(super) fn new(config: &Gateway, settings: Sockets, poller: &Poller) -> Connections {
+        let budget = Budget::new(config);
+        Connections {
+            table: Vec::new(),
+            free: Vec::new(),
+            ways: HashMap::new(),
+            sockets: Vec::new(),
+            next_flow: SPLIT,
+            settings,
+            scale: budget.scale(),
+            budget,
+            rate: config.rate,
+            part_of_rate: config.rate.map(bytes_a_second),
+            pipes: Pipes::default(),
+            poller: poller.clone(),
+            half_open: 0,
+            part: 0,
+            counts: Counts::default(),
+            news: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Other settings.
+    pub(super) fn change(&mut self, config: &Gateway) {
+        self.budget.change(config);
+        self.rate = config.rate;
+        self.share_memory();
+        self.pace_all();
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(super) fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.table.iter().flatten()
+    }
+
+    /// Whose segments go this way.
+    pub(super) fn find(&self, way: Way) -> Option<Place> {
+        self.ways.get(&way).copied()
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Connection> {
+        self.table.get(number as usize)?.as_ref()
+    }
+
+    /// The level behind the flow of a place, if its connection is still there.
+    pub(super) fn level(&self, place: Place) -> Option<(FlowNumber, Level)> {
+        let connection = self.get(place.number).filter(|connection| connection.is_open())?;
+        Some((connection.flows[place.side as usize], connection.level(place.side)))
+    }
+
+    /// Connections that something happened to.
+    pub(super) fn take_touched(&mut self, into: &mut Vec<u32>) {
+        std::mem::swap(&mut self.touched, into);
+        self.touched.clear();
+    }
+
+    /// Calls the far end for a SYN that is held.
+    ///
+    /// # Errors
+    /// What the kernel says at once.
+    pub(super) fn call(&mut self, now: Time, way: Way, from_long: bool, held: u32) -> io::Result<()> {
+        let weight = Weight::of(Span::ZERO);
+        let is_long = !from_long;
+        let socket = self
+            .settings
+            .call(Some(way.source), way.destination, is_long, self.budget.share(weight))
+            .inspect_err(|error| self.counts.no_descriptors += u64::from(is_descriptors(error)))?;
+        let called = Half::new(socket, is_long, false, &self.poller)?;
+        let flows = [FlowNumber(self.next_flow), FlowNumber(self.next_flow + 1)];
+        self.next_flow = self.next_flow.wrapping_add(2) | SPLIT;
+        let number = self.insert(Connection::new(way, from_long, called, flows, held, now));
+        for (way, side) in [(way, Side::Caller), (way.back(), Side::Called)] {
+            self.ways.insert(way, Place { number, side });
+        }
+        self.half_open += 1;
+        self.budget.add(weight);
+        self.budget.add(weight);
+        self.register(number, Side::Called);
+        Ok(())
+    }
+
+    fn insert(&mut self, connection: Connection) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.table[number as usize] = Some(connection);
+            return number;
+        }
+        self.table.push(Some(connection));
+        (self.table.len() - 1) as u32
+    }
+
+    fn register(&mut self, number: u32, side: Side) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let Some(half) = connection.halves[side as usize].as_mut() else { return };
+        half.share(&self.budget);
+        half.pace(self.part_of_rate.filter(|_| half.is_long));
+        let slot = half.token.slot();
+        if self.sockets.len() <= slot {
+            self.sockets.resize(slot + 1, None);
+        }
+        self.sockets[slot] = Some((half.token, Place { number, side }));
+        if self.budget.scale() > self.scale {
+            self.share_memory();
+        }
+    }
+
+    /// Accepts the callers whose far ends have answered.
+    ///
+    /// # Errors
+    /// `EMFILE` and its like: no descriptors are left.
+    pub(super) fn accept(&mut self, now: Time, listener: &Socket) -> Result<(), Errno> {
+        for _ in 0..AT_ONCE {
+            match accept(listener) {
+                Ok(Some((socket, way))) => self.admit(now, socket, way),
+                Ok(None) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(errno) => {
+                    self.counts.no_descriptors += 1;
+                    return Err(errno);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, now: Time, socket: Socket, way: Way) {
+        let place = self.find(way).filter(|place| place.side == Side::Caller);
+        let awaited = place.filter(|place| self.get(place.number).is_some_and(Connection::awaits_caller));
+        let Some(Place { number, .. }) = awaited else {
+            // Nobody asked for it through the gateway, or it took too long.
+            self.counts.strangers += 1;
+            let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+            return;
+        };
+        let Some(connection) = self.table[number as usize].as_mut() else { return };
+        let prepared = self.settings.prepare(&socket, connection.from_long);
+        match prepared
+            .map_err(|_| Errno::INVAL)
+            .and_then(|()| Half::new(socket, connection.from_long, true, &self.poller))
+        {
+            Ok(half) => {
+                connection.halves[Side::Caller as usize] = Some(half);
+                connection.since = now;
+                self.half_open -= 1;
+                self.counts.opened += 1;
+                self.news.push(News::Opened(connection.flows));
+                self.register(number, Side::Caller);
+                self.measure(number);
+                self.advance(number);
+            }
+            Err(_) => self.give_up(number),
+        }
+    }
+
+    /// A socket can be read or written; whether it is one of these.
+    pub(super) fn on_ready(&mut self, token: Token, writable: bool) -> bool {
+        let known = self.sockets.get(token.slot()).copied().flatten();
+        let Some((_, place)) = known.filter(|(known, _)| *known == token) else { return false };
+        let connection = self.table.get_mut(place.number as usize).and_then(Option::as_mut);
+        if let Some(half) = connection.and_then(|connection| connection.halves[place.side as usize].as_mut()) {
+            if writable {
+                half.on_writable()
+            } else {
+                half.on_readable()
+            }
+            self.advance(place.number);
+        }
+        true
+    }
+
+    /// Does what can be done for a connection now.
+    fn advance(&mut self, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        match connection.advance(&mut self.pipes) {
+            Some(Asked::Accept) => {
+                self.news.extend(connection.held.take().map(News::Answered));
+                connection.settle(&self.poller);
+            }
+            Some(Asked::Refuse(errno)) => {
+                self.counts.refused += 1;
+                self.news.extend(connection.held.take().map(|held| News::Refused(held, errno)));
+                self.remove(number);
+                return;
+            }
+            Some(Asked::End) => {
+                self.counts.finished += 1;
+                self.remove(number);
+                return;
+            }
+            None => connection.settle(&self.poller),
+        }
+        self.touched.push(number);
+    }
+
+    /// A caller takes back what it asked for, or it has taken too long.
+    pub(super) fn give_up(&mut self, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        connection.halves.iter().flatten().for_each(Half::abort);
+        self.counts.abandoned += 1;
+        self.news.extend(connection.held.take().map(News::Abandoned));
+        self.remove(number);
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::take) else { return };
+        self.ways.remove(&connection.way);
+        self.ways.remove(&connection.way.back());
+        self.free.push(number);
+        let was_open = connection.halves.iter().all(Option::is_some);
+        if was_open {
+            self.news.push(News::Closed(connection.flows));
+        } else {
+            self.half_open -= 1;
+        }
+        for half in connection.halves {
+            let Some(half) = half else {
+                self.budget.remove(Weight::of(Span::ZERO));
+                continue;
+            };
+            self.budget.remove(half.weight());
+            self.counts.moved += half.given;
+            if let Some(known) = self.sockets.get_mut(half.token.slot()) {
+                *known = None;
+            }
+            half.end_with(&self.poller, &mut self.pipes);
+        }
+    }
+
+    /// Measures a connection's round trips, and gives it its share of the memory by them.
+    fn measure(&mut self, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let mut longer = Span::ZERO;
+        for half in connection.halves.iter_mut().flatten() {
+            let before = half.weight();
+            let info = half.measure();
+            longer = longer.max(info.least_round_trip);
+            let after = Weight::of(half.round_trip);
+            if after.differs(before) {
+                half.set_weight(after);
+                self.budget.remove(before);
+                self.budget.add(after);
+                half.share(&self.budget);
+            }
+        }
+        if connection.is_open() {
+            self.news.push(News::Measured(connection.way, connection.from_long, longer));
+        }
+    }
+
+    /// A tenth of a second has passed: ends what takes too long, measures one part, and paces all.
+    pub(super) fn look(&mut self, now: Time) {
+        let late: Vec<u32> =
+            self.numbers(|connection| !connection.is_open() && now.since(connection.since) > SET_UP_WITHIN);
+        late.into_iter().for_each(|number| self.give_up(number));
+        self.part = (self.part + 1) % PARTS;
+        let part = self.part;
+        for number in self.numbers(|_| true).into_iter().filter(|number| *number as usize % PARTS == part) {
+            self.measure(number);
+            self.look_at_rates(number);
+        }
+        if self.budget.scale() != self.scale {
+            self.share_memory();
+        }
+        self.pace_all();
+    }
+
+    fn look_at_rates(&mut self, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        for (number, half) in connection.halves.iter().enumerate() {
+            let came = half.as_ref().map_or(0, |half| half.came);
+            connection.rates[number] = came - connection.looked[number];
+            connection.looked[number] = came;
+        }
+    }
+
+    fn numbers(&self, which: impl Fn(&Connection) -> bool) -> Vec<u32> {
+        let numbered = (0..).zip(&self.table);
+        numbered.filter_map(|(number, entry)| entry.as_ref().filter(|entry| which(entry)).map(|_| number)).collect()
+    }
+
+    /// Gives each socket its share of the memory.
+    fn share_memory(&mut self) {
+        self.scale = self.budget.scale();
+        for half in self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten() {
+            half.share(&self.budget);
+        }
+    }
+
+    /// Paces what goes by the long link: each of those that send has an equal part of its rate.
+    fn pace_all(&mut self) {
+        let halves = self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten();
+        let mut long: Vec<&mut Half> = halves.filter(|half| half.is_long).collect();
+        let active = long.iter_mut().map(|half| u64::from(half.look_whether_active())).sum::<u64>();
+        self.part_of_rate = self.rate.map(|rate| bytes_a_second(rate) / active.max(1));
+        long.into_iter().for_each(|half| half.pace(self.part_of_rate));
+    }
+}
+
+fn bytes_a_second(rate: Rate) -> u64 {
+    rate.as_bits_per_sec() / 8
+}
+
+fn is_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
+}

@@ -1,0 +1,429 @@
+//! The daemon of `fairspan up` with a `[gateway]`: a host before a long link, which ends TCP connections on one side and carries
+//! them on with its own on the other, and shares the long link fairly among all that goes there.
+//!
+//! It decides little: core's [`split`](fairspan_core::split) says what is done with the two ends of a connection and which packet is next, the
+//! kernel has TCP, and moves the bytes.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod` | opening, what is ready, timers, another configuration |
+//! | `rules` | what the kernel hands over, and what it leads to the gateway's sockets |
+//! | `headers` | what is read in a packet |
+//! | `intake` | packets that wait their turn, in the kernel |
+//! | `bypass` | connections that are not split |
+//! | `connections`, `connection`, `half` | all connections, one, one end of one |
+//! | `socket`, `pipes` | sockets, and moving bytes between them |
+//! | `budget` | the memory of all sockets |
+//! | `report` | status |
+//!
+//! **How a connection comes to be.** Its SYN waits in the kernel's queue while the far end is called in the caller's name. When that
+//! answers, the SYN goes to the gateway's listening socket, and the kernel answers the caller. So nobody hears of a connection
+//! that is none.
+//!
+//! **It fails open.** Where something cannot be had (memory, descriptors, an address), the SYN goes on, and the connection is as
+//! without a gateway. Where the process is gone, that is so for all.
+
+mod budget;
+mod bypass;
+mod connection;
+mod connections;
+mod half;
+mod headers;
+mod intake;
+mod pipes;
+mod report;
+mod rules;
+mod socket;
+
+use crate::config::{Config, Gateway};
+use crate::netlink::nftables::OwnedTable;
+use crate::netlink::queue::PacketQueue;
+use crate::netlink::{Guard, LinkChange};
+use crate::reloaded::Reloaded;
+use crate::shell::error::DaemonError;
+use crate::shell::machine::{Machine, Order, TimerName};
+use crate::shell::poller::{Interest, Poller, Token, Turn};
+use crate::status::Status;
+use budget::{Budget, Weight};
+use bypass::{Bypass, Why};
+use connections::{Connections, News, Place};
+use fairspan_core::flow::FlowHash;
+use fairspan_core::units::{Span, Time};
+use headers::Segment;
+use intake::{Arrival, BATCH, Intake, keeps_units};
+use rules::Marks;
+use rustix::io::Errno;
+use socket::Sockets;
+use socket2::Socket;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, Hasher};
+use std::os::fd::AsFd;
+
+/// Bytes of a packet that are looked at: all headers of most.
+const HEADERS: u32 = 160;
+/// Packets in the kernel's queue: more than wait here, so that what is dropped is dropped by the policy.
+const KERNEL_QUEUE: u32 = 65_536;
+/// How often connections are looked after.
+const LOOK: Span = Span::from_millis(100);
+/// How often the send buffers behind closed gates are looked at, at least.
+const LEVELS: Span = Span::from_millis(5);
+/// And how much longer for each of them.
+const A_LEVEL: Span = Span::from_micros(20);
+
+/// A gateway. Dropping it undoes all that it did to the host's network.
+pub(super) struct SplitGateway {
+    /// Undone before the sockets go: then packets pass as they are.
+    table: Option<OwnedTable>,
+    guard: Guard,
+    config: Config,
+    poller: Poller,
+    intake: Intake,
+    queue: Token,
+    listeners: Vec<(Socket, Token)>,
+    /// Nobody is accepted until there are descriptors again.
+    paused: bool,
+    connections: Connections,
+    bypass: Bypass,
+    bypassed: BTreeMap<Why, u64>,
+    hash: FlowHash,
+    /// The number of the long link's device, where it is there.
+    long: Option<u32>,
+    arrivals: Vec<Arrival>,
+    touched: Vec<u32>,
+    /// Ends whose gates were closed when they were last looked at.
+    closed: HashSet<Place>,
+    next_look: Time,
+    next_levels: Time,
+}
+
+impl SplitGateway {
+    /// Sets the rules, and begins to split.
+    ///
+    /// # Errors
+    /// What the kernel refuses; what was done by then is undone.
+    pub(super) fn start(config: Config, now: Time, poller: &Poller) -> Result<SplitGateway, DaemonError> {
+        let name = config.interface.name.clone();
+        let Some(settings) = &config.gateway else {
+            return Err(DaemonError::setting(&name, "the configuration has no [gateway]"));
+        };
+        raise_descriptors();
+        let marks = Marks::of(&config);
+        let mut guard = Guard::new()?;
+        let sockets = Sockets::new(settings, marks.own());
+        let io = |source| DaemonError::Device { device: settings.long.clone(), source };
+        let (port, opened) = if settings.transparent {
+            let first = Budget::new(settings).share(Weight::of(Span::ZERO));
+            let (port, opened) = sockets.listen_for_all(first).map_err(io)?;
+            rules::lead_home(&mut guard, marks)?;
+            (Some(port), opened)
+        } else {
+            (None, Vec::new())
+        };
+        let mut listeners = Vec::new();
+        for socket in opened {
+            let token = poller.watch(socket.as_fd(), Turn::Others)?;
+            listeners.push((socket, token));
+        }
+        let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
+        let queue = poller.watch(kernel.as_fd(), Turn::Links)?;
+        let intake =
+            Intake::new(kernel, settings, marks, random()).map_err(|error| DaemonError::setting(&name, error))?;
+        // The rules come last: from here on packets are handed over.
+        let table = Some(rules::set(&config, marks, port)?);
+        let mut machine = SplitGateway {
+            table,
+            guard,
+            poller: poller.clone(),
+            intake,
+            queue,
+            listeners,
+            paused: false,
+            connections: Connections::new(settings, sockets, poller),
+            bypass: Bypass::new(settings),
+            bypassed: BTreeMap::new(),
+            hash: FlowHash::new(random()),
+            long: None,
+            arrivals: Vec::with_capacity(BATCH),
+            touched: Vec::new(),
+            closed: HashSet::new(),
+            next_look: now + LOOK,
+            next_levels: now + LEVELS,
+            config,
+        };
+        machine.find_long();
+        if machine.long.is_none() {
+            tracing::warn!(device = machine.settings().long, "there is no such interface: waiting for it");
+        }
+        Ok(machine)
+    }
+
+    fn settings(&self) -> &Gateway {
+        // There is one, or it would not have started; and reloads keep it.
+        self.config.gateway.as_ref().expect("a gateway's configuration has a [gateway]")
+    }
+
+    /// The port of the listening sockets.
+    fn port(&self) -> Option<u16> {
+        let (listener, _) = self.listeners.first()?;
+        listener.local_addr().ok()?.as_socket().map(|address| address.port())
+    }
+
+    fn find_long(&mut self) {
+        let name = self.settings().long.clone();
+        self.long = self.guard.netlink().interface(&name).ok().map(|interface| interface.index);
+    }
+
+    /// Takes what the kernel hands over.
+    fn receive(&mut self, now: Time) {
+        let (long, hash, arrivals) = (self.long, &self.hash, &mut self.arrivals);
+        self.intake.kernel().receive(|packet| {
+            let from_long = long == Some(packet.arrived_by);
+            arrivals.push(Arrival::of(&packet, from_long, hash));
+        });
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for arrival in arrivals.drain(..) {
+            self.take(now, arrival);
+        }
+        self.arrivals = arrivals;
+    }
+
+    fn take(&mut self, now: Time, arrival: Arrival) {
+        let known = arrival.segment.and_then(|segment| Some((segment, self.connections.find(segment.way)?)));
+        let Some((segment, place)) = known else {
+            if let Some(syn) = arrival.segment.filter(Segment::is_opening)
+                && !self.listeners.is_empty()
+            {
+                return self.begin(now, arrival, &syn);
+            }
+            return self.intake.pass(now, arrival, None);
+        };
+        let Some(connection) = self.connections.get(place.number) else { return };
+        if connection.held.is_some() {
+            // It asks again, or takes it back.
+            self.intake.forget(arrival.id);
+            if segment.is_reset() {
+                self.connections.give_up(place.number);
+            }
+        } else if segment.is_opening() && connection.awaits_caller() {
+            // The kernel's answer was lost.
+            self.intake.split(arrival.id);
+        } else {
+            let flow = connection.flows[place.side as usize];
+            self.intake.pass(now, arrival, Some((flow, place)));
+        }
+    }
+
+    /// A SYN: whether its connection is split.
+    fn begin(&mut self, now: Time, arrival: Arrival, syn: &Segment) {
+        let full = if !self.connections.budget().has_room() {
+            Some(Why::Memory)
+        } else if self.connections.half_open() >= self.settings().half_open {
+            Some(Why::HalfOpen)
+        } else {
+            None
+        };
+        let why = self.bypass.why(now, syn, arrival.from_long).or(full);
+        let called = match why {
+            None => self.connections.call(now, syn.way, arrival.from_long, arrival.id).map_err(|error| {
+                tracing::debug!(%error, to = %syn.way.destination, "a connection is not split");
+                Why::Call
+            }),
+            Some(why) => Err(why),
+        };
+        if let Err(why) = called {
+            *self.bypassed.entry(why).or_default() += 1;
+            self.intake.pass(now, arrival, None);
+        }
+    }
+
+    /// Acts on what became of connections.
+    fn follow(&mut self, now: Time) {
+        for news in std::mem::take(&mut self.connections.news) {
+            match news {
+                News::Opened(flows) => self.intake.open(now, flows),
+                News::Closed(flows) => self.intake.close(flows),
+                News::Answered(held) => self.intake.split(held),
+                News::Abandoned(held) => self.intake.forget(held),
+                News::Refused(held, Errno::CONNREFUSED) => self.intake.refuse(held),
+                News::Refused(held, Errno::TIMEDOUT) => self.intake.forget(held),
+                News::Refused(held, errno) => {
+                    // The way back tells the caller better than the gateway could.
+                    tracing::debug!(%errno, "the far end was not reached");
+                    *self.bypassed.entry(Why::Call).or_default() += 1;
+                    self.intake.leave(held);
+                }
+                News::Measured(way, from_long, longer) => self.bypass.learn(now, way, from_long, longer),
+            }
+        }
+    }
+
+    /// Tells the gates of connections that something happened to.
+    fn tell_levels(&mut self, now: Time) {
+        let mut touched = std::mem::take(&mut self.touched);
+        self.connections.take_touched(&mut touched);
+        if self.intake.fair().is_some() {
+            for number in touched.drain(..) {
+                // What comes by the long link does not wait here.
+                let side = self.connections.get(number).map(|connection| connection.inside());
+                side.into_iter().for_each(|side| self.tell_level(now, Place { number, side }));
+            }
+        }
+        touched.clear();
+        self.touched = touched;
+    }
+
+    fn tell_level(&mut self, now: Time, place: Place) {
+        let level = self.connections.level(place);
+        let is_closed = level.is_some_and(|(flow, level)| self.intake.on_level(now, flow, &level));
+        if is_closed {
+            self.closed.insert(place);
+        } else {
+            self.closed.remove(&place);
+        }
+    }
+
+    fn move_packets(&mut self, now: Time) {
+        let closed = &mut self.closed;
+        self.intake.drain(now, |place| {
+            closed.insert(place);
+        });
+    }
+
+    fn look_after(&mut self, now: Time) {
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            self.connections.look(now);
+            self.pause(false);
+        }
+        if now >= self.next_levels {
+            let places: Vec<Place> = self.closed.iter().copied().collect();
+            places.into_iter().for_each(|place| self.tell_level(now, place));
+            self.next_levels = now + LEVELS.max(A_LEVEL.times(self.closed.len() as u64));
+        }
+    }
+
+    /// Accepts nobody for now, or again.
+    fn pause(&mut self, paused: bool) {
+        if self.paused != paused {
+            self.paused = paused;
+            let interest = if paused { Interest::Nothing } else { Interest::Read };
+            for (socket, token) in &self.listeners {
+                let _ = self.poller.set_interest(*token, socket.as_fd(), interest);
+            }
+        }
+    }
+}
+
+impl Machine for SplitGateway {
+    /// What is in transit on sockets comes before what waits to be let in.
+    fn order(&self) -> Order {
+        Order::InputFirst
+    }
+
+    fn handle_readable(&mut self, now: Time, token: Token) -> Result<(), DaemonError> {
+        if token == self.queue {
+            self.receive(now);
+        } else if let Some(at) = self.listeners.iter().position(|(_, listener)| *listener == token) {
+            if self.connections.accept(now, &self.listeners[at].0).is_err() {
+                self.pause(true);
+            }
+        } else {
+            self.connections.on_ready(token, false);
+        }
+        self.follow(now);
+        Ok(())
+    }
+
+    fn handle_writable(&mut self, now: Time, token: Token) {
+        self.connections.on_ready(token, true);
+        self.follow(now);
+    }
+
+    fn handle_link_change(&mut self, _now: Time, change: LinkChange) -> Result<(), DaemonError> {
+        match change {
+            LinkChange::Address { .. } => {}
+            LinkChange::Changed(_) | LinkChange::Removed { .. } | LinkChange::Missed => self.find_long(),
+        }
+        Ok(())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.look_after(now);
+        self.follow(now);
+    }
+
+    /// Looks whether the rules are there still.
+    fn handle_housekeeping(&mut self, _now: Time) {
+        let Some(table) = &self.table else { return };
+        if table.is_there() == Ok(false) {
+            tracing::warn!("another program removed the gateway's packet rules: they are set again");
+            let (marks, port) = (Marks::of(&self.config), self.port());
+            match rules::set(&self.config, marks, port) {
+                Ok(table) => self.table = Some(table),
+                Err(error) => tracing::warn!(%error, "the gateway's packet rules cannot be set"),
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<(Time, TimerName)> {
+        let levels = (!self.closed.is_empty()).then_some((self.next_levels, TimerName("levels")));
+        let queue = self.intake.poll_timeout().map(|at| (at, TimerName("queue")));
+        [levels, queue].into_iter().flatten().fold(Some((self.next_look, TimerName("connections"))), |first, timer| {
+            first.filter(|first| first.0 <= timer.0).or(Some(timer))
+        })
+    }
+
+    fn drain(&mut self, now: Time) -> Result<(), DaemonError> {
+        self.tell_levels(now);
+        self.move_packets(now);
+        Ok(())
+    }
+
+    fn interface(&self) -> &str {
+        &self.config.interface.name
+    }
+
+    /// It has no interface of its own.
+    fn mtu(&self) -> usize {
+        0
+    }
+
+    fn reload(&mut self, now: Time, config: Config) -> Reloaded {
+        let needs: Vec<String> = self.config.needing_restart(&config).into_iter().collect();
+        if !needs.is_empty() {
+            return Reloaded { needs_restart: needs, ..Reloaded::default() };
+        }
+        let Some(settings) = &config.gateway else { return Reloaded::impossible("the file has no [gateway]") };
+        match self.intake.change(now, settings) {
+            Ok(()) => {
+                self.connections.change(settings);
+                self.bypass = Bypass::new(settings);
+                let changed = report::changed(self.settings(), settings);
+                self.config = config;
+                Reloaded { ok: true, changed, ..Reloaded::default() }
+            }
+            Err(problem) => Reloaded { failed: vec![problem.to_string()], ..Reloaded::default() },
+        }
+    }
+
+    fn report(&self, now: Time, status: &mut Status) {
+        self.count(now, &mut status.counters);
+    }
+}
+
+/// As many descriptors as this process may have: a connection takes two, and some a pipe.
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::debug!(%error, "the limit of descriptors stays");
+        }
+    }
+}
+
+/// For keys of hashes that strangers must not foresee, and what policies draw.
+fn random() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}

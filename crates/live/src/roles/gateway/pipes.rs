@@ -1,0 +1,106 @@
+//! Pipes through which bytes go from one socket to another inside the kernel (splice(2)).
+//!
+//! A pipe is of use only while something is in it. So a connection takes one when bytes come, and gives it back when they all have
+//! gone: ten thousand connections share a few pipes, and those that are stuck keep one each.
+
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use std::os::fd::OwnedFd;
+
+/// Room of a pipe, where the kernel grants it.
+const ROOM: usize = 256 << 10;
+/// Idle pipes that are kept.
+const KEPT: usize = 64;
+
+/// A pipe, and how many bytes are in it.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    out: OwnedFd,
+    into: OwnedFd,
+    room: usize,
+    pub(super) held: usize,
+}
+
+impl Pipe {
+    fn open() -> Result<Pipe, Errno> {
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let room = fcntl_setpipe_size(&into, ROOM).unwrap_or(64 << 10);
+        Ok(Pipe { out, into, room, held: 0 })
+    }
+
+    /// Takes at most so many bytes from a socket; 0: its stream has ended.
+    ///
+    /// # Errors
+    /// `EAGAIN`: nothing is there; else what became of the connection.
+    pub(super) fn fill(&mut self, from: impl AsFd, most: usize) -> Result<usize, Errno> {
+        let moved = splice(from, None, &self.into, None, most.min(self.room), FLAGS)?;
+        self.held += moved;
+        Ok(moved)
+    }
+
+    /// Gives what is in it to a socket, as far as that takes it.
+    ///
+    /// # Errors
+    /// `EAGAIN`: it takes nothing now; else what became of the connection.
+    pub(super) fn empty(&mut self, to: impl AsFd) -> Result<usize, Errno> {
+        let moved = splice(&self.out, None, to, None, self.held, FLAGS)?;
+        self.held -= moved;
+        Ok(moved)
+    }
+}
+
+const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
+
+/// Pipes that nobody uses.
+#[derive(Debug, Default)]
+pub(super) struct Pipes(Vec<Pipe>);
+
+impl Pipes {
+    /// An empty pipe.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: no more descriptors.
+    pub(super) fn take(&mut self) -> Result<Pipe, Errno> {
+        self.0.pop().map_or_else(Pipe::open, Ok)
+    }
+
+    /// One that is used no more; what is still in it is lost.
+    pub(super) fn put(&mut self, pipe: Pipe) {
+        if pipe.held == 0 && self.0.len() < KEPT {
+            self.0.push(pipe);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn bytes_pass_whole_and_in_order_and_an_empty_pipe_serves_again() {
+        let mut pipes = Pipes::default();
+        let (mut from, near) = UnixStream::pair().expect("sockets");
+        let (far, mut to) = UnixStream::pair().expect("sockets");
+        near.set_nonblocking(true).expect("set");
+        let mut pipe = pipes.take().expect("a pipe");
+        assert_eq!(pipe.fill(&near, 100), Err(Errno::AGAIN));
+        from.write_all(b"hello").expect("sent");
+        assert_eq!(pipe.fill(&near, 100), Ok(5));
+        assert_eq!((pipe.empty(&far), pipe.held), (Ok(5), 0));
+        let mut got = [0; 5];
+        to.read_exact(&mut got).expect("read");
+        assert_eq!(&got, b"hello");
+        drop(from);
+        assert_eq!(pipe.fill(&near, 100), Ok(0), "the end");
+        pipes.put(pipe);
+        assert_eq!(pipes.0.len(), 1);
+        let mut pipe = pipes.take().expect("a pipe");
+        to.write_all(b"left").expect("sent");
+        assert_eq!(pipe.fill(&far, 100), Ok(4));
+        pipes.put(pipe);
+        assert!(pipes.0.is_empty(), "what holds bytes of one connection never serves another");
+    }
+}

@@ -1,0 +1,112 @@
+//! What a gateway asks of the kernel: which packets are handed over, and which go to sockets of its own.
+//!
+//! A table of packet rules that the kernel removes with the process, and a routing rule by which packets with a mark are this
+//! host's. Where the process is gone, nobody sets the mark any more, and packets pass as if there had never been a gateway: what
+//! is handed over passes where nobody takes it, and what is led to a socket passes where none listens.
+//!
+//! | mark | set by | what follows |
+//! |---|---|---|
+//! | split | the gateway, on a SYN | the listening socket gets it, or it passes where there is none |
+//! | refused | the gateway, on a SYN | the kernel answers with a reset |
+//! | congested | the gateway | the kernel marks it, "congestion experienced" |
+//! | local | these rules | the packet is this host's, wherever it goes to |
+//! | own | the gateway's sockets | a routing table with a larger initial window, where one is wanted |
+
+use crate::config::Config;
+use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
+use crate::netlink::{Guard, NetlinkError};
+use fairspan_core::ip::TCP;
+
+/// Before and behind nothing of the usual: connection tracking has looked at packets (-200), and no address was changed (-100).
+const ARRIVES: i32 = -160;
+const DIVERTS: i32 = -150;
+/// The routing rules' place, before the main table's.
+const PRIORITY: u32 = 5190;
+/// Marks, tables and the kernel's queue have these numbers and those behind them; a bond with the same `fwmark` uses others.
+const OFFSET: u32 = 256;
+
+/// The marks, each the first plus a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks(u32);
+
+impl Marks {
+    pub(super) fn of(config: &Config) -> Marks {
+        Marks(config.interface.fwmark.wrapping_add(OFFSET))
+    }
+
+    pub(super) fn local(self) -> u32 {
+        self.0
+    }
+
+    pub(super) fn own(self) -> u32 {
+        self.0.wrapping_add(1)
+    }
+
+    pub(super) fn split(self) -> u32 {
+        self.0.wrapping_add(2)
+    }
+
+    pub(super) fn refused(self) -> u32 {
+        self.0.wrapping_add(3)
+    }
+
+    pub(super) fn congested(self) -> u32 {
+        self.0.wrapping_add(4)
+    }
+
+    /// The number of the kernel's queue.
+    pub(super) fn queue(self) -> u16 {
+        (self.0 & 0xffff) as u16
+    }
+}
+
+/// The table's name.
+pub(super) fn table_of(interface: &str) -> String {
+    format!("fairspan-gw-{interface}")
+}
+
+/// Sets the rules: packets of the long link's and the inside devices' to the queue, and split connections to `port`.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<OwnedTable, NetlinkError> {
+    OwnedTable::set(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
+}
+
+/// Packets marked so are this host's, in both IP versions.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(super) fn lead_home(guard: &mut Guard, marks: Marks) -> Result<(), NetlinkError> {
+    guard.lead_home(marks.local(), marks.local(), PRIORITY)
+}
+
+fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction) {
+    let Some(gateway) = &config.gateway else { return };
+    let rule = PacketRule::new;
+    to.base_chain("arrives", Kind::Filter, Hook::Prerouting, ARRIVES);
+    to.base_chain("diverts", Kind::Filter, Hook::Prerouting, DIVERTS);
+    let inside: Vec<PacketRule> = match gateway.inside.as_slice() {
+        [] => vec![rule().not_arriving_by(&gateway.long).not_arriving_by("lo")],
+        devices => devices.iter().map(|device| rule().arrives_by(device)).collect(),
+    };
+    for from in inside {
+        let from = from.to_this_host(false).routed_by(&gateway.long);
+        let wanted = if gateway.fair_queueing { from } else { from.tcp_syn() };
+        to.rule("arrives", &wanted.queue(marks.queue()));
+    }
+    if let Some(port) = port {
+        let calls = rule().arrives_by(&gateway.long).to_this_host(false).tcp_syn();
+        to.rule("arrives", &calls.queue(marks.queue()));
+        let is_split = || rule().marked(marks.split()).protocol(TCP);
+        for is_v6 in [false, true] {
+            to.rule("diverts", &is_split().to_proxy(is_v6, port).set_mark(marks.local()).accept());
+        }
+        to.rule("diverts", &is_split().set_mark(0));
+        to.rule("diverts", &rule().marked(marks.refused()).protocol(TCP).reset());
+        to.rule("diverts", &rule().protocol(TCP).has_transparent_socket().set_mark(marks.local()).accept());
+    }
+    for is_v6 in [false, true] {
+        to.rule("diverts", &rule().marked(marks.congested()).version(is_v6).set_ce(is_v6).set_mark(0));
+    }
+}
