@@ -4,6 +4,7 @@ use super::home::Home;
 use super::request::{Netlink, NetlinkError, refused};
 use super::route::{Route, TABLE_MAIN};
 use super::rule::Rule;
+use super::windows::Windows;
 use crate::system::system;
 use ipnet::IpNet;
 
@@ -79,7 +80,7 @@ impl Held {
                 Undo::Address { address, .. } => held.addresses.push(*address),
                 Undo::Route(route) => held.routes.push(route.clone()),
                 Undo::Rule(rule) => held.rules.push(*rule),
-                Undo::Home(_) | Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
+                Undo::Home(_) | Undo::Windows(_) | Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
             }
         }
         held
@@ -92,6 +93,7 @@ enum Undo {
     Route(Route),
     Rule(Rule),
     Home(Home),
+    Windows(Windows),
     Mtu { device: String, mtu: u32 },
     Up { device: String, up: bool },
     Mac { device: String, mac: [u8; 6] },
@@ -304,6 +306,16 @@ impl Guard {
         Ok(())
     }
 
+    /// Sockets with a mark have other initial windows until the guard is dropped, once [`Netlink::follow_main`] was called.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn widen_windows(&mut self, windows: &Windows) -> Result<(), NetlinkError> {
+        self.netlink.add_windows(windows)?;
+        self.undo.push(Undo::Windows(windows.clone()));
+        Ok(())
+    }
+
     /// Adds a rule, until the guard is dropped.
     ///
     /// # Errors
@@ -378,6 +390,7 @@ impl Guard {
                 Undo::Route(route) => netlink.remove_route(route),
                 Undo::Rule(rule) => netlink.remove_rule(rule),
                 Undo::Home(home) => netlink.remove_home(home),
+                Undo::Windows(windows) => netlink.remove_windows(windows),
                 Undo::Mtu { device, mtu } => netlink.set_mtu(device, *mtu),
                 Undo::Up { device, up } => netlink.set_up(device, *up),
                 Undo::Mac { device, mac } => set_mac(netlink, device, *mac),

@@ -11,8 +11,10 @@
 //! | `route`, `rule` | routes, and rules that say which table counts |
 //! | `guard` | what is undone |
 //! | `home` | packets with a mark are this host's |
+//! | `windows` | sockets with a mark have other initial windows |
 //! | `monitor` | what happens to links |
 //! | `nftables` | rules for packets |
+//! | `queue` | packets that the kernel holds until it hears what becomes of them |
 //! | `netfilter` | a connection to netfilter |
 //! | `encode` | messages by hand |
 
@@ -27,6 +29,7 @@ pub(crate) mod queue;
 mod request;
 mod route;
 mod rule;
+mod windows;
 
 pub use guard::{Capture, Guard};
 pub use interface::Interface;
@@ -34,3 +37,4 @@ pub use monitor::{LinkChange, Monitor};
 pub use request::{Netlink, NetlinkError, PROTOCOL};
 pub use route::{Route, TABLE_MAIN};
 pub use rule::Rule;
+pub(crate) use windows::Windows;

@@ -72,18 +72,15 @@ pub(crate) struct TcpInfo {
     /// Smoothed, and the least of the last minutes; zero while nothing was measured.
     pub(crate) round_trip: Span,
     pub(crate) least_round_trip: Span,
-    /// The congestion window in bytes.
+    /// The largest segment that is sent, and the congestion window, in bytes.
+    pub(crate) segment: u64,
     pub(crate) window: u64,
+    /// The window that the other end offers; zero where the kernel does not tell (before Linux 5.4).
+    pub(crate) offered: u64,
     /// What was delivered of late, in bytes a second.
     pub(crate) delivery_rate: u64,
     pub(crate) acknowledged: u64,
     pub(crate) received: u64,
-    /// Segments that were sent again.
-    pub(crate) retransmitted: u64,
-    /// How long there was something to send, and of that how long the receiver's window and the send buffer held it up.
-    pub(crate) busy: Span,
-    pub(crate) receiver_limited: Span,
-    pub(crate) buffer_limited: Span,
 }
 
 /// Asks for it.
@@ -110,14 +107,12 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         round_trip: Span::from_micros(word(68)),
         least_round_trip: Span::from_micros(if least == u64::from(u32::MAX) { 0 } else { least }),
+        segment: word(16),
         window: word(80) * word(16),
+        offered: word(228),
         delivery_rate: long(160),
         acknowledged: long(120),
         received: long(128),
-        retransmitted: word(100),
-        busy: Span::from_micros(long(168)),
-        receiver_limited: Span::from_micros(long(176)),
-        buffer_limited: Span::from_micros(long(184)),
     })
 }
 

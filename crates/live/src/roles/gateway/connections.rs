@@ -124,6 +124,11 @@ impl Connections {
         &self.budget
     }
 
+    /// What all sockets' buffers may hold, in bytes.
+    pub(super) fn granted(&self) -> u64 {
+        self.iter().flat_map(|connection| connection.halves.iter().flatten()).map(|half| half.buffers.0).sum()
+    }
+
     pub(super) fn half_open(&self) -> u32 {
         self.half_open
     }

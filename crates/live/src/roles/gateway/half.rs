@@ -261,6 +261,11 @@ impl Half {
         }
     }
 
+    /// Whether it sends as fast as it may.
+    pub(super) fn is_at_its_pace(&self, info: &TcpInfo) -> bool {
+        u64::try_from(self.paced).is_ok_and(|paced| info.delivery_rate >= paced / 10 * 9)
+    }
+
     /// It is over; its pipe goes back.
     pub(super) fn end_with(self, poller: &Poller, pipes: &mut Pipes) {
         poller.forget(self.token);

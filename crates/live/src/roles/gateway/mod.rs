@@ -38,7 +38,7 @@ mod socket;
 use crate::config::{Config, Gateway};
 use crate::netlink::nftables::OwnedTable;
 use crate::netlink::queue::PacketQueue;
-use crate::netlink::{Guard, LinkChange};
+use crate::netlink::{Guard, LinkChange, Windows};
 use crate::reloaded::Reloaded;
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
@@ -51,6 +51,7 @@ use fairspan_core::flow::FlowHash;
 use fairspan_core::units::{Span, Time};
 use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
+use netlink_packet_route::route::RouteMessage;
 use rules::Marks;
 use rustix::io::Errno;
 use socket::Sockets;
@@ -88,6 +89,8 @@ pub(super) struct SplitGateway {
     hash: FlowHash,
     /// The number of the long link's device, where it is there.
     long: Option<u32>,
+    /// The routing table with larger initial windows, and the routes that it was made from.
+    windows: Option<(Windows, Vec<RouteMessage>)>,
     arrivals: Vec<Arrival>,
     touched: Vec<u32>,
     /// Ends whose gates were closed when they were last looked at.
@@ -124,6 +127,10 @@ impl SplitGateway {
             let token = poller.watch(socket.as_fd(), Turn::Others)?;
             listeners.push((socket, token));
         }
+        let windows = rules::windows(&config, marks);
+        if let Some(windows) = &windows {
+            guard.widen_windows(windows)?;
+        }
         let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
         let queue = poller.watch(kernel.as_fd(), Turn::Links)?;
         let intake =
@@ -143,6 +150,7 @@ impl SplitGateway {
             bypassed: BTreeMap::new(),
             hash: FlowHash::new(random()),
             long: None,
+            windows: windows.map(|windows| (windows, Vec::new())),
             arrivals: Vec::with_capacity(BATCH),
             touched: Vec::new(),
             closed: HashSet::new(),
@@ -151,6 +159,7 @@ impl SplitGateway {
             config,
         };
         machine.find_long();
+        machine.follow_routes();
         if machine.long.is_none() {
             tracing::warn!(device = machine.settings().long, "there is no such interface: waiting for it");
         }
@@ -171,6 +180,14 @@ impl SplitGateway {
     fn find_long(&mut self) {
         let name = self.settings().long.clone();
         self.long = self.guard.netlink().interface(&name).ok().map(|interface| interface.index);
+    }
+
+    /// Has the initial windows follow the main routing table.
+    fn follow_routes(&mut self) {
+        let Some((windows, before)) = &mut self.windows else { return };
+        if let Err(error) = self.guard.netlink().follow_main(windows, before) {
+            tracing::debug!(%error, "the initial window is the kernel's for some routes");
+        }
     }
 
     /// Takes what the kernel hands over.
@@ -354,6 +371,7 @@ impl Machine for SplitGateway {
 
     /// Looks whether the rules are there still.
     fn handle_housekeeping(&mut self, _now: Time) {
+        self.follow_routes();
         let Some(table) = &self.table else { return };
         if table.is_there() == Ok(false) {
             tracing::warn!("another program removed the gateway's packet rules: they are set again");
@@ -407,7 +425,7 @@ impl Machine for SplitGateway {
     }
 
     fn report(&self, now: Time, status: &mut Status) {
-        self.count(now, &mut status.counters);
+        status.gateway = Some(self.gateway_status(now));
     }
 }
 

@@ -2,30 +2,125 @@
 
 use super::SplitGateway;
 use super::bypass::Why;
+use super::connection::Connection;
+use super::half::Half;
 use crate::config::Gateway;
-use crate::status::Counters;
-use fairspan_core::units::Time;
+use crate::roles::sharing::sharing;
+use crate::status::{
+    ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State,
+};
+use crate::sys::tcp::{TcpInfo, send_queue, tcp_info};
+use fairspan_core::split::Side;
+use fairspan_core::units::{Span, Time};
+use std::cmp::Reverse;
+use std::os::fd::AsFd;
 
 impl SplitGateway {
-    pub(super) fn count(&self, _now: Time, counters: &mut Counters) {
-        let (taken, passed) = (&self.connections.counts, &self.intake.counts);
-        let own = [
-            ("split_opened", taken.opened),
-            ("split_finished", taken.finished),
-            ("split_refused", taken.refused),
-            ("split_abandoned", taken.abandoned),
-            ("split_strangers", taken.strangers),
-            ("split_no_descriptors", taken.no_descriptors),
-            ("split_moved_bytes", taken.moved),
-            ("queue_passed", passed.passed),
-            ("queue_marked", passed.marked),
-        ];
-        counters.extend(own.map(|(name, n)| (name.to_owned(), n)));
-        counters.extend(passed.dropped.iter().map(|(reason, n)| (format!("queue_dropped_{reason}"), *n)));
-        for why in Why::ALL {
-            let n = self.bypassed.get(&why).copied().unwrap_or(0);
-            counters.insert(format!("bypassed_{}", why.name()), n);
+    /// What there is to tell at `now`.
+    pub(super) fn gateway_status(&self, now: Time) -> GatewayStatus {
+        let (settings, table) = (self.settings(), &self.connections);
+        let mut all: Vec<&Connection> = table.iter().filter(|connection| connection.is_open()).collect();
+        let open = all.len() as u64;
+        all.sort_by_key(|connection| Reverse(connection.rates.iter().sum::<u64>()));
+        let bypassed = Why::ALL.iter().map(|why| {
+            (why.name().to_owned(), self.bypassed.get(why).copied().unwrap_or(0))
+        });
+        let proxy = settings.proxy.map(|address| address.to_string());
+        let queue = settings.fair_queueing.then(|| {
+            let (packets, bytes) = self.intake.waiting();
+            QueueStatus {
+                discipline: settings.split.discipline.to_string(),
+                buffer: settings.split.buffer.to_string(),
+                waiting_packets: packets,
+                waiting_bytes: bytes.as_u64(),
+                sharing: Some(sharing(&self.intake.accounts, now)),
+            }
+        });
+        GatewayStatus {
+            up: self.long.is_some() && (self.table.is_some() || !settings.transparent),
+            long: settings.long.clone(),
+            state: if self.long.is_some() { State::Up } else { State::Absent },
+            proxy,
+            open,
+            most_open: table.budget().connections(),
+            opened: table.counts.opened,
+            refused: table.counts.refused,
+            bypassed: bypassed.collect(),
+            half_open: table.half_open().into(),
+            most_half_open: settings.half_open.into(),
+            memory_bytes: table.granted(),
+            most_memory_bytes: settings.memory.as_u64(),
+            rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+            queue,
+            counters: self.counters(),
+            connections: all.into_iter().take(GatewayStatus::TOLD).filter_map(|connection| told(now, connection)).collect(),
         }
+    }
+
+    fn counters(&self) -> Counters {
+        let (taken, packets) = (&self.connections.counts, &self.intake.counts);
+        let own = [
+            ("finished", taken.finished),
+            ("abandoned", taken.abandoned),
+            ("strangers", taken.strangers),
+            ("no_descriptors", taken.no_descriptors),
+            ("moved_bytes", taken.moved),
+            ("near_networks", self.bypass.near() as u64),
+            ("packets_passed", packets.passed),
+            ("packets_marked", packets.marked),
+        ];
+        let own = own.map(|(name, n)| (name.to_owned(), n));
+        let dropped = packets.dropped.iter().map(|(reason, n)| (format!("dropped: {reason}"), *n));
+        own.into_iter().chain(dropped).collect()
+    }
+}
+
+fn told(now: Time, connection: &Connection) -> Option<ConnectionStatus> {
+    let side = |side: Side| {
+        let half = connection.halves[side as usize].as_ref()?;
+        Some(side_status(half, connection.rates[side.other() as usize]))
+    };
+    Some(ConnectionStatus {
+        caller: connection.way.source.to_string(),
+        called: connection.way.destination.to_string(),
+        by: "transparent".to_owned(),
+        age_s: now.since(connection.since).as_secs_f64(),
+        caller_side: side(Side::Caller)?,
+        called_side: side(Side::Called)?,
+    })
+}
+
+/// An end, to which so many bytes went in the last second.
+fn side_status(half: &Half, rate: u64) -> ConnectionSideStatus {
+    let info = tcp_info(half.socket.as_fd()).unwrap_or_default();
+    let congestion = half.socket.tcp_congestion().unwrap_or_default();
+    let name = congestion.split(|byte| *byte == 0).next().unwrap_or_default();
+    let (held, unsent) = send_queue(half.socket.as_fd());
+    ConnectionSideStatus {
+        rtt_ms: (info.round_trip > Span::ZERO).then(|| info.round_trip.as_secs_f64() * 1e3),
+        send_buffer_bytes: half.socket.send_buffer_size().unwrap_or(0) as u64,
+        unsent_bytes: unsent,
+        receive_buffer_bytes: half.socket.recv_buffer_size().unwrap_or(0) as u64,
+        rate_mbit: rate as f64 * 8.0 / 1e6,
+        congestion: String::from_utf8_lossy(name).into_owned(),
+        limited_by: limited_by(half, &info, held, unsent),
+    }
+}
+
+fn limited_by(half: &Half, info: &TcpInfo, held: u64, unsent: u64) -> Option<LimitedBy> {
+    if unsent == 0 {
+        return Some(LimitedBy::Application);
+    }
+    let under_way = held.saturating_sub(unsent);
+    if half.is_at_its_pace(info) {
+        Some(LimitedBy::Gateway)
+    } else if under_way + info.segment >= info.window {
+        Some(LimitedBy::Congestion)
+    } else if info.offered > 0 && under_way + info.segment >= info.offered {
+        Some(LimitedBy::Receiver)
+    } else {
+        // Half of what it may hold is for this direction, and the kernel's own needs take up to half of that.
+        (held >= half.buffers.0 / 4).then_some(LimitedBy::SendBuffer)
     }
 }
 

@@ -14,14 +14,16 @@
 
 use crate::config::Config;
 use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
-use crate::netlink::{Guard, NetlinkError};
+use crate::netlink::{Guard, NetlinkError, Windows};
 use fairspan_core::ip::TCP;
 
 /// Before and behind nothing of the usual: connection tracking has looked at packets (-200), and no address was changed (-100).
 const ARRIVES: i32 = -160;
 const DIVERTS: i32 = -150;
-/// The routing rules' place, before the main table's.
+/// The routing rules' places, before the main table's.
 const PRIORITY: u32 = 5190;
+/// Bytes of data in a segment, for windows: what an MTU of 1500 leaves.
+const SEGMENT: u64 = 1440;
 /// Marks, tables and the kernel's queue have these numbers and those behind them; a bond with the same `fwmark` uses others.
 const OFFSET: u32 = 256;
 
@@ -79,6 +81,14 @@ pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<Ow
 /// What the kernel refuses.
 pub(super) fn lead_home(guard: &mut Guard, marks: Marks) -> Result<(), NetlinkError> {
     guard.lead_home(marks.local(), marks.local(), PRIORITY)
+}
+
+/// The table by which the gateway's sockets have their initial window on the long side, where one is wanted.
+pub(super) fn windows(config: &Config, marks: Marks) -> Option<Windows> {
+    let gateway = config.gateway.as_ref()?;
+    let segments = u32::try_from(gateway.initial_window?.as_u64().div_ceil(SEGMENT)).unwrap_or(u32::MAX);
+    let (mark, device) = (marks.own(), gateway.long.clone());
+    Some(Windows { mark, table: marks.own(), priority: PRIORITY + 1, device, segments })
 }
 
 fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction) {
