@@ -80,7 +80,12 @@ impl Held {
                 Undo::Address { address, .. } => held.addresses.push(*address),
                 Undo::Route(route) => held.routes.push(route.clone()),
                 Undo::Rule(rule) => held.rules.push(*rule),
-                Undo::Home(_) | Undo::Windows(_) | Undo::Mtu { .. } | Undo::Up { .. } | Undo::Mac { .. } | Undo::Setting { .. } => {}
+                Undo::Home(_)
+                | Undo::Windows(_)
+                | Undo::Mtu { .. }
+                | Undo::Up { .. }
+                | Undo::Mac { .. }
+                | Undo::Setting { .. } => {}
             }
         }
         held

@@ -38,7 +38,8 @@ impl Windows {
     fn copy(&self, route: &RouteMessage, device: u32) -> RouteMessage {
         let mut copy = route.clone();
         copy.header.table = RouteHeader::RT_TABLE_UNSPEC;
-        copy.attributes.retain(|attribute| !matches!(attribute, RouteAttribute::Table(_) | RouteAttribute::CacheInfo(_)));
+        copy.attributes
+            .retain(|attribute| !matches!(attribute, RouteAttribute::Table(_) | RouteAttribute::CacheInfo(_)));
         copy.attributes.push(RouteAttribute::Table(self.table));
         if leaves_by(route, device) {
             let window = RouteMetric::InitCwnd(self.segments);
@@ -110,7 +111,11 @@ impl Netlink {
     ///
     /// # Errors
     /// What the kernel says of the last that it refuses.
-    pub(crate) fn follow_main(&mut self, windows: &Windows, before: &mut Vec<RouteMessage>) -> Result<(), NetlinkError> {
+    pub(crate) fn follow_main(
+        &mut self,
+        windows: &Windows,
+        before: &mut Vec<RouteMessage>,
+    ) -> Result<(), NetlinkError> {
         let main = self.unicast_routes(TABLE_MAIN)?;
         if *before == main {
             return Ok(());

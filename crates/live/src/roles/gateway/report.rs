@@ -6,9 +6,7 @@ use super::connection::Connection;
 use super::half::Half;
 use crate::config::Gateway;
 use crate::roles::sharing::sharing;
-use crate::status::{
-    ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State,
-};
+use crate::status::{ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State};
 use crate::sys::tcp::{TcpInfo, send_queue, tcp_info};
 use fairspan_core::split::Side;
 use fairspan_core::units::{Span, Time};
@@ -22,9 +20,7 @@ impl SplitGateway {
         let mut all: Vec<&Connection> = table.iter().filter(|connection| connection.is_open()).collect();
         let open = all.len() as u64;
         all.sort_by_key(|connection| Reverse(connection.rates.iter().sum::<u64>()));
-        let bypassed = Why::ALL.iter().map(|why| {
-            (why.name().to_owned(), self.bypassed.get(why).copied().unwrap_or(0))
-        });
+        let bypassed = Why::ALL.iter().map(|why| (why.name().to_owned(), self.bypassed.get(why).copied().unwrap_or(0)));
         let proxy = settings.proxy.map(|address| address.to_string());
         let queue = settings.fair_queueing.then(|| {
             let (packets, bytes) = self.intake.waiting();
@@ -53,7 +49,11 @@ impl SplitGateway {
             rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
             queue,
             counters: self.counters(),
-            connections: all.into_iter().take(GatewayStatus::TOLD).filter_map(|connection| told(now, connection)).collect(),
+            connections: all
+                .into_iter()
+                .take(GatewayStatus::TOLD)
+                .filter_map(|connection| told(now, connection))
+                .collect(),
         }
     }
 
