@@ -41,48 +41,49 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 .iter()
                 .chain(&unkept(&config, &args.config))
                 .for_each(|notice| eprintln!("warning: {notice}"));
-            if let (false, Some(ring)) = (args.json, &config.ring) {
-                println!(
-                    "{}: good: interface {}, node {} of a ring of {}, {}",
-                    file, config.interface.name, ring.node, ring.nodes, ring.algorithm,
-                );
-            } else if let (false, Some(bond)) = (args.json, &config.bond) {
-                println!(
-                    "{}: good: interface {}, a bond of {} Ethernet link{}, {}",
-                    file,
-                    config.interface.name,
-                    bond.links.len(),
-                    if bond.links.len() == 1 { "" } else { "s" },
-                    bond.settings,
-                );
-            } else if let (false, Some(shape)) = (args.json, &config.shape) {
-                println!(
-                    "{}: good: a shaper between {} and {}, {} and {}",
-                    file,
-                    shape.a,
-                    shape.b,
-                    show_rate(shape.forward.rate),
-                    show_rate(shape.backward.rate),
-                );
-            } else if !args.json {
-                let side = match &config.interface.port {
-                    Some(device) => format!("port {device}"),
-                    None => format!("interface {}", config.interface.name),
-                };
-                let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
-                println!(
-                    "{}: good: {side}, {} peer{}, {} channel{}",
-                    file,
-                    config.peers.len(),
-                    if config.peers.len() == 1 { "" } else { "s" },
-                    channels,
-                    if channels == 1 { "" } else { "s" },
-                );
+            if !args.json {
+                println!("{file}: good: {}", summary(&config));
             }
             Ok(Outcome::Done)
         }
         Err(e) => Err(BadInput(e.to_string()).into()),
     }
+}
+
+/// What the configuration makes of a daemon, in a few words.
+fn summary(config: &Config) -> String {
+    let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let name = &config.interface.name;
+    if let Some(ring) = &config.ring {
+        return format!("interface {name}, node {} of a ring of {}, {}", ring.node, ring.nodes, ring.algorithm);
+    }
+    if let Some(bond) = &config.bond {
+        let links = plural(bond.links.len(), "Ethernet link");
+        return format!("interface {name}, a bond of {links}, {}", bond.settings);
+    }
+    if let Some(shape) = &config.shape {
+        let rates = [shape.forward.rate, shape.backward.rate].map(show_rate).join(" and ");
+        return format!("a shaper between {} and {}, {rates}", shape.a, shape.b);
+    }
+    if let Some(gateway) = &config.gateway {
+        let inside = if gateway.inside.is_empty() { "all other devices".to_owned() } else { gateway.inside.join(", ") };
+        let proxy = gateway.proxy.map(|proxy| format!("a proxy at {proxy}"));
+        let ways: Vec<String> =
+            gateway.transparent.then(|| "transparent".to_owned()).into_iter().chain(proxy).collect();
+        let rate = gateway.rate.map_or_else(String::new, |rate| format!(", {}", show_rate(rate)));
+        return format!(
+            "a gateway between {inside} and the long link {}{rate}: {}, {} MB of memory",
+            gateway.long,
+            ways.join(" and "),
+            gateway.memory.as_u64() as f64 / 1e6,
+        );
+    }
+    let side = match &config.interface.port {
+        Some(device) => format!("port {device}"),
+        None => format!("interface {name}"),
+    };
+    let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
+    format!("{side}, {}, {}", plural(config.peers.len(), "peer"), plural(channels, "channel"))
 }
 
 /// Why the daemon could keep nothing between its runs, where that is so.

@@ -1,6 +1,6 @@
 //! What differs between the configuration of a running daemon and another one.
 
-use super::{Config, Interface, Peer};
+use super::{Config, Gateway, Interface, Peer};
 use crate::secure::PresharedKey;
 use std::collections::BTreeSet;
 
@@ -17,13 +17,16 @@ impl Config {
     /// The settings in which `new` differs and that a running daemon does not take over, by name.
     pub(crate) fn needing_restart(&self, new: &Config) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.interface.needing_restart(&new.interface);
-        let role = |config: &Config| (config.bond.is_some(), config.ring.is_some(), config.shape.is_some());
+        let role = |of: &Config| [of.bond.is_some(), of.ring.is_some(), of.shape.is_some(), of.gateway.is_some()];
         if role(self) != role(new) {
-            names.insert("peer, bond, ring or shape".into());
+            names.insert("peer, bond, ring, shape or gateway".into());
         }
         if let (Some(before), Some(after)) = (&self.shape, &new.shape) {
             let differs = [("shape.a", before.a != after.a), ("shape.b", before.b != after.b)];
             names.extend(differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()));
+        }
+        if let (Some(before), Some(after)) = (&self.gateway, &new.gateway) {
+            names.extend(before.needing_restart(after));
         }
         let pairs = paired(&self.peers, &new.peers);
         for (peer, before) in new.peers.iter().zip(&pairs) {
@@ -49,6 +52,22 @@ impl Peer {
     fn has_preshared_key_of(&self, other: &Peer) -> bool {
         let bytes = |peer: &Peer| peer.preshared_key.as_ref().map(PresharedKey::to_base64);
         bytes(self) == bytes(other)
+    }
+}
+
+impl Gateway {
+    /// What is part of rules, sockets or listeners that are made at the start.
+    fn needing_restart(&self, new: &Gateway) -> impl Iterator<Item = String> {
+        let settings = [
+            ("long", self.long != new.long),
+            ("inside", self.inside != new.inside),
+            ("transparent", self.transparent != new.transparent),
+            ("proxy", self.proxy != new.proxy),
+            ("fair_queueing", self.fair_queueing != new.fair_queueing),
+            ("congestion", self.congestion != new.congestion),
+            ("initial_window", self.initial_window != new.initial_window),
+        ];
+        settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("gateway.{name}"))
     }
 }
 

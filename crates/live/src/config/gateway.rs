@@ -455,6 +455,49 @@ mod tests {
         assert!(notices("proxy = \"10.0.0.1:1080\"\n").is_empty());
     }
 
+    #[test]
+    fn what_is_part_of_rules_and_sockets_needs_a_restart_and_nothing_else() {
+        let base = "long = \"sat0\"\nproxy = \"10.0.0.1:1080\"\n";
+        let read = |text: &str| parse(&format!("{HEAD}{text}")).expect(text);
+        let with = |line: &str| {
+            let key = line.split(' ').next().unwrap_or_default();
+            let others: String =
+                base.lines().filter(|other| !other.starts_with(key)).map(|l| format!("{l}\n")).collect();
+            read(&format!("{others}{line}\n"))
+        };
+        let all = [
+            ("long = \"sat1\"", true),
+            ("inside = [\"lan0\"]", true),
+            ("transparent = false", true),
+            ("proxy = \"10.0.0.1:1081\"", true),
+            ("fair_queueing = false", true),
+            ("matching = \"unlimited\"", false),
+            ("discipline = \"drr\"", false),
+            ("buffer = \"codel\"", false),
+            ("queue = \"10 packets\"", false),
+            ("flow_control = false", false),
+            ("rate = \"70Mbit\"", false),
+            ("congestion = \"bbr\"", true),
+            ("initial_window = \"4MB\"", true),
+            ("memory = \"300MB\"", false),
+            ("connection_memory = \"1MB\"", false),
+            ("half_open = 7", false),
+            ("except = [\"10.0.0.0/8\"]", false),
+            ("except_ports = [22]", false),
+            ("bypass_below = \"0ms\"", false),
+        ];
+        for (line, restart) in all {
+            let (before, after) = (read(base), with(line));
+            assert_ne!(before.gateway, after.gateway, "{line}");
+            let needing: Vec<String> = before.needing_restart(&after).into_iter().collect();
+            let expected = restart.then(|| format!("gateway.{}", line.split(' ').next().unwrap_or_default()));
+            assert_eq!(needing, Vec::from_iter(expected), "{line}");
+        }
+        let shape = "[interface]\nname = \"gw0\"\n[shape]\na = \"eth0\"\nb = \"eth1\"\nrate = \"1Mbit\"\n";
+        let needing = read(base).needing_restart(&parse(shape).expect("a shaper"));
+        assert!(needing.iter().any(|name| name.contains("gateway")), "{needing:?}");
+    }
+
     /// Each row: what follows `[gateway]`, the line and setting that the error names, and a word of advice.
     #[test]
     fn each_error_names_line_setting_and_what_would_be_right() {

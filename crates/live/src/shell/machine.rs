@@ -88,7 +88,7 @@ pub(crate) trait Machine {
     /// Takes over another configuration, all of it or nothing.
     fn reload(&mut self, _now: Time, _config: Config) -> Reloaded {
         Reloaded::impossible(
-            "a running daemon takes over the settings of peers and of a [shape] only: for a [bond] or a [ring] start it again",
+            "a running daemon takes over the settings of peers, of a [shape] and of a [gateway] only: for a [bond] or a [ring] start it again",
         )
     }
 
