@@ -112,6 +112,9 @@ pub struct Config {
     pub queue: Limit,
     /// Whether the window offered on the left follows from the room on the right. Default yes.
     pub flow_control: bool,
+    /// What a matched connection keeps unsent at least, where [`Gate::target`](super::matching::Gate::target) would be less. To be what
+    /// TCP sends at once, where its buffer is looked at but now and then. Default 0.
+    pub backlog: Bytes,
     /// Room of all right-hand send buffers together, shared by round trip, with flow control. Default 16 MB.
     pub send_buffer: Bytes,
 }
@@ -126,6 +129,7 @@ impl Default for Config {
             buffer: PolicyConfig::Pfd(PfdConfig::PLAIN),
             queue: Limit::Packets(1000),
             flow_control: true,
+            backlog: Bytes::ZERO,
             send_buffer: Bytes::new(16_000_000),
         }
     }

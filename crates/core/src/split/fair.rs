@@ -105,6 +105,7 @@ pub struct Fair<P> {
     bounds: Bounds,
     matching: Matching,
     ceiling: Option<Rate>,
+    backlog: Bytes,
     lanes: BTreeMap<FlowNumber, Lane<P>>,
     /// The lanes that have a packet in the queue, by when their gates open.
     openings: BTreeSet<(Time, FlowNumber)>,
@@ -133,6 +134,7 @@ impl<P: Parcel> Fair<P> {
             bounds: bounds(config),
             matching: config.matching,
             ceiling: config.ceiling,
+            backlog: config.backlog,
             lanes: BTreeMap::new(),
             openings: BTreeSet::new(),
             outside: BTreeSet::new(),
@@ -149,7 +151,8 @@ impl<P: Parcel> Fair<P> {
     /// `flow` is a direction of a split connection from now on.
     pub fn open(&mut self, now: Time, flow: FlowNumber) {
         if self.matching == Matching::Auto {
-            let lane = || Lane { gate: Gate::new(now), aside: VecDeque::new(), aside_bytes: 0, waiting: 0 };
+            let gate = Gate::new(now, self.backlog.as_u64());
+            let lane = || Lane { gate, aside: VecDeque::new(), aside_bytes: 0, waiting: 0 };
             self.lanes.entry(flow).or_insert_with(lane);
         }
     }
@@ -247,7 +250,7 @@ impl<P: Parcel> Fair<P> {
         }
         self.queue = other;
         self.bounds = bounds(config);
-        (self.matching, self.ceiling) = (config.matching, config.ceiling);
+        (self.matching, self.ceiling, self.backlog) = (config.matching, config.ceiling, config.backlog);
         self.set_bounds();
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | L, the level: bytes written to the send buffer and not sent | `level + given` |
 //! | d, the drain: bytes a second sent for the first time | `drain` |
-//! | T, the target | [`Gate::target`]: four segments, or 10 ms of the drain |
+//! | T, the target | [`Gate::target`]: four segments, 10 ms of the drain, or what the settings have, whichever is most |
 //! | m, the matching rate | d (T/L)^4: the drain at the target, sixteen times it at half the target |
 //!
 //! Below a quarter of the target the gate is open: whatever the send buffer takes at once is not held back, so slow start and
@@ -41,6 +41,8 @@ const SEGMENT: u64 = 536;
 /// The gate before the send buffer of one direction of a connection.
 #[derive(Clone, Debug)]
 pub struct Gate {
+    /// The target at least.
+    least: u64,
     level: u64,
     /// Bytes that passed since the level was told.
     given: u64,
@@ -59,9 +61,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate before an empty buffer.
-    pub fn new(now: Time) -> Gate {
+    /// An open gate before an empty buffer, whose target is never below `least` bytes.
+    pub fn new(now: Time, least: u64) -> Gate {
         Gate {
+            least,
             level: 0,
             given: 0,
             segment: SEGMENT,
@@ -78,7 +81,7 @@ impl Gate {
     /// Bytes that should wait unsent.
     pub fn target(&self) -> u64 {
         let drained = u128::from(self.drain) * u128::from(TARGET.as_nanos()) / 1_000_000_000;
-        u64::try_from(drained).unwrap_or(u64::MAX).max(SEGMENTS * self.segment)
+        u64::try_from(drained).unwrap_or(u64::MAX).max(SEGMENTS * self.segment).max(self.least)
     }
 
     /// What drains, in bytes a second.
@@ -176,7 +179,7 @@ mod tests {
     }
 
     fn empty() -> (Buffer, Gate) {
-        (Buffer { now: Time::ZERO, unsent: 0, sent: 0, owed: 0 }, Gate::new(Time::ZERO))
+        (Buffer { now: Time::ZERO, unsent: 0, sent: 0, owed: 0 }, Gate::new(Time::ZERO, 0))
     }
 
     proptest! {
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_takes_everything_at_once_is_never_held_back() {
-        let mut gate = Gate::new(Time::ZERO);
+        let mut gate = Gate::new(Time::ZERO, 0);
         let (mut now, mut sent) = (Time::ZERO, 0);
         for _ in 0..10_000 {
             now += Span::from_micros(10);

@@ -17,14 +17,27 @@ use fairspan_core::flow::accounts::{AccountId, Accounts};
 use fairspan_core::flow::{FlowHash, Frame, Label, Layer};
 use fairspan_core::ip::ecn;
 use fairspan_core::queue::{ConfigError, End, Parcel, class_of, host_of};
-use fairspan_core::split::{Gateway, Level, Turn};
-use fairspan_core::units::{Bytes, FlowNumber, Rate, Time};
+use fairspan_core::split::{Config, Gateway, Level, Turn};
+use fairspan_core::units::{Bytes, FlowNumber, Rate, Span, Time};
 use std::collections::BTreeMap;
 
 /// Above this rate units of joined segments stay whole.
 const WHOLE_ABOVE: Rate = Rate::from_mbit(1000);
 /// Packets of the kernel's that are handled before others have their turn.
 pub(super) const BATCH: usize = 256;
+
+/// What a connection keeps unsent: what its socket sends in so long, or so many bytes where the rate is not known. Less would run dry
+/// between two looks at it.
+const BACKLOG: (Span, Bytes) = (Span::from_millis(10), Bytes::new(64 << 10));
+/// Within these bounds.
+const BACKLOGS: (u64, u64) = (6 << 10, 256 << 10);
+
+fn split(settings: &Settings) -> Config {
+    let backlog = settings.rate.map_or(BACKLOG.1, |rate| rate.bytes_in(BACKLOG.0));
+    let mut split = settings.split;
+    split.backlog = Bytes::new(backlog.as_u64().clamp(BACKLOGS.0, BACKLOGS.1));
+    split
+}
 
 /// Whether the kernel is to hand over units whole.
 pub(super) fn keeps_units(settings: &Settings) -> bool {
@@ -126,7 +139,7 @@ impl Intake {
         marks: Marks,
         seed: u64,
     ) -> Result<Intake, ConfigError> {
-        let fair = if settings.fair_queueing { Some(Gateway::new(&settings.split, seed)?) } else { None };
+        let fair = if settings.fair_queueing { Some(Gateway::new(&split(settings), seed)?) } else { None };
         Ok(Intake { kernel, fair, accounts: Accounts::default(), marks, counts: Counts::default() })
     }
 
@@ -135,7 +148,7 @@ impl Intake {
     /// # Errors
     /// A setting that cannot work; then nothing has changed.
     pub(super) fn change(&mut self, now: Time, settings: &Settings) -> Result<(), ConfigError> {
-        self.fair.as_mut().map_or(Ok(()), |fair| fair.reconfigure(now, &settings.split))
+        self.fair.as_mut().map_or(Ok(()), |fair| fair.reconfigure(now, &split(settings)))
     }
 
     pub(super) fn kernel(&mut self) -> &mut PacketQueue {

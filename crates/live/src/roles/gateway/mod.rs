@@ -48,6 +48,7 @@ use budget::{Budget, Weight};
 use bypass::{Bypass, Why};
 use connections::{Connections, News, Place};
 use fairspan_core::flow::FlowHash;
+use fairspan_core::split::Side;
 use fairspan_core::units::{Span, Time};
 use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
@@ -67,7 +68,7 @@ const KERNEL_QUEUE: u32 = 65_536;
 /// How often connections are looked after.
 const LOOK: Span = Span::from_millis(100);
 /// How often the send buffers behind closed gates are looked at, at least.
-const LEVELS: Span = Span::from_millis(5);
+const LEVELS: Span = Span::from_millis(2);
 /// And how much longer for each of them.
 const A_LEVEL: Span = Span::from_micros(20);
 
@@ -215,7 +216,7 @@ impl SplitGateway {
             return self.intake.pass(now, arrival, None);
         };
         let Some(connection) = self.connections.get(place.number) else { return };
-        if connection.held.is_some() {
+        if connection.held.is_some() && place.side == Side::Caller {
             // It asks again, or takes it back.
             self.intake.forget(arrival.id);
             if segment.is_reset() {
