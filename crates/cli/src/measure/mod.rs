@@ -3,9 +3,13 @@
 
 pub(crate) mod call;
 pub(crate) mod cpu;
+pub(crate) mod datagrams;
+pub(crate) mod exchange;
 pub(crate) mod flood;
 pub(crate) mod frames;
 pub(crate) mod interface;
+pub(crate) mod load;
+pub(crate) mod memory;
 pub(crate) mod ping;
 pub(crate) mod process;
 pub(crate) mod reads;

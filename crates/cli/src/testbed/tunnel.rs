@@ -272,7 +272,7 @@ fn peer_section(name: &str, address: Option<Ipv4Addr>, mode: Mode, key: &KeyPair
 }
 
 /// Starts `fairspan up` on a configuration that only its owner can read.
-fn daemon(namespace: &Namespace, what: &str, config: &str, base: &Path) -> Result<Process> {
+pub(crate) fn daemon(namespace: &Namespace, what: &str, config: &str, base: &Path) -> Result<Process> {
     let path = base.with_extension("toml");
     write_private(&path, config)?;
     let mut command = Command::new(std::env::current_exe()?);

@@ -1,5 +1,6 @@
 //! `fairspan bench`: measurements beside rivals.
 
+mod gateway;
 mod printed;
 mod profiles;
 mod reliable;
@@ -22,6 +23,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Gateway(gateway::Args),
     Profiles(profiles::Args),
     Reliable(reliable::Args),
     Replay(replay::Args),
@@ -32,6 +34,7 @@ enum What {
 /// Runs the chosen benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
+        What::Gateway(args) => gateway::run(args),
         What::Profiles(args) => profiles::run(args),
         What::Reliable(args) => reliable::run(args),
         What::Replay(args) => replay::run(args),

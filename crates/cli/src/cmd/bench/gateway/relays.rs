@@ -1,0 +1,108 @@
+//! What stands in the gateways: Fairspan, haproxy, or nothing but the kernel that forwards.
+
+use super::bed::{Bed, LAN, LONG};
+use crate::measure::memory;
+use crate::testbed::tunnel::daemon;
+use crate::testbed::{Interrupt, Namespace, Process, command};
+use anyhow::{Context, Result, bail};
+use fairspan_live::control;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long one may take until it works.
+const READY: Duration = Duration::from_secs(15);
+/// The name of the gateway's interface, which is also in its table's.
+const NAME: &str = "gw0";
+
+/// One gateway of Fairspan; dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Gateway {
+    /// Starts `fairspan up` with these lines in `[gateway]`, and waits until it answers.
+    pub(super) fn start(
+        interrupt: &Interrupt,
+        namespace: &Namespace,
+        settings: &[String],
+        directory: &Path,
+    ) -> Result<Gateway> {
+        let base = directory.join(namespace.name());
+        let socket = base.with_extension("sock");
+        let mut text = format!(
+            "[interface]\nname = \"{NAME}\"\ncontrol_socket = \"{}\"\nstate_dir = \"{}\"\n\n[gateway]\nlong = \"{LONG}\"\n\
+             inside = [\"{LAN}\"]\n",
+            socket.display(),
+            base.with_extension("state").display()
+        );
+        for line in settings {
+            let _ = writeln!(text, "{line}");
+        }
+        let process = daemon(namespace, "the gateway", &text, &base)?;
+        let mut gateway = Gateway { process, socket };
+        let end = Instant::now() + READY;
+        while control::ask(&gateway.socket, &control::Request::Status).is_err() {
+            interrupt.check()?;
+            gateway.process.check()?;
+            if Instant::now() > end {
+                bail!("the gateway does not answer within {} s: {}", READY.as_secs(), gateway.process.log().trim());
+            }
+            interrupt.sleep(Duration::from_millis(20))?;
+        }
+        Ok(gateway)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// An error if it is no longer there.
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.process.check()
+    }
+
+    /// Ends it; an error unless it ends in order.
+    pub(super) fn stop(mut self) -> Result<()> {
+        self.process.check()?;
+        match self.process.stop() {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => bail!("the gateway ended with {status} when asked to stop: {}", self.process.log()),
+            None => bail!("the gateway did not end when asked to and was killed: {}", self.process.log()),
+        }
+    }
+}
+
+/// haproxy in the first gateway: one thread, TCP, the kernel's splice where it may help.
+pub(super) fn haproxy(bed: &Bed, connections: usize, directory: &Path) -> Result<Process> {
+    let path = directory.join("haproxy.cfg");
+    let text = format!(
+        "global\n    nbthread 1\n    maxconn {}\ndefaults\n    mode tcp\n    option splice-auto\n    timeout connect 20s\n    \
+         timeout client 60s\n    timeout server 60s\nlisten relay\n    bind {}\n    server far {}\n",
+        2 * connections + 100,
+        bed.gateway_address()?,
+        bed.server_address()?
+    );
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut program = command("haproxy");
+    program.arg("-db").arg("-f").arg(&path);
+    let namespace = bed.gateways.first().context("no gateway")?;
+    Process::start(namespace, "haproxy", program, &directory.join("haproxy.log"))
+}
+
+/// Waits until haproxy takes connections.
+pub(super) fn wait_for_listener(interrupt: &Interrupt, bed: &Bed, process: &mut Process) -> Result<()> {
+    let namespace = bed.gateways.first().context("no gateway")?;
+    let end = Instant::now() + READY;
+    while memory::tcp_sockets(namespace)? == 0 {
+        process.check()?;
+        if Instant::now() > end {
+            bail!("haproxy does not listen within {} s: {}", READY.as_secs(), process.log().trim());
+        }
+        interrupt.sleep(Duration::from_millis(20))?;
+    }
+    Ok(())
+}
