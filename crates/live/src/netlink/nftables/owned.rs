@@ -13,6 +13,8 @@ use crate::netlink::request::NetlinkError;
 pub struct OwnedTable {
     name: String,
     netfilter: Netfilter,
+    /// It is this one's to delete.
+    is_set: bool,
     /// The kernel removes it with its socket.
     owned: bool,
     queueing: Queueing,
@@ -23,18 +25,14 @@ impl OwnedTable {
     /// may know to do it, and writes the same each time.
     ///
     /// # Errors
-    /// What the kernel says: `EPERM` also where another process owns a table of this name. Then everything is as it was.
+    /// What the kernel says: `EBUSY` where another process owns a table of this name. Then everything is as it was.
     pub fn set(name: &str, write: impl Fn(&mut Transaction)) -> Result<OwnedTable, NetlinkError> {
         let netfilter = Netfilter::open(&action(name))?;
-        let mut table = OwnedTable { name: name.to_owned(), netfilter, owned: true, queueing: Queueing::default() };
-        match table.write(&write) {
-            Ok(()) => Ok(table),
-            Err(error) => {
-                // It is not this one's to delete.
-                table.owned = true;
-                Err(error)
-            }
-        }
+        let mut table =
+            OwnedTable { name: name.to_owned(), netfilter, is_set: false, owned: true, queueing: Queueing::default() };
+        table.write(&write)?;
+        table.is_set = true;
+        Ok(table)
     }
 
     /// The table becomes what `write` says, in one step: no packet sees anything but the old or the new rules.
@@ -110,13 +108,15 @@ fn of_another(error: NetlinkError) -> NetlinkError {
 
 impl Drop for OwnedTable {
     fn drop(&mut self) {
-        if self.owned {
+        if !self.is_set {
             return;
         }
         let mut transaction = Transaction::of(&self.name);
         transaction.delete();
         let action = format!("remove the packet rules {}", self.name);
         match transaction.commit_by(&mut self.netfilter, &action) {
+            // The socket that owns it may be open in a child of this process a little longer, so it was worth trying.
+            Err(_) if self.owned => {}
             Err(error) if error.errno() != Some(libc::ENOENT) => tracing::warn!(%error, "packet rules stay"),
             _ => {}
         }

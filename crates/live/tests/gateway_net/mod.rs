@@ -1,0 +1,106 @@
+//! A gateway between two hosts, each in a network namespace that ends with the test, and nothing of it has a name outside.
+//!
+//! | host | device | addresses |
+//! |---|---|---|
+//! | near | `near0`, towards `lan0` | 10.1.0.2, fd01::2 |
+//! | gateway | `lan0` and `sat0`, and forwards | 10.1.0.1, fd01::1; 10.2.0.1, fd02::1 |
+//! | far | `far0`, towards `sat0` | 10.2.0.2, fd02::2 |
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use fairspan_live::enter_new_network_namespace;
+use fairspan_live::netlink::Netlink;
+use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity};
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+use std::time::Duration;
+
+pub const NEAR: [&str; 2] = ["10.1.0.2", "fd01::2"];
+pub const FAR: [&str; 2] = ["10.2.0.2", "fd02::2"];
+
+/// A namespace without a name.
+pub struct Host(File);
+
+impl Host {
+    pub fn new() -> Host {
+        let made = std::thread::spawn(|| {
+            enter_new_network_namespace().expect("a namespace");
+            File::open("/proc/thread-self/ns/net").expect("it")
+        });
+        let host = Host(made.join().expect("a thread"));
+        host.within(|| Netlink::open().expect("netlink").set_up("lo", true).expect("lo"));
+        host
+    }
+
+    /// Runs `body` in this namespace; what it opens stays there.
+    pub fn within<T>(&self, body: impl FnOnce() -> T) -> T {
+        let enter = |namespace: &File| {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("to enter");
+        };
+        let before = File::open("/proc/thread-self/ns/net").expect("the namespace");
+        enter(&self.0);
+        let result = body();
+        enter(&before);
+        result
+    }
+
+    pub fn ip(&self, arguments: &str) {
+        self.within(|| {
+            let status = Command::new("ip").args(arguments.split_whitespace()).status().expect("the `ip` command");
+            assert!(status.success(), "ip {arguments}: {status}");
+        });
+    }
+
+    pub fn set(&self, setting: &str, value: &str) {
+        self.within(|| {
+            std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap_or_else(|e| panic!("{setting}: {e}"));
+        });
+    }
+
+    /// Where other processes find it.
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+}
+
+pub struct Net {
+    pub near: Host,
+    pub gateway: Host,
+    pub far: Host,
+}
+
+impl Net {
+    /// The thread stays on one processor from here on, so that packets keep the order in which it sends them.
+    pub fn new() -> Net {
+        let mut processor = CpuSet::new();
+        processor.set(sched_getcpu());
+        sched_setaffinity(None, &processor).expect("to stay");
+        let net = Net { near: Host::new(), gateway: Host::new(), far: Host::new() };
+        for (inner, host, outer, number) in [("lan0", &net.near, "near0", 1), ("sat0", &net.far, "far0", 2)] {
+            net.gateway.ip(&format!("link add {inner} type veth peer name {outer} netns {}", host.path()));
+            for (at, device, last) in [(&net.gateway, inner, 1), (host, outer, 2)] {
+                at.ip(&format!("addr add 10.{number}.0.{last}/24 dev {device}"));
+                at.ip(&format!("addr add fd0{number}::{last}/64 dev {device} nodad"));
+                at.ip(&format!("link set {device} up"));
+            }
+            host.ip(&format!("route add default via 10.{number}.0.1"));
+            host.ip(&format!("route add default via fd0{number}::1"));
+        }
+        net.gateway.set("ipv4/ip_forward", "1");
+        net.gateway.set("ipv6/conf/all/forwarding", "1");
+        net
+    }
+}
+
+/// An address in quotes.
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+pub fn at(text: &str, port: u16) -> SocketAddr {
+    (ip(text), port).into()
+}
+
+/// How long anything is waited for that has to come.
+pub const PATIENCE: Duration = Duration::from_secs(60);
