@@ -50,6 +50,7 @@ enum Command {
     Figure(cmd::figure::Args),
     Claims(cmd::claims::Args),
     Ring(cmd::ring::Args),
+    Gateway(cmd::gateway::Args),
     #[command(hide = true)]
     Helper(cmd::reload::HelperArgs),
 }
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         Command::Figure(args) => cmd::figure::run(&args),
         Command::Claims(args) => cmd::claims::run(&args),
         Command::Ring(args) => cmd::ring::run(&args),
+        Command::Gateway(args) => cmd::gateway::run(&args),
         Command::Helper(args) => cmd::reload::help_daemon(&args),
     };
     exit::code(outcome)

@@ -9,6 +9,7 @@ pub(crate) mod emulate;
 pub(crate) mod explain;
 mod family;
 pub(crate) mod figure;
+pub(crate) mod gateway;
 pub(crate) mod keygen;
 pub(crate) mod lock;
 pub(crate) mod reload;

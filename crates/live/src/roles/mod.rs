@@ -30,6 +30,7 @@ use crate::lock::Lock;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
 use gateway::SplitGateway;
+pub use gateway::doctor;
 use lan::EthernetBond;
 use peers::Peers;
 use ring::RingNode;

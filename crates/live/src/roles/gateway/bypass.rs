@@ -44,6 +44,31 @@ impl Why {
             Why::Call => "call_failed",
         }
     }
+
+    /// In a sentence's end.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Why::Excepted => "except or except_ports name them",
+            Why::Signed => "their segments are signed (TCP-AO or MD5), which nobody else can continue",
+            Why::Near => "their round trips are too short for splitting to pay",
+            Why::Memory => "all memory was given out",
+            Why::HalfOpen => "too many others were being set up",
+            Why::Call => "the far end could not be called from here in the caller's name",
+        }
+    }
+
+    /// What can be done about it.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Why::Excepted | Why::Signed => "nothing, if that is meant",
+            Why::Near => "`bypass_below` in [gateway] says what is too short; \"0ms\" splits all",
+            Why::Memory => "more `memory` in [gateway]",
+            Why::HalfOpen => "more `half_open` in [gateway], if these were no attack",
+            Why::Call => {
+                "`fairspan up` with FAIRSPAN_LOG=debug logs why: an address in use, no route, or a firewall of this host"
+            }
+        }
+    }
 }
 
 /// A network, a /24 or a /48, and from which side it is looked for.

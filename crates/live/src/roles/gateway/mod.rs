@@ -15,6 +15,7 @@
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
 //! | `budget` | the memory of all sockets |
 //! | `report` | status |
+//! | `doctor` | why traffic is not seen or not split |
 //!
 //! **How a connection comes to be.** Its SYN waits in the kernel's queue while the far end is called in the caller's name. When that
 //! answers, the SYN goes to the gateway's listening socket, and the kernel answers the caller. So nobody hears of a connection
@@ -27,6 +28,7 @@ mod budget;
 mod bypass;
 mod connection;
 mod connections;
+pub mod doctor;
 mod half;
 mod headers;
 mod intake;

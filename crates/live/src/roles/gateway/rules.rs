@@ -72,7 +72,20 @@ pub(super) fn table_of(interface: &str) -> String {
 /// # Errors
 /// What the kernel refuses.
 pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<OwnedTable, NetlinkError> {
-    OwnedTable::set(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
+    set_as(&table_of(&config.interface.name), config, marks, port)
+}
+
+/// The same in a table of this name.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(super) fn set_as(
+    table: &str,
+    config: &Config,
+    marks: Marks,
+    port: Option<u16>,
+) -> Result<OwnedTable, NetlinkError> {
+    OwnedTable::set(table, |transaction| write(config, marks, port, transaction))
 }
 
 /// Packets marked so are this host's, in both IP versions.

@@ -1,0 +1,72 @@
+//! `fairspan gateway`: gateways that split TCP connections.
+
+use crate::exit::{BadInput, Outcome};
+use clap::Subcommand;
+use fairspan_live::config::Config;
+use fairspan_live::control::{self, Request};
+use fairspan_live::roles::doctor::{Finding, Verdict, examine};
+use fairspan_live::status::Status;
+use std::path::PathBuf;
+
+/// Gateways that split TCP connections: why traffic is not seen or not split
+///
+/// `fairspan up` with a section [gateway] is the gateway itself, `fairspan status` shows it.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Doctor(DoctorArgs),
+}
+
+/// Look at devices, routes, rules, kernel and limits of this host, and at what a running gateway has seen: what is wrong, and
+/// what helps. Status 1 where something is wrong. To be run as root, in the gateway's network namespace
+#[derive(clap::Args)]
+struct DoctorArgs {
+    /// The gateway's configuration
+    config: PathBuf,
+    /// Print one JSON document: a list of what was looked at, each with `subject`, `verdict` (good, doubtful, wrong), `found` and
+    /// `remedy`
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Command::Doctor(args) = &args.command;
+    let config = Config::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
+    if config.gateway.is_none() {
+        return Err(BadInput(format!("{}: there is no [gateway]", args.config.display())).into());
+    }
+    let answer = control::ask(&config.interface.control_socket, &Request::Status).ok();
+    let status = answer.and_then(|answer| serde_json::from_str::<Status>(&answer).ok());
+    let findings = examine(&config, status.as_ref().and_then(|status| status.gateway.as_ref()));
+    if args.json {
+        println!("{}", serde_json::to_string(&findings)?);
+    } else {
+        findings.iter().for_each(show);
+    }
+    let wrong = findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count();
+    if !args.json {
+        match wrong {
+            0 => println!("nothing is wrong"),
+            1 => println!("one thing is wrong"),
+            _ => println!("{wrong} things are wrong"),
+        }
+    }
+    Ok(if wrong == 0 { Outcome::Done } else { Outcome::Negative })
+}
+
+fn show(finding: &Finding) {
+    let mark = match finding.verdict {
+        Verdict::Good => "good",
+        Verdict::Doubtful => "?",
+        Verdict::Wrong => "WRONG",
+    };
+    println!("{mark:<6}{:<12}{}", finding.subject, finding.found);
+    if let Some(remedy) = &finding.remedy {
+        println!("{:18}-> {remedy}", "");
+    }
+}

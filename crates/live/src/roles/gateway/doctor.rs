@@ -1,0 +1,268 @@
+//! Why traffic is not seen or not split: what a gateway needs of its host, and whether it is there.
+//!
+//! Nothing is changed, but for a moment without a running gateway: then its packet rules are set under another name, to see whether the
+//! kernel has all that they need. Packets pass them as if they were not there.
+
+use super::bypass::Why;
+use super::rules::{self, Marks};
+use crate::config::{Config, Gateway};
+use crate::netlink::nftables::tables;
+use crate::netlink::{Interface, Netlink, Route, TABLE_MAIN};
+use crate::status::GatewayStatus;
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use std::fs;
+
+/// How a finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, but perhaps not as wanted; or it could not be found out.
+    Doubtful,
+    /// It does not work.
+    Wrong,
+}
+
+/// Something that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What: `devices`, `routes`, and so on.
+    pub subject: &'static str,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What was found, in a sentence.
+    pub found: String,
+    /// What to do, where there is something to do.
+    pub remedy: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn good(&mut self, subject: &'static str, found: impl Into<String>) {
+        self.0.push(Finding { subject, verdict: Verdict::Good, found: found.into(), remedy: None });
+    }
+
+    fn doubtful(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Finding { subject, verdict: Verdict::Doubtful, found: found.into(), remedy: Some(remedy.into()) });
+    }
+
+    fn wrong(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Finding { subject, verdict: Verdict::Wrong, found: found.into(), remedy: Some(remedy.into()) });
+    }
+}
+
+/// Looks at the host of a gateway with this configuration, in the network namespace of this thread; `running` is what its daemon tells,
+/// where one runs. Nothing is found where the configuration has no gateway.
+pub fn examine(config: &Config, running: Option<&GatewayStatus>) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let Some(gateway) = &config.gateway else { return Vec::new() };
+    match Netlink::open() {
+        Ok(mut netlink) => {
+            devices(&mut findings, &mut netlink, gateway);
+            routes(&mut findings, &mut netlink, gateway);
+        }
+        Err(error) => findings.doubtful("devices", error.to_string(), "give this process access to rtnetlink"),
+    }
+    forwarding(&mut findings, gateway);
+    reverse_path(&mut findings, gateway);
+    kernel(&mut findings, config, running.is_some());
+    limits(&mut findings, gateway);
+    traffic(&mut findings, gateway, running);
+    findings.0
+}
+
+fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
+    let mut look = |findings: &mut Findings, device: &str, setting: &str| -> Option<Interface> {
+        match netlink.interface(device) {
+            Err(_) => {
+                let remedy = format!("name the right one in gateway.{setting}, or create it");
+                findings.wrong("devices", format!("there is no device {device}"), remedy);
+                None
+            }
+            Ok(interface) => {
+                if !interface.up || !interface.running {
+                    let remedy = format!("`ip link set {device} up`, and look at its cable or modem");
+                    findings.wrong("devices", format!("{device} is down or has no carrier"), remedy);
+                }
+                Some(interface)
+            }
+        }
+    };
+    let long = look(findings, &gateway.long, "long");
+    let inside: Vec<Interface> = gateway.inside.iter().filter_map(|device| look(findings, device, "inside")).collect();
+    if let Some(long) = &long
+        && inside.len() == gateway.inside.len()
+        && long.up
+    {
+        findings.good("devices", format!("{} is there, with an MTU of {}", long.name, long.mtu));
+    }
+    for device in inside.iter().filter(|device| long.as_ref().is_some_and(|long| long.mtu < device.mtu)) {
+        let found = format!("packets of {} may be longer ({}) than {} takes", device.name, device.mtu, gateway.long);
+        let remedy = "split connections do not mind; others need the ICMP messages that this host then sends: do not filter them";
+        findings.doubtful("mtu", found, remedy);
+    }
+}
+
+fn routes(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
+    let all = netlink.routes(TABLE_MAIN).unwrap_or_default();
+    let by_long: Vec<&Route> = all.iter().filter(|route| route.device == gateway.long).collect();
+    let beyond = by_long.iter().filter(|route| route.gateway.is_some() || route.destination.prefix_len() == 0).count();
+    if by_long.is_empty() {
+        let found = format!("no route of the main table leaves by {}", gateway.long);
+        let remedy = format!(
+            "`ip route add default via ADDRESS dev {}`; without a route no packet is meant for it",
+            gateway.long
+        );
+        findings.wrong("routes", found, remedy);
+    } else if beyond == 0 {
+        let found = format!("routes by {} lead to its own network alone", gateway.long);
+        findings.doubtful("routes", found, "add the routes of what lies behind the long link");
+    } else {
+        findings.good("routes", format!("{} routes leave by {}", by_long.len(), gateway.long));
+    }
+}
+
+fn forwarding(findings: &mut Findings, gateway: &Gateway) {
+    for (version, path) in [("IPv4", "net/ipv4/ip_forward"), ("IPv6", "net/ipv6/conf/all/forwarding")] {
+        match setting(path) {
+            Some(1..) => findings.good("forwarding", format!("this host forwards {version}")),
+            Some(_) => {
+                let (found, remedy) = (
+                    format!("this host does not forward {version}"),
+                    format!("`sysctl -w {}=1`, if its clients have {version}", path.replace('/', ".")),
+                );
+                // A proxy's clients call this host itself.
+                if version == "IPv4" && gateway.transparent {
+                    findings.wrong("forwarding", found, remedy);
+                } else {
+                    findings.doubtful("forwarding", found, remedy);
+                }
+            }
+            None => {
+                findings.doubtful("forwarding", format!("this kernel has no {version}"), "none is needed for the other")
+            }
+        }
+    }
+}
+
+/// A number in `/proc/sys`.
+fn setting(path: &str) -> Option<i64> {
+    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
+}
+
+fn reverse_path(findings: &mut Findings, gateway: &Gateway) {
+    let of = |device: &str| setting(&format!("net/ipv4/conf/{device}/rp_filter")).unwrap_or(0);
+    let all = of("all");
+    let strict: Vec<&str> = std::iter::once(&gateway.long)
+        .chain(&gateway.inside)
+        .map(String::as_str)
+        .filter(|device| all.max(of(device)) == 1)
+        .collect();
+    if strict.is_empty() {
+        findings.good("rp_filter", "no device has a strict reverse-path filter");
+    } else {
+        let found = format!("{} drops packets whose way back leads elsewhere (rp_filter 1)", strict.join(", "));
+        let remedy = "where answers may come by another device than their routes say: `sysctl -w net.ipv4.conf.DEVICE.rp_filter=2`";
+        findings.doubtful("rp_filter", found, remedy);
+    }
+}
+
+fn kernel(findings: &mut Findings, config: &Config, is_running: bool) {
+    let Some(gateway) = &config.gateway else { return };
+    let name = rules::table_of(&config.interface.name);
+    if is_running {
+        match tables(Some(&name)) {
+            Ok(found) if found.is_empty() => {
+                let remedy = "another program emptied all tables: the daemon sets them again within a second, or says why not in its log";
+                findings.wrong("rules", format!("the packet rules {name} are not there"), remedy);
+            }
+            Ok(_) => findings.good("rules", format!("the packet rules {name} are set")),
+            Err(error) => findings.doubtful("rules", error.to_string(), "run this as root"),
+        }
+    } else {
+        match rules::set_as(&format!("{name}-try"), config, Marks::of(config), Some(1)) {
+            Ok(table) if table.goes_with_its_process() => findings.good("rules", "the kernel has all that the packet rules need"),
+            Ok(_) => findings.doubtful(
+                "rules",
+                "the kernel has all that the packet rules need, but leaves them behind when the daemon is killed",
+                "packets pass them then as if they were not there, and the next start replaces them; Linux 5.12 can do better",
+            ),
+            Err(error) => {
+                let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_queue (or nft_compat and \
+                              xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
+                findings.wrong("rules", error.to_string(), remedy);
+            }
+        }
+    }
+    if let Some(law) = &gateway.congestion {
+        let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        if known.split_whitespace().any(|name| name == law) {
+            findings.good("congestion", format!("the kernel has {law}"));
+        } else {
+            let remedy = format!("`modprobe tcp_{law}`, or one of: {}", known.trim());
+            findings.wrong("congestion", format!("the kernel has no congestion control named {law}"), remedy);
+        }
+    }
+    if setting("net/ipv4/tcp_window_scaling") == Some(0) {
+        let remedy = "`sysctl -w net.ipv4.tcp_window_scaling=1`; without it no window is larger than 64 kB";
+        findings.wrong("windows", "TCP windows are not scaled", remedy);
+    }
+}
+
+fn limits(findings: &mut Findings, gateway: &Gateway) {
+    let budget = super::Budget::new(gateway).connections();
+    let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    // Two sockets each, and pipes of those that are stuck.
+    if descriptors < 3 * budget {
+        let found = format!("{descriptors} descriptors do for {} connections, memory for {budget}", descriptors / 3);
+        findings.doubtful("descriptors", found, format!("`ulimit -Hn {}`, or LimitNOFILE= of its unit", 3 * budget));
+    } else {
+        findings.good("descriptors", format!("{descriptors} do for {budget} connections"));
+    }
+    let pages = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
+    let most = pages.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()).map(|pages| pages * 4096);
+    if let Some(most) = most.filter(|most| *most < gateway.memory.as_u64()) {
+        let found = format!("the kernel gives all of TCP {most} B, less than gateway.memory");
+        findings.doubtful("memory", found, "`sysctl -w net.ipv4.tcp_mem=...`, in pages, or less gateway.memory");
+    }
+}
+
+fn traffic(findings: &mut Findings, gateway: &Gateway, running: Option<&GatewayStatus>) {
+    let Some(status) = running else {
+        return findings.doubtful("traffic", "its daemon does not run", "`fairspan up FILE`, then ask again");
+    };
+    let packets = status.counters.get("packets_passed").copied().unwrap_or(0);
+    let bypassed: u64 = status.bypassed.values().sum();
+    let waits = status.opened + status.half_open + status.refused + bypassed;
+    if waits == 0 && packets == 0 {
+        let remedy = format!(
+            "is this host the clients' router, do their packets arrive by {}, and does `ip route get ADDRESS` name {}?",
+            if gateway.inside.is_empty() {
+                "a device other than the long one".to_owned()
+            } else {
+                gateway.inside.join(", ")
+            },
+            gateway.long
+        );
+        findings.wrong("traffic", "no packet has come to the gateway", remedy);
+    } else if waits == 0 && gateway.transparent {
+        let remedy = "what was open before the gateway is not split, nor what is no TCP; begin a new connection";
+        findings.doubtful("traffic", format!("{packets} packets passed, and none was a TCP SYN"), remedy);
+    } else {
+        findings.good("traffic", format!("{} connections were split, {} are", status.opened, status.open));
+    }
+    for why in Why::ALL {
+        let count = status.bypassed.get(why.name()).copied().unwrap_or(0);
+        if count > 0 {
+            findings.doubtful("bypass", format!("{count} connections passed unsplit: {}", why.meaning()), why.remedy());
+        }
+    }
+    if status.refused > 0 {
+        findings.good("refused", format!("{} far ends refused, and so were their callers", status.refused));
+    }
+}
