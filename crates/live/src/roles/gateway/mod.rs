@@ -14,6 +14,7 @@
 //! | `connections`, `connection`, `half` | all connections, one, one end of one |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
 //! | `budget` | the memory of all sockets |
+//! | `request` | what a client of the proxy asks for |
 //! | `report` | status |
 //! | `doctor` | why traffic is not seen or not split |
 //!
@@ -34,6 +35,8 @@ mod headers;
 mod intake;
 mod pipes;
 mod report;
+#[cfg_attr(not(test), expect(dead_code, reason = "the proxy's sockets come next"))]
+mod request;
 mod rules;
 mod socket;
 
