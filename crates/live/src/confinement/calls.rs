@@ -121,6 +121,11 @@ const PRCTL: [libc::c_int; 2] = [libc::PR_SET_NAME, libc::PR_SET_VMA];
 const UDP: &[libc::c_long] =
     &[libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_uname];
 
+/// A gateway that splits connections: pipes between sockets, and as many descriptors as may be.
+const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_prlimit64];
+/// What it asks of connections: what is in their buffers.
+const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
+
 /// Frames.
 const FRAMES: &[libc::c_long] = &[libc::SYS_sendmmsg];
 
@@ -142,7 +147,7 @@ const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOC
 pub(crate) struct Needs {
     /// Bonds of Ethernet links are none of peers.
     is_bond: bool,
-    /// Settings of the kernel are read and timestamps kept by all but those and shapers.
+    /// Settings of the kernel are read and timestamps kept by all but those, shapers and gateways.
     files: bool,
     /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
     threads: bool,
@@ -151,6 +156,8 @@ pub(crate) struct Needs {
     /// TCP ports, and whether they are bound rather than connected to.
     tcp_ports: Vec<(u16, bool)>,
     frames: bool,
+    /// TCP connections are split.
+    splits: bool,
     /// Where metrics are served.
     metrics: Option<SocketAddr>,
 }
@@ -178,15 +185,16 @@ impl Needs {
         let is_tcp = |channel: &&Channel| matches!(channel.kind, ChannelKind::Tcp { .. });
         Needs {
             is_bond: config.bond.is_some(),
-            files: config.bond.is_none() && config.shape.is_none(),
+            files: config.bond.is_none() && config.shape.is_none() && config.gateway.is_none(),
             threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
-            tcp: config.has_tcp(),
+            tcp: config.has_tcp() || config.gateway.is_some(),
             tcp_ports: tcp_ports(config),
             frames: config.bond.is_some()
                 || config.shape.is_some()
                 || interface.port.is_some()
                 || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
+            splits: config.gateway.is_some(),
             metrics: interface.metrics,
         }
     }
@@ -252,6 +260,7 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
         (THREADS, needs.threads),
         (UDP, needs.udp),
         (FRAMES, needs.frames),
+        (SPLITS, needs.splits),
     ];
     let calls = groups.into_iter().filter(|(_, needed)| *needed).flat_map(|(calls, _)| calls);
     let mut rules: Rules = calls.map(|call| (*call, Vec::new())).collect();
@@ -262,7 +271,8 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
     }
     let carrier = if needs.is_bond { &[crate::sys::TUNSETCARRIER][..] } else { &[] };
     let frames = if needs.frames { FRAME_IOCTLS } else { &[] };
-    let requests = IOCTLS.iter().chain(frames).chain(carrier);
+    let splits = if needs.splits { SPLIT_IOCTLS } else { &[] };
+    let requests = IOCTLS.iter().chain(frames).chain(carrier).chain(splits);
     rules.insert(libc::SYS_ioctl, requests.map(|request| all_of(&[(1, *request)])).collect::<Result<_, _>>()?);
     if needs.threads {
         let one = |option: &libc::c_int| all_of(&[(0, u64::from(option.unsigned_abs()))]);

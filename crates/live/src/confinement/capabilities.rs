@@ -34,8 +34,10 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
     }
     let ports = [interface.listen_port, interface.listen_tcp_port, interface.metrics.map(|metrics| metrics.port())];
     let privileged = ports.iter().flatten().any(|port| (1..PRIVILEGED_PORTS).contains(port));
+    // Callers, in whose names a gateway calls, may have such ports.
+    let calls = config.gateway.as_ref().is_some_and(|gateway| gateway.transparent);
     // The socket of a port may be opened again while the daemon runs.
-    let kept = if privileged { KEPT | CapabilitySet::NET_BIND_SERVICE } else { KEPT };
+    let kept = if privileged || calls { KEPT | CapabilitySet::NET_BIND_SERVICE } else { KEPT };
     // No program that is run gains anything; this one runs none.
     set_no_new_privs(true).map_err(|error| refused(error.into()))?;
     let bounded = if interface.confine.capabilities { bound(kept) } else { Ok(()) };

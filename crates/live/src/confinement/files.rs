@@ -27,11 +27,14 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
     let settings = [Path::new("/proc/sys/net"), Path::new("/dev/net/tun")];
     let all = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
     let access = |bound| if bound { AccessNet::BindTcp } else { AccessNet::ConnectTcp };
-    let ports = tcp_ports(config);
+    let ports = if config.gateway.is_some() { Vec::new() } else { tcp_ports(config) };
     let apply = || -> Result<RulesetStatus, RulesetError> {
-        let ruleset = Ruleset::default()
-            .handle_access(AccessFs::from_all(NEWEST))?
-            .handle_access(AccessNet::from_all(NEWEST))?
+        let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
+        // A gateway calls whom its clients call.
+        if config.gateway.is_none() {
+            ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+        }
+        let ruleset = ruleset
             .create()?
             .add_rules(path_beneath_rules(folders, all))?
             .add_rules(path_beneath_rules(settings, all))?;
@@ -40,6 +43,9 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
         Ok(ruleset.restrict_self()?.ruleset)
     };
     match apply() {
+        Ok(RulesetStatus::FullyEnforced) if config.gateway.is_some() => {
+            Ok(Held::new(Holds::On, "files of its own, and any TCP"))
+        }
         Ok(RulesetStatus::FullyEnforced) if config.has_tcp() => {
             Ok(Held::new(Holds::On, "files of its own, and no TCP ports but metrics and those of channels"))
         }

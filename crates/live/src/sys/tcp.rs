@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// From linux/sockios.h: bytes that were never sent.
-const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+pub(crate) const SIOCOUTQNSD: u64 = 0x894B;
 
 /// A setting of a socket that is one `int`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) fn set(socket: BorrowedFd<'_>, setting: Setting, value: libc::c_int) 
 
 /// Bytes in a connection's send buffer: all, and those that were never sent.
 pub(crate) fn send_queue(socket: BorrowedFd<'_>) -> (u64, u64) {
-    (number(socket, libc::TIOCOUTQ), number(socket, SIOCOUTQNSD))
+    (number(socket, libc::TIOCOUTQ), number(socket, SIOCOUTQNSD as libc::Ioctl))
 }
 
 /// Bytes that have come and were not read.
