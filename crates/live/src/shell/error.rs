@@ -41,6 +41,14 @@ pub enum DaemonError {
         /// What is wrong.
         problem: String,
     },
+    /// Where clients ask for connections.
+    #[error("proxy on {address}: {source}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The metrics endpoint.
     #[error("metrics on {address}: {source}")]
     Metrics {
@@ -75,7 +83,9 @@ impl DaemonError {
             DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
             DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
             DaemonError::Socket(e) => e.is_permission(),
-            DaemonError::Device { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            DaemonError::Device { source, .. } | DaemonError::Listen { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
             _ => false,
         }
     }

@@ -3,12 +3,15 @@
 use super::half::Half;
 use super::headers::Way;
 use super::pipes::Pipes;
+use super::request::Request;
 use crate::shell::poller::Poller;
 use crate::sys::tcp::{receive_queue, send_queue};
 use fairspan_core::split::Level;
 use fairspan_core::split::relay::{Action, End, Relay, Side};
 use fairspan_core::units::{FlowNumber, Time};
 use rustix::io::Errno;
+use socket2::Socket;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 /// Bytes that one end may move before others have their turn.
@@ -25,6 +28,20 @@ pub(super) enum Asked {
     End,
 }
 
+/// What a connection is that a client of the proxy asked for.
+#[derive(Debug)]
+pub(super) struct Explicit {
+    /// The client, until its end is one of the connection's.
+    pub(super) socket: Option<Socket>,
+    pub(super) request: Request,
+    /// What it sent for the far end before that has answered.
+    pub(super) early: Vec<u8>,
+    /// Addresses that are still to be tried.
+    pub(super) others: Vec<SocketAddr>,
+    /// Whom it asked for.
+    pub(super) name: String,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -38,6 +55,8 @@ pub(super) struct Connection {
     pub(super) flows: [FlowNumber; 2],
     /// The SYN that waits for the far end's answer.
     pub(super) held: Option<u32>,
+    /// How it was asked for, if not by a SYN.
+    pub(super) explicit: Option<Box<Explicit>>,
     pub(super) since: Time,
     /// Bytes that were moved, when the rates were last looked at.
     pub(super) looked: [u64; 2],
@@ -46,15 +65,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// The called is being called; the caller's SYN is held.
-    pub(super) fn new(
-        way: Way,
-        from_long: bool,
-        called: Half,
-        flows: [FlowNumber; 2],
-        held: u32,
-        now: Time,
-    ) -> Connection {
+    /// The called is being called.
+    pub(super) fn new(way: Way, from_long: bool, called: Half, flows: [FlowNumber; 2], now: Time) -> Connection {
         let mut relay = Relay::new();
         relay.next([End::default(); 2]);
         Connection {
@@ -63,7 +75,8 @@ impl Connection {
             halves: [None, Some(called)],
             relay,
             flows,
-            held: Some(held),
+            held: None,
+            explicit: None,
             since: now,
             looked: [0; 2],
             rates: [0; 2],

@@ -1,10 +1,12 @@
 //! All connections that are split: how they come to be, what their sockets tell, and how they end.
 
 use super::budget::{Budget, Weight};
-use super::connection::{Asked, Connection};
+use super::connection::{Asked, Connection, Explicit};
 use super::half::Half;
 use super::headers::Way;
 use super::pipes::Pipes;
+use super::proxy::{Wanted, say};
+use super::request::{Failure, is_elsewhere};
 use super::socket::{Sockets, accept};
 use crate::config::Gateway;
 use crate::shell::poller::{Poller, Token};
@@ -15,6 +17,7 @@ use rustix::io::Errno;
 use socket2::Socket;
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 
 /// How long the far end may take to answer, and then the caller to be there.
 const SET_UP_WITHIN: Span = Span::from_secs(30);
@@ -164,24 +167,66 @@ impl Connections {
     /// # Errors
     /// What the kernel says at once.
     pub(super) fn call(&mut self, now: Time, way: Way, from_long: bool, held: u32) -> io::Result<()> {
-        let weight = Weight::of(Span::ZERO);
-        let is_long = !from_long;
-        let socket = self
-            .settings
-            .call(Some(way.source), way.destination, is_long, self.budget.share(weight))
-            .inspect_err(|error| self.counts.no_descriptors += u64::from(is_descriptors(error)))?;
-        let called = Half::new(socket, is_long, false, &self.poller)?;
-        let flows = [FlowNumber(self.next_flow), FlowNumber(self.next_flow + 1)];
-        self.next_flow = self.next_flow.wrapping_add(2) | SPLIT;
-        let number = self.insert(Connection::new(way, from_long, called, flows, held, now));
+        let number = self.begin(now, Some(way.source), way, from_long)?;
+        self.with(number, |connection| connection.held = Some(held));
         for (way, side) in [(way, Side::Caller), (way.back(), Side::Called)] {
             self.ways.insert(way, Place { number, side });
         }
+        Ok(())
+    }
+
+    /// Calls the far end for a client of the proxy, at one of these addresses.
+    pub(super) fn call_for(&mut self, now: Time, wanted: Wanted, addresses: Vec<SocketAddr>) {
+        let Wanted { socket, remote, request, host, port, early } = wanted;
+        let name = format!("{host}:{port}");
+        let explicit = Explicit { socket: Some(socket), request, early, others: addresses, name };
+        self.try_next(now, remote, Box::new(explicit), Failure::NoName);
+    }
+
+    fn try_next(&mut self, now: Time, remote: SocketAddr, mut explicit: Box<Explicit>, mut why: Failure) {
+        while !explicit.others.is_empty() {
+            let destination = explicit.others.remove(0);
+            if !is_elsewhere(destination.ip()) {
+                why = Failure::Forbidden;
+                continue;
+            }
+            if !self.budget.has_room() {
+                why = Failure::General;
+                continue;
+            }
+            match self.begin(now, None, Way { source: remote, destination }, false) {
+                Ok(number) => {
+                    self.with(number, |connection| connection.explicit = Some(explicit));
+                    return;
+                }
+                Err(error) => why = Failure::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            }
+        }
+        self.counts.refused += 1;
+        turn_away(&explicit, why);
+    }
+
+    /// Begins to call, from `source` where that is given; the number of the connection.
+    fn begin(&mut self, now: Time, source: Option<SocketAddr>, way: Way, from_long: bool) -> io::Result<u32> {
+        let weight = Weight::of(Span::ZERO);
+        let is_long = !from_long;
+        let called = self.settings.call(source, way.destination, is_long, self.budget.share(weight));
+        let socket = called.inspect_err(|error| self.counts.no_descriptors += u64::from(is_descriptors(error)))?;
+        let called = Half::new(socket, is_long, false, &self.poller)?;
+        let flows = [FlowNumber(self.next_flow), FlowNumber(self.next_flow + 1)];
+        self.next_flow = self.next_flow.wrapping_add(2) | SPLIT;
+        let number = self.insert(Connection::new(way, from_long, called, flows, now));
         self.half_open += 1;
         self.budget.add(weight);
         self.budget.add(weight);
         self.register(number, Side::Called);
-        Ok(())
+        Ok(number)
+    }
+
+    fn with(&mut self, number: u32, change: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) {
+            change(connection);
+        }
     }
 
     fn insert(&mut self, connection: Connection) -> u32 {
@@ -236,28 +281,43 @@ impl Connections {
             let _ = socket.set_linger(Some(std::time::Duration::ZERO));
             return;
         };
-        let Some(connection) = self.table[number as usize].as_mut() else { return };
-        let prepared = self.settings.prepare(&socket, connection.from_long);
-        match prepared
-            .map_err(|_| Errno::INVAL)
-            .and_then(|()| Half::new(socket, connection.from_long, true, &self.poller))
-        {
-            Ok(half) => {
-                connection.halves[Side::Caller as usize] = Some(half);
-                connection.since = now;
-                self.half_open -= 1;
-                self.counts.opened += 1;
-                self.news.push(News::Opened(connection.flows));
-                self.register(number, Side::Caller);
-                self.measure(number);
-                self.advance(number);
-            }
-            Err(_) => self.give_up(number),
+        self.join(now, number, socket);
+    }
+
+    /// The caller's own end is there.
+    fn join(&mut self, now: Time, number: u32, socket: Socket) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let prepared = self.settings.prepare(&socket, connection.from_long).map_err(|_| Errno::INVAL);
+        let joined = prepared.and_then(|()| Half::new(socket, connection.from_long, true, &self.poller));
+        let Ok(half) = joined else { return self.give_up(number) };
+        connection.halves[Side::Caller as usize] = Some(half);
+        connection.since = now;
+        self.half_open -= 1;
+        self.counts.opened += 1;
+        self.news.push(News::Opened(connection.flows));
+        self.register(number, Side::Caller);
+        self.measure(number);
+        self.advance(now, number);
+    }
+
+    /// The far end has answered a client of the proxy: so is the client.
+    fn answer(&mut self, now: Time, number: u32) {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let Some(called) = &connection.halves[Side::Called as usize] else { return };
+        let Some(explicit) = &mut connection.explicit else { return };
+        let Some(socket) = explicit.socket.take() else { return };
+        let bound = called.socket.local_addr().ok().and_then(|address| address.as_socket());
+        let bound = bound.unwrap_or(connection.way.destination);
+        let early = std::mem::take(&mut explicit.early);
+        if say(&called.socket, &early) && say(&socket, &explicit.request.success(bound)) {
+            self.join(now, number, socket);
+        } else {
+            self.give_up(number);
         }
     }
 
     /// A socket can be read or written; whether it is one of these.
-    pub(super) fn on_ready(&mut self, token: Token, writable: bool) -> bool {
+    pub(super) fn on_ready(&mut self, now: Time, token: Token, writable: bool) -> bool {
         let known = self.sockets.get(token.slot()).copied().flatten();
         let Some((_, place)) = known.filter(|(known, _)| *known == token) else { return false };
         let connection = self.table.get_mut(place.number as usize).and_then(Option::as_mut);
@@ -267,20 +327,30 @@ impl Connections {
             } else {
                 half.on_readable()
             }
-            self.advance(place.number);
+            self.advance(now, place.number);
         }
         true
     }
 
     /// Does what can be done for a connection now.
-    fn advance(&mut self, number: u32) {
+    fn advance(&mut self, now: Time, number: u32) {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
         match connection.advance(&mut self.pipes) {
+            Some(Asked::Accept) if connection.explicit.is_some() => {
+                connection.settle(&self.poller);
+                self.answer(now, number);
+                return;
+            }
             Some(Asked::Accept) => {
                 self.news.extend(connection.held.take().map(News::Answered));
                 connection.settle(&self.poller);
             }
             Some(Asked::Refuse(errno)) => {
+                if let Some(explicit) = connection.explicit.take() {
+                    let remote = connection.way.source;
+                    self.remove(number);
+                    return self.try_next(now, remote, explicit, Failure::of(errno));
+                }
                 self.counts.refused += 1;
                 self.news.extend(connection.held.take().map(|held| News::Refused(held, errno)));
                 self.remove(number);
@@ -302,13 +372,16 @@ impl Connections {
         connection.halves.iter().flatten().for_each(Half::abort);
         self.counts.abandoned += 1;
         self.news.extend(connection.held.take().map(News::Abandoned));
+        connection.explicit.iter().for_each(|explicit| turn_away(explicit, Failure::TimedOut));
         self.remove(number);
     }
 
     fn remove(&mut self, number: u32) {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::take) else { return };
-        self.ways.remove(&connection.way);
-        self.ways.remove(&connection.way.back());
+        if connection.explicit.is_none() {
+            self.ways.remove(&connection.way);
+            self.ways.remove(&connection.way.back());
+        }
         self.free.push(number);
         let was_open = connection.halves.iter().all(Option::is_some);
         if was_open {
@@ -397,6 +470,13 @@ impl Connections {
         let active = long.iter_mut().map(|half| u64::from(half.look_whether_active())).sum::<u64>();
         self.part_of_rate = self.rate.map(|rate| bytes_a_second(rate) / active.max(1));
         long.into_iter().for_each(|half| half.pace(self.part_of_rate));
+    }
+}
+
+/// Tells a client why there is no connection, if it waits still.
+fn turn_away(explicit: &Explicit, why: Failure) {
+    if let Some(socket) = &explicit.socket {
+        say(socket, &explicit.request.failure(why));
     }
 }
 

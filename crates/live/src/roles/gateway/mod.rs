@@ -13,8 +13,8 @@
 //! | `bypass` | connections that are not split |
 //! | `connections`, `connection`, `half` | all connections, one, one end of one |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
+//! | `proxy`, `request` | clients that ask for a connection themselves, and what they say |
 //! | `budget` | the memory of all sockets |
-//! | `request` | what a client of the proxy asks for |
 //! | `report` | status |
 //! | `doctor` | why traffic is not seen or not split |
 //!
@@ -34,8 +34,8 @@ mod half;
 mod headers;
 mod intake;
 mod pipes;
+mod proxy;
 mod report;
-#[cfg_attr(not(test), expect(dead_code, reason = "the proxy's sockets come next"))]
 mod request;
 mod rules;
 mod socket;
@@ -58,12 +58,15 @@ use fairspan_core::units::{Span, Time};
 use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
 use netlink_packet_route::route::RouteMessage;
+use proxy::{Proxy, Wanted};
+use request::Host;
 use rules::Marks;
 use rustix::io::Errno;
 use socket::Sockets;
 use socket2::Socket;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 /// Bytes of a packet that are looked at: all headers of most.
@@ -89,6 +92,10 @@ pub(super) struct SplitGateway {
     listeners: Vec<(Socket, Token)>,
     /// Nobody is accepted until there are descriptors again.
     paused: bool,
+    proxy: Option<Proxy>,
+    /// Clients of the proxy whose names have no addresses yet, and names that are still to be asked for.
+    named: HashMap<String, Vec<Wanted>>,
+    lookups: Vec<String>,
     connections: Connections,
     bypass: Bypass,
     bypassed: BTreeMap<Why, u64>,
@@ -133,6 +140,13 @@ impl SplitGateway {
             let token = poller.watch(socket.as_fd(), Turn::Others)?;
             listeners.push((socket, token));
         }
+        let proxy = match settings.proxy {
+            Some(address) => {
+                let opened = Proxy::open(address, &sockets, settings.half_open, poller);
+                Some(opened.map_err(|source| DaemonError::Listen { address, source })?)
+            }
+            None => None,
+        };
         let windows = rules::windows(&config, marks);
         if let Some(windows) = &windows {
             guard.widen_windows(windows)?;
@@ -151,6 +165,9 @@ impl SplitGateway {
             queue,
             listeners,
             paused: false,
+            proxy,
+            named: HashMap::new(),
+            lookups: Vec::new(),
             connections: Connections::new(settings, sockets, poller),
             bypass: Bypass::new(settings),
             bypassed: BTreeMap::new(),
@@ -259,6 +276,29 @@ impl SplitGateway {
         }
     }
 
+    /// A client of the proxy has said something.
+    fn ask(&mut self, now: Time, token: Token) {
+        let Some(proxy) = &mut self.proxy else { return };
+        if proxy.on_readable(now, token).is_err() {
+            return self.pause(true);
+        }
+        for wanted in std::mem::take(&mut proxy.wanted) {
+            match &wanted.host {
+                Host::Ip(address) => {
+                    let address = SocketAddr::new(*address, wanted.port);
+                    self.connections.call_for(now, wanted, vec![address]);
+                }
+                Host::Name(name) => {
+                    let name = name.clone();
+                    if !self.named.contains_key(&name) {
+                        self.lookups.push(name.clone());
+                    }
+                    self.named.entry(name).or_default().push(wanted);
+                }
+            }
+        }
+    }
+
     /// Acts on what became of connections.
     fn follow(&mut self, now: Time) {
         for news in std::mem::take(&mut self.connections.news) {
@@ -316,6 +356,7 @@ impl SplitGateway {
         if now >= self.next_look {
             self.next_look = now + LOOK;
             self.connections.look(now);
+            self.proxy.iter_mut().for_each(|proxy| proxy.look(now));
             self.pause(false);
         }
         if now >= self.next_levels {
@@ -333,6 +374,7 @@ impl SplitGateway {
             for (socket, token) in &self.listeners {
                 let _ = self.poller.set_interest(*token, socket.as_fd(), interest);
             }
+            self.proxy.iter().for_each(|proxy| proxy.pause(paused));
         }
     }
 }
@@ -350,15 +392,15 @@ impl Machine for SplitGateway {
             if self.connections.accept(now, &self.listeners[at].0).is_err() {
                 self.pause(true);
             }
-        } else {
-            self.connections.on_ready(token, false);
+        } else if !self.connections.on_ready(now, token, false) {
+            self.ask(now, token);
         }
         self.follow(now);
         Ok(())
     }
 
     fn handle_writable(&mut self, now: Time, token: Token) {
-        self.connections.on_ready(token, true);
+        self.connections.on_ready(now, token, true);
         self.follow(now);
     }
 
@@ -412,6 +454,19 @@ impl Machine for SplitGateway {
         0
     }
 
+    fn poll_lookup(&mut self) -> Option<String> {
+        self.lookups.pop()
+    }
+
+    fn handle_addresses(&mut self, now: Time, host: &str, found: Result<Vec<IpAddr>, String>) {
+        let found = found.unwrap_or_default();
+        for wanted in self.named.remove(host).unwrap_or_default() {
+            let addresses = found.iter().map(|address| SocketAddr::new(*address, wanted.port)).collect();
+            self.connections.call_for(now, wanted, addresses);
+        }
+        self.follow(now);
+    }
+
     fn reload(&mut self, now: Time, config: Config) -> Reloaded {
         let needs: Vec<String> = self.config.needing_restart(&config).into_iter().collect();
         if !needs.is_empty() {
@@ -421,6 +476,7 @@ impl Machine for SplitGateway {
         match self.intake.change(now, settings) {
             Ok(()) => {
                 self.connections.change(settings);
+                self.proxy.iter_mut().for_each(|proxy| proxy.change(settings.half_open));
                 self.bypass = Bypass::new(settings);
                 let changed = report::changed(self.settings(), settings);
                 self.config = config;

@@ -66,6 +66,7 @@ impl SplitGateway {
             ("no_descriptors", taken.no_descriptors),
             ("moved_bytes", taken.moved),
             ("near_networks", self.bypass.near() as u64),
+            ("turned_away", self.proxy.as_ref().map_or(0, |proxy| proxy.turned_away)),
             ("packets_passed", packets.passed),
             ("packets_marked", packets.marked),
         ];
@@ -80,10 +81,11 @@ fn told(now: Time, connection: &Connection) -> Option<ConnectionStatus> {
         let half = connection.halves[side as usize].as_ref()?;
         Some(side_status(half, connection.rates[side.other() as usize]))
     };
+    let explicit = connection.explicit.as_deref();
     Some(ConnectionStatus {
         caller: connection.way.source.to_string(),
-        called: connection.way.destination.to_string(),
-        by: "transparent".to_owned(),
+        called: explicit.map_or_else(|| connection.way.destination.to_string(), |explicit| explicit.name.clone()),
+        by: explicit.map_or("transparent", |explicit| explicit.request.protocol()).to_owned(),
         age_s: now.since(connection.since).as_secs_f64(),
         caller_side: side(Side::Caller)?,
         called_side: side(Side::Called)?,

@@ -257,6 +257,11 @@ impl Request {
         is_full.then(|| Done::Close(http_answer("431 Request Header Fields Too Large", "")))
     }
 
+    /// What the client speaks, as status tells it.
+    pub(super) fn protocol(&self) -> &'static str {
+        if self.is_http { "http" } else { "socks5" }
+    }
+
     /// There is a connection, from `bound`.
     pub(super) fn success(&self, bound: SocketAddr) -> Vec<u8> {
         if self.is_http {

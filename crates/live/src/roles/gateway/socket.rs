@@ -48,7 +48,7 @@ impl Sockets {
         Sockets { mark, congestion: config.congestion.clone() }
     }
 
-    fn open(&self, address: SocketAddr, buffers: Buffers) -> io::Result<Socket> {
+    fn open(&self, address: SocketAddr, buffers: Option<Buffers>) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
@@ -56,7 +56,9 @@ impl Sockets {
             socket.set_mark(self.mark)?;
         }
         // Before the handshake, which settles how far windows can be opened.
-        buffers.apply(&socket);
+        if let Some(buffers) = buffers {
+            buffers.apply(&socket);
+        }
         Ok(socket)
     }
 
@@ -90,7 +92,7 @@ impl Sockets {
         is_long: bool,
         buffers: Buffers,
     ) -> io::Result<Socket> {
-        let socket = self.open(destination, buffers)?;
+        let socket = self.open(destination, Some(buffers))?;
         self.prepare(&socket, is_long)?;
         if let Some(source) = source {
             Sockets::be_transparent(&socket, destination)?;
@@ -108,9 +110,9 @@ impl Sockets {
     /// # Errors
     /// What the kernel refuses.
     pub(super) fn listen_for_all(&self, buffers: Buffers) -> io::Result<(u16, Vec<Socket>)> {
-        let v4 = self.listen((Ipv4Addr::LOCALHOST, 0).into(), true, buffers)?;
+        let v4 = self.listen((Ipv4Addr::LOCALHOST, 0).into(), true, Some(buffers))?;
         let port = v4.local_addr()?.as_socket().map_or(0, |address| address.port());
-        match self.listen((Ipv6Addr::LOCALHOST, port).into(), true, buffers) {
+        match self.listen((Ipv6Addr::LOCALHOST, port).into(), true, Some(buffers)) {
             Ok(v6) => Ok((port, vec![v4, v6])),
             Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
                 Ok((port, vec![v4]))
@@ -123,7 +125,12 @@ impl Sockets {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub(super) fn listen(&self, address: SocketAddr, transparent: bool, buffers: Buffers) -> io::Result<Socket> {
+    pub(super) fn listen(
+        &self,
+        address: SocketAddr,
+        transparent: bool,
+        buffers: Option<Buffers>,
+    ) -> io::Result<Socket> {
         let socket = self.open(address, buffers)?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
