@@ -183,8 +183,7 @@ impl Intake {
 
     /// Passes on what may go now. `passed` hears of each connection for which something went.
     pub(super) fn drain(&mut self, now: Time, mut passed: impl FnMut(Place)) {
-        loop {
-            let Some(fair) = &mut self.fair else { break };
+        while let Some(fair) = &mut self.fair {
             if let Some((waiting, reason)) = fair.poll_dropped() {
                 self.drop(&waiting, reason);
                 continue;

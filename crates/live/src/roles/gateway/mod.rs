@@ -434,9 +434,8 @@ impl Machine for SplitGateway {
     fn poll_timeout(&self) -> Option<(Time, TimerName)> {
         let levels = (!self.closed.is_empty()).then_some((self.next_levels, TimerName("levels")));
         let queue = self.intake.poll_timeout().map(|at| (at, TimerName("queue")));
-        [levels, queue].into_iter().flatten().fold(Some((self.next_look, TimerName("connections"))), |first, timer| {
-            first.filter(|first| first.0 <= timer.0).or(Some(timer))
-        })
+        let look = Some((self.next_look, TimerName("connections")));
+        [queue, levels, look].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     fn drain(&mut self, now: Time) -> Result<(), DaemonError> {
