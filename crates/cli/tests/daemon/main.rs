@@ -12,6 +12,7 @@ mod classes;
 mod confinement;
 mod ethernet;
 mod flow;
+mod gateway;
 mod handshakes;
 mod hostile;
 mod lifecycle;

@@ -134,3 +134,68 @@ fn network(address: IpAddr) -> u64 {
         IpAddr::V6(address) => 1 << 63 | (u128::from(address) >> 80) as u64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn syn(from: &str, to: &str) -> Segment {
+        Segment::opening(Way {
+            source: from.parse().expect("an address"),
+            destination: to.parse().expect("an address"),
+        })
+    }
+
+    fn bypass() -> Bypass {
+        Bypass {
+            except: vec!["10.9.0.0/16".parse().expect("a network"), "fd09::/32".parse().expect("a network")],
+            ports: vec![22],
+            below: Span::from_millis(10),
+            near: HashMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_excepted_at_either_end_and_what_is_signed_passes() {
+        let mut bypass = bypass();
+        let mut why = |from, to| bypass.why(Time::ZERO, &syn(from, to), false);
+        assert_eq!(why("10.1.0.2:1000", "192.0.2.1:80"), None);
+        assert_eq!(why("10.1.0.2:1000", "192.0.2.1:22"), Some(Why::Excepted));
+        assert_eq!(why("10.1.0.2:22", "192.0.2.1:80"), None, "the port is the destination's");
+        assert_eq!(why("10.9.1.1:1000", "192.0.2.1:80"), Some(Why::Excepted));
+        assert_eq!(why("[fd01::1]:1000", "[fd09::1]:80"), Some(Why::Excepted));
+        let mut signed = syn("10.1.0.2:1000", "192.0.2.1:80");
+        signed.is_signed = true;
+        assert_eq!(bypass.why(Time::ZERO, &signed, false), Some(Why::Signed));
+    }
+
+    #[test]
+    fn a_network_that_is_near_is_not_split_for_a_while_as_seen_from_that_side() {
+        let mut bypass = bypass();
+        let syn = syn("10.1.0.2:1000", "192.0.2.1:80");
+        bypass.learn(Time::ZERO, syn.way, false, Span::from_millis(10));
+        bypass.learn(Time::ZERO, syn.way, false, Span::ZERO);
+        assert_eq!(bypass.why(Time::ZERO, &syn, false), None, "long enough, or not known");
+        bypass.learn(Time::ZERO, syn.way, false, Span::from_millis(9));
+        let later = Time::from_millis(599_999);
+        let neighbour = self::syn("10.1.0.2:1000", "192.0.2.200:443");
+        assert_eq!(bypass.why(later, &neighbour, false), Some(Why::Near));
+        assert_eq!(bypass.why(later, &syn, true), None, "from the other side it is far");
+        assert_eq!(bypass.why(Time::from_millis(600_000), &syn, false), None);
+        assert_eq!(bypass.near(), 0);
+    }
+
+    #[test]
+    fn no_more_networks_are_noted_than_there_is_room_for() {
+        let mut bypass = bypass();
+        for number in 0..2 * MOST {
+            let [_, _, high, low] = (number as u32).to_be_bytes();
+            let way = syn("10.1.0.2:1000", &format!("100.{high}.{low}.1:80")).way;
+            bypass.learn(Time::ZERO, way, false, Span::from_millis(1));
+        }
+        assert_eq!(bypass.near(), MOST);
+        let way = syn("10.1.0.2:1000", "192.0.2.1:80").way;
+        bypass.learn(Time::ZERO + REMEMBERED, way, false, Span::from_millis(1));
+        assert_eq!(bypass.near(), 1, "those whose time is over make room");
+    }
+}

@@ -64,6 +64,12 @@ impl Segment {
         Some(Segment { way, flags: fixed[13], is_signed, payload: u32::try_from(payload).unwrap_or(u32::MAX) })
     }
 
+    /// A SYN that goes this way.
+    #[cfg(test)]
+    pub(super) fn opening(way: Way) -> Segment {
+        Segment { way, flags: SYN, is_signed: false, payload: 0 }
+    }
+
     /// It begins a connection.
     pub(super) fn is_opening(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN

@@ -231,13 +231,15 @@ impl SplitGateway {
         let known = arrival.segment.and_then(|segment| Some((segment, self.connections.find(segment.way)?)));
         let Some((segment, place)) = known else {
             if let Some(syn) = arrival.segment.filter(Segment::is_opening)
-                && !self.listeners.is_empty()
+                && self.listens_for(&syn)
             {
                 return self.begin(now, arrival, &syn);
             }
             return self.intake.pass(now, arrival, None);
         };
-        let Some(connection) = self.connections.get(place.number) else { return };
+        let Some(connection) = self.connections.get(place.number) else {
+            return self.intake.pass(now, arrival, None);
+        };
         if connection.held.is_some() && place.side == Side::Caller {
             // It asks again, or takes it back.
             self.intake.forget(arrival.id);
@@ -251,6 +253,12 @@ impl SplitGateway {
             let flow = connection.flows[place.side as usize];
             self.intake.pass(now, arrival, Some((flow, place)));
         }
+    }
+
+    /// Whether a socket could accept its connection: there may be none for IPv6.
+    fn listens_for(&self, syn: &Segment) -> bool {
+        let sockets = if syn.way.destination.is_ipv6() { 2 } else { 1 };
+        self.listeners.len() >= sockets
     }
 
     /// A SYN: whether its connection is split.
