@@ -27,7 +27,7 @@ pub struct Gateway {
     /// `fair_queueing`: whether all packets to the long link wait in the gateway's queue, and not only those that ask for a
     /// connection; default true.
     pub fair_queueing: bool,
-    /// `matching`, `discipline`, `buffer`, `queue`, `flow_control`, each by default as in a scenario. The ceiling is
+    /// `matching`, `discipline`, `buffer`, `queue`, each by default as in a scenario. The ceiling is
     /// [`rate`](Gateway::rate), and the room of all send buffers half of [`memory`](Gateway::memory).
     pub split: Split,
     /// `rate`, in bits per second: what the long link carries; default: not known, no bound.
@@ -38,7 +38,7 @@ pub struct Gateway {
     pub initial_window: Option<Bytes>,
     /// `memory`, in bytes: all sockets' buffers together; default 256 MB.
     pub memory: Bytes,
-    /// `connection_memory`, in bytes: the buffers of one socket at most; default 16 MB, or `memory` where that is less.
+    /// `connection_memory`, in bytes: the buffers of one socket at most; default 32 MB, or `memory` where that is less.
     pub connection_memory: Bytes,
     /// `half_open`: connections whose far end has not answered yet, at most; more pass unsplit. Default 1024.
     pub half_open: u32,
@@ -65,7 +65,6 @@ pub(super) struct RawGateway {
     discipline: Option<Spanned<Value>>,
     buffer: Option<Spanned<Value>>,
     queue: Option<Spanned<String>>,
-    flow_control: Option<Spanned<Value>>,
     rate: Option<Spanned<String>>,
     congestion: Option<Spanned<String>>,
     initial_window: Option<Spanned<String>>,
@@ -80,7 +79,7 @@ pub(super) struct RawGateway {
 }
 
 const MEMORY: Bytes = Bytes::new(256_000_000);
-const CONNECTION_MEMORY: Bytes = Bytes::new(16_000_000);
+const CONNECTION_MEMORY: Bytes = Bytes::new(32_000_000);
 const HALF_OPEN: u32 = 1024;
 const BYPASS_BELOW: Span = Span::from_millis(10);
 /// Longest name of a congestion control: TCP_CA_NAME_MAX of Linux, less the NUL.
@@ -217,12 +216,7 @@ impl Reader<'_> {
         memory: Bytes,
     ) -> Result<Split, ConfigError> {
         let mut split = Split::default();
-        let options = [
-            ("matching", &raw.matching),
-            ("discipline", &raw.discipline),
-            ("buffer", &raw.buffer),
-            ("flow_control", &raw.flow_control),
-        ];
+        let options = [("matching", &raw.matching), ("discipline", &raw.discipline), ("buffer", &raw.buffer)];
         for (name, value) in options {
             if let Some((value, entry)) = value.as_ref().zip(OPTIONS.find(name)) {
                 self.option("gateway", entry, value, &mut split)?;
@@ -385,7 +379,7 @@ mod tests {
             congestion: None,
             initial_window: None,
             memory: Bytes::new(256_000_000),
-            connection_memory: Bytes::new(16_000_000),
+            connection_memory: Bytes::new(32_000_000),
             half_open: 1024,
             except: Vec::new(),
             except_ports: Vec::new(),
@@ -399,7 +393,7 @@ mod tests {
         let text = format!(
             "{HEAD}long = \"sat0\"\ninside = [\"lan0\", \"lan1\"]\ntransparent = false\nproxy = \"10.0.0.1:1080\"\n\
              fair_queueing = true\nmatching = \"1.7Mbit\"\ndiscipline = \"drr:quantum=3000\"\nbuffer = \"codel:target=10ms\"\n\
-             queue = \"100ms\"\nflow_control = false\nrate = \"70Mbit\"\ncongestion = \"bbr\"\ninitial_window = \"4MB\"\n\
+             queue = \"100ms\"\nrate = \"70Mbit\"\ncongestion = \"bbr\"\ninitial_window = \"4MB\"\n\
              memory = \"100MB\"\nconnection_memory = \"8MB\"\nhalf_open = 7\nexcept = [\"10.0.0.0/8\", \"2001:db8::1\"]\n\
              except_ports = [22, 179]\nbypass_below = \"0ms\"\n"
         );
@@ -409,7 +403,7 @@ mod tests {
         split.matching = Matching::Bits(Rate::from_bits_per_sec(1_700_000));
         split.discipline = "drr:quantum=3000".parse().expect("a discipline");
         split.buffer = "codel:target=10ms".parse().expect("a policy");
-        (split.queue, split.flow_control) = (Limit::Bytes(875_000), false);
+        split.queue = Limit::Bytes(875_000);
         (split.ceiling, split.send_buffer) = (Some(Rate::from_mbit(70)), Bytes::new(50_000_000));
         let expected = Gateway {
             long: "sat0".into(),
@@ -446,9 +440,9 @@ mod tests {
     #[test]
     fn what_works_and_is_hardly_meant_is_told() {
         let notices = |more: &str| parse(&format!("{HEAD}long = \"sat0\"\n{more}")).expect(more).notices;
-        let found = notices("fair_queueing = false\nflow_control = false\nbuffer = \"pfd\"\nqueue = \"1MB\"\n");
+        let found = notices("fair_queueing = false\nbuffer = \"pfd\"\nqueue = \"1MB\"\n");
         let found: Vec<_> = found.iter().map(|notice| (notice.line, notice.setting.as_str())).collect();
-        assert_eq!(found, [(7, "gateway.buffer"), (8, "gateway.queue")]);
+        assert_eq!(found, [(6, "gateway.buffer"), (7, "gateway.queue")]);
         let found = notices("proxy = \"0.0.0.0:1080\"\n");
         assert!(found.len() == 1 && found[0].setting == "gateway.proxy", "{found:?}");
         assert!(found[0].problem.contains("`sat0`"), "{found:?}");
@@ -475,7 +469,6 @@ mod tests {
             ("discipline = \"drr\"", false),
             ("buffer = \"codel\"", false),
             ("queue = \"10 packets\"", false),
-            ("flow_control = false", false),
             ("rate = \"70Mbit\"", false),
             ("congestion = \"bbr\"", true),
             ("initial_window = \"4MB\"", true),
@@ -516,7 +509,6 @@ mod tests {
             (with("matching = \"fast\""), 5, "gateway.matching", "540 packets/s"),
             (with("discipline = \"fair\""), 5, "gateway.discipline", "drr"),
             (with("buffer = \"red:gentle=maybe\""), 5, "gateway.buffer", "on or off"),
-            (with("flow_control = 1"), 5, "gateway.flow_control", "on or off"),
             (with("queue = \"0 packets\""), 5, "gateway.queue", "1000 packets"),
             (with("queue = \"100\""), 5, "gateway.queue", "1000 packets"),
             (with("queue = \"100ms\""), 5, "gateway.queue", "add `rate`"),

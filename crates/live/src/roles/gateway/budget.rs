@@ -108,7 +108,7 @@ mod tests {
             budget.add(short);
         }
         let sum = 200 * (budget.share(long).0 + budget.share(short).0);
-        assert!(sum <= 64 << 20 && sum > 32 << 20, "{sum}");
+        assert!(sum <= (64 << 20) + 200 * LEAST && sum > 32 << 20, "{sum}");
         assert_eq!(budget.share(short).0, LEAST.max((64 << 20) * 20 / budget.scale()));
     }
 

@@ -15,7 +15,7 @@
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
 //! | `proxy`, `request` | clients that ask for a connection themselves, and what they say |
 //! | `budget` | the memory of all sockets |
-//! | `report` | status |
+//! | `report`, `changed` | status, and what a reload changed |
 //! | `doctor` | why traffic is not seen or not split |
 //!
 //! **How a connection comes to be.** Its SYN waits in the kernel's queue while the far end is called in the caller's name. When that
@@ -27,6 +27,7 @@
 
 mod budget;
 mod bypass;
+mod changed;
 mod connection;
 mod connections;
 pub mod doctor;
@@ -485,7 +486,7 @@ impl Machine for SplitGateway {
                 self.connections.change(settings);
                 self.proxy.iter_mut().for_each(|proxy| proxy.change(settings.half_open));
                 self.bypass = Bypass::new(settings);
-                let changed = report::changed(self.settings(), settings);
+                let changed = changed::changed(self.settings(), settings);
                 self.config = config;
                 Reloaded { ok: true, changed, ..Reloaded::default() }
             }

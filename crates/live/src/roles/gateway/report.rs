@@ -1,10 +1,9 @@
-//! What a gateway tells: its part of the status, and what a reload changed.
+//! What a gateway tells: its part of the status.
 
 use super::SplitGateway;
 use super::bypass::Why;
 use super::connection::Connection;
 use super::half::Half;
-use crate::config::Gateway;
 use crate::roles::sharing::sharing;
 use crate::status::{ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State};
 use crate::sys::tcp::{TcpInfo, send_queue, tcp_info};
@@ -124,21 +123,4 @@ fn limited_by(half: &Half, info: &TcpInfo, held: u64, unsent: u64) -> Option<Lim
         // Half of what it may hold is for this direction, and the kernel's own needs take up to half of that.
         (held >= half.buffers.0 / 4).then_some(LimitedBy::SendBuffer)
     }
-}
-
-/// What differs, in words.
-pub(super) fn changed(before: &Gateway, after: &Gateway) -> Vec<String> {
-    let mut changed = Vec::new();
-    let mut tell = |differs: bool, setting: &str, value: String| {
-        if differs {
-            changed.push(format!("gateway.{setting} is now {value}"));
-        }
-    };
-    let (was, is) = (&before.split, &after.split);
-    tell(was.discipline != is.discipline, "discipline", is.discipline.to_string());
-    tell(was.buffer != is.buffer, "buffer", is.buffer.to_string());
-    tell(was.matching != is.matching, "matching", is.matching.to_string());
-    tell(was.queue != is.queue, "queue", format!("{:?}", is.queue));
-    tell(before.half_open != after.half_open, "half_open", after.half_open.to_string());
-    changed
 }
