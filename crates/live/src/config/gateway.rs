@@ -519,7 +519,7 @@ mod tests {
             (with("congestion = \"BBR v3\""), 5, "gateway.congestion", "cubic"),
             (with("congestion = \"abcdefghijklmnop\""), 5, "gateway.congestion", "cubic"),
             (with("initial_window = \"1kB\""), 5, "gateway.initial_window", "from 3kB to 1GB"),
-            (with("initial_window = \"17MB\""), 5, "gateway.initial_window", "`connection_memory`"),
+            (with("initial_window = \"33MB\""), 5, "gateway.initial_window", "`connection_memory`"),
             (with("memory = \"10kB\""), 5, "gateway.memory", "from 1MB to 1000GB"),
             (with("connection_memory = \"2GB\""), 5, "gateway.connection_memory", "from 64kB to 1GB"),
             (with("connection_memory = \"300MB\""), 5, "gateway.connection_memory", "raise `memory`"),
