@@ -30,6 +30,15 @@ pub(super) const CONGESTION: &str = "cubic";
 /// unlike it any namespace may have it for its default.
 pub(super) const GATEWAY_CONGESTION: &str = "reno";
 
+/// A gateway's kernel gives up a peer that does not answer after some seconds, and not after a quarter of an hour or two hours
+/// (tcp(7)): else nobody would wait for the end of connections that fell silent.
+const IMPATIENT: [(&str, &str); 4] = [
+    ("ipv4/tcp_retries2", "5"),
+    ("ipv4/tcp_keepalive_time", "10"),
+    ("ipv4/tcp_keepalive_intvl", "2"),
+    ("ipv4/tcp_keepalive_probes", "3"),
+];
+
 /// Which address of a network, in IPv4 or IPv6.
 fn address(v6: bool, net: u8, host: u8) -> String {
     if v6 { format!("fd96:{net}::{host}") } else { format!("10.96.{net}.{host}") }
@@ -119,6 +128,7 @@ impl Bed {
             if forwards {
                 settings.extend([("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")]);
                 settings.push(("ipv4/tcp_congestion_control", GATEWAY_CONGESTION));
+                settings.extend(IMPATIENT);
             }
             host.enter(|| {
                 for (name, value) in settings {
