@@ -87,3 +87,21 @@ fn an_interrupt_leaves_nothing_behind() {
         "far-server",
     );
 }
+
+#[test]
+fn of_connections_half_of_which_are_abandoned_the_others_are_exact_and_nothing_is_left() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (json, _) = measured(&["--only", "abandoned", "--abandoned", "900"]);
+    let found = &json["abandoned"][0];
+    assert_eq!((&found["connections"], &found["exact"]), (&900.into(), &450.into()), "{found}");
+    for way in ["reset", "half_closed", "silent"] {
+        assert_eq!(found[way], 150, "{found}");
+    }
+    assert_eq!((&found["wrong"], &found["failed"], &found["failure"]), (&0.into(), &0.into(), &Value::Null), "{found}");
+    assert_eq!(found["left_in_kernel"], serde_json::json!([]), "{found}");
+    assert!(found["sockets_left"].as_u64() <= found["sockets_before"].as_u64(), "{found}");
+    // Those that fell silent were there until the gateway's kernel gave them up.
+    assert!(found["sockets_at_end"].as_u64() > found["sockets_before"].as_u64(), "{found}");
+}

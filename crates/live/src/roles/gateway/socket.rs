@@ -114,7 +114,7 @@ impl Sockets {
         let port = v4.local_addr()?.as_socket().map_or(0, |address| address.port());
         match self.listen((Ipv6Addr::LOCALHOST, port).into(), true, Some(buffers)) {
             Ok(v6) => Ok((port, vec![v4, v6])),
-            Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {
                 Ok((port, vec![v4]))
             }
             Err(error) => Err(error),

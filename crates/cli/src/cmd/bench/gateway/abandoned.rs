@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Most bytes that a connection carries in each direction.
 const MOST: u64 = 100_000;
+/// More bytes than buffers hold.
+const ENDLESS: u64 = 1 << 40;
 /// Most connections that are opened at once.
 const OPENING: usize = 200;
 /// After so long without progress nothing more will come.
@@ -67,7 +69,9 @@ fn plans(bed: &Bed, count: usize, seed: u64) -> Result<Vec<Plan>> {
             5 => Ending::Silent(place),
             _ => Ending::Orderly,
         };
-        let from = matches!(ending, Ending::Silent(_)).then_some(second);
+        // Whoever falls silent leaves bytes behind that wait for it for ever.
+        let is_silent = matches!(ending, Ending::Silent(_));
+        let (from, down) = if is_silent { (Some(second), ENDLESS) } else { (None, down) };
         Plan { to, from, up, down, ending }
     });
     Ok(plans.collect())
