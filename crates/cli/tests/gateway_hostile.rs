@@ -159,6 +159,7 @@ fn peers_that_stop_reading_send_byte_by_byte_or_reset_in_mid_stream_hold_up_nobo
     let mut came = Vec::new();
     stream.read_to_end(&mut came).expect("read");
     trickle.join().expect("sent");
+    drop(stream);
     assert!(came.len() == 3000 && came.iter().zip(0_u32..).all(|(byte, n)| *byte == n as u8));
     // All were split, and those that stall are there still.
     assert_eq!(number(&gateway, "opened"), 161);

@@ -73,7 +73,7 @@ impl Long {
             &[
                 format!("rate = \"{}\"", exact_rate(rate)),
                 "congestion = \"bbr\"".to_owned(),
-                format!("initial_window = {}", self.product()),
+                format!("initial_window = \"{}kB\"", self.product() / 1000),
                 "bypass_below = \"0ms\"".to_owned(),
             ],
             more,
@@ -153,7 +153,7 @@ mod tests {
             lines,
             [
                 "rate = \"68600kbit\"",
-                "initial_window = 5250000",
+                "initial_window = \"5250kB\"",
                 "bypass_below = \"0ms\"",
                 "congestion = \"cubic\"",
                 "queue = \"64kB\""

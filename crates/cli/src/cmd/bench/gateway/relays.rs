@@ -34,7 +34,7 @@ impl Gateway {
         let base = directory.join(namespace.name());
         let socket = base.with_extension("sock");
         let mut text = format!(
-            "[interface]\nname = \"{NAME}\"\ncontrol_socket = \"{}\"\nstate_dir = \"{}\"\nconfine = []\n\n[gateway]\nlong = \"{LONG}\"\n\
+            "[interface]\nname = \"{NAME}\"\ncontrol_socket = \"{}\"\nstate_dir = \"{}\"\n\n[gateway]\nlong = \"{LONG}\"\n\
              inside = [\"{LAN}\"]\n",
             socket.display(),
             base.with_extension("state").display()
