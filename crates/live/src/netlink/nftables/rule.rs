@@ -77,6 +77,21 @@ impl PacketRule {
         self.protocol(TCP).transport_header(13, 1).masked(&[0x17]).equals(&[0x02])
     }
 
+    /// It has this many bytes at most, from its IP header on.
+    pub fn not_longer_than(self, bytes: u32) -> PacketRule {
+        let loaded = self.meta(0).expression("byteorder", |data| {
+            for (kind, value) in [(1, REGISTER), (2, REGISTER), (3, 1), (4, 4), (5, 4)] {
+                number(data, kind, value);
+            }
+        });
+        loaded.compared(3, &bytes.to_be_bytes())
+    }
+
+    /// It is a TCP segment with an acknowledgment, and neither begins nor ends anything: of SYN, FIN and RST it has none.
+    pub fn tcp_ack(self) -> PacketRule {
+        self.protocol(TCP).transport_header(13, 1).masked(&[0x17]).equals(&[0x10])
+    }
+
     /// It has this firewall mark.
     pub fn marked(self, mark: u32) -> PacketRule {
         self.meta(3).equals(&mark.to_ne_bytes())

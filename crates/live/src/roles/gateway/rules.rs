@@ -22,6 +22,8 @@ const ARRIVES: i32 = -160;
 const DIVERTS: i32 = -150;
 /// The routing rules' places, before the main table's.
 const PRIORITY: u32 = 5190;
+/// A segment of IPv4 without data, with timestamps and three blocks of SACK, is not longer.
+const ACKNOWLEDGMENT: u32 = 80;
 /// Bytes of data in a segment, for windows: what an MTU of 1500 leaves.
 const SEGMENT: u64 = 1440;
 /// Marks, tables and the kernel's queue have these numbers and those behind them; a bond with the same `fwmark` uses others.
@@ -109,6 +111,13 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     let rule = PacketRule::new;
     to.base_chain("arrives", Kind::Filter, Hook::Prerouting, ARRIVES);
     to.base_chain("diverts", Kind::Filter, Hook::Prerouting, DIVERTS);
+    if port.is_some() {
+        // What a caller acknowledges to the gateway's own socket takes nothing of the long link.
+        for (is_v6, longest) in [(false, ACKNOWLEDGMENT), (true, ACKNOWLEDGMENT + 20)] {
+            let rule = rule().not_arriving_by(&gateway.long).version(is_v6).tcp_ack().not_longer_than(longest);
+            to.rule("arrives", &rule.has_transparent_socket().accept());
+        }
+    }
     let inside: Vec<PacketRule> = match gateway.inside.as_slice() {
         [] => vec![rule().not_arriving_by(&gateway.long).not_arriving_by("lo")],
         devices => devices.iter().map(|device| rule().arrives_by(device)).collect(),
