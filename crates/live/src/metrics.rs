@@ -5,8 +5,8 @@
 //! here. The shell serves the page.
 
 use crate::status::{
-    Counters, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus, SharingStatus, State,
-    Status,
+    Counters, GatewayStatus, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus,
+    SharingStatus, State, Status,
 };
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
@@ -107,12 +107,7 @@ impl Collector for StatusCollector {
             })
         })?;
         encode_queues(&mut encoder, interface, &status.peers)?;
-        if let Some(ring) = &status.ring {
-            encode_ring(&mut encoder, interface, ring)?;
-        }
-        if let Some(shape) = &status.shape {
-            encode_shape(&mut encoder, interface, shape)?;
-        }
+        encode_role(&mut encoder, interface, status)?;
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
             put_counters(m, &[("interface", interface)], &status.counters)
         })?;
@@ -228,6 +223,43 @@ fn encode_shape(encoder: &mut DescriptorEncoder<'_>, interface: &str, shape: &Sh
         shape.directions.iter().try_for_each(|direction| {
             put_counters(m, &[("interface", interface), ("direction", &direction.name)], &direction.counters)
         })
+    })
+}
+
+/// What a daemon tells that has no peers.
+fn encode_role(encoder: &mut DescriptorEncoder<'_>, interface: &str, status: &Status) -> fmt::Result {
+    if let Some(ring) = &status.ring {
+        encode_ring(encoder, interface, ring)?;
+    }
+    if let Some(shape) = &status.shape {
+        encode_shape(encoder, interface, shape)?;
+    }
+    status.gateway.as_ref().map_or(Ok(()), |gateway| encode_gateway(encoder, interface, gateway))
+}
+
+/// A gateway: what is split and what is not, and what waits for the long link.
+fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, interface: &str, gateway: &GatewayStatus) -> fmt::Result {
+    let labels = [("interface", interface)];
+    let waiting = gateway.queue.as_ref().map_or(0, |queue| queue.waiting_bytes);
+    for (name, help, value) in [
+        ("fairspan_gateway_up", "1 while connections that begin are split", f64::from(u8::from(gateway.up))),
+        ("fairspan_gateway_connections", "Connections that are split now", gateway.open as f64),
+        ("fairspan_gateway_half_open", "Connections whose far end has not answered yet", gateway.half_open as f64),
+        ("fairspan_gateway_buffers_bytes", "What the buffers of all sockets may hold", gateway.memory_bytes as f64),
+        ("fairspan_gateway_waiting_bytes", "What waits for the long link", waiting as f64),
+    ] {
+        gauge(encoder, name, help, |m| put_gauge(m, &labels, value))?;
+    }
+    let sharing = gateway.queue.as_ref().and_then(|queue| queue.sharing.as_ref());
+    let queues: Vec<_> = sharing.into_iter().map(|sharing| (gateway.long.as_str(), sharing)).collect();
+    encode_sharing(encoder, "fairspan_gateway", (interface, "device"), &queues)?;
+    counter(encoder, "fairspan_gateway_bypassed", "Connections that passed unsplit, by reason", |m| {
+        put_counters(m, &labels, &gateway.bypassed)
+    })?;
+    counter(encoder, "fairspan_gateway_events", "Events of a gateway, by name", |m| {
+        let mut counters = gateway.counters.clone();
+        counters.extend([("opened".to_owned(), gateway.opened), ("refused".to_owned(), gateway.refused)]);
+        put_counters(m, &labels, &counters)
     })
 }
 

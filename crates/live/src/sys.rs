@@ -189,6 +189,45 @@ pub(crate) fn send_several<'a>(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }
 
+/// Most messages that one [`receive_several`] takes.
+pub(crate) const RECEIVED: usize = 64;
+
+/// Takes messages that wait at a socket, without waiting: each into its place of `place` bytes, of which `buffer` has as many as
+/// it has room for. How many; `lengths` says how long each is. What is longer is cut.
+///
+/// # Errors
+/// `EAGAIN` when there is none.
+pub(crate) fn receive_several(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    place: usize,
+    lengths: &mut [usize; RECEIVED],
+) -> io::Result<usize> {
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; RECEIVED];
+    // SAFETY: all-zero is a valid mmsghdr (no name, no data, no control).
+    let mut headers: [libc::mmsghdr; RECEIVED] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    for ((bytes, part), header) in buffer.chunks_exact_mut(place.max(1)).zip(&mut parts).zip(&mut headers) {
+        *part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        header.msg_hdr.msg_iov = part;
+        header.msg_hdr.msg_iovlen = 1;
+        count += 1;
+    }
+    // SAFETY: the first `count` headers point at `parts`, which point at separate places of `buffer`; all outlive the call, and the
+    // kernel writes within their lengths. No timeout is given. The descriptor is open.
+    let result = unsafe {
+        let none = std::ptr::null_mut();
+        libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _, none)
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (length, header) in lengths.iter_mut().zip(&headers).take(result as usize) {
+        *length = header.msg_len as usize;
+    }
+    Ok(result as usize)
+}
+
 /// Moves the calling thread, and only it, into a new network namespace, which ends with the last thread, process and
 /// descriptor in it.
 ///

@@ -5,15 +5,14 @@ mod gateway_net;
 mod privilege;
 
 use fairspan_live::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction, tables};
-use gateway_net::{FAR, Host, NEAR, Net, PATIENCE, at, ip};
+use gateway_net::{ANY, FAR, Host, NEAR, Net, PATIENCE, at, ip, next, udp, wait_for};
 use privilege::{may_make_namespaces, may_write};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 const UDP: u8 = 17;
@@ -35,13 +34,6 @@ fn write(to: &mut Transaction, rules: &[PacketRule]) {
     for rule in rules {
         to.rule("arrives", rule);
     }
-}
-
-/// A socket, blocking with patience, on a port of any address of the host.
-fn udp(host: &Host, address: SocketAddr) -> UdpSocket {
-    let socket = host.within(|| UdpSocket::bind(address)).expect("a socket");
-    socket.set_read_timeout(Some(PATIENCE)).expect("patience");
-    socket
 }
 
 /// A socket that may have addresses of others.
@@ -87,29 +79,34 @@ fn assert_joined(one: &mut TcpStream, other: &mut TcpStream) {
     assert_eq!(&heard, b"ping");
 }
 
-/// Which of `probes` come to far, sent in order by near; the last one always does, so that nothing is waited for in vain.
-fn passing(net: &Net, version: usize, probes: &[(u16, u8)]) -> Vec<u8> {
-    let any = ["0.0.0.0", "::"][version];
-    let near = udp(&net.near, at(any, 0));
-    let receive = |port: u16| udp(&net.far, at(any, port));
-    let mut ports: Vec<u16> = probes.iter().map(|(port, _)| *port).collect();
-    ports.dedup();
-    let sockets: Vec<_> = ports.iter().map(|port| receive(*port)).collect();
-    for (port, tag) in probes {
-        near.send_to(&[*tag], at(FAR[version], *port)).expect("send");
+/// Sockets for datagrams from near to far, in one IP version.
+struct Probes {
+    near: UdpSocket,
+    version: usize,
+    /// At ports 1, 2 and 3. What is sent to the last always comes, so that nothing is waited for in vain.
+    far: [UdpSocket; 3],
+}
+
+impl Probes {
+    fn new(net: &Net, version: usize) -> Probes {
+        let far = [1, 2, 3].map(|port| udp(&net.far, at(ANY[version], port)));
+        Probes { near: udp(&net.near, at(ANY[version], 0)), version, far }
     }
-    // The devices keep the order: when the last has come, all that pass have.
-    let mut buffer = [0];
-    let (last, others) = sockets.split_last().expect("a socket");
-    last.recv(&mut buffer).expect("the last one");
-    let mut passed = Vec::new();
-    for socket in others {
-        socket.set_nonblocking(true).expect("nonblocking");
-        while socket.recv(&mut buffer).is_ok() {
-            passed.push(buffer[0]);
+
+    /// The ports at which something comes.
+    fn passing(&self) -> Vec<u16> {
+        for port in [1, 2, 3] {
+            self.near.send_to(b"x", at(FAR[self.version], port)).expect("send");
         }
+        // Datagrams do not overtake each other: when the last has come, all that pass have.
+        let [first, second, last] = &self.far;
+        next(last);
+        [(1, first), (2, second)]
+            .into_iter()
+            .filter(|(_, far)| far.recv(&mut [0]).is_ok())
+            .map(|(port, _)| port)
+            .collect()
     }
-    passed
 }
 
 #[test]
@@ -120,6 +117,7 @@ fn rules_tell_packets_by_device_address_route_mark_and_version() {
     let net = Net::new();
     let rule = PacketRule::new;
     for version in [0, 1] {
+        let probes = Probes::new(&net, version);
         let (near, far) = (ip(NEAR[version]).into(), ip(FAR[version]).into());
         // Each matches what goes to port 1, and what stands against it does not match.
         let pairs = [
@@ -137,7 +135,7 @@ fn rules_tell_packets_by_device_address_route_mark_and_version() {
             net.gateway.within(|| {
                 let to_port = |rule: PacketRule, port| rule.protocol(UDP).towards_port(port).drop();
                 let table = arriving(&[to_port(matching, 1), to_port(other, 2)]);
-                assert_eq!(passing(&net, version, &[(1, 1), (2, 2), (3, 3)]), [2], "pair {i}, version {version}");
+                assert_eq!(probes.passing(), [2], "pair {i}, version {version}");
                 drop(table);
             });
         }
@@ -151,6 +149,7 @@ fn what_is_routed_elsewhere_for_its_mark_is_not_routed_by_the_device_of_the_main
     }
     let net = Net::new();
     for version in [0, 1] {
+        let probes = Probes::new(&net, version);
         let family = ["-4", "-6"][version];
         net.gateway.ip(&format!("{family} rule add fwmark {MARK} lookup 77"));
         net.gateway.ip(&format!("{family} route add default dev lan0 table 77"));
@@ -159,7 +158,7 @@ fn what_is_routed_elsewhere_for_its_mark_is_not_routed_by_the_device_of_the_main
             let marks = PacketRule::new().protocol(UDP).towards_port(1).set_mark(MARK);
             let unmarks = PacketRule::new().set_mark(0);
             let table = arriving(&[marks, by_sat(1), by_sat(2), unmarks]);
-            assert_eq!(passing(&net, version, &[(1, 1), (2, 2), (3, 3)]), [1], "version {version}");
+            assert_eq!(probes.passing(), [1], "version {version}");
             drop(table);
         });
     }
@@ -304,9 +303,11 @@ fn a_proxy_that_listens_on_the_loopback_address_has_no_part_in_connections_to_it
         let listener = listen(&net.far, far);
         net.gateway.within(|| {
             let table = arriving(&[PacketRule::new().has_transparent_socket().reset()]);
-            let everywhere = transparent(&net.gateway, at(["0.0.0.0", "::"][version], 1080));
+            let everywhere = transparent(&net.gateway, at(ANY[version], 1080));
             everywhere.listen(8).expect("listen");
             connect(&net.near, far).expect_err("a socket for all addresses counts, for it could have this one");
+            // It listens no more, whoever has it still.
+            everywhere.shutdown(Shutdown::Both).expect("shutdown");
             drop(everywhere);
             let proxy = transparent(&net.gateway, at(LOOPBACK[version], 1080));
             proxy.listen(8).expect("listen");
@@ -348,7 +349,7 @@ fn congestion_is_marked_and_the_header_stays_whole() {
     for version in [0, 1] {
         let far = udp(&net.far, at(FAR[version], 7));
         let state = UdpSocketState::new(UdpSockRef::from(&far)).expect("a socket with ECN");
-        let near = Socket::from(udp(&net.near, at(["0.0.0.0", "::"][version], 0)));
+        let near = Socket::from(udp(&net.near, at(ANY[version], 0)));
         if version == 0 { near.set_tos_v4(2) } else { near.set_tclass_v6(2) }.expect("ECT(0)");
         net.gateway.within(|| {
             let marks = |is_v6| PacketRule::new().protocol(UDP).set_ce(is_v6);
@@ -367,8 +368,7 @@ fn congestion_is_marked_and_the_header_stays_whole() {
 }
 
 fn ecn_of_next(socket: &UdpSocket, state: &UdpSocketState) -> Option<EcnCodepoint> {
-    let timeout = Timespec::try_from(PATIENCE).expect("patience");
-    assert_eq!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)), Ok(1), "it comes");
+    wait_for(socket);
     let (mut meta, mut buffer) = ([RecvMeta::default()], [0; 100]);
     let count = state.recv(UdpSockRef::from(socket), &mut [io::IoSliceMut::new(&mut buffer)], &mut meta);
     assert_eq!(count.expect("receive"), 1);

@@ -81,6 +81,25 @@ impl Reason {
         Reason::LargestFinish,
     ];
 
+    /// Of its counter.
+    pub const fn counter(self) -> &'static str {
+        match self {
+            Reason::Full => "dropped_full",
+            Reason::Front => "dropped_front",
+            Reason::Longest => "dropped_longest",
+            Reason::TooLarge => "dropped_too_large",
+            Reason::Standing => "dropped_standing",
+            Reason::LongestHead => "dropped_longest_head",
+            Reason::Random => "dropped_random",
+            Reason::AboveShare => "dropped_above_share",
+            Reason::Early => "dropped_early",
+            Reason::Average => "dropped_average",
+            Reason::EarlyLongest => "dropped_early_longest",
+            Reason::Delay => "dropped_delay",
+            Reason::LargestFinish => "dropped_largest_finish",
+        }
+    }
+
     /// For people and results.
     pub const fn name(self) -> &'static str {
         match self {

@@ -79,27 +79,8 @@ impl Stats {
             ("sent_bytes", self.sent_bytes),
             ("marked", self.marked),
         ];
-        let dropped = Reason::ALL.into_iter().zip(self.dropped).map(|(reason, count)| (counter(reason), count));
+        let dropped = Reason::ALL.into_iter().zip(self.dropped).map(|(reason, count)| (reason.counter(), count));
         own.into_iter().chain(dropped)
-    }
-}
-
-/// The name of the counter of a reason.
-const fn counter(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Full => "dropped_full",
-        Reason::Front => "dropped_front",
-        Reason::Longest => "dropped_longest",
-        Reason::TooLarge => "dropped_too_large",
-        Reason::Standing => "dropped_standing",
-        Reason::LongestHead => "dropped_longest_head",
-        Reason::Random => "dropped_random",
-        Reason::AboveShare => "dropped_above_share",
-        Reason::Early => "dropped_early",
-        Reason::Average => "dropped_average",
-        Reason::EarlyLongest => "dropped_early_longest",
-        Reason::Delay => "dropped_delay",
-        Reason::LargestFinish => "dropped_largest_finish",
     }
 }
 

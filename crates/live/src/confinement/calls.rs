@@ -121,8 +121,8 @@ const PRCTL: [libc::c_int; 2] = [libc::PR_SET_NAME, libc::PR_SET_VMA];
 const UDP: &[libc::c_long] =
     &[libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_uname];
 
-/// A gateway that splits connections: pipes between sockets, and as many descriptors as may be.
-const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_prlimit64];
+/// A gateway that splits connections: pipes between sockets, as many descriptors as may be, and packets in batches.
+const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_prlimit64, libc::SYS_recvmmsg];
 /// What it asks of connections: what is in their buffers.
 const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
 

@@ -25,7 +25,7 @@ mod interface;
 mod monitor;
 mod netfilter;
 pub mod nftables;
-pub(crate) mod queue;
+pub mod queue;
 mod request;
 mod route;
 mod rule;

@@ -9,9 +9,11 @@
 
 use fairspan_live::enter_new_network_namespace;
 use fairspan_live::netlink::Netlink;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity};
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
@@ -104,3 +106,32 @@ pub fn at(text: &str, port: u16) -> SocketAddr {
 
 /// How long anything is waited for that has to come.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A socket for datagrams that does not wait.
+pub fn udp(host: &Host, address: SocketAddr) -> UdpSocket {
+    let socket = host.within(|| UdpSocket::bind(address)).expect("a socket");
+    socket.set_nonblocking(true).expect("nonblocking");
+    socket
+}
+
+/// Waits until there is something to read.
+pub fn wait_for(what: &impl AsFd) {
+    let timeout = Timespec::try_from(PATIENCE).expect("patience");
+    loop {
+        match poll(&mut [PollFd::new(what, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ready => return assert_eq!(ready, Ok(1), "it comes"),
+        }
+    }
+}
+
+/// The next datagram.
+pub fn next(socket: &UdpSocket) -> Vec<u8> {
+    let mut buffer = [0; 2000];
+    wait_for(socket);
+    let length = socket.recv(&mut buffer).expect("a datagram");
+    buffer[..length].to_vec()
+}
+
+/// Addresses of a version that stand for all of a host.
+pub const ANY: [&str; 2] = ["0.0.0.0", "::"];

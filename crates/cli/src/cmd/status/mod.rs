@@ -1,5 +1,6 @@
 //! `fairspan status`: what the running daemons tell of themselves.
 
+mod gateway;
 mod ring;
 pub(super) mod shape;
 mod sharing;
@@ -143,6 +144,9 @@ fn show(status: &Status) {
     }
     if let Some(shape) = &status.shape {
         shape::show(shape);
+    }
+    if let Some(gateway) = &status.gateway {
+        gateway::show(gateway);
     }
     if let Some(confinement) = &status.confinement {
         println!("\n  confined");

@@ -178,7 +178,7 @@ impl Intake {
     fn drop(&mut self, waiting: &Waiting, reason: Reason) {
         self.kernel.drop(waiting.arrival.id);
         self.accounts.on_dropped(waiting.account);
-        *self.counts.dropped.entry(reason.name()).or_default() += 1;
+        *self.counts.dropped.entry(reason.counter()).or_default() += 1;
     }
 
     /// Passes on what may go now. `passed` hears of each connection for which something went.

@@ -217,10 +217,13 @@ impl SplitGateway {
     /// Takes what the kernel hands over.
     fn receive(&mut self, now: Time) {
         let (long, hash, arrivals) = (self.long, &self.hash, &mut self.arrivals);
-        self.intake.kernel().receive(|packet| {
+        let received = self.intake.kernel().receive(|packet| {
             let from_long = long == Some(packet.arrived_by);
             arrivals.push(Arrival::of(&packet, from_long, hash));
         });
+        if let Err(error) = received {
+            tracing::debug!(%error, "the kernel hands over no packets");
+        }
         let mut arrivals = std::mem::take(&mut self.arrivals);
         for arrival in arrivals.drain(..) {
             self.take(now, arrival);

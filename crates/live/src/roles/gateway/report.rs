@@ -70,7 +70,7 @@ impl SplitGateway {
             ("packets_marked", packets.marked),
         ];
         let own = own.map(|(name, n)| (name.to_owned(), n));
-        let dropped = packets.dropped.iter().map(|(reason, n)| (format!("dropped: {reason}"), *n));
+        let dropped = packets.dropped.iter().map(|(reason, n)| ((*reason).to_owned(), *n));
         own.into_iter().chain(dropped).collect()
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// An end that is silent for the first is asked every second; after so many questions without an answer it is gone.
+/// An end that is silent for the first is asked, then after each of the second; after so many questions without an answer it is gone.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(600), Duration::from_secs(60), 5);
 /// What a socket takes that is still to be sent for the first time: what waits does so before the gateway, where it is
 /// shared fairly.

@@ -63,7 +63,7 @@ pub(super) fn measure(interrupt: &Interrupt, bed: &Bed, link: &Long, seconds: u3
     let carried = link.mbit() * PAYLOAD;
     let half = at.len() / 2;
     let late = (at[at.len() - 1] - at[half]) as f64 * 8.0 / 1e6 / ((at.len() - 1 - half).max(1) as f64 * STEP);
-    let mbit: Vec<f64> = at.windows(STEPS + 1).map(|span| mbit(span)).collect();
+    let mbit: Vec<f64> = at.windows(STEPS + 1).map(mbit).collect();
     let fair = mbit.iter().position(|&rate| rate >= NEARLY * carried / 2.0);
     let fair_after_s = fair.map(|first| (first + STEPS) as f64 * STEP);
     Ok(Course { mbit: mbit.into_iter().step_by(STEPS).collect(), fair_after_s, share: late / carried, udp })
