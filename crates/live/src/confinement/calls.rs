@@ -121,8 +121,8 @@ const PRCTL: [libc::c_int; 2] = [libc::PR_SET_NAME, libc::PR_SET_VMA];
 const UDP: &[libc::c_long] =
     &[libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_uname];
 
-/// A gateway that splits connections: pipes between sockets, as many descriptors as may be, and packets in batches.
-const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_prlimit64, libc::SYS_recvmmsg];
+/// A gateway that splits connections: pipes between sockets, and packets in batches.
+const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_recvmmsg];
 /// What it asks of connections: what is in their buffers.
 const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
 
@@ -274,6 +274,10 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
     let splits = if needs.splits { SPLIT_IOCTLS } else { &[] };
     let requests = IOCTLS.iter().chain(frames).chain(carrier).chain(splits);
     rules.insert(libc::SYS_ioctl, requests.map(|request| all_of(&[(1, *request)])).collect::<Result<_, _>>()?);
+    if needs.splits && !needs.threads {
+        // As many descriptors as may be, and no other limit.
+        rules.insert(libc::SYS_prlimit64, vec![all_of(&[(0, 0), (1, u64::from(libc::RLIMIT_NOFILE))])?]);
+    }
     if needs.threads {
         let one = |option: &libc::c_int| all_of(&[(0, u64::from(option.unsigned_abs()))]);
         rules.insert(libc::SYS_prctl, PRCTL.iter().map(one).collect::<Result<_, _>>()?);

@@ -32,8 +32,10 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
                 .map_err(|source| ConfinementError::Folder { path: folder.path.to_owned(), source })?;
         }
     }
-    let ports = [interface.listen_port, interface.listen_tcp_port, interface.metrics.map(|metrics| metrics.port())];
-    let privileged = ports.iter().flatten().any(|port| (1..PRIVILEGED_PORTS).contains(port));
+    let addresses = [interface.metrics, config.gateway.as_ref().and_then(|gateway| gateway.proxy)];
+    let listens = addresses.map(|address| address.map(|address| address.port()));
+    let ports = listens.into_iter().chain([interface.listen_port, interface.listen_tcp_port]);
+    let privileged = ports.flatten().any(|port| (1..PRIVILEGED_PORTS).contains(&port));
     // Callers, in whose names a gateway calls, may have such ports.
     let calls = config.gateway.as_ref().is_some_and(|gateway| gateway.transparent);
     // The socket of a port may be opened again while the daemon runs.
