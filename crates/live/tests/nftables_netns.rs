@@ -89,7 +89,7 @@ struct Probes {
 
 impl Probes {
     fn new(net: &Net, version: usize) -> Probes {
-        let far = [1, 2, 3].map(|port| udp(&net.far, at(ANY[version], port)));
+        let far = [1, 2, 3].map(|port| udp(&net.far, at(FAR[version], port)));
         Probes { near: udp(&net.near, at(ANY[version], 0)), version, far }
     }
 
