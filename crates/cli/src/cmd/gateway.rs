@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Gateways that split TCP connections: why traffic is not seen or not split
 ///
-/// `fairspan up` with a section [gateway] is the gateway itself, `fairspan status` shows it.
+/// `fairspan up` with a section `[gateway]` is the gateway itself, `fairspan status` shows it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

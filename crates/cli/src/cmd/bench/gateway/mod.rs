@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Connections of the part `abandoned`
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=25_000))]
     abandoned: u32,
-    /// A line for the section [gateway], in place of what the benchmark sets; may be given more than once
+    /// A line for the section `[gateway]`, in place of what the benchmark sets; may be given more than once
     #[arg(long, value_name = "LINE")]
     set: Vec<String>,
     /// Only this rival of the gateways: no gateway at all [default: all ways]
