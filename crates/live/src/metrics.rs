@@ -244,6 +244,12 @@ fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, interface: &str, gateway:
     for (name, help, value) in [
         ("fairspan_gateway_up", "1 while connections that begin are split", f64::from(u8::from(gateway.up))),
         ("fairspan_gateway_connections", "Connections that are split now", gateway.open as f64),
+        ("fairspan_gateway_near_networks", "Networks that are not split now, as they are near", gateway.near_networks as f64),
+        (
+            "fairspan_gateway_one_way_networks",
+            "Pairs of networks that are not split now, as answers come by another way",
+            gateway.one_way_networks as f64,
+        ),
         ("fairspan_gateway_half_open", "Connections whose far end has not answered yet", gateway.half_open as f64),
         ("fairspan_gateway_buffers_bytes", "What the buffers of all sockets may hold", gateway.memory_bytes as f64),
         ("fairspan_gateway_waiting_bytes", "What waits for the long link", waiting as f64),

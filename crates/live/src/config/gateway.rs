@@ -24,6 +24,9 @@ pub struct Gateway {
     pub transparent: bool,
     /// `proxy`: where clients may ask for a connection by SOCKS5 or HTTP CONNECT; default nowhere.
     pub proxy: Option<SocketAddr>,
+    /// `proxy_local`: whether these clients may reach this host itself, by its own addresses, loopback and link-local ones;
+    /// default false.
+    pub proxy_local: bool,
     /// `fair_queueing`: whether all packets to the long link wait in the gateway's queue, and not only those that ask for a
     /// connection; default true.
     pub fair_queueing: bool,
@@ -60,6 +63,7 @@ pub(super) struct RawGateway {
     inside: Vec<Spanned<String>>,
     transparent: Option<Spanned<bool>>,
     proxy: Option<Spanned<String>>,
+    proxy_local: Option<Spanned<bool>>,
     fair_queueing: Option<bool>,
     matching: Option<Spanned<Value>>,
     discipline: Option<Spanned<Value>>,
@@ -129,6 +133,9 @@ impl Reader<'_> {
             let problem = "false without a `proxy` leaves nothing to split: add `proxy`, or leave it out";
             return Err(self.error(off.span(), "gateway.transparent", problem));
         }
+        if let (None, Some(local)) = (proxy, &raw.proxy_local) {
+            self.notice(local.span(), "gateway.proxy_local", "has no effect without `proxy`");
+        }
         let rate = self.within(raw.rate.as_ref(), "gateway.rate", parse_rate, RATES)?;
         let (memory, connection_memory, initial_window) = self.gateway_memory(&raw, span.clone())?;
         let half_open = self.number(raw.half_open.as_ref(), "gateway.half_open", 1, 65_536)?.unwrap_or(HALF_OPEN);
@@ -137,6 +144,7 @@ impl Reader<'_> {
             inside,
             transparent: raw.transparent.as_ref().is_none_or(|transparent| *transparent.get_ref()),
             proxy,
+            proxy_local: raw.proxy_local.as_ref().is_some_and(|local| *local.get_ref()),
             fair_queueing: raw.fair_queueing.unwrap_or(true),
             split: self.splitting(&raw, span, rate, memory)?,
             rate,
@@ -373,6 +381,7 @@ mod tests {
             inside: Vec::new(),
             transparent: true,
             proxy: None,
+            proxy_local: false,
             fair_queueing: true,
             split,
             rate: None,
@@ -391,7 +400,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = format!(
-            "{HEAD}long = \"sat0\"\ninside = [\"lan0\", \"lan1\"]\ntransparent = false\nproxy = \"10.0.0.1:1080\"\n\
+            "{HEAD}long = \"sat0\"\ninside = [\"lan0\", \"lan1\"]\ntransparent = false\nproxy = \"10.0.0.1:1080\"\nproxy_local = true\n\
              fair_queueing = true\nmatching = \"1.7Mbit\"\ndiscipline = \"drr:quantum=3000\"\nbuffer = \"codel:target=10ms\"\n\
              queue = \"100ms\"\nrate = \"70Mbit\"\ncongestion = \"bbr\"\ninitial_window = \"4MB\"\n\
              memory = \"100MB\"\nconnection_memory = \"8MB\"\nhalf_open = 7\nexcept = [\"10.0.0.0/8\", \"2001:db8::1\"]\n\
@@ -410,6 +419,7 @@ mod tests {
             inside: vec!["lan0".into(), "lan1".into()],
             transparent: false,
             proxy: Some("10.0.0.1:1080".parse().expect("an address")),
+            proxy_local: true,
             fair_queueing: true,
             split,
             rate: Some(Rate::from_mbit(70)),
@@ -446,7 +456,9 @@ mod tests {
         let found = notices("proxy = \"0.0.0.0:1080\"\n");
         assert!(found.len() == 1 && found[0].setting == "gateway.proxy", "{found:?}");
         assert!(found[0].problem.contains("`sat0`"), "{found:?}");
-        assert!(notices("proxy = \"10.0.0.1:1080\"\n").is_empty());
+        assert!(notices("proxy = \"10.0.0.1:1080\"\nproxy_local = true\n").is_empty());
+        let found = notices("proxy_local = true\n");
+        assert!(found.len() == 1 && found[0].problem.contains("without `proxy`"), "{found:?}");
     }
 
     #[test]
@@ -464,6 +476,7 @@ mod tests {
             ("inside = [\"lan0\"]", true),
             ("transparent = false", true),
             ("proxy = \"10.0.0.1:1081\"", true),
+            ("proxy_local = true", false),
             ("fair_queueing = false", true),
             ("matching = \"unlimited\"", false),
             ("discipline = \"drr\"", false),

@@ -65,6 +65,25 @@ impl Netlink {
         Ok(routes)
     }
 
+    /// What kind of route packets with this mark take to an address now: [`RouteType::Local`] to one of this host's own.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `ENETUNREACH` where no route leads there.
+    pub(crate) fn kind_of_route(&mut self, to: IpAddr, mark: u32) -> Result<RouteType, NetlinkError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(to);
+        message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(to.into()));
+        message.attributes.push(RouteAttribute::Mark(mark));
+        let action = format!("find the route to {to}");
+        let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0, &action)?;
+        let kind = answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => Some(route.header.kind),
+            _ => None,
+        });
+        kind.ok_or(NetlinkError::Decode { action, detail: "it describes no route".to_owned() })
+    }
+
     fn route_message(&mut self, route: &Route) -> Result<RouteMessage, NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(route.destination.addr());

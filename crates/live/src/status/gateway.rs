@@ -8,11 +8,11 @@ use std::fmt;
 /// A gateway that splits TCP connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatewayStatus {
-    /// True while connections that begin are split; else all passes as if there were no gateway.
+    /// True while connections that begin are split; else all passes as if there were no gateway, where the long link is up.
     pub up: bool,
     /// The device of the long link.
     pub long: String,
-    /// Up, down, or absent while there is no such device.
+    /// Up, down while it is switched off or has no carrier, or absent while there is no such device.
     pub state: State,
     /// Where clients may ask by SOCKS5 or HTTP CONNECT, if anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,6 +27,12 @@ pub struct GatewayStatus {
     pub refused: u64,
     /// Those that passed unsplit, by reason.
     pub bypassed: Counters,
+    /// Networks that are not split now, because they are near.
+    #[serde(default)]
+    pub near_networks: u64,
+    /// Pairs of networks, of callers and called, that are not split now, because answers between them come by another way.
+    #[serde(default)]
+    pub one_way_networks: u64,
     /// Connections whose far end has not answered yet.
     pub half_open: u64,
     /// How many there may be at once.
@@ -128,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_gateway_is_read_as_it_is_written_and_limits_are_the_words_that_people_see() {
-        let text = r#"{"up":true,"long":"sat0","state":"up","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
+        let text = r#"{"up":true,"long":"sat0","state":"up","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"near_networks":1,"one_way_networks":2,"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
         let gateway: GatewayStatus = serde_json::from_str(text).expect("a gateway");
         assert_eq!(gateway.connections[0].caller_side.limited_by, Some(LimitedBy::Application));
         assert_eq!(serde_json::to_string(&gateway).expect("text"), text);

@@ -27,6 +27,12 @@ pub(crate) enum Setting {
     NotSentLowWater,
     /// Urgent data stays in its place in the stream.
     UrgentInline,
+    /// The DSCP of IPv4, in the upper six bits of eight.
+    TypeOfService,
+    /// The same of IPv6.
+    TrafficClass,
+    /// Headers of the SYN are kept for who accepts its connection.
+    SaveSyn,
 }
 
 /// Changes one.
@@ -42,10 +48,32 @@ pub(crate) fn set(socket: BorrowedFd<'_>, setting: Setting, value: libc::c_int) 
         Setting::PacingRate => (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE),
         Setting::NotSentLowWater => (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
         Setting::UrgentInline => (libc::SOL_SOCKET, libc::SO_OOBINLINE),
+        Setting::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
+        Setting::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        Setting::SaveSyn => (libc::IPPROTO_TCP, libc::TCP_SAVE_SYN),
     };
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: each of these options reads one `int`, which outlives the call; the descriptor is open.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size) })
+}
+
+/// The first two bytes of the SYN by which an accepted connection began, from its IP header on, where its listener has
+/// [`Setting::SaveSyn`]; the kernel gives them once.
+pub(crate) fn saved_syn(socket: BorrowedFd<'_>) -> Option<[u8; 2]> {
+    let mut bytes = [0u8; 256];
+    let mut size = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes to the array, which outlives the call; the descriptor is open.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_SAVED_SYN,
+            bytes.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    })
+    .ok()?;
+    bytes.get(..size as usize)?.first_chunk().copied()
 }
 
 /// Bytes in a connection's send buffer: all, and those that were never sent.

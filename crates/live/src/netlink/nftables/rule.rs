@@ -77,6 +77,16 @@ impl PacketRule {
         self.protocol(TCP).transport_header(13, 1).masked(&[0x17]).equals(&[0x02])
     }
 
+    /// It is the answer to one: SYN and ACK, and neither RST nor FIN.
+    pub fn tcp_answer(self) -> PacketRule {
+        self.protocol(TCP).transport_header(13, 1).masked(&[0x17]).equals(&[0x12])
+    }
+
+    /// It is a TCP segment that refuses another one outside a connection: RST, and none of ACK, SYN and FIN.
+    pub fn tcp_refusal(self) -> PacketRule {
+        self.protocol(TCP).transport_header(13, 1).masked(&[0x17]).equals(&[0x04])
+    }
+
     /// It has this many bytes at most, from its IP header on.
     pub fn not_longer_than(self, bytes: u32) -> PacketRule {
         let loaded = self.meta(0).expression("byteorder", |data| {

@@ -2,16 +2,22 @@
 //!
 //! Splitting pays where a round trip is long. Where the longer of a connection's two sides turns out to be short, the network of its
 //! destination is noted, and for [`REMEMBERED`] its connections pass as they are. That holds for the side from which they come.
+//!
+//! A gateway needs both directions of a connection. Where the far end's answers reach the caller by another way, the caller gets one to
+//! the gateway's SYN, of which it knows nothing, and resets it. Then the networks of both are noted in the same way. A caller whom
+//! a packet filter keeps from resetting asks again and again. So what gives no answer to the gateway is noted too, but as that one address and
+//! port: it may as well be that nobody is there.
 
 use super::headers::{Segment, Way};
 use crate::config::Gateway;
 use fairspan_core::units::{Span, Time};
 use ipnet::IpNet;
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
 
 const REMEMBERED: Span = Span::from_secs(600);
-/// Most networks that are noted.
+/// Most that are noted of a kind: the oldest make room.
 const MOST: usize = 4096;
 
 /// Why a connection is not split.
@@ -23,6 +29,10 @@ pub(super) enum Why {
     Signed,
     /// Too short a round trip.
     Near,
+    /// The far end's answers do not pass here.
+    OneWay,
+    /// No answer of the far end came here, in time for a caller who asked again.
+    Unanswered,
     /// All memory is given out.
     Memory,
     /// As many connections as may be are being set up.
@@ -32,13 +42,24 @@ pub(super) enum Why {
 }
 
 impl Why {
-    pub(super) const ALL: [Why; 6] = [Why::Excepted, Why::Signed, Why::Near, Why::Memory, Why::HalfOpen, Why::Call];
+    pub(super) const ALL: [Why; 8] = [
+        Why::Excepted,
+        Why::Signed,
+        Why::Near,
+        Why::OneWay,
+        Why::Unanswered,
+        Why::Memory,
+        Why::HalfOpen,
+        Why::Call,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Why::Excepted => "excepted",
             Why::Signed => "signed",
             Why::Near => "near",
+            Why::OneWay => "one_way",
+            Why::Unanswered => "unanswered",
             Why::Memory => "memory",
             Why::HalfOpen => "half_open",
             Why::Call => "call_failed",
@@ -51,6 +72,8 @@ impl Why {
             Why::Excepted => "except or except_ports name them",
             Why::Signed => "their segments are signed (TCP-AO or MD5), which nobody else can continue",
             Why::Near => "their round trips are too short for splitting to pay",
+            Why::OneWay => "the far end's answers reach the caller by another way, and not through this host",
+            Why::Unanswered => "their far ends gave this host no answer: nobody is there, or it goes another way",
             Why::Memory => "all memory was given out",
             Why::HalfOpen => "too many others were being set up",
             Why::Call => "the far end could not be called from here in the caller's name",
@@ -62,6 +85,11 @@ impl Why {
         match self {
             Why::Excepted | Why::Signed => "nothing, if that is meant",
             Why::Near => "`bypass_below` in [gateway] says what is too short; \"0ms\" splits all",
+            Why::OneWay => {
+                "lead both directions through this host: the routes back to the callers, at the far end of the long link; or name these \
+                 networks in `except`, so that nobody has to try"
+            }
+            Why::Unanswered => "nothing, if nobody is there; else see that the routes back to the callers lead through this host",
             Why::Memory => "more `memory` in [gateway]",
             Why::HalfOpen => "more `half_open` in [gateway], if these were no attack",
             Why::Call => {
@@ -71,8 +99,55 @@ impl Why {
     }
 }
 
+/// What holds for [`REMEMBERED`] from when it was noted; of at most [`MOST`].
+#[derive(Debug)]
+struct Noted<K> {
+    known: HashMap<K, Time>,
+    /// In the order in which they were noted, each once.
+    order: VecDeque<(K, Time)>,
+}
+
+impl<K: Copy + Eq + Hash> Noted<K> {
+    fn new() -> Noted<K> {
+        Noted { known: HashMap::new(), order: VecDeque::new() }
+    }
+
+    fn note(&mut self, now: Time, key: K) {
+        self.forget_old(now);
+        if self.known.contains_key(&key) {
+            return;
+        }
+        if self.order.len() >= MOST {
+            self.forget_oldest();
+        }
+        let until = now + REMEMBERED;
+        self.known.insert(key, until);
+        self.order.push_back((key, until));
+    }
+
+    fn holds(&self, now: Time, key: &K) -> bool {
+        self.known.get(key).is_some_and(|until| now < *until)
+    }
+
+    fn forget_old(&mut self, now: Time) {
+        while self.order.front().is_some_and(|(_, until)| now >= *until) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((key, _)) = self.order.pop_front() {
+            self.known.remove(&key);
+        }
+    }
+}
+
 /// A network, a /24 or a /48, and from which side it is looked for.
 type Near = (u64, bool);
+/// The networks of the caller and of the called.
+type Pair = (u64, u64);
+/// The caller's network, and whom it called.
+type Called = (u64, SocketAddr);
 
 /// What decides.
 #[derive(Debug)]
@@ -80,17 +155,26 @@ pub(super) struct Bypass {
     except: Vec<IpNet>,
     ports: Vec<u16>,
     below: Span,
-    near: HashMap<Near, Time>,
+    near: Noted<Near>,
+    one_way: Noted<Pair>,
+    unanswered: Noted<Called>,
 }
 
 impl Bypass {
     pub(super) fn new(config: &Gateway) -> Bypass {
         let (except, ports) = (config.except.clone(), config.except_ports.clone());
-        Bypass { except, ports, below: config.bypass_below, near: HashMap::new() }
+        let (near, one_way, unanswered) = (Noted::new(), Noted::new(), Noted::new());
+        Bypass { except, ports, below: config.bypass_below, near, one_way, unanswered }
+    }
+
+    /// Other settings. What is near may be so no more; ways stay as they are.
+    pub(super) fn change(&mut self, config: &Gateway) {
+        let Bypass { one_way, unanswered, .. } = std::mem::replace(self, Bypass::new(config));
+        (self.one_way, self.unanswered) = (one_way, unanswered);
     }
 
     /// Why the connection that a SYN asks for is not to be split, if so.
-    pub(super) fn why(&mut self, now: Time, syn: &Segment, from_long: bool) -> Option<Why> {
+    pub(super) fn why(&self, now: Time, syn: &Segment, from_long: bool) -> Option<Why> {
         let Way { source, destination } = syn.way;
         let is_excepted = |address: IpAddr| self.except.iter().any(|net| net.contains(&address));
         if self.ports.contains(&destination.port()) || is_excepted(source.ip()) || is_excepted(destination.ip()) {
@@ -99,13 +183,14 @@ impl Bypass {
         if syn.is_signed {
             return Some(Why::Signed);
         }
-        let near = (network(destination.ip()), from_long);
-        let until = *self.near.get(&near)?;
-        if now >= until {
-            self.near.remove(&near);
-            return None;
+        let pair = pair(syn.way);
+        if self.one_way.holds(now, &pair) {
+            return Some(Why::OneWay);
         }
-        Some(Why::Near)
+        if self.unanswered.holds(now, &(pair.0, destination)) {
+            return Some(Why::Unanswered);
+        }
+        self.near.holds(now, &(pair.1, from_long)).then_some(Why::Near)
     }
 
     /// A connection has these round trips on its two sides.
@@ -113,18 +198,39 @@ impl Bypass {
         if self.below == Span::ZERO || longer == Span::ZERO || longer >= self.below {
             return;
         }
-        if self.near.len() >= MOST {
-            self.near.retain(|_, until| now < *until);
-        }
-        if self.near.len() < MOST {
-            self.near.insert((network(way.destination.ip()), from_long), now + REMEMBERED);
-        }
+        self.near.note(now, (network(way.destination.ip()), from_long));
     }
 
-    /// Networks that are noted.
-    pub(super) fn near(&self) -> usize {
-        self.near.len()
+    /// Answers to this caller come by another way.
+    pub(super) fn note_one_way(&mut self, now: Time, way: Way) {
+        self.one_way.note(now, pair(way));
     }
+
+    /// None has come to the gateway.
+    pub(super) fn note_unanswered(&mut self, now: Time, way: Way) {
+        self.unanswered.note(now, (network(way.source.ip()), way.destination));
+    }
+
+    /// What was noted long ago holds no more.
+    pub(super) fn forget_old(&mut self, now: Time) {
+        self.near.forget_old(now);
+        self.one_way.forget_old(now);
+        self.unanswered.forget_old(now);
+    }
+
+    /// Networks that are near.
+    pub(super) fn near(&self) -> usize {
+        self.near.known.len()
+    }
+
+    /// Pairs of networks, of callers and called, between which answers come by another way.
+    pub(super) fn one_way(&self) -> usize {
+        self.one_way.known.len()
+    }
+}
+
+fn pair(way: Way) -> Pair {
+    (network(way.source.ip()), network(way.destination.ip()))
 }
 
 fn network(address: IpAddr) -> u64 {
@@ -151,14 +257,16 @@ mod tests {
             except: vec!["10.9.0.0/16".parse().expect("a network"), "fd09::/32".parse().expect("a network")],
             ports: vec![22],
             below: Span::from_millis(10),
-            near: HashMap::new(),
+            near: Noted::new(),
+            one_way: Noted::new(),
+            unanswered: Noted::new(),
         }
     }
 
     #[test]
     fn what_is_excepted_at_either_end_and_what_is_signed_passes() {
-        let mut bypass = bypass();
-        let mut why = |from, to| bypass.why(Time::ZERO, &syn(from, to), false);
+        let bypass = bypass();
+        let why = |from, to| bypass.why(Time::ZERO, &syn(from, to), false);
         assert_eq!(why("10.1.0.2:1000", "192.0.2.1:80"), None);
         assert_eq!(why("10.1.0.2:1000", "192.0.2.1:22"), Some(Why::Excepted));
         assert_eq!(why("10.1.0.2:22", "192.0.2.1:80"), None, "the port is the destination's");
@@ -182,7 +290,42 @@ mod tests {
         assert_eq!(bypass.why(later, &neighbour, false), Some(Why::Near));
         assert_eq!(bypass.why(later, &syn, true), None, "from the other side it is far");
         assert_eq!(bypass.why(Time::from_millis(600_000), &syn, false), None);
+        bypass.forget_old(Time::from_millis(600_000));
         assert_eq!(bypass.near(), 0);
+    }
+
+    #[test]
+    fn one_way_are_networks_for_callers_of_one_network_and_without_an_answer_is_one_address_and_port() {
+        let mut bypass = bypass();
+        bypass.note_one_way(Time::ZERO, syn("10.1.0.2:1000", "192.0.2.1:80").way);
+        bypass.note_unanswered(Time::ZERO, syn("10.1.0.2:1000", "198.51.100.1:80").way);
+        let why = |bypass: &Bypass, from, to| bypass.why(Time::from_millis(599_999), &syn(from, to), false);
+        assert_eq!(why(&bypass, "10.1.0.9:7", "192.0.2.200:443"), Some(Why::OneWay));
+        assert_eq!(why(&bypass, "10.2.0.2:1000", "192.0.2.1:80"), None, "another network's callers");
+        assert_eq!(why(&bypass, "10.1.0.9:7", "198.51.100.1:80"), Some(Why::Unanswered));
+        assert_eq!(why(&bypass, "10.1.0.2:1000", "198.51.100.1:81"), None, "another port");
+        // Other settings make no other ways.
+        let text = "[interface]\nname = \"gw0\"\n[gateway]\nlong = \"sat0\"\n";
+        let config = crate::config::Config::parse(std::path::Path::new("x.toml"), text).expect("good");
+        bypass.change(config.gateway.as_ref().expect("a gateway"));
+        assert_eq!(why(&bypass, "10.1.0.9:7", "192.0.2.200:443"), Some(Why::OneWay));
+        assert_eq!(why(&bypass, "10.1.0.2:1000", "192.0.2.1:22"), Some(Why::OneWay), "no port is excepted any more");
+        assert_eq!(bypass.one_way(), 1);
+        bypass.forget_old(Time::from_millis(600_000));
+        assert_eq!(bypass.one_way(), 0);
+        assert_eq!(bypass.why(Time::from_millis(600_000), &syn("10.1.0.2:1", "198.51.100.1:80"), false), None);
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_are_forgotten() {
+        let mut noted = Noted::new();
+        for n in 0..=MOST {
+            noted.note(Time::from_millis(n as u64), n);
+            noted.note(Time::from_millis(n as u64), n);
+        }
+        let now = Time::from_millis(MOST as u64);
+        assert!(!noted.holds(now, &0) && noted.holds(now, &1) && noted.holds(now, &MOST));
+        assert_eq!((noted.known.len(), noted.order.len()), (MOST, MOST));
     }
 
     #[test]

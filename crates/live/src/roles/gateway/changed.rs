@@ -26,6 +26,7 @@ pub(super) fn changed(before: &Gateway, after: &Gateway) -> Vec<String> {
         },
     );
     tell(before.rate != after.rate, "rate", after.rate.map_or("none".to_owned(), exact_rate));
+    tell(before.proxy_local != after.proxy_local, "proxy_local", after.proxy_local.to_string());
     let bytes = |bytes: Bytes| format!("{} B", bytes.as_u64());
     tell(before.memory != after.memory, "memory", bytes(after.memory));
     tell(before.connection_memory != after.connection_memory, "connection_memory", bytes(after.connection_memory));

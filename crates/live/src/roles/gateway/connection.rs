@@ -28,6 +28,13 @@ pub(super) enum Asked {
     End,
 }
 
+/// A SYN that the kernel holds until the far end has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) id: u32,
+    pub(super) sequence: u32,
+}
+
 /// What a connection is that a client of the proxy asked for.
 #[derive(Debug)]
 pub(super) struct Explicit {
@@ -40,6 +47,8 @@ pub(super) struct Explicit {
     pub(super) others: Vec<SocketAddr>,
     /// Whom it asked for.
     pub(super) name: String,
+    /// That of its SYN.
+    pub(super) dscp: u8,
 }
 
 /// A connection.
@@ -54,7 +63,9 @@ pub(super) struct Connection {
     /// The two directions, by the side from which data comes.
     pub(super) flows: [FlowNumber; 2],
     /// The SYN that waits for the far end's answer.
-    pub(super) held: Option<u32>,
+    pub(super) held: Option<Held>,
+    /// The DSCP of what comes from each side; what leaves by the other has it too.
+    pub(super) dscp: [u8; 2],
     /// How it was asked for, if not by a SYN.
     pub(super) explicit: Option<Box<Explicit>>,
     pub(super) since: Time,
@@ -76,6 +87,7 @@ impl Connection {
             relay,
             flows,
             held: None,
+            dscp: [0; 2],
             explicit: None,
             since: now,
             looked: [0; 2],

@@ -1,12 +1,13 @@
 //! All connections that are split: how they come to be, what their sockets tell, and how they end.
 
 use super::budget::{Budget, Weight};
-use super::connection::{Asked, Connection, Explicit};
+use super::connection::{Asked, Connection, Explicit, Held};
 use super::half::Half;
 use super::headers::Way;
 use super::pipes::Pipes;
 use super::proxy::{Wanted, say};
-use super::request::{Failure, is_elsewhere};
+use super::reach::Reach;
+use super::request::Failure;
 use super::socket::{Sockets, accept};
 use crate::config::Gateway;
 use crate::shell::poller::{Poller, Token};
@@ -61,6 +62,8 @@ pub(super) struct Counts {
     pub(super) abandoned: u64,
     pub(super) strangers: u64,
     pub(super) no_descriptors: u64,
+    /// Addresses that clients of the proxy may not reach.
+    pub(super) forbidden: u64,
     /// Bytes that were moved.
     pub(super) moved: u64,
 }
@@ -75,6 +78,7 @@ pub(super) struct Connections {
     sockets: Vec<Option<(Token, Place)>>,
     next_flow: u32,
     pub(super) settings: Sockets,
+    reach: Reach,
     budget: Budget,
     scale: u64,
     rate: Option<Rate>,
@@ -92,7 +96,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(config: &Gateway, settings: Sockets, poller: &Poller) -> Connections {
+    pub(super) fn new(config: &Gateway, settings: Sockets, reach: Reach, poller: &Poller) -> Connections {
         let budget = Budget::new(config);
         Connections {
             table: Vec::new(),
@@ -101,6 +105,7 @@ impl Connections {
             sockets: Vec::new(),
             next_flow: SPLIT,
             settings,
+            reach,
             scale: budget.scale(),
             budget,
             rate: config.rate,
@@ -118,6 +123,7 @@ impl Connections {
     /// Other settings.
     pub(super) fn change(&mut self, config: &Gateway) {
         self.budget.change(config);
+        self.reach.change(config);
         self.rate = config.rate;
         self.share_memory();
         self.pace_all();
@@ -166,8 +172,8 @@ impl Connections {
     ///
     /// # Errors
     /// What the kernel says at once.
-    pub(super) fn call(&mut self, now: Time, way: Way, from_long: bool, held: u32) -> io::Result<()> {
-        let number = self.begin(now, Some(way.source), way, from_long)?;
+    pub(super) fn call(&mut self, now: Time, way: Way, from_long: bool, dscp: u8, held: Held) -> io::Result<()> {
+        let number = self.begin(now, Some(way.source), way, from_long, dscp)?;
         self.with(number, |connection| connection.held = Some(held));
         for (way, side) in [(way, Side::Caller), (way.back(), Side::Called)] {
             self.ways.insert(way, Place { number, side });
@@ -177,16 +183,18 @@ impl Connections {
 
     /// Calls the far end for a client of the proxy, at one of these addresses.
     pub(super) fn call_for(&mut self, now: Time, wanted: Wanted, addresses: Vec<SocketAddr>) {
-        let Wanted { socket, remote, request, host, port, early } = wanted;
+        let Wanted { socket, remote, request, host, port, dscp, early } = wanted;
         let name = format!("{host}:{port}");
-        let explicit = Explicit { socket: Some(socket), request, early, others: addresses, name };
+        let explicit = Explicit { socket: Some(socket), request, early, others: addresses, name, dscp };
         self.try_next(now, remote, Box::new(explicit), Failure::NoName);
     }
 
     fn try_next(&mut self, now: Time, remote: SocketAddr, mut explicit: Box<Explicit>, mut why: Failure) {
         while !explicit.others.is_empty() {
-            let destination = explicit.others.remove(0);
-            if !is_elsewhere(destination.ip()) {
+            let mut destination = explicit.others.remove(0);
+            destination.set_ip(destination.ip().to_canonical());
+            if !self.reach.allows(destination.ip()) {
+                self.counts.forbidden += 1;
                 why = Failure::Forbidden;
                 continue;
             }
@@ -194,9 +202,12 @@ impl Connections {
                 why = Failure::General;
                 continue;
             }
-            match self.begin(now, None, Way { source: remote, destination }, false) {
+            match self.begin(now, None, Way { source: remote, destination }, false, explicit.dscp) {
                 Ok(number) => {
-                    self.with(number, |connection| connection.explicit = Some(explicit));
+                    self.with(number, |connection| {
+                        connection.dscp = [explicit.dscp; 2];
+                        connection.explicit = Some(explicit);
+                    });
                     return;
                 }
                 Err(error) => why = Failure::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
@@ -207,15 +218,25 @@ impl Connections {
     }
 
     /// Begins to call, from `source` where that is given; the number of the connection.
-    fn begin(&mut self, now: Time, source: Option<SocketAddr>, way: Way, from_long: bool) -> io::Result<u32> {
+    fn begin(
+        &mut self,
+        now: Time,
+        source: Option<SocketAddr>,
+        way: Way,
+        from_long: bool,
+        dscp: u8,
+    ) -> io::Result<u32> {
         let weight = Weight::of(Span::ZERO);
         let is_long = !from_long;
         let called = self.settings.call(source, way.destination, is_long, self.budget.share(weight));
         let socket = called.inspect_err(|error| self.counts.no_descriptors += u64::from(is_descriptors(error)))?;
-        let called = Half::new(socket, is_long, false, &self.poller)?;
+        let mut called = Half::new(socket, is_long, false, &self.poller)?;
+        called.mark(dscp);
         let flows = [FlowNumber(self.next_flow), FlowNumber(self.next_flow + 1)];
         self.next_flow = self.next_flow.wrapping_add(2) | SPLIT;
-        let number = self.insert(Connection::new(way, from_long, called, flows, now));
+        let mut connection = Connection::new(way, from_long, called, flows, now);
+        connection.dscp[Side::Caller as usize] = dscp;
+        let number = self.insert(connection);
         self.half_open += 1;
         self.budget.add(weight);
         self.budget.add(weight);
@@ -289,7 +310,8 @@ impl Connections {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
         let prepared = self.settings.prepare(&socket, connection.from_long).map_err(|_| Errno::INVAL);
         let joined = prepared.and_then(|()| Half::new(socket, connection.from_long, true, &self.poller));
-        let Ok(half) = joined else { return self.give_up(number) };
+        let Ok(mut half) = joined else { return self.give_up(number) };
+        half.mark(connection.dscp[Side::Called as usize]);
         connection.halves[Side::Caller as usize] = Some(half);
         connection.since = now;
         self.half_open -= 1;
@@ -342,7 +364,7 @@ impl Connections {
                 return;
             }
             Some(Asked::Accept) => {
-                self.news.extend(connection.held.take().map(News::Answered));
+                self.news.extend(connection.held.take().map(|held| News::Answered(held.id)));
                 connection.settle(&self.poller);
             }
             Some(Asked::Refuse(errno)) => {
@@ -352,7 +374,7 @@ impl Connections {
                     return self.try_next(now, remote, explicit, Failure::of(errno));
                 }
                 self.counts.refused += 1;
-                self.news.extend(connection.held.take().map(|held| News::Refused(held, errno)));
+                self.news.extend(connection.held.take().map(|held| News::Refused(held.id, errno)));
                 self.remove(number);
                 return;
             }
@@ -371,9 +393,22 @@ impl Connections {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
         connection.halves.iter().flatten().for_each(Half::abort);
         self.counts.abandoned += 1;
-        self.news.extend(connection.held.take().map(News::Abandoned));
+        self.news.extend(connection.held.take().map(|held| News::Abandoned(held.id)));
         connection.explicit.iter().for_each(|explicit| turn_away(explicit, Failure::TimedOut));
         self.remove(number);
+    }
+
+    /// It passes unsplit after all: the SYN that was held, whose verdict is still to come. The far end is called no more, and hears nothing of that.
+    pub(super) fn let_pass(&mut self, number: u32) -> Option<Held> {
+        let connection = self.table.get_mut(number as usize).and_then(Option::as_mut)?;
+        let held = connection.held.take()?;
+        self.remove(number);
+        Some(held)
+    }
+
+    /// A packet of a connection has come, with this DSCP.
+    pub(super) fn on_packet(&mut self, place: Place, dscp: u8) {
+        self.with(place.number, |connection| connection.dscp[place.side as usize] = dscp);
     }
 
     fn remove(&mut self, number: u32) {
@@ -407,7 +442,9 @@ impl Connections {
     fn measure(&mut self, number: u32) {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
         let mut longer = Span::ZERO;
-        for half in connection.halves.iter_mut().flatten() {
+        for (half, dscp) in connection.halves.iter_mut().zip([connection.dscp[1], connection.dscp[0]]) {
+            let Some(half) = half else { continue };
+            half.mark(dscp);
             let before = half.weight();
             let info = half.measure();
             longer = longer.max(info.least_round_trip);

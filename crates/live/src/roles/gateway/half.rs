@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Weight};
 use super::pipes::{Pipe, Pipes};
-use super::socket::Buffers;
+use super::socket::{Buffers, set_dscp};
 use crate::shell::poller::{Interest, Poller, Token, Turn};
 use crate::sys::tcp::{Setting, TcpInfo, set, tcp_info};
 use fairspan_core::split::relay::End;
@@ -34,6 +34,8 @@ pub(super) struct Half {
     /// Bytes a second that it may send; -1: any.
     paced: i32,
     looked: u64,
+    /// Of what it sends.
+    dscp: u8,
     pipe: Option<Pipe>,
     /// Bytes that came from it, and bytes that it was given.
     pub(super) came: u64,
@@ -62,6 +64,7 @@ impl Half {
             weight: Weight::of(Span::ZERO),
             paced: -1,
             looked: 0,
+            dscp: 0,
             pipe: None,
             came: 0,
             given: 0,
@@ -258,6 +261,13 @@ impl Half {
         let near = wanted > 0 && self.paced > 0 && (wanted - self.paced).abs() < self.paced / 10;
         if wanted != self.paced && !near && set(self.socket.as_fd(), Setting::PacingRate, wanted).is_ok() {
             self.paced = wanted;
+        }
+    }
+
+    /// What it sends has this DSCP.
+    pub(super) fn mark(&mut self, dscp: u8) {
+        if dscp != self.dscp && set_dscp(&self.socket, dscp).is_ok() {
+            self.dscp = dscp;
         }
     }
 

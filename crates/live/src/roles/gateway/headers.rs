@@ -12,6 +12,15 @@ const ACK: u8 = 16;
 /// The TCP option of an MD5 signature (RFC 2385), and of authentication (RFC 5925).
 const SIGNED: [u8; 2] = [19, 29];
 
+/// The type of service or traffic class of a packet, DSCP and ECN, by its first two bytes; 0 of what is no IP.
+pub(super) fn traffic_class(packet: &[u8]) -> u8 {
+    match packet {
+        [first, second, ..] if first >> 4 == 4 => *second,
+        [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
+        _ => 0,
+    }
+}
+
 /// From where to where a segment goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Way {
@@ -29,6 +38,7 @@ impl Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) way: Way,
+    pub(super) sequence: u32,
     flags: u8,
     /// Its options bind it to the ends' own addresses and sequence numbers: nobody else can continue the connection.
     pub(super) is_signed: bool,
@@ -61,13 +71,15 @@ impl Segment {
             destination: SocketAddr::new(address(false)?, u16::from_be_bytes([d0, d1])),
         };
         let is_signed = is_signed(header.get(20..length.min(header.len())).unwrap_or_default());
-        Some(Segment { way, flags: fixed[13], is_signed, payload: u32::try_from(payload).unwrap_or(u32::MAX) })
+        let sequence = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+        let payload = u32::try_from(payload).unwrap_or(u32::MAX);
+        Some(Segment { way, sequence, flags: fixed[13], is_signed, payload })
     }
 
     /// A SYN that goes this way.
     #[cfg(test)]
     pub(super) fn opening(way: Way) -> Segment {
-        Segment { way, flags: SYN, is_signed: false, payload: 0 }
+        Segment { way, sequence: 0, flags: SYN, is_signed: false, payload: 0 }
     }
 
     /// It begins a connection.
@@ -78,6 +90,12 @@ impl Segment {
     /// It ends one at once.
     pub(super) fn is_reset(&self) -> bool {
         self.flags & RST != 0
+    }
+
+    /// It is the reset of one whose SYN had the number `own`, and who has got the answer to another SYN: its number is what that answer
+    /// acknowledged (RFC 9293, 3.10.7.3).
+    pub(super) fn denies_answer(&self, own: u32) -> bool {
+        self.flags & (RST | ACK) == RST && ![own, own.wrapping_add(1)].contains(&self.sequence)
     }
 }
 
@@ -120,6 +138,19 @@ mod tests {
         assert!(!data.is_opening() && data.payload == 60_000);
         assert!(!Segment::read(&packet(SYN | ACK, &[], 0), 40).expect("a segment").is_opening());
         assert!(Segment::read(&packet(RST, &[], 0), 40).expect("a segment").is_reset());
+    }
+
+    #[test]
+    fn a_reset_shows_by_its_number_whether_its_sender_has_seen_the_answer_to_another_syn() {
+        let reset = |flags, sequence: u32| {
+            let mut bytes = packet(flags, &[], 0);
+            bytes[24..28].copy_from_slice(&sequence.to_be_bytes());
+            Segment::read(&bytes, 40).expect("a segment")
+        };
+        assert!(reset(RST, 7_000).denies_answer(u32::MAX));
+        for (flags, sequence) in [(RST, 0), (RST, u32::MAX), (RST | ACK, 7_000), (ACK, 7_000)] {
+            assert!(!reset(flags, sequence).denies_answer(u32::MAX), "{flags} {sequence}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! segment.
 
 use super::connections::{Place, SPLIT};
-use super::headers::Segment;
+use super::headers::{Segment, traffic_class};
 use super::rules::Marks;
 use crate::config::Gateway as Settings;
 use crate::netlink::queue::{PacketQueue, Queued};
@@ -54,6 +54,7 @@ pub(super) struct Arrival {
     hosts: [u128; 2],
     label: Label,
     class: u8,
+    pub(super) dscp: u8,
     is_capable: bool,
     pub(super) from_long: bool,
     pub(super) segment: Option<Segment>,
@@ -63,11 +64,7 @@ impl Arrival {
     pub(super) fn of(packet: &Queued<'_>, from_long: bool, hash: &FlowHash) -> Arrival {
         let bytes = packet.bytes;
         let frame = Frame { bytes, len: packet.len as usize, layer: Layer::Ip };
-        let tos = match bytes {
-            [first, second, ..] if first >> 4 == 4 => *second,
-            [first, second, ..] => first << 4 | second >> 4,
-            _ => 0,
-        };
+        let tos = traffic_class(bytes);
         Arrival {
             id: packet.id,
             size: packet.len,
@@ -75,6 +72,7 @@ impl Arrival {
             hosts: [End::Source, End::Destination].map(|end| host_of(bytes, end)),
             label: Label::of(&frame),
             class: class_of(bytes),
+            dscp: tos >> 2,
             is_capable: tos & 3 != ecn::NOT_ECT,
             from_long,
             segment: Segment::read(bytes, packet.len),

@@ -13,7 +13,7 @@
 //! | `bypass` | connections that are not split |
 //! | `connections`, `connection`, `half` | all connections, one, one end of one |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
-//! | `proxy`, `request` | clients that ask for a connection themselves, and what they say |
+//! | `proxy`, `request`, `reach` | clients that ask for a connection themselves, what they say, and where they may be led |
 //! | `budget` | the memory of all sockets |
 //! | `report`, `changed` | status, and what a reload changed |
 //! | `doctor` | why traffic is not seen or not split |
@@ -36,6 +36,7 @@ mod headers;
 mod intake;
 mod pipes;
 mod proxy;
+mod reach;
 mod report;
 mod request;
 mod rules;
@@ -44,7 +45,7 @@ mod socket;
 use crate::config::{Config, Gateway};
 use crate::netlink::nftables::OwnedTable;
 use crate::netlink::queue::PacketQueue;
-use crate::netlink::{Guard, LinkChange, Windows};
+use crate::netlink::{Guard, Interface, LinkChange, Windows};
 use crate::reloaded::Reloaded;
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
@@ -52,6 +53,7 @@ use crate::shell::poller::{Interest, Poller, Token, Turn};
 use crate::status::Status;
 use budget::{Budget, Weight};
 use bypass::{Bypass, Why};
+use connection::Held;
 use connections::{Connections, News, Place};
 use fairspan_core::flow::FlowHash;
 use fairspan_core::split::Side;
@@ -60,6 +62,7 @@ use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
 use netlink_packet_route::route::RouteMessage;
 use proxy::{Proxy, Wanted};
+use reach::Reach;
 use request::Host;
 use rules::Marks;
 use rustix::io::Errno;
@@ -81,6 +84,10 @@ const LEVELS: Span = Span::from_millis(2);
 /// And how much longer for each of them.
 const A_LEVEL: Span = Span::from_micros(20);
 
+/// A caller who asks again when its SYN has been held for so long has the connection unsplit: all answers but the slowest, and one of a
+/// SYN that had to be sent again, would have come.
+const ANSWERS_WITHIN: Span = Span::from_millis(2_500);
+
 /// A gateway. Dropping it undoes all that it did to the host's network.
 pub(super) struct SplitGateway {
     /// Undone before the sockets go: then packets pass as they are.
@@ -101,8 +108,8 @@ pub(super) struct SplitGateway {
     bypass: Bypass,
     bypassed: BTreeMap<Why, u64>,
     hash: FlowHash,
-    /// The number of the long link's device, where it is there.
-    long: Option<u32>,
+    /// The long link's device, where it is there.
+    long: Option<Interface>,
     /// The routing table with larger initial windows, and the routes that it was made from.
     windows: Option<(Windows, Vec<RouteMessage>)>,
     arrivals: Vec<Arrival>,
@@ -169,7 +176,7 @@ impl SplitGateway {
             proxy,
             named: HashMap::new(),
             lookups: Vec::new(),
-            connections: Connections::new(settings, sockets, poller),
+            connections: Connections::new(settings, sockets, Reach::new(settings, marks)?, poller),
             bypass: Bypass::new(settings),
             bypassed: BTreeMap::new(),
             hash: FlowHash::new(random()),
@@ -203,7 +210,7 @@ impl SplitGateway {
 
     fn find_long(&mut self) {
         let name = self.settings().long.clone();
-        self.long = self.guard.netlink().interface(&name).ok().map(|interface| interface.index);
+        self.long = self.guard.netlink().interface(&name).ok();
     }
 
     /// Has the initial windows follow the main routing table.
@@ -216,7 +223,7 @@ impl SplitGateway {
 
     /// Takes what the kernel hands over.
     fn receive(&mut self, now: Time) {
-        let (long, hash, arrivals) = (self.long, &self.hash, &mut self.arrivals);
+        let (long, hash, arrivals) = (self.long.as_ref().map(|long| long.index), &self.hash, &mut self.arrivals);
         let received = self.intake.kernel().receive(|packet| {
             let from_long = long == Some(packet.arrived_by);
             arrivals.push(Arrival::of(&packet, from_long, hash));
@@ -241,21 +248,48 @@ impl SplitGateway {
             }
             return self.intake.pass(now, arrival, None);
         };
+        self.connections.on_packet(place, arrival.dscp);
         let Some(connection) = self.connections.get(place.number) else {
             return self.intake.pass(now, arrival, None);
         };
-        if connection.held.is_some() && place.side == Side::Caller {
-            // It asks again, or takes it back.
-            self.intake.forget(arrival.id);
-            if segment.is_reset() {
-                self.connections.give_up(place.number);
-            }
+        if let Some(held) = connection.held.filter(|_| place.side == Side::Caller) {
+            let waits = now.since(connection.since);
+            self.hear(now, arrival, &segment, place.number, held, waits);
         } else if segment.is_opening() && connection.awaits_caller() {
             // The kernel's answer was lost.
             self.intake.split(arrival.id);
         } else {
             let flow = connection.flows[place.side as usize];
             self.intake.pass(now, arrival, Some((flow, place)));
+        }
+    }
+
+    /// A caller whose SYN is held asks again, takes it back, or shows that the far end's answer came to it by another way.
+    fn hear(&mut self, now: Time, arrival: Arrival, segment: &Segment, number: u32, held: Held, waits: Span) {
+        let why = if segment.denies_answer(held.sequence) {
+            self.bypass.note_one_way(now, segment.way);
+            Why::OneWay
+        } else if segment.is_opening() && waits >= ANSWERS_WITHIN {
+            self.bypass.note_unanswered(now, segment.way);
+            Why::Unanswered
+        } else {
+            self.intake.forget(arrival.id);
+            if segment.is_reset() {
+                self.connections.give_up(number);
+            }
+            return;
+        };
+        *self.bypassed.entry(why).or_default() += 1;
+        if self.connections.let_pass(number).is_none() {
+            return self.intake.forget(arrival.id);
+        }
+        match why {
+            // The far end forgets the gateway's SYN by the reset, and then hears the caller's own.
+            Why::OneWay => [arrival.id, held.id].into_iter().for_each(|id| self.intake.leave(id)),
+            _ => {
+                self.intake.forget(held.id);
+                self.intake.leave(arrival.id);
+            }
         }
     }
 
@@ -276,10 +310,13 @@ impl SplitGateway {
         };
         let why = self.bypass.why(now, syn, arrival.from_long).or(full);
         let called = match why {
-            None => self.connections.call(now, syn.way, arrival.from_long, arrival.id).map_err(|error| {
-                tracing::debug!(%error, to = %syn.way.destination, "a connection is not split");
-                Why::Call
-            }),
+            None => {
+                let held = Held { id: arrival.id, sequence: syn.sequence };
+                self.connections.call(now, syn.way, arrival.from_long, arrival.dscp, held).map_err(|error| {
+                    tracing::debug!(%error, to = %syn.way.destination, "a connection is not split");
+                    Why::Call
+                })
+            }
             Some(why) => Err(why),
         };
         if let Err(why) = called {
@@ -368,6 +405,7 @@ impl SplitGateway {
         if now >= self.next_look {
             self.next_look = now + LOOK;
             self.connections.look(now);
+            self.bypass.forget_old(now);
             self.proxy.iter_mut().for_each(|proxy| proxy.look(now));
             self.pause(false);
         }
@@ -488,7 +526,7 @@ impl Machine for SplitGateway {
             Ok(()) => {
                 self.connections.change(settings);
                 self.proxy.iter_mut().for_each(|proxy| proxy.change(settings.half_open));
-                self.bypass = Bypass::new(settings);
+                self.bypass.change(settings);
                 let changed = changed::changed(self.settings(), settings);
                 self.config = config;
                 Reloaded { ok: true, changed, ..Reloaded::default() }

@@ -3,9 +3,11 @@
 //! A client has [`ASKS_WITHIN`] to ask, and there are as many at once as may be half open. What it sends behind its request, before
 //! it has an answer, is for the far end.
 
+use super::headers::traffic_class;
 use super::request::{Host, Request, Step};
 use super::socket::{Sockets, accept};
 use crate::shell::poller::{Interest, Poller, Token, Turn};
+use crate::sys::tcp::{Setting, saved_syn, set};
 use fairspan_core::units::{Span, Time};
 use rustix::io::Errno;
 use socket2::Socket;
@@ -39,6 +41,8 @@ pub(super) struct Wanted {
     pub(super) request: Request,
     pub(super) host: Host,
     pub(super) port: u16,
+    /// That of the client's SYN.
+    pub(super) dscp: u8,
     /// What is for the far end already.
     pub(super) early: Vec<u8>,
 }
@@ -63,6 +67,9 @@ impl Proxy {
     /// What the kernel refuses.
     pub(super) fn open(address: SocketAddr, sockets: &Sockets, most: u32, poller: &Poller) -> io::Result<Proxy> {
         let listener = sockets.listen(address, false, None)?;
+        if let Err(error) = set(listener.as_fd(), Setting::SaveSyn, 1) {
+            tracing::debug!(%error, "the DSCP of the proxy's clients is not known");
+        }
         let token = poller.watch(listener.as_fd(), Turn::Others)?;
         let most = most as usize;
         Ok(Proxy {
@@ -97,7 +104,8 @@ impl Proxy {
                 self.poller.unwatch(token, socket.as_fd());
                 match done {
                     Some((host, port, early)) => {
-                        self.wanted.push(Wanted { socket, remote, request, host, port, early });
+                        let dscp = saved_syn(socket.as_fd()).map_or(0, |syn| traffic_class(&syn) >> 2);
+                        self.wanted.push(Wanted { socket, remote, request, host, port, dscp, early });
                     }
                     None => self.turned_away += 1,
                 }

@@ -31,16 +31,23 @@ impl SplitGateway {
                 sharing: Some(sharing(&self.intake.accounts, now)),
             }
         });
+        let state = match &self.long {
+            Some(long) if long.running => State::Up,
+            Some(_) => State::Down,
+            None => State::Absent,
+        };
         GatewayStatus {
-            up: self.long.is_some() && (self.table.is_some() || !settings.transparent),
+            up: state == State::Up && (self.table.is_some() || !settings.transparent),
             long: settings.long.clone(),
-            state: if self.long.is_some() { State::Up } else { State::Absent },
+            state,
             proxy,
             open,
             most_open: table.budget().connections(),
             opened: table.counts.opened,
             refused: table.counts.refused,
             bypassed: bypassed.collect(),
+            near_networks: self.bypass.near() as u64,
+            one_way_networks: self.bypass.one_way() as u64,
             half_open: table.half_open().into(),
             most_half_open: settings.half_open.into(),
             memory_bytes: table.granted(),
@@ -64,7 +71,7 @@ impl SplitGateway {
             ("strangers", taken.strangers),
             ("no_descriptors", taken.no_descriptors),
             ("moved_bytes", taken.moved),
-            ("near_networks", self.bypass.near() as u64),
+            ("forbidden", taken.forbidden),
             ("turned_away", self.proxy.as_ref().map_or(0, |proxy| proxy.turned_away)),
             ("packets_passed", packets.passed),
             ("packets_marked", packets.marked),

@@ -55,18 +55,6 @@ impl fmt::Display for Host {
     }
 }
 
-/// Whether an address can be that of another host: to be asked for what names lead to as well. A client that could reach the gateway's own loopback addresses would be
-/// where no firewall expects it.
-pub(super) fn is_elsewhere(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            let this_network = address.octets()[0] == 0;
-            !(this_network || address.is_loopback() || address.is_multicast() || address.is_broadcast())
-        }
-        IpAddr::V6(address) => !(address.is_unspecified() || address.is_loopback() || address.is_multicast()),
-    }
-}
-
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {

@@ -124,12 +124,14 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     };
     for from in inside {
         let from = from.to_this_host(false).routed_by(&gateway.long);
-        let wanted = if gateway.fair_queueing { from } else { from.tcp_syn() };
-        to.rule("arrives", &wanted.queue(marks.queue()));
+        if gateway.fair_queueing {
+            to.rule("arrives", &from.queue(marks.queue()));
+        } else {
+            of_handshakes(from, marks, to);
+        }
     }
     if let Some(port) = port {
-        let calls = rule().arrives_by(&gateway.long).to_this_host(false).tcp_syn();
-        to.rule("arrives", &calls.queue(marks.queue()));
+        of_handshakes(rule().arrives_by(&gateway.long).to_this_host(false), marks, to);
         let is_split = || rule().marked(marks.split()).protocol(TCP);
         for is_v6 in [false, true] {
             to.rule("diverts", &is_split().to_proxy(is_v6, port).set_mark(marks.local()).accept());
@@ -140,5 +142,12 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     }
     for is_v6 in [false, true] {
         to.rule("diverts", &rule().marked(marks.congested()).version(is_v6).set_ce(is_v6).set_mark(0));
+    }
+}
+
+/// Of these packets, those by which connections begin, are answered (which tells the answer's DSCP), and are refused by who did not begin them.
+fn of_handshakes(these: PacketRule, marks: Marks, to: &mut Transaction) {
+    for wanted in [these.clone().tcp_syn(), these.clone().tcp_answer(), these.tcp_refusal()] {
+        to.rule("arrives", &wanted.queue(marks.queue()));
     }
 }

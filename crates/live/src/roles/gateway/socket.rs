@@ -144,6 +144,16 @@ impl Sockets {
     }
 }
 
+/// What a socket sends has this DSCP from now on, whichever IP version it is of.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(super) fn set_dscp(socket: &Socket, dscp: u8) -> io::Result<()> {
+    let setting = if socket.domain()? == Domain::IPV6 { Setting::TrafficClass } else { Setting::TypeOfService };
+    // The bits of ECN stay TCP's own.
+    set(socket.as_fd(), setting, i32::from(dscp) << 2)
+}
+
 /// Accepts one who waits: the connection, and from where to where it was meant to go. `None`: it is gone already.
 ///
 /// # Errors
