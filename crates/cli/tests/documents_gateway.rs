@@ -19,15 +19,18 @@ fn rows(document: &str, heading: &str) -> Vec<Vec<String>> {
 }
 
 fn parse(settings: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("proxy.password"), "from a file\n").expect("written");
     let lines: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-    Config::parse(Path::new("x.toml"), &format!("[interface]\nname = \"gw0\"\n[gateway]\n{lines}"))
+    Config::parse(&folder.path().join("x.toml"), &format!("[interface]\nname = \"gw0\"\n[gateway]\n{lines}"))
 }
 
 /// What else has to be set for a setting to stand.
 fn needed(key: &str) -> Vec<(&'static str, &'static str)> {
     let more: &[(&str, &str)] = match key {
         "long" => return Vec::new(),
-        "transparent" => &[("proxy", "\"10.0.0.2:1080\"")],
+        "transparent" | "proxy_password" | "proxy_password_file" | "proxy_local" => &[("proxy", "\"10.0.0.2:1080\"")],
+        "proxy_user" => &[("proxy", "\"10.0.0.2:1080\""), ("proxy_password", "\"x\"")],
         _ => &[],
     };
     [&[("long", "\"sat1\"")], more].concat()

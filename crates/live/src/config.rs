@@ -12,6 +12,7 @@ mod fit;
 mod gateway;
 mod host;
 mod lock;
+mod login;
 mod name;
 mod peer;
 mod policy;
@@ -28,6 +29,7 @@ pub(crate) use change::paired;
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
 pub use gateway::Gateway;
+pub use login::Login;
 pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
@@ -387,11 +389,27 @@ impl Reader<'_> {
             let advice = "a key is 44 characters of base64, as `fairspan keygen` prints it";
             text.parse().map(Some).map_err(|e| self.error(span, setting, format!("{e}; {advice}")))
         };
+        match self.secret(text, file, setting)? {
+            Some((text, span, setting)) => parsed(&text, span, &setting),
+            None => Ok(None),
+        }
+    }
+
+    /// A secret that stands in the file or in one that it names, where that is, and under which setting. Of a file what stands before the end of its
+    /// last line.
+    fn secret(
+        &self,
+        text: Option<&Spanned<Text>>,
+        file: Option<&Spanned<String>>,
+        setting: &str,
+    ) -> Result<Option<(Zeroizing<String>, Range<usize>, String)>, ConfigError> {
         match (text, file) {
             (Some(_), Some(f)) => {
                 Err(self.error(f.span(), setting, format!("given twice: keep `{setting}` or `{setting}_file`")))
             }
-            (Some(t), None) => parsed(t.get_ref().as_str(), t.span(), setting),
+            (Some(t), None) => {
+                Ok(Some((Zeroizing::new(t.get_ref().as_str().to_owned()), t.span(), setting.to_owned())))
+            }
             (None, Some(f)) => {
                 let folder = self.file.parent().unwrap_or(Path::new(""));
                 let path = folder.join(f.get_ref());
@@ -407,7 +425,8 @@ impl Reader<'_> {
                 if let Some(problem) = exposure(&path) {
                     self.notice(f.span(), &name, format!("the file that it names holds a key, and {problem}"));
                 }
-                parsed(&content, f.span(), &name)
+                let content = Zeroizing::new(content.trim_end_matches(['\r', '\n']).to_owned());
+                Ok(Some((content, f.span(), name)))
             }
             (None, None) => Ok(None),
         }

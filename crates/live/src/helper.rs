@@ -181,10 +181,13 @@ fn answer(stream: &Mutex<UnixStream>, answer: &Answer) -> io::Result<()> {
     stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text)
 }
 
-/// The addresses of a name, if it stands in the configuration: a daemon that was taken over asks for no other one.
+/// The addresses of a name, if it stands in the configuration: a daemon that was taken over asks for no other one. Clients of a gateway's proxy may
+/// name anybody.
 fn addresses(file: &Path, host: String) -> Answer {
     let stands = Config::load(file).is_ok_and(|config| {
-        config.peers.iter().flat_map(|peer| &peer.channels).any(|channel| channel.host.as_ref() == Some(&host))
+        let serves_clients = config.gateway.as_ref().is_some_and(|gateway| gateway.proxy.is_some());
+        let mut channels = config.peers.iter().flat_map(|peer| &peer.channels);
+        serves_clients || channels.any(|channel| channel.host.as_ref() == Some(&host))
     });
     let found = match stands {
         true => (host.as_str(), 0).to_socket_addrs().map_err(|error| error.to_string()),

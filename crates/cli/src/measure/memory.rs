@@ -34,6 +34,23 @@ pub(crate) fn tcp_sockets(namespace: &Namespace) -> Result<usize> {
     })
 }
 
+/// Whether somebody listens at this TCP port in a namespace. Sockets of who did before count for nothing.
+pub(crate) fn listens(namespace: &Namespace, port: u16) -> Result<bool> {
+    namespace.enter(|| {
+        let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).context(name.to_owned());
+        Ok(is_listened_at(&read("tcp")?, port) || is_listened_at(&read("tcp6")?, port))
+    })
+}
+
+/// The second column is the local address and port; state 0A is LISTEN.
+fn is_listened_at(table: &str, port: u16) -> bool {
+    table.lines().skip(1).any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        let (local, state) = (columns.next().unwrap_or_default(), columns.nth(1));
+        state == Some("0A") && local.ends_with(&format!(":{port:04X}"))
+    })
+}
+
 /// The fourth column is the state; 06 is TIME-WAIT (net/tcp_states.h).
 fn alive(table: &str) -> usize {
     table.lines().skip(1).filter(|line| line.split_whitespace().nth(3).is_some_and(|state| state != "06")).count()
@@ -51,6 +68,10 @@ mod tests {
                      1: 0100007F:1F90 0100007F:8DE2 06 00000000:00000000\n\
                      2: 0100007F:1F90 0100007F:8DE4 01 00000000:00000000\n";
         assert_eq!(alive(table), 2);
+        assert!(is_listened_at(table, 0x1f90) && !is_listened_at(table, 0x1f9) && !is_listened_at(table, 0x8de4));
+        let (head, rest) = table.split_at(table.find("     1:").expect("a second row"));
+        let left = [head.lines().next().unwrap_or_default(), "\n", rest].concat();
+        assert!(!is_listened_at(&left, 0x1f90), "connections that are left over listen to nobody");
         assert!(resident(std::process::id()).is_ok_and(|own| own.now > 0 && own.now <= own.peak));
     }
 }

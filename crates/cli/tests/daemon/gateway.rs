@@ -4,9 +4,9 @@ use crate::common::*;
 use crate::reload::reload;
 use serde_json::Value;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-fn lab() -> Option<Lab> {
+pub(crate) fn lab() -> Option<Lab> {
     let lab = Lab::new(&["client", "gw", "server"])?;
     lab.cable(("client", "eth0", "10.97.1.2/24"), ("gw", "lan0", "10.97.1.1/24"));
     lab.cable(("gw", "sat0", "10.97.2.1/24"), ("server", "eth0", "10.97.2.2/24"));
@@ -33,26 +33,26 @@ fn lab() -> Option<Lab> {
     Some(lab)
 }
 
-fn config(settings: &str) -> String {
+pub(crate) fn config(settings: &str) -> String {
     format!(
         "[interface]\nname = \"gw0\"\ncontrol_socket = \"SOCKET\"\n\n[gateway]\nlong = \"sat0\"\ninside = [\"lan0\"]\n{settings}\n"
     )
 }
 
-fn gateway(daemon: &Daemon) -> Value {
+pub(crate) fn gateway(daemon: &Daemon) -> Value {
     daemon.status()["gateway"].clone()
 }
 
-fn number(daemon: &Daemon, name: &str) -> u64 {
+pub(crate) fn number(daemon: &Daemon, name: &str) -> u64 {
     gateway(daemon)[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", daemon.status()))
 }
 
-fn listen(lab: &Lab, address: &str) -> TcpListener {
+pub(crate) fn listen(lab: &Lab, address: &str) -> TcpListener {
     let address = address.to_owned();
     lab.run("server", move || TcpListener::bind(address).expect("the server's address"))
 }
 
-fn connect(lab: &Lab, to: &str) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(lab: &Lab, to: &str) -> std::io::Result<TcpStream> {
     let to = to.to_owned();
     lab.run("client", move || {
         let stream = TcpStream::connect_timeout(&to.parse().expect("an address"), PATIENCE)?;
@@ -62,7 +62,7 @@ fn connect(lab: &Lab, to: &str) -> std::io::Result<TcpStream> {
     })
 }
 
-fn read(stream: &mut TcpStream, count: usize) -> Vec<u8> {
+pub(crate) fn read(stream: &mut TcpStream, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     stream.read_exact(&mut bytes).expect("bytes");
     bytes
@@ -111,7 +111,7 @@ fn both_ends_see_each_other_and_each_half_of_a_connection_ends_by_itself() {
 }
 
 /// No rule, no table, no route of the gateway's.
-fn assert_nothing_left(lab: &Lab) {
+pub(crate) fn assert_nothing_left(lab: &Lab) {
     for family in ["-4", "-6"] {
         let rules = lab.ip("gw", &[family, "rule"]);
         assert!(!rules.contains("fwmark"), "{rules}");
@@ -154,7 +154,6 @@ fn what_is_excepted_or_near_passes_unsplit_and_so_does_everything_once_the_gatew
         near.write_all(b"through").expect("written");
         assert_eq!(read(&mut far, 7), b"through");
     };
-    let bypassed = |daemon: &Daemon, why: &str| gateway(daemon)["bypassed"][why].as_u64().expect("a number");
     carried("10.97.2.2:5009");
     assert_eq!((number(&daemon, "opened"), bypassed(&daemon, "excepted")), (0, 1));
     // The first connection shows that the server is near, as far as ten seconds go.
@@ -180,55 +179,200 @@ fn what_is_excepted_or_near_passes_unsplit_and_so_does_everything_once_the_gatew
     assert_nothing_left(&lab);
 }
 
+/// What the doctor says in the gateway's namespace: its status, and all findings.
+fn doctor(lab: &Lab, file: &std::path::Path) -> (Option<i32>, Vec<Value>) {
+    let output = lab.fairspan("gw", &["gateway", "doctor", file.to_str().expect("text"), "--json"]);
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code(), findings.as_array().expect("a list").clone())
+}
+
+fn bypassed(daemon: &Daemon, why: &str) -> u64 {
+    gateway(daemon)["bypassed"][why].as_u64().unwrap_or_else(|| panic!("no {why} in {}", daemon.status()))
+}
+
 #[test]
-fn clients_of_the_proxy_reach_the_server_and_hear_why_where_they_do_not() {
+fn a_caller_who_gets_answers_by_another_way_has_its_connection_and_others_of_its_network_are_not_held_up() {
     let Some(lab) = lab() else { return };
-    let daemon = lab.daemon("gw", "gw", &config("transparent = false\nproxy = \"10.97.1.1:1080\""));
-    let listener = listen(&lab, "10.97.2.2:5001");
-    let ask = |request: &[u8]| {
-        let mut near = connect(&lab, "10.97.1.1:1080").expect("connected");
-        near.write_all(request).expect("written");
-        near
-    };
-    // What is sent behind the request, before its answer, is for the server.
-    let mut http = ask(b"CONNECT 10.97.2.2:5001 HTTP/1.1\r\nHost: 10.97.2.2:5001\r\n\r\nearly");
-    let mut far = accept(&listener);
-    assert_eq!(read(&mut far, 5), b"early");
-    let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
-    assert_eq!(read(&mut http, answer.len()), answer);
-    far.write_all(b"hello").expect("written");
-    assert_eq!(read(&mut http, 5), b"hello");
-    let mut socks = ask(&[5, 1, 0]);
-    assert_eq!(read(&mut socks, 2), [5, 0]);
-    socks.write_all(&[5, 1, 0, 1, 10, 97, 2, 2, 0x13, 0x89]).expect("written");
-    let mut far = accept(&listener);
-    assert_eq!(read(&mut socks, 10)[..2], [5, 0]);
-    socks.write_all(b"and this").expect("written");
-    assert_eq!(read(&mut far, 8), b"and this");
-    assert_eq!(number(&daemon, "open"), 2);
-    let mut by: Vec<String> = gateway(&daemon)["connections"]
-        .as_array()
-        .expect("connections")
-        .iter()
-        .map(|told| format!("{} {}", told["by"].as_str().expect("text"), told["called"].as_str().expect("text")))
-        .collect();
-    by.sort();
-    assert_eq!(by, ["http 10.97.2.2:5001", "socks5 10.97.2.2:5001"]);
-    // Nobody listens there; the gateway's own loopback is not for clients; and other methods are none.
-    let mut answers = [
-        (&b"CONNECT 10.97.2.2:9 HTTP/1.1\r\n\r\n"[..], "HTTP/1.1 502"),
-        (b"CONNECT 127.0.0.1:1080 HTTP/1.1\r\n\r\n", "HTTP/1.1 403"),
-        (b"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
-    ]
-    .map(|(request, status)| (ask(request), status));
-    for (stream, status) in &mut answers {
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("the end");
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        assert!(answer.starts_with(*status), "{answer}");
+    // From the server to the client there is a way around the gateway.
+    lab.cable(("client", "back0", "10.97.3.1/24"), ("server", "back0", "10.97.3.2/24"));
+    lab.ip("server", &["route", "add", "10.97.1.2/32", "via", "10.97.3.1"]);
+    lab.run("client", || {
+        for device in ["all", "back0", "default"] {
+            std::fs::write(format!("/proc/sys/net/ipv4/conf/{device}/rp_filter"), "0").expect("set");
+        }
+    });
+    for fair in [true, false] {
+        let text = config(&format!("bypass_below = \"0ms\"\nfair_queueing = {fair}"));
+        let daemon = lab.daemon("gw", "gw", &text);
+        for count in 1..=3 {
+            let listener = listen(&lab, "10.97.2.2:5001");
+            let mut near = connect(&lab, "10.97.2.2:5001").expect("connected");
+            let mut far = accept(&listener);
+            near.write_all(b"there").expect("written");
+            assert_eq!(read(&mut far, 5), b"there");
+            far.write_all(b"and back").expect("written");
+            assert_eq!(read(&mut near, 8), b"and back");
+            assert_eq!(bypassed(&daemon, "one_way"), count, "fair queueing: {fair}");
+        }
+        let told = gateway(&daemon);
+        let numbers = ["opened", "half_open", "one_way_networks"].map(|name| told[name].as_u64());
+        assert_eq!(numbers, [Some(0), Some(0), Some(1)], "{told}");
+        let (status, findings) = doctor(&lab, &lab.config("gw", &text));
+        let told = |finding: &&Value| finding["found"].as_str().is_some_and(|found| found.contains("by another way"));
+        let finding = findings.iter().find(told).unwrap_or_else(|| panic!("{findings:?}"));
+        assert_eq!((status, &finding["subject"]), (Some(0), &Value::from("bypass")));
+        assert!(finding["remedy"].as_str().is_some_and(|remedy| remedy.contains("except")), "{finding}");
+        daemon.stop();
     }
-    daemon.stop();
     assert_nothing_left(&lab);
+}
+
+#[test]
+fn a_caller_who_asks_again_without_any_answer_passes_unsplit_and_so_does_who_calls_there_next() {
+    let Some(lab) = lab() else { return };
+    let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
+    let listener = listen(&lab, "10.97.2.2:5001");
+    // The server has no way to answer, until the gateway has given up.
+    lab.ip("server", &["route", "add", "blackhole", "10.97.1.2/32"]);
+    let mut near = std::thread::scope(|scope| {
+        let calling = scope.spawn(|| connect(&lab, "10.97.2.2:5001").expect("connected"));
+        daemon.wait("it passes unsplit", |daemon| bypassed(daemon, "unanswered") == 1);
+        lab.ip("server", &["route", "del", "blackhole", "10.97.1.2/32"]);
+        calling.join().expect("it connects")
+    });
+    let mut far = accept(&listener);
+    near.write_all(b"late").expect("written");
+    assert_eq!(read(&mut far, 4), b"late");
+    // It is counted by what it asks, and asked again before it was answered.
+    let before = bypassed(&daemon, "unanswered");
+    drop(connect(&lab, "10.97.2.2:5001").expect("connected"));
+    assert_eq!((bypassed(&daemon, "unanswered"), number(&daemon, "opened")), (before + 1, 0));
+    // It says nothing of other ports.
+    let other = listen(&lab, "10.97.2.2:5002");
+    drop(connect(&lab, "10.97.2.2:5002").expect("connected"));
+    accept(&other);
+    assert_eq!(number(&daemon, "opened"), 1);
+    daemon.stop();
+}
+
+/// All packets that a host's devices carry, from their IP headers on.
+pub(crate) fn watch(lab: &Lab, host: &str) -> socket2::Socket {
+    lab.run(host, || {
+        let all = socket2::Protocol::from(i32::from(0x0003_u16.to_be()));
+        let socket = socket2::Socket::new(socket2::Domain::PACKET, socket2::Type::DGRAM, Some(all)).expect("a socket");
+        socket.set_nonblocking(true).expect("set");
+        socket
+    })
+}
+
+/// The DSCP of each TCP segment with data from an address that was seen since the last call.
+fn dscp_seen(mut watched: &socket2::Socket, from: IpAddr) -> Vec<u8> {
+    let mut seen = Vec::new();
+    let mut packet = [0; 70_000];
+    while let Ok(length) = watched.read(&mut packet) {
+        let packet = &packet[..length];
+        let (source, class, header) = match packet {
+            [0x45, class, ..] if packet[9] == 6 => (packet[12..16].to_vec(), *class, 20),
+            [first, second, ..] if first >> 4 == 6 && packet[6] == 6 => {
+                (packet[8..24].to_vec(), first << 4 | second >> 4, 40)
+            }
+            _ => continue,
+        };
+        let own = match from {
+            IpAddr::V4(address) => source == address.octets(),
+            IpAddr::V6(address) => source == address.octets(),
+        };
+        let data = header + usize::from(packet[header + 12] >> 4) * 4;
+        if own && data < length {
+            seen.push(class >> 2);
+        }
+    }
+    seen
+}
+
+fn set_dscp(socket: socket2::SockRef<'_>, v6: bool, dscp: u32) {
+    if v6 { socket.set_tclass_v6(dscp << 2) } else { socket.set_tos_v4(dscp << 2) }.expect("set");
+}
+
+/// One who calls with this DSCP.
+fn connect_with_dscp(lab: &Lab, to: &str, dscp: u32) -> TcpStream {
+    let to: SocketAddr = to.parse().expect("an address");
+    lab.run("client", move || {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM, None).expect("one");
+        set_dscp((&socket).into(), to.is_ipv6(), dscp);
+        socket.connect_timeout(&to.into(), PATIENCE).expect("connected");
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream
+    })
+}
+
+#[test]
+fn what_leaves_the_gateway_has_the_dscp_of_what_came_in_both_directions() {
+    let Some(lab) = lab() else { return };
+    for fair in [true, false] {
+        let settings = format!("bypass_below = \"0ms\"\nproxy = \"10.97.1.1:1080\"\nfair_queueing = {fair}");
+        let daemon = lab.daemon("gw", "gw", &config(&settings));
+        for (client, server) in [("10.97.1.2", "10.97.2.2:5001"), ("fd97:1::2", "[fd97:2::2]:5001")] {
+            let (client, listener) = (ip_of(client), listen(&lab, server));
+            let at: SocketAddr = server.parse().expect("an address");
+            set_dscp((&listener).into(), at.is_ipv6(), 18);
+            let [at_server, at_client] = ["server", "client"].map(|host| watch(&lab, host));
+            let mut near = connect_with_dscp(&lab, server, 34);
+            let mut far = accept(&listener);
+            for n in 0..20 {
+                near.write_all(&[n; 100]).expect("written");
+                assert_eq!(read(&mut far, 100), [n; 100]);
+                far.write_all(&[n; 100]).expect("written");
+                assert_eq!(read(&mut near, 100), [n; 100]);
+            }
+            let (forth, back) = (dscp_seen(&at_server, client), dscp_seen(&at_client, at.ip()));
+            assert!(!forth.is_empty() && forth.iter().all(|dscp| *dscp == 34), "{forth:?}");
+            assert!(!back.is_empty() && back.iter().all(|dscp| *dscp == 18), "{back:?}");
+            if fair {
+                // All packets with more than a few bytes are seen that come from inside, so another DSCP is followed.
+                set_dscp((&near).into(), at.is_ipv6(), 46);
+                daemon.wait("the other DSCP", |_| {
+                    near.write_all(&[7; 100]).expect("written");
+                    read(&mut far, 100);
+                    dscp_seen(&at_server, client).contains(&46)
+                });
+            }
+        }
+        // A client of the proxy has its own in both directions.
+        let listener = listen(&lab, "10.97.2.2:5002");
+        let [at_server, at_client] = ["server", "client"].map(|host| watch(&lab, host));
+        let mut near = connect_with_dscp(&lab, "10.97.1.1:1080", 10);
+        near.write_all(b"CONNECT 10.97.2.2:5002 HTTP/1.1\r\n\r\n").expect("written");
+        let mut far = accept(&listener);
+        assert_eq!(read(&mut near, 12), b"HTTP/1.1 200");
+        near.write_all(b"forth").expect("written");
+        assert_eq!(read(&mut far, 5), b"forth");
+        assert_eq!(dscp_seen(&at_server, ip_of("10.97.2.1")), [10]);
+        dscp_seen(&at_client, ip_of("10.97.1.1"));
+        far.write_all(b"back").expect("written");
+        daemon.wait("it comes back", |_| dscp_seen(&at_client, ip_of("10.97.1.1")).contains(&10));
+        daemon.stop();
+    }
+}
+
+#[test]
+fn the_long_link_is_down_while_it_has_no_carrier_and_near_networks_are_no_counter() {
+    let Some(lab) = lab() else { return };
+    let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"10s\""));
+    let state = |daemon: &Daemon| (gateway(daemon)["state"].clone(), gateway(daemon)["up"].clone());
+    assert_eq!(state(&daemon), (Value::from("up"), Value::from(true)));
+    let listener = listen(&lab, "10.97.2.2:5001");
+    drop((connect(&lab, "10.97.2.2:5001").expect("connected"), accept(&listener)));
+    daemon.wait("the server is near", |daemon| number(daemon, "near_networks") == 1);
+    assert_eq!(gateway(&daemon)["counters"]["near_networks"], Value::Null);
+    lab.ip("server", &["link", "set", "eth0", "down"]);
+    daemon.wait("no carrier", |daemon| state(daemon) == (Value::from("down"), Value::from(false)));
+    lab.ip("server", &["link", "set", "eth0", "up"]);
+    daemon.wait("a carrier", |daemon| state(daemon) == (Value::from("up"), Value::from(true)));
+    lab.ip("gw", &["link", "del", "sat0"]);
+    daemon.wait("no device", |daemon| state(daemon).0 == "absent");
+    daemon.stop();
 }
 
 #[test]
@@ -241,17 +385,22 @@ fn a_reload_changes_what_may_change_and_the_doctor_finds_what_is_wrong() {
     assert_eq!(gateway(&daemon)["queue"]["discipline"], "drr", "{answer:?}");
     lab.transfer("client", "server", "10.97.2.2:5001", 2);
     let file = lab.config("gw", &changed);
-    let doctor = |file: &std::path::Path| {
-        let output = lab.fairspan("gw", &["gateway", "doctor", file.to_str().expect("text"), "--json"]);
-        let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let wrong =
-            findings.as_array().expect("a list").iter().filter(|finding| finding["verdict"] == "wrong").cloned();
-        (output.status.code(), wrong.collect::<Vec<Value>>())
+    let wrong = |file: &std::path::Path| {
+        let (status, findings) = doctor(&lab, file);
+        (status, findings.into_iter().filter(|finding| finding["verdict"] == "wrong").collect::<Vec<Value>>())
     };
-    assert_eq!(doctor(&file), (Some(0), Vec::new()));
+    assert_eq!(wrong(&file), (Some(0), Vec::new()));
+    let found = |subject: &str| {
+        let findings = doctor(&lab, &file).1;
+        findings.into_iter().filter(|finding| finding["subject"] == subject).collect::<Vec<Value>>()
+    };
+    assert!(!found("offload").is_empty() && found("mtu").is_empty());
+    lab.ip("gw", &["link", "set", "lan0", "mtu", "1200"]);
+    assert!(found("mtu").iter().any(|finding| finding["found"].as_str().is_some_and(|found| found.contains("IPv6"))));
+    lab.ip("gw", &["link", "set", "lan0", "mtu", "1500"]);
     lab.run("gw", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").expect("set"));
     let other = lab.config("other", &changed.replace("SOCKET", "/nonexistent").replace("sat0", "sat9"));
-    let (status, wrong) = doctor(&other);
+    let (status, wrong) = wrong(&other);
     let subjects: Vec<&str> = wrong.iter().filter_map(|finding| finding["subject"].as_str()).collect();
     assert_eq!((status, subjects), (Some(1), vec!["devices", "routes", "forwarding"]));
     assert!(wrong.iter().all(|finding| finding["remedy"].is_string()), "{wrong:?}");

@@ -4,7 +4,8 @@ use crate::common::*;
 use crate::flow::{Flows, reordered};
 use std::process::{Child, Command, Stdio};
 
-struct Emulator(Child);
+/// A link between the devices `near` and `far` of a namespace; it ends with this.
+pub(crate) struct Emulator(Child);
 
 impl Drop for Emulator {
     fn drop(&mut self) {
@@ -13,17 +14,22 @@ impl Drop for Emulator {
     }
 }
 
+/// A link that delays and loses, in both directions.
+pub(crate) fn emulate(lab: &Lab, namespace: &str, delay: &str, loss: &str) -> Emulator {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &lab.name(namespace), env!("CARGO_BIN_EXE_fairspan"), "emulate"]);
+    command.args(["--a", "near", "--b", "far", "--delay", delay, "--loss", loss]);
+    let emulator = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    Emulator(emulator.expect("the emulator"))
+}
+
 #[test]
 fn what_a_link_loses_arrives_all_the_same_once_and_in_order() {
     let Some(lab) = Lab::new(&["site", "wan", "hub"]) else { return };
     lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
     lab.cable(("site", "eth1", "192.168.2.2/24"), ("wan", "near", ""));
     lab.cable(("wan", "far", ""), ("hub", "eth1", "192.168.2.1/24"));
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &lab.name("wan"), env!("CARGO_BIN_EXE_fairspan"), "emulate"]);
-    command.args(["--a", "near", "--b", "far", "--delay", "20ms", "--loss", "5%"]);
-    let emulator = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let _emulator = Emulator(emulator.expect("the emulator"));
+    let _emulator = emulate(&lab, "wan", "20ms", "5%");
     let (site_key, hub_key) = (keys(), keys());
     // Deadlines that no slow machine misses; and equal shares, so that half of the packets meet the losses.
     let mode = "mode = \"reliable\"\nmeasure_rates = false\nresend_within = \"30s\"\nreorder_deadline = \"60s\"\n";

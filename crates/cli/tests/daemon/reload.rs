@@ -539,10 +539,10 @@ fn a_source_that_is_taken_away_and_given_back_is_used_again_and_another_one_by_r
 }
 
 /// What names mean in a namespace, for programs that `ip netns exec` begins there.
-struct Names(std::path::PathBuf);
+pub(crate) struct Names(std::path::PathBuf);
 
 impl Names {
-    fn new(lab: &Lab, namespace: &str) -> Option<Names> {
+    pub(crate) fn new(lab: &Lab, namespace: &str) -> Option<Names> {
         let names = Names(std::path::Path::new("/etc/netns").join(lab.name(namespace)));
         std::fs::create_dir_all(&names.0).ok()?;
         // There is nobody to ask but the file.
@@ -552,7 +552,7 @@ impl Names {
     }
 
     /// In place: programs that run see it.
-    fn set(&self, hosts: &str) {
+    pub(crate) fn set(&self, hosts: &str) {
         std::fs::write(self.0.join("hosts"), format!("127.0.0.1 localhost\n{hosts}")).expect("written");
     }
 }

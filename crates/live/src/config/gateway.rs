@@ -1,5 +1,7 @@
 //! `[gateway]`: TCP connections that go by a long link are split in two, and what waits before it shares it fairly.
 
+use super::login::Login;
+use super::secret::Text;
 use super::{ConfigError, Interface, Reader};
 use crate::quantity::{parse_bytes, parse_rate, parse_span, split as number_and_unit};
 use fairspan_core::buffer::Limit;
@@ -24,6 +26,8 @@ pub struct Gateway {
     pub transparent: bool,
     /// `proxy`: where clients may ask for a connection by SOCKS5 or HTTP CONNECT; default nowhere.
     pub proxy: Option<SocketAddr>,
+    /// `proxy_user`, `proxy_password`, `proxy_password_file`: what these clients have to know; default nothing.
+    pub proxy_login: Option<Login>,
     /// `proxy_local`: whether these clients may reach this host itself, by its own addresses, loopback and link-local ones;
     /// default false.
     pub proxy_local: bool,
@@ -63,6 +67,9 @@ pub(super) struct RawGateway {
     inside: Vec<Spanned<String>>,
     transparent: Option<Spanned<bool>>,
     proxy: Option<Spanned<String>>,
+    proxy_user: Option<Spanned<String>>,
+    proxy_password: Option<Spanned<Text>>,
+    proxy_password_file: Option<Spanned<String>>,
     proxy_local: Option<Spanned<bool>>,
     fair_queueing: Option<bool>,
     matching: Option<Spanned<Value>>,
@@ -122,10 +129,12 @@ impl Reader<'_> {
         let inside = self.inside(&raw.inside, &long)?;
         let proxy =
             raw.proxy.as_ref().map(|proxy| self.listening(proxy, "gateway.proxy", "10.0.0.1:1080")).transpose()?;
-        if let (Some(address), Some(text)) = (proxy.filter(|proxy| proxy.ip().is_unspecified()), &raw.proxy) {
+        let proxy_login = self.proxy_login(&raw)?;
+        let open = proxy.filter(|proxy| proxy.ip().is_unspecified() && proxy_login.is_none());
+        if let (Some(address), Some(text)) = (open, &raw.proxy) {
             let problem = format!(
                 "`{address}` answers at every address of this host, that of `{long}` too, and connects whoever reaches it: \
-                 write an address of an inside device"
+                 write an address of an inside device, or add `proxy_password`"
             );
             self.notice(text.span(), "gateway.proxy", problem);
         }
@@ -133,8 +142,17 @@ impl Reader<'_> {
             let problem = "false without a `proxy` leaves nothing to split: add `proxy`, or leave it out";
             return Err(self.error(off.span(), "gateway.transparent", problem));
         }
-        if let (None, Some(local)) = (proxy, &raw.proxy_local) {
-            self.notice(local.span(), "gateway.proxy_local", "has no effect without `proxy`");
+        if proxy.is_none() {
+            let place = |value: &Option<Spanned<String>>| value.as_ref().map(Spanned::span);
+            for (name, place) in [
+                ("proxy_local", raw.proxy_local.as_ref().map(Spanned::span)),
+                ("proxy_password", raw.proxy_password.as_ref().map(Spanned::span)),
+                ("proxy_password_file", place(&raw.proxy_password_file)),
+            ] {
+                place.into_iter().for_each(|place| {
+                    self.notice(place, &format!("gateway.{name}"), "has no effect without `proxy`");
+                });
+            }
         }
         let rate = self.within(raw.rate.as_ref(), "gateway.rate", parse_rate, RATES)?;
         let (memory, connection_memory, initial_window) = self.gateway_memory(&raw, span.clone())?;
@@ -144,6 +162,7 @@ impl Reader<'_> {
             inside,
             transparent: raw.transparent.as_ref().is_none_or(|transparent| *transparent.get_ref()),
             proxy,
+            proxy_login,
             proxy_local: raw.proxy_local.as_ref().is_some_and(|local| *local.get_ref()),
             fair_queueing: raw.fair_queueing.unwrap_or(true),
             split: self.splitting(&raw, span, rate, memory)?,
@@ -159,6 +178,28 @@ impl Reader<'_> {
                 .within(raw.bypass_below.as_ref(), "gateway.bypass_below", parse_span, BYPASSES)?
                 .unwrap_or(BYPASS_BELOW),
         })
+    }
+
+    /// What clients of the proxy have to know, if anything.
+    fn proxy_login(&self, raw: &RawGateway) -> Result<Option<Login>, ConfigError> {
+        const SETTING: &str = "gateway.proxy_password";
+        let fits = |text: &str| (1..=Login::LONGEST).contains(&text.len()) && !text.contains(char::is_control);
+        let password = self.secret(raw.proxy_password.as_ref(), raw.proxy_password_file.as_ref(), SETTING)?;
+        let Some((password, place, setting)) = password else {
+            let Some(name) = &raw.proxy_user else { return Ok(None) };
+            let problem = "is a name without a password: add `proxy_password` or `proxy_password_file`";
+            return Err(self.error(name.span(), "gateway.proxy_user", problem));
+        };
+        if !fits(&password) {
+            let problem = "is no password that a client could say: write 1 to 255 bytes, without control characters";
+            return Err(self.error(place, &setting, problem));
+        }
+        let name = raw.proxy_user.as_ref();
+        if let Some(name) = name.filter(|name| !fits(name.get_ref()) || name.get_ref().contains(':')) {
+            let problem = "is no name that a client could say: write 1 to 255 bytes, with no `:` and no control characters";
+            return Err(self.error(name.span(), "gateway.proxy_user", problem));
+        }
+        Ok(Some(Login::new(name.map(|name| name.get_ref().clone()), password)))
     }
 
     /// A gateway stands alone in its file, and has no interface of its own.
@@ -381,6 +422,7 @@ mod tests {
             inside: Vec::new(),
             transparent: true,
             proxy: None,
+            proxy_login: None,
             proxy_local: false,
             fair_queueing: true,
             split,
@@ -400,7 +442,8 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = format!(
-            "{HEAD}long = \"sat0\"\ninside = [\"lan0\", \"lan1\"]\ntransparent = false\nproxy = \"10.0.0.1:1080\"\nproxy_local = true\n\
+            "{HEAD}long = \"sat0\"\ninside = [\"lan0\", \"lan1\"]\ntransparent = false\nproxy = \"10.0.0.1:1080\"\nproxy_user = \"alice\"\n\
+             proxy_password = \"correct horse\"\nproxy_local = true\n\
              fair_queueing = true\nmatching = \"1.7Mbit\"\ndiscipline = \"drr:quantum=3000\"\nbuffer = \"codel:target=10ms\"\n\
              queue = \"100ms\"\nrate = \"70Mbit\"\ncongestion = \"bbr\"\ninitial_window = \"4MB\"\n\
              memory = \"100MB\"\nconnection_memory = \"8MB\"\nhalf_open = 7\nexcept = [\"10.0.0.0/8\", \"2001:db8::1\"]\n\
@@ -419,6 +462,7 @@ mod tests {
             inside: vec!["lan0".into(), "lan1".into()],
             transparent: false,
             proxy: Some("10.0.0.1:1080".parse().expect("an address")),
+            proxy_login: Some(Login::new(Some("alice".into()), "correct horse".to_owned().into())),
             proxy_local: true,
             fair_queueing: true,
             split,
@@ -477,6 +521,7 @@ mod tests {
             ("transparent = false", true),
             ("proxy = \"10.0.0.1:1081\"", true),
             ("proxy_local = true", false),
+            ("proxy_password = \"hunter2\"", false),
             ("fair_queueing = false", true),
             ("matching = \"unlimited\"", false),
             ("discipline = \"drr\"", false),
@@ -519,6 +564,11 @@ mod tests {
             (with("proxy = \"here\""), 5, "gateway.proxy", "10.0.0.1:1080"),
             (with("proxy = \"10.0.0.1:0\""), 5, "gateway.proxy", "10.0.0.1:1080"),
             (with("proxy = \"224.0.0.1:1080\""), 5, "gateway.proxy", "of this host"),
+            (with("proxy_user = \"alice\""), 5, "gateway.proxy_user", "add `proxy_password`"),
+            (with("proxy_user = \"a:b\"\nproxy_password = \"x\""), 5, "gateway.proxy_user", "no `:`"),
+            (with("proxy_password = \"\""), 5, "gateway.proxy_password", "1 to 255"),
+            (with("proxy_password = \"x\"\nproxy_password_file = \"y\""), 6, "gateway.proxy_password", "given twice"),
+            (with("proxy_password_file = \"/nonexistent\""), 5, "gateway.proxy_password_file", "cannot be read"),
             (with("matching = \"fast\""), 5, "gateway.matching", "540 packets/s"),
             (with("discipline = \"fair\""), 5, "gateway.discipline", "drr"),
             (with("buffer = \"red:gentle=maybe\""), 5, "gateway.buffer", "on or off"),

@@ -79,7 +79,7 @@ pub(super) fn excerpt(line: &str) -> &str {
 pub(super) fn misplaced_key(source: &str) -> Option<usize> {
     let holds_key = |line: &str| {
         let code = before_comment(line);
-        let keys = ["private_key", "preshared_key", "public_key"];
+        let keys = ["private_key", "preshared_key", "public_key", "proxy_password"];
         !names(code).any(|(name, _)| keys.contains(&name)) && code.split(['"', '\'']).any(is_or_holds_key)
     };
     source.lines().position(holds_key)
@@ -87,7 +87,7 @@ pub(super) fn misplaced_key(source: &str) -> Option<usize> {
 
 /// Whether a secret is written in the file itself.
 pub(super) fn has_key(source: &str) -> bool {
-    let own = |line: &str| names(line).any(|(name, _)| ["private_key", "preshared_key"].contains(&name));
+    let own = |line: &str| names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password"].contains(&name));
     source.lines().any(|line| !line.trim_start().starts_with('#') && own(line))
 }
 
@@ -262,6 +262,7 @@ mod tests {
     fn short_and_wordy_secrets_are_hidden_by_their_settings_name() {
         for (line, secret) in [
             ("psk = \"hunter2\"", "hunter2"),
+            ("proxy_password = \"hunter2\"", "hunter2"),
             ("preshared_key = correct-horse # of 2024", "correct-horse"),
             ("preshared_key = \"hunter#2gather\" # of 2024", "hunter#2gather"),
             ("preshared_key = \"\"\"\n\nhunter\"\"\"", "hunter"),
@@ -294,6 +295,7 @@ mod tests {
         for line in [
             format!("private_key = \"{SECRET}\""),
             format!("public_key = '{SECRET}'"),
+            format!("proxy_password = \"{SECRET}\""),
             format!("mtu = 1400 # {SECRET}"),
             "record = \"/var/lib/fairspan/recordings/of/the/site/x\"".into(),
         ] {

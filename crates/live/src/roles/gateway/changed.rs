@@ -38,6 +38,9 @@ pub(super) fn changed(before: &Gateway, after: &Gateway) -> Vec<String> {
     tell(before.except != after.except, "except", list(&after.except));
     tell(before.except_ports != after.except_ports, "except_ports", list(&after.except_ports));
     tell(before.half_open != after.half_open, "half_open", after.half_open.to_string());
+    if before.proxy_login != after.proxy_login {
+        changed.push("gateway.proxy_user and gateway.proxy_password are others now".to_owned());
+    }
     changed
 }
 

@@ -4,6 +4,8 @@
 //! kernel has all that they need. Packets pass them as if they were not there.
 
 use super::bypass::Why;
+use super::intake::keeps_units;
+use super::offloads;
 use super::rules::{self, Marks};
 use crate::config::{Config, Gateway};
 use crate::netlink::nftables::tables;
@@ -12,6 +14,9 @@ use crate::status::GatewayStatus;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use std::fs;
+
+/// What every link of IPv6 has to take (RFC 8200, 5).
+const LEAST_MTU: u32 = 1280;
 
 /// How a finding is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,6 +73,7 @@ pub fn examine(config: &Config, running: Option<&GatewayStatus>) -> Vec<Finding>
         }
         Err(error) => findings.doubtful("devices", error.to_string(), "give this process access to rtnetlink"),
     }
+    offloading(&mut findings, gateway);
     forwarding(&mut findings, gateway);
     reverse_path(&mut findings, gateway);
     kernel(&mut findings, config, running.is_some());
@@ -105,6 +111,34 @@ fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
         let found = format!("packets of {} may be longer ({}) than {} takes", device.name, device.mtu, gateway.long);
         let remedy = "split connections do not mind; others need the ICMP messages that this host then sends: do not filter them";
         findings.doubtful("mtu", found, remedy);
+    }
+    for device in inside.iter().chain(&long).filter(|device| device.mtu < LEAST_MTU) {
+        let found = format!("{} takes packets of {} bytes: too short for IPv6, which the kernel switches off there", device.name, device.mtu);
+        findings.doubtful("mtu", found, format!("`ip link set {} mtu {LEAST_MTU}`, or more", device.name));
+    }
+}
+
+/// What the devices do to packets before they are seen here.
+fn offloading(findings: &mut Findings, gateway: &Gateway) {
+    let devices: Vec<&String> = std::iter::once(&gateway.long).chain(&gateway.inside).collect();
+    let mut harmless = Vec::new();
+    for device in devices {
+        // One that is not there is told of already.
+        let Ok(active) = offloads::active(device) else { continue };
+        let problems = offloads::problems(device, &active, keeps_units(gateway));
+        if problems.is_empty() {
+            harmless.push(device.as_str());
+        }
+        for (is_wrong, found, remedy) in problems {
+            if is_wrong {
+                findings.wrong("offload", found, remedy);
+            } else {
+                findings.doubtful("offload", found, remedy);
+            }
+        }
+    }
+    if !harmless.is_empty() {
+        findings.good("offload", format!("{} joins segments in no way that matters", harmless.join(", ")));
     }
 }
 

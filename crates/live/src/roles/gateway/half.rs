@@ -21,6 +21,8 @@ pub(super) struct Half {
     pub(super) socket: Socket,
     pub(super) token: Token,
     interest: Interest,
+    /// The kernel has just said that it can be read.
+    promised: bool,
     /// Until the kernel says otherwise.
     readable: bool,
     writable: bool,
@@ -54,6 +56,7 @@ impl Half {
             socket,
             token,
             interest: Interest::Read,
+            promised: false,
             readable: established,
             writable: established,
             established,
@@ -100,6 +103,7 @@ impl Half {
             return self.on_answer();
         }
         self.readable = !self.finished;
+        self.promised = self.readable;
         if matches!(self.interest, Interest::Nothing | Interest::Write)
             && let Some(errno) = self.error()
         {
@@ -171,7 +175,13 @@ impl Half {
 
     /// Whether anything came.
     fn fill(&mut self, pipe: &mut Pipe, most: u64) -> bool {
-        match pipe.fill(&self.socket, usize::try_from(most).unwrap_or(usize::MAX)) {
+        let promised = std::mem::take(&mut self.promised);
+        let filled = match pipe.fill(&self.socket, usize::try_from(most).unwrap_or(usize::MAX)) {
+            // It can be read, and not spliced: urgent data is next.
+            Err(Errno::AGAIN) if promised => pipe.fill_by_copy(&self.socket),
+            filled => filled,
+        };
+        match filled {
             Ok(0) => (self.finished, self.readable) = (true, false),
             Ok(bytes) => {
                 self.came += bytes as u64;

@@ -13,10 +13,10 @@
 //! | `bypass` | connections that are not split |
 //! | `connections`, `connection`, `half` | all connections, one, one end of one |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
-//! | `proxy`, `request`, `reach` | clients that ask for a connection themselves, what they say, and where they may be led |
+//! | `proxy`, `request`, `reach`, `names` | clients that ask for a connection themselves, what they say, where they may be led, and by which names |
 //! | `budget` | the memory of all sockets |
 //! | `report`, `changed` | status, and what a reload changed |
-//! | `doctor` | why traffic is not seen or not split |
+//! | `doctor`, `offloads` | why traffic is not seen or not split, and what devices do to it before |
 //!
 //! **How a connection comes to be.** Its SYN waits in the kernel's queue while the far end is called in the caller's name. When that
 //! answers, the SYN goes to the gateway's listening socket, and the kernel answers the caller. So nobody hears of a connection
@@ -34,6 +34,8 @@ pub mod doctor;
 mod half;
 mod headers;
 mod intake;
+mod names;
+mod offloads;
 mod pipes;
 mod proxy;
 mod reach;
@@ -61,14 +63,15 @@ use fairspan_core::units::{Span, Time};
 use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
 use netlink_packet_route::route::RouteMessage;
-use proxy::{Proxy, Wanted};
+use names::Names;
+use proxy::{Proxy, say};
 use reach::Reach;
-use request::Host;
+use request::{Failure, Host};
 use rules::Marks;
 use rustix::io::Errno;
 use socket::Sockets;
 use socket2::Socket;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -101,9 +104,7 @@ pub(super) struct SplitGateway {
     /// Nobody is accepted until there are descriptors again.
     paused: bool,
     proxy: Option<Proxy>,
-    /// Clients of the proxy whose names have no addresses yet, and names that are still to be asked for.
-    named: HashMap<String, Vec<Wanted>>,
-    lookups: Vec<String>,
+    names: Names,
     connections: Connections,
     bypass: Bypass,
     bypassed: BTreeMap<Why, u64>,
@@ -150,7 +151,7 @@ impl SplitGateway {
         }
         let proxy = match settings.proxy {
             Some(address) => {
-                let opened = Proxy::open(address, &sockets, settings.half_open, poller);
+                let opened = Proxy::open(address, &sockets, settings, poller);
                 Some(opened.map_err(|source| DaemonError::Listen { address, source })?)
             }
             None => None,
@@ -174,8 +175,7 @@ impl SplitGateway {
             listeners,
             paused: false,
             proxy,
-            named: HashMap::new(),
-            lookups: Vec::new(),
+            names: Names::default(),
             connections: Connections::new(settings, sockets, Reach::new(settings, marks)?, poller),
             bypass: Bypass::new(settings),
             bypassed: BTreeMap::new(),
@@ -327,6 +327,7 @@ impl SplitGateway {
 
     /// A client of the proxy has said something.
     fn ask(&mut self, now: Time, token: Token) {
+        let most = self.settings().half_open as usize;
         let Some(proxy) = &mut self.proxy else { return };
         if proxy.on_readable(now, token).is_err() {
             return self.pause(true);
@@ -337,12 +338,13 @@ impl SplitGateway {
                     let address = SocketAddr::new(*address, wanted.port);
                     self.connections.call_for(now, wanted, vec![address]);
                 }
+                Host::Name(_) if self.names.len() >= most => {
+                    say(&wanted.socket, &wanted.request.failure(Failure::General));
+                    proxy.turned_away += 1;
+                }
                 Host::Name(name) => {
                     let name = name.clone();
-                    if !self.named.contains_key(&name) {
-                        self.lookups.push(name.clone());
-                    }
-                    self.named.entry(name).or_default().push(wanted);
+                    self.names.wait_for(now, &name, wanted);
                 }
             }
         }
@@ -406,6 +408,9 @@ impl SplitGateway {
             self.next_look = now + LOOK;
             self.connections.look(now);
             self.bypass.forget_old(now);
+            for wanted in self.names.take_late(now) {
+                self.connections.call_for(now, wanted, Vec::new());
+            }
             self.proxy.iter_mut().for_each(|proxy| proxy.look(now));
             self.pause(false);
         }
@@ -504,12 +509,12 @@ impl Machine for SplitGateway {
     }
 
     fn poll_lookup(&mut self) -> Option<String> {
-        self.lookups.pop()
+        self.names.poll()
     }
 
     fn handle_addresses(&mut self, now: Time, host: &str, found: Result<Vec<IpAddr>, String>) {
         let found = found.unwrap_or_default();
-        for wanted in self.named.remove(host).unwrap_or_default() {
+        for wanted in self.names.take(host) {
             let addresses = found.iter().map(|address| SocketAddr::new(*address, wanted.port)).collect();
             self.connections.call_for(now, wanted, addresses);
         }
@@ -525,7 +530,7 @@ impl Machine for SplitGateway {
         match self.intake.change(now, settings) {
             Ok(()) => {
                 self.connections.change(settings);
-                self.proxy.iter_mut().for_each(|proxy| proxy.change(settings.half_open));
+                self.proxy.iter_mut().for_each(|proxy| proxy.change(settings));
                 self.bypass.change(settings);
                 let changed = changed::changed(self.settings(), settings);
                 self.config = config;

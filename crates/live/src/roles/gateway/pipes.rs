@@ -4,12 +4,15 @@
 //! gone: ten thousand connections share a few pipes, and those that are stuck keep one each.
 
 use rustix::fd::AsFd;
-use rustix::io::Errno;
+use rustix::io::{Errno, write};
+use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::os::fd::OwnedFd;
 
 /// Room of a pipe, where the kernel grants it.
 const ROOM: usize = 256 << 10;
+/// Bytes that are copied at once: an empty pipe takes them whole.
+const COPIED: usize = 4096;
 /// Idle pipes that are kept.
 const KEPT: usize = 64;
 
@@ -37,6 +40,22 @@ impl Pipe {
         let moved = splice(from, None, &self.into, None, most.min(self.room), FLAGS)?;
         self.held += moved;
         Ok(moved)
+    }
+
+    /// The same for what the kernel does not splice: urgent data, and what stands behind it. Few bytes at a time, into an empty pipe.
+    ///
+    /// # Errors
+    /// As of [`fill`](Pipe::fill).
+    pub(super) fn fill_by_copy(&mut self, from: impl AsFd) -> Result<usize, Errno> {
+        let mut bytes = [0; COPIED];
+        let (length, _) = recv(from, &mut bytes, RecvFlags::DONTWAIT)?;
+        let mut left = &bytes[..length];
+        while !left.is_empty() {
+            let written = write(&self.into, left)?;
+            self.held += written;
+            left = left.get(written..).unwrap_or_default();
+        }
+        Ok(length)
     }
 
     /// Gives what is in it to a socket, as far as that takes it.

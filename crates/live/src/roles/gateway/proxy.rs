@@ -6,6 +6,7 @@
 use super::headers::traffic_class;
 use super::request::{Host, Request, Step};
 use super::socket::{Sockets, accept};
+use crate::config::{Gateway, Login};
 use crate::shell::poller::{Interest, Poller, Token, Turn};
 use crate::sys::tcp::{Setting, saved_syn, set};
 use fairspan_core::units::{Span, Time};
@@ -15,6 +16,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// How long a client may take to ask.
 const ASKS_WITHIN: Span = Span::from_secs(30);
@@ -55,9 +57,13 @@ pub(super) struct Proxy {
     poller: Poller,
     clients: HashMap<Token, Client>,
     most: usize,
+    /// What they have to know.
+    login: Option<Arc<Login>>,
     pub(super) wanted: Vec<Wanted>,
     /// Clients who asked for nothing that there is, or were too many.
     pub(super) turned_away: u64,
+    /// Clients without the right login.
+    pub(super) denied: u64,
 }
 
 impl Proxy {
@@ -65,27 +71,34 @@ impl Proxy {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub(super) fn open(address: SocketAddr, sockets: &Sockets, most: u32, poller: &Poller) -> io::Result<Proxy> {
+    pub(super) fn open(
+        address: SocketAddr,
+        sockets: &Sockets,
+        settings: &Gateway,
+        poller: &Poller,
+    ) -> io::Result<Proxy> {
         let listener = sockets.listen(address, false, None)?;
         if let Err(error) = set(listener.as_fd(), Setting::SaveSyn, 1) {
             tracing::debug!(%error, "the DSCP of the proxy's clients is not known");
         }
         let token = poller.watch(listener.as_fd(), Turn::Others)?;
-        let most = most as usize;
         Ok(Proxy {
             listener,
             token,
             poller: poller.clone(),
             clients: HashMap::new(),
-            most,
+            most: settings.half_open as usize,
+            login: settings.proxy_login.clone().map(Arc::new),
             wanted: Vec::new(),
             turned_away: 0,
+            denied: 0,
         })
     }
 
-    /// How many may ask at once.
-    pub(super) fn change(&mut self, most: u32) {
-        self.most = most as usize;
+    /// Other settings, for those who come.
+    pub(super) fn change(&mut self, settings: &Gateway) {
+        self.most = settings.half_open as usize;
+        self.login = settings.proxy_login.clone().map(Arc::new);
     }
 
     /// A socket is ready; whether it is one of these. An error is that no more can be accepted for now.
@@ -107,6 +120,7 @@ impl Proxy {
                         let dscp = saved_syn(socket.as_fd()).map_or(0, |syn| traffic_class(&syn) >> 2);
                         self.wanted.push(Wanted { socket, remote, request, host, port, dscp, early });
                     }
+                    None if request.is_denied() => self.denied += 1,
                     None => self.turned_away += 1,
                 }
             }
@@ -123,7 +137,7 @@ impl Proxy {
                         continue;
                     }
                     let Ok(token) = self.poller.watch(socket.as_fd(), Turn::Others) else { continue };
-                    let client = Client { socket, remote: way.source, request: Request::new(), since: now };
+                    let client = Client { socket, remote: way.source, request: Request::new(self.login.clone()), since: now };
                     self.clients.insert(token, client);
                 }
                 Ok(None) => {}

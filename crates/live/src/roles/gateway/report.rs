@@ -72,6 +72,7 @@ impl SplitGateway {
             ("no_descriptors", taken.no_descriptors),
             ("moved_bytes", taken.moved),
             ("forbidden", taken.forbidden),
+            ("denied", self.proxy.as_ref().map_or(0, |proxy| proxy.denied)),
             ("turned_away", self.proxy.as_ref().map_or(0, |proxy| proxy.turned_away)),
             ("packets_passed", packets.passed),
             ("packets_marked", packets.marked),

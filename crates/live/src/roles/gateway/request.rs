@@ -2,7 +2,10 @@
 //!
 //! What it is: bytes in; answers and at last one destination out. It knows neither sockets nor clocks. The first byte
 //! tells the protocol: 5 is SOCKS5, 4 is SOCKS4, which is refused in its own words, and a letter begins a request of HTTP.
-//! Sources: RFC 1928 (SOCKS5; method "no authentication", command CONNECT); RFC 9110, 9.3.6 and RFC 9112, 2 and 3 (HTTP);
+//! Where a login is asked for, nothing else is done before it was right.
+//!
+//! Sources: RFC 1928 (SOCKS5; methods "no authentication" and "username/password", command CONNECT); RFC 1929 (the latter);
+//! RFC 9110, 9.3.6 and 11.7 and RFC 9112, 2 and 3 (HTTP); RFC 7617 ("Basic");
 //! RFC 9209 (`Proxy-Status`, which says why it failed).
 //!
 //! Cost: O(1) for each byte. Invariants: no more than [`MOST`] bytes are kept; how bytes are cut into pieces changes nothing;
@@ -11,9 +14,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::config::Login;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustix::io::Errno;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Longest request, in bytes: all headers of one of HTTP.
 pub(super) const MOST: usize = 8192;
@@ -134,6 +142,12 @@ impl Failure {
     }
 }
 
+/// Methods of SOCKS5.
+mod method {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const LOGIN: u8 = 2;
+}
+
 /// Replies of SOCKS5 that are no failure of a connection.
 mod reply {
     pub(super) const SUCCEEDED: u8 = 0x00;
@@ -149,6 +163,7 @@ enum Phase {
     First,
     Socks4,
     Socks5Methods,
+    Socks5Login,
     Socks5Request,
     HttpHead,
     /// Nothing any more.
@@ -171,11 +186,20 @@ pub(super) struct Request {
     taken: Vec<u8>,
     /// Empty lines before a request of HTTP.
     skipped: usize,
+    /// What the client has to know.
+    login: Option<Arc<Login>>,
+    is_denied: bool,
 }
 
 impl Request {
-    pub(super) fn new() -> Request {
-        Request { phase: Phase::First, is_http: false, taken: Vec::new(), skipped: 0 }
+    /// Of a client who has to know `login`, if that is given.
+    pub(super) fn new(login: Option<Arc<Login>>) -> Request {
+        Request { phase: Phase::First, is_http: false, taken: Vec::new(), skipped: 0, login, is_denied: false }
+    }
+
+    /// Whether it was ended for a login that was wrong, or missing.
+    pub(super) fn is_denied(&self) -> bool {
+        self.is_denied
     }
 
     /// The next bytes of the client; any number.
@@ -185,6 +209,8 @@ impl Request {
         }
         for (byte, consumed) in bytes.iter().zip(1..) {
             let Some(done) = self.take(*byte) else { continue };
+            // It may hold a password.
+            self.taken.zeroize();
             self.taken = Vec::new();
             return match done {
                 Done::Answer(bytes) => Step::Answer { bytes, consumed },
@@ -217,11 +243,19 @@ impl Request {
         match self.phase {
             Phase::Socks4 => socks4(&self.taken),
             Phase::Socks5Methods => {
-                let done = socks5_methods(&self.taken);
+                let method = if self.login.is_some() { method::LOGIN } else { method::NONE };
+                let done = socks5_methods(&self.taken, method);
                 if done.is_some() {
-                    self.phase = Phase::Socks5Request;
+                    self.phase = if self.login.is_some() { Phase::Socks5Login } else { Phase::Socks5Request };
+                    self.is_denied = self.login.is_some() && matches!(done, Some(Done::Close(_)));
                 }
                 done
+            }
+            Phase::Socks5Login => {
+                let is_right = socks5_login(&self.taken, self.login.as_deref())?;
+                self.phase = Phase::Socks5Request;
+                self.is_denied = !is_right;
+                Some(if is_right { Done::Answer(vec![1, 0]) } else { Done::Close(vec![1, 1]) })
             }
             Phase::Socks5Request => socks5_request(&self.taken),
             Phase::HttpHead => self.http(),
@@ -237,6 +271,11 @@ impl Request {
         }
         if self.taken.ends_with(b"\n\r\n") || self.taken.ends_with(b"\n\n") {
             return Some(match http_target(&self.taken) {
+                Ok(_) if self.login.as_ref().is_some_and(|login| !http_login(&self.taken, login)) => {
+                    self.is_denied = true;
+                    let challenge = "Proxy-Authenticate: Basic realm=\"fairspan\", charset=\"UTF-8\"\r\n";
+                    Done::Close(http_answer("407 Proxy Authentication Required", challenge))
+                }
                 Ok((host, port)) => Done::Connect(host, port),
                 Err((status, more)) => Done::Close(http_answer(status, more)),
             });
@@ -289,13 +328,42 @@ fn socks5_failure(reply: u8) -> Vec<u8> {
     socks5_reply(reply, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
 }
 
-/// `VER NMETHODS METHODS`: 0 is "no authentication", 0xff "none of these".
-fn socks5_methods(taken: &[u8]) -> Option<Done> {
+/// `VER NMETHODS METHODS`: one has to be there, and 0xff is "none of these".
+fn socks5_methods(taken: &[u8], wanted: u8) -> Option<Done> {
     let (_, methods) = taken.split_at_checked(2)?;
     if methods.len() < taken[1].into() {
         return None;
     }
-    Some(if methods.contains(&0) { Done::Answer(vec![5, 0]) } else { Done::Close(vec![5, 0xff]) })
+    Some(if methods.contains(&wanted) { Done::Answer(vec![5, wanted]) } else { Done::Close(vec![5, 0xff]) })
+}
+
+/// `VER ULEN UNAME PLEN PASSWD`, of version 1 (RFC 1929, 2): whether it is right, once it is all there.
+fn socks5_login(taken: &[u8], login: Option<&Login>) -> Option<bool> {
+    let &[version, len, ref rest @ ..] = taken else { return None };
+    let (name, rest) = rest.split_at_checked(len.into())?;
+    let (&len, password) = rest.split_first()?;
+    if password.len() < len.into() {
+        return None;
+    }
+    Some(version == 1 && login.is_none_or(|login| login.admits(name, password)))
+}
+
+/// Whether the head of a request of HTTP has one field `Proxy-Authorization` (RFC 9110, 11.7.2), and that is right.
+fn http_login(head: &[u8], login: &Login) -> bool {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    let mut fields = lines.filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at(colon);
+        name.eq_ignore_ascii_case(b"Proxy-Authorization").then(|| value[1..].trim_ascii())
+    });
+    let (Some(field), None) = (fields.next(), fields.next()) else { return false };
+    let Some((scheme, rest)) = field.split_at_checked(5) else { return false };
+    if !scheme.eq_ignore_ascii_case(b"Basic") || !rest.starts_with(b" ") {
+        return false;
+    }
+    let Ok(decoded) = STANDARD.decode(rest.trim_ascii()).map(Zeroizing::new) else { return false };
+    let Some(colon) = decoded.iter().position(|byte| *byte == b':') else { return false };
+    login.admits(&decoded[..colon], &decoded[colon + 1..])
 }
 
 /// `VER CMD RSV ATYP DST.ADDR DST.PORT`; an `ATYP` of 3 is a name behind its length.

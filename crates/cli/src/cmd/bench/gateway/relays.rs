@@ -97,7 +97,8 @@ pub(super) fn haproxy(bed: &Bed, connections: usize, directory: &Path) -> Result
 pub(super) fn wait_for_listener(interrupt: &Interrupt, bed: &Bed, process: &mut Process) -> Result<()> {
     let namespace = bed.gateways.first().context("no gateway")?;
     let end = Instant::now() + READY;
-    while memory::tcp_sockets(namespace)? == 0 {
+    let port = bed.gateway_address()?.port();
+    while !memory::listens(namespace, port)? {
         process.check()?;
         if Instant::now() > end {
             bail!("haproxy does not listen within {} s: {}", READY.as_secs(), process.log().trim());

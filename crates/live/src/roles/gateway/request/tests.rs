@@ -6,7 +6,14 @@ use proptest::prelude::*;
 /// All that a client sees and gets, with the bytes given in these pieces: the answers, the last step, and how many bytes were
 /// taken by then.
 fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Request, Vec<u8>, Step, usize) {
-    let (mut request, mut answers, mut taken) = (Request::new(), Vec::new(), 0);
+    run_by(Request::new(None), pieces)
+}
+
+fn run_by<'a>(
+    mut request: Request,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Request, Vec<u8>, Step, usize) {
+    let (mut answers, mut taken) = (Vec::new(), 0);
     for piece in pieces {
         let mut rest = piece;
         loop {
@@ -192,6 +199,63 @@ fn socks4_is_refused_in_its_own_words_and_what_is_no_proxy_s_without_any() {
 fn who_has_asked_is_heard_no_more() {
     let (mut request, ..) = whole(b"CONNECT a:1 HTTP/1.1\r\n\r\n");
     assert_eq!(request.handle(b"CONNECT b:1 HTTP/1.1\r\n\r\n"), Step::Close(Vec::new()));
+}
+
+/// A client of a proxy that asks for a login.
+fn guarded() -> Request {
+    let text = "[interface]\nname = \"gw0\"\n[gateway]\nlong = \"sat0\"\nproxy = \"10.0.0.1:1080\"\nproxy_user = \"Aladdin\"\n\
+                proxy_password = \"open sesame\"\n";
+    let config = crate::config::Config::parse(std::path::Path::new("x.toml"), text).expect("good");
+    let login = config.gateway.and_then(|gateway| gateway.proxy_login).expect("a login");
+    Request::new(Some(Arc::new(login)))
+}
+
+#[test]
+fn with_a_login_socks5_takes_the_method_for_it_alone_and_no_request_before_it_was_right() {
+    let asked = [5, 1, 0, 1, 198, 51, 100, 7, 1, 187];
+    let right = [&[5, 2, 0, 2][..], b"\x01\x07Aladdin\x0bopen sesame", &asked, b"early"].concat();
+    for size in 1..right.len() {
+        let (request, answers, step, taken) = run_by(guarded(), right.chunks(size));
+        assert_eq!((answers.as_slice(), step), (&[5, 2, 1, 0][..], connect(ip("198.51.100.7"), 443)), "{size}");
+        assert_eq!((taken, request.is_denied()), (right.len() - 5, false));
+    }
+    for login in [&b"\x01\x07Aladdin\x0aopen sesam"[..], b"\x01\x07aladdin\x0bopen sesame", b"\x01\0\0", b"\x05\x07Aladdin\x0bopen sesame"] {
+        let (request, answers, step, _) = run_by(guarded(), [&[&[5, 1, 2][..], login, &asked].concat()[..]]);
+        assert_eq!((answers.as_slice(), step), (&[5, 2, 1, 1][..], Step::Close(Vec::new())), "{login:?}");
+        assert!(request.is_denied() && request.taken.is_empty());
+    }
+    let (request, answers, ..) = run_by(guarded(), [&[5, 1, 0][..], &asked]);
+    assert_eq!((answers.as_slice(), request.is_denied()), (&[5, 0xff][..], true), "no login is offered");
+}
+
+#[test]
+fn with_a_login_http_takes_basic_and_says_so_otherwise() {
+    // The example of RFC 7617, section 2.
+    let basic = "QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
+    let head = |field: &str| format!("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n{field}\r\n");
+    for field in [format!("Proxy-Authorization: Basic {basic}\r\n"), format!("proxy-authorization:bASIC  {basic} \r\n")] {
+        let (request, answers, step, _) = run_by(guarded(), [head(&field).as_bytes()]);
+        assert_eq!((answers.len(), step), (0, connect(Host::Name("a.example".into()), 443)), "{field}");
+        assert!(!request.is_denied());
+    }
+    for field in [
+        String::new(),
+        "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2Ft\r\n".to_owned(),
+        "Proxy-Authorization: Basic QWxhZGRpbg==\r\n".to_owned(),
+        "Proxy-Authorization: Basic *\r\n".to_owned(),
+        "Proxy-Authorization: Basic\r\n".to_owned(),
+        format!("Proxy-Authorization: Digest {basic}\r\n"),
+        format!("Proxy-Authorization: Basic{basic}\r\n"),
+        format!("Authorization: Basic {basic}\r\n"),
+        format!("Proxy-Authorization: Basic {basic}\r\nProxy-Authorization: Basic eDp5\r\n"),
+    ] {
+        let (request, answers, step, _) = run_by(guarded(), [head(&field).as_bytes()]);
+        let answer = String::from_utf8(answers).expect("text");
+        assert!(answer.starts_with("HTTP/1.1 407 ") && answer.contains("\r\nProxy-Authenticate: Basic realm="), "{answer}");
+        assert_eq!((step, request.is_denied()), (Step::Close(Vec::new()), true), "{field}");
+    }
+    let (request, answers, ..) = run_by(guarded(), [&b"GET / HTTP/1.1\r\n\r\n"[..]]);
+    assert!(answers.starts_with(b"HTTP/1.1 405 ") && !request.is_denied());
 }
 
 fn host() -> impl Strategy<Value = Host> {
