@@ -244,7 +244,11 @@ fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, interface: &str, gateway:
     for (name, help, value) in [
         ("fairspan_gateway_up", "1 while connections that begin are split", f64::from(u8::from(gateway.up))),
         ("fairspan_gateway_connections", "Connections that are split now", gateway.open as f64),
-        ("fairspan_gateway_near_networks", "Networks that are not split now, as they are near", gateway.near_networks as f64),
+        (
+            "fairspan_gateway_near_networks",
+            "Networks that are not split now, as they are near",
+            gateway.near_networks as f64,
+        ),
         (
             "fairspan_gateway_one_way_networks",
             "Pairs of networks that are not split now, as answers come by another way",

@@ -255,6 +255,34 @@ fn a_caller_who_asks_again_without_any_answer_passes_unsplit_and_so_does_who_cal
     daemon.stop();
 }
 
+#[test]
+fn what_the_kernel_still_sends_of_a_connection_that_is_over_counts_until_it_has_arrived() {
+    let Some(lab) = lab() else { return };
+    let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
+    let listener = listen(&lab, "10.97.2.2:5001");
+    // A caller with little room who ends its half, and does not read for a while.
+    let mut near = lab.run("client", || {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("set");
+        let to: SocketAddr = "10.97.2.2:5001".parse().expect("an address");
+        socket.connect_timeout(&to.into(), PATIENCE).expect("connected");
+        TcpStream::from(socket)
+    });
+    near.set_read_timeout(Some(PATIENCE)).expect("set");
+    near.shutdown(Shutdown::Write).expect("shut");
+    let mut far = accept(&listener);
+    far.write_all(&[5; 200_000]).expect("written");
+    drop(far);
+    daemon.wait("it is over for the gateway", |daemon| number(daemon, "open") == 0);
+    assert_eq!((number(&daemon, "opened"), gateway(&daemon)["counters"]["finished"].as_u64()), (1, Some(1)));
+    assert!(number(&daemon, "memory_bytes") > 0, "{}", daemon.status());
+    let mut all = Vec::new();
+    near.read_to_end(&mut all).expect("the end");
+    assert!(all.len() == 200_000 && all.iter().all(|byte| *byte == 5));
+    daemon.wait("all has arrived", |daemon| number(daemon, "memory_bytes") == 0);
+    daemon.stop();
+}
+
 /// All packets that a host's devices carry, from their IP headers on.
 pub(crate) fn watch(lab: &Lab, host: &str) -> socket2::Socket {
     lab.run(host, || {

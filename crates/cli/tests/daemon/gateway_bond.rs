@@ -43,7 +43,8 @@ fn downloads_through_gateways_before_a_bond_of_lossy_links_are_exact_and_split_a
     let Some((lab, _emulators)) = hosts() else { return };
     let (site_key, hub_key) = (keys(), keys());
     let mut site = with_socket(BOND).replace("xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=", &hub_key.1);
-    site = site.replace("private_key_file = \"/etc/fairspan/private.key\"", &format!("private_key = \"{}\"", site_key.0));
+    site =
+        site.replace("private_key_file = \"/etc/fairspan/private.key\"", &format!("private_key = \"{}\"", site_key.0));
     for net in ["192.168.1", "192.168.2"] {
         site = site.replacen("203.0.113.1:51900", &format!("{net}.1:51900"), 1);
     }

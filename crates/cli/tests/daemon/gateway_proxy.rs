@@ -43,11 +43,9 @@ fn clients_of_the_proxy_reach_the_server_and_hear_why_where_they_do_not() {
     by.sort();
     assert_eq!(by, ["http 10.97.2.2:5001", "socks5 10.97.2.2:5001"]);
     // Nobody listens there, and other methods are none.
-    let mut answers = [
-        (&b"CONNECT 10.97.2.2:9 HTTP/1.1\r\n\r\n"[..], "HTTP/1.1 502"),
-        (b"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
-    ]
-    .map(|(request, status)| (ask(request), status));
+    let mut answers =
+        [(&b"CONNECT 10.97.2.2:9 HTTP/1.1\r\n\r\n"[..], "HTTP/1.1 502"), (b"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 405")]
+            .map(|(request, status)| (ask(request), status));
     for (stream, status) in &mut answers {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("the end");

@@ -130,6 +130,7 @@ fn of_segments_that_overlap_each_byte_is_carried_once_as_it_came_first_in_order(
     let Some(lab) = lab() else { return };
     let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
     let (mut caller, mut far) = Caller::open(&lab);
+    let at_server = watch(&lab, "server");
     caller.send(0, b"abcd");
     caller.acknowledged(4);
     // Behind a gap; then what fills it, and says other things of what came before.
@@ -143,7 +144,14 @@ fn of_segments_that_overlap_each_byte_is_carried_once_as_it_came_first_in_order(
     caller.send(10, b"k");
     assert_eq!(read(&mut far, 11), b"abcdefGHijk");
     assert_eq!(number(&daemon, "open"), 1);
-    // The far end's kernel has not seen any of that.
+    // The far end's kernel has not seen any of that: each byte went there in one place.
+    let mut went: Vec<(u32, Vec<u8>)> = std::iter::from_fn(|| segment(&at_server, *CALLER.ip(), *CALLED.ip()))
+        .map(|segment| (segment.sequence, segment.data))
+        .filter(|(_, data)| !data.is_empty())
+        .collect();
+    went.dedup();
+    let sent: Vec<u8> = went.iter().flat_map(|(_, data)| data.clone()).collect();
+    assert_eq!(sent, b"abcdefGHijk", "{went:?}");
     caller.say(RST, caller.first.wrapping_add(11), 0, &[]);
     let error = far.read(&mut [0; 1]).expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");

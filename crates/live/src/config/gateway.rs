@@ -196,7 +196,8 @@ impl Reader<'_> {
         }
         let name = raw.proxy_user.as_ref();
         if let Some(name) = name.filter(|name| !fits(name.get_ref()) || name.get_ref().contains(':')) {
-            let problem = "is no name that a client could say: write 1 to 255 bytes, with no `:` and no control characters";
+            let problem =
+                "is no name that a client could say: write 1 to 255 bytes, with no `:` and no control characters";
             return Err(self.error(name.span(), "gateway.proxy_user", problem));
         }
         Ok(Some(Login::new(name.map(|name| name.get_ref().clone()), password)))

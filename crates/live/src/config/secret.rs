@@ -87,7 +87,8 @@ pub(super) fn misplaced_key(source: &str) -> Option<usize> {
 
 /// Whether a secret is written in the file itself.
 pub(super) fn has_key(source: &str) -> bool {
-    let own = |line: &str| names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password"].contains(&name));
+    let own =
+        |line: &str| names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password"].contains(&name));
     source.lines().any(|line| !line.trim_start().starts_with('#') && own(line))
 }
 

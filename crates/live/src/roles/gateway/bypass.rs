@@ -42,16 +42,8 @@ pub(super) enum Why {
 }
 
 impl Why {
-    pub(super) const ALL: [Why; 8] = [
-        Why::Excepted,
-        Why::Signed,
-        Why::Near,
-        Why::OneWay,
-        Why::Unanswered,
-        Why::Memory,
-        Why::HalfOpen,
-        Why::Call,
-    ];
+    pub(super) const ALL: [Why; 8] =
+        [Why::Excepted, Why::Signed, Why::Near, Why::OneWay, Why::Unanswered, Why::Memory, Why::HalfOpen, Why::Call];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -89,7 +81,9 @@ impl Why {
                 "lead both directions through this host: the routes back to the callers, at the far end of the long link; or name these \
                  networks in `except`, so that nobody has to try"
             }
-            Why::Unanswered => "nothing, if nobody is there; else see that the routes back to the callers lead through this host",
+            Why::Unanswered => {
+                "nothing, if nobody is there; else see that the routes back to the callers lead through this host"
+            }
             Why::Memory => "more `memory` in [gateway]",
             Why::HalfOpen => "more `half_open` in [gateway], if these were no attack",
             Why::Call => {

@@ -4,6 +4,7 @@ use super::budget::{Budget, Weight};
 use super::connection::{Asked, Connection, Explicit, Held};
 use super::half::Half;
 use super::headers::Way;
+use super::leaving::Leaving;
 use super::pipes::Pipes;
 use super::proxy::{Wanted, say};
 use super::reach::Reach;
@@ -85,6 +86,7 @@ pub(super) struct Connections {
     /// What each that sends by the long link has of it, in bytes a second.
     part_of_rate: Option<u64>,
     pipes: Pipes,
+    leaving: Leaving,
     poller: Poller,
     /// Connections that are being set up.
     half_open: u32,
@@ -111,6 +113,7 @@ impl Connections {
             rate: config.rate,
             part_of_rate: config.rate.map(bytes_a_second),
             pipes: Pipes::default(),
+            leaving: Leaving::default(),
             poller: poller.clone(),
             half_open: 0,
             part: 0,
@@ -135,7 +138,8 @@ impl Connections {
 
     /// What all sockets' buffers may hold, in bytes.
     pub(super) fn granted(&self) -> u64 {
-        self.iter().flat_map(|connection| connection.halves.iter().flatten()).map(|half| half.buffers.0).sum()
+        let halves = self.iter().flat_map(|connection| connection.halves.iter().flatten());
+        halves.chain(self.leaving.halves()).map(|half| half.buffers.0).sum()
     }
 
     pub(super) fn half_open(&self) -> u32 {
@@ -218,14 +222,7 @@ impl Connections {
     }
 
     /// Begins to call, from `source` where that is given; the number of the connection.
-    fn begin(
-        &mut self,
-        now: Time,
-        source: Option<SocketAddr>,
-        way: Way,
-        from_long: bool,
-        dscp: u8,
-    ) -> io::Result<u32> {
+    fn begin(&mut self, now: Time, source: Option<SocketAddr>, way: Way, from_long: bool, dscp: u8) -> io::Result<u32> {
         let weight = Weight::of(Span::ZERO);
         let is_long = !from_long;
         let called = self.settings.call(source, way.destination, is_long, self.budget.share(weight));
@@ -380,7 +377,7 @@ impl Connections {
             }
             Some(Asked::End) => {
                 self.counts.finished += 1;
-                self.remove(number);
+                self.remove_when_sent(now, number);
                 return;
             }
             None => connection.settle(&self.poller),
@@ -391,7 +388,7 @@ impl Connections {
     /// A caller takes back what it asked for, or it has taken too long.
     pub(super) fn give_up(&mut self, number: u32) {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        connection.halves.iter().flatten().for_each(Half::abort);
+        connection.halves.iter_mut().flatten().for_each(Half::abort);
         self.counts.abandoned += 1;
         self.news.extend(connection.held.take().map(|held| News::Abandoned(held.id)));
         connection.explicit.iter().for_each(|explicit| turn_away(explicit, Failure::TimedOut));
@@ -412,7 +409,23 @@ impl Connections {
     }
 
     fn remove(&mut self, number: u32) {
-        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::take) else { return };
+        for half in self.take_out(number) {
+            self.budget.remove(half.weight());
+        }
+    }
+
+    /// The same for one that has ended in order: its ends count until all has arrived that they were given.
+    fn remove_when_sent(&mut self, now: Time, number: u32) {
+        for half in self.take_out(number) {
+            if let Some(half) = self.leaving.take(now, half) {
+                self.budget.remove(half.weight());
+            }
+        }
+    }
+
+    /// Takes a connection out of the table; its ends count still.
+    fn take_out(&mut self, number: u32) -> Vec<Half> {
+        let Some(connection) = self.table.get_mut(number as usize).and_then(Option::take) else { return Vec::new() };
         if connection.explicit.is_none() {
             self.ways.remove(&connection.way);
             self.ways.remove(&connection.way.back());
@@ -424,18 +437,20 @@ impl Connections {
         } else {
             self.half_open -= 1;
         }
+        let mut halves = Vec::with_capacity(2);
         for half in connection.halves {
-            let Some(half) = half else {
+            let Some(mut half) = half else {
                 self.budget.remove(Weight::of(Span::ZERO));
                 continue;
             };
-            self.budget.remove(half.weight());
             self.counts.moved += half.given;
             if let Some(known) = self.sockets.get_mut(half.token.slot()) {
                 *known = None;
             }
-            half.end_with(&self.poller, &mut self.pipes);
+            half.detach(&self.poller, &mut self.pipes);
+            halves.push(half);
         }
+        halves
     }
 
     /// Measures a connection's round trips, and gives it its share of the memory by them.
@@ -466,6 +481,7 @@ impl Connections {
         let late: Vec<u32> =
             self.numbers(|connection| !connection.is_open() && now.since(connection.since) > SET_UP_WITHIN);
         late.into_iter().for_each(|number| self.give_up(number));
+        self.leaving.look(now, |weight| self.budget.remove(weight));
         self.part = (self.part + 1) % PARTS;
         let part = self.part;
         for number in self.numbers(|_| true).into_iter().filter(|number| *number as usize % PARTS == part) {
@@ -495,7 +511,8 @@ impl Connections {
     /// Gives each socket its share of the memory.
     fn share_memory(&mut self) {
         self.scale = self.budget.scale();
-        for half in self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten() {
+        let halves = self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten();
+        for half in halves.chain(self.leaving.halves_mut()) {
             half.share(&self.budget);
         }
     }

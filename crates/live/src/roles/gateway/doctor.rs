@@ -113,7 +113,10 @@ fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
         findings.doubtful("mtu", found, remedy);
     }
     for device in inside.iter().chain(&long).filter(|device| device.mtu < LEAST_MTU) {
-        let found = format!("{} takes packets of {} bytes: too short for IPv6, which the kernel switches off there", device.name, device.mtu);
+        let found = format!(
+            "{} takes packets of {} bytes: too short for IPv6, which the kernel switches off there",
+            device.name, device.mtu
+        );
         findings.doubtful("mtu", found, format!("`ip link set {} mtu {LEAST_MTU}`, or more", device.name));
     }
 }

@@ -4,7 +4,7 @@ use super::budget::{Budget, Weight};
 use super::pipes::{Pipe, Pipes};
 use super::socket::{Buffers, set_dscp};
 use crate::shell::poller::{Interest, Poller, Token, Turn};
-use crate::sys::tcp::{Setting, TcpInfo, set, tcp_info};
+use crate::sys::tcp::{Setting, TcpInfo, send_queue, set, tcp_info};
 use fairspan_core::split::relay::End;
 use fairspan_core::units::Span;
 use rustix::io::Errno;
@@ -29,6 +29,7 @@ pub(super) struct Half {
     established: bool,
     failed: Option<Errno>,
     finished: bool,
+    aborted: bool,
     /// It faces the long link.
     pub(super) is_long: bool,
     pub(super) buffers: Buffers,
@@ -62,6 +63,7 @@ impl Half {
             established,
             failed: None,
             finished: false,
+            aborted: false,
             is_long,
             buffers: Buffers::default(),
             weight: Weight::of(Span::ZERO),
@@ -228,7 +230,8 @@ impl Half {
     }
 
     /// It is reset when it is dropped.
-    pub(super) fn abort(&self) {
+    pub(super) fn abort(&mut self) {
+        self.aborted = true;
         let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }
 
@@ -286,9 +289,14 @@ impl Half {
         u64::try_from(self.paced).is_ok_and(|paced| info.delivery_rate >= paced / 10 * 9)
     }
 
-    /// It is over; its pipe goes back.
-    pub(super) fn end_with(self, poller: &Poller, pipes: &mut Pipes) {
-        poller.forget(self.token);
-        self.pipe.into_iter().for_each(|pipe| pipes.put(pipe));
+    /// Bytes that were given to it and not acknowledged; none of one that has failed or is reset.
+    pub(super) fn held(&self) -> u64 {
+        if self.failed.is_some() || self.aborted { 0 } else { send_queue(self.socket.as_fd()).0 }
+    }
+
+    /// Nothing of it is waited for any more; its pipe goes back.
+    pub(super) fn detach(&mut self, poller: &Poller, pipes: &mut Pipes) {
+        poller.unwatch(self.token, self.socket.as_fd());
+        self.pipe.take().into_iter().for_each(|pipe| pipes.put(pipe));
     }
 }

@@ -11,7 +11,7 @@
 //! | `headers` | what is read in a packet |
 //! | `intake` | packets that wait their turn, in the kernel |
 //! | `bypass` | connections that are not split |
-//! | `connections`, `connection`, `half` | all connections, one, one end of one |
+//! | `connections`, `connection`, `half`, `leaving` | all connections, one, one end of one, and those that are over while the kernel still sends |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
 //! | `proxy`, `request`, `reach`, `names` | clients that ask for a connection themselves, what they say, where they may be led, and by which names |
 //! | `budget` | the memory of all sockets |
@@ -34,6 +34,7 @@ pub mod doctor;
 mod half;
 mod headers;
 mod intake;
+mod leaving;
 mod names;
 mod offloads;
 mod pipes;
@@ -62,8 +63,8 @@ use fairspan_core::split::Side;
 use fairspan_core::units::{Span, Time};
 use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
-use netlink_packet_route::route::RouteMessage;
 use names::Names;
+use netlink_packet_route::route::RouteMessage;
 use proxy::{Proxy, say};
 use reach::Reach;
 use request::{Failure, Host};

@@ -34,11 +34,15 @@ pub(super) fn problems(device: &str, active: &[String], whole: bool) -> Vec<Prob
     let has = |name: &str| active.iter().any(|other| other == name);
     let mut problems = Vec::new();
     if has("rx-lro") {
-        let found = format!("{device} joins segments so that nobody can take them apart again (LRO): the kernel does not forward them");
+        let found = format!(
+            "{device} joins segments so that nobody can take them apart again (LRO): the kernel does not forward them"
+        );
         problems.push((true, found, format!("`ethtool -K {device} lro off`")));
     }
     if has("rx-gro-list") {
-        let found = format!("{device} chains packets (rx-gro-list): a mark of congestion would reach the first of a chain only");
+        let found = format!(
+            "{device} chains packets (rx-gro-list): a mark of congestion would reach the first of a chain only"
+        );
         problems.push((false, found, format!("`ethtool -K {device} rx-gro-list off`")));
     }
     if whole && !has("rx-gro") {

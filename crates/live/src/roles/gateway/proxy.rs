@@ -137,7 +137,8 @@ impl Proxy {
                         continue;
                     }
                     let Ok(token) = self.poller.watch(socket.as_fd(), Turn::Others) else { continue };
-                    let client = Client { socket, remote: way.source, request: Request::new(self.login.clone()), since: now };
+                    let client =
+                        Client { socket, remote: way.source, request: Request::new(self.login.clone()), since: now };
                     self.clients.insert(token, client);
                 }
                 Ok(None) => {}

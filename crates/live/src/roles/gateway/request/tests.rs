@@ -9,10 +9,7 @@ fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Request, Vec<u8>, Ste
     run_by(Request::new(None), pieces)
 }
 
-fn run_by<'a>(
-    mut request: Request,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Request, Vec<u8>, Step, usize) {
+fn run_by<'a>(mut request: Request, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Request, Vec<u8>, Step, usize) {
     let (mut answers, mut taken) = (Vec::new(), 0);
     for piece in pieces {
         let mut rest = piece;
@@ -219,7 +216,12 @@ fn with_a_login_socks5_takes_the_method_for_it_alone_and_no_request_before_it_wa
         assert_eq!((answers.as_slice(), step), (&[5, 2, 1, 0][..], connect(ip("198.51.100.7"), 443)), "{size}");
         assert_eq!((taken, request.is_denied()), (right.len() - 5, false));
     }
-    for login in [&b"\x01\x07Aladdin\x0aopen sesam"[..], b"\x01\x07aladdin\x0bopen sesame", b"\x01\0\0", b"\x05\x07Aladdin\x0bopen sesame"] {
+    for login in [
+        &b"\x01\x07Aladdin\x0aopen sesam"[..],
+        b"\x01\x07aladdin\x0bopen sesame",
+        b"\x01\0\0",
+        b"\x05\x07Aladdin\x0bopen sesame",
+    ] {
         let (request, answers, step, _) = run_by(guarded(), [&[&[5, 1, 2][..], login, &asked].concat()[..]]);
         assert_eq!((answers.as_slice(), step), (&[5, 2, 1, 1][..], Step::Close(Vec::new())), "{login:?}");
         assert!(request.is_denied() && request.taken.is_empty());
@@ -233,7 +235,8 @@ fn with_a_login_http_takes_basic_and_says_so_otherwise() {
     // The example of RFC 7617, section 2.
     let basic = "QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
     let head = |field: &str| format!("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n{field}\r\n");
-    for field in [format!("Proxy-Authorization: Basic {basic}\r\n"), format!("proxy-authorization:bASIC  {basic} \r\n")] {
+    for field in [format!("Proxy-Authorization: Basic {basic}\r\n"), format!("proxy-authorization:bASIC  {basic} \r\n")]
+    {
         let (request, answers, step, _) = run_by(guarded(), [head(&field).as_bytes()]);
         assert_eq!((answers.len(), step), (0, connect(Host::Name("a.example".into()), 443)), "{field}");
         assert!(!request.is_denied());
@@ -251,7 +254,10 @@ fn with_a_login_http_takes_basic_and_says_so_otherwise() {
     ] {
         let (request, answers, step, _) = run_by(guarded(), [head(&field).as_bytes()]);
         let answer = String::from_utf8(answers).expect("text");
-        assert!(answer.starts_with("HTTP/1.1 407 ") && answer.contains("\r\nProxy-Authenticate: Basic realm="), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 407 ") && answer.contains("\r\nProxy-Authenticate: Basic realm="),
+            "{answer}"
+        );
         assert_eq!((step, request.is_denied()), (Step::Close(Vec::new()), true), "{field}");
     }
     let (request, answers, ..) = run_by(guarded(), [&b"GET / HTTP/1.1\r\n\r\n"[..]]);
