@@ -2,12 +2,11 @@
 
 use crate::exit::{BadInput, Outcome};
 use fairspan_live::config::{Config, ConfigError, veiled};
-use fairspan_live::memory;
 use fairspan_live::quantity::show_rate;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Check a configuration without touching anything: names file, line, setting, and what would be right;
-/// warns of what works and is hardly meant.
+/// Check a configuration without changing anything: names file, line, setting, and what would be right; warns of what works and is
+/// hardly meant, and of what on this host would now keep a daemon from starting.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The configuration
@@ -18,14 +17,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let checked = Config::load(&args.config);
+    let checked = Config::load_for_this_host(&args.config);
     let file = veiled("", &args.config.display().to_string());
     if args.json {
         let document = match &checked {
             Ok(config) => {
                 let notice =
                     |n: &ConfigError| serde_json::json!({"line": n.line, "setting": n.setting, "problem": n.problem});
-                let notices: Vec<_> = config.notices.iter().chain(&unkept(config, &args.config)).map(notice).collect();
+                let notices: Vec<_> = config.notices.iter().map(notice).collect();
                 serde_json::json!({"ok": true, "file": file, "notices": notices})
             }
             Err(e) => serde_json::json!({
@@ -36,11 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     match checked {
         Ok(config) => {
-            config
-                .notices
-                .iter()
-                .chain(&unkept(&config, &args.config))
-                .for_each(|notice| eprintln!("warning: {notice}"));
+            config.notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
             if !args.json {
                 println!("{file}: good: {}", summary(&config));
             }
@@ -84,14 +79,4 @@ fn summary(config: &Config) -> String {
     };
     let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
     format!("{side}, {}, {}", plural(config.peers.len(), "peer"), plural(channels, "channel"))
-}
-
-/// Why the daemon could keep nothing between its runs, where that is so.
-fn unkept(config: &Config, file: &Path) -> Option<ConfigError> {
-    config.interface.private_key.as_ref()?;
-    let problem = memory::problem(&config.interface.state_dir)?;
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let stands = |what: &str| text.lines().position(|line| line.trim_start().starts_with(what));
-    let line = stands("state_dir").or_else(|| stands("[interface]")).map_or(0, |before| before + 1);
-    Some(ConfigError { file: file.into(), line, setting: "interface.state_dir".into(), problem })
 }

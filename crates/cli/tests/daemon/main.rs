@@ -23,6 +23,7 @@ mod links;
 mod lock;
 mod middlebox;
 mod network;
+mod obstacles;
 mod path_mtu;
 mod port;
 mod refused;

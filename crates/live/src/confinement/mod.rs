@@ -22,6 +22,7 @@ mod refused;
 
 pub(crate) use calls::Needs;
 pub use held::{Confinement, ConfinementError, Held, Holds};
+pub(crate) use own::folders_of;
 pub use refused::tell_refused;
 
 use crate::config::Config;

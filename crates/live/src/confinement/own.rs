@@ -2,21 +2,32 @@
 
 use crate::config::{CONTROL_FOLDER, Interface};
 use crate::folders;
+use rustix::process::geteuid;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// A folder in which a daemon writes as long as it runs.
-pub(super) struct Folder<'a> {
-    pub(super) path: &'a Path,
+pub(crate) struct Folder<'a> {
+    pub(crate) path: &'a Path,
     /// Who may use it once it is made.
-    pub(super) mode: u32,
+    pub(crate) mode: u32,
     /// The setting that names it.
-    pub(super) setting: &'static str,
+    pub(crate) setting: &'static str,
     /// It is for daemons alone.
-    pub(super) is_default: bool,
+    pub(crate) is_default: bool,
+}
+
+impl Folder<'_> {
+    /// Whether the daemon gives it to its user although it was there before: it is for daemons alone, still of who starts them, and no
+    /// link.
+    pub(crate) fn is_given(&self) -> bool {
+        let found = std::fs::symlink_metadata(self.path);
+        self.is_default && found.is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
+    }
 }
 
 /// The folders of a daemon; with nothing encrypted there is nothing to keep.
-pub(super) fn folders_of(interface: &Interface) -> Vec<Folder<'_>> {
+pub(crate) fn folders_of(interface: &Interface) -> Vec<Folder<'_>> {
     let control = folders::of(&interface.control_socket);
     let control = Folder {
         path: control,

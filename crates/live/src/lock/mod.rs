@@ -102,14 +102,29 @@ impl Lock {
     /// # Errors
     /// What the kernel says; then everything is as it was.
     pub fn set(&self) -> Result<(), LockError> {
-        let Some(rules) = &self.rules else { return Ok(()) };
+        let Some(transaction) = self.transaction() else { return Ok(()) };
+        transaction.commit(&format!("lock {}", self.interface)).map_err(LockError)
+    }
+
+    /// Whether the kernel could [`set`](Self::set) it: nothing is changed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn attempt(&self) -> Result<(), LockError> {
+        let Some(transaction) = self.transaction() else { return Ok(()) };
+        transaction.attempt(&format!("lock {}", self.interface)).map_err(LockError)
+    }
+
+    /// What puts it in place, where it is wanted.
+    fn transaction(&self) -> Option<Transaction> {
+        let rules = self.rules.as_ref()?;
         let mut transaction = Transaction::of(&table_of(&self.interface));
         // Only what is there can be deleted, and then it is gone.
         transaction.create();
         transaction.delete();
         transaction.create();
         rules.write(&self.interface, &mut transaction);
-        transaction.commit(&format!("lock {}", self.interface)).map_err(LockError)
+        Some(transaction)
     }
 
     /// Whether the kernel has a lock of this interface.

@@ -35,6 +35,7 @@ pub use guard::{Capture, Guard};
 pub use interface::Interface;
 pub use monitor::{LinkChange, Monitor};
 pub use request::{Netlink, NetlinkError, PROTOCOL};
+pub(crate) use route::Destination;
 pub use route::{Route, TABLE_MAIN};
 pub use rule::Rule;
 pub(crate) use windows::Windows;

@@ -22,7 +22,8 @@ pub enum NetlinkError {
         "cannot {action}: {}{}{}",
         io::Error::from_raw_os_error(*.errno),
         if .message.is_empty() { String::new() } else { format!(" ({message})") },
-        lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN")
+        // Where the kernel says why, it is not for want of a privilege.
+        if .message.is_empty() { lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN") } else { String::new() }
     )]
     Refused {
         /// What was tried, with the device's name.
@@ -55,6 +56,11 @@ impl NetlinkError {
             NetlinkError::Refused { errno, .. } => Some(*errno),
             _ => None,
         }
+    }
+
+    /// Whether a privilege is missing. Where the kernel has a reason to tell, it is another one.
+    pub fn lacks_privilege(&self) -> bool {
+        matches!(self, NetlinkError::Refused { errno: libc::EPERM | libc::EACCES, message, .. } if message.is_empty())
     }
 }
 

@@ -10,6 +10,9 @@ use std::net::IpAddr;
 /// The main routing table.
 pub const TABLE_MAIN: u32 = 254;
 
+/// The metric of a route of IPv6 for which none is given.
+const METRIC_V6: u32 = 1024;
+
 /// A route through a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -23,6 +26,38 @@ pub struct Route {
     pub table: u32,
     /// The metric: of two equal routes the lower counts. `None` is the kernel's default (0, or 1024 with IPv6).
     pub metric: Option<u32>,
+}
+
+/// Where a route leads to, of two equal ones of which the kernel takes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    net: IpNet,
+    metric: u32,
+    tos: u8,
+}
+
+impl Destination {
+    fn of(message: &RouteNetlinkMessage, wanted: u32) -> Option<Destination> {
+        let RouteNetlinkMessage::NewRoute(route) = message else { return None };
+        let (mut net, mut metric) = (unspecified(route.header.address_family)?, 0);
+        let mut table = u32::from(route.header.table);
+        for attribute in &route.attributes {
+            match attribute {
+                RouteAttribute::Destination(address) => net = ip_of(address)?,
+                RouteAttribute::Table(number) => table = *number,
+                RouteAttribute::Priority(number) => metric = *number,
+                _ => {}
+            }
+        }
+        let net = IpNet::new(net, route.header.destination_prefix_length).ok()?;
+        (table == wanted).then_some(Destination { net, metric, tos: route.header.tos })
+    }
+
+    /// Whether the kernel would not take `route`, as it has this one in the same table.
+    pub(crate) fn is_as(&self, route: &Route) -> bool {
+        let usual = if route.destination.addr().is_ipv6() { METRIC_V6 } else { 0 };
+        (self.net, self.metric, self.tos) == (route.destination.trunc(), route.metric.unwrap_or(usual), 0)
+    }
 }
 
 impl Netlink {
@@ -84,6 +119,22 @@ impl Netlink {
         kind.ok_or(NetlinkError::Decode { action, detail: "it describes no route".to_owned() })
     }
 
+    /// What the routes of one table lead to, of all kinds and by whatever devices.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn destinations(&mut self, table: u32) -> Result<Vec<Destination>, NetlinkError> {
+        let mut destinations = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            let message = RouteNetlinkMessage::GetRoute(message);
+            let answers = self.request(message, NLM_F_DUMP, "list the routes")?;
+            destinations.extend(answers.iter().filter_map(|answer| Destination::of(answer, table)));
+        }
+        Ok(destinations)
+    }
+
     fn route_message(&mut self, route: &Route) -> Result<RouteMessage, NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(route.destination.addr());
@@ -112,11 +163,7 @@ fn route_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Option<Ro
     if route.header.kind != RouteType::Unicast {
         return None;
     }
-    let any: IpAddr = match route.header.address_family {
-        AddressFamily::Inet => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
-        AddressFamily::Inet6 => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
-        _ => return None,
-    };
+    let any = unspecified(route.header.address_family)?;
     let (mut destination, mut gateway, mut device, mut metric) = (any, None, None, None);
     let mut table = u32::from(route.header.table);
     for attribute in &route.attributes {
@@ -131,6 +178,14 @@ fn route_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Option<Ro
     }
     let destination = IpNet::new(destination, route.header.destination_prefix_length).ok()?;
     Some(Route { destination, device: device?.1.clone(), gateway, table, metric })
+}
+
+fn unspecified(family: AddressFamily) -> Option<IpAddr> {
+    match family {
+        AddressFamily::Inet => Some(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED)),
+        AddressFamily::Inet6 => Some(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)),
+        _ => None,
+    }
 }
 
 fn ip_of(address: &netlink_packet_route::route::RouteAddress) -> Option<IpAddr> {

@@ -84,14 +84,14 @@ pub(super) struct Arrival<'a> {
 /// Claims a device for this daemon, by a name that one process of the network namespace can have. Any user could have it, so
 /// another's claim counts only if it is root's or of the user of this daemon.
 fn claim(device: &str) -> io::Result<Option<UnixListener>> {
-    let name = format!("fairspan bond {device}");
+    let name = claim_of(device);
     let error = match SocketAddr::from_abstract_name(&name).and_then(|name| UnixListener::bind_addr(&name)) {
         Ok(claim) => return Ok(Some(claim)),
         Err(error) if error.kind() != ErrorKind::AddrInUse => return Err(error),
         Err(error) => error,
     };
     let owner = owner(&name)?;
-    if owner.is_some_and(|owner| owner.is_root() || owner == geteuid()) {
+    if owner.is_some_and(counts) {
         let problem = "another daemon has this device: end that one, or name another device";
         return Err(io::Error::new(error.kind(), problem));
     }
@@ -102,6 +102,21 @@ fn claim(device: &str) -> io::Result<Option<UnixListener>> {
          ignored, and so would be a second daemon with this device"
     );
     Ok(None)
+}
+
+/// Whether a daemon of root's, or of this process's user, has claimed a device.
+pub(crate) fn is_claimed(device: &str) -> bool {
+    owner(&claim_of(device)).is_ok_and(|owner| owner.is_some_and(counts))
+}
+
+/// The name by which a daemon says that a device is its own.
+fn claim_of(device: &str) -> String {
+    format!("fairspan bond {device}")
+}
+
+/// Whether the claim of this user's keeps another daemon out.
+fn counts(owner: Uid) -> bool {
+    owner.is_root() || owner == geteuid()
 }
 
 /// Whose an abstract name is; `None` where it cannot be told, as of one who lets nobody connect.

@@ -29,6 +29,7 @@ use crate::helper::Helper;
 use crate::lock::Lock;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
+pub(crate) use device::is_claimed;
 use gateway::SplitGateway;
 pub use gateway::doctor;
 use lan::EthernetBond;

@@ -149,7 +149,7 @@ pub(crate) fn follow_mtu<'a>(
 }
 
 /// The route to a network, where the kernel is to have one that it has not by the interface's address.
-fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
+pub(crate) fn route(interface: &Interface, device: &str, net: &IpNet) -> Option<Route> {
     let table = match interface.table {
         Table::Off => return None,
         Table::Number(table) => table,

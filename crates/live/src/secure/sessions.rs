@@ -28,7 +28,7 @@ mod timers;
 
 use super::aead::Capabilities;
 use super::behind::BehindKey;
-use super::cookie::{Admission, Bucket, Cookie, Gate, MacKeys};
+use super::cookie::{self, Admission, Bucket, Cookie, Gate, MacKeys};
 use super::noise::{Initiator, Responder, Split};
 use super::path::{ATTEMPTS_MAX, Attempt, OLDER_MAX, PENDING_MAX, Path, State};
 use super::session::{Limits, Made, OpenError, Opened, Session};
@@ -454,6 +454,17 @@ impl Sessions {
     /// The next step of a handshake to compute.
     pub fn poll_work(&mut self) -> Option<Work> {
         self.answers.pop_front().or_else(|| self.waiting.pop().map(|message| Work::begin(&self.private, message)))
+    }
+
+    /// The next step that a peer waits for: one of whom is known, or of what came from where an established one is.
+    pub(crate) fn poll_work_of_peers(&mut self) -> Option<Work> {
+        let next = self.answers.pop_front();
+        next.or_else(|| self.waiting.pop_of(true).map(|message| Work::begin(&self.private, message)))
+    }
+
+    /// The next step of who may be anybody.
+    pub(crate) fn poll_work_of_others(&mut self) -> Option<Work> {
+        self.waiting.pop_of(false).map(|message| Work::begin(&self.private, message))
     }
 
     /// Takes what came of a step; look at the polls then.

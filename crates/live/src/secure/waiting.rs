@@ -47,6 +47,13 @@ impl<T> Fair<T> {
         Fair { queues: HashMap::new(), turns: VecDeque::new(), len: 0 }
     }
 
+    /// Whether one more of `network` would be taken.
+    fn has_room(&self, network: Network) -> bool {
+        let waiting = self.queues.get(&network).map_or(0, VecDeque::len);
+        let longest = || self.queues.values().map(VecDeque::len).max().unwrap_or(0);
+        waiting < NETWORK_MAX && (self.len < WAITING_MAX || longest() > waiting + 1)
+    }
+
     fn push(&mut self, network: Network, item: T) -> bool {
         let waiting = self.queues.get(&network).map_or(0, VecDeque::len);
         if waiting >= NETWORK_MAX || (self.len >= WAITING_MAX && !self.make_room(waiting)) {
@@ -95,13 +102,24 @@ impl<T> Waiting<T> {
         Waiting { established: Fair::new(), others: Fair::new(), turn: 0 }
     }
 
+    /// Whether there is room for what came from `address`, where an established peer is or not.
+    pub(super) fn has_room(&self, address: SocketAddr, established: bool) -> bool {
+        let kind = if established { &self.established } else { &self.others };
+        kind.has_room(network(address))
+    }
+
     /// Takes what came from `address`, where an established peer is or not; false when there is no room for it.
     pub(super) fn push(&mut self, address: SocketAddr, established: bool, item: T) -> bool {
         let kind = if established { &mut self.established } else { &mut self.others };
         kind.push(network(address), item)
     }
 
-    /// Whose turn it is.
+    /// The next of one kind alone.
+    pub(super) fn pop_of(&mut self, established: bool) -> Option<T> {
+        if established { self.established.pop() } else { self.others.pop() }
+    }
+
+    /// Whose turn it is, of both kinds.
     pub(super) fn pop(&mut self) -> Option<T> {
         self.turn = (self.turn + 1) % (FIRST + 1);
         if self.turn == 0 {

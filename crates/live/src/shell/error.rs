@@ -80,7 +80,7 @@ impl DaemonError {
     pub fn is_permission(&self) -> bool {
         match self {
             DaemonError::Tun(TunError::NotPermitted { .. } | TunError::NoAccess) => true,
-            DaemonError::Network(e) => matches!(e.errno(), Some(libc::EPERM | libc::EACCES)),
+            DaemonError::Network(e) => e.lacks_privilege(),
             DaemonError::Control(ControlError::Io { source, .. }) => source.kind() == io::ErrorKind::PermissionDenied,
             DaemonError::Socket(e) => e.is_permission(),
             DaemonError::Device { source, .. } | DaemonError::Listen { source, .. } => {

@@ -1,8 +1,10 @@
 //! The thread that computes handshakes, so that no flood of them holds up packets.
 //!
 //! It is given a few steps at a time: what waits stays with the sessions, who know whose turn it is. It runs at the lowest
-//! ordinary priority, so that where processors are few the packets go first; the scheduler still gives it its share, about a
-//! hundredth of a processor that has nothing to spare.
+//! ordinary priority, so that where processors are few the packets go first. But a scheduler may let whoever has begun go on for
+//! milliseconds, also before who is more important (Linux from 6.6 on). So what anybody can cause, handshakes of who may be a stranger,
+//! has a budget of processor time: a twentieth of one processor. It is a time and no number, so that it means the same on all machines.
+//! What peers wait for is not counted, and goes first.
 
 use crate::secure::{Done, Entropy, Sessions, Work};
 use crate::shell::poller::{Poller, Token, Turn};
@@ -10,12 +12,20 @@ use fairspan_core::units::Time;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-/// Steps that wait at the thread.
+/// Steps of each kind that wait at the thread.
 const DEPTH: usize = 8;
+/// The time between steps of others is so many times what they take.
+const SHARE: u32 = 20;
+/// Others may be ahead of that by so much: many peers call at once where a host has started anew.
+const AHEAD: Duration = Duration::from_secs(2);
+/// One turn in so many is that of others, where both wait and their budget allows it.
+const TURNS: u32 = 4;
 /// The nice value of the thread.
 const NICE: i32 = 19;
 
@@ -30,15 +40,65 @@ struct Desk {
 
 #[derive(Default)]
 struct Steps {
-    todo: VecDeque<Work>,
+    /// What peers wait for.
+    peers: VecDeque<Work>,
+    /// What may be anybody's.
+    others: VecDeque<Work>,
+    turn: u32,
     done: Vec<Done>,
     ended: bool,
+}
+
+impl Steps {
+    fn waiting(&self) -> usize {
+        self.peers.len() + self.others.len()
+    }
+
+    /// The next step, and whether it is of others, who may have their turn or not.
+    fn next(&mut self, others_may: bool) -> Option<(Work, bool)> {
+        self.turn = (self.turn + 1) % TURNS;
+        let others_first = self.turn == 0;
+        if others_may
+            && (others_first || self.peers.is_empty())
+            && let Some(work) = self.others.pop_front()
+        {
+            return Some((work, true));
+        }
+        self.peers.pop_front().map(|work| (work, false))
+    }
+}
+
+/// The processor time of others.
+#[derive(Debug, Default)]
+struct Budget {
+    /// When all that was taken would have been given in even shares; times are since any beginning.
+    even: Duration,
+}
+
+impl Budget {
+    /// How long others have to wait; zero where they may have their turn.
+    fn wait(&self, now: Duration) -> Duration {
+        self.even.saturating_sub(now + AHEAD)
+    }
+
+    /// A step of others took `cost`.
+    fn spend(&mut self, now: Duration, cost: Duration) {
+        self.even = self.even.max(now) + cost * SHARE;
+    }
 }
 
 impl Desk {
     fn steps(&self) -> MutexGuard<'_, Steps> {
         // No step leaves the lists half changed.
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for another step, or until others may have their turn, if one of theirs waits.
+    fn sleep<'a>(&self, steps: MutexGuard<'a, Steps>, wait: Duration) -> MutexGuard<'a, Steps> {
+        if steps.others.is_empty() {
+            return self.woken.wait(steps).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.woken.wait_timeout(steps, wait).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -85,12 +145,16 @@ impl Worker {
         drop(steps);
         done.drain(..).for_each(|done| sessions.handle_done(now, done));
         let mut steps = self.desk.steps();
-        let before = steps.todo.len();
-        while steps.todo.len() < DEPTH {
-            let Some(work) = sessions.poll_work() else { break };
-            steps.todo.push_back(work);
+        let before = steps.waiting();
+        while steps.peers.len() < DEPTH {
+            let Some(work) = sessions.poll_work_of_peers() else { break };
+            steps.peers.push_back(work);
         }
-        if steps.todo.len() > before {
+        while steps.others.len() < DEPTH {
+            let Some(work) = sessions.poll_work_of_others() else { break };
+            steps.others.push_back(work);
+        }
+        if steps.waiting() > before {
             self.desk.woken.notify_one();
         }
     }
@@ -110,14 +174,20 @@ fn work(desk: &Desk, mut entropy: Box<dyn Entropy>) {
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::warn!(%error, "handshakes are computed at the priority of packets");
     }
+    let (begin, mut budget) = (Instant::now(), Budget::default());
     let mut steps = desk.steps();
     while !steps.ended {
-        let Some(work) = steps.todo.pop_front() else {
-            steps = desk.woken.wait(steps).unwrap_or_else(PoisonError::into_inner);
+        let wait = budget.wait(begin.elapsed());
+        let Some((work, of_others)) = steps.next(wait.is_zero()) else {
+            steps = desk.sleep(steps, wait);
             continue;
         };
         drop(steps);
+        let before = processor_time();
         let done = work.run(&mut *entropy);
+        if of_others {
+            budget.spend(begin.elapsed(), processor_time().saturating_sub(before));
+        }
         steps = desk.steps();
         steps.done.push(done);
         if steps.done.len() == 1 {
@@ -127,6 +197,11 @@ fn work(desk: &Desk, mut entropy: Box<dyn Entropy>) {
     }
 }
 
+/// What this thread has computed, in time.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +209,6 @@ mod tests {
     use crate::secure::{Received, SocketId};
     use fairspan_core::units::ChannelId;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::time::Duration;
 
     /// A generator that has failed.
     struct Broken;
@@ -161,5 +235,71 @@ mod tests {
             catch_unwind(AssertUnwindSafe(|| worker.exchange(now, &mut b))).is_err()
         });
         assert!(died, "the daemon goes on, and no peer can ever call");
+    }
+
+    #[test]
+    fn strangers_get_a_twentieth_of_a_processor_and_what_they_have_saved_up() {
+        let (cost, ms) = (Duration::from_micros(100), Duration::from_millis);
+        let (mut budget, mut now, mut steps) = (Budget::default(), ms(5000), 0_u32);
+        while now < ms(15_000) {
+            match budget.wait(now) {
+                Duration::ZERO => {
+                    now += cost;
+                    budget.spend(now, cost);
+                    steps += 1;
+                }
+                wait => now += wait,
+            }
+        }
+        // 100 ms that were saved up, and 50 ms in each of ten seconds: no more than a step is lost at the edges.
+        assert!((5_990..=6_001).contains(&steps), "{steps}");
+        // A machine that is ten times slower computes a tenth of that.
+        let (mut budget, mut steps) = (Budget::default(), 0_u32);
+        for now in (5000..15_000).map(ms) {
+            while budget.wait(now).is_zero() {
+                budget.spend(now, 10 * cost);
+                steps += 1;
+            }
+        }
+        assert!((590..=602).contains(&steps), "{steps}");
+    }
+
+    /// A step of somebody's who calls `sessions`.
+    fn step(sessions: &mut Sessions, from: &str) -> Work {
+        let now = Time::from_millis(1000);
+        let key = crate::secure::PrivateKey::from_bytes([77; 32]);
+        let entropy = Box::new(crate::secure::SeededEntropy::new(7));
+        let past = crate::secure::Past::forgotten(5);
+        let mut caller = Sessions::new(crate::secure::Config::default(), key, entropy, past, now).unwrap();
+        let peer = caller.add_peer(crate::secure::PeerConfig::new(sessions.public_key())).unwrap();
+        caller.connect(now, peer, ChannelId(0), SocketId(0), "192.0.2.2:5".parse().unwrap(), Vec::new()).unwrap();
+        let call = caller.poll_transmit().unwrap().payload;
+        sessions.handle_datagram(now, SocketId(0), from.parse().unwrap(), &call, &mut [0; 2048]);
+        sessions.poll_work_of_others().expect("a step")
+    }
+
+    #[test]
+    fn what_peers_wait_for_goes_first_and_does_not_wait_for_the_budget_of_others() {
+        let (_, mut b, _) = pair(Time::from_millis(1000));
+        b.offload();
+        let mut steps = Steps::default();
+        for n in 0..8 {
+            let work = step(&mut b, &format!("192.0.2.{n}:5"));
+            if n < 4 { steps.peers.push_back(work) } else { steps.others.push_back(work) }
+        }
+        let mut order = Vec::new();
+        while let Some((_, of_others)) = steps.next(true) {
+            order.push(of_others);
+        }
+        assert_eq!(order, [false, false, false, true, false, true, true, true]);
+        for n in 0..4 {
+            let work = step(&mut b, &format!("192.0.2.{n}:5"));
+            if n < 2 { steps.peers.push_back(work) } else { steps.others.push_back(work) }
+        }
+        assert_eq!(
+            (0..3).map(|_| steps.next(false).map(|(_, of_others)| of_others)).collect::<Vec<_>>(),
+            [Some(false), Some(false), None]
+        );
+        assert_eq!(steps.others.len(), 2, "they wait for their budget");
     }
 }

@@ -5,6 +5,9 @@ use super::transaction::{Transaction, tables};
 use crate::netlink::netfilter::Netfilter;
 use crate::netlink::request::NetlinkError;
 
+/// What is done with a transaction that is written.
+type End = fn(Transaction, &mut Netfilter, &str) -> Result<(), NetlinkError>;
+
 /// A table that the kernel removes when this value is dropped or its process is killed, with all its rules. (A kernel before
 /// Linux 5.12 cannot: there a killed process leaves it, and the next one of that name replaces it.)
 ///
@@ -27,12 +30,26 @@ impl OwnedTable {
     /// # Errors
     /// What the kernel says: `EBUSY` where another process owns a table of this name. Then everything is as it was.
     pub fn set(name: &str, write: impl Fn(&mut Transaction)) -> Result<OwnedTable, NetlinkError> {
-        let netfilter = Netfilter::open(&action(name))?;
-        let mut table =
-            OwnedTable { name: name.to_owned(), netfilter, is_set: false, owned: true, queueing: Queueing::default() };
-        table.write(&write)?;
+        let mut table = OwnedTable::unset(name)?;
+        table.write(&write, Transaction::commit_by)?;
         table.is_set = true;
         Ok(table)
+    }
+
+    /// Whether the kernel could [`set`](Self::set) it, and nothing is changed. Gives whether the table would
+    /// [go with its process](Self::goes_with_its_process).
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn attempt(name: &str, write: impl Fn(&mut Transaction)) -> Result<bool, NetlinkError> {
+        let mut table = OwnedTable::unset(name)?;
+        table.write(&write, Transaction::attempt_by)?;
+        Ok(table.owned)
+    }
+
+    fn unset(name: &str) -> Result<OwnedTable, NetlinkError> {
+        let netfilter = Netfilter::open(&action(name))?;
+        Ok(OwnedTable { name: name.to_owned(), netfilter, is_set: false, owned: true, queueing: Queueing::default() })
     }
 
     /// The table becomes what `write` says, in one step: no packet sees anything but the old or the new rules.
@@ -41,7 +58,7 @@ impl OwnedTable {
     /// What the kernel says. Then everything is as it was.
     pub fn replace(&mut self, write: impl Fn(&mut Transaction)) -> Result<(), NetlinkError> {
         let before = (self.owned, self.queueing);
-        self.write(&write).inspect_err(|_| (self.owned, self.queueing) = before)
+        self.write(&write, Transaction::commit_by).inspect_err(|_| (self.owned, self.queueing) = before)
     }
 
     /// Whether the kernel removes it even when the process is killed.
@@ -57,10 +74,10 @@ impl OwnedTable {
         tables(Some(&self.name)).map(|found| !found.is_empty())
     }
 
-    /// Tries the ways in which kernels do it, from the best.
-    fn write(&mut self, write: &impl Fn(&mut Transaction)) -> Result<(), NetlinkError> {
+    /// Tries the ways in which kernels do it, from the best; each transaction is ended by `end`.
+    fn write(&mut self, write: &impl Fn(&mut Transaction), end: End) -> Result<(), NetlinkError> {
         loop {
-            let error = match self.try_to(write) {
+            let error = match self.try_to(write, end) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
@@ -75,7 +92,7 @@ impl OwnedTable {
         }
     }
 
-    fn try_to(&mut self, write: &impl Fn(&mut Transaction)) -> Result<(), NetlinkError> {
+    fn try_to(&mut self, write: &impl Fn(&mut Transaction), end: End) -> Result<(), NetlinkError> {
         let mut transaction = Transaction::queueing_by(&self.name, self.queueing);
         // Only what is there can be deleted, and then it is gone. A table that is there cannot become an owned one.
         transaction.create();
@@ -86,7 +103,7 @@ impl OwnedTable {
             transaction.create()
         }
         write(&mut transaction);
-        transaction.commit_by(&mut self.netfilter, &action(&self.name))
+        end(transaction, &mut self.netfilter, &action(&self.name))
     }
 }
 

@@ -113,7 +113,20 @@ impl Transaction {
         self.commit_by(&mut Netfilter::open(action)?, action)
     }
 
-    /// The same, by a connection that may own the table.
+    /// Has the kernel look whether it could make the changes, and make none: it takes back what does not come to its end.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn attempt(self, action: &str) -> Result<(), NetlinkError> {
+        self.attempt_by(&mut Netfilter::open(action)?, action)
+    }
+
+    /// As [`attempt`](Self::attempt), by a connection that would own the table.
+    pub(super) fn attempt_by(self, netfilter: &mut Netfilter, action: &str) -> Result<(), NetlinkError> {
+        netfilter.ask(&self.bytes, self.sequence, action, |_, _| false)
+    }
+
+    /// As [`commit`](Self::commit), by a connection that may own the table.
     pub(super) fn commit_by(mut self, netfilter: &mut Netfilter, action: &str) -> Result<(), NetlinkError> {
         let last = self.sequence;
         self.edge(BATCH_END);

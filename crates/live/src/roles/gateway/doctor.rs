@@ -1,7 +1,7 @@
 //! Why traffic is not seen or not split: what a gateway needs of its host, and whether it is there.
 //!
-//! Nothing is changed, but for a moment without a running gateway: then its packet rules are set under another name, to see whether the
-//! kernel has all that they need. Packets pass them as if they were not there.
+//! Nothing is changed. Without a running gateway its packet rules are shown to the kernel, to see whether it has all that they need,
+//! without the word that puts them in force; and its queue is taken and given back at once.
 
 use super::bypass::Why;
 use super::intake::keeps_units;
@@ -9,6 +9,7 @@ use super::offloads;
 use super::rules::{self, Marks};
 use crate::config::{Config, Gateway};
 use crate::netlink::nftables::tables;
+use crate::netlink::queue::PacketQueue;
 use crate::netlink::{Interface, Netlink, Route, TABLE_MAIN};
 use crate::status::GatewayStatus;
 use rustix::process::{Resource, getrlimit};
@@ -222,9 +223,10 @@ fn kernel(findings: &mut Findings, config: &Config, is_running: bool) {
             Err(error) => findings.doubtful("rules", error.to_string(), "run this as root"),
         }
     } else {
-        match rules::set_as(&format!("{name}-try"), config, Marks::of(config), Some(1)) {
-            Ok(table) if table.goes_with_its_process() => findings.good("rules", "the kernel has all that the packet rules need"),
-            Ok(_) => findings.doubtful(
+        let marks = Marks::of(config);
+        match rules::attempt(config, marks) {
+            Ok(true) => findings.good("rules", "the kernel has all that the packet rules need"),
+            Ok(false) => findings.doubtful(
                 "rules",
                 "the kernel has all that the packet rules need, but leaves them behind when the daemon is killed",
                 "packets pass them then as if they were not there, and the next start replaces them; Linux 5.12 can do better",
@@ -234,6 +236,11 @@ fn kernel(findings: &mut Findings, config: &Config, is_running: bool) {
                               xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
                 findings.wrong("rules", error.to_string(), remedy);
             }
+        }
+        if let Err(error) = PacketQueue::open(marks.queue(), 1, super::HEADERS, false) {
+            let remedy =
+                "end the program that has it, or write another `fwmark` in [interface], from which its number follows";
+            findings.wrong("rules", error.to_string(), remedy);
         }
     }
     if let Some(law) = &gateway.congestion {

@@ -74,20 +74,17 @@ pub(super) fn table_of(interface: &str) -> String {
 /// # Errors
 /// What the kernel refuses.
 pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<OwnedTable, NetlinkError> {
-    set_as(&table_of(&config.interface.name), config, marks, port)
+    OwnedTable::set(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
 }
 
-/// The same in a table of this name.
+/// Whether the kernel could set them, with a port of a gateway that splits what nobody addressed to it, and nothing is changed. Gives
+/// whether they would go with the process.
 ///
 /// # Errors
 /// What the kernel refuses.
-pub(super) fn set_as(
-    table: &str,
-    config: &Config,
-    marks: Marks,
-    port: Option<u16>,
-) -> Result<OwnedTable, NetlinkError> {
-    OwnedTable::set(table, |transaction| write(config, marks, port, transaction))
+pub(super) fn attempt(config: &Config, marks: Marks) -> Result<bool, NetlinkError> {
+    let port = config.gateway.as_ref().is_some_and(|gateway| gateway.transparent).then_some(1);
+    OwnedTable::attempt(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
 }
 
 /// Packets marked so are this host's, in both IP versions.

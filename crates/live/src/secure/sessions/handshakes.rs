@@ -83,6 +83,13 @@ impl Sessions {
         sender: u32,
         noise: &[u8],
     ) -> Result<Received, DropReason> {
+        // A datagram that claims to be proven would be answered by nothing but a place in a queue: without one nothing is hashed for it.
+        if self.offloaded && cookie::claims_proof(datagram) {
+            let established = self.is_established_at(from.address);
+            if !self.waiting.has_room(from.address, established) {
+                return Err(DropReason::RateLimited);
+            }
+        }
         let Some(mac1) = self.macs.check(datagram) else {
             self.tell_other_key(now, from.address);
             return Err(DropReason::BadMac);
@@ -524,5 +531,51 @@ mod tests {
         compute(&mut a);
         assert!(a.can_seal(path));
         assert_eq!((a.stats().handshakes, a.stats().dropped(DropReason::UnknownIndex)), (1, 1), "twice is once");
+    }
+
+    #[test]
+    fn where_there_is_no_room_nothing_is_hashed_for_who_claims_proof_and_who_has_none_is_still_asked_for_it() {
+        let [a, b] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let (key, now) = (b.public_key(), Time::from_millis(1000));
+        let config = Config { handshakes_per_second: 1, ..Config::default() };
+        let end = |key, seed| {
+            let entropy = Box::new(SeededEntropy::new(seed));
+            Sessions::new(config.clone(), key, entropy, Past::forgotten(5), now).unwrap()
+        };
+        let (mut a, mut b) = (end(a, 3), end(b, 4));
+        b.offload();
+        let peer = a.add_peer(PeerConfig::new(key)).unwrap();
+        a.connect(now, peer, ChannelId(0), SocketId(0), "198.51.100.2:5".parse().unwrap(), Vec::new()).unwrap();
+        let plain = a.poll_transmit().unwrap().payload;
+        let from = |n: usize| format!("203.0.113.{n}:5").parse().unwrap();
+        let mut take = |b: &mut Sessions, n: usize, datagram: &[u8]| {
+            b.handle_datagram(now, SocketId(0), from(n), datagram, &mut [])
+        };
+        // The first is let in; the next one is asked for proof, and gives it.
+        assert_eq!(take(&mut b, 0, &plain), Received::Queued);
+        assert_eq!(take(&mut b, 1, &plain), Received::Dropped(DropReason::CookieDemanded));
+        let reply = b.poll_transmit().unwrap().payload;
+        let Ok(Message::CookieReply { nonce, sealed, .. }) = decode(&reply) else { panic!("no cookie") };
+        let (rest, _) = plain.split_last_chunk::<16>().unwrap();
+        let (body, mac1) = rest.split_last_chunk::<16>().unwrap();
+        let keys = MacKeys::new(&key);
+        let cookie = keys.open_cookie(nonce, sealed, mac1).unwrap();
+        let mut proven = body.to_vec();
+        keys.append(&mut proven, Some(&cookie));
+        let queued = (0..20).filter(|_| take(&mut b, 1, &proven) == Received::Queued).count();
+        assert!((1..20).contains(&queued), "a network has a bound: {queued}");
+        // Nothing of it is right, and nobody looks at that.
+        let mut forged = proven.clone();
+        let place = forged.len() - 20;
+        forged[place] ^= 1;
+        assert_eq!(take(&mut b, 1, &forged), Received::Dropped(DropReason::RateLimited));
+        assert_eq!(
+            take(&mut b, 1, &plain),
+            Received::Dropped(DropReason::CookieDemanded),
+            "it may have come by chance"
+        );
+        while b.poll_work().is_some() {}
+        assert_eq!(take(&mut b, 1, &forged), Received::Dropped(DropReason::BadMac));
+        assert_eq!(take(&mut b, 1, &proven), Received::Queued);
     }
 }
