@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two packets: 50 a second, as telephony has it (RFC 3551, 20 ms of sound each).
-const EVERY: Duration = Duration::from_millis(20);
+pub(crate) const EVERY: Duration = Duration::from_millis(20);
 /// Bytes of a packet beyond UDP's header: RTP's header and 160 bytes of sound.
 const PAYLOAD: usize = 172;
 /// EF (RFC 3246) as a type of service.
@@ -37,6 +37,23 @@ impl Call {
     }
 }
 
+/// A packet of a call that arrived.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Packet {
+    /// When it left, since the call began.
+    pub(crate) left: Duration,
+    /// How long its first copy took.
+    pub(crate) took: Duration,
+}
+
+/// A call, packet by packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    pub(crate) start: Instant,
+    /// What was sent, in order; `None` did not arrive.
+    pub(crate) packets: Vec<Option<Packet>>,
+}
+
 /// The two ends of a call.
 pub(crate) struct Line {
     sender: Socket,
@@ -59,6 +76,13 @@ impl Line {
 
     /// Packets until `over`, and what became of them.
     pub(crate) fn talk(&self, interrupt: &Interrupt, over: &AtomicBool) -> Result<Call> {
+        let heard = self.record(interrupt, over)?;
+        let delays_ms = heard.packets.iter().flatten().map(|packet| packet.took.as_secs_f64() * 1e3).collect();
+        Ok(Call { sent: heard.packets.len(), delays_ms })
+    }
+
+    /// Packets until `over`, and when each left and arrived.
+    pub(crate) fn record(&self, interrupt: &Interrupt, over: &AtomicBool) -> Result<Recording> {
         let start = Instant::now();
         let hung_up = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -80,13 +104,13 @@ impl Line {
             hung_up.store(true, Ordering::Relaxed);
             let heard = listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             said?;
-            let delays = (0..sent).filter_map(|number| heard.get(number as usize).copied().flatten());
-            Ok(Call { sent: sent as usize, delays_ms: delays.map(|delay| delay.as_secs_f64() * 1e3).collect() })
+            let packets = (0..sent).map(|number| heard.get(number as usize).copied().flatten()).collect();
+            Ok(Recording { start, packets })
         })
     }
 
-    /// How long the first copy of each number took.
-    fn listen(&self, start: Instant, hung_up: &AtomicBool) -> Vec<Option<Duration>> {
+    /// The first copy of each number.
+    fn listen(&self, start: Instant, hung_up: &AtomicBool) -> Vec<Option<Packet>> {
         let mut heard = Vec::new();
         let mut buffer = [0; PAYLOAD];
         while !hung_up.load(Ordering::Relaxed) {
@@ -97,7 +121,8 @@ impl Line {
                     if heard.len() <= number {
                         heard.resize(number + 1, None);
                     }
-                    heard[number].get_or_insert(start.elapsed().saturating_sub(at));
+                    let took = start.elapsed().saturating_sub(at);
+                    heard[number].get_or_insert(Packet { left: at, took });
                 }
                 Ok(_) => {}
                 Err(error)

@@ -6,7 +6,7 @@
 use crate::testbed::{Interrupt, Namespace};
 use anyhow::{Context, Result, anyhow, bail};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,20 +95,7 @@ pub(crate) fn has_mptcp(namespace: &Namespace) -> bool {
 impl Transfer<'_> {
     /// Makes the transfer; `on_progress` is called about four times a second.
     pub(crate) fn run(&self, interrupt: &Interrupt, mut on_progress: impl FnMut(Progress)) -> Result<Goodput> {
-        let listener = self.to.enter(|| self.listener()).context("cannot listen for the test transfer")?;
-        let sender = self.from.enter(|| self.socket()).context("cannot make the test transfer's socket")?;
-        let began = Instant::now();
-        sender
-            .connect_timeout(&self.target.into(), CONNECT)
-            .with_context(|| format!("no TCP connection to {} from namespace {}", self.target, self.from.name()))?;
-        let (receiver, _) = listener.accept().context("the test transfer's connection was not accepted")?;
-        for socket in [&sender, &receiver] {
-            socket.set_read_timeout(Some(PATIENCE))?;
-            socket.set_write_timeout(Some(PATIENCE))?;
-            // What is still under way at the end is thrown away; it would disturb the next measurement.
-            socket.set_linger(Some(Duration::ZERO))?;
-        }
-
+        let (sender, receiver, began, _listener) = self.connect()?;
         let counter = Counter::default();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -126,6 +113,48 @@ impl Transfer<'_> {
                 }
                 other => other,
             }
+        })
+    }
+
+    /// The sender's socket and the receiver's, when the first SYN went, and the socket that listens.
+    fn connect(&self) -> Result<(Socket, Socket, Instant, Socket)> {
+        let listener = self.to.enter(|| self.listener()).context("cannot listen for the test transfer")?;
+        let sender = self.from.enter(|| self.socket()).context("cannot make the test transfer's socket")?;
+        let began = Instant::now();
+        sender
+            .connect_timeout(&self.target.into(), CONNECT)
+            .with_context(|| format!("no TCP connection to {} from namespace {}", self.target, self.from.name()))?;
+        let (receiver, _) = listener.accept().context("the test transfer's connection was not accepted")?;
+        for socket in [&sender, &receiver] {
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+            // What is still under way at the end is thrown away; it would disturb the next measurement.
+            socket.set_linger(Some(Duration::ZERO))?;
+        }
+        Ok((sender, receiver, began, listener))
+    }
+
+    /// Sends until `over`, whatever becomes of it, and tells what the receiving application read, and when. Times that count and do not
+    /// are not looked at.
+    pub(crate) fn record(&self, over: &AtomicBool) -> Result<Vec<Read>> {
+        let (sender, mut receiver, _, _listener) = self.connect()?;
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| send(sender, &ended));
+            let (mut reads, mut buffer) = (Vec::new(), vec![0; CHUNK]);
+            while !over.load(Ordering::Relaxed) {
+                match receiver.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(bytes) => reads.push(Read { at: Instant::now(), bytes }),
+                    Err(error) if waits(&error) => {}
+                    // The connection broke: no more comes.
+                    Err(_) => break,
+                }
+            }
+            ended.store(true, Ordering::Relaxed);
+            // What the sender met is seen at the receiver too.
+            let _ = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(reads)
         })
     }
 
@@ -217,6 +246,13 @@ impl Transfer<'_> {
         socket.set_read_timeout(Some(CONNECT))?;
         Ok(socket)
     }
+}
+
+/// What the receiving application got by one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) at: Instant,
+    pub(crate) bytes: usize,
 }
 
 /// What the receiver has read.

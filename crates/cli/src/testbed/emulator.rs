@@ -4,15 +4,15 @@ use super::Namespace;
 use anyhow::{Context, Result};
 use fairspan_live::emulate::{self, Link, Options, PortName, Profile};
 
-/// A link to emulate, the same in both directions.
+/// A link to emulate.
 #[derive(Clone, Debug)]
 pub(crate) struct Line<'a> {
     /// What it is called.
     pub(crate) name: &'a str,
     /// The interfaces it joins.
     pub(crate) ends: [&'a str; 2],
-    /// Its rate, delay, loss and queue.
-    pub(crate) profile: Profile,
+    /// Its rate, delay, loss and queue, from the first of the ends to the second and back.
+    pub(crate) profiles: [Profile; 2],
 }
 
 /// Starts the links between interfaces of `namespace`; they end when the emulator is dropped.
@@ -22,7 +22,8 @@ pub(crate) fn start<'a>(namespace: &Namespace, lines: impl IntoIterator<Item = L
         .map(|line| {
             let [left, right] =
                 line.ends.map(|device| PortName { namespace: Some(namespace.name().into()), device: device.into() });
-            Link::new(line.name, left, right, line.profile)
+            let [forward, backward] = line.profiles;
+            Link { name: line.name.into(), a: left, b: right, forward, backward }
         })
         .collect();
     let emulator = emulate::Emulator::start(links, Options::default()).context("cannot start the link emulator")?;

@@ -13,6 +13,7 @@ mod namespace;
 pub(crate) mod paths;
 mod privilege;
 mod process;
+pub(crate) mod relay;
 pub(crate) mod tunnel;
 mod veth;
 
@@ -172,7 +173,8 @@ mod tests {
         }
         let mut profile = Profile::new(Rate::from_mbit(20), Span::from_millis(5));
         profile.queue = Limit::Bytes(100_000);
-        let line = emulator::Line { name: "line", ends: ["left", "right"], profile };
+        let profiles = [profile.clone(), profile];
+        let line = emulator::Line { name: "line", ends: ["left", "right"], profiles };
         let _emulator = emulator::start(&middle, [line]).unwrap();
         let interrupt = Interrupt::install().unwrap();
         let trips = Ping::new(&near, FAR).unwrap().series(&interrupt, 5, Duration::from_millis(10)).unwrap();

@@ -12,12 +12,13 @@ use anyhow::{Context, Result};
 use fairspan_live::emulate::{Emulator, Profile};
 use std::fs;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 /// Three namespaces, two cables for each path, and an emulator between them.
 #[derive(Debug)]
 pub(crate) struct Paths {
     // The emulator goes first: it holds the middle's interfaces.
-    _emulator: Emulator,
+    emulator: Emulator,
     /// Where the sender and the connecting daemon stand.
     pub(crate) near: Namespace,
     /// Where the receiver and the listening daemon stand.
@@ -34,6 +35,12 @@ pub(crate) fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
 impl Paths {
     /// Builds it. Each path has a name, which its interfaces at both hosts also have, and is the same in both directions.
     pub(crate) fn new(paths: &[(&str, Profile)]) -> Result<Paths> {
+        let both: Vec<_> = paths.iter().map(|(name, profile)| (*name, [profile.clone(), profile.clone()])).collect();
+        Paths::each_way(&both)
+    }
+
+    /// The same for paths that differ by direction: from near to far, and back.
+    pub(crate) fn each_way(paths: &[(&str, [Profile; 2])]) -> Result<Paths> {
         let (near, far, middle) = (Namespace::new("near")?, Namespace::new("far")?, Namespace::new("middle")?);
         let mut ports = Vec::new();
         for (index, (name, _)) in paths.iter().enumerate() {
@@ -50,14 +57,38 @@ impl Paths {
             }
             ports.push([left, right]);
         }
-        let lines = paths.iter().zip(&ports).map(|((name, profile), [left, right])| Line {
+        let lines = paths.iter().zip(&ports).map(|((name, profiles), [left, right])| Line {
             name,
             ends: [left, right],
-            profile: profile.clone(),
+            profiles: profiles.clone(),
         });
         let emulator = emulator::start(&middle, lines)?;
-        Ok(Paths { _emulator: emulator, near, far, _middle: middle })
+        Ok(Paths { emulator, near, far, _middle: middle })
     }
+
+    /// How long the emulator runs: the time by which outages and spells of the profiles come.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_secs_f64(self.emulator.stats().seconds)
+    }
+
+    /// Bytes that each path has brought to the far host.
+    pub(crate) fn carried(&self) -> Vec<u64> {
+        self.emulator.stats().links.iter().map(|link| link.forward.sent_bytes).collect()
+    }
+
+    /// Lets an MPTCP connection over another path use these as well, of which the first has the number `first`: the far end announces its
+    /// addresses there.
+    pub(crate) fn announce_mptcp(&self, names: &[&str], first: usize) -> Result<()> {
+        for namespace in [&self.near, &self.far] {
+            namespace.ip(&["mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"])?;
+        }
+        for (index, name) in (first..).zip(names) {
+            let (_, far) = addresses(index);
+            self.far.ip(&["mptcp", "endpoint", "add", &far.to_string(), "dev", name, "signal"])?;
+        }
+        Ok(())
+    }
+
     /// At both hosts TCP's sockets buffer up to `bytes`, and remember nothing of former connections: what one run learnt of a path is nothing
     /// to the next.
     pub(crate) fn set_buffers(&self, bytes: u64) -> Result<()> {

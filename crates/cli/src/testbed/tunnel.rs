@@ -20,7 +20,7 @@ pub(crate) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The tunnel address of the end that listens.
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The port of the end that listens.
-const PORT: u16 = 51900;
+pub(crate) const PORT: u16 = 51900;
 /// How long a tunnel may take to carry its first packet.
 const READY: Duration = Duration::from_secs(30);
 
@@ -31,6 +31,8 @@ pub(crate) struct Channel<'a> {
     pub(crate) device: &'a str,
     /// The far end's address on that link.
     pub(crate) endpoint: Ipv4Addr,
+    /// Where the far end is called, if not at its own port.
+    pub(crate) port: Option<u16>,
     /// The rate of the link, both ways; unpaced if not given.
     pub(crate) rate: Option<Rate>,
 }
@@ -221,8 +223,8 @@ fn near_config(channels: &[Channel<'_>], mode: Mode, own: &KeyPair, peer: &KeyPa
 }
 
 fn channel_section(channel: &Channel<'_>) -> String {
-    let (name, to) = (channel.device, channel.endpoint);
-    format!("\n[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{name}\"\nendpoint = \"{to}:{PORT}\"\n")
+    let (name, to, port) = (channel.device, channel.endpoint, channel.port.unwrap_or(PORT));
+    format!("\n[[peer.channel]]\nname = \"{name}\"\nkind = \"udp\"\ndevice = \"{name}\"\nendpoint = \"{to}:{port}\"\n")
         + &rates(channel)
 }
 

@@ -1,4 +1,5 @@
-//! When channels of the [reserve](super::reserve) carry data: by what waits for the others, and by what they could carry.
+//! When channels of the [reserve](super::reserve) carry data: by what waits for the others, and by what they could carry. When they are asked
+//! for their rates again ([`revisit`]).
 //!
 //! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariant: whoever changes what is held back has the peer
 //! told, which makes up for the delays of channels in use only.
@@ -6,8 +7,10 @@
 use super::Bond;
 use super::channel::{bit, each};
 use super::reserve::{Candidate, used_at_once};
+use super::revisit;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
@@ -127,5 +130,27 @@ impl<P: Packet> Bond<P> {
             reserve.quiet = None;
         }
         self.replan_reserve(now);
+        self.revisit(now);
+    }
+
+    /// Looks which channels of the reserve are to be asked for their rates; once a second while traffic flows.
+    fn revisit(&mut self, now: Time) {
+        if !self.is_active() {
+            return;
+        }
+        let eligible = self.channels.eligible();
+        let recent = |bond: &Bond<P>, channel| bond.channels[channel].path.recent();
+        let least = each(eligible).filter_map(|channel| recent(self, channel)).min();
+        let is_near = |at: i64| least.is_some_and(|least| at.saturating_sub(least) <= revisit::LATER.as_nanos() as i64);
+        let near = each(eligible).filter(|channel| recent(self, *channel).is_some_and(is_near));
+        let near = near.fold(0, |set, channel| set | bit(channel));
+        let reserve = self.channels.reserve.held() & near;
+        for channel in each(eligible) {
+            let c = &mut self.channels[channel];
+            let (Some(rate), Some(train)) = (c.known_rate(), &mut c.path.train) else { continue };
+            if c.revisit.look(now, rate, reserve & bit(channel) != 0) {
+                *train = Box::default();
+            }
+        }
     }
 }

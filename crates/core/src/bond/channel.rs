@@ -3,6 +3,7 @@
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
 use super::reserve::Reserve;
+use super::revisit::Revisit;
 use crate::flow::matching::Name;
 use crate::link::pacing::Pacer;
 use crate::path::delay::Reference;
@@ -35,6 +36,8 @@ pub(super) struct Channel {
     late: Span,
     /// When data last went.
     pub(super) data: Option<Time>,
+    /// Whether it is asked for its rate while it is in reserve.
+    pub(super) revisit: Revisit,
     /// What is measured, and the state that follows.
     pub(super) path: Path,
     pub(super) stats: ChannelStats,
@@ -51,6 +54,7 @@ impl Channel {
             high: 0,
             late: Span::ZERO,
             data: None,
+            revisit: Revisit::default(),
             path: Path::new(now, config.mtu, config.rate.is_some(), counting),
             stats: ChannelStats::default(),
             config,
@@ -270,6 +274,12 @@ impl Channels {
     /// From now on those of these names cost money.
     pub(super) fn set_metered(&mut self, names: &[Name]) {
         self.metered = self.where_each(|c| names.iter().any(|name| name.0 == c.config.name));
+    }
+
+    /// Those that cost money.
+    #[inline]
+    pub(super) fn metered(&self) -> u64 {
+        self.metered
     }
 
     /// Those that may carry data at all: the usable ones that cost nothing, or all where each costs something.

@@ -171,7 +171,9 @@ impl<P: Packet> Equalizer<P> {
 
     /// Works out the delays of `channels`, those that bring data; one whose transit is not known is not delayed.
     pub(super) fn set(&mut self, channels: u64) {
-        self.bringing = channels;
+        for channel in each(channels & !core::mem::replace(&mut self.bringing, channels)) {
+            self.transits.get_mut(channel.index()).into_iter().for_each(Transit::doubt);
+        }
         self.aim();
         for line in &mut self.lines {
             line.delay = Span::ZERO;

@@ -41,6 +41,8 @@ pub enum Reason {
     Stalled,
     /// What goes there comes too late behind what goes by others, or does no more.
     Delay,
+    /// It loses so much that it brings less than it costs, or does no more.
+    Loss,
     /// It had failed again and again, and was held back for long enough.
     HeldBack,
     /// It is to leave the bond.

@@ -370,6 +370,11 @@ impl<P: Packet> Bond<P> {
                     "brings packets too late behind those of the others".into(),
                     Some("has a delay that is nearer to the others'"),
                 )
+            } else if signs.lossy {
+                (
+                    "loses more than a quarter of what goes there: that brings less than it costs".into(),
+                    Some("loses less"),
+                )
             } else {
                 ("is held back".into(), None)
             };

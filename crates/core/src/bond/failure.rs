@@ -6,6 +6,7 @@
 //! | this process did not run for a while | that time is no silence of anybody |
 //! | a channel was out of use, while the peer was heard elsewhere | it failed; when it fails again and again, it is held back ([`hold`](crate::path::hold)) |
 //! | what goes by it comes so much later than by the others that nobody waits for it | it is set aside |
+//! | it loses so much that it brings less than it costs ([`worth`](crate::path::worth)) | it is set aside, and has failed |
 //!
 //! Channels that are held back or set aside are used all the same where there is no other. No channel is more than the others:
 //! each tells of all of them, and whatever returns first carries on. Cost: O(channels) a look.
@@ -110,18 +111,33 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// Which of the channels that are `well` are used: not those that failed again and again, nor those that are too late, while
-    /// there are others.
+    /// Which of the channels that are `well` are used: not those that failed again and again, nor those that are too late or lose too
+    /// much, while there are others. Losing too much is a failure: whoever does it again and again is held back too.
     pub(super) fn choose(&mut self, now: Time, well: u64) -> u64 {
-        self.channels.unwell = self.channels.joined & !well;
+        let whole = well & !self.channels.where_each(|c| c.path.signs.lossy);
+        self.channels.unwell = self.channels.joined & !whole;
         for channel in each(self.channels.joined) {
             let hold = &mut self.channels[channel].path.hold;
-            if let Some((span, failures)) = hold.follow(now, well & bit(channel) != 0, self.config.hold_down) {
+            if let Some((span, failures)) = hold.follow(now, whole & bit(channel) != 0, self.config.hold_down) {
                 self.event(Event::ChannelHeld { channel, span, failures });
             }
         }
         let aside = self.channels.where_each(|c| c.path.signs.late || c.path.hold.until().is_some());
+        let aside = aside | self.worthless(well & !whole, whole & !aside);
         if well & !aside == 0 { well } else { well & !aside }
+    }
+
+    /// Which of the channels that are `lossy` are left out where `others` work: those that carry less than the others do together,
+    /// of which no money is asked. Where a rate is not known the others are taken to carry enough.
+    fn worthless(&self, lossy: u64, others: u64) -> u64 {
+        let free = others & !self.channels.metered();
+        let carries = |channel| self.channels[channel].known_rate();
+        let all = each(free).map(carries).try_fold(0u64, |sum, rate| Some(sum.saturating_add(rate?.as_bits_per_sec())));
+        let enough = |channel: &ChannelId| match (carries(*channel), all) {
+            (Some(own), Some(all)) => own.as_bits_per_sec() <= all,
+            _ => true,
+        };
+        if free == 0 { 0 } else { each(lossy).filter(enough).fold(0, |set, channel| set | bit(channel)) }
     }
 
     /// Uses channels again that were held back for long enough.
@@ -155,6 +171,9 @@ impl<P: Packet> Bond<P> {
         }
         if late != (beyond > bound as i64) {
             self.channels[channel].path.signs.late = !late;
+            if late {
+                self.channels[channel].path.delay.doubt();
+            }
             self.refresh(now, Reason::Delay);
         }
     }

@@ -90,5 +90,14 @@ impl<P: Packet> Bond<P> {
             self.refresh(now, Reason::Silence);
         }
         self.look_whether_late(now, channel);
+        // Also where nothing came of it before: what the others carry has changed meanwhile.
+        let prompt = self.is_prompt();
+        let path = &mut self.channels[channel].path;
+        if path.worth.poll_too_much() && prompt {
+            path.signs.lossy = true;
+            if self.channels[channel].usable {
+                self.refresh(now, Reason::Loss);
+            }
+        }
     }
 }

@@ -65,6 +65,7 @@ mod reconfigure;
 mod reliable;
 mod resequence;
 mod reserve;
+mod revisit;
 mod share;
 mod slots;
 mod spare;

@@ -255,12 +255,17 @@ impl<P: Packet> Bond<P> {
                     return self.on_heard(now, channel);
                 }
                 let c = &mut self.channels[channel];
+                let lossy = c.path.signs.lossy;
                 if c.path.on_answered(now, echo.token, sent, arrived) {
                     c.on_rtt(now.since(sent));
                     let mute = core::mem::take(&mut c.path.signs.mute);
+                    let well = lossy && !c.path.signs.lossy;
                     self.refresh_delays(now);
                     if mute {
                         self.refresh(now, Reason::Silence);
+                    }
+                    if well {
+                        self.refresh(now, Reason::Loss);
                     }
                     self.look_whether_late(now, channel);
                 }

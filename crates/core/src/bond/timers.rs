@@ -244,11 +244,13 @@ impl<P: Packet> Bond<P> {
         let interval = if c.path.echoes > 0 {
             c.path.echoes -= 1;
             FIRST_ECHOES_EVERY
-        } else if prompt && signs.mute && !active && !soon {
+        } else if prompt && (signs.mute || signs.lossy) && !active && !soon {
             self.config.heartbeat_idle
+        } else if prompt && signs.lossy && !active {
+            SELDOM
         } else if prompt && signs.mute && c.path.unanswered.is_some_and(|since| now.since(since) >= OFTEN_FOR) {
             SELDOM
-        } else if first || signs.late {
+        } else if first || signs.late || signs.lossy {
             self.config.heartbeat
         } else {
             self.config.echo_interval
@@ -256,7 +258,10 @@ impl<P: Packet> Bond<P> {
         c.path.next_echo = now + interval;
         c.path.delay.asked(now, c.pacer.as_ref().map_or(Span::ZERO, |pacer| pacer.free().since(now)));
         // Where data was lost, what is as long as data is to pass.
-        let padded = if prompt && signs.mute { c.frame_limit() } else { 0 };
+        if signs.lossy {
+            c.path.worth.on_asked(now);
+        }
+        let padded = if prompt && (signs.mute || signs.lossy) { c.frame_limit() } else { 0 };
         let echo = Echo { channel, train: false, token, clock: now.as_nanos() };
         self.send_control(channel, Message::EchoRequest(echo), padded);
     }

@@ -50,6 +50,7 @@
 //! | event | what |
 //! |---|---|
 //! | a rate measured by other means, in the start | is C; cruise |
+//! | the same later, of more than 2 C | is C |
 //! | a round without enough to send | counts where its rate is above C |
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
 //! | a second timeout in a row | C /= 2, and a new start |
@@ -495,6 +496,8 @@ impl Law for Probe {
         if matches!(self.phase, Phase::Start { .. }) {
             self.rate.add(rate.as_bits_per_sec() as f64 / 8.0);
             self.phase = Phase::Cruise { left: CRUISE, queued: true };
+        } else if rate.as_bits_per_sec() as f64 / 8.0 > 2.0 * self.rate.value() {
+            self.rate.add(rate.as_bits_per_sec() as f64 / 8.0);
         }
     }
 

@@ -10,6 +10,6 @@ mod server;
 
 pub use crate::buffer::Limit;
 pub use capacity::{Blank, Capacity, CapacityError, OPPORTUNITY, Series, Trace};
-pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError};
+pub use profile::{DuringOutage, Loss, Outage, Profile, ProfileError, Spell};
 pub use schedule::{Drop as DropReason, Passage, Schedule, Verdict};
 pub use server::{Served, Server};

@@ -33,6 +33,8 @@ pub struct Profile {
     pub outages: Vec<Outage>,
     /// What happens to frames during an outage.
     pub during_outage: DuringOutage,
+    /// Times in which the link loses more than usual, or takes longer.
+    pub spells: Vec<Spell>,
     /// Added to the length of each Ethernet frame (headers included, no preamble, no check sequence) to give the
     /// bytes that count against capacity and a queue limit in bytes. Default `None`: 0, and -14 on a
     /// [trace](Capacity::Trace), so that one opportunity carries one 1500-byte packet.
@@ -52,6 +54,7 @@ impl Default for Profile {
             buffer: PolicyConfig::default(),
             outages: Vec::new(),
             during_outage: DuringOutage::Lose,
+            spells: Vec::new(),
             overhead: None,
         }
     }
@@ -91,6 +94,14 @@ impl Profile {
         for (setting, p) in probabilities {
             if !(0.0..=1.0).contains(p) {
                 return wrong(setting, p.to_string(), "a probability from 0 to 1");
+            }
+        }
+        for spell in &self.spells {
+            if !(0.0..=1.0).contains(&spell.loss) {
+                return wrong("spell", spell.loss.to_string(), "a loss from 0 to 1");
+            }
+            if spell.delay > Span::from_secs(60) {
+                return wrong("spell", alloc::format!("{} s", spell.delay.as_secs_f64()), "a delay of at most 60 s");
             }
         }
         if matches!(self.queue, Limit::Packets(0) | Limit::Bytes(0)) {
@@ -185,6 +196,29 @@ pub struct Outage {
     pub every: Option<Span>,
 }
 
+/// A time in which a link is worse than usual, counted from the start of the emulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spell {
+    /// When it begins.
+    pub start: Span,
+    /// How long it lasts.
+    pub length: Span,
+    /// Of what the link's usual [loss](Profile::loss) leaves, so much is lost: a probability.
+    pub loss: f64,
+    /// Added to the one-way delay. Where frames keep their order, those behind the end wait for those before it.
+    pub delay: Span,
+}
+
+impl Spell {
+    /// The spells of `all` that `now` lies in.
+    pub(super) fn at(all: &[Spell], now: Time) -> impl Iterator<Item = &Spell> {
+        all.iter().filter(move |spell| {
+            let begin = Time::ZERO + spell.start;
+            (begin..begin + spell.length).contains(&now)
+        })
+    }
+}
+
 /// What happens to frames during an outage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DuringOutage {
@@ -259,6 +293,9 @@ mod tests {
         assert_eq!(named(Profile { loss: Loss::Independent(f64::NAN), ..Profile::default() }), "loss");
         assert_eq!(named(Profile { queue: Limit::Packets(0), ..Profile::default() }), "queue");
         assert_eq!(named(Profile { delay: Span::MAX, ..Profile::default() }), "delay");
+        for spell in [Spell { loss: 1.1, ..Spell::default() }, Spell { delay: Span::MAX, ..Spell::default() }] {
+            assert_eq!(named(Profile { spells: vec![spell], ..Profile::default() }), "spell");
+        }
         let outage = Outage { start: Span::ZERO, length: Span::from_secs(2), every: Some(Span::from_secs(1)) };
         assert_eq!(named(Profile { outages: vec![outage], ..Profile::default() }), "outage");
         assert!(Profile::default().check().is_ok());

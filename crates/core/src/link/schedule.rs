@@ -18,7 +18,7 @@
 //! constant rate depart at exact multiples of the bit time, rounded up to the nanosecond, without drift.
 
 use super::capacity::{Capacity, OPPORTUNITY};
-use super::profile::{DuringOutage, Loss, Profile, ProfileError, outage_at};
+use super::profile::{DuringOutage, Loss, Profile, ProfileError, Spell, outage_at};
 use crate::buffer::{Limit, Reason};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
@@ -89,7 +89,8 @@ pub struct Schedule {
     overhead: i32,
     queue: Limit,
     lossy: bool,
-    jittery: bool,
+    /// The delay is not always the same.
+    varies: bool,
     reorder: bool,
     /// Outages lose what they meet.
     cut: bool,
@@ -138,8 +139,8 @@ impl Schedule {
             work_of: 0,
             overhead: profile.overhead(),
             queue: profile.queue,
-            lossy: profile.loss != Loss::None,
-            jittery: profile.jitter > Span::ZERO,
+            lossy: profile.loss != Loss::None || profile.spells.iter().any(|spell| spell.loss > 0.0),
+            varies: profile.jitter > Span::ZERO || profile.spells.iter().any(|spell| spell.delay > Span::ZERO),
             reorder: profile.reorder,
             cut: profile.during_outage == DuringOutage::Lose && !profile.outages.is_empty(),
             waiting: VecDeque::new(),
@@ -181,7 +182,7 @@ impl Schedule {
     pub fn pass(&mut self, at: Time, len: usize) -> Result<Passage, Drop> {
         let now = at.max(self.now);
         self.now = now;
-        if self.lose() {
+        if self.lose(now) {
             return Err(Drop::Loss);
         }
         self.expire(now);
@@ -199,11 +200,11 @@ impl Schedule {
         self.transmit(now, len)
     }
 
-    /// Draws whether the next frame is lost by chance: the first thing that happens to a frame in
+    /// Draws whether a frame that comes at `at` is lost by chance: the first thing that happens to a frame in
     /// [`offer`](Schedule::offer). For a driver that has a queue of its own before the link.
     #[inline]
-    pub fn lose(&mut self) -> bool {
-        self.lossy && self.draw_loss()
+    pub fn lose(&mut self, at: Time) -> bool {
+        self.lossy && self.draw_loss(at)
     }
 
     /// Sends a frame of `len` bytes behind all before it, without asking the queue's limit: the last thing that
@@ -238,7 +239,7 @@ impl Schedule {
                 return Err(Drop::Outage);
             }
         }
-        let mut due = end + self.delay();
+        let mut due = end + self.delay(end);
         if !self.reorder {
             due = due.max(self.last_due);
             self.last_due = due;
@@ -442,7 +443,15 @@ impl Schedule {
         }
     }
 
-    fn draw_loss(&mut self) -> bool {
+    fn draw_loss(&mut self, at: Time) -> bool {
+        let rest = &mut *self.rest;
+        // Each has a draw of its own.
+        let spells = Spell::at(&rest.profile.spells, at).filter(|spell| spell.loss > 0.0);
+        let worse = spells.fold(false, |lost, spell| rest.rng.unit() < spell.loss || lost);
+        worse | self.draw_usual_loss()
+    }
+
+    fn draw_usual_loss(&mut self) -> bool {
         match self.rest.profile.loss {
             Loss::None => false,
             Loss::Independent(p) => self.rest.rng.unit() < p,
@@ -458,17 +467,21 @@ impl Schedule {
     }
 
     #[inline]
-    fn delay(&mut self) -> Span {
-        if self.jittery {
-            return self.draw_delay();
+    fn delay(&mut self, at: Time) -> Span {
+        if self.varies {
+            return self.draw_delay(at);
         }
         self.base_delay
     }
 
-    fn draw_delay(&mut self) -> Span {
-        let offset = self.normal() * self.rest.profile.jitter.as_nanos() as f64;
-        let delay = self.rest.profile.delay.as_nanos() as f64 + offset;
-        Span::from_nanos(libm::round(delay.max(0.0)) as u64)
+    fn draw_delay(&mut self, at: Time) -> Span {
+        let mut delay = self.base_delay;
+        if self.rest.profile.jitter > Span::ZERO {
+            let offset = self.normal() * self.rest.profile.jitter.as_nanos() as f64;
+            let drawn = self.rest.profile.delay.as_nanos() as f64 + offset;
+            delay = Span::from_nanos(libm::round(drawn.max(0.0)) as u64);
+        }
+        Spell::at(&self.rest.profile.spells, at).fold(delay, |delay, spell| delay + spell.delay)
     }
 
     /// A draw from the standard normal distribution (Marsaglia's polar method).

@@ -93,7 +93,7 @@ impl<P: Parcel> Server<P> {
     /// # Errors
     /// The packet, and why it is lost.
     pub fn offer(&mut self, now: Time, flow: FlowNumber, packet: P) -> Result<(), (P, Drop)> {
-        if self.schedule.lose() {
+        if self.schedule.lose(now) {
             return Err((packet, Drop::Loss));
         }
         let Some(line) = &mut self.line else { return Err((packet, Drop::Queue(Reason::Full))) };

@@ -120,6 +120,12 @@ impl Delay {
         self.vary(trip - self.trip().unwrap_or(trip));
     }
 
+    /// The channel is used again after it was not.
+    pub(crate) fn doubt(&mut self) {
+        self.varied.doubt();
+        self.each.doubt();
+    }
+
     /// The peer is another one, with another clock.
     pub(crate) fn forget_clock(&mut self) {
         self.transits.clear();

@@ -11,6 +11,7 @@
 //! | `control` | a law of congestion control, where one is set |
 //! | `tail` | when the end of what was sent is to be asked after, where losses are sent again |
 //! | `train` | how fast the path is before traffic tells, where a law is to find out |
+//! | `worth` | whether it loses so much that it is set aside, where losses are sent again |
 //! | `flight` | what we sent and counted: delivered, lost, how fast and how late, as the peer tells |
 //!
 //! A bond has one `Path` a channel. Frames are counted where the sender's setting `feedback` asks for it; whoever gets counted
@@ -27,6 +28,7 @@ pub mod state;
 pub(crate) mod tail;
 pub(crate) mod train;
 pub(crate) mod transit;
+pub(crate) mod worth;
 
 pub use state::State;
 
@@ -43,6 +45,7 @@ use receipts::Receipts;
 use state::Signs;
 use tail::{Due, Tail};
 use train::Train;
+use worth::Worth;
 
 /// What is known of a path. What only feedback tells is `None` without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct Measured {
     pub failures: u32,
     /// Whether what goes there comes too late behind what goes by other channels.
     pub late: bool,
+    /// Whether so much of what goes there is lost that it brings less than it costs.
+    pub lossy: bool,
     /// The round trip, smoothed (RFC 6298).
     pub rtt: Option<Span>,
     /// The rate at which the peer got what we sent.
@@ -118,6 +123,8 @@ pub(crate) struct Path {
     pub(crate) train: Option<Box<Train>>,
     /// Where what is lost is sent again.
     tail: Option<Box<Tail>>,
+    /// What is seen of its losses then.
+    pub(crate) worth: Worth,
     pub(crate) receipts: Receipts,
     /// The newest transit, in nanoseconds of two clocks' difference.
     recent: Option<i64>,
@@ -141,6 +148,7 @@ impl Path {
             control: None,
             train: None,
             tail: counting.resends.then(|| Box::new(Tail::new(counting.prompt))),
+            worth: Worth::default(),
             receipts: Receipts::default(),
             recent: None,
         };
@@ -221,6 +229,9 @@ impl Path {
         }
         self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
         self.unanswered = None;
+        if self.signs.lossy && self.worth.on_answered(sent) {
+            self.signs.lossy = false;
+        }
         true
     }
 
@@ -301,6 +312,12 @@ impl Path {
         {
             tail.on_told(now);
             self.signs.mute = false;
+        }
+        if self.tail.is_some()
+            && let Some(waited) = report.waited
+        {
+            let settled = (flight.delivered_packets, flight.lost_packets);
+            self.worth.on_told(now, settled, waited, self.rtt.unwrap_or(Span::ZERO));
         }
         if let Some(control) = &mut self.control {
             control.on_report(now, &report, flight.in_flight(), flight.next());
@@ -393,6 +410,7 @@ impl Path {
             held: self.hold.until().map(|until| until.since(now)).filter(|_| !used),
             failures: self.hold.failures(),
             late: self.signs.late,
+            lossy: self.signs.lossy,
             rtt: self.rtt,
             delivery_rate: flight.and_then(|flight| flight.delivery_rate()),
             path_rate: self.control.as_ref().and_then(|control| control.path_rate()),

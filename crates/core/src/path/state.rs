@@ -3,7 +3,7 @@
 //! | state | signs |
 //! |---|---|
 //! | down | the link is down or is to leave, nothing was heard for too long, the peer hears nothing or tells nothing of what was sent, or the socket took nothing for too long |
-//! | held | all is well, and others are used: it failed again and again, what goes there comes too late, or a policy's supervision says so |
+//! | held | all is well, and others are used: it failed again and again, what goes there comes too late, it loses too much, or a policy's supervision says so |
 //! | suspect | in use, but the socket takes nothing at the moment, or what was sent is overdue in the peer's feedback |
 //! | reserve | all is well, and it is not needed at the moment (`bond/reserve.rs`) |
 //! | up | in use, and nothing is amiss |
@@ -57,6 +57,8 @@ pub(crate) struct Signs {
     pub(crate) leaving: bool,
     /// Its frames come too late behind those of the others to be of use.
     pub(crate) late: bool,
+    /// It loses so much that it brings less than it costs.
+    pub(crate) lossy: bool,
     /// What the path brought lately.
     pub(crate) life: Life,
 }
@@ -73,6 +75,7 @@ impl Signs {
             mute: false,
             leaving: false,
             late: false,
+            lossy: false,
             life: Life::new(now),
         }
     }
@@ -96,7 +99,7 @@ impl Signs {
     /// Whether echo requests go although no data does: an answer is what it takes to be used again.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
-        self.mute || self.late
+        self.mute || self.late || self.lossy
     }
 
     /// The state, given whether the path is `used` and whether what was sent is `overdue`.

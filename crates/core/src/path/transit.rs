@@ -12,6 +12,10 @@
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
 //! of their own before them.
 //!
+//! **A path that is used again** after it was not, and has become shorter meanwhile, is seen by [`FEW`] samples in a row that are less than the mean and differ by less
+//! than a quarter of the deviation. What was usual before is forgotten then, once: the deviation would otherwise be as large as the step for as long
+//! as 64 samples take, and echo requests go once a second.
+//!
 //! Windows of the least turn on all channels together. Cost: O(1) a packet; a sample is taken once in [`PAUSE`] at most.
 
 use crate::units::{Span, Time};
@@ -34,9 +38,25 @@ struct Spread {
     mean: i64,
     deviation: i64,
     samples: i64,
+    /// The last samples that are alike: how many, the least and the most of them.
+    alike: (i64, i64, i64),
 }
 
 impl Spread {
+    /// The value is of another time than the deviation, if so many before it are like it. Then nothing counts but what comes from it on.
+    fn is_anew(&mut self, value: i64) -> bool {
+        let (count, least, most) = self.alike;
+        let (least, most) = (least.min(value), most.max(value));
+        let alike = count > 0 && most.saturating_sub(least) < self.deviation / 4;
+        self.alike = if alike { (count + 1, least, most) } else { (1, value, value) };
+        let anew = self.alike.0 >= FEW && value < self.mean;
+        if anew {
+            let (_, least, most) = self.alike;
+            (self.mean, self.deviation, self.samples) = (value, most.saturating_sub(least), SAMPLES);
+        }
+        anew
+    }
+
     /// One more; the mean and five times the deviation, or the value itself as long as there are few.
     fn add(&mut self, value: i64) -> i64 {
         self.samples = (self.samples + 1).min(SAMPLES);
@@ -64,6 +84,8 @@ pub(crate) struct Transit {
     sampled: Time,
     /// When the window of `most` began.
     began: Time,
+    /// What was usual may be no more.
+    doubted: bool,
     /// The transit of which a queue is the reason at most, and when the last packet came.
     queued: i64,
     came: Time,
@@ -105,10 +127,19 @@ impl Transit {
         }
         let queue = if close { self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0) } else { 0 };
         let transit = transit.saturating_sub(queue);
-        let usual = self.spread[usize::from(close)].add(transit);
+        let spread = &mut self.spread[usize::from(close)];
+        if self.doubted && spread.is_anew(transit) {
+            (self.most, self.doubted) = ([None; 2], false);
+        }
+        let usual = spread.add(transit);
         // Of packets that come close together this one shows what they take, while their mean may just be moving.
         let usual = if close { usual.min(transit) } else { usual };
         self.most[1] = Some(self.most[1].map_or(usual, |most| most.max(usual)));
+    }
+
+    /// The channel is used again after it was not: what was usual of it may be no more.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = true;
     }
 
     /// A new window begins.
@@ -144,6 +175,25 @@ mod tests {
             transit.add(at, ((last - now) * 1e6) as i64);
         }
         transit.usual().unwrap() as f64 / 1e6
+    }
+
+    #[test]
+    fn what_a_path_took_while_it_was_longer_is_forgotten_after_eight_samples_once_it_is_used_again() {
+        let mut transit = Transit::default();
+        let usual = |transit: &mut Transit, from: u64, until: u64, took: u64| {
+            for at in (from..until).step_by(100) {
+                transit.add(Time::from_millis(at), (took * 1_000_000) as i64);
+            }
+            transit.usual().unwrap() / 1_000_000
+        };
+        assert_eq!(usual(&mut transit, 0, 10_000, 20), 20);
+        assert!((1020..3000).contains(&usual(&mut transit, 10_000, 20_000, 1020)));
+        let mut known = transit;
+        transit.doubt();
+        assert!(usual(&mut transit, 20_000, 20_700, 20) > 1000, "seven samples");
+        assert_eq!(usual(&mut transit, 20_700, 20_800, 20), 20);
+        assert_eq!(usual(&mut transit, 20_800, 40_000, 20), 20);
+        assert!(usual(&mut known, 20_000, 25_000, 20) > 500, "that of a path that nobody doubts");
     }
 
     #[test]

@@ -81,6 +81,7 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::PeerNotice => "PeerNotice",
         Reason::Stalled => "Stalled",
         Reason::Delay => "Delay",
+        Reason::Loss => "Loss",
         Reason::HeldBack => "HeldBack",
         Reason::Leaving => "Leaving",
     }

@@ -5,7 +5,7 @@ use fairspan_core::bond::{ChannelConfig, Config, Event, Reason};
 use fairspan_core::path::State;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
-use fairspan_core::wire::envelope::{Envelope, Message};
+use fairspan_core::wire::envelope::{Envelope, Feedback, Message};
 
 const MS: fn(u64) -> Span = Span::from_millis;
 
@@ -61,6 +61,13 @@ impl Run {
     fn new(wires: Vec<Wire>, load: Load, seed: u64) -> Run {
         let net = Net::settled(usual(wires.len()), wires, seed);
         Run { net, load, number: 0, sent: vec![] }
+    }
+
+    /// Deliveries in the next second, as packets.
+    fn second(&mut self) -> usize {
+        let before = self.net.delivered[1].len();
+        self.steps(1_000);
+        self.net.delivered[1].len() - before
     }
 
     fn usable(&self, channel: u8) -> bool {
@@ -347,6 +354,92 @@ fn whatever_a_peer_says_of_times_and_numbers_some_channel_is_used_and_order_is_k
         run.net.run(MS(1_000));
         assert!(run.usable(0) && run.usable(1), "{:?}", run.net.events[0]);
         assert!(run.net.delivered[1].len() >= before + 990);
+        check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
+    }
+}
+
+#[test]
+fn a_clock_that_leaps_at_either_end_costs_no_channel_no_order_and_half_a_second_at_most() {
+    for leap in [200, 2_000, 60_000, 86_400_000] {
+        for end in [0, 1] {
+            for load in [Load::Paced, Load::Bulk] {
+                let rate = Rate::from_mbit(20);
+                let mut run = Run::new(vec![wire(20, rate), wire(40, rate)], load, 7);
+                run.steps(2_000);
+                let usual = run.second();
+                let from = run.net.now;
+                run.net.ahead[end] = run.net.ahead[end] + MS(leap);
+                run.steps(3_000);
+                let said = format!("{leap} ms at end {end}, {load:?}: {:?}", run.net.events);
+                assert!(run.gap(from, run.net.now) <= MS(500), "{:?}: {said}", run.gap(from, run.net.now));
+                assert!(run.usable(0) && run.usable(1), "{said}");
+                let after = run.second();
+                assert!(after * 10 >= usual * 9, "{after} packets a second, {usual} before: {said}");
+                let held = |event: &Event| matches!(event, Event::ChannelHeld { .. });
+                assert!(!run.net.events.iter().flatten().any(held), "{said}");
+                run.net.run(MS(1_000));
+                check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
+            }
+        }
+    }
+}
+
+/// What a peer that lies makes of its messages.
+type Lie = fn(&mut Flight, &mut Rng);
+
+/// Changes the feedback in a frame, and what tells of the peer's clock.
+fn changed(flight: &mut Flight, feedback: impl Fn(&mut Feedback), clock: impl Fn(&mut u64)) {
+    let Ok(Envelope { message, tag }) = Envelope::decode(&flight.bytes) else { return };
+    let rest = flight.bytes.split_off(message.head_len());
+    let message = match message {
+        Message::Feedback(mut told) => {
+            feedback(&mut told);
+            Message::Feedback(told)
+        }
+        Message::EchoReply { echo, mut arrived } => {
+            clock(&mut arrived);
+            Message::EchoReply { echo, arrived }
+        }
+        other => other,
+    };
+    flight.bytes = Envelope { tag, message }.encode().as_slice().to_vec();
+    flight.bytes.extend(rest);
+}
+
+#[test]
+fn a_peer_that_lies_of_rates_delays_and_counts_gets_no_more_than_is_sent_and_is_served_again_when_it_stops() {
+    let lies: [(&str, Lie); 5] = [
+        ("all arrived in the same instant", |f, _| changed(f, |told| told.arrived = 0, |at| *at = 0)),
+        ("arrivals go backwards", |f, _| {
+            changed(f, |told| told.arrived = told.arrived.wrapping_neg(), |at| *at = at.wrapping_neg())
+        }),
+        ("held for longer than they were away", |f, _| changed(f, |told| told.held = u32::MAX, |_| ())),
+        ("counts jump", |f, rng| {
+            let by = rng.next_u64() as u32;
+            changed(f, |told| told.packets = told.packets.wrapping_add(by), |_| ());
+        }),
+        ("all is there and all is marked", |f, _| {
+            changed(f, |told| (told.set, told.marked) = (u64::MAX, told.packets), |_| ());
+        }),
+    ];
+    for (name, lie) in lies {
+        let rate = Rate::from_mbit(20);
+        let mut run = Run::new(vec![wire(20, rate), wire(40, rate)], Load::Bulk, 7);
+        run.steps(2_000);
+        let usual = run.second();
+        run.net.mangle = Some(lie);
+        run.steps(5_000);
+        let stats = run.net.ends[0].stats();
+        let kept = run.net.ends[0].kept_bytes() + run.net.ends[0].held_bytes();
+        assert!(kept <= run.net.ends[0].config().queue_bytes + run.net.ends[0].config().resend_bytes, "{name}: {kept}");
+        assert!(stats.resent < 40_000, "{name}: {stats:?}");
+        run.net.mangle = None;
+        // The least delays that were told are forgotten after 10 to 20 s.
+        run.steps(20_000);
+        let after = run.second();
+        println!("{name}: {after} packets a second, {usual} before");
+        assert!(run.usable(0) && run.usable(1), "{name}: {:?}", run.net.events);
+        assert!(after * 10 >= usual * 8, "{name}: {after} packets a second, {usual} before");
         check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
     }
 }

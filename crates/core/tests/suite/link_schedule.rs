@@ -2,7 +2,7 @@
 
 use fairspan_core::buffer::Reason;
 use fairspan_core::link::{
-    Capacity, DropReason, DuringOutage, Limit, Loss, Outage, Profile, Schedule, Series, Trace, Verdict,
+    Capacity, DropReason, DuringOutage, Limit, Loss, Outage, Profile, Schedule, Series, Spell, Trace, Verdict,
 };
 use fairspan_core::units::{Rate, Span, Time};
 use proptest::prelude::*;
@@ -111,6 +111,32 @@ fn an_outage_loses_what_it_meets_or_holds_it() {
     // Half a frame before, half after.
     let mut hold = Schedule::new(profile, 1).expect("valid");
     assert_eq!(due(hold.offer(Time::from_nanos(9_500_000), 1000)).as_nanos(), 115_500_000);
+}
+
+#[test]
+fn a_spell_loses_and_delays_while_it_lasts_and_order_is_kept_behind_it() {
+    let spell = |loss, delay| Spell { start: Span::from_millis(100), length: Span::from_millis(50), loss, delay };
+    let slow = spell(0.0, Span::from_millis(30));
+    let mut profile = unbounded(constant(8_000_000));
+    profile.delay = Span::from_millis(5);
+    profile.spells = vec![slow];
+    let mut schedule = Schedule::new(profile.clone(), 1).expect("valid");
+    // A millisecond each; the spell counts where the transmission ends.
+    let took = |schedule: &mut Schedule, at| due(schedule.offer(ms(at), 1000)).since(ms(at));
+    for (at, expected) in [(0, 6), (98, 6), (99, 36), (148, 36), (149, 35), (160, 24), (179, 6)] {
+        assert_eq!(took(&mut schedule, at), Span::from_millis(expected), "{at}");
+    }
+    // Two at once: what the one leaves, the other loses half of.
+    profile.spells = vec![spell(0.5, Span::ZERO); 2];
+    let mut schedule = Schedule::new(profile, 1).expect("valid");
+    let mut lost = |from: u64, until: u64| {
+        let offered = (from * 100..until * 100).map(|n| schedule.offer(Time::from_nanos(n * 10_000), 1));
+        offered.filter(|verdict| *verdict == Verdict::Drop(DropReason::Loss)).count()
+    };
+    assert_eq!(lost(0, 100), 0);
+    let during = lost(100, 150);
+    assert!((3_600..3_900).contains(&during), "{during} of 5000");
+    assert_eq!(lost(150, 200), 0);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub use config::{ConfigError, DirectionConfig, EmulateConfig, LinkConfig, TraceE
 pub use counters::{DirectionStats, Drops, Lateness};
 pub use fairspan_core::link::{
     Capacity, CapacityError, DropReason, DuringOutage, Limit, Loss, OPPORTUNITY, Outage, Profile, ProfileError,
-    Schedule, Series, Trace, Verdict,
+    Schedule, Series, Spell, Trace, Verdict,
 };
 pub use forwarder::Forwarder;
 pub use port::{PortError, PortName, switch_offloads_off};

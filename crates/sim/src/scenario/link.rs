@@ -63,6 +63,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
         buffer,
         outages,
         during_outage,
+        spells: Vec::new(),
         overhead: None,
     };
     // What no key's own check has found, core's finds.

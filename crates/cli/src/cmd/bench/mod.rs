@@ -1,5 +1,6 @@
 //! `fairspan bench`: measurements beside rivals.
 
+mod failure;
 mod gateway;
 mod printed;
 mod profiles;
@@ -23,6 +24,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Failure(failure::Args),
     Gateway(gateway::Args),
     Profiles(profiles::Args),
     Reliable(reliable::Args),
@@ -34,6 +36,7 @@ enum What {
 /// Runs the chosen benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     match &args.what {
+        What::Failure(args) => failure::run(args),
         What::Gateway(args) => gateway::run(args),
         What::Profiles(args) => profiles::run(args),
         What::Reliable(args) => reliable::run(args),

@@ -143,7 +143,7 @@ impl Bed {
     }
 
     fn fairspan(&self, interrupt: &Interrupt, mode: Mode, directory: &Path, duration: Duration) -> Result<Sample> {
-        let channel = Channel { device: DEVICE, endpoint: WIRE.1, rate: None };
+        let channel = Channel { device: DEVICE, endpoint: WIRE.1, port: None, rate: None };
         let mut tunnel = Tunnel::start(interrupt, &self.near, &self.far, &[channel], mode, directory)?;
         let sample = self.sample(interrupt, duration);
         tunnel.check()?;

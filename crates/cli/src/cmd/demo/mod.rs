@@ -120,7 +120,8 @@ impl Demo<'_> {
         let (turns, _) =
             self.tunnelled(&all, tunnel::ROUND_ROBIN, "all links, packets in turn").context("packets in turn")?;
         let mptcp = if has_mptcp(&self.network.near) {
-            network::announce_mptcp(&self.network).context("cannot configure MPTCP")?;
+            let others = network::LINKS.map(|link| link.name);
+            self.network.announce_mptcp(&others[1..], 1).context("cannot configure MPTCP")?;
             Some(self.plain(0, Transport::Mptcp, "all links, kernel MPTCP").context("MPTCP")?)
         } else {
             self.progress.note("all links, kernel MPTCP: this kernel has none");
@@ -163,7 +164,7 @@ impl Demo<'_> {
             .filter_map(|&index| {
                 let link = network::LINKS.get(index)?;
                 let (_, endpoint) = addresses(index);
-                Some(Channel { device: link.name, endpoint, rate: Some(link.rate()) })
+                Some(Channel { device: link.name, endpoint, port: None, rate: Some(link.rate()) })
             })
             .collect();
         let mut tunnel =

@@ -1,6 +1,6 @@
 //! The links of the demo.
 
-use crate::testbed::paths::{Paths, addresses};
+use crate::testbed::paths::Paths;
 use anyhow::Result;
 use fairspan_core::units::{Rate, Span};
 use fairspan_live::emulate::{Limit, Profile};
@@ -40,16 +40,4 @@ pub(crate) fn build() -> Result<Paths> {
         profile.queue = Limit::Bytes(link.rate().bytes_in(QUEUE).as_u64());
         (link.name, profile)
     }))
-}
-
-/// Lets an MPTCP connection over the first link use the others as well: the far end announces its addresses there.
-pub(crate) fn announce_mptcp(paths: &Paths) -> Result<()> {
-    for namespace in [&paths.near, &paths.far] {
-        namespace.ip(&["mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"])?;
-    }
-    for (index, link) in LINKS.iter().enumerate().skip(1) {
-        let (_, far) = addresses(index);
-        paths.far.ip(&["mptcp", "endpoint", "add", &far.to_string(), "dev", link.name, "signal"])?;
-    }
-    Ok(())
 }

@@ -165,6 +165,7 @@ fn why_held(path: &Measured) -> String {
     match path.held {
         Some(span) => format!("failed {} times lately; used again in {:.1} s", path.failures, span.as_secs_f64()),
         None if path.late => "what goes there comes too late behind what goes by the other channels".into(),
+        None if path.lossy => "more than a quarter of what goes there is lost".into(),
         None => "not yet, says the policy (updelay)".into(),
     }
 }
@@ -193,6 +194,7 @@ pub(super) fn log_bond_event(peer: &PeerState, event: bond::Event) {
         Reason::PeerNotice => "the peer says so",
         Reason::Stalled => "its socket",
         Reason::Delay => "its delay",
+        Reason::Loss => "its losses",
         Reason::HeldBack => "held back for long enough",
         Reason::Leaving => "it is removed",
     };

@@ -81,7 +81,7 @@ impl Bed {
                 // A wire carries packets, not 64 kB units.
                 offloads_off(gateway, LONG)?;
             }
-            let line = Line { name: "long", ends: ["left", "right"], profile: link.clone() };
+            let line = Line { name: "long", ends: ["left", "right"], profiles: [link.clone(), link.clone()] };
             emulator = Some(emulator::start(&between, [line])?);
             let long = Net { number: 9, left: (&gateways[0], LONG), right: (&far, LONG) };
             number(&long)?;

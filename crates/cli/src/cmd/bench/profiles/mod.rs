@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
             .enumerate()
             .map(|(index, (line, device))| {
                 let rate = self.configured.then(|| line.rate());
-                Channel { device, endpoint: addresses(index).1, rate }
+                Channel { device, endpoint: addresses(index).1, port: None, rate }
             })
             .collect();
         let (near, far) = (&self.paths.near, &self.paths.far);

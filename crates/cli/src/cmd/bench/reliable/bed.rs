@@ -103,6 +103,7 @@ impl<'a> Bed<'a> {
         let channel = |(index, line): (usize, &'a Line)| Channel {
             device: &line.device,
             endpoint: addresses(index).1,
+            port: None,
             rate: line.rate,
         };
         let channels: Vec<Channel<'_>> = self.lines.iter().enumerate().map(channel).collect();
@@ -132,7 +133,7 @@ impl<'a> Bed<'a> {
         match way {
             Way::Plain(_) => self.forwarded(WIRE, Some(cores.sides), measure),
             Way::Bond(mode) => {
-                let channel = Channel { device: WIRE, endpoint: WIRE_FAR, rate: None };
+                let channel = Channel { device: WIRE, endpoint: WIRE_FAR, port: None, rate: None };
                 self.bonded(mode, &[channel], |folders| {
                     // All threads of the daemons, also those that are there already.
                     for (folder, core) in folders.iter().zip(cores.sides) {

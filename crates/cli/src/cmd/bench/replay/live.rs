@@ -63,7 +63,7 @@ fn one(
     let channels: Vec<_> = devices
         .iter()
         .enumerate()
-        .map(|(index, device)| Channel { device, endpoint: addresses(index).1, rate: None })
+        .map(|(index, device)| Channel { device, endpoint: addresses(index).1, port: None, rate: None })
         .collect();
     let mode = Mode { mode: settings.mode, scheduler: None };
     let mut tunnel = Tunnel::start(interrupt, &paths.near, &paths.far, &channels, mode, directory)?;
