@@ -144,9 +144,9 @@ impl Net {
     /// Takes everything that the end has to give.
     pub fn drain(&mut self, end: usize) {
         while let Some(frame) = self.ends[end].poll_transmit(self.now) {
-            let mut bytes = frame.head.as_slice().to_vec();
+            let bytes = [frame.head.as_slice(), frame.body()].concat();
+            assert_eq!(bytes.len(), frame.size());
             if let Some(packet) = frame.packet {
-                bytes.extend(&packet);
                 if self.ends[end].wants_back() {
                     self.ends[end].give_back(packet);
                 }
