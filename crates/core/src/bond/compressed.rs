@@ -107,8 +107,7 @@ impl<P: Packet> Bond<P> {
     /// A compressed frame arrived.
     pub(super) fn on_compressed(&mut self, now: Time, channel: ChannelId, tag: u8, head: Head, mut frame: P, tos: u8) {
         let Head { number, sequence, bond, stamp, form, reference } = head;
-        // Only who has heard us sends such frames, and we have heard it.
-        if !self.peer.is_current(tag) {
+        if !self.peer.is_current(tag) && !self.on_other_tag(now, tag, Some(bond)) {
             self.stats.stale_epoch += 1;
             return;
         }

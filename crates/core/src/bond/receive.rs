@@ -328,7 +328,7 @@ impl<P: Packet> Bond<P> {
 
     /// A data frame with another tag than the peer's present epoch: whether it is to be taken.
     #[cold]
-    fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
+    pub(super) fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
         let origin = self.peer.origin_of_tag(now, tag);
         if origin == Origin::New {
             self.adopt(now, tag, None, bond.unwrap_or(0));

@@ -231,7 +231,9 @@ impl<P: Packet> Bond<P> {
             }
         }
         match &coding {
-            Coding::Whole => (self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag())), 0),
+            Coding::Whole => {
+                (self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag())), 0)
+            }
             Coding::Coded { coded, .. } => (self.number.compressed_head(about.numbers, number, coded), skip),
         }
     }

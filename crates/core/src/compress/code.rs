@@ -147,7 +147,10 @@ fn foreseen_identification(reference: &Reference, step: u32) -> u16 {
 fn fits(headers: &Headers, reference: &Reference, standing: Standing) -> bool {
     let (one, other) = (&headers.bytes, &reference.headers.bytes);
     let ip = headers.shape.ip();
-    if headers.shape != reference.headers.shape || standing.bucket != reference.bucket || one[ip..ip + 4] != other[ip..ip + 4] {
+    if headers.shape != reference.headers.shape
+        || standing.bucket != reference.bucket
+        || one[ip..ip + 4] != other[ip..ip + 4]
+    {
         return false;
     }
     if headers.shape.v6 {

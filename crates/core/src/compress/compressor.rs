@@ -33,8 +33,8 @@ const WAYS: usize = 2;
 const QUIET: Span = Span::from_secs(1);
 /// How long the word on a frame is awaited. Later than this a packet is not sent again either, in most cases.
 const AWAITED_FOR: Span = Span::from_secs(3);
-/// How many frames may be awaited at once.
-const AWAITED: usize = 256;
+/// So many numbers of a channel have places of their own among those that are awaited.
+const AWAITED: usize = 512;
 /// How old a reference is when it is renewed, in time and packets.
 const RENEW_AFTER: Span = Span::from_millis(100);
 const RENEW_PACKETS: u32 = 16;
@@ -100,7 +100,6 @@ struct Place {
 /// A frame whose arrival confirms the reference at a place.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
-    channel: ChannelId,
     number: u64,
     place: u16,
     turn: u16,
@@ -115,7 +114,8 @@ pub struct Compressor {
     places: Vec<Place>,
     /// Places that rest, with when they may be used again, the first first.
     resting: VecDeque<(Time, u16)>,
-    awaited: Vec<Option<Awaited>>,
+    /// By channel and number; a channel has its own from its first one on.
+    awaited: Vec<Vec<Option<Awaited>>>,
     /// The place that is looked at next.
     hand: usize,
     /// When a packet was coded last: what was coded against a reference went then at the latest.
@@ -131,7 +131,7 @@ impl Compressor {
             flows: vec![NO_FLOW; BUCKETS * WAYS],
             places: Vec::new(),
             resting: VecDeque::new(),
-            awaited: vec![None; AWAITED],
+            awaited: Vec::new(),
             hand: 0,
             now: Time::ZERO,
         }
@@ -196,17 +196,28 @@ impl Compressor {
 
     /// The packet that is to become the reference at `place` went as the frame `number` of `channel`.
     pub fn sent(&mut self, channel: ChannelId, number: u64, place: u16) {
-        let Some(Place { turn, .. }) = self.places.get(usize::from(place)) else { return };
-        // Which had the same place there is given up after a while.
-        self.awaited[entry(channel, number)] = Some(Awaited { channel, number, place, turn: *turn });
+        let Some(&Place { turn, .. }) = self.places.get(usize::from(place)) else { return };
+        if self.awaited.len() <= channel.index() {
+            self.awaited.resize(channel.index() + 1, Vec::new());
+        }
+        let entries = &mut self.awaited[channel.index()];
+        if entries.is_empty() {
+            *entries = vec![None; AWAITED];
+        }
+        // Of two that are that far apart the older one's word was lost, or comes too late.
+        let older = entries[number as usize % AWAITED].replace(Awaited { number, place, turn });
+        if let Some(older) = older {
+            self.on_word(older, false);
+        }
     }
 
     /// The peer told of the frame `number` of `channel`; `delivered`: it arrived.
     #[inline]
     pub fn settle(&mut self, channel: ChannelId, number: u64, delivered: bool) {
-        let entry = &mut self.awaited[entry(channel, number)];
-        if let Some(awaited) = *entry
-            && (awaited.channel, awaited.number) == (channel, number)
+        let Some(entries) = self.awaited.get_mut(channel.index()) else { return };
+        if let Some(entry) = entries.get_mut(number as usize % AWAITED)
+            && let Some(awaited) = *entry
+            && awaited.number == number
         {
             *entry = None;
             self.on_word(awaited, delivered);
@@ -215,7 +226,8 @@ impl Compressor {
 
     fn on_word(&mut self, awaited: Awaited, delivered: bool) {
         let Awaited { place, turn, .. } = awaited;
-        let Some(owner) = self.places.get(usize::from(place)).filter(|held| held.turn == turn).map(|held| held.flow) else {
+        let Some(owner) = self.places.get(usize::from(place)).filter(|held| held.turn == turn).map(|held| held.flow)
+        else {
             return;
         };
         let Some(flow) = self.flows.get_mut(owner as usize).filter(|flow| flow.awaited == place) else { return };
@@ -231,7 +243,9 @@ impl Compressor {
     /// The peer does not have the reference of this number, whatever it said.
     pub fn forget(&mut self, number: u16) {
         let place = place_of(number) as u16;
-        let Some(held) = self.places.get(usize::from(place)).filter(|held| held.turn == turn_of(number)) else { return };
+        let Some(held) = self.places.get(usize::from(place)).filter(|held| held.turn == turn_of(number)) else {
+            return;
+        };
         if let Some(flow) = self.flows.get_mut(held.flow as usize)
             && flow.confirmed == place
         {
@@ -243,7 +257,7 @@ impl Compressor {
     /// The peer is another one, which has none of the references. Numbers go on, since frames from before may be under way.
     pub fn forget_all(&mut self) {
         self.flows.fill(NO_FLOW);
-        self.awaited.fill(None);
+        self.awaited.clear();
         for place in 0..self.places.len() as u16 {
             self.release(place);
         }
@@ -260,7 +274,8 @@ impl Compressor {
         let first = usize::from(bucket) % BUCKETS * WAYS;
         let ways = &self.flows[first..first + WAYS];
         let found = ways.iter().position(|flow| flow.mark == mark);
-        let at = first + found.or_else(|| ways.iter().position(|flow| flow.mark == 0 || now.since(flow.last) >= QUIET))?;
+        let at =
+            first + found.or_else(|| ways.iter().position(|flow| flow.mark == 0 || now.since(flow.last) >= QUIET))?;
         if found.is_none() {
             let Flow { confirmed, awaited, .. } = core::mem::replace(&mut self.flows[at], Flow { mark, ..NO_FLOW });
             self.release(confirmed);
@@ -333,10 +348,4 @@ fn mark(headers: &Headers) -> u32 {
     let ends = if headers.shape.v6 { [20, 36] } else { [12, 16] };
     let mixed = (headers.long(ip) ^ headers.long(ends[0]).rotate_left(7)).wrapping_mul(0x9e37_79b1);
     (mixed ^ headers.long(ends[1])).wrapping_mul(0x85eb_ca6b) | 1
-}
-
-/// Where a frame is looked for among those that are awaited.
-#[inline]
-fn entry(channel: ChannelId, number: u64) -> usize {
-    (number as usize).wrapping_add(usize::from(channel.0) * 37) % AWAITED
 }

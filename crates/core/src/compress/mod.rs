@@ -106,7 +106,9 @@ impl Form {
         match bits {
             Form::CODED => Some(Form::Coded),
             Form::RENEWS => Some(Form::Renews),
-            _ if bits & 3 == Form::FOUNDS => Some(Form::Founds { v6: bits & Form::V6 != 0, udp: bits & Form::UDP != 0 }),
+            _ if bits & 3 == Form::FOUNDS => {
+                Some(Form::Founds { v6: bits & Form::V6 != 0, udp: bits & Form::UDP != 0 })
+            }
             _ => None,
         }
     }

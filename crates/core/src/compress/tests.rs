@@ -82,7 +82,9 @@ impl Made {
             let mut ip = vec![0x60 | self.tos >> 4, self.tos << 4, 3, 4];
             ip.extend((transport.len() as u16).to_be_bytes());
             ip.extend([protocol, self.ttl]);
-            ip.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+            ip.extend([
+                0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
+            ]);
             ip
         } else {
             let mut ip = vec![0x45, self.tos];
@@ -170,7 +172,8 @@ fn calls_and_acknowledgements_become_short_over_both_versions() {
             ack.acknowledgment = ack.acknowledgment.wrapping_add(2764);
             ack.window = 500 + n as u16 % 9;
             ack.stamps = Some((n, n + 1));
-            let (call, ack) = (pair.pass(MS(20 * u64::from(n)), &call.bytes(), 3), pair.pass(MS(20 * u64::from(n)), &ack.bytes(), 4));
+            let (call, ack) =
+                (pair.pass(MS(20 * u64::from(n)), &call.bytes(), 3), pair.pass(MS(20 * u64::from(n)), &ack.bytes(), 4));
             if n > 1 {
                 // Mask, checksum, identification; and what renews. An acknowledgement has its number, window and timestamps besides.
                 assert!(call.is_some_and(|length| length <= 7), "{n}: {call:?}");
@@ -230,7 +233,9 @@ fn a_lost_reference_costs_nothing_but_that_the_flow_founds_another() {
         to.code(MS(ms), &packet, packet.len(), Standing { bucket: 0, sequence: n })
     };
     let founds = |coding: &Coding| match coding {
-        Coding::Coded { coded, awaits: Some(place) } if matches!(coded.form, Form::Founds { .. }) => Some((coded.reference, *place)),
+        Coding::Coded { coded, awaits: Some(place) } if matches!(coded.form, Form::Founds { .. }) => {
+            Some((coded.reference, *place))
+        }
         _ => None,
     };
     assert!(matches!(code(&mut to, 0, 1), Coding::Whole));
@@ -291,7 +296,9 @@ fn a_frame_from_before_changes_no_reference_and_a_number_comes_again_after_two_m
         {
             assert_eq!(from.restore(&mut late, 0, coded.form, coded.reference, n as u32 - 4), Ok((9, false)));
         }
-        let Coding::Coded { coded, .. } = to.code(now, &packet, packet.len(), standing) else { panic!("{n}: not coded") };
+        let Coding::Coded { coded, .. } = to.code(now, &packet, packet.len(), standing) else {
+            panic!("{n}: not coded")
+        };
         let mut coded_frame = frame(&coded, &packet);
         assert_eq!(from.restore(&mut coded_frame, 0, coded.form, coded.reference, n as u32), Ok((9, true)));
         assert_eq!(coded_frame, packet);
@@ -336,7 +343,11 @@ fn following(before: &Made, rng: &mut Rng) -> Made {
             3 => made.window = rng.below(1 << 16) as u16,
             4 => made.flags ^= 8,
             5 => made.flags = rng.below(256) as u8,
-            6 => made.stamps = made.stamps.map(|(a, b)| (a.wrapping_add(rng.below(300) as u32), b.wrapping_add(rng.below(70_000) as u32))),
+            6 => {
+                made.stamps = made
+                    .stamps
+                    .map(|(a, b)| (a.wrapping_add(rng.below(300) as u32), b.wrapping_add(rng.below(70_000) as u32)))
+            }
             7 => made.stamps = Some((rng.next_u64() as u32, 0)).filter(|_| rng.below(2) == 0),
             8 => made.tail = vec![5; 4 * rng.below(7) as usize],
             9 | 10 => made.payload = rng.below(1500) as usize,
@@ -351,24 +362,30 @@ fn following(before: &Made, rng: &mut Rng) -> Made {
 }
 
 fn any_made() -> impl Strategy<Value = Made> {
-    (any::<(bool, bool, bool, bool)>(), any::<(u32, u32, u16, u32, u32)>(), 0usize..1500, any::<(u16, u8, u8)>()).prop_map(
-        |((v6, udp, stamped, partial), (sequence, acknowledgment, window, value, echo), payload, (id, tos, ttl))| Made {
-            v6,
-            udp,
-            flow: 1,
-            sequence,
-            acknowledgment,
-            flags: 0x10,
-            window,
-            stamps: stamped.then_some((value, echo)),
-            tail: vec![],
-            payload,
-            id,
-            tos,
-            ttl,
-            partial,
-        },
-    )
+    (any::<(bool, bool, bool, bool)>(), any::<(u32, u32, u16, u32, u32)>(), 0usize..1500, any::<(u16, u8, u8)>())
+        .prop_map(
+            |(
+                (v6, udp, stamped, partial),
+                (sequence, acknowledgment, window, value, echo),
+                payload,
+                (id, tos, ttl),
+            )| Made {
+                v6,
+                udp,
+                flow: 1,
+                sequence,
+                acknowledgment,
+                flags: 0x10,
+                window,
+                stamps: stamped.then_some((value, echo)),
+                tail: vec![],
+                payload,
+                id,
+                tos,
+                ttl,
+                partial,
+            },
+        )
 }
 
 proptest! {

@@ -582,7 +582,17 @@ mod tests {
         };
         let compressed = |form| {
             let (number, sequence, bond, stamp, reference) = (0x00f0_0001, 7, 0xad_beef, Stamp(0xc0de), 0xfc05);
-            Envelope { tag: 0xa5, message: Message::Extended(Extended::Compressed(Compressed { number, sequence, bond, stamp, form, reference })) }
+            Envelope {
+                tag: 0xa5,
+                message: Message::Extended(Extended::Compressed(Compressed {
+                    number,
+                    sequence,
+                    bond,
+                    stamp,
+                    form,
+                    reference,
+                })),
+            }
         };
         vec![
             (
@@ -615,7 +625,10 @@ mod tests {
             ("2f a5 11 f00001 000007 adbeef c0de fc05", compressed(Form::Renews)),
             ("2f a5 21 f00001 000007 adbeef c0de fc05", compressed(Form::Founds { v6: false, udp: false })),
             ("2f a5 e1 f00001 000007 adbeef c0de fc05", compressed(Form::Founds { v6: true, udp: true })),
-            ("2f a5 f1 fc05", Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) }),
+            (
+                "2f a5 f1 fc05",
+                Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) },
+            ),
         ]
     }
 

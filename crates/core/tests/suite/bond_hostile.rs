@@ -52,7 +52,16 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
             let channel = ChannelId(channel);
             let epoch = epoch % 3;
             frame(
-                Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using, paced: number % 2 == 0, expands: number % 3 == 0 }),
+                Message::Heartbeat(Heartbeat {
+                    channel,
+                    epoch,
+                    number,
+                    high,
+                    deaf,
+                    using,
+                    paced: number % 2 == 0,
+                    expands: number % 3 == 0,
+                }),
                 epoch as u8,
                 &[],
             )

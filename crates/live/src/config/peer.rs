@@ -438,7 +438,10 @@ impl Reader<'_> {
             wrong("compress_headers", "needs mode = \"reliable\"")?;
         }
         if clear && bond.compress_headers != Compression::Off {
-            wrong("compress_headers", "needs channels that are sealed: write `secure = true` for each, or leave this out")?;
+            wrong(
+                "compress_headers",
+                "needs channels that are sealed: write `secure = true` for each, or leave this out",
+            )?;
         }
         if bond.mode != Mode::Duplicate {
             wrong("copies", "needs mode = \"duplicate\"")?;
