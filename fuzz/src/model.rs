@@ -1,6 +1,6 @@
 //! The bond as a whole against a reference model: the fuzzer is the network.
 
-use fairspan_core::bond::{Bond, Codepoint, Config, Link, Mode, Scheduler};
+use fairspan_core::bond::{Bond, Codepoint, Compression, Config, Link, Mode, Scheduler};
 use fairspan_core::ip::{Header, checksum};
 use fairspan_core::rng::Rng;
 use fairspan_core::select::Policy;
@@ -32,6 +32,9 @@ fn config(choice: u8) -> Config {
     config.policy = policies[usize::from(choice / 7 % 5)].parse().expect("a policy");
     if config.mode != Mode::Stripe {
         config.scheduler = [Scheduler::Srr, Scheduler::Rr, Scheduler::Grr, Scheduler::Rfq][usize::from(choice / 7 % 4)];
+    }
+    if choice % 2 == 1 {
+        config.compress_headers = Compression::On;
     }
     config.hold_bytes = HOLD;
     // So small that the bound on what is held means something.
@@ -133,9 +136,8 @@ impl Model {
 
     fn drain(&mut self, end: usize) {
         while let Some(frame) = self.ends[end].poll_transmit(self.now) {
-            let mut bytes = frame.head.as_slice().to_vec();
+            let bytes = [frame.head.as_slice(), frame.body()].concat();
             let packet = frame.packet.unwrap_or_default();
-            bytes.extend(&packet);
             if self.ends[end].wants_back() {
                 self.ends[end].give_back(packet);
             }

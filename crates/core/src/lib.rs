@@ -14,6 +14,7 @@ pub mod arq;
 pub mod bond;
 pub mod buffer;
 pub mod causal;
+pub mod compress;
 pub mod congestion;
 pub mod flow;
 pub mod ip;

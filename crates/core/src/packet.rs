@@ -36,6 +36,14 @@ pub trait Packet {
     /// Removes the first `n` bytes (an envelope that was read). `n` is at most `bytes().len()`.
     fn strip(&mut self, n: usize);
 
+    /// Puts `bytes` in front (headers that were rebuilt). `false`, and no change, where memory for them is refused, as it always is
+    /// for packets that no peer bond receives.
+    #[must_use]
+    fn prepend(&mut self, bytes: &[u8]) -> bool {
+        let _ = bytes;
+        false
+    }
+
     /// Cuts the packet to its first `n` bytes (padding that was recognised). `n` is at most `bytes().len()`.
     fn truncate(&mut self, n: usize);
 
@@ -65,6 +73,11 @@ impl Packet for Vec<u8> {
 
     fn strip(&mut self, n: usize) {
         self.drain(..n);
+    }
+
+    fn prepend(&mut self, bytes: &[u8]) -> bool {
+        self.splice(..0, bytes.iter().copied());
+        true
     }
 
     fn truncate(&mut self, n: usize) {

@@ -17,6 +17,9 @@ use std::fmt;
 /// Slot sizes of the classes, in bytes, ascending.
 pub const SLOT_SIZES: [usize; 4] = [256, 1664, 10_240, 66_048];
 
+/// Bytes of room in front of a packet that is received: compressed headers become longer by less than that.
+const ROOM: usize = 64;
+
 /// Bytes that a thread's free list holds at most, unless [`set_free_limit`] says otherwise.
 pub const DEFAULT_FREE_LIMIT: Bytes = Bytes::new(16 << 20);
 
@@ -43,6 +46,18 @@ impl PacketBuf {
     pub fn with_len(len: usize) -> PacketBuf {
         let end = u32::try_from(len).expect("a packet is shorter than 4 GiB");
         PacketBuf { slot: take(len), start: 0, end, checksum_partial: false }
+    }
+
+    /// The same, with room in front for [`prepend`](PacketBuf::prepend) as far as the slot has some to spare: no packet needs a larger slot
+    /// for it.
+    ///
+    /// # Panics
+    /// When `len` is 4 GiB or more.
+    pub fn with_room(len: usize) -> PacketBuf {
+        let mut packet = PacketBuf::with_len(len);
+        let room = ROOM.min(packet.slot.len() - len) as u32;
+        (packet.start, packet.end) = (room, packet.end + room);
+        packet
     }
 
     /// A packet with the bytes of `bytes`.
@@ -92,6 +107,23 @@ impl PacketBuf {
     #[inline]
     pub fn strip(&mut self, n: usize) {
         self.start += n.min(self.len()) as u32;
+    }
+
+    /// Puts `bytes` in front. The packet takes another slot, and is copied, where its own has no room for them.
+    #[inline]
+    pub fn prepend(&mut self, bytes: &[u8]) {
+        let start = self.start as usize;
+        match start.checked_sub(bytes.len()) {
+            Some(first) => {
+                self.slot[first..start].copy_from_slice(bytes);
+                self.start = first as u32;
+            }
+            None => {
+                let checksum_partial = self.checksum_partial;
+                *self = PacketBuf::from_parts(bytes, self.as_slice());
+                self.checksum_partial = checksum_partial;
+            }
+        }
     }
 
     /// Keeps the first `n` bytes; all of them when there are fewer.
@@ -174,6 +206,14 @@ impl Packet for PacketBuf {
 
     fn strip(&mut self, n: usize) {
         PacketBuf::strip(self, n);
+    }
+
+    fn prepend(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() + self.len() > u32::MAX as usize {
+            return false;
+        }
+        PacketBuf::prepend(self, bytes);
+        true
     }
 
     fn truncate(&mut self, n: usize) {
@@ -301,6 +341,22 @@ mod tests {
         packet.strip(usize::MAX);
         assert!(packet.is_empty());
         assert_eq!(PacketBuf::from_parts(b"ab", b"cde").as_slice(), b"abcde");
+    }
+
+    #[test]
+    fn headers_come_in_front_in_the_same_slot_or_in_another_and_no_packet_has_a_larger_slot_for_that() {
+        for len in (0..=300).chain([1500, 1600, 1601, 1664, 9000, 10_240, 66_048, 70_000]) {
+            let mut packet = PacketBuf::with_room(len);
+            assert_eq!((packet.len(), packet.slot_bytes()), (len, PacketBuf::with_len(len).slot_bytes()), "{len}");
+            packet.as_mut_slice().iter_mut().zip(0u8..).for_each(|(byte, n)| *byte = n);
+            packet.checksum_partial = true;
+            let (address, before) = (packet.as_slice().as_ptr(), packet.as_slice().to_vec());
+            packet.prepend(&[9; 52]);
+            assert_eq!(packet.as_slice(), [&[9; 52][..], &before].concat(), "{len}");
+            assert!(packet.checksum_partial);
+            let room = SLOT_SIZES.iter().find(|size| len <= **size).is_some_and(|size| size - len >= 52);
+            assert_eq!(packet.as_slice()[52..].as_ptr() == address, room, "{len}");
+        }
     }
 
     #[test]

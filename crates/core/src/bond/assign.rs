@@ -268,7 +268,15 @@ impl<P: Packet> Bond<P> {
         let head = self.number.control(message);
         let c = &mut self.channels[channel];
         c.on_control_sent(now, head.len());
-        Transmit { channel, codepoint: Codepoint::Envelope, head, packet: None, tos: 0, handling: Handling::Usual }
+        Transmit {
+            channel,
+            codepoint: Codepoint::Envelope,
+            head,
+            packet: None,
+            skip: 0,
+            tos: 0,
+            handling: Handling::Usual,
+        }
     }
 
     /// Does what is due where a policy chooses.

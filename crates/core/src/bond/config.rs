@@ -52,6 +52,20 @@ words!(Mode {
     Reliable = "reliable",
 });
 
+/// Whether headers of the host's packets are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// They are not, and the peer is not told that it may.
+    #[default]
+    Off,
+    /// They are, if the peer understands it.
+    On,
+    /// The same, on channels that are known to carry no more than 1 Gbit/s: beyond, processors limit.
+    Auto,
+}
+
+words!(Compression { Off = "false", On = "true", Auto = "auto" });
+
 /// Which causal discipline shares the packets among the channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
@@ -235,6 +249,8 @@ pub struct Config {
     /// Mode `reliable`: whether packets of flows that send little and steadily go before others, by the channel that brings them first. Default
     /// false; in [`Config::usual`] true.
     pub sparse: bool,
+    /// Mode `reliable`: whether headers of the host's packets are compressed ([`compress`](crate::compress)). Default off.
+    pub compress_headers: Compression,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
     pub probe_mtu: bool,
     /// How often the path MTU in use is confirmed on each channel while frames of about that size go, so that a path that
@@ -293,6 +309,7 @@ impl Default for Config {
             reserve: false,
             metered: List::default(),
             sparse: false,
+            compress_headers: Compression::Off,
             probe_mtu: true,
             confirm_mtu: Span::ZERO,
             clamp_mss: true,
@@ -374,6 +391,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
     option!(spare_copies: Kind::Flag, "mode reliable: whether what a channel may lose goes once more by another one that has nothing to send, and calls go twice", file "spare_copies", since 4),
+    option!(compress_headers: Kind::Choice(Compression::WORDS), "mode reliable: whether headers of TCP and UDP are compressed; auto: on channels of up to 1 Gbit/s", file "compress_headers", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(confirm_mtu: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often the path MTU is confirmed while large frames go; 0ms: once a minute", since 4),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),

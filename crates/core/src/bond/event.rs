@@ -228,6 +228,13 @@ counters! {
         spare_copies,
         /// Mode `reliable`: second frames of urgent packets of a channel that may lose them.
         urgent_copies,
+        /// Mode `reliable`: packets whose headers went compressed.
+        compressed,
+        /// Bytes of frames that this saved.
+        compressed_saved,
+        /// Packets that went whole on channels where headers are compressed: others than TCP and UDP, first ones of a flow, and what cannot be written
+        /// so.
+        uncompressed,
         /// Mode `reliable`: how often a channel that is held in reserve was called, because too much waited.
         reserve_calls,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
@@ -275,6 +282,12 @@ counters! {
         bad_control,
         /// From a channel: not an IP packet within.
         bad_packet,
+        /// From a channel: compressed headers that no sender would write.
+        bad_compressed,
+        /// From a channel: compressed headers that differ from what is not known here. The packet comes again, whole.
+        unknown_reference,
+        /// The same at the peer, as far as it told: the flow's headers go whole once.
+        forgotten_reference,
         /// From a channel: a data frame of mode `stripe`, which is not set here.
         unexpected_stripe,
         /// From a channel: congestion experienced on a packet that cannot say so (RFC 6040): dropped.
@@ -331,7 +344,7 @@ impl Stats {
         match error {
             EnvelopeError::Truncated { .. } => self.bad_truncated += 1,
             EnvelopeError::Version { .. } => self.bad_version += 1,
-            EnvelopeError::Kind { .. } => self.bad_kind += 1,
+            EnvelopeError::Kind { .. } | EnvelopeError::Extended { .. } => self.bad_kind += 1,
             EnvelopeError::Channel { .. } => self.bad_channel += 1,
             EnvelopeError::ProbeSize { .. } => self.bad_control += 1,
         }

@@ -38,6 +38,7 @@ mod by_class;
 mod channel;
 mod class;
 mod classed;
+mod compressed;
 mod config;
 mod distribute;
 mod equalize;
@@ -81,7 +82,7 @@ pub use crate::stripe::MarkerPlace;
 pub use crate::wire::envelope::Head;
 pub use class::{CLASS_OPTIONS, ClassConfig, ClassMode, Classes};
 pub use classed::ClassReport;
-pub use config::{CHANNEL_OPTIONS, ChannelConfig, Config, ConfigError, Mode, OPTIONS, Scheduler};
+pub use config::{CHANNEL_OPTIONS, ChannelConfig, Compression, Config, ConfigError, Mode, OPTIONS, Scheduler};
 pub use event::{ChannelReport, ChannelStats, ClassStats, Event, FlowStats, Link, Reason, Stats, TimerName};
 pub use explain::Explanation;
 pub use frame::{Codepoint, Handling, Transmit};
@@ -95,6 +96,7 @@ use crate::units::{Bytes, ChannelId, Time};
 use alloc::collections::VecDeque;
 use channel::Channels;
 use classed::Classed;
+use compressed::Compressed;
 use distribute::Distribute;
 use host::Ingress;
 use number::Numberer;
@@ -119,6 +121,7 @@ pub struct Bond<P> {
     distribute: Distribute<P>,
     number: Numberer,
     protect: Protect<P>,
+    compressed: Compressed,
     resequence: Resequence<P>,
     /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
@@ -154,6 +157,7 @@ impl<P: Packet> Bond<P> {
             number: Numberer::new(preset, &config, epoch, rng.next_u64()),
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),
+            compressed: Compressed::new(preset, &config, epoch),
             resequence: Resequence::new(preset, &config),
             striped: None,
             peer: Peer::new(),

@@ -5,10 +5,11 @@
 
 use super::config::Config;
 use super::preset::{Numbering, Preset, Protection};
+use crate::compress::Coded;
 use crate::flow::Buckets;
 use crate::ip::Header;
 use crate::queue::DisciplineConfig;
-use crate::wire::envelope::{COUNTED_LEN, Envelope, Head, Message};
+use crate::wire::envelope::{COUNTED_LEN, Compressed, Envelope, Extended, Head, Message};
 use crate::wire::stamp::Stamp;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -144,6 +145,17 @@ impl Numberer {
         let mut head = self.control(Message::Counted { number });
         // A test of the wire format holds that there is room.
         let _ = head.push(self.head(bucket, numbers, false).as_slice());
+        head
+    }
+
+    /// The head of a compressed frame that is the channel's `number`th.
+    pub(super) fn compressed_head(&self, numbers: Numbers, number: u32, coded: &Coded) -> Head {
+        let Numbers { sequence, bond, stamp } = numbers;
+        let (form, reference) = (coded.form, coded.reference);
+        let compressed = Compressed { number, sequence, bond, stamp, form, reference };
+        let mut head = self.control(Message::Extended(Extended::Compressed(compressed)));
+        // A test of the wire format holds that there is room.
+        let _ = head.push(coded.as_slice());
         head
     }
 

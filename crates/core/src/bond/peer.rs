@@ -44,6 +44,8 @@ pub(super) struct Peer {
     pub(super) using: u64,
     /// The channels that it hears nothing on.
     pub(super) deaf: u64,
+    /// It understands compressed frames.
+    pub(super) expands: bool,
     /// Its last counted frame was one that it sends again if it is lost.
     pub(super) keeps: bool,
     told_version: bool,
@@ -61,6 +63,7 @@ impl Peer {
             heartbeat: None,
             using: u64::MAX,
             deaf: 0,
+            expands: false,
             keeps: false,
             told_version: false,
             upsets,
@@ -110,6 +113,7 @@ impl Peer {
         self.epoch = Some((tag, epoch));
         self.heartbeat = None;
         self.using = u64::MAX;
+        self.expands = false;
         restarted
     }
 

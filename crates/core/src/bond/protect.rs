@@ -191,6 +191,7 @@ mod tests {
                 codepoint: Codepoint::Envelope,
                 head: Head::EMPTY,
                 packet: Some(Vec::from([n])),
+                skip: 0,
                 tos: 0,
                 handling: Handling::Usual,
             };

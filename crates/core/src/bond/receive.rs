@@ -9,7 +9,7 @@ use super::peer::Origin;
 use crate::ip::{Header, ecn, mss};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Time};
-use crate::wire::envelope::{Envelope, EnvelopeError, Heartbeat, Message, Probe};
+use crate::wire::envelope::{Envelope, EnvelopeError, Extended, Heartbeat, Message, Probe};
 use crate::wire::short::ahead;
 use crate::wire::stamp::Stamp;
 
@@ -45,6 +45,9 @@ impl<P: Packet> Bond<P> {
                 self.on_envelope(now, channel, envelope, frame, tos);
                 self.on_number(now, channel, envelope.tag, number, bytes, tos, true);
             }
+            Message::Extended(Extended::Compressed(compressed)) => {
+                self.on_compressed(now, channel, envelope.tag, compressed, frame, tos);
+            }
             Message::Counted { number } => self.on_counted(now, channel, envelope.tag, number, frame, tos),
             _ => self.on_envelope(now, channel, envelope, frame, tos),
         }
@@ -67,12 +70,8 @@ impl<P: Packet> Bond<P> {
             }
             Message::Kept { bucket, sequence, bond, stamp, again, .. } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
-                    // What is not held to the delay of all does not make its channel one of those whose delay that is.
-                    if stamp != Stamp::NONE && !stamp.is_alone() {
-                        self.on_carries(channel, bond);
-                    }
                     let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
-                    self.resequence.handle_kept(now, channel, stamp, again.is_some(), arrival, &mut self.stats);
+                    self.on_kept(now, channel, stamp, again.is_some(), arrival);
                 }
             }
             Message::Duplicate { bond } => {
@@ -93,6 +92,19 @@ impl<P: Packet> Bond<P> {
             Message::StripeControl => self.on_stripe_control(now, channel, &frame),
             _ => self.on_control(now, channel, envelope),
         }
+    }
+
+    /// A packet of mode `reliable` that passed all checks.
+    #[inline]
+    pub(super) fn on_kept(&mut self, now: Time, channel: ChannelId, stamp: Stamp, again: bool, arrival: Arrival<P>) {
+        // What is not held to the delay of all does not make its channel one of those whose delay that is.
+        if stamp != Stamp::NONE
+            && !stamp.is_alone()
+            && let Arrival::Kept { bond, .. } = arrival
+        {
+            self.on_carries(channel, bond);
+        }
+        self.resequence.handle_kept(now, channel, stamp, again, arrival, &mut self.stats);
     }
 
     /// Checks a data frame with a tagged envelope and takes the envelope off.
@@ -273,6 +285,7 @@ impl<P: Packet> Bond<P> {
             Message::Probe(probe) => self.send_control(channel, Message::ProbeAnswer(probe), 0),
             Message::ProbeAnswer(probe) => self.on_probe_answer(now, channel, probe),
             Message::Feedback(feedback) => self.on_feedback(now, channel, envelope.tag, feedback),
+            Message::Extended(Extended::Unknown { reference }) => self.on_unknown(envelope.tag, reference),
             _ => {}
         }
         self.on_heard(now, channel);
@@ -295,6 +308,7 @@ impl<P: Packet> Bond<P> {
         self.on_heard(now, channel);
         self.resequence.set_paced(channel, heartbeat.paced);
         if self.peer.is_newest(&heartbeat) {
+            self.peer.expands = heartbeat.expands;
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
@@ -319,7 +333,7 @@ impl<P: Packet> Bond<P> {
 
     /// A data frame with another tag than the peer's present epoch: whether it is to be taken.
     #[cold]
-    fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
+    pub(super) fn on_other_tag(&mut self, now: Time, tag: u8, bond: Option<u32>) -> bool {
         let origin = self.peer.origin_of_tag(now, tag);
         if origin == Origin::New {
             self.adopt(now, tag, None, bond.unwrap_or(0));
@@ -332,6 +346,7 @@ impl<P: Packet> Bond<P> {
         let restarted = self.peer.adopt(now, tag, epoch);
         self.channels.forget_peer();
         self.forget_kept();
+        self.compressed.forget_peer();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();

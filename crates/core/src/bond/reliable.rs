@@ -60,6 +60,7 @@ impl<P: Packet> Bond<P> {
             return;
         };
         while let Some(settled) = flight.poll_settled() {
+            self.compressed.settle(channel, &settled);
             keeper.settle(channel, settled, &mut self.stats);
         }
     }

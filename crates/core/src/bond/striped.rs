@@ -128,6 +128,7 @@ impl<P: Packet> Bond<P> {
                 codepoint: Codepoint::Envelope,
                 head,
                 packet: Some(packet),
+                skip: 0,
                 tos: 0,
                 handling: Handling::Usual,
             });

@@ -1,17 +1,19 @@
 //! From the queue to the channels.
 
 use super::channel::{bit, each};
+use super::config::Compression;
 use super::distribute::{Distribute, Ready};
 use super::frame::{Codepoint, Control, Handling, Transmit};
 use super::keep::About;
 use super::number::Numbers;
 use super::queue::Queued;
 use super::{Bond, CONTROL_LIMIT};
+use crate::compress::Coding;
 use crate::ip::ecn;
 use crate::packet::Packet;
 use crate::path::flight::Note;
 use crate::units::{ChannelId, Time};
-use crate::wire::envelope::{Head, Heartbeat, Message};
+use crate::wire::envelope::{COMPRESSED_LEN, Head, Heartbeat, Message};
 use crate::wire::stamp::Stamp;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -90,7 +92,7 @@ impl<P: Packet> Bond<P> {
             }
             c.on_control_sent(now, head.len() + padding);
             let handling = if padded > 0 { Handling::Alone } else { Handling::Usual };
-            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, tos: 0, handling });
+            return Some(Transmit { channel, codepoint: Codepoint::Envelope, head, packet, skip: 0, tos: 0, handling });
         }
         self.next_again(now)
     }
@@ -131,8 +133,7 @@ impl<P: Packet> Bond<P> {
             self.channels[first].on_wait_over(now, queued.since);
         }
         let frame = self.send(now, first, queued.packet, bucket, numbers, tos, idle, None);
-        let sent = frame.head.len() + frame.packet.as_ref().map_or(0, |packet| packet.size().as_u64() as usize);
-        self.distribute.on_sent(self.channels[first].wire(sent));
+        self.distribute.on_sent(self.channels[first].wire(frame.size()));
         if by_pace && self.ingress.queue.is_empty() {
             // Nor is there anything for the others.
             self.on_nothing_left(first);
@@ -171,13 +172,13 @@ impl<P: Packet> Bond<P> {
     ) -> Transmit<P> {
         let c = &mut self.channels[channel];
         let size = packet.size().as_u64() as usize;
-        let head = if c.path.flight.is_none() {
-            self.number.head(bucket, numbers, c.config.raw)
+        let (head, skip) = if c.path.flight.is_none() {
+            (self.number.head(bucket, numbers, c.config.raw), 0)
         } else {
-            self.count(now, channel, size, About { bucket, numbers, tos }, idle, again)
+            self.count(now, channel, &packet, About { bucket, numbers, tos }, idle, again)
         };
         let c = &mut self.channels[channel];
-        let frame = head.len() + size;
+        let frame = head.len() + size - skip;
         let wire = c.on_sent(now, frame);
         let handling = if frame > c.frame_limit() { Handling::Fragment } else { Handling::Usual };
         c.path.mtu.on_sent(now, frame + c.config.overhead);
@@ -193,26 +194,33 @@ impl<P: Packet> Bond<P> {
         self.classed.on_sent(bucket, channel, size, again.is_some());
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
         let tos = ecn::entry(tos, self.config.copy_dscp);
-        Transmit { channel, codepoint, head, packet: Some(packet), tos, handling }
+        Transmit { channel, codepoint, head, packet: Some(packet), skip, tos, handling }
     }
 
-    /// Counts the frame of a packet of `size` bytes, and keeps note of the packet where it may have to be sent again; the frame's head.
+    /// Counts the frame of a packet, and keeps note of the packet where it may have to be sent again; the frame's head, and what it stands for.
     #[inline(never)]
     fn count(
         &mut self,
         now: Time,
         channel: ChannelId,
-        size: usize,
+        packet: &P,
         about: About,
         idle: bool,
         again: Option<Note>,
-    ) -> Head {
+    ) -> (Head, usize) {
+        let coding = if again.is_none() { self.code(now, channel, packet, about) } else { Coding::Whole };
         let c = &mut self.channels[channel];
-        let bytes = c.wire(self.number.head_len(c.config.raw) + size);
+        let (head, skip) = match &coding {
+            Coding::Whole => (self.number.head_len(c.config.raw), 0),
+            Coding::Coded { coded, .. } => (COMPRESSED_LEN + coded.as_slice().len(), coded.skip),
+        };
+        let bytes = c.wire(head + packet.size().as_u64() as usize - skip);
         let number = c.path.on_counted(now, bytes, idle);
         if let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut c.path.flight) {
             let note = again.unwrap_or_else(|| keeper.keep(now, about));
-            keeper.sent(note, channel, flight.note_last(note));
+            let place = flight.note_last(note);
+            keeper.sent(note, channel, place);
+            self.compressed.sent(channel, place, &coding);
             if again.is_none() && self.config.spare_copies && flight.may_lose() {
                 match about.numbers.stamp {
                     Stamp::NONE if self.classed.is_copied(about.bucket) => {}
@@ -222,7 +230,12 @@ impl<P: Packet> Bond<P> {
                 }
             }
         }
-        self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag()))
+        match &coding {
+            Coding::Whole => {
+                (self.number.counted_head(about.bucket, about.numbers, number, again.and(self.peer.tag())), 0)
+            }
+            Coding::Coded { coded, .. } => (self.number.compressed_head(about.numbers, number, coded), skip),
+        }
     }
 
     /// Queues a control message; `padded` is the frame's length, if longer than the message.
@@ -253,6 +266,7 @@ impl<P: Packet> Bond<P> {
             deaf: !heard,
             using: self.using(now),
             paced: self.number.resends() && self.channels[channel].is_paced(),
+            expands: self.config.compress_headers != Compression::Off,
         });
         self.channels[channel].high = high;
         self.number.control(message)

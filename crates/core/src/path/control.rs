@@ -119,6 +119,11 @@ impl Control {
         self.law.path_rate().filter(|_| !self.is_free())
     }
 
+    /// The same, whether or not frames keep to it.
+    pub(crate) fn measured_rate(&self) -> Option<Rate> {
+        self.law.path_rate()
+    }
+
     /// The path's rate was measured before anything was sent.
     pub(crate) fn on_path_rate(&mut self, rate: Rate) {
         self.law.on_path_rate(rate);

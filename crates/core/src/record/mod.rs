@@ -214,7 +214,7 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
         if let Some(log) = &mut self.log {
             log.poll(POLL_TRANSMIT, now);
             if let Some(frame) = &frame {
-                let body = frame.packet.as_ref().map(Packet::bytes);
+                let body = frame.packet.as_ref().map(|_| frame.body());
                 log.digest.transmit(frame.channel, frame.codepoint, &frame.head, body, frame.tos);
             }
         }

@@ -137,7 +137,7 @@ fn poll(
     match tag {
         POLL_TRANSMIT => {
             let Some(frame) = bond.poll_transmit(now) else { return false };
-            let body = frame.packet.as_ref().map(Packet::bytes);
+            let body = frame.packet.as_ref().map(|_| frame.body());
             digest.transmit(frame.channel, frame.codepoint, &frame.head, body, frame.tos);
             let body = body.unwrap_or(&[]);
             output(Output::Transmit(frame.channel, frame.codepoint, frame.head.as_slice(), body, frame.tos));
@@ -188,6 +188,12 @@ impl Packet for Replay {
 
     fn strip(&mut self, n: usize) {
         self.start += n;
+    }
+
+    fn prepend(&mut self, bytes: &[u8]) -> bool {
+        self.bytes.splice(..self.start, bytes.iter().copied());
+        self.start = 0;
+        true
     }
 
     fn truncate(&mut self, n: usize) {

@@ -10,7 +10,7 @@
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
-//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
+//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 2: understands compressed frames), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
 //! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
@@ -20,10 +20,13 @@
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
 //! | 13 kept | 15 + packet | number on its channel u24, then as ordered, then [`Stamp`] of its departure u16 |
 //! | 14 again | 16 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
+//! | 15 extended | 3 or more | as [`Extended`](super::extended) says |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
 //! that a channel is down), `using` the set on which it sends data.
+//!
+//! Compressed frames go only to a peer whose heartbeats say that it understands them (flag 2).
 //!
 //! Counted frames and feedback go only where a sender's setting asks for them; a kept packet is always counted. Feedback may come by any channel; the counts
 //! are of the epoch named, and wrap around.
@@ -34,6 +37,9 @@
 //!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
+use super::extended::Wrong;
+pub use super::extended::{COMPRESSED_LEN, Compressed, Extended};
+pub use super::head::Head;
 use super::short;
 use super::stamp::Stamp;
 use crate::units::ChannelId;
@@ -77,6 +83,8 @@ const COUNTED: u8 = 11;
 const FEEDBACK: u8 = 12;
 const KEPT: u8 = 13;
 const AGAIN: u8 = 14;
+/// Its messages are told apart by another byte.
+const EXTENDED: u8 = 15;
 
 /// Why bytes are not an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +104,12 @@ pub enum EnvelopeError {
     Version {
         /// The version in the first byte.
         theirs: u8,
+    },
+    /// No message of kind 15 has this sub-kind, or this form.
+    #[error("unknown extended envelope {sub:#04x}")]
+    Extended {
+        /// The byte that says which.
+        sub: u8,
     },
     /// No message has this kind.
     #[error("unknown envelope kind {kind}")]
@@ -136,6 +150,8 @@ pub struct Heartbeat {
     pub using: u64,
     /// The sender knows this channel's rate and keeps to it, so that none of its packets wait on the way: that they take long is jitter.
     pub paced: bool,
+    /// The sender understands compressed frames.
+    pub expands: bool,
 }
 
 /// What an echo request says, and its reply repeats.
@@ -214,6 +230,8 @@ pub enum Message {
         /// Where it is sent again: the low eight bits of the receiver's epoch.
         again: Option<u8>,
     },
+    /// Whatever has no kind of its own.
+    Extended(Extended),
     /// A packet of mode `duplicate`.
     Duplicate {
         /// Its number in the bond; all copies carry the same.
@@ -261,7 +279,10 @@ pub struct Envelope {
 impl Message {
     /// How many bytes the message takes; a data packet, a probe's padding or a stripe message follows them.
     pub const fn head_len(&self) -> usize {
-        need(self.kind())
+        match self {
+            Message::Extended(message) => message.len(),
+            _ => need(self.kind()),
+        }
     }
 
     /// Whether a packet of the host's follows, in a frame that has no number on its channel.
@@ -274,6 +295,7 @@ impl Message {
             Message::Ordered { .. } => ORDERED,
             Message::Kept { again: None, .. } => KEPT,
             Message::Kept { again: Some(_), .. } => AGAIN,
+            Message::Extended(_) => EXTENDED,
             Message::Duplicate { .. } => DUPLICATE,
             Message::Plain => PLAIN,
             Message::Striped => STRIPED,
@@ -289,7 +311,7 @@ impl Message {
     }
 }
 
-/// The bytes a kind needs; 0 for a kind that does not exist.
+/// The bytes a kind needs; 0 for a kind that does not exist, or whose sub-kinds differ.
 const fn need(kind: u8) -> usize {
     match kind {
         ORDERED => ORDERED_LEN,
@@ -307,59 +329,6 @@ const fn need(kind: u8) -> usize {
     }
 }
 
-/// The bytes that stand before a packet in one frame: an envelope, or nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    len: u8,
-    bytes: [u8; Head::CAPACITY],
-}
-
-impl Head {
-    /// The most bytes that a head can have.
-    pub const CAPACITY: usize = 63;
-    /// No bytes: the frame is the packet.
-    pub const EMPTY: Head = Head { len: 0, bytes: [0; Head::CAPACITY] };
-
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    /// How many bytes.
-    pub const fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Puts a flow bucket, a number in it and a number in the bond at `at`.
-    #[inline]
-    fn put_place(&mut self, at: usize, bucket: u16, sequence: u32, bond: u32) {
-        self.bytes[at..at + 2].copy_from_slice(&bucket.to_be_bytes());
-        self.bytes[at + 2..at + 5].copy_from_slice(&short::to_bytes(sequence));
-        self.bytes[at + 5..at + 8].copy_from_slice(&short::to_bytes(bond));
-    }
-
-    /// Appends `bytes`; `false`, and no change, when they do not fit.
-    #[must_use]
-    pub fn push(&mut self, bytes: &[u8]) -> bool {
-        let start = usize::from(self.len);
-        let Some(room) = self.bytes.get_mut(start..start + bytes.len()) else { return false };
-        room.copy_from_slice(bytes);
-        self.len += bytes.len() as u8;
-        true
-    }
-}
-
-impl core::fmt::Debug for Head {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Head({:02x?})", self.as_slice())
-    }
-}
-
 impl Envelope {
     /// The bytes of this envelope.
     #[inline]
@@ -373,6 +342,11 @@ impl Envelope {
                 head.bytes[13..15].copy_from_slice(&stamp.0.to_be_bytes());
                 // Of kind 13 the byte is none of the message's.
                 head.bytes[15] = again.unwrap_or(0);
+                head
+            }
+            Message::Extended(message) => {
+                let mut head = self.start(EXTENDED);
+                message.put(&mut head);
                 head
             }
             Message::Ordered { bucket, sequence, bond } => {
@@ -398,8 +372,8 @@ impl Envelope {
         let mut head = self.start(self.message.kind());
         let b = &mut head.bytes;
         match self.message {
-            // The first three were met in `encode`.
-            Message::Kept { .. } | Message::Ordered { .. } | Message::Plain => {}
+            // The first four were met in `encode`.
+            Message::Kept { .. } | Message::Extended(_) | Message::Ordered { .. } | Message::Plain => {}
             Message::Striped | Message::StripeControl => {}
             Message::Duplicate { bond } => b[2..6].copy_from_slice(&bond.to_be_bytes()),
             Message::Counted { number } => b[2..5].copy_from_slice(&short::to_bytes(number)),
@@ -412,7 +386,7 @@ impl Envelope {
                 b[32..40].copy_from_slice(&f.set.to_be_bytes());
             }
             Message::Heartbeat(h) => {
-                (b[2], b[3]) = (h.channel.0, h.paced.into());
+                (b[2], b[3]) = (h.channel.0, u8::from(h.paced) | u8::from(h.expands) << 1);
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
                 b[8..12].copy_from_slice(&h.number.to_be_bytes());
                 b[12..16].copy_from_slice(&h.high.to_be_bytes());
@@ -448,6 +422,9 @@ impl Envelope {
             && b[0] == VERSION << 4 | KEPT
         {
             return Ok(Envelope { tag: b[1], message: kept(b, None) });
+        }
+        if frame.first() == Some(&(VERSION << 4 | EXTENDED)) {
+            return extended(frame);
         }
         if let Some(b) = frame.first_chunk::<ORDERED_LEN>()
             && b[0] == VERSION << 4 | ORDERED
@@ -496,6 +473,7 @@ impl Envelope {
                 deaf: long(16),
                 using: long(24),
                 paced: frame[3] & 1 != 0,
+                expands: frame[3] & 2 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, train: frame[3] & 1 != 0, token: word(4), clock: long(8) };
@@ -531,6 +509,16 @@ impl Envelope {
     }
 }
 
+/// An envelope of kind 15.
+#[inline]
+fn extended(frame: &[u8]) -> Result<Envelope, EnvelopeError> {
+    let message = Extended::read(frame).map_err(|wrong| match wrong {
+        Wrong::Truncated(need) => EnvelopeError::Truncated { kind: EXTENDED, have: frame.len(), need },
+        Wrong::Sub(sub) => EnvelopeError::Extended { sub },
+    })?;
+    Ok(Envelope { tag: frame.get(1).copied().unwrap_or(0), message: Message::Extended(message) })
+}
+
 /// Flow bucket, number in it, and number in the bond.
 #[inline]
 const fn place_of([b0, b1, s0, s1, s2, n0, n1, n2]: [u8; 8]) -> (u16, u32, u32) {
@@ -553,6 +541,7 @@ pub const fn is_after(a: u32, b: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compress::Form;
     use alloc::vec;
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -572,6 +561,7 @@ mod tests {
             deaf: 4,
             using: 0x8000_0000_0000_0003,
             paced: false,
+            expands: true,
         };
         let echo = Echo { channel: ChannelId(63), train: false, token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
@@ -590,6 +580,20 @@ mod tests {
             let (number, bucket, sequence, bond) = (0x00f0_0001, 0x123, 7, 0xad_beef);
             Envelope { tag: 0xa5, message: Message::Kept { number, bucket, sequence, bond, stamp, again } }
         };
+        let compressed = |form| {
+            let (number, sequence, bond, stamp, reference) = (0x00f0_0001, 7, 0xad_beef, Stamp(0xc0de), 0xfc05);
+            Envelope {
+                tag: 0xa5,
+                message: Message::Extended(Extended::Compressed(Compressed {
+                    number,
+                    sequence,
+                    bond,
+                    stamp,
+                    form,
+                    reference,
+                })),
+            }
+        };
         vec![
             (
                 "21 a5 0123 000007 adbeef",
@@ -599,7 +603,7 @@ mod tests {
             ("23 00", Envelope { tag: 0, message: Message::Plain }),
             ("24 01", Envelope { tag: 1, message: Message::Striped }),
             (
-                "25 04 02 00 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
+                "25 04 02 02 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
                 Envelope { tag: 4, message: Message::Heartbeat(heartbeat) },
             ),
             ("26 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
@@ -617,6 +621,14 @@ mod tests {
             ),
             ("2d a5 f00001 0123 000007 adbeef c0de", kept(Stamp(0xc0de), None)),
             ("2e a5 f00001 0123 000007 adbeef 0000 42", kept(Stamp::NONE, Some(0x42))),
+            ("2f a5 01 f00001 000007 adbeef c0de fc05", compressed(Form::Coded)),
+            ("2f a5 11 f00001 000007 adbeef c0de fc05", compressed(Form::Renews)),
+            ("2f a5 21 f00001 000007 adbeef c0de fc05", compressed(Form::Founds { v6: false, udp: false })),
+            ("2f a5 e1 f00001 000007 adbeef c0de fc05", compressed(Form::Founds { v6: true, udp: true })),
+            (
+                "2f a5 f1 fc05",
+                Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) },
+            ),
         ]
     }
 
@@ -649,7 +661,10 @@ mod tests {
     fn wrong_versions_kinds_channels_and_probe_sizes_are_named() {
         assert_eq!(Envelope::decode(&hex("11 00 0000")), Err(EnvelopeError::Version { theirs: 1 }));
         assert_eq!(Envelope::decode(&hex("20 00")), Err(EnvelopeError::Kind { kind: 0 }));
-        assert_eq!(Envelope::decode(&hex("2f 00")), Err(EnvelopeError::Kind { kind: 15 }));
+        for sub in ["00", "31", "41", "d1", "02", "12"] {
+            let error = EnvelopeError::Extended { sub: hex(sub)[0] };
+            assert_eq!(Envelope::decode(&[&hex("2f 00")[..], &hex(sub), &[0; 40]].concat()), Err(error), "{sub}");
+        }
         let echo = hex("26 04 40 00 00000009 1122334455667788");
         assert_eq!(Envelope::decode(&echo), Err(EnvelopeError::Channel { channel: 64 }));
         let mut feedback = vec![0; FEEDBACK_LEN];
@@ -661,8 +676,9 @@ mod tests {
 
     #[test]
     fn data_envelopes_take_at_most_sixteen_bytes() {
-        assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN, KEPT_LEN, AGAIN_LEN].iter().all(|&n| n <= 16));
+        assert!([ORDERED_LEN, DUPLICATE_LEN, PLAIN_LEN, KEPT_LEN, AGAIN_LEN, COMPRESSED_LEN].iter().all(|&n| n <= 16));
         const { assert!(COUNTED_LEN + AGAIN_LEN < Head::CAPACITY) };
+        const { assert!(COMPRESSED_LEN + crate::compress::MOST_CODED <= Head::CAPACITY) };
     }
 
     #[test]
@@ -680,7 +696,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= u8::from(kind <= ECHO_REPLY); }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 3 } else { u8::from(kind <= ECHO_REPLY) }; }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

@@ -2,6 +2,8 @@
 
 pub mod envelope;
 pub mod etherip;
+mod extended;
+mod head;
 pub mod mac;
 pub mod marker;
 pub mod short;

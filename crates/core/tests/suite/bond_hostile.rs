@@ -52,7 +52,16 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
             let channel = ChannelId(channel);
             let epoch = epoch % 3;
             frame(
-                Message::Heartbeat(Heartbeat { channel, epoch, number, high, deaf, using, paced: number % 2 == 0 }),
+                Message::Heartbeat(Heartbeat {
+                    channel,
+                    epoch,
+                    number,
+                    high,
+                    deaf,
+                    using,
+                    paced: number % 2 == 0,
+                    expands: number % 3 == 0,
+                }),
                 epoch as u8,
                 &[],
             )
@@ -160,7 +169,7 @@ fn each_bad_frame_is_counted_under_its_reason() {
     assert_eq!(put(9, ordered(1, 0)), ["unknown_channel"]);
     assert!(put(0, vec![0x21, 0]).contains(&"bad_truncated"));
     assert!(put(0, vec![0x11, 0]).contains(&"bad_version"));
-    assert!(put(0, vec![0x2f, 0]).contains(&"bad_kind"));
+    assert!(put(0, vec![0x2f, 0, 0]).contains(&"bad_kind"));
     assert!(put(0, frame(Message::Ordered { bucket: 0, sequence: 0, bond: 1 }, 1, &[0x45])).contains(&"bad_packet"));
     assert!(put(0, frame(Message::Striped, 1, &good)).contains(&"unexpected_stripe"));
     let heartbeat = Heartbeat { channel: ChannelId(2), ..Heartbeat::default() };

@@ -5,6 +5,7 @@ mod arq_faults;
 mod arq_parity;
 mod bond_changes;
 mod bond_classes;
+mod bond_compressed;
 mod bond_explain;
 mod bond_failure;
 mod bond_feedback;

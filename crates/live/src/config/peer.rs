@@ -8,7 +8,7 @@ use super::secret::Text;
 use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
 use crate::quantity::{QuantityError, parse_bytes, parse_span, show_span};
 use crate::secure::{PresharedKey, PublicKey};
-use fairspan_core::bond::{Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
+use fairspan_core::bond::{Compression, Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
 use fairspan_core::flow::matching::Name;
 use fairspan_core::options::{Dialect, Entry, Kind, Value as OptionValue};
 use fairspan_core::queue::End;
@@ -392,6 +392,11 @@ impl Reader<'_> {
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
         let mut bond = BondConfig::usual();
         bond.confirm_mtu = CONFIRM_MTU;
+        // In the clear the checksum is finished when a frame leaves, and not known before.
+        let clear = channels.iter().any(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
+        if !clear {
+            bond.compress_headers = Compression::Auto;
+        }
         if plain {
             bond.mode = Mode::Stripe;
         }
@@ -428,6 +433,15 @@ impl Reader<'_> {
         }
         if bond.policy.supervision.silence().is_some() {
             wrong("dead_after", "the policy's arp_interval and missed_max say that: keep them, or this")?;
+        }
+        if bond.mode != Mode::Reliable {
+            wrong("compress_headers", "needs mode = \"reliable\"")?;
+        }
+        if clear && bond.compress_headers != Compression::Off {
+            wrong(
+                "compress_headers",
+                "needs channels that are sealed: write `secure = true` for each, or leave this out",
+            )?;
         }
         if bond.mode != Mode::Duplicate {
             wrong("copies", "needs mode = \"duplicate\"")?;
@@ -469,6 +483,10 @@ impl Reader<'_> {
         let expected = || entry.spec.expected();
         let read = match (value.get_ref(), entry.spec.kind) {
             (Value::Boolean(flag), Kind::Flag) => Ok(OptionValue::Flag(*flag)),
+            // A choice of which two are yes and no.
+            (Value::Boolean(flag), Kind::Choice(words)) if words.contains(&"true") => {
+                entry.spec.kind.parse(&flag.to_string(), Dialect::Plain).ok_or_else(expected)
+            }
             (Value::Integer(n), Kind::Count(..)) => {
                 entry.spec.kind.parse(&n.to_string(), Dialect::Plain).ok_or_else(expected)
             }

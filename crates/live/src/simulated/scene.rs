@@ -323,6 +323,11 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
     if chance(rng, 20) {
         let _ = writeln!(put, "buffer = \"codel\"");
     }
+    if mode == Mode::Reliable {
+        // By draws of its own: seeds mean what they meant.
+        let word = one_of(&mut rng.clone(), &["\"auto\"", "true", "true", "false"]);
+        let _ = writeln!(put, "compress_headers = {word}");
+    }
     let mut entropy = SeededEntropy::new(rng.next_u64());
     let preshared = chance(rng, 30).then(|| PresharedKey::generate(&mut entropy).to_base64().to_string());
     Pair {

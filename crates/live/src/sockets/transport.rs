@@ -423,7 +423,7 @@ fn receive_frames(receiver: &mut impl Receiver, now: Time, number: usize) {
 fn handle_datagram(receiver: &mut impl Receiver, now: Time, number: usize, datagram: &Datagram<'_>) {
     let Some(sessions) = &mut receiver.transport().sessions else { return };
     // Opened straight into the slot that goes on: decryption is the copy.
-    let mut slot = PacketBuf::with_len(datagram.bytes.len());
+    let mut slot = PacketBuf::with_room(datagram.bytes.len());
     let socket = SocketId(number as u32);
     let addresses = (datagram.source, datagram.destination);
     match sessions.handle_datagram_to(now, socket, addresses, datagram.bytes, slot.as_mut_slice()) {

@@ -22,6 +22,17 @@ const NONE: u32 = u32::MAX;
 /// Of a segment that is no SYN the bond reads IPv4's header and TCP's first 20 bytes.
 const READ: usize = 40;
 
+/// How much of a packet a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What a bond reads that compresses nothing: [`READ`] bytes, and all headers of a SYN.
+    Read,
+    /// All headers.
+    Headers,
+    /// Every byte, payload included.
+    All,
+}
+
 /// A packet or message as core's bond holds it.
 #[derive(Debug)]
 pub(crate) struct Frame {
@@ -100,9 +111,9 @@ impl Content {
 }
 
 impl Frame {
-    /// A packet, as the host hands it to the bond; `whole`: with every byte of its payload.
-    pub(crate) fn new(packet: &Packet, ticket: u32, ledger: &Arc<Ledger>, whole: bool) -> Frame {
-        let content = if whole {
+    /// A packet, as the host hands it to the bond.
+    pub(crate) fn new(packet: &Packet, ticket: u32, ledger: &Arc<Ledger>, extent: Extent) -> Frame {
+        let content = if extent == Extent::All {
             let mut bytes = Vec::with_capacity(packet.size as usize);
             wire::encode(packet, &mut bytes);
             Content::Long(bytes)
@@ -110,7 +121,8 @@ impl Frame {
             let mut bytes = [0; wire::MOST_HEADERS];
             let length = wire::headers(packet, &mut bytes);
             let syn = matches!(&packet.body, Body::Segment(segment) if segment.flags.has(Flags::SYN));
-            Content::of(Some(ledger), &[], &bytes[..if syn { length } else { length.min(READ) }])
+            let all = syn || extent == Extent::Headers;
+            Content::of(Some(ledger), &[], &bytes[..if all { length } else { length.min(READ) }])
         };
         Frame { content, size: packet.size, ticket, ledger: Some(Arc::clone(ledger)) }
     }
@@ -190,6 +202,11 @@ impl CorePacket for Frame {
         }
     }
 
+    fn prepend(&mut self, bytes: &[u8]) -> bool {
+        self.wrap(bytes);
+        true
+    }
+
     fn truncate(&mut self, n: usize) {
         self.size = n as u32;
         match &mut self.content {
@@ -226,7 +243,7 @@ mod tests {
     #[test]
     fn every_copy_is_accounted_for_once_wherever_it_ends() {
         let ledger = Arc::new(Ledger::default());
-        let frame = Frame::new(&packet(Body::Datagram, 1000), 7, &ledger, false);
+        let frame = Frame::new(&packet(Body::Datagram, 1000), 7, &ledger, Extent::Read);
         let mut copy = frame.duplicate().unwrap();
         assert_eq!((ledger.poll_made(), ledger.poll_made()), (Some(7), None));
         drop(frame);
@@ -243,10 +260,10 @@ mod tests {
         let syn = Segment { flags: Flags::SYN, ..Segment::default() };
         for (body, size) in [(Body::Datagram, 1500), (Body::Segment(syn), 40), (Body::Segment(Segment::default()), 40)]
         {
-            for whole in [false, true] {
-                let mut frame = Frame::new(&packet(body.clone(), size), 0, &ledger, whole);
+            for extent in [Extent::Read, Extent::Headers, Extent::All] {
+                let mut frame = Frame::new(&packet(body.clone(), size), 0, &ledger, extent);
                 let before = frame.bytes().to_vec();
-                assert_eq!(before.len() == size as usize, whole || size == 40);
+                assert_eq!(before.len() == size as usize, extent == Extent::All || size == 40);
                 for head in [2, 12, 32] {
                     frame.wrap(&vec![9; head]);
                     assert_eq!(frame.size(), Bytes::new(u64::from(size) + head as u64));

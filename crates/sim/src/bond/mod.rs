@@ -24,11 +24,11 @@ use crate::model;
 use crate::packet::{Body, Packet};
 use crate::results::BondResult;
 use crate::wire;
-use fairspan_core::bond::{Codepoint, ConfigError, Event, Head, Link};
+use fairspan_core::bond::{Codepoint, Compression, ConfigError, Event, Head, Link};
 use fairspan_core::packet::Packet as _;
 use fairspan_core::record::Recorder;
 use fairspan_core::units::{ChannelId, Time};
-use frame::{Frame, Ledger};
+use frame::{Extent, Frame, Ledger};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub(crate) enum Output {
 struct Flight {
     head: Head,
     packet: Option<Frame>,
+    /// Bytes of the packet that the head stands for.
+    skip: usize,
     codepoint: Codepoint,
     tos: u8,
 }
@@ -99,8 +101,8 @@ pub(crate) struct Bond {
     inside: u64,
     gone: Vec<Handle>,
     dropped: [u64; REASONS.len()],
-    /// All frames have all their bytes.
-    whole: bool,
+    /// How much of a packet its frames have.
+    extent: Extent,
     /// Outer headers by channel.
     overhead: Vec<u32>,
     /// Number of the next frame, by end.
@@ -151,7 +153,11 @@ impl Bond {
             inside: 0,
             gone: Vec::new(),
             dropped: [0; REASONS.len()],
-            whole: record,
+            extent: match (record, model.config.compress_headers) {
+                (true, _) => Extent::All,
+                (false, Compression::Off) => Extent::Read,
+                (false, _) => Extent::Headers,
+            },
             overhead: model.config.channels.iter().map(|channel| channel.overhead as u32).collect(),
             numbers: [0; 2],
         })
@@ -183,7 +189,7 @@ impl Bond {
                 (self.tickets.len() - 1) as u32
             }
         };
-        let frame = Frame::new(&pool[handle], number, &self.ledger, self.whole);
+        let frame = Frame::new(&pool[handle], number, &self.ledger, self.extent);
         self.ends[end].bond.handle_host(now, frame);
         self.settle(end);
     }
@@ -191,9 +197,12 @@ impl Bond {
     /// A frame has come to `end` over `channel`.
     #[inline]
     pub(crate) fn handle_frame(&mut self, now: Time, end: usize, channel: u8, content: u32) {
-        let Some(Flight { head, packet, codepoint, tos }) = self.take_flight(content) else { return };
+        let Some(Flight { head, packet, skip, codepoint, tos }) = self.take_flight(content) else { return };
         let frame = match packet {
             Some(mut frame) => {
+                if skip > 0 {
+                    frame.strip(skip);
+                }
                 frame.wrap(head.as_slice());
                 frame
             }
@@ -207,7 +216,8 @@ impl Bond {
     pub(crate) fn frame_bytes(&self, content: u32, out: &mut Vec<u8>) {
         if let Some(Some(flight)) = self.flights.get(content as usize) {
             out.extend_from_slice(flight.head.as_slice());
-            out.extend_from_slice(flight.packet.as_ref().map_or(&[], |packet| packet.bytes()));
+            let packet = flight.packet.as_ref().map_or(&[][..], |packet| packet.bytes());
+            out.extend_from_slice(packet.get(flight.skip..).unwrap_or(&[]));
         }
     }
 
@@ -277,11 +287,11 @@ impl Bond {
                     self.tickets[copied as usize].copies += 1;
                 }
                 let channel = frame.channel.0;
-                let length = frame.head.len() as u64 + frame.packet.as_ref().map_or(0, |p| p.size().as_u64());
-                let size = length as u32 + self.overhead[usize::from(channel)];
+                let size = frame.size() as u32 + self.overhead[usize::from(channel)];
                 let content = self.put_flight(Flight {
                     head: frame.head,
                     packet: frame.packet,
+                    skip: frame.skip,
                     codepoint: frame.codepoint,
                     tos: frame.tos,
                 });

@@ -415,6 +415,11 @@ impl<'a> Form<'a> {
             options::Kind::Rate(..) => self.rate(key, errors).map(|rate| options::Value::Rate(Some(rate))),
             options::Kind::Span(.., or) if word(or, value) => Some(options::Value::Span(None)),
             options::Kind::Span(..) => self.span(key, errors).map(|span| options::Value::Span(Some(span))),
+            // A choice of which two are yes and no.
+            options::Kind::Choice(words) if matches!(value.kind, Kind::Bool(_)) && words.contains(&"true") => {
+                let flag = self.bool(key, errors);
+                flag.and_then(|flag| kind.parse(if flag { "true" } else { "false" }, options::Dialect::Plain))
+            }
             options::Kind::Choice(words) => {
                 let choices: Vec<(&'static str, usize)> = words.iter().copied().zip(0..).collect();
                 self.choice(key, &choices, errors).map(options::Value::Choice)

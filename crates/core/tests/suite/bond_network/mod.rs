@@ -156,9 +156,9 @@ impl Net {
     pub fn drain(&mut self, end: usize) {
         let clock = self.clock(end);
         while let Some(frame) = self.ends[end].poll_transmit(clock) {
-            let mut bytes = frame.head.as_slice().to_vec();
+            let bytes = [frame.head.as_slice(), frame.body()].concat();
+            assert_eq!(bytes.len(), frame.size());
             if let Some(packet) = frame.packet {
-                bytes.extend(&packet);
                 if self.ends[end].wants_back() {
                     self.ends[end].give_back(packet);
                 }

@@ -308,7 +308,7 @@ impl Peers {
             self.counters.send_refused += 1;
             return;
         };
-        let body = frame.packet.as_ref().map_or(&[][..], PacketBuf::as_slice);
+        let body = frame.body();
         let partial = frame.packet.as_ref().is_some_and(|packet| packet.checksum_partial);
         let flags = if partial { FLAG_CHECKSUM_PARTIAL } else { 0 };
         let head = frame.head.as_slice();
@@ -341,7 +341,9 @@ impl Peers {
                     // The frame leaves with its packet: what is kept is a copy.
                     back = frame.packet.as_ref().and_then(Packet::duplicate);
                 }
+                // Nor does the configuration let headers be compressed here.
                 complete
+                    && frame.skip == 0
                     && channel.outbox.push_frame(Frame {
                         codepoint: frame.codepoint,
                         head: frame.head,
