@@ -310,6 +310,9 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A secret, where it stands or is named, and by which setting.
+type Secret = (Zeroizing<String>, Range<usize>, String);
+
 impl Reader<'_> {
     /// Reads and checks all of it.
     fn parse(&self) -> Result<Config, ConfigError> {
@@ -397,14 +400,13 @@ impl Reader<'_> {
         }
     }
 
-    /// A secret that stands in the file or in one that it names, where that is, and under which setting. Of a file what stands before the end of its
-    /// last line.
+    /// A secret that stands in the file or in one that it names. Of a file what stands before the end of its last line.
     fn secret(
         &self,
         text: Option<&Spanned<Text>>,
         file: Option<&Spanned<String>>,
         setting: &str,
-    ) -> Result<Option<(Zeroizing<String>, Range<usize>, String)>, ConfigError> {
+    ) -> Result<Option<Secret>, ConfigError> {
         match (text, file) {
             (Some(_), Some(f)) => {
                 Err(self.error(f.span(), setting, format!("given twice: keep `{setting}` or `{setting}_file`")))

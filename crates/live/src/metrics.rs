@@ -537,4 +537,23 @@ mod tests {
         assert!(!text.contains("to=\"5\"} 25"), "no limit, no gauge");
         assert!(text.ends_with("# EOF\n"));
     }
+
+    #[test]
+    fn what_can_fall_of_a_gateway_is_a_gauge_and_what_passed_unsplit_is_counted_by_reason() {
+        let text = r#"{"up":true,"long":"sat0","state":"up","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"one_way":3},
+            "near_networks":4,"one_way_networks":5,"half_open":0,"most_half_open":1024,"memory_bytes":9000,
+            "most_memory_bytes":256000000,"rate_mbit":null,"counters":{"denied":6},"connections":[]}"#;
+        let mut status = ring_status(|_, _| Counters::new());
+        (status.ring, status.gateway) = (None, Some(serde_json::from_str(text).expect("a gateway")));
+        let text = page(status);
+        for line in [
+            "# TYPE fairspan_gateway_near_networks gauge",
+            "fairspan_gateway_near_networks{interface=\"ring0\"} 4.0",
+            "fairspan_gateway_one_way_networks{interface=\"ring0\"} 5.0",
+            "fairspan_gateway_bypassed_total{interface=\"ring0\",event=\"one_way\"} 3",
+            "fairspan_gateway_events_total{interface=\"ring0\",event=\"denied\"} 6",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
 }

@@ -22,8 +22,9 @@ enum Command {
     Doctor(DoctorArgs),
 }
 
-/// Look at devices, routes, rules, kernel and limits of this host, and at what a running gateway has seen: what is wrong, and
-/// what helps. Status 1 where something is wrong. To be run as root, in the gateway's network namespace
+/// Look at devices with their MTU and offloads, routes, rules, kernel and limits of this host, and at what a running gateway
+/// has seen: what is wrong, and what helps. Status 1 where something is wrong. To be run as root, in the gateway's network
+/// namespace
 #[derive(clap::Args)]
 struct DoctorArgs {
     /// The gateway's configuration

@@ -4,7 +4,7 @@ use super::budget::{Budget, Weight};
 use super::connection::{Asked, Connection, Explicit, Held};
 use super::half::Half;
 use super::headers::Way;
-use super::leaving::Leaving;
+use super::leavers::Leavers;
 use super::pipes::Pipes;
 use super::proxy::{Wanted, say};
 use super::reach::Reach;
@@ -86,7 +86,7 @@ pub(super) struct Connections {
     /// What each that sends by the long link has of it, in bytes a second.
     part_of_rate: Option<u64>,
     pipes: Pipes,
-    leaving: Leaving,
+    leavers: Leavers,
     poller: Poller,
     /// Connections that are being set up.
     half_open: u32,
@@ -113,7 +113,7 @@ impl Connections {
             rate: config.rate,
             part_of_rate: config.rate.map(bytes_a_second),
             pipes: Pipes::default(),
-            leaving: Leaving::default(),
+            leavers: Leavers::default(),
             poller: poller.clone(),
             half_open: 0,
             part: 0,
@@ -139,7 +139,7 @@ impl Connections {
     /// What all sockets' buffers may hold, in bytes.
     pub(super) fn granted(&self) -> u64 {
         let halves = self.iter().flat_map(|connection| connection.halves.iter().flatten());
-        halves.chain(self.leaving.halves()).map(|half| half.buffers.0).sum()
+        halves.chain(self.leavers.halves()).map(|half| half.buffers.0).sum()
     }
 
     pub(super) fn half_open(&self) -> u32 {
@@ -417,7 +417,7 @@ impl Connections {
     /// The same for one that has ended in order: its ends count until all has arrived that they were given.
     fn remove_when_sent(&mut self, now: Time, number: u32) {
         for half in self.take_out(number) {
-            if let Some(half) = self.leaving.take(now, half) {
+            if let Some(half) = self.leavers.take(now, half) {
                 self.budget.remove(half.weight());
             }
         }
@@ -481,7 +481,7 @@ impl Connections {
         let late: Vec<u32> =
             self.numbers(|connection| !connection.is_open() && now.since(connection.since) > SET_UP_WITHIN);
         late.into_iter().for_each(|number| self.give_up(number));
-        self.leaving.look(now, |weight| self.budget.remove(weight));
+        self.leavers.look(now, |weight| self.budget.remove(weight));
         self.part = (self.part + 1) % PARTS;
         let part = self.part;
         for number in self.numbers(|_| true).into_iter().filter(|number| *number as usize % PARTS == part) {
@@ -512,7 +512,7 @@ impl Connections {
     fn share_memory(&mut self) {
         self.scale = self.budget.scale();
         let halves = self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten();
-        for half in halves.chain(self.leaving.halves_mut()) {
+        for half in halves.chain(self.leavers.halves_mut()) {
             half.share(&self.budget);
         }
     }

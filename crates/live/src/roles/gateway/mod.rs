@@ -11,7 +11,7 @@
 //! | `headers` | what is read in a packet |
 //! | `intake` | packets that wait their turn, in the kernel |
 //! | `bypass` | connections that are not split |
-//! | `connections`, `connection`, `half`, `leaving` | all connections, one, one end of one, and those that are over while the kernel still sends |
+//! | `connections`, `connection`, `half`, `leavers` | all connections, one, one end of one, and those that are over while the kernel still sends |
 //! | `socket`, `pipes` | sockets, and moving bytes between them |
 //! | `proxy`, `request`, `reach`, `names` | clients that ask for a connection themselves, what they say, where they may be led, and by which names |
 //! | `budget` | the memory of all sockets |
@@ -34,7 +34,7 @@ pub mod doctor;
 mod half;
 mod headers;
 mod intake;
-mod leaving;
+mod leavers;
 mod names;
 mod offloads;
 mod pipes;

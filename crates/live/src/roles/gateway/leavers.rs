@@ -21,9 +21,9 @@ struct Leaver {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Vec<Leaver>);
+pub(super) struct Leavers(Vec<Leaver>);
 
-impl Leaving {
+impl Leavers {
     /// Takes an end to which everything was given, and that waits for nothing; gives it back if nothing is left to send.
     pub(super) fn take(&mut self, now: Time, half: Half) -> Option<Half> {
         match half.held() {
