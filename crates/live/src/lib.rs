@@ -11,7 +11,7 @@ mod folders;
 pub mod helper;
 pub mod icmp;
 pub mod lock;
-pub mod memory;
+mod memory;
 mod metrics;
 pub mod netlink;
 pub mod offload;

@@ -23,7 +23,7 @@ use std::thread;
 const TITLE: &str = "fairspan memory 1";
 
 /// Says why nothing can be kept in `directory`, or not safely, and what to do, without touching anything.
-pub fn problem(directory: &Path) -> Option<String> {
+pub(crate) fn problem(directory: &Path) -> Option<String> {
     // What is not there yet is made in what is.
     let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let there = full.ancestors().find(|path| path.exists()).unwrap_or(&full);

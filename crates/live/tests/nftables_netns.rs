@@ -4,6 +4,7 @@ mod gateway_net;
 #[path = "privilege/mod.rs"]
 mod privilege;
 
+use fairspan_live::netlink::NetlinkError;
 use fairspan_live::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction, tables};
 use gateway_net::{ANY, FAR, Host, NEAR, Net, PATIENCE, at, ip, next, udp, wait_for};
 use privilege::{may_make_namespaces, may_write};
@@ -199,6 +200,39 @@ fn an_owned_table_goes_with_its_value_and_keeps_others_away() {
         assert_eq!(names(), ["fs-test"]);
         drop(table);
         assert_eq!(names(), [""; 0]);
+    });
+}
+
+#[test]
+fn an_attempt_is_refused_what_the_kernel_would_refuse_and_changes_nothing() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let host = Host::new();
+    host.within(|| {
+        let rules = [PacketRule::new().marked(MARK).set_mark(0)];
+        let attempt = || OwnedTable::attempt("fs-test", |to| write(to, &rules));
+        assert!(attempt().is_ok());
+        assert_eq!(tables(None).expect("a list"), Vec::<String>::new(), "it was no more than an attempt");
+        // There is no such table.
+        let refused = |end: fn(Transaction, &str) -> Result<(), NetlinkError>| {
+            let mut transaction = Transaction::of("fs-other");
+            transaction.delete();
+            end(transaction, "delete").expect_err("nothing is there").errno()
+        };
+        assert_eq!([Transaction::commit, Transaction::attempt].map(refused), [Some(libc::ENOENT); 2]);
+        // Nor a chain.
+        let mut transaction = Transaction::of("fs-other");
+        transaction.create();
+        transaction.rule("arrives", &rules[0]);
+        assert!(transaction.attempt("add a rule").is_err());
+        let table = arriving(&rules);
+        if table.goes_with_its_process() {
+            assert_eq!(attempt().expect_err("another's").errno(), Some(libc::EBUSY));
+        }
+        assert!(table.is_there().expect("an answer"), "the table that is there stays");
+        drop(table);
+        assert!(attempt().is_ok());
     });
 }
 

@@ -88,8 +88,10 @@ impl Obstacles<'_> {
         let interface = &self.config.interface;
         let told = self.memory();
         self.folders(told);
-        let is_running = UnixStream::connect(&interface.control_socket).is_ok();
-        if is_running {
+        let asked = UnixStream::connect(&interface.control_socket);
+        // Who may not ask cannot tell.
+        let is_running = asked.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        if asked.is_ok() {
             self.tell(
                 "interface.control_socket",
                 "interface.control_socket",

@@ -22,8 +22,7 @@ pub enum NetlinkError {
         "cannot {action}: {}{}{}",
         io::Error::from_raw_os_error(*.errno),
         if .message.is_empty() { String::new() } else { format!(" ({message})") },
-        // Where the kernel says why, it is not for want of a privilege.
-        if .message.is_empty() { lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN") } else { String::new() }
+        if self.lacks_privilege() { lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN") } else { String::new() }
     )]
     Refused {
         /// What was tried, with the device's name.
@@ -58,9 +57,14 @@ impl NetlinkError {
         }
     }
 
-    /// Whether a privilege is missing. Where the kernel has a reason to tell, it is another one.
+    /// Whether a privilege is missing. It is not where the kernel denies access and says why, as to an interface without IPv6.
     pub fn lacks_privilege(&self) -> bool {
-        matches!(self, NetlinkError::Refused { errno: libc::EPERM | libc::EACCES, message, .. } if message.is_empty())
+        match self {
+            NetlinkError::Refused { errno, message, .. } => {
+                *errno == libc::EPERM || (*errno == libc::EACCES && message.is_empty())
+            }
+            _ => false,
+        }
     }
 }
 
@@ -262,5 +266,13 @@ mod tests {
                 + &helps
         );
         assert!(helps.contains("CAP_NET_ADMIN"), "{helps}");
+        let denied = |message: &str| NetlinkError::Refused {
+            action: "add address fd77::1/64 to interface fs0".to_owned(),
+            errno: libc::EACCES,
+            message: message.to_owned(),
+        };
+        let told = denied("IPv6 is disabled on this device");
+        assert!(!told.lacks_privilege() && told.to_string().ends_with("(IPv6 is disabled on this device)"), "{told}");
+        assert!(denied("").lacks_privilege());
     }
 }

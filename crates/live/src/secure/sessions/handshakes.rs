@@ -548,7 +548,7 @@ mod tests {
         a.connect(now, peer, ChannelId(0), SocketId(0), "198.51.100.2:5".parse().unwrap(), Vec::new()).unwrap();
         let plain = a.poll_transmit().unwrap().payload;
         let from = |n: usize| format!("203.0.113.{n}:5").parse().unwrap();
-        let mut take = |b: &mut Sessions, n: usize, datagram: &[u8]| {
+        let take = |b: &mut Sessions, n: usize, datagram: &[u8]| {
             b.handle_datagram(now, SocketId(0), from(n), datagram, &mut [])
         };
         // The first is let in; the next one is asked for proof, and gives it.
