@@ -3,6 +3,8 @@
 use fairspan_core::arq::Header;
 use fairspan_core::bond::{ChannelConfig, Config, Link};
 use fairspan_core::causal::ChannelSet;
+use fairspan_core::compress::{Coding, Compressor, Form, Standing};
+use fairspan_core::ip::checksum;
 use fairspan_core::lacp::{self, Pdu};
 use fairspan_core::record::Recorder;
 use fairspan_core::ring::algorithm::ALGORITHMS;
@@ -11,7 +13,7 @@ use fairspan_core::ring::{Class, NodeId};
 use fairspan_core::rng::Rng;
 use fairspan_core::select::POLICIES;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
-use fairspan_core::wire::envelope::{Echo, Envelope, Feedback, Heartbeat, Message, Probe};
+use fairspan_core::wire::envelope::{Compressed, Echo, Envelope, Extended, Feedback, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
 use fairspan_core::wire::stamp::Stamp;
@@ -37,6 +39,7 @@ fn udp() -> Vec<u8> {
 fn main() {
     envelopes();
     stripe_control();
+    compressed_headers();
     packets();
     recordings();
     random_bonds();
@@ -57,6 +60,7 @@ fn envelopes() {
     let feedback =
         Feedback { channel: ChannelId(1), of: 5, highest: 70, packets: 60, set: 0xff, ..Feedback::default() };
     let kept = |again| Message::Kept { number: 1, bucket: 7, sequence: 1, bond: 9, stamp: Stamp(6), again };
+    let compressed = |form| Compressed { number: 1, sequence: 1, bond: 9, stamp: Stamp(6), form, reference: 0x0405 };
     let messages = [
         ("ordered", Message::Ordered { bucket: 7, sequence: 1, bond: 9 }),
         ("duplicate", Message::Duplicate { bond: 9 }),
@@ -72,6 +76,9 @@ fn envelopes() {
         ("kept", kept(None)),
         ("again", kept(Some(5))),
         ("feedback", Message::Feedback(feedback)),
+        ("compressed", Message::Extended(Extended::Compressed(compressed(Form::Coded)))),
+        ("founds", Message::Extended(Extended::Compressed(compressed(Form::Founds { v6: false, udp: false })))),
+        ("unknown", Message::Extended(Extended::Unknown { reference: 0x0405 })),
     ];
     let mut all = vec![];
     for (name, message) in messages {
@@ -87,6 +94,36 @@ fn envelopes() {
         data.extend_from_slice(&all);
         write("bond_hostile", &format!("all-{mode}"), &data);
     }
+}
+
+/// A reference that is founded, and packets that are coded against it and renew it, in frames to a bond of mode `reliable`.
+fn compressed_headers() {
+    let mut segment = vec![0x45, 0, 0, 62, 0, 7, 0x40, 0, 64, 6, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1, 4, 1, 0x13, 0x89];
+    segment.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x80, 0x10, 1, 245, 0, 0, 0, 0, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+    let sum = checksum::of(&segment[..20]);
+    segment[10..12].copy_from_slice(&sum.to_be_bytes());
+    segment.extend([9; 10]);
+    let mut compressor = Compressor::new(1);
+    // Mode `reliable`, with compression.
+    let mut data = vec![13];
+    for n in 0..40u8 {
+        let now = Time::from_millis(10 * u64::from(n));
+        let standing = Standing { bucket: 3, sequence: n.into() };
+        let Coding::Coded { coded, awaits } = compressor.code(now, &segment, segment.len(), standing) else { continue };
+        if let Some(place) = awaits {
+            compressor.sent(ChannelId(1), n.into(), place);
+            compressor.settle(ChannelId(1), n.into(), true);
+        }
+        let (form, reference) = (coded.form, coded.reference);
+        let (number, sequence, bond) = (n.into(), n.into(), n.into());
+        let head = Compressed { number, sequence, bond, stamp: Stamp(6), form, reference };
+        let message = Message::Extended(Extended::Compressed(head));
+        let frame =
+            [Envelope { tag: 5, message }.encode().as_slice(), coded.as_slice(), &segment[coded.skip..]].concat();
+        data.extend([frame.len() as u8, 1, 10]);
+        data.extend(frame);
+    }
+    write("bond_hostile", "compressed-flow", &data);
 }
 
 /// Markers, plans and acknowledgements.

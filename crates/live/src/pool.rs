@@ -348,7 +348,7 @@ mod tests {
         for len in (0..=300).chain([1500, 1600, 1601, 1664, 9000, 10_240, 66_048, 70_000]) {
             let mut packet = PacketBuf::with_room(len);
             assert_eq!((packet.len(), packet.slot_bytes()), (len, PacketBuf::with_len(len).slot_bytes()), "{len}");
-            packet.as_mut_slice().iter_mut().zip(0u8..).for_each(|(byte, n)| *byte = n);
+            packet.as_mut_slice().iter_mut().zip((0..=255u8).cycle()).for_each(|(byte, n)| *byte = n);
             packet.checksum_partial = true;
             let (address, before) = (packet.as_slice().as_ptr(), packet.as_slice().to_vec());
             packet.prepend(&[9; 52]);

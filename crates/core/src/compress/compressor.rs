@@ -142,46 +142,28 @@ impl Compressor {
         self.now = now;
         let Some(headers) = Headers::read(packet, size) else { return Coding::Whole };
         let Some(at) = self.flow(now, mark(&headers), standing.bucket) else { return Coding::Whole };
-        let Flow { confirmed, awaited, since, packets, least, width, .. } = self.flows[at];
-        let is_awaited = awaited != NONE && now.since(since) < AWAITED_FOR;
-        if awaited != NONE && !is_awaited {
+        let Flow { confirmed, awaited, since, .. } = self.flows[at];
+        if awaited != NONE && now.since(since) >= AWAITED_FOR {
             self.release(awaited);
             self.flows[at].awaited = NONE;
         }
+        let Flow { awaited, packets, least, .. } = self.flows[at];
+        if self.is_due(now, at)
+            && headers.tail == 0
+            && let Some(coding) = self.renew(now, at, &headers, packet, standing)
+        {
+            return coding;
+        }
         if let Some(Place { turn, reference: Some(reference), .. }) = self.places.get(usize::from(confirmed)) {
             let mut coded = Coded::new(Form::Coded, number_of(confirmed, *turn));
-            // The new reference's number comes first.
-            let mut renewing = Coded::new(Form::Renews, coded.reference);
-            renewing.push([0; 2]);
-            let age = now.since(since);
-            let longer = width != u32::MAX && code::width(least) > width + 1;
-            let due = packets >= RENEW_PACKETS && (age >= RENEW_AFTER || longer && age >= SOON_AFTER);
-            if due && !is_awaited && headers.tail == 0 && self.spares() {
-                let reference = *reference;
-                if let Some(least) = code::encode(&mut renewing, &headers, packet, &reference, standing, least)
-                    && let Some(place) = self.found(now, at, &headers, standing)
-                {
-                    self.flows[at].least = least;
-                    renewing.put_number(number_of(place, self.places[usize::from(place)].turn));
-                    return Coding::Coded { coded: renewing, awaits: Some(place) };
-                }
-            } else if let Some(least) = code::encode(&mut coded, &headers, packet, reference, standing, least) {
+            if let Some(least) = code::encode(&mut coded, &headers, packet, reference, standing, least) {
                 let flow = &mut self.flows[at];
                 flow.least = least;
-                if width == u32::MAX {
-                    flow.width = code::width(least);
-                }
-                return Coding::Coded { coded, awaits: None };
-            }
-            // As if nothing were due: there was no place.
-            if let Some(Place { reference: Some(reference), .. }) = self.places.get(usize::from(confirmed))
-                && let Some(least) = code::encode(&mut coded, &headers, packet, reference, standing, least)
-            {
-                self.flows[at].least = least;
+                flow.width = flow.width.min(code::width(least));
                 return Coding::Coded { coded, awaits: None };
             }
         }
-        if is_awaited || packets < 2 || headers.tail > 0 {
+        if awaited != NONE || packets < 2 || headers.tail > 0 {
             return Coding::Whole;
         }
         let Some(place) = self.found(now, at, &headers, standing) else { return Coding::Whole };
@@ -192,6 +174,33 @@ impl Compressor {
         coded.push_ip(&headers);
         coded.skip = shape.ip();
         Coding::Coded { coded, awaits: Some(place) }
+    }
+
+    /// Whether the flow's reference is to be renewed, and there are places for one who has a reference already.
+    #[inline]
+    fn is_due(&self, now: Time, at: usize) -> bool {
+        let Flow { confirmed, awaited, since, packets, least, width, .. } = self.flows[at];
+        if confirmed == NONE || awaited != NONE || packets < RENEW_PACKETS {
+            return false;
+        }
+        let age = now.since(since);
+        let longer = code::width(least) > width.saturating_add(1);
+        let spares = self.places.len() + SPARED <= PLACES || self.resting.len() >= SPARED;
+        spares && (age >= RENEW_AFTER || longer && age >= SOON_AFTER)
+    }
+
+    /// A packet that is coded against the flow's reference and becomes the next one; `None`: it cannot, or there is no place for it.
+    fn renew(&mut self, now: Time, at: usize, headers: &Headers, packet: &[u8], standing: Standing) -> Option<Coding> {
+        let Flow { confirmed, least, .. } = self.flows[at];
+        let Place { turn, reference, .. } = self.places.get(usize::from(confirmed))?;
+        let mut coded = Coded::new(Form::Renews, number_of(confirmed, *turn));
+        // The new reference's number comes first.
+        coded.push([0; 2]);
+        let least = code::encode(&mut coded, headers, packet, reference.as_ref()?, standing, least)?;
+        let place = self.found(now, at, headers, standing)?;
+        coded.put_number(number_of(place, self.places[usize::from(place)].turn));
+        self.flows[at].least = least;
+        Some(Coding::Coded { coded, awaits: Some(place) })
     }
 
     /// The packet that is to become the reference at `place` went as the frame `number` of `channel`.
@@ -285,11 +294,6 @@ impl Compressor {
         flow.last = now;
         flow.packets = flow.packets.saturating_add(1);
         Some(at)
-    }
-
-    /// Whether there are places enough for one who has a reference already.
-    fn spares(&self) -> bool {
-        self.places.len() + SPARED <= PLACES || self.resting.len() >= SPARED
     }
 
     /// A place for the reference that a packet of the flow becomes; `None`: there is none.

@@ -582,17 +582,8 @@ mod tests {
         };
         let compressed = |form| {
             let (number, sequence, bond, stamp, reference) = (0x00f0_0001, 7, 0xad_beef, Stamp(0xc0de), 0xfc05);
-            Envelope {
-                tag: 0xa5,
-                message: Message::Extended(Extended::Compressed(Compressed {
-                    number,
-                    sequence,
-                    bond,
-                    stamp,
-                    form,
-                    reference,
-                })),
-            }
+            let message = Compressed { number, sequence, bond, stamp, form, reference };
+            Envelope { tag: 0xa5, message: Message::Extended(Extended::Compressed(message)) }
         };
         vec![
             (

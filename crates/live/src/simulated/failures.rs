@@ -114,6 +114,22 @@ fn a_link_that_fails_silently_costs_no_packet_and_is_back_within_a_second() {
 }
 
 #[test]
+fn daemons_compress_headers_by_themselves_once_they_know_the_rates_of_their_links() {
+    let mut world = settled(false);
+    let seen = watch(&mut world, 5 * SECOND);
+    assert_eq!(seen.missing, 0);
+    for host in 0..2 {
+        let status = world.status(host).expect("it runs");
+        let counters = &status.peers[0].counters;
+        let count = |name: &str| counters[name];
+        assert!(count("compressed") > 500, "{counters:?}");
+        // Of 28 bytes of headers some 20 are saved, also where both ends know the checksum and it has to go.
+        assert!(count("compressed_saved") > 15 * count("compressed"), "{counters:?}");
+        assert_eq!(count("bad_compressed") + count("unknown_reference") + count("forgotten_reference"), 0);
+    }
+}
+
+#[test]
 fn all_links_gone_for_a_minute_are_used_again_within_a_second() {
     let (during, after) = outage(&ALL, 60 * SECOND);
     assert!(during.gap > 59 * SECOND && after.gap <= SECOND + 100 * MILLI);

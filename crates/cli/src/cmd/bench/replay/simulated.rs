@@ -97,7 +97,7 @@ fn scenario(recording: &Recording, settings: Settings) -> Result<File> {
     let Settings { cc, mode, .. } = settings;
     let _ = write!(
         text,
-        "\n[[bond]]\nname = \"bond\"\nends = [\"near\", \"far\"]\nmode = \"{mode}\"\nconfirm_mtu = \"100ms\"\nchannels = [{}]\n\n\
+        "\n[[bond]]\nname = \"bond\"\nends = [\"near\", \"far\"]\nmode = \"{mode}\"\nconfirm_mtu = \"100ms\"\ncompress_headers = \"auto\"\nchannels = [{}]\n\n\
          [[flow]]\nname = \"tcp\"\nfrom = \"near\"\nto = \"far\"\nvia = \"bond\"\nkind = \"ftp\"\nstart = \"{}\"\n\
          tcp = {{ preset = \"linux\", congestion = \"{cc}\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
         channels.join(", "),
