@@ -226,6 +226,14 @@ counters! {
         spare_copies,
         /// Mode `reliable`: second frames of urgent packets of a channel that may lose them.
         urgent_copies,
+        /// Mode `reliable`: rows of parity sent for blocks of urgent packets.
+        parity_sent,
+        /// Mode `reliable`: rows of parity that were not sent: there was no channel for them in time, or no room.
+        parity_skipped,
+        /// Rows of parity received.
+        parity_received,
+        /// Packets that were rebuilt from rows of parity.
+        rebuilt,
         /// Mode `reliable`: how often a channel that is held in reserve was called, because too much waited.
         reserve_calls,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
@@ -273,6 +281,8 @@ counters! {
         bad_control,
         /// From a channel: not an IP packet within.
         bad_packet,
+        /// From a channel: a row of parity that no block can have, that was not asked for, or that rebuilt no packet.
+        bad_parity,
         /// From a channel: a data frame of mode `stripe`, which is not set here.
         unexpected_stripe,
         /// From a channel: congestion experienced on a packet that cannot say so (RFC 6040): dropped.

@@ -39,6 +39,7 @@ mod channel;
 mod class;
 mod classed;
 mod config;
+mod cover;
 mod distribute;
 mod equalize;
 mod event;
@@ -52,8 +53,10 @@ mod keep;
 mod ledger;
 mod lines;
 mod links;
+mod mender;
 mod number;
 mod ordered;
+mod parity;
 mod peer;
 mod policy;
 mod preset;
@@ -91,11 +94,13 @@ use crate::path::Measured;
 use crate::path::state::State;
 use crate::rng::Rng;
 use crate::units::{Bytes, ChannelId, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use channel::Channels;
 use classed::Classed;
 use distribute::Distribute;
 use host::Ingress;
+use mender::Mender;
 use number::Numberer;
 use peer::Peer;
 use preset::Preset;
@@ -119,6 +124,8 @@ pub struct Bond<P> {
     number: Numberer,
     protect: Protect<P>,
     resequence: Resequence<P>,
+    /// Where the peer's rows of parity are taken.
+    mender: Option<Box<Mender>>,
     /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
     peer: Peer,
@@ -154,6 +161,7 @@ impl<P: Packet> Bond<P> {
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),
             resequence: Resequence::new(preset, &config),
+            mender: parity::mender(&config),
             striped: None,
             peer: Peer::new(),
             outbox: Outbox::default(),
@@ -247,6 +255,11 @@ impl<P: Packet> Bond<P> {
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.
     pub fn resequencing_bytes(&self) -> usize {
         self.resequence.used() + self.stripe_buffered()
+    }
+
+    /// Bytes of memory that copies of packets and rows of parity take, at the receiver.
+    pub fn parity_bytes(&self) -> usize {
+        self.mender.as_ref().map_or(0, |mender| mender.used())
     }
 
     fn event(&mut self, event: Event) {

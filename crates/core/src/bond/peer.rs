@@ -46,6 +46,8 @@ pub(super) struct Peer {
     pub(super) deaf: u64,
     /// Its last counted frame was one that it sends again if it is lost.
     pub(super) keeps: bool,
+    /// It takes rows of parity.
+    pub(super) mends: bool,
     told_version: bool,
     upsets: Pacer,
 }
@@ -62,6 +64,7 @@ impl Peer {
             using: u64::MAX,
             deaf: 0,
             keeps: false,
+            mends: false,
             told_version: false,
             upsets,
         }
@@ -110,6 +113,7 @@ impl Peer {
         self.epoch = Some((tag, epoch));
         self.heartbeat = None;
         self.using = u64::MAX;
+        self.mends = false;
         restarted
     }
 

@@ -45,6 +45,7 @@ impl<P: Packet> Bond<P> {
                 self.on_envelope(now, channel, envelope, frame, tos);
                 self.on_number(now, channel, envelope.tag, number, bytes, tos, true);
             }
+            Message::Parity(parity) => self.on_parity(now, channel, envelope.tag, parity, frame, tos),
             Message::Counted { number } => self.on_counted(now, channel, envelope.tag, number, frame, tos),
             _ => self.on_envelope(now, channel, envelope, frame, tos),
         }
@@ -66,13 +67,25 @@ impl<P: Packet> Bond<P> {
                 self.stats.stale_epoch += 1;
             }
             Message::Kept { bucket, sequence, bond, stamp, again, .. } => {
-                if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
+                let tagged = Some((envelope.tag, Some(bond)));
+                let checked = self.check_packet(now, channel, envelope.message.head_len(), frame, tagged);
+                if let Some((_, packet)) = &checked
+                    && stamp == Stamp::NONE
+                {
+                    self.keep_for_parity(now, bucket, sequence, bond, packet);
+                }
+                if let Some((header, packet)) = checked
+                    && let Some(Opened(packet)) = self.finish_packet(&header, packet, tos)
+                {
                     // What is not held to the delay of all does not make its channel one of those whose delay that is.
                     if stamp != Stamp::NONE && !stamp.is_alone() {
                         self.on_carries(channel, bond);
                     }
                     let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
                     self.resequence.handle_kept(now, channel, stamp, again.is_some(), arrival, &mut self.stats);
+                }
+                if stamp == Stamp::NONE && self.mender.as_ref().is_some_and(|mender| mender.waits(bucket)) {
+                    self.mend(now, channel, bucket);
                 }
             }
             Message::Duplicate { bond } => {
@@ -127,10 +140,24 @@ impl<P: Packet> Bond<P> {
         now: Time,
         channel: ChannelId,
         head: usize,
-        mut frame: P,
+        frame: P,
         tos: u8,
         tagged: Option<(u8, Option<u32>)>,
     ) -> Option<Opened<P>> {
+        let (header, frame) = self.check_packet(now, channel, head, frame, tagged)?;
+        self.finish_packet(&header, frame, tos)
+    }
+
+    /// Checks the packet behind `head` bytes of envelope: the packet as its sender sent it.
+    #[inline]
+    fn check_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        head: usize,
+        mut frame: P,
+        tagged: Option<(u8, Option<u32>)>,
+    ) -> Option<(Header, P)> {
         if head > 0 {
             frame.strip(head);
         }
@@ -158,11 +185,17 @@ impl<P: Packet> Bond<P> {
         if header.total < len {
             frame.truncate(header.total);
         }
-        if (tos ^ header.tos) & 3 != 0 && !self.on_ecn(&header, &mut frame, tos) {
+        Some((header, frame))
+    }
+
+    /// Does to a packet what it is due at the tunnel's exit.
+    #[inline]
+    pub(super) fn finish_packet(&mut self, header: &Header, mut frame: P, tos: u8) -> Option<Opened<P>> {
+        if (tos ^ header.tos) & 3 != 0 && !self.on_ecn(header, &mut frame, tos) {
             return None;
         }
-        if self.config.clamp_mss && mss::is_syn(&header, frame.bytes()) {
-            self.clamp(&header, &mut frame);
+        if self.config.clamp_mss && mss::is_syn(header, frame.bytes()) {
+            self.clamp(header, &mut frame);
         }
         Some(Opened(frame))
     }
@@ -290,6 +323,7 @@ impl<P: Packet> Bond<P> {
         self.on_heard(now, channel);
         self.resequence.set_paced(channel, heartbeat.paced);
         if self.peer.is_newest(&heartbeat) {
+            self.peer.mends = heartbeat.mends;
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();

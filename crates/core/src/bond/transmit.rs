@@ -63,6 +63,11 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if self.protect.cover.as_ref().is_some_and(|cover| !cover.waiting.is_empty())
+            && let Some(frame) = self.next_row(now)
+        {
+            return Some(frame);
+        }
         match self.distribute {
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
@@ -162,7 +167,7 @@ impl<P: Packet> Bond<P> {
         &mut self,
         now: Time,
         channel: ChannelId,
-        packet: P,
+        mut packet: P,
         bucket: u16,
         numbers: Numbers,
         tos: u8,
@@ -174,7 +179,7 @@ impl<P: Packet> Bond<P> {
         let head = if c.path.flight.is_none() {
             self.number.head(bucket, numbers, c.config.raw)
         } else {
-            self.count(now, channel, size, About { bucket, numbers, tos }, idle, again)
+            self.count(now, channel, &mut packet, About { bucket, numbers, tos }, idle, again)
         };
         let c = &mut self.channels[channel];
         let frame = head.len() + size;
@@ -196,29 +201,34 @@ impl<P: Packet> Bond<P> {
         Transmit { channel, codepoint, head, packet: Some(packet), tos, handling }
     }
 
-    /// Counts the frame of a packet of `size` bytes, and keeps note of the packet where it may have to be sent again; the frame's head.
+    /// Counts the frame of a packet, and keeps note of the packet where it may have to be sent again; the frame's head.
     #[inline(never)]
     fn count(
         &mut self,
         now: Time,
         channel: ChannelId,
-        size: usize,
+        packet: &mut P,
         about: About,
         idle: bool,
         again: Option<Note>,
     ) -> Head {
+        let size = packet.size().as_u64() as usize;
         let c = &mut self.channels[channel];
         let bytes = c.wire(self.number.head_len(c.config.raw) + size);
         let number = c.path.on_counted(now, bytes, idle);
         if let (Some(keeper), Some(flight)) = (&mut self.protect.keeper, &mut c.path.flight) {
             let note = again.unwrap_or_else(|| keeper.keep(now, about));
             keeper.sent(note, channel, flight.note_last(note));
-            if again.is_none() && self.config.spare_copies && flight.may_lose() {
+            if again.is_none() {
+                let spares = self.config.spare_copies && flight.may_lose();
                 match about.numbers.stamp {
                     Stamp::NONE if self.classed.is_copied(about.bucket) => {}
                     // Urgent ones.
-                    Stamp::NONE => self.protect.twice.add(now, note, channel),
-                    _ => self.protect.spare.add(now, note, channel),
+                    Stamp::NONE if self.peer.mends && self.cover(now, channel, note, about, packet) => {}
+                    Stamp::NONE if spares => self.protect.twice.add(now, note, channel),
+                    Stamp::NONE => {}
+                    _ if spares => self.protect.spare.add(now, note, channel),
+                    _ => {}
                 }
             }
         }
@@ -253,6 +263,7 @@ impl<P: Packet> Bond<P> {
             deaf: !heard,
             using: self.using(now),
             paced: self.number.resends() && self.channels[channel].is_paced(),
+            mends: self.mender.is_some(),
         });
         self.channels[channel].high = high;
         self.number.control(message)

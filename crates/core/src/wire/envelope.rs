@@ -10,7 +10,7 @@
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
-//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
+//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 4: takes parity), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
 //! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
@@ -20,6 +20,7 @@
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
 //! | 13 kept | 15 + packet | number on its channel u24, then as ordered, then [`Stamp`] of its departure u16 |
 //! | 14 again | 16 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
+//! | 15 extended | by its sub-kind | sub-kind u8: 2 [`parity`] |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
@@ -34,6 +35,8 @@
 //!
 //! The decoder is total: any bytes give a message or a named error, and nothing is read beyond the end.
 
+pub use super::head::Head;
+use super::parity::{self, Parity};
 use super::short;
 use super::stamp::Stamp;
 use crate::units::ChannelId;
@@ -77,6 +80,7 @@ const COUNTED: u8 = 11;
 const FEEDBACK: u8 = 12;
 const KEPT: u8 = 13;
 const AGAIN: u8 = 14;
+const EXTENDED: u8 = 15;
 
 /// Why bytes are not an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -136,6 +140,8 @@ pub struct Heartbeat {
     pub using: u64,
     /// The sender knows this channel's rate and keeps to it, so that none of its packets wait on the way: that they take long is jitter.
     pub paced: bool,
+    /// The sender of this heartbeat takes rows of [`parity`], and rebuilds packets from them.
+    pub mends: bool,
 }
 
 /// What an echo request says, and its reply repeats.
@@ -247,6 +253,8 @@ pub enum Message {
     },
     /// Tells of counted frames.
     Feedback(Feedback),
+    /// A row of parity, which follows, or what such rows mended.
+    Parity(Parity),
 }
 
 /// A message and the sender's epoch tag.
@@ -285,6 +293,7 @@ impl Message {
             Message::StripeControl => STRIPE_CONTROL,
             Message::Counted { .. } => COUNTED,
             Message::Feedback(_) => FEEDBACK,
+            Message::Parity(_) => EXTENDED,
         }
     }
 }
@@ -303,60 +312,8 @@ const fn need(kind: u8) -> usize {
         PROBE | PROBE_ANSWER => PROBE_LEN,
         COUNTED => COUNTED_LEN,
         FEEDBACK => FEEDBACK_LEN,
+        EXTENDED => parity::LEN,
         _ => 0,
-    }
-}
-
-/// The bytes that stand before a packet in one frame: an envelope, or nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    len: u8,
-    bytes: [u8; Head::CAPACITY],
-}
-
-impl Head {
-    /// The most bytes that a head can have.
-    pub const CAPACITY: usize = 63;
-    /// No bytes: the frame is the packet.
-    pub const EMPTY: Head = Head { len: 0, bytes: [0; Head::CAPACITY] };
-
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    /// How many bytes.
-    pub const fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Puts a flow bucket, a number in it and a number in the bond at `at`.
-    #[inline]
-    fn put_place(&mut self, at: usize, bucket: u16, sequence: u32, bond: u32) {
-        self.bytes[at..at + 2].copy_from_slice(&bucket.to_be_bytes());
-        self.bytes[at + 2..at + 5].copy_from_slice(&short::to_bytes(sequence));
-        self.bytes[at + 5..at + 8].copy_from_slice(&short::to_bytes(bond));
-    }
-
-    /// Appends `bytes`; `false`, and no change, when they do not fit.
-    #[must_use]
-    pub fn push(&mut self, bytes: &[u8]) -> bool {
-        let start = usize::from(self.len);
-        let Some(room) = self.bytes.get_mut(start..start + bytes.len()) else { return false };
-        room.copy_from_slice(bytes);
-        self.len += bytes.len() as u8;
-        true
-    }
-}
-
-impl core::fmt::Debug for Head {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Head({:02x?})", self.as_slice())
     }
 }
 
@@ -411,8 +368,13 @@ impl Envelope {
                 b[24..32].copy_from_slice(&f.arrived.to_be_bytes());
                 b[32..40].copy_from_slice(&f.set.to_be_bytes());
             }
+            Message::Parity(parity) => {
+                if let Some(rest) = b[2..].first_chunk_mut() {
+                    parity.put(rest);
+                }
+            }
             Message::Heartbeat(h) => {
-                (b[2], b[3]) = (h.channel.0, h.paced.into());
+                (b[2], b[3]) = (h.channel.0, u8::from(h.paced) | u8::from(h.mends) << 2);
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
                 b[8..12].copy_from_slice(&h.number.to_be_bytes());
                 b[12..16].copy_from_slice(&h.high.to_be_bytes());
@@ -496,6 +458,7 @@ impl Envelope {
                 deaf: long(16),
                 using: long(24),
                 paced: frame[3] & 1 != 0,
+                mends: frame[3] & 4 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, train: frame[3] & 1 != 0, token: word(4), clock: long(8) };
@@ -525,6 +488,12 @@ impl Envelope {
                 arrived: long(24),
                 set: long(32),
             }),
+            EXTENDED => match frame[2..].first_chunk::<{ parity::LEN - 2 }>() {
+                Some(rest @ &[parity::SUB_KIND, ..]) => {
+                    Message::Parity(Parity::read(rest).ok_or(EnvelopeError::Kind { kind })?)
+                }
+                _ => return Err(EnvelopeError::Kind { kind }),
+            },
             _ => Message::StripeControl,
         };
         Ok(Envelope { tag: frame[1], message })
@@ -572,6 +541,7 @@ mod tests {
             deaf: 4,
             using: 0x8000_0000_0000_0003,
             paced: false,
+            mends: false,
         };
         let echo = Echo { channel: ChannelId(63), train: false, token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
@@ -590,6 +560,8 @@ mod tests {
             let (number, bucket, sequence, bond) = (0x00f0_0001, 0x123, 7, 0xad_beef);
             Envelope { tag: 0xa5, message: Message::Kept { number, bucket, sequence, bond, stamp, again } }
         };
+        let row = parity::Row { number: 0x00f0_0001, row: 7, packets: 4, bucket: 0x123, first: 0xfff0 };
+        let mended = parity::Mended { of: 0x42, bucket: 0x123, first: 0xfff0, places: 0x8001 };
         vec![
             (
                 "21 a5 0123 000007 adbeef",
@@ -601,6 +573,10 @@ mod tests {
             (
                 "25 04 02 00 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
                 Envelope { tag: 4, message: Message::Heartbeat(heartbeat) },
+            ),
+            (
+                "25 04 02 05 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
+                Envelope { tag: 4, message: Message::Heartbeat(Heartbeat { paced: true, mends: true, ..heartbeat }) },
             ),
             ("26 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
             (
@@ -617,6 +593,8 @@ mod tests {
             ),
             ("2d a5 f00001 0123 000007 adbeef c0de", kept(Stamp(0xc0de), None)),
             ("2e a5 f00001 0123 000007 adbeef 0000 42", kept(Stamp::NONE, Some(0x42))),
+            ("2f a5 02 73 f00001 0123 fff0", Envelope { tag: 0xa5, message: Message::Parity(Parity::Row(row)) }),
+            ("2f a5 02 80 42 0123 fff0 8001", Envelope { tag: 0xa5, message: Message::Parity(Parity::Mended(mended)) }),
         ]
     }
 
@@ -649,7 +627,9 @@ mod tests {
     fn wrong_versions_kinds_channels_and_probe_sizes_are_named() {
         assert_eq!(Envelope::decode(&hex("11 00 0000")), Err(EnvelopeError::Version { theirs: 1 }));
         assert_eq!(Envelope::decode(&hex("20 00")), Err(EnvelopeError::Kind { kind: 0 }));
-        assert_eq!(Envelope::decode(&hex("2f 00")), Err(EnvelopeError::Kind { kind: 15 }));
+        for unknown in ["2f 00 00 0000000000000000", "2f 00 ff 0000000000000000", "2f 00 02 8100000000000000"] {
+            assert_eq!(Envelope::decode(&hex(unknown)), Err(EnvelopeError::Kind { kind: 15 }), "{unknown}");
+        }
         let echo = hex("26 04 40 00 00000009 1122334455667788");
         assert_eq!(Envelope::decode(&echo), Err(EnvelopeError::Channel { channel: 64 }));
         let mut feedback = vec![0; FEEDBACK_LEN];
@@ -680,7 +660,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= u8::from(kind <= ECHO_REPLY); }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 5 } else { u8::from(kind <= ECHO_REPLY) }; }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

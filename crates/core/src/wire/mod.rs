@@ -2,7 +2,9 @@
 
 pub mod envelope;
 pub mod etherip;
+pub mod head;
 pub mod mac;
 pub mod marker;
+pub mod parity;
 pub mod short;
 pub mod stamp;
