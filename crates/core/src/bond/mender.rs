@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(rebuilt(&mut mender, 0), [6]);
         assert_eq!((mender.on_row(NOW, *row, octets), rebuilt(&mut mender, 0)), (Ok(()), Vec::new()), "once");
         let used = mender.used();
-        assert!(used > 300);
+        assert!(used > 200);
         mender.keep(NOW + QUIET, 9, 12, 12, &[1; 40]);
         assert!(mender.is_empty() && mender.used() == 0);
     }
