@@ -16,6 +16,7 @@ use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Compressed, Echo, Envelope, Extended, Feedback, Heartbeat, Message, Probe};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
+use fairspan_core::wire::parity::{Mended, Parity, Row};
 use fairspan_core::wire::stamp::Stamp;
 use std::fs;
 use std::io::Write as _;
@@ -79,6 +80,8 @@ fn envelopes() {
         ("compressed", Message::Extended(Extended::Compressed(compressed(Form::Coded)))),
         ("founds", Message::Extended(Extended::Compressed(compressed(Form::Founds { v6: false, udp: false })))),
         ("unknown", Message::Extended(Extended::Unknown { reference: 0x0405 })),
+        ("row", Message::Parity(Parity::Row(Row { number: 1, row: 0, packets: 1, bucket: 7, first: 2 }))),
+        ("mended", Message::Parity(Parity::Mended(Mended { of: 5, bucket: 7, first: 1, places: 3 }))),
     ];
     let mut all = vec![];
     for (name, message) in messages {
@@ -89,7 +92,26 @@ fn envelopes() {
         write("bond_hostile", name, &hostile);
         all.extend_from_slice(&hostile[1..]);
     }
-    for mode in [0, 1, 2, 3, 4, 131, 195] {
+    // Packets of a bucket that a row announced, and a row of the next: the packet itself behind its length and number.
+    let row = |first| Message::Parity(Parity::Row(Row { number: 1, row: 0, packets: 1, bucket: 7, first }));
+    let urgent = |sequence| Message::Kept {
+        number: sequence,
+        bucket: 7,
+        sequence,
+        bond: sequence,
+        stamp: Stamp::NONE,
+        again: None,
+    };
+    let coded = [&[0, 32, 0, 0, 3][..], &udp()].concat();
+    let mut mends = vec![6];
+    for (message, content) in [(row(1), &coded[..]), (urgent(2), &udp()), (row(3), &coded)] {
+        let head = Envelope { tag: 5, message }.encode();
+        mends.extend_from_slice(&[(head.len() + content.len()) as u8, 1, 10]);
+        mends.extend_from_slice(head.as_slice());
+        mends.extend_from_slice(content);
+    }
+    write("bond_hostile", "rebuilt", &mends);
+    for mode in [0, 1, 2, 3, 4, 6, 131, 195] {
         let mut data = vec![mode];
         data.extend_from_slice(&all);
         write("bond_hostile", &format!("all-{mode}"), &data);

@@ -4,14 +4,11 @@
 //! `parity_wait` after its first, so that a receiver never waits longer than that for a row. Its rows (`core/parity`) go then, before the
 //! next packet, each by the path that has the most room. What is acknowledged by then needs none.
 //!
-//! How many rows: as many as leave one block in `parity_residual` that loses more. That is a quantile of the losses of a block, and no model
-//! of them (alone, in bursts, on one path of many) is needed to follow it (Robbins and Monro 1951): a block of which something was asked for
-//! in spite of its rows raises the number to what it would have taken, and each other block lowers it by 1 / `parity_residual`. So a
-//! row stays with that many blocks after it was missed, and where less is lost there is none. The sender begins with one.
+//! How many rows: as many as leave one block in `parity_residual` that loses more ([`Demand`]). A block fails of which something was asked
+//! for in spite of its rows.
 //!
 //! | symbol | here |
 //! |---|---|
-//! | rows wanted | `demand` / `residual`, rounded up |
 //! | what a block would have taken | one row more than it had, and as many as packets were asked for |
 //!
 //! A block never has more rows than packets: a packet alone goes twice. Bounds: rows are at most `most_rows`; blocks are kept until they
@@ -21,6 +18,7 @@ use super::config::{Config, Parity};
 use super::frame::Header;
 use super::octets::Octets;
 use super::{MOST_PACKETS, Seq};
+use crate::parity::demand::Demand;
 use crate::parity::{self, Encoder};
 use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
@@ -35,8 +33,7 @@ pub(super) struct Cover {
     most_packets: u32,
     most_rows: u32,
     wait: Span,
-    residual: u32,
-    demand: u32,
+    demand: Demand,
     /// The block that has come last, until its rows are gone.
     current: Option<Current>,
     /// Blocks before it of which something is not acknowledged.
@@ -94,8 +91,7 @@ impl Cover {
             most_packets: config.parity_packets.clamp(1, parity::MOST_PACKETS as u32),
             most_rows,
             wait: config.parity_wait,
-            residual,
-            demand: residual,
+            demand: Demand::new(residual),
             current: None,
             blocks: VecDeque::new(),
         })
@@ -110,7 +106,7 @@ impl Cover {
             return;
         }
         let current = self.current.get_or_insert_with(|| {
-            let rows = self.demand.div_ceil(self.residual).min(self.most_rows);
+            let rows = self.demand.rows().min(self.most_rows);
             self.encoder.begin(rows as usize);
             Current { block: Block { first: seq, count: 0, rows, asked: 0 }, since: now, size: 0, next: None }
         });
@@ -126,7 +122,7 @@ impl Cover {
     /// The block that is open ends.
     fn end(&mut self) {
         let Some(current) = self.current.as_mut().filter(|current| current.next.is_none()) else { return };
-        self.demand = self.demand.saturating_sub(1);
+        self.demand.on_block();
         current.block.rows = current.block.rows.min(current.block.count);
         current.next = Some(0);
         self.blocks.push_back(current.block);
@@ -204,7 +200,7 @@ impl Cover {
         if seq.ahead_of(block.end()) < 0 {
             block.asked += 1;
             let needed = block.asked.max(block.rows + 1).min(block.count).min(self.most_rows);
-            self.demand = self.demand.max(needed * self.residual);
+            self.demand.on_missed(needed);
         }
     }
 }

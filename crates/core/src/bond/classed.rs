@@ -177,6 +177,12 @@ impl<P: Packet> Classed<P> {
         self.of_bucket(bucket).is_some_and(several)
     }
 
+    /// The place of the class that a flow bucket is of.
+    #[inline]
+    pub(super) fn place_of(&self, bucket: u16) -> Option<usize> {
+        Some(u32::from(bucket).checked_sub(self.base)? as usize / SPREAD)
+    }
+
     /// The class that a flow bucket is of.
     #[inline]
     pub(super) fn of_bucket(&self, bucket: u16) -> Option<&Class<P>> {

@@ -6,9 +6,8 @@
 
 use super::Bond;
 use super::config::Compression;
-use super::equalize::Arrival;
 use super::keep::About;
-use super::receive::Opened;
+use super::receive::Kept;
 use crate::compress::{Coding, Standing, Unfit};
 use crate::packet::Packet;
 use crate::units::{ChannelId, Rate, Span, Time};
@@ -71,12 +70,10 @@ impl<P: Packet> Bond<P> {
             Err(unfit) => return self.on_unfit(now, channel, unfit),
         };
         let before = self.channels[channel].stats.received_bytes;
-        if let Some(Opened(packet)) = self.open_packet(now, channel, 0, frame, tos, None) {
-            self.on_kept(now, channel, stamp, false, Arrival::Kept { bucket, number: sequence, bond, packet });
-        }
-        let stats = &mut self.channels[channel].stats;
-        if stats.received_bytes != before {
-            stats.received_bytes = before + bytes as u64;
+        if let Some(checked) = self.check_packet(now, channel, 0, frame, None) {
+            self.channels[channel].stats.received_bytes = before + bytes as u64;
+            let kept = Kept { bucket, sequence, bond, stamp, again: false };
+            self.on_kept(now, channel, kept, checked, tos);
         }
         if counts {
             self.on_number(now, channel, tag, number, bytes, tos, true);

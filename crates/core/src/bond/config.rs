@@ -188,6 +188,9 @@ pub struct Config {
     pub resend_within_ef: Option<Span>,
     /// Mode `reliable`: whether a packet of a channel that may lose it goes once more, by a channel that has nothing to send.
     pub spare_copies: bool,
+    /// Mode `reliable`: whether urgent packets of dense streams go in blocks with rows of parity, where the peer takes them, and whether rows of the peer are
+    /// taken. Default false; what is not in a block goes twice as [`spare_copies`](Config::spare_copies) says.
+    pub parity: bool,
     /// Mode `reliable`: most memory, in bytes, that packets may take which were sent and of which the peer has not told yet,
     /// book-keeping included; at the bound the oldest is kept no longer. Default 56 MB.
     pub resend_bytes: usize,
@@ -287,6 +290,7 @@ impl Default for Config {
             resend_within: None,
             resend_within_ef: None,
             spare_copies: true,
+            parity: false,
             resend_bytes: 56_000_000,
             copies: 0,
             marker_rounds: 8,
@@ -392,6 +396,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),
     option!(spare_copies: Kind::Flag, "mode reliable: whether what a channel may lose goes once more by another one that has nothing to send, and calls go twice", file "spare_copies", since 4),
     option!(compress_headers: Kind::Choice(Compression::WORDS), "mode reliable: whether headers of TCP and UDP are compressed; auto: on channels of up to 1 Gbit/s", file "compress_headers", since 4),
+    option!(parity: Kind::Flag, "mode reliable: whether urgent packets of dense streams go in blocks with parity in place of second frames, and the peer's parity is taken", file "parity", since 4),
     option!(probe_mtu: Kind::Flag, "whether each channel's path MTU is probed (RFC 8899)"),
     option!(confirm_mtu: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often the path MTU is confirmed while large frames go; 0ms: once a minute", since 4),
     option!(clamp_mss: Kind::Flag, "whether the TCP maximum segment size is held to what fits, both ways"),

@@ -235,6 +235,14 @@ counters! {
         /// Packets that went whole on channels where headers are compressed: others than TCP and UDP, first ones of a flow, and what cannot be written
         /// so.
         uncompressed,
+        /// Mode `reliable`: rows of parity sent for blocks of urgent packets.
+        parity_sent,
+        /// Mode `reliable`: rows of parity that were not sent: there was no channel for them in time, or no room.
+        parity_skipped,
+        /// Rows of parity received.
+        parity_received,
+        /// Packets that were rebuilt from rows of parity.
+        rebuilt,
         /// Mode `reliable`: how often a channel that is held in reserve was called, because too much waited.
         reserve_calls,
         /// Mode `reliable`: packets that are not kept any more although nothing told that they arrived: too old, no memory, or the
@@ -288,6 +296,8 @@ counters! {
         unknown_reference,
         /// The same at the peer, as far as it told: the flow's headers go whole once.
         forgotten_reference,
+        /// From a channel: a row of parity that no block can have, that was not asked for, or that rebuilt no packet.
+        bad_parity,
         /// From a channel: a data frame of mode `stripe`, which is not set here.
         unexpected_stripe,
         /// From a channel: congestion experienced on a packet that cannot say so (RFC 6040): dropped.

@@ -105,7 +105,12 @@ impl<P: Packet> Bond<P> {
                     }
                 }
             }
-            ClassMode::Prompt => self.tell_fastest(now, &mut channels, &mut told),
+            ClassMode::Prompt => {
+                self.tell_fastest(now, &mut channels, &mut told);
+                let lane =
+                    self.config.classes.0.iter().position(|other| other.name == config.name).map_or(0, |n| n + 1);
+                self.tell_parity(lane, &mut told);
+            }
             ClassMode::Duplicate => {
                 told.because.push("each packet goes by all of them, and the first copy counts".into())
             }
@@ -129,13 +134,15 @@ impl<P: Packet> Bond<P> {
             && self.config.spare_copies
             && let Some(flight) = self.channels[one].path.flight.as_ref().filter(|flight| flight.loses())
         {
+            let each = if self.protect.cover.is_some() && self.peer.mends { "each that has no parity" } else { "each" };
             told.because.push(format!(
-                "each goes a second time, because {} loses {}",
+                "{each} goes a second time, because {} loses {}",
                 self.name(one),
                 percent(flight.loss_ppm())
             ));
             told.change.push(format!("{} loses less than one packet in a thousand: each goes once", self.name(one)));
         }
+        self.tell_parity(0, &mut told);
         self.tell_absent(now, self.channels.usable, &mut told);
         told.of("urgent".into(), "prompt", channels)
     }
@@ -229,6 +236,26 @@ impl<P: Packet> Bond<P> {
             ));
         }
         *channels = bit(first);
+    }
+
+    /// What parity the packets have of the class that is `lane` less one, or of none.
+    fn tell_parity(&self, lane: usize, told: &mut Told) {
+        let Some(cover) = &self.protect.cover else { return };
+        if !self.peer.mends {
+            told.because.push("the peer takes no parity, so no packet has any".into());
+            told.change.push("both ends have `parity` set: streams that are dense enough have parity".into());
+            return;
+        }
+        match cover.newest(lane) {
+            Some((packets, 0)) => told.because.push(format!(
+                "its dense streams go in blocks, {packets} packets in the last one, and lose so little that none has parity now"
+            )),
+            Some((packets, rows)) => told.because.push(format!(
+                "its dense streams have parity: {rows} more frames for the last {packets} packets, {} %",
+                100 * u32::from(rows) / u32::from(packets.max(1))
+            )),
+            None => told.because.push("none of its streams is dense enough for parity".into()),
+        }
     }
 
     /// Which channels are beyond a class's latency `budget`.

@@ -81,7 +81,7 @@ impl<P: Packet> Bond<P> {
         if !self.channels[channel].on_feedback(now, &feedback, arrived != channel) {
             self.stats.bad_control += 1;
         }
-        self.settle(channel);
+        self.settle_told(now, channel);
         if self.channels[channel].is_other_rate() {
             self.refresh_queue();
             self.refresh_classes(now);

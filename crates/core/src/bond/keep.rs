@@ -205,6 +205,20 @@ impl<P: Packet> Keeper<P> {
         }
     }
 
+    /// Of the packet whose last frame was lost by these news: what it is, if it is kept and does not wait to be sent again.
+    pub(super) fn lost_by(&self, channel: ChannelId, settled: Settled) -> Option<About> {
+        let kept = self.places.get(settled.note.slot as usize)?;
+        let last = kept.used && kept.generation == settled.note.generation && !kept.lost && !settled.delivered;
+        (last && (kept.channel, kept.number) == (channel, settled.number)).then_some(kept.about)
+    }
+
+    /// The packet of `note` has arrived, whatever becomes of its frames.
+    pub(super) fn arrived(&mut self, note: Note) {
+        if self.find(note).is_some() {
+            self.remove(note.slot);
+        }
+    }
+
     /// The frame that `note` went in last is taken for lost, whatever becomes of it.
     pub(super) fn lose(&mut self, note: Note, stats: &mut Stats) {
         let Some(kept) = self.find(note).filter(|kept| !kept.lost) else { return };

@@ -41,6 +41,7 @@ mod classed;
 mod compressed;
 mod compression;
 mod config;
+mod cover;
 mod distribute;
 mod equalize;
 mod event;
@@ -54,8 +55,10 @@ mod keep;
 mod ledger;
 mod lines;
 mod links;
+mod mender;
 mod number;
 mod ordered;
+mod parity;
 mod peer;
 mod policy;
 mod preset;
@@ -94,12 +97,14 @@ use crate::path::Measured;
 use crate::path::state::State;
 use crate::rng::Rng;
 use crate::units::{Bytes, ChannelId, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use channel::Channels;
 use classed::Classed;
 use compression::Compressed;
 use distribute::Distribute;
 use host::Ingress;
+use mender::Mender;
 use number::Numberer;
 use peer::Peer;
 use preset::Preset;
@@ -124,6 +129,8 @@ pub struct Bond<P> {
     protect: Protect<P>,
     compressed: Compressed,
     resequence: Resequence<P>,
+    /// Where the peer's rows of parity are taken.
+    mender: Option<Box<Mender>>,
     /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
     peer: Peer,
@@ -160,6 +167,7 @@ impl<P: Packet> Bond<P> {
             protect: Protect::new(preset, &config),
             compressed: Compressed::new(preset, &config, epoch),
             resequence: Resequence::new(preset, &config),
+            mender: parity::mender(&config),
             striped: None,
             peer: Peer::new(),
             outbox: Outbox::default(),
@@ -253,6 +261,11 @@ impl<P: Packet> Bond<P> {
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.
     pub fn resequencing_bytes(&self) -> usize {
         self.resequence.used() + self.stripe_buffered()
+    }
+
+    /// Bytes of memory that copies of packets and rows of parity take, at the receiver.
+    pub fn parity_bytes(&self) -> usize {
+        self.mender.as_ref().map_or(0, |mender| mender.used())
     }
 
     fn event(&mut self, event: Event) {

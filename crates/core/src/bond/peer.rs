@@ -48,6 +48,8 @@ pub(super) struct Peer {
     pub(super) expands: bool,
     /// Its last counted frame was one that it sends again if it is lost.
     pub(super) keeps: bool,
+    /// It takes rows of parity.
+    pub(super) mends: bool,
     told_version: bool,
     upsets: Pacer,
 }
@@ -65,6 +67,7 @@ impl Peer {
             deaf: 0,
             expands: false,
             keeps: false,
+            mends: false,
             told_version: false,
             upsets,
         }
@@ -114,6 +117,7 @@ impl Peer {
         self.heartbeat = None;
         self.using = u64::MAX;
         self.expands = false;
+        self.mends = false;
         restarted
     }
 

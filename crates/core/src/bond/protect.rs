@@ -4,6 +4,7 @@
 //! copy. Memory: the copies of one packet. What is sent again is kept by a [`Keeper`], where the mode has one.
 
 use super::config::Config;
+use super::cover::Cover;
 use super::frame::Transmit;
 use super::keep::Keeper;
 use super::preset::{Preset, Protection};
@@ -81,6 +82,8 @@ pub(super) struct Protect<P> {
     pub(super) keeper: Option<Box<Keeper<P>>>,
     pub(super) spare: Spare,
     pub(super) twice: Twice,
+    /// Where urgent packets have parity.
+    pub(super) cover: Option<Box<Cover<P>>>,
 }
 
 impl<P: Packet> Protect<P> {
@@ -99,6 +102,7 @@ impl<P: Packet> Protect<P> {
             keeper,
             spare: Spare::default(),
             twice: Twice::new(),
+            cover: cover(preset.protect, config),
         }
     }
 
@@ -109,6 +113,9 @@ impl<P: Packet> Protect<P> {
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.set_limit(config.resend_bytes);
+        }
+        if config.parity != self.cover.is_some() {
+            self.cover = cover(self.protection, config);
         }
     }
 
@@ -143,6 +150,11 @@ impl<P: Packet> Protect<P> {
     pub(super) fn forget(&mut self, channel: ChannelId) {
         self.waiting.retain(|frame| frame.channel != channel);
     }
+}
+
+/// What puts urgent packets into blocks, if anything does.
+fn cover<P: Packet>(protection: Protection, config: &Config) -> Option<Box<Cover<P>>> {
+    (config.parity && protection == Protection::Resend).then(|| Box::new(Cover::new(config.classes.0.len())))
 }
 
 /// How many channels carry each packet.

@@ -19,6 +19,16 @@ const AT_START: u32 = 4096;
 /// A packet that passed all checks.
 pub(super) struct Opened<P>(pub(super) P);
 
+/// What a frame of mode `reliable` says of its packet.
+pub(super) struct Kept {
+    pub(super) bucket: u16,
+    pub(super) sequence: u32,
+    pub(super) bond: u32,
+    pub(super) stamp: Stamp,
+    /// It was sent before.
+    pub(super) again: bool,
+}
+
 impl<P: Packet> Bond<P> {
     /// Takes a frame from `channel`. `tos` is the outer header's type of service, 0 where it is not known.
     ///
@@ -48,6 +58,7 @@ impl<P: Packet> Bond<P> {
             Message::Extended(Extended::Compressed(compressed)) => {
                 self.on_compressed(now, channel, envelope.tag, compressed, frame, tos);
             }
+            Message::Parity(parity) => self.on_parity(now, channel, envelope.tag, parity, frame, tos),
             Message::Counted { number } => self.on_counted(now, channel, envelope.tag, number, frame, tos),
             _ => self.on_envelope(now, channel, envelope, frame, tos),
         }
@@ -69,9 +80,11 @@ impl<P: Packet> Bond<P> {
                 self.stats.stale_epoch += 1;
             }
             Message::Kept { bucket, sequence, bond, stamp, again, .. } => {
-                if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
-                    let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
-                    self.on_kept(now, channel, stamp, again.is_some(), arrival);
+                let tagged = Some((envelope.tag, Some(bond)));
+                let head = envelope.message.head_len();
+                if let Some(checked) = self.check_packet(now, channel, head, frame, tagged) {
+                    let kept = Kept { bucket, sequence, bond, stamp, again: again.is_some() };
+                    self.on_kept(now, channel, kept, checked, tos);
                 }
             }
             Message::Duplicate { bond } => {
@@ -94,17 +107,31 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// A packet of mode `reliable` that passed all checks.
+    /// A packet of mode `reliable`, as its sender sent it.
     #[inline]
-    pub(super) fn on_kept(&mut self, now: Time, channel: ChannelId, stamp: Stamp, again: bool, arrival: Arrival<P>) {
-        // What is not held to the delay of all does not make its channel one of those whose delay that is.
-        if stamp != Stamp::NONE
-            && !stamp.is_alone()
-            && let Arrival::Kept { bond, .. } = arrival
-        {
-            self.on_carries(channel, bond);
+    pub(super) fn on_kept(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        kept: Kept,
+        (header, packet): (Header, P),
+        tos: u8,
+    ) {
+        let Kept { bucket, sequence, bond, stamp, again } = kept;
+        if stamp == Stamp::NONE {
+            self.keep_for_parity(now, bucket, sequence, bond, &packet);
         }
-        self.resequence.handle_kept(now, channel, stamp, again, arrival, &mut self.stats);
+        if let Some(Opened(packet)) = self.finish_packet(&header, packet, tos) {
+            // What is not held to the delay of all does not make its channel one of those whose delay that is.
+            if stamp != Stamp::NONE && !stamp.is_alone() {
+                self.on_carries(channel, bond);
+            }
+            let arrival = Arrival::Kept { bucket, number: sequence, bond, packet };
+            self.resequence.handle_kept(now, channel, stamp, again, arrival, &mut self.stats);
+        }
+        if stamp == Stamp::NONE && self.mender.as_ref().is_some_and(|mender| mender.waits(bucket)) {
+            self.mend(now, channel, bucket);
+        }
     }
 
     /// Checks a data frame with a tagged envelope and takes the envelope off.
@@ -139,10 +166,24 @@ impl<P: Packet> Bond<P> {
         now: Time,
         channel: ChannelId,
         head: usize,
-        mut frame: P,
+        frame: P,
         tos: u8,
         tagged: Option<(u8, Option<u32>)>,
     ) -> Option<Opened<P>> {
+        let (header, frame) = self.check_packet(now, channel, head, frame, tagged)?;
+        self.finish_packet(&header, frame, tos)
+    }
+
+    /// Checks the packet behind `head` bytes of envelope: the packet as its sender sent it.
+    #[inline]
+    pub(super) fn check_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        head: usize,
+        mut frame: P,
+        tagged: Option<(u8, Option<u32>)>,
+    ) -> Option<(Header, P)> {
         if head > 0 {
             frame.strip(head);
         }
@@ -170,11 +211,17 @@ impl<P: Packet> Bond<P> {
         if header.total < len {
             frame.truncate(header.total);
         }
-        if (tos ^ header.tos) & 3 != 0 && !self.on_ecn(&header, &mut frame, tos) {
+        Some((header, frame))
+    }
+
+    /// Does to a packet what it is due at the tunnel's exit.
+    #[inline]
+    pub(super) fn finish_packet(&mut self, header: &Header, mut frame: P, tos: u8) -> Option<Opened<P>> {
+        if (tos ^ header.tos) & 3 != 0 && !self.on_ecn(header, &mut frame, tos) {
             return None;
         }
-        if self.config.clamp_mss && mss::is_syn(&header, frame.bytes()) {
-            self.clamp(&header, &mut frame);
+        if self.config.clamp_mss && mss::is_syn(header, frame.bytes()) {
+            self.clamp(header, &mut frame);
         }
         Some(Opened(frame))
     }
@@ -309,6 +356,7 @@ impl<P: Packet> Bond<P> {
         self.resequence.set_paced(channel, heartbeat.paced);
         if self.peer.is_newest(&heartbeat) {
             self.peer.expands = heartbeat.expands;
+            self.peer.mends = heartbeat.mends;
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();

@@ -14,7 +14,7 @@ use crate::units::Time;
 use alloc::vec::Vec;
 
 /// The settings that may change, by their names in a file.
-const LIVE: [&str; 17] = [
+const LIVE: [&str; 18] = [
     "buffer",
     "copies",
     "dead_after",
@@ -22,6 +22,7 @@ const LIVE: [&str; 17] = [
     "equalize",
     "hold_down",
     "metered",
+    "parity",
     "queue_limit",
     "reorder_deadline",
     "reorder_memory",
@@ -70,6 +71,9 @@ impl<P: Packet> Bond<P> {
             self.reorder(now)?;
         }
         self.resequence.set_bounds(&self.config);
+        if names.iter().any(|(name, _)| *name == "parity") {
+            self.switch_parity(now);
+        }
         self.protect.set_bounds(&self.config);
         self.rebuild(now, 0);
         self.refresh(now, Reason::Link);

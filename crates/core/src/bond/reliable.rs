@@ -14,6 +14,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
+use super::cover::Fate;
 use super::event::Reason;
 use super::frame::Transmit;
 use super::keep::{About, CLASSES, Lost};
@@ -65,6 +66,24 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// The same of what the peer has just told. What parity may mend does not go again yet.
+    pub(super) fn settle_told(&mut self, now: Time, channel: ChannelId) {
+        let protect = &mut self.protect;
+        if let (Some(cover), Some(keeper)) = (&mut protect.cover, &mut protect.keeper)
+            && let Some(flight) = &mut self.channels[channel].path.flight
+        {
+            while let Some(settled) = flight.poll_settled() {
+                let held = keeper.lost_by(channel, settled).is_some_and(|about| {
+                    cover.on_lost(now, about.bucket, about.numbers.sequence, settled.note) == Fate::Held
+                });
+                if !held {
+                    keeper.settle(channel, settled, &mut self.stats);
+                }
+            }
+        }
+        self.settle(channel);
+    }
+
     /// All that is under way on `channel` is lost.
     pub(super) fn lose_all(&mut self, channel: ChannelId) {
         if self.protect.keeper.is_some()
@@ -80,6 +99,7 @@ impl<P: Packet> Bond<P> {
         if let Some(keeper) = &mut self.protect.keeper {
             keeper.give_up_all(&mut self.stats);
         }
+        self.forget_parity();
         for channel in each(self.channels.joined) {
             self.settle(channel);
         }

@@ -76,6 +76,7 @@ impl<P: Packet> Bond<P> {
         }
         add(self.prompt_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
+        add(self.protect.cover.as_ref().and_then(|cover| cover.timeout()), TimerName::Pacing);
         add(self.classed.ready_at(), TimerName::Pacing);
         for channel in each(self.channels.joined) {
             let c = &self.channels[channel];
@@ -110,6 +111,7 @@ impl<P: Packet> Bond<P> {
         self.activity.handle_timeout(now, self.config.active_for);
         self.resequence.handle_timeout(now, &mut self.stats);
         self.give_up_old(now);
+        self.on_parity_timeout(now);
         self.check_channels(now);
         self.on_stripe_timeout(now);
         self.on_policy_timeout(now);

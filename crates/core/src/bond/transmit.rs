@@ -65,6 +65,11 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if self.protect.cover.as_ref().is_some_and(|cover| !cover.waiting.is_empty())
+            && let Some(frame) = self.next_row(now)
+        {
+            return Some(frame);
+        }
         match self.distribute {
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
@@ -163,7 +168,7 @@ impl<P: Packet> Bond<P> {
         &mut self,
         now: Time,
         channel: ChannelId,
-        packet: P,
+        mut packet: P,
         bucket: u16,
         numbers: Numbers,
         tos: u8,
@@ -175,7 +180,7 @@ impl<P: Packet> Bond<P> {
         let (head, skip) = if c.path.flight.is_none() {
             (self.number.head(bucket, numbers, c.config.raw), 0)
         } else {
-            self.count(now, channel, &packet, About { bucket, numbers, tos }, idle, again)
+            self.count(now, channel, &mut packet, About { bucket, numbers, tos }, idle, again)
         };
         let c = &mut self.channels[channel];
         let frame = head.len() + size - skip;
@@ -203,11 +208,15 @@ impl<P: Packet> Bond<P> {
         &mut self,
         now: Time,
         channel: ChannelId,
-        packet: &P,
+        packet: &mut P,
         about: About,
         idle: bool,
         again: Option<Note>,
     ) -> (Head, usize) {
+        if again.is_none() && self.peer.mends && about.numbers.stamp == Stamp::NONE && self.protect.cover.is_some() {
+            // Both codes, that of the headers and parity, are of the same bytes.
+            packet.complete_checksum();
+        }
         let coding = if again.is_none() { self.code(now, channel, packet, about) } else { Coding::Whole };
         let c = &mut self.channels[channel];
         let (head, skip) = match &coding {
@@ -221,12 +230,16 @@ impl<P: Packet> Bond<P> {
             let place = flight.note_last(note);
             keeper.sent(note, channel, place);
             self.compressed.sent(channel, place, &coding);
-            if again.is_none() && self.config.spare_copies && flight.may_lose() {
+            if again.is_none() {
+                let spares = self.config.spare_copies && flight.may_lose();
                 match about.numbers.stamp {
                     Stamp::NONE if self.classed.is_copied(about.bucket) => {}
                     // Urgent ones.
-                    Stamp::NONE => self.protect.twice.add(now, note, channel),
-                    _ => self.protect.spare.add(now, note, channel),
+                    Stamp::NONE if self.peer.mends && self.cover(now, channel, note, about, packet) => {}
+                    Stamp::NONE if spares => self.protect.twice.add(now, note, channel),
+                    Stamp::NONE => {}
+                    _ if spares => self.protect.spare.add(now, note, channel),
+                    _ => {}
                 }
             }
         }
@@ -267,6 +280,7 @@ impl<P: Packet> Bond<P> {
             using: self.using(now),
             paced: self.number.resends() && self.channels[channel].is_paced(),
             expands: self.config.compress_headers != Compression::Off,
+            mends: self.mender.is_some(),
         });
         self.channels[channel].high = high;
         self.number.control(message)

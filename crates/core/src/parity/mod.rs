@@ -21,6 +21,7 @@
 //! Cost: m multiplications and additions an octet to encode; x squared for x missing packets of a block, and nothing for blocks that came
 //! whole. Memory is the caller's bound times the rows. Invariant: what [`mend`] gives is what was encoded, if rows and packets are.
 
+pub mod demand;
 mod field;
 
 use alloc::vec::Vec;

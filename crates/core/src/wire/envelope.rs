@@ -10,7 +10,7 @@
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
-//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 2: understands compressed frames), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
+//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 2: understands compressed frames, 4: takes parity), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
 //! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
@@ -20,7 +20,7 @@
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
 //! | 13 kept | 15 + packet | number on its channel u24, then as ordered, then [`Stamp`] of its departure u16 |
 //! | 14 again | 16 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
-//! | 15 extended | 3 or more | as [`Extended`](super::extended) says |
+//! | 15 extended | 3 or more | as [`Extended`](super::extended) and [`parity`] say |
 //!
 //! A heartbeat is the channel's marker: its high water says "every packet numbered up to this one that I sent on this
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
@@ -40,6 +40,7 @@
 use super::extended::Wrong;
 pub use super::extended::{COMPRESSED_LEN, Compressed, Extended};
 pub use super::head::Head;
+use super::parity::{self, Parity};
 use super::short;
 use super::stamp::Stamp;
 use crate::units::ChannelId;
@@ -152,6 +153,8 @@ pub struct Heartbeat {
     pub paced: bool,
     /// The sender understands compressed frames.
     pub expands: bool,
+    /// The sender of this heartbeat takes rows of [`parity`], and rebuilds packets from them.
+    pub mends: bool,
 }
 
 /// What an echo request says, and its reply repeats.
@@ -265,6 +268,8 @@ pub enum Message {
     },
     /// Tells of counted frames.
     Feedback(Feedback),
+    /// A row of parity, which follows, or what such rows mended.
+    Parity(Parity),
 }
 
 /// A message and the sender's epoch tag.
@@ -307,6 +312,7 @@ impl Message {
             Message::StripeControl => STRIPE_CONTROL,
             Message::Counted { .. } => COUNTED,
             Message::Feedback(_) => FEEDBACK,
+            Message::Parity(_) => EXTENDED,
         }
     }
 }
@@ -385,8 +391,13 @@ impl Envelope {
                 b[24..32].copy_from_slice(&f.arrived.to_be_bytes());
                 b[32..40].copy_from_slice(&f.set.to_be_bytes());
             }
+            Message::Parity(parity) => {
+                if let Some(rest) = b[2..].first_chunk_mut() {
+                    parity.put(rest);
+                }
+            }
             Message::Heartbeat(h) => {
-                (b[2], b[3]) = (h.channel.0, u8::from(h.paced) | u8::from(h.expands) << 1);
+                (b[2], b[3]) = (h.channel.0, u8::from(h.paced) | u8::from(h.expands) << 1 | u8::from(h.mends) << 2);
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
                 b[8..12].copy_from_slice(&h.number.to_be_bytes());
                 b[12..16].copy_from_slice(&h.high.to_be_bytes());
@@ -474,6 +485,7 @@ impl Envelope {
                 using: long(24),
                 paced: frame[3] & 1 != 0,
                 expands: frame[3] & 2 != 0,
+                mends: frame[3] & 4 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, train: frame[3] & 1 != 0, token: word(4), clock: long(8) };
@@ -512,11 +524,17 @@ impl Envelope {
 /// An envelope of kind 15.
 #[inline]
 fn extended(frame: &[u8]) -> Result<Envelope, EnvelopeError> {
-    let message = Extended::read(frame).map_err(|wrong| match wrong {
-        Wrong::Truncated(need) => EnvelopeError::Truncated { kind: EXTENDED, have: frame.len(), need },
-        Wrong::Sub(sub) => EnvelopeError::Extended { sub },
-    })?;
-    Ok(Envelope { tag: frame.get(1).copied().unwrap_or(0), message: Message::Extended(message) })
+    let truncated = |need| EnvelopeError::Truncated { kind: EXTENDED, have: frame.len(), need };
+    let message = if frame.get(2) == Some(&parity::SUB_KIND) {
+        let rest = frame[2..].first_chunk().ok_or(truncated(parity::LEN))?;
+        Message::Parity(Parity::read(rest).ok_or(EnvelopeError::Extended { sub: parity::SUB_KIND })?)
+    } else {
+        Message::Extended(Extended::read(frame).map_err(|wrong| match wrong {
+            Wrong::Truncated(need) => truncated(need),
+            Wrong::Sub(sub) => EnvelopeError::Extended { sub },
+        })?)
+    };
+    Ok(Envelope { tag: frame.get(1).copied().unwrap_or(0), message })
 }
 
 /// Flow bucket, number in it, and number in the bond.
@@ -562,6 +580,7 @@ mod tests {
             using: 0x8000_0000_0000_0003,
             paced: false,
             expands: true,
+            mends: false,
         };
         let echo = Echo { channel: ChannelId(63), train: false, token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
@@ -585,6 +604,8 @@ mod tests {
             let message = Compressed { number, sequence, bond, stamp, form, reference };
             Envelope { tag: 0xa5, message: Message::Extended(Extended::Compressed(message)) }
         };
+        let row = parity::Row { number: 0x00f0_0001, row: 7, packets: 4, bucket: 0x123, first: 0xfff0 };
+        let mended = parity::Mended { of: 0x42, bucket: 0x123, first: 0xfff0, places: 0x8001 };
         vec![
             (
                 "21 a5 0123 000007 adbeef",
@@ -596,6 +617,10 @@ mod tests {
             (
                 "25 04 02 02 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
                 Envelope { tag: 4, message: Message::Heartbeat(heartbeat) },
+            ),
+            (
+                "25 04 02 07 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
+                Envelope { tag: 4, message: Message::Heartbeat(Heartbeat { paced: true, mends: true, ..heartbeat }) },
             ),
             ("26 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
             (
@@ -620,6 +645,8 @@ mod tests {
                 "2f a5 f1 fc05",
                 Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) },
             ),
+            ("2f a5 02 73 f00001 0123 fff0", Envelope { tag: 0xa5, message: Message::Parity(Parity::Row(row)) }),
+            ("2f a5 02 80 42 0123 fff0 8001", Envelope { tag: 0xa5, message: Message::Parity(Parity::Mended(mended)) }),
         ]
     }
 
@@ -652,9 +679,12 @@ mod tests {
     fn wrong_versions_kinds_channels_and_probe_sizes_are_named() {
         assert_eq!(Envelope::decode(&hex("11 00 0000")), Err(EnvelopeError::Version { theirs: 1 }));
         assert_eq!(Envelope::decode(&hex("20 00")), Err(EnvelopeError::Kind { kind: 0 }));
-        for sub in ["00", "31", "41", "d1", "02", "12"] {
+        for sub in ["00", "31", "41", "d1", "03", "12"] {
             let error = EnvelopeError::Extended { sub: hex(sub)[0] };
             assert_eq!(Envelope::decode(&[&hex("2f 00")[..], &hex(sub), &[0; 40]].concat()), Err(error), "{sub}");
+        }
+        for parity in ["2f 00 02 8100000000000000"] {
+            assert_eq!(Envelope::decode(&hex(parity)), Err(EnvelopeError::Extended { sub: 2 }), "{parity}");
         }
         let echo = hex("26 04 40 00 00000009 1122334455667788");
         assert_eq!(Envelope::decode(&echo), Err(EnvelopeError::Channel { channel: 64 }));
@@ -687,7 +717,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 3 } else { u8::from(kind <= ECHO_REPLY) }; }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 7 } else { u8::from(kind <= ECHO_REPLY) }; }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

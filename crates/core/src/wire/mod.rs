@@ -6,5 +6,6 @@ mod extended;
 mod head;
 pub mod mac;
 pub mod marker;
+pub mod parity;
 pub mod short;
 pub mod stamp;

@@ -5,13 +5,14 @@ use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::ip::Header;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::envelope::{Envelope, Feedback, Heartbeat, Message};
+use fairspan_core::wire::parity::{LEN, Mended, Parity, Row};
 use fairspan_core::wire::stamp::Stamp;
 use proptest::prelude::*;
 
 fn bond(mode: Mode) -> Bond<Vec<u8>> {
     let mut settings = config(3);
     settings.mode = mode;
-    settings.feedback = true;
+    (settings.feedback, settings.parity) = (true, true);
     settings.hold_bytes = 300_000;
     settings.policy = "brr:flush=on".parse().unwrap();
     let mut bond = Bond::new(settings, Time::ZERO, 1).unwrap();
@@ -61,6 +62,7 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
                     using,
                     paced: number % 2 == 0,
                     expands: number % 3 == 0,
+                    mends: number % 3 == 0,
                 }),
                 epoch as u8,
                 &[],
@@ -89,12 +91,25 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
         |([number, stamp], bucket, sequence, tag, again)| {
             // Near to one another, and far: half a turn of 24 bits and more.
             let [number, bond] = [number % 400, sequence].map(|n| n + stamp % 4 * 0x0040_0000);
-            let stamp = Stamp(stamp as u16);
+            let stamp = if stamp % 3 == 0 { Stamp::NONE } else { Stamp(stamp as u16) };
             let message = Message::Kept { number, bucket: bucket % 8, sequence: bond, bond, stamp, again };
             frame(message, tag % 3, &packet(1, sequence, 100))
         },
     );
-    prop_oneof![4 => ordered, 4 => kept, 2 => heartbeat, 2 => counted, 1 => feedback, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
+    // Of one packet, or of any bytes.
+    let rows = (any::<[u8; 6]>(), 0u16..300, proptest::collection::vec(any::<u8>(), 0..150)).prop_map(
+        |([row, packets, bucket, tag, what, of], first, any)| {
+            let bucket = u16::from(bucket % 8);
+            let message = match what % 8 {
+                0 => Parity::Mended(Mended { of: of % 3, bucket, first, places: u16::from_be_bytes([row, packets]) }),
+                _ => Parity::Row(Row { number: first.into(), row: row % 8, packets: packets % 16 + 1, bucket, first }),
+            };
+            let packet = packet(1, first.into(), 100);
+            let coded = [&[0, 103, 0, first.to_be_bytes()[0], first as u8], &packet[..]].concat();
+            frame(Message::Parity(message), tag % 3, if what % 3 == 0 { &coded } else { &any })
+        },
+    );
+    prop_oneof![4 => ordered, 4 => kept, 4 => rows, 2 => heartbeat, 2 => counted, 1 => feedback, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
 }
 
 proptest! {
@@ -285,4 +300,80 @@ fn sequence_numbers_that_leap_about_cost_little_each() {
     // place by place, is several hundred.
     let bound = std::time::Duration::from_micros(100);
     assert!(each < bound && each_leap < bound, "{each:?} each, {each_leap:?} for a leap");
+}
+
+/// A bond of mode `reliable` that takes parity, and knows the peer's epoch 0.
+fn mends() -> Bond<Vec<u8>> {
+    let mut b = bond(Mode::Reliable);
+    let bytes = frame(Message::Heartbeat(Heartbeat { mends: true, using: !0, ..Heartbeat::default() }), 0, &[]);
+    b.handle_channel(Time::from_millis(1), ChannelId(0), Codepoint::Envelope, bytes, 0);
+    b
+}
+
+fn kept(bucket: u16, sequence: u32) -> Vec<u8> {
+    let (number, bond, stamp, again) = (sequence + 1, sequence + 1, Stamp::NONE, None);
+    frame(Message::Kept { number, bucket, sequence, bond, stamp, again }, 0, &packet(bucket, sequence, 500))
+}
+
+fn row(bucket: u16, first: u16, row: u8, packets: u8, octets: &[u8]) -> Vec<u8> {
+    frame(Message::Parity(Parity::Row(Row { number: 1, row, packets, bucket, first })), 0, octets)
+}
+
+#[test]
+fn rows_that_no_block_can_have_are_counted_and_blocks_that_never_become_whole_cost_bounded_memory() {
+    let mut b = mends();
+    let at = Time::from_millis(2);
+    let put = |b: &mut Bond<Vec<u8>>, bytes| b.handle_channel(at, ChannelId(0), Codepoint::Envelope, bytes, 0);
+    put(&mut b, row(5, 0, 0, 4, &[0; 600]));
+    put(&mut b, kept(5, 0));
+    for (n, bad) in [row(5, 0, 4, 4, &[0; 600]), row(5, 0, 0, 4, &[0; 4]), row(5, 0, 0, 4, &[])[..LEN].to_vec()]
+        .into_iter()
+        .enumerate()
+    {
+        put(&mut b, bad);
+        assert_eq!((b.stats().bad_parity, b.stats().parity_received), (n as u64 + 1, 1));
+    }
+    put(&mut b, row(5, 0, 0, 4, &[0; 600]));
+    put(&mut b, row(5, 0, 0, 4, &[0; 600]));
+    assert_eq!(b.stats().bad_parity, 4, "a row twice");
+    put(&mut b, row(5, 0, 1, 5, &[0; 600]));
+    assert_eq!(b.stats().bad_parity, 5, "another length of the block");
+    // Rows of ten thousand blocks in a hundred buckets, each as long as a frame can be, and packets that are no part of them.
+    let long = vec![0; 60_000];
+    for n in 0..10_000u32 {
+        let (bucket, number) = ((n % 100) as u16, n / 100 * 40);
+        (0..3).for_each(|r| put(&mut b, row(bucket, number as u16 + 8, r, 16, &long)));
+        put(&mut b, kept(bucket, number));
+        while b.poll_transmit(at).is_some() {}
+        while b.poll_deliver().is_some() {}
+        assert!(b.parity_bytes() <= 8_200_000, "{} bytes", b.parity_bytes());
+    }
+    assert!(b.parity_bytes() > 7_000_000 && b.stats().rebuilt == 0, "the bound was near: {}", b.parity_bytes());
+}
+
+#[test]
+fn word_of_what_was_never_sent_changes_nothing() {
+    let mut b = mends();
+    let at = Time::from_millis(2);
+    for n in 0..100 {
+        let mut packet = packet(1, n, 200);
+        packet[1] = 46 << 2;
+        b.handle_host(at, packet);
+        while let Some(frame) = b.poll_transmit(at) {
+            if b.wants_back() {
+                b.give_back(frame.packet.unwrap());
+            }
+        }
+    }
+    let before = b.kept_bytes();
+    assert!(before > 100 * 200);
+    for bucket in 0..1200 {
+        for (of, first) in [(0, 0), (7, 3), (255, 65_535)] {
+            let mended = Mended { of, bucket: bucket + 1024, first, places: !0 };
+            let bytes = frame(Message::Parity(Parity::Mended(mended)), 0, &[]);
+            b.handle_channel(at, ChannelId(0), Codepoint::Envelope, bytes, 0);
+        }
+    }
+    assert_eq!(b.kept_bytes(), before);
+    assert!(b.stats().stale_epoch > 0);
 }

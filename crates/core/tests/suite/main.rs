@@ -15,6 +15,7 @@ mod bond_metered;
 mod bond_modes;
 mod bond_network;
 mod bond_ordered;
+mod bond_parity;
 mod bond_path_mtu;
 mod bond_record;
 mod bond_reliable;

@@ -391,7 +391,7 @@ impl Reader<'_> {
         allowed_ips: &[IpNet],
     ) -> Result<(BondConfig, Option<ConfigError>), ConfigError> {
         let mut bond = BondConfig::usual();
-        bond.confirm_mtu = CONFIRM_MTU;
+        (bond.confirm_mtu, bond.parity) = (CONFIRM_MTU, true);
         // In the clear the checksum is finished when a frame leaves, and not known before.
         let clear = channels.iter().any(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
         if !clear {

@@ -154,9 +154,10 @@ impl Bond {
             gone: Vec::new(),
             dropped: [0; REASONS.len()],
             extent: match (record, model.config.compress_headers) {
-                (true, _) => Extent::All,
-                (false, Compression::Off) => Extent::Read,
-                (false, _) => Extent::Headers,
+                // Parity is reckoned over all of a packet.
+                _ if record || model.config.parity => Extent::All,
+                (_, Compression::Off) => Extent::Read,
+                _ => Extent::Headers,
             },
             overhead: model.config.channels.iter().map(|channel| channel.overhead as u32).collect(),
             numbers: [0; 2],
@@ -299,10 +300,14 @@ impl Bond {
                 return Some(Output::Transmit { channel, size, content });
             }
             while let Some(mut frame) = side.bond.poll_deliver() {
-                // What is not a packet of the simulation is an answer of the bond's own to its host.
-                let Some(ticket) = frame.take_ticket() else { continue };
-                let packet = self.tickets[ticket as usize].packet.take();
-                self.drop_copy(ticket, OTHER);
+                let packet = match frame.take_ticket() {
+                    Some(ticket) => {
+                        let packet = self.tickets[ticket as usize].packet.take();
+                        self.drop_copy(ticket, OTHER);
+                        packet
+                    }
+                    None => self.rebuilt(&frame, pool),
+                };
                 if let Some(handle) = packet {
                     self.inside -= 1;
                     leave(&frame, &mut pool[handle]);
@@ -323,6 +328,15 @@ impl Bond {
             let handle = side.waiting.pop_front()?;
             self.read_host(now, end, handle, pool);
         }
+    }
+
+    /// The packet that a frame without a ticket is, which the bond rebuilt from parity: it is not delivered yet, as a copy is kept until the far
+    /// end is told. Any other such frame is an answer of the bond's own to its host.
+    #[cold]
+    fn rebuilt(&mut self, frame: &Frame, pool: &Pool) -> Option<Handle> {
+        let is_it = |handle| is_of(frame, &pool[handle]);
+        let found = self.tickets.iter().position(|ticket| ticket.packet.is_some_and(is_it))?;
+        self.tickets[found].packet.take()
     }
 
     /// Accounts for what the core dropped in the last call.
@@ -463,6 +477,14 @@ impl Bond {
     pub(crate) fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
         REASONS.into_iter().zip(self.dropped).filter(|(_, packets)| *packets > 0)
     }
+}
+
+/// Whether a frame with all its bytes is this packet: by length, identification, addresses and ports.
+fn is_of(frame: &Frame, packet: &Packet) -> bool {
+    let mut headers = [0; wire::MOST_HEADERS];
+    let length = wire::headers(packet, &mut headers);
+    let same = |from: usize, to: usize| frame.bytes().get(from..to) == headers.get(from..to);
+    frame.size().as_u64() == u64::from(packet.size) && same(4, 6) && same(12, length.min(24))
 }
 
 /// A packet leaves the bond as the bond made it: a SYN may name a smaller segment size now.

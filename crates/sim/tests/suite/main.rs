@@ -5,6 +5,7 @@ mod bond_classes;
 mod bond_decline;
 mod bond_failure;
 mod bond_flow;
+mod bond_parity;
 mod bond_rates;
 mod bond_reliable;
 mod bond_world;
