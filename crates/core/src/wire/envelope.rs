@@ -331,6 +331,8 @@ const fn need(kind: u8) -> usize {
         PROBE | PROBE_ANSWER => PROBE_LEN,
         COUNTED => COUNTED_LEN,
         FEEDBACK => FEEDBACK_LEN,
+        // Of a message of `parity`; others say theirs themselves.
+        EXTENDED => parity::LEN,
         _ => 0,
     }
 }
