@@ -430,7 +430,8 @@ fn a_reload_changes_what_may_change_and_the_doctor_finds_what_is_wrong() {
     let other = lab.config("other", &changed.replace("SOCKET", "/nonexistent").replace("sat0", "sat9"));
     let (status, wrong) = wrong(&other);
     let subjects: Vec<&str> = wrong.iter().filter_map(|finding| finding["subject"].as_str()).collect();
-    assert_eq!((status, subjects), (Some(1), vec!["devices", "routes", "forwarding"]));
+    // The first daemon has the table and the queue of the same names.
+    assert_eq!((status, subjects), (Some(1), vec!["devices", "routes", "forwarding", "rules", "rules"]));
     assert!(wrong.iter().all(|finding| finding["remedy"].is_string()), "{wrong:?}");
     daemon.stop();
     assert_nothing_left(&lab);

@@ -1,9 +1,9 @@
 //! The thread that computes handshakes, so that no flood of them holds up packets.
 //!
 //! It is given a few steps at a time: what waits stays with the sessions, who know whose turn it is. It runs at the lowest
-//! ordinary priority, so that where processors are few the packets go first. But a scheduler may let whoever has begun go on for
-//! milliseconds, also before who is more important (Linux from 6.6 on). So what anybody can cause, handshakes of who may be a stranger,
-//! has a budget of processor time: a twentieth of one processor. It is a time and no number, so that it means the same on all machines.
+//! ordinary priority, so that where processors are few the packets go first. That bounds nothing while they wait for something: the
+//! thread would take all that is left of the processors. So what anybody can cause, handshakes of who may be a stranger, has a
+//! budget of processor time: a twentieth of one processor. It is a time and no number, so that it means the same on all machines.
 //! What peers wait for is not counted, and goes first.
 
 use crate::secure::{Done, Entropy, Sessions, Work};

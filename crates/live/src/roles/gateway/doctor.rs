@@ -231,6 +231,10 @@ fn kernel(findings: &mut Findings, config: &Config, is_running: bool) {
                 "the kernel has all that the packet rules need, but leaves them behind when the daemon is killed",
                 "packets pass them then as if they were not there, and the next start replaces them; Linux 5.12 can do better",
             ),
+            Err(error) if error.errno() == Some(libc::EBUSY) => {
+                let remedy = "end the daemon that has them, or write another `name` in [interface]";
+                findings.wrong("rules", error.to_string(), remedy);
+            }
             Err(error) => {
                 let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_queue (or nft_compat and \
                               xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
