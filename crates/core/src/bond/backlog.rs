@@ -9,8 +9,8 @@ use super::channel::{bit, each};
 use super::reserve::{Candidate, used_at_once};
 use super::revisit;
 use crate::packet::Packet;
+use crate::path::train::Train;
 use crate::units::{ChannelId, Rate, Span, Time};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
@@ -149,7 +149,7 @@ impl<P: Packet> Bond<P> {
             let c = &mut self.channels[channel];
             let (Some(rate), Some(train)) = (c.known_rate(), &mut c.path.train) else { continue };
             if c.revisit.look(now, rate, reserve & bit(channel) != 0) {
-                *train = Box::default();
+                **train = Train::default();
             }
         }
     }

@@ -243,14 +243,14 @@ impl<P: Packet> Bond<P> {
         // The first one is sent more often: the peer makes up for differences of delay from the first that it gets.
         let first = c.path.unanswered.is_some();
         let signs = c.path.signs;
+        let long_ago = |since| now.since(since) >= OFTEN_FOR;
+        let is_seldom = signs.lossy && !active || signs.mute && c.path.unanswered.is_some_and(long_ago);
         let interval = if c.path.echoes > 0 {
             c.path.echoes -= 1;
             FIRST_ECHOES_EVERY
         } else if prompt && (signs.mute || signs.lossy) && !active && !soon {
             self.config.heartbeat_idle
-        } else if prompt && signs.lossy && !active {
-            SELDOM
-        } else if prompt && signs.mute && c.path.unanswered.is_some_and(|since| now.since(since) >= OFTEN_FOR) {
+        } else if prompt && is_seldom {
             SELDOM
         } else if first || signs.late || signs.lossy {
             self.config.heartbeat

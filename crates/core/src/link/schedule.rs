@@ -445,9 +445,9 @@ impl Schedule {
 
     fn draw_loss(&mut self, at: Time) -> bool {
         let rest = &mut *self.rest;
-        // Each has a draw of its own.
-        let spells = Spell::at(&rest.profile.spells, at).filter(|spell| spell.loss > 0.0);
-        let worse = spells.fold(false, |lost, spell| rest.rng.unit() < spell.loss || lost);
+        let strikes = |spell: &Spell, rng: &mut Rng| spell.loss > 0.0 && rng.unit() < spell.loss;
+        let worse = Spell::at(&rest.profile.spells, at).any(|spell| strikes(spell, &mut rest.rng));
+        // The usual process goes on by frames, lost or not.
         worse | self.draw_usual_loss()
     }
 

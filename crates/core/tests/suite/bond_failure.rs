@@ -358,32 +358,6 @@ fn whatever_a_peer_says_of_times_and_numbers_some_channel_is_used_and_order_is_k
     }
 }
 
-#[test]
-fn a_clock_that_leaps_at_either_end_costs_no_channel_no_order_and_half_a_second_at_most() {
-    for leap in [200, 2_000, 60_000, 86_400_000] {
-        for end in [0, 1] {
-            for load in [Load::Paced, Load::Bulk] {
-                let rate = Rate::from_mbit(20);
-                let mut run = Run::new(vec![wire(20, rate), wire(40, rate)], load, 7);
-                run.steps(2_000);
-                let usual = run.second();
-                let from = run.net.now;
-                run.net.ahead[end] = run.net.ahead[end] + MS(leap);
-                run.steps(3_000);
-                let said = format!("{leap} ms at end {end}, {load:?}: {:?}", run.net.events);
-                assert!(run.gap(from, run.net.now) <= MS(500), "{:?}: {said}", run.gap(from, run.net.now));
-                assert!(run.usable(0) && run.usable(1), "{said}");
-                let after = run.second();
-                assert!(after * 10 >= usual * 9, "{after} packets a second, {usual} before: {said}");
-                let held = |event: &Event| matches!(event, Event::ChannelHeld { .. });
-                assert!(!run.net.events.iter().flatten().any(held), "{said}");
-                run.net.run(MS(1_000));
-                check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
-            }
-        }
-    }
-}
-
 /// What a peer that lies makes of its messages.
 type Lie = fn(&mut Flight, &mut Rng);
 
@@ -407,19 +381,11 @@ fn changed(flight: &mut Flight, feedback: impl Fn(&mut Feedback), clock: impl Fn
 }
 
 #[test]
-fn a_peer_that_lies_of_rates_delays_and_counts_gets_no_more_than_is_sent_and_is_served_again_when_it_stops() {
-    let lies: [(&str, Lie); 5] = [
+fn a_peer_that_lies_of_when_packets_came_gets_no_more_than_is_sent_and_is_served_again_when_it_stops() {
+    let lies: [(&str, Lie); 2] = [
         ("all arrived in the same instant", |f, _| changed(f, |told| told.arrived = 0, |at| *at = 0)),
         ("arrivals go backwards", |f, _| {
             changed(f, |told| told.arrived = told.arrived.wrapping_neg(), |at| *at = at.wrapping_neg())
-        }),
-        ("held for longer than they were away", |f, _| changed(f, |told| told.held = u32::MAX, |_| ())),
-        ("counts jump", |f, rng| {
-            let by = rng.next_u64() as u32;
-            changed(f, |told| told.packets = told.packets.wrapping_add(by), |_| ());
-        }),
-        ("all is there and all is marked", |f, _| {
-            changed(f, |told| (told.set, told.marked) = (u64::MAX, told.packets), |_| ());
         }),
     ];
     for (name, lie) in lies {

@@ -72,8 +72,6 @@ pub struct Net {
     pub most_held: [usize; 2],
     /// Changes frames on their way, when set.
     pub mangle: Option<fn(&mut Flight, &mut Rng)>,
-    /// How far each end's clock has leapt ahead.
-    pub ahead: [Span; 2],
     network: Network<Flight>,
     /// By channel and direction, when a narrow wire will have sent all that it was given.
     free: HashMap<usize, Time>,
@@ -103,7 +101,6 @@ impl Net {
             frames: [vec![0; count], vec![0; count]],
             most_held: [0; 2],
             mangle: None,
-            ahead: [Span::ZERO; 2],
             network: Network::new(),
             free: HashMap::new(),
             rng: Rng::new(seed),
@@ -121,41 +118,32 @@ impl Net {
         net
     }
 
-    /// What the clock of `end` says.
-    pub fn clock(&self, end: usize) -> Time {
-        self.now + self.ahead[end]
-    }
-
     fn up(&mut self, end: usize) {
         for channel in 0..self.wires.len() {
-            let clock = self.clock(end);
-            self.ends[end].set_link(clock, ChannelId(channel as u8), Link::Up);
+            self.ends[end].set_link(self.now, ChannelId(channel as u8), Link::Up);
         }
         self.drain(end);
     }
 
     /// The end's process dies and another one starts.
     pub fn restart(&mut self, end: usize, config: Config, seed: u64) {
-        self.ends[end] = Recorder::new(config, self.clock(end), seed, Some(Vec::new())).unwrap();
+        self.ends[end] = Recorder::new(config, self.now, seed, Some(Vec::new())).unwrap();
         self.up(end);
     }
 
     pub fn host(&mut self, end: usize, packet: Vec<u8>) {
-        let clock = self.clock(end);
-        self.ends[end].handle_host(clock, packet);
+        self.ends[end].handle_host(self.now, packet);
         self.drain(end);
     }
 
     pub fn set_link(&mut self, end: usize, channel: u8, state: Link) {
-        let clock = self.clock(end);
-        self.ends[end].set_link(clock, ChannelId(channel), state);
+        self.ends[end].set_link(self.now, ChannelId(channel), state);
         self.drain(end);
     }
 
     /// Takes everything that the end has to give.
     pub fn drain(&mut self, end: usize) {
-        let clock = self.clock(end);
-        while let Some(frame) = self.ends[end].poll_transmit(clock) {
+        while let Some(frame) = self.ends[end].poll_transmit(self.now) {
             let bytes = [frame.head.as_slice(), frame.body()].concat();
             assert_eq!(bytes.len(), frame.size());
             if let Some(packet) = frame.packet {
@@ -210,11 +198,7 @@ impl Net {
         let mut steps = 0u64;
         loop {
             let flight = self.network.next();
-            let timer = |end: usize| {
-                let at = self.ends[end].poll_timeout()?.0.as_nanos().saturating_sub(self.ahead[end].as_nanos());
-                Some(Time::from_nanos(at))
-            };
-            let timers = [timer(0), timer(1)];
+            let timers = [0, 1].map(|end| self.ends[end].poll_timeout().map(|t| t.0));
             let next = [flight, timers[0], timers[1]].into_iter().flatten().min();
             let Some(next) = next.filter(|t| *t <= until) else { break };
             steps += 1;
@@ -228,14 +212,12 @@ impl Net {
             if flight == Some(next) {
                 let flight = self.network.take().unwrap();
                 let to = flight.to;
-                let clock = self.clock(to);
-                self.ends[to].handle_channel(clock, flight.channel, flight.codepoint, flight.bytes, flight.tos);
+                self.ends[to].handle_channel(self.now, flight.channel, flight.codepoint, flight.bytes, flight.tos);
                 self.drain(to);
             } else {
                 for (end, timer) in timers.into_iter().enumerate() {
                     if timer == Some(next) {
-                        let clock = self.clock(end);
-                        self.ends[end].handle_timeout(clock);
+                        self.ends[end].handle_timeout(self.now);
                         self.drain(end);
                     }
                 }
