@@ -17,7 +17,7 @@
 //! | tail | 1 | none | a byte with its words, then the tail | | |
 //! | (zero) | 0 | | | | |
 //!
-//! A mask of UDP is the bits 11 to 8 and 2 of this, shifted together: identification, (zero), checksum, type of service.
+//! A mask of UDP has the identification in its bits 1 and 0, the checksum in bit 2 and the type of service in bit 3; the others are zero.
 //!
 //! **Equal lengths.** Frames leave by segmentation offload, which wants datagrams of one length. So what a packet needed, those after it
 //! have too until the reference changes: a *least* mask goes in, and no field is narrower than it says.
