@@ -161,7 +161,7 @@ impl<P: Packet> Bond<P> {
             distribute: Distribute::new(preset, &config, &mut rng)?,
             protect: Protect::new(preset, &config),
             resequence: Resequence::new(preset, &config),
-            mender: parity::mender(&config),
+            mender: Mender::of(&config),
             striped: None,
             peer: Peer::new(),
             outbox: Outbox::default(),
