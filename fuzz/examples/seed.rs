@@ -102,7 +102,7 @@ fn envelopes() {
         stamp: Stamp::NONE,
         again: None,
     };
-    let coded = [&[0, 32, 0, 0, 3][..], &udp()].concat();
+    let coded = [&[0, 35, 0, 0, 3][..], &udp()].concat();
     let mut mends = vec![6];
     for (message, content) in [(row(1), &coded[..]), (urgent(2), &udp()), (row(3), &coded)] {
         let head = Envelope { tag: 5, message }.encode();

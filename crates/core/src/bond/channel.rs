@@ -2,6 +2,7 @@
 
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
+use super::frame::Handling;
 use super::reserve::Reserve;
 use super::revisit::Revisit;
 use crate::flow::matching::Name;
@@ -183,6 +184,18 @@ impl Channel {
             pacer.on_sent(now, wire);
         }
         wire
+    }
+
+    /// The same of a frame that is counted among those of packets; what may be done with it.
+    #[inline]
+    pub(super) fn on_data_sent(&mut self, now: Time, len: usize) -> Handling {
+        let wire = self.on_sent(now, len);
+        let handling = if len > self.frame_limit() { Handling::Fragment } else { Handling::Usual };
+        self.path.mtu.on_sent(now, len + self.config.overhead);
+        self.data = Some(now);
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += wire as u64;
+        handling
     }
 
     /// Accounts for a control frame of `len` bytes, envelope included. A law's pace is for what is under way by the law, which these

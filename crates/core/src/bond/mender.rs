@@ -13,11 +13,13 @@
 //! is announced; a look at each block that waits, of which there are none where nothing is lost. Nothing is allocated for packets and rows once buffers
 //! have grown; a block that is mended takes some small vectors.
 
+use super::config::{Config, Mode};
 use super::cover::NUMBER;
 use crate::parity::{self, LENGTH};
 use crate::units::{Span, Time};
 use crate::wire::parity::{MOST_PACKETS, Row};
 use crate::wire::short;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -120,6 +122,11 @@ impl Stream {
 }
 
 impl Mender {
+    /// What takes the peer's rows, if they are taken.
+    pub(super) fn of(config: &Config) -> Option<Box<Mender>> {
+        (config.parity && config.mode == Mode::Reliable).then(Box::default)
+    }
+
     /// Whether no bucket is announced.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {

@@ -167,7 +167,7 @@ impl<P: Packet> Bond<P> {
             protect: Protect::new(preset, &config),
             compressed: Compressed::new(preset, &config, epoch),
             resequence: Resequence::new(preset, &config),
-            mender: parity::mender(&config),
+            mender: Mender::of(&config),
             striped: None,
             peer: Peer::new(),
             outbox: Outbox::default(),

@@ -17,10 +17,9 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::config::{Config, Mode};
 use super::cover::{WAIT, Waiting};
 use super::equalize::Arrival;
-use super::frame::{Codepoint, Handling, Transmit};
+use super::frame::{Codepoint, Transmit};
 use super::keep::About;
 use super::mender::{Mender, Rebuilt};
 use super::receive::Opened;
@@ -31,17 +30,11 @@ use crate::units::{ChannelId, Span, Time};
 use crate::wire::envelope::Message;
 use crate::wire::parity::{LEN, Mended, Parity, Row};
 use crate::wire::stamp::Stamp;
-use alloc::boxed::Box;
 
 /// A row that waited for a channel for so long is of no use any more.
 const LATE: Span = Span::from_millis(20);
 /// How much later than a round trip the peer's word may come of what a row mended, beside how much that varies.
 const WORD: Span = Span::from_millis(5);
-
-/// What takes the peer's rows, if they are taken.
-pub(super) fn mender(config: &Config) -> Option<Box<Mender>> {
-    (config.parity && config.mode == Mode::Reliable).then(Box::default)
-}
 
 impl<P: Packet> Bond<P> {
     /// Puts an urgent packet, which goes by `channel` for the first time and is kept by `note`, into its stream's block; `false`: it has none.
@@ -118,12 +111,7 @@ impl<P: Packet> Bond<P> {
         let frame = LEN + size;
         let c = &mut self.channels[channel];
         let number = c.path.on_counted(now, c.wire(frame), false);
-        let wire = c.on_sent(now, frame);
-        let handling = if frame > c.frame_limit() { Handling::Fragment } else { Handling::Usual };
-        c.path.mtu.on_sent(now, frame + c.config.overhead);
-        c.data = Some(now);
-        c.stats.sent_packets += 1;
-        c.stats.sent_bytes += wire as u64;
+        let handling = c.on_data_sent(now, frame);
         self.stats.parity_sent += 1;
         let told = now + c.path.rtt().unwrap_or(Span::ZERO) + c.path.delay.variation() + WORD;
         if let Some(cover) = &mut self.protect.cover {
@@ -156,7 +144,7 @@ impl<P: Packet> Bond<P> {
             cover.forget(now);
         }
         self.on_parity_timeout(now);
-        self.mender = mender(&self.config);
+        self.mender = Mender::of(&self.config);
     }
 
     /// The peer is another one.

@@ -184,12 +184,7 @@ impl<P: Packet> Bond<P> {
         };
         let c = &mut self.channels[channel];
         let frame = head.len() + size - skip;
-        let wire = c.on_sent(now, frame);
-        let handling = if frame > c.frame_limit() { Handling::Fragment } else { Handling::Usual };
-        c.path.mtu.on_sent(now, frame + c.config.overhead);
-        c.data = Some(now);
-        c.stats.sent_packets += 1;
-        c.stats.sent_bytes += wire as u64;
+        let handling = c.on_data_sent(now, frame);
         if self.number.orders_flows() && !self.number.resends() {
             c.high = numbers.bond;
             if idle {
