@@ -4,6 +4,7 @@ mod allocations;
 mod bond_classes;
 mod bond_failure;
 mod bond_flow;
+mod bond_profiles;
 mod bond_rates;
 mod bond_reliable;
 mod bond_world;
