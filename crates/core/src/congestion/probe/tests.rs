@@ -140,16 +140,6 @@ fn a_path_of_which_nothing_is_known_is_full_soon_and_its_queue_is_short() {
 }
 
 #[test]
-fn what_a_probe_left_waiting_goes_without_a_pause_of_the_path() {
-    // 0.99 of the rate is sent, and each probe is followed by a drain that takes away what it left and no more: the path is idle in hardly any of the rest.
-    let out = run(&DSL, None, &[0.0], 20);
-    let (mbit, queue) =
-        out[5..].iter().fold((0.0, 0.0), |sum, (mbit, queue)| (sum.0 + mbit[0] / 15.0, sum.1 + queue / 15.0));
-    assert!((48.6..=50.0).contains(&mbit), "{mbit} of 50 Mbit/s");
-    assert!((0.5..6.0).contains(&queue), "{queue} ms of queue");
-}
-
-#[test]
 fn a_random_loss_is_not_congestion() {
     for loses in [100, 50, 20] {
         let out = run(&Path { loses, ..DSL }, None, &[0.0], 10);
