@@ -243,7 +243,7 @@ pub struct Config {
     /// Mode `reliable` with surplus round robin: whether the rate of each channel that has none is measured, and the channel paced by that
     /// ([`probe`](crate::congestion::probe)), unless [`congestion`](Config::congestion) names a law. Default false; in [`Config::usual`] true.
     pub measure_rates: bool,
-    /// Mode `reliable`: whether a channel that adds little rate and much delay carries data only while the others are not enough. It is known
+    /// Mode `reliable`: whether a channel that delays a download by more than it adds carries data only while the others are not enough. It is known
     /// for channels with a rate, configured or measured. Default false; in [`Config::usual`] true.
     pub reserve: bool,
     /// Channels by their names whose use costs money: they carry data only while no other channel works, and classes that name them. In
@@ -388,7 +388,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(measure_rates: Kind::Flag, "mode reliable: whether the rates of channels that have none are measured", file "measure_rates", since 4),
-    option!(reserve: Kind::Flag, "mode reliable: whether a channel that adds little rate and much delay carries data only while the others are not enough", file "reserve", since 4),
+    option!(reserve: Kind::Flag, "mode reliable: whether a channel that delays a download by more than it adds carries data only while the others are not enough", file "reserve", since 4),
     option!(metered: Kind::Text(|text| text.parse::<List<Name>>().map(drop)), "channels that carry data only while no other one works, because that costs money", file "metered", since 4),
     option!(sparse: Kind::Flag, "mode reliable: whether flows that send little and steadily go before others, by the channel that brings them first", file "sparse", since 4),
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),

@@ -6,6 +6,7 @@ mod bond_decline;
 mod bond_failure;
 mod bond_flow;
 mod bond_parity;
+mod bond_profiles;
 mod bond_rates;
 mod bond_reliable;
 mod bond_world;

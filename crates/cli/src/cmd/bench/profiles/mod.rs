@@ -2,8 +2,9 @@
 
 mod pairs;
 mod report;
+mod simulated;
 
-use crate::exit::Outcome;
+use crate::exit::{BadInput, Outcome};
 use crate::measure::call::{Call, Line};
 use crate::measure::median;
 use crate::measure::ping::Ping;
@@ -44,7 +45,7 @@ const SOCKET_BUFFER: u64 = 32 << 20;
 /// For each pair of a file builds two network namespaces joined by two emulated paths, and measures one real TCP connection
 /// over path a, over path b (plain TCP, no tunnel) and through a bond of both, there with a call beside it. The three are measured in turn, in several
 /// runs; figures are medians of what the receiving application read. The queue before each path holds 1000 frames, and TCP
-/// sockets buffer up to 32 MB. Needs root, or unprivileged user namespaces.
+/// sockets buffer up to 32 MB. Needs root, or unprivileged user namespaces; with --simulated nothing.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// File of pairs (TOML): tables `profile` with name and, for a and b, rate_mbit, delay_ms, jitter_ms, loss, reorders
@@ -60,15 +61,21 @@ pub(crate) struct Args {
     /// Whether the bond's channels have the paths' rates configured, or measure them
     #[arg(long, value_name = "R", default_value = "configured", value_parser = ["configured", "measured"])]
     rates: String,
-    /// The congestion control of the TCP connections
+    /// The congestion control of the TCP connections; bbr is not simulated
     #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
     cc: String,
     /// Seconds that count in each run, after 5 s that do not
     #[arg(long, default_value_t = 10, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Runs of each path and of the bond
+    /// Runs of each path and of the bond; in the simulator with the seeds 1 to N
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// In the simulator: the same each time, without the echoes and the call
+    #[arg(long)]
+    simulated: bool,
+    /// The simulator's seed, in place of --runs; several times: the medians over them
+    #[arg(long, value_name = "N", requires = "simulated")]
+    seed: Vec<u64>,
     /// Print one JSON document, on one line, on standard output
     #[arg(long)]
     json: bool,
@@ -76,10 +83,18 @@ pub(crate) struct Args {
 
 /// Runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
+    if args.simulated && args.cc == "bbr" {
+        return Err(
+            BadInput("--cc bbr: the simulator's TCP has no BBR; take cubic, or leave out --simulated".into()).into()
+        );
+    }
     let pairs = pairs::load(&file(args), &args.only)?;
-    testbed::enter_user_namespace_if_needed("fairspan bench profiles")?;
+    if !args.simulated {
+        testbed::enter_user_namespace_if_needed("fairspan bench profiles")?;
+    }
     let interrupt = Interrupt::install()?;
-    let measured = measure(args, &pairs, &interrupt).map(|report| {
+    let report = if args.simulated { simulate(args, &pairs, &interrupt) } else { measure(args, &pairs, &interrupt) };
+    let measured = report.map(|report| {
         let table = report.table();
         (report, table)
     });
@@ -93,6 +108,60 @@ fn file(args: &Args) -> PathBuf {
     })
 }
 
+impl Args {
+    fn mode(&self) -> &'static str {
+        bond::Mode::from_word(&self.mode).unwrap_or_default().word()
+    }
+
+    /// Whether the channels have the paths' rates.
+    fn has_rates(&self) -> bool {
+        self.rates == "configured"
+    }
+
+    fn congestion(&self) -> &'static str {
+        if self.cc == "bbr" { "bbr" } else { "cubic" }
+    }
+
+    /// What the report says of all runs.
+    fn settings(&self) -> report::Settings {
+        report::Settings {
+            cc: self.congestion(),
+            mode: self.mode(),
+            rates: if self.has_rates() { "configured" } else { "measured" },
+            simulated: self.simulated,
+            seconds: self.seconds,
+            warm_up: WARM_UP.as_secs() as u32,
+        }
+    }
+}
+
+/// Which of how many runs.
+#[derive(Clone, Copy)]
+struct Told {
+    run: usize,
+    runs: usize,
+}
+
+/// Says what came out of one run, as soon as it is known.
+fn tell(pair: &Pair, told: Told, run: &Run) {
+    eprintln!(
+        "{:<16} run {}/{}  a {:7.2}  b {:7.2}  bond {:7.2} Mbit/s",
+        pair.name, told.run, told.runs, run.alone[0].mbit, run.alone[1].mbit, run.bond.mbit
+    );
+}
+
+fn simulate(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report> {
+    let settings = simulated::Settings {
+        mode: args.mode(),
+        configured: args.has_rates(),
+        duration: Duration::from_secs(u64::from(args.seconds)),
+    };
+    let seeds = if args.seed.is_empty() { (1..=u64::from(args.runs)).collect() } else { args.seed.clone() };
+    let runs = simulated::measure(pairs, settings, &seeds, interrupt, tell)?;
+    let profiles = pairs.iter().zip(&runs).map(|(pair, runs)| ProfileReport::new(pair, args.settings(), runs));
+    Ok(Report { profiles: profiles.collect::<Option<_>>().context("no run was made")? })
+}
+
 fn measure(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report> {
     testbed::require("fairspan bench profiles", &[("ip", "iproute2"), ("ethtool", "ethtool")])?;
     Namespace::remove_stale();
@@ -104,20 +173,10 @@ fn measure(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report>
         let mut runs = Vec::new();
         for number in 1..=args.runs {
             let run = bench.run().with_context(|| format!("profile {}, run {number}", pair.name))?;
-            eprintln!(
-                "{:<16} run {number}/{}  a {:7.2}  b {:7.2}  bond {:7.2} Mbit/s",
-                pair.name, args.runs, run.alone[0].mbit, run.alone[1].mbit, run.bond.mbit
-            );
+            tell(pair, Told { run: number as usize, runs: args.runs as usize }, &run);
             runs.push(run);
         }
-        let settings = report::Settings {
-            cc: bench.congestion,
-            mode: bench.mode.mode,
-            rates: if bench.configured { "configured" } else { "measured" },
-            seconds: args.seconds,
-            warm_up: WARM_UP.as_secs() as u32,
-        };
-        profiles.push(ProfileReport::new(pair, settings, &runs).context("no run was made")?);
+        profiles.push(ProfileReport::new(pair, args.settings(), &runs).context("no run was made")?);
     }
     Ok(Report { profiles })
 }
@@ -142,15 +201,14 @@ impl<'a> Bench<'a> {
         let [a, b] = DEVICES;
         let paths = Paths::new(&[(a, pair.a.profile()), (b, pair.b.profile())])?;
         paths.set_buffers(SOCKET_BUFFER)?;
-        let mode = bond::Mode::from_word(&args.mode).unwrap_or_default().word();
         Ok(Bench {
             pair,
             interrupt,
             directory,
             paths,
-            mode: Mode { mode, scheduler: None },
-            configured: args.rates == "configured",
-            congestion: if args.cc == "bbr" { "bbr" } else { "cubic" },
+            mode: Mode { mode: args.mode(), scheduler: None },
+            configured: args.has_rates(),
+            congestion: args.congestion(),
             duration: Duration::from_secs(u64::from(args.seconds)),
             port: 5000,
         })
@@ -188,7 +246,7 @@ impl<'a> Bench<'a> {
         let mtu = tunnel.mtu(&self.paths.near)?;
         tunnel.stop()?;
         self.interrupt.sleep(DRAIN)?;
-        Ok(Run { alone, bond, mtu, ping_idle_ms: middle(&idle), ping_loaded_ms: middle(&loaded), call })
+        Ok(Run { alone, bond, mtu, ping_idle_ms: middle(&idle), ping_loaded_ms: middle(&loaded), call: Some(call) })
     }
 
     /// A transfer through the bond, with echoes and a call beside it once its warm-up is over.

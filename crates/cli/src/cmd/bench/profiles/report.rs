@@ -35,8 +35,8 @@ pub(super) struct Run {
     pub(super) ping_idle_ms: Option<f64>,
     /// The same beside the transfer.
     pub(super) ping_loaded_ms: Option<f64>,
-    /// The call beside the transfer.
-    pub(super) call: Call,
+    /// The call beside the transfer; none is simulated.
+    pub(super) call: Option<Call>,
 }
 
 /// What was the same for all runs.
@@ -48,6 +48,7 @@ pub(super) struct Settings {
     pub(super) mode: &'static str,
     /// Whether the channels' rates were `configured` or `measured`.
     pub(super) rates: &'static str,
+    pub(super) simulated: bool,
     /// Seconds that counted in each run.
     pub(super) seconds: u32,
     /// Seconds that did not, before them.
@@ -69,6 +70,7 @@ pub(super) struct ProfileReport {
     cc: &'static str,
     mode: &'static str,
     rates: &'static str,
+    simulated: bool,
     runs: usize,
     seconds: u32,
     a_mbit: f64,
@@ -81,7 +83,7 @@ pub(super) struct ProfileReport {
     download_20mib: Downloads,
     ping_idle_ms: Option<f64>,
     ping_loaded_ms: Option<f64>,
-    call: CallReport,
+    call: Option<CallReport>,
 }
 
 /// The calls of all runs: 50 packets a second of class EF, 200 bytes each.
@@ -95,17 +97,22 @@ struct CallReport {
 }
 
 impl CallReport {
-    fn new(pair: &Pair, runs: &[Run]) -> CallReport {
-        let delays: Vec<f64> = runs.iter().flat_map(|run| run.call.delays_ms.iter().copied()).collect();
-        let packets = runs.iter().map(|run| run.call.sent).sum();
+    /// `None` where no run had a call.
+    fn new(pair: &Pair, runs: &[Run]) -> Option<CallReport> {
+        let calls: Vec<&Call> = runs.iter().filter_map(|run| run.call.as_ref()).collect();
+        if calls.is_empty() {
+            return None;
+        }
+        let delays: Vec<f64> = calls.iter().flat_map(|call| call.delays_ms.iter().copied()).collect();
+        let packets = calls.iter().map(|call| call.sent).sum();
         let limit = pair.a.delay_ms().min(pair.b.delay_ms()) + IN_TIME_MS;
-        let in_time: usize = runs.iter().map(|run| run.call.within(limit)).sum();
-        CallReport {
+        let in_time: usize = calls.iter().map(|call| call.within(limit)).sum();
+        Some(CallReport {
             packets,
             lost: packets - delays.len(),
             median_ms: median(&delays).map(rounded),
             in_time: ratio(in_time as f64, packets as f64),
-        }
+        })
     }
 }
 
@@ -133,6 +140,7 @@ impl ProfileReport {
             cc: settings.cc,
             mode: settings.mode,
             rates: settings.rates,
+            simulated: settings.simulated,
             runs: runs.len(),
             seconds: settings.seconds,
             a_mbit: rounded(a),
@@ -188,19 +196,21 @@ impl Report {
                 seconds(row.download_20mib.bond_s),
                 millis(row.ping_idle_ms),
                 millis(row.ping_loaded_ms),
-                format!("{:.1} %", 100.0 * row.call.in_time),
+                row.call.as_ref().map_or_else(|| "-".into(), |call| format!("{:.1} %", 100.0 * call.in_time)),
             ];
             table.add_row(cells.iter().enumerate().map(|(column, text)| aligned(column, text)));
         }
         let said = self.profiles.first().map_or_else(String::new, |first| {
             format!(
-                "One TCP connection ({}): Mbit/s (10^6 bits) of application data, medians of {} interleaved run(s) of {} s \
+                "{} TCP connection ({}): Mbit/s (10^6 bits) of application data, medians of {} {} of {} s \
                  after\n{} s that do not count. a, b: plain TCP over each path alone; bond: mode {}, rates {}. Capacity: \
                  rates\nless losses and headers. 20 MiB: from the first SYN, within {} s. Ping: through the bond, idle and \
                  beside\nthe transfer. Call: packets of class EF beside the transfer that arrived within the faster path's \
                  delay\nand {IN_TIME_MS} ms.\n",
+                if first.simulated { "Simulated: one" } else { "One" },
                 first.cc,
                 first.runs,
+                if first.simulated { "seed(s)" } else { "interleaved run(s)" },
                 first.seconds,
                 first.warm_up,
                 first.mode,
@@ -239,14 +249,15 @@ mod tests {
             mtu: 1431,
             ping_idle_ms: Some(40.0),
             ping_loaded_ms: None,
-            call: Call { sent: 2, delays_ms: vec![20.1] },
+            call: Some(Call { sent: 2, delays_ms: vec![20.1] }),
         };
         let runs = [run(10.0, None), run(45.54, Some(4.0)), run(80.0, Some(2.0))];
-        let settings = Settings { cc: "bbr", mode: "ordered", rates: "configured", seconds: 10, warm_up: 5 };
+        let settings =
+            Settings { cc: "bbr", mode: "ordered", rates: "configured", simulated: false, seconds: 10, warm_up: 5 };
         let report = Report { profiles: vec![ProfileReport::new(&pair, settings, &runs).unwrap()] };
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
-            r#"{"profiles":[{"name":"p","cc":"bbr","mode":"ordered","rates":"configured","runs":3,"seconds":10,"a_mbit":40.0,"b_mbit":10.0,"bond_mbit":45.54,"payload_share":0.911,"ratio_of_sum":0.911,"ratio_of_best":1.139,"ratio_of_capacity":0.5,"download_20mib":{"a_s":4.2,"b_s":null,"bond_s":3.0},"ping_idle_ms":40.0,"ping_loaded_ms":null,"call":{"packets":6,"lost":3,"median_ms":20.1,"in_time":0.0}}]}"#
+            r#"{"profiles":[{"name":"p","cc":"bbr","mode":"ordered","rates":"configured","simulated":false,"runs":3,"seconds":10,"a_mbit":40.0,"b_mbit":10.0,"bond_mbit":45.54,"payload_share":0.911,"ratio_of_sum":0.911,"ratio_of_best":1.139,"ratio_of_capacity":0.5,"download_20mib":{"a_s":4.2,"b_s":null,"bond_s":3.0},"ping_idle_ms":40.0,"ping_loaded_ms":null,"call":{"packets":6,"lost":3,"median_ms":20.1,"in_time":0.0}}]}"#
         );
         assert!(report.table().contains("114 %"), "{}", report.table());
     }
@@ -257,7 +268,7 @@ mod tests {
         assert_eq!(
             ProfileReport::new(
                 &pair,
-                Settings { cc: "bbr", mode: "ordered", rates: "configured", seconds: 1, warm_up: 5 },
+                Settings { cc: "bbr", mode: "ordered", rates: "configured", simulated: false, seconds: 1, warm_up: 5 },
                 &[]
             ),
             None
