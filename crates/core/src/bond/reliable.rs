@@ -73,6 +73,7 @@ impl<P: Packet> Bond<P> {
             && let Some(flight) = &mut self.channels[channel].path.flight
         {
             while let Some(settled) = flight.poll_settled() {
+                self.compressed.settle(channel, &settled);
                 let held = keeper.lost_by(channel, settled).is_some_and(|about| {
                     cover.on_lost(now, about.bucket, about.numbers.sequence, settled.note) == Fate::Held
                 });
