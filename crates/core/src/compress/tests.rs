@@ -327,6 +327,9 @@ fn more_flows_than_places_are_compressed_as_far_as_there_are_places() {
     assert!(passed > 100, "{passed}");
 }
 
+/// When a frame arrives, its number, where its packet stands, its coding, its bytes, and the packet that it was made of.
+type UnderWay = (u64, u64, Standing, Coded, Vec<u8>, Vec<u8>);
+
 /// A packet that follows another one of its flow, likely or not.
 fn following(before: &Made, rng: &mut Rng) -> Made {
     let mut made = before.clone();
@@ -425,7 +428,7 @@ proptest! {
         let mut flows: Vec<Made> = (0..5).map(|n| if n % 2 == 0 { Made::tcp(2 * n) } else { Made::udp(2 * n) }).collect();
         flows[4].v6 = true;
         let mut sequence = [0u32; 3];
-        let mut under_way: Vec<(u64, u64, Standing, Coded, Vec<u8>, Vec<u8>)> = vec![];
+        let mut under_way: Vec<UnderWay> = vec![];
         let mut word: VecDeque<(u64, u64, bool)> = VecDeque::new();
         let (loss, spread) = (rng.below(40), 1 + rng.below(500));
         let (mut coded_frames, mut ms) = (0, 0);

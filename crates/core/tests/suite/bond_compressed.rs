@@ -202,7 +202,8 @@ fn the_largest_packets_still_fit_and_those_that_found_a_reference_too() {
     }
     net.run(Span::from_secs(1));
     let mut delivered: Vec<_> = net.delivered[1].iter().map(|(_, packet)| packet.clone()).collect();
-    (delivered.sort(), sent.sort());
+    delivered.sort();
+    sent.sort();
     assert_eq!(delivered, sent);
     assert_eq!((net.ends[0].stats().resent, net.ends[0].stats().compressed > 1_000), (0, true));
 }

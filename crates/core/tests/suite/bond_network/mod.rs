@@ -146,10 +146,10 @@ impl Net {
         while let Some(frame) = self.ends[end].poll_transmit(self.now) {
             let bytes = [frame.head.as_slice(), frame.body()].concat();
             assert_eq!(bytes.len(), frame.size());
-            if let Some(packet) = frame.packet {
-                if self.ends[end].wants_back() {
-                    self.ends[end].give_back(packet);
-                }
+            if let Some(packet) = frame.packet
+                && self.ends[end].wants_back()
+            {
+                self.ends[end].give_back(packet);
             }
             self.frames[end][frame.channel.index()] += 1;
             let flight =
