@@ -10,13 +10,17 @@
 //! smoothed (by a quarter each, as RFC 6298's RTTVAR).
 //!
 //! Windows turn at the same instants on all channels, so that clocks that drift apart move all transits alike. Cost: O(1) an
-//! echo, O(channels) when delays are asked for. Invariant: a delay is at most every round trip of its window.
+//! echo, O(channels) when delays are asked for. Invariant: a delay is at most every round trip of its window. When a clock is set, at either end,
+//! or a peer says what cannot be, all transits before count no more.
 
 use super::transit::Transit;
 use crate::units::{Span, Time};
 
 /// Length of a window; the smallest of the current and the one before it counts.
 const WINDOW: Span = Span::from_secs(10);
+
+/// What is told of a frame's departure and arrival is that exact: a clock that is so far off was not set, but drifts.
+const INEXACT: Span = Span::from_millis(20);
 
 /// How many requests are remembered: a channel that comes up sends as many, at shorter distances than its round trip may be.
 pub(super) const ASKED: usize = 32;
@@ -70,6 +74,8 @@ pub(crate) struct Delay {
     varied: Transit,
     each: Transit,
     window: u64,
+    /// Transit and round trip of the last request that was answered.
+    last: Option<(i64, Span)>,
 }
 
 impl Delay {
@@ -97,6 +103,9 @@ impl Delay {
         self.trips.add(now, trip);
         let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
         let transit = arrived.wrapping_sub(left) as i64;
+        if self.last.replace((transit, trip)).is_some_and(|last| has_leapt(last, (transit, trip))) {
+            self.forget_clock();
+        }
         self.transits.add(now, transit);
         let window = now.as_nanos() / WINDOW.as_nanos();
         if core::mem::replace(&mut self.window, window) != window {
@@ -126,7 +135,7 @@ impl Delay {
         self.each.doubt();
     }
 
-    /// The peer is another one, with another clock.
+    /// The peer's clock is another one.
     pub(crate) fn forget_clock(&mut self) {
         self.transits.clear();
         (self.varied, self.each) = (Transit::default(), Transit::default());
@@ -186,6 +195,14 @@ impl Delay {
         let (Some(transit), Some(reference)) = (self.transit(), reference) else { return Some(half(trip)) };
         Some((reference.delay + beyond(transit, reference.transit)).min(trip))
     }
+}
+
+/// Whether a clock was set between two answers. Each way there took no less than nothing and no more than its round trip, so transits differ by
+/// a round trip at most.
+fn has_leapt((before, trip_before): (i64, Span), (transit, trip): (i64, Span)) -> bool {
+    let most = |trip: Span| (trip + INEXACT).as_nanos() as i64;
+    let more = transit.wrapping_sub(before);
+    more > most(trip) || more < -most(trip_before)
 }
 
 /// By how much the usual transit is longer than the least.
@@ -285,6 +302,28 @@ mod tests {
             }
             let reference = Reference::of(paths.iter());
             assert!(paths.iter().all(|path| path.delay(reference).unwrap() <= SPAN(20) && path.jitter() <= SPAN(20)));
+        }
+    }
+
+    #[test]
+    fn when_a_clock_is_set_what_was_told_before_counts_no_more_and_jitter_sets_no_clock() {
+        for leap in [-500_000_i64, -1_000, 1_000, 500_000] {
+            let mut paths = [Delay::default(); 2];
+            // The second channel takes up to its round trip more, now and then.
+            let mut round = |at: u64, ahead: i64| {
+                for (path, there) in paths.iter_mut().zip([10, if at % 3_000 == 0 { 90 } else { 30 }]) {
+                    let (sent, back) = (MS(at), 10);
+                    path.asked(sent, Span::ZERO);
+                    let arrived = (sent + SPAN(there)).as_nanos().wrapping_add_signed(ahead * 1_000_000);
+                    assert!(path.answered(sent + SPAN(there + back), sent, arrived));
+                }
+                (delays(&paths), paths.map(|path| path.variation()))
+            };
+            let (before, varied) = (0..30).map(|n| round(n * 1_000, 0)).last().unwrap();
+            assert_eq!(before, [10, 30]);
+            assert!(varied[1] > SPAN(50), "jitter of 60 ms is no leap: {varied:?}");
+            let (after, varied) = round(31_000, leap);
+            assert!(after == [10, 30] && varied[0] < SPAN(1), "a leap of {leap} ms: {after:?}, {varied:?}");
         }
     }
 
