@@ -85,9 +85,23 @@ impl Case {
         }
     }
 
+    /// For how long there is load after it: long enough for the next attempt of a TCP whose attempts all failed, and for a link
+    /// that is held back because it failed often.
+    pub(super) fn after(self) -> Span {
+        match self {
+            Case::AllDown | Case::Flaps => Span::from_secs(20),
+            _ => Span::from_secs(6),
+        }
+    }
+
     /// The link that is looked at: whether it is in use again.
     pub(super) fn link(self) -> usize {
         if self == Case::WorseFails { WORSE } else { BETTER }
+    }
+
+    /// Whether the emulator does it, at its time to the microsecond.
+    pub(super) fn is_emulated(self) -> bool {
+        !matches!(self, Case::Carrier | Case::Removed | Case::Address | Case::Rebinding | Case::Stopped)
     }
 
     /// Whether it can happen to TCP without a tunnel.
@@ -154,6 +168,7 @@ mod tests {
                     let all: Vec<_> = outages.chain(spells).collect();
                     assert!(all.first().is_none_or(|first| first.0 == HAPPENS), "{case:?}");
                     assert!(all.last().is_none_or(|last| last.0 + last.1 == end(case)), "{case:?}");
+                    assert!(case.is_emulated() || all.is_empty(), "{case:?}");
                     assert!(all.is_empty() || index == case.link() || case == Case::AllDown, "{case:?}");
                 }
             }

@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 /// How long there is load before it happens, at most and at least.
 const LOAD: Duration = Duration::from_secs(8);
 const LEAST_LOAD: Duration = Duration::from_secs(5);
-/// And after its end.
-const AFTER: Duration = Duration::from_secs(6);
 /// How often one looks what the link has brought.
 const LOOK: Duration = Duration::from_millis(10);
 /// The port of the call.
@@ -38,7 +36,7 @@ const CALL_PORT: u16 = 4000;
 /// second of class EF. Then something happens to a link, and is over again. Said are the longest times for which neither brought anything, the call's packets that were
 /// lost or came after more than 150 ms, the TCP connection's rate before, during and after, and when the link was in use again. Beside it stands
 /// the kernel's Multipath TCP over the same links, without a tunnel and without a call, where the kernel has it and the case makes sense for it. The two are
-/// measured in turn, in several runs; figures are medians, and the worst beside them. Half a minute each run. Needs root, or
+/// measured in turn, in several runs; figures are medians, and the worst beside them. Half a minute each run, a minute at most. Needs root, or
 /// unprivileged user namespaces. Nothing is judged: how much of the processors' time was in use stands beside the figures.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -120,9 +118,10 @@ fn record(interrupt: &Interrupt, bed: &mut Bed, case: Case, way: Way) -> Result<
         Way::Mptcp => None,
     };
     let before = cpu::read()?;
-    let happened = Instant::now() + Duration::from_nanos(HAPPENS.as_nanos()).saturating_sub(bed.paths.age());
-    let ended = happened + Duration::from_nanos(case.lasts().as_nanos());
-    let end = ended + AFTER;
+    let mut happened = Instant::now() + Duration::from_nanos(HAPPENS.as_nanos()).saturating_sub(bed.paths.age());
+    let [lasts, after] = [case.lasts(), case.after()].map(|span| Duration::from_nanos(span.as_nanos()));
+    let mut ended = happened + lasts;
+    let mut end = ended + after;
     let over = AtomicBool::new(false);
     let mut carried = Vec::new();
     let (acted, reads, call) = std::thread::scope(|scope| {
@@ -131,18 +130,25 @@ fn record(interrupt: &Interrupt, bed: &mut Bed, case: Case, way: Way) -> Result<
         let reading = scope.spawn(|| shared.transfer().record(over));
         let calling = scope.spawn(|| line.as_ref().map(|line| line.record(interrupt, over)).transpose());
         let acted = (|| {
-            let (mut due, mut stopped) = ([Some(happened), Some(ended)], None);
+            let (mut due, mut stopped) = ([true; 2], None);
             while Instant::now() < end {
                 let now = Instant::now();
                 carried.push((now, shared.paths.carried().get(case.link()).copied().unwrap_or(0)));
-                for (index, at) in due.iter_mut().enumerate() {
-                    if at.take_if(|at| *at <= now).is_some() {
-                        stopped = if index == 0 { shared.begin()? } else { None };
-                        if index == 1 {
-                            shared.end()?;
-                        }
+                if now >= happened && std::mem::take(&mut due[0]) {
+                    stopped = shared.begin()?;
+                    // What is done here is done a little later than planned, and takes a while.
+                    if !case.is_emulated() {
+                        happened = now;
+                        ended = now + lasts;
+                    }
+                } else if now >= ended && std::mem::take(&mut due[1]) {
+                    drop(stopped.take());
+                    shared.end()?;
+                    if !case.is_emulated() && !lasts.is_zero() {
+                        ended = Instant::now();
                     }
                 }
+                end = ended + after;
                 interrupt.sleep(LOOK)?;
             }
             drop(stopped);
