@@ -30,10 +30,11 @@ fn counter(results: &Results, end: usize, name: &str) -> u64 {
 #[test]
 fn nearly_all_segments_of_a_connection_are_compressed_both_ways_and_their_link_carries_more_of_them() {
     let [with, without] = [Compression::Auto, Compression::Off].map(run);
-    for (end, least) in [(0, 40), (1, 36)] {
+    // Acknowledgements with many SACK blocks go whole.
+    for (end, least, share) in [(0, 40, 0.98), (1, 36, 0.9)] {
         let counter = |name| counter(&with, end, name);
         let (packets, compressed) = (counter("host_packets"), counter("compressed"));
-        assert!(compressed as f64 > 0.98 * packets as f64, "{compressed} of {packets} packets of end {end}");
+        assert!(compressed as f64 > share * packets as f64, "{compressed} of {packets} packets of end {end}");
         assert!(counter("compressed_saved") > least * compressed, "{} bytes", counter("compressed_saved"));
         assert_eq!(counter("bad_compressed") + counter("unknown_reference"), 0);
     }
