@@ -149,6 +149,8 @@ fn tcp(segment: &Segment, out: &mut [u8]) -> usize {
         option(&[2, 4, high, low]);
     }
     if let Some((value, echo)) = options.timestamps {
+        // What is left stands in front of them, as hosts lay them out (RFC 7323 appendix A).
+        option(&[1; 3][..length - 20 - options.length() as usize]);
         option(&[8, 10]);
         option(&value.to_be_bytes());
         option(&echo.to_be_bytes());
@@ -345,6 +347,15 @@ mod tests {
         segment.options.mss = None;
         assert_eq!(mss(&bytes_of(&segment)), None);
         assert_eq!(mss(&[]), None);
+    }
+
+    #[test]
+    fn timestamps_alone_stand_behind_two_no_operations_as_hosts_write_them() {
+        let mut segment = Segment { flags: Flags::ACK, ..Segment::default() };
+        segment.options.timestamps = Some((3, 4));
+        let mut bytes = vec![];
+        encode(&packet(Body::Segment(segment), 52), &mut bytes);
+        assert_eq!(bytes[40..], [1, 1, 8, 10, 0, 0, 0, 3, 0, 0, 0, 4]);
     }
 
     fn options() -> impl Strategy<Value = Options> {

@@ -65,26 +65,32 @@ pub struct Options {
     pub sack_count: u8,
 }
 
+impl Options {
+    /// Bytes of the options, without what fills the last word.
+    pub fn length(&self) -> u32 {
+        let mut length: u32 = 0;
+        if self.mss.is_some() {
+            length += 4;
+        }
+        if self.window_scale.is_some() {
+            length += 3;
+        }
+        if self.sack_permitted {
+            length += 2;
+        }
+        if self.timestamps.is_some() {
+            length += 10;
+        }
+        if self.sack_count > 0 {
+            length += 2 + 8 * u32::from(self.sack_count);
+        }
+        length
+    }
+}
+
 impl Segment {
     /// Bytes of the TCP header with its options, as on the wire: a multiple of four from 20 to 60.
     pub fn header_length(&self) -> u32 {
-        let options = &self.options;
-        let mut length: u32 = 0;
-        if options.mss.is_some() {
-            length += 4;
-        }
-        if options.window_scale.is_some() {
-            length += 3;
-        }
-        if options.sack_permitted {
-            length += 2;
-        }
-        if options.timestamps.is_some() {
-            length += 10;
-        }
-        if options.sack_count > 0 {
-            length += 2 + 8 * u32::from(options.sack_count);
-        }
-        20 + length.div_ceil(4) * 4
+        20 + self.options.length().div_ceil(4) * 4
     }
 }

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bond_classes;
+mod bond_compressed;
 mod bond_decline;
 mod bond_failure;
 mod bond_flow;
