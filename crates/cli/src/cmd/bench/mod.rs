@@ -8,6 +8,7 @@ mod reliable;
 mod replay;
 mod report;
 mod rivals;
+mod scenario;
 mod sim;
 mod tunnel;
 

@@ -3,13 +3,13 @@
 use super::pairs::Pair;
 use super::report::{Measured, Run};
 use super::{DOWNLOAD, Told, WARM_UP};
+use crate::cmd::bench::scenario;
 use crate::simulation;
 use crate::testbed::{Interrupt, Interrupted};
 use anyhow::{Context, Result, anyhow};
 use fairspan_core::bond::Bond;
 use fairspan_core::link::Loss;
 use fairspan_core::units::{Span, Time};
-use fairspan_live::secure;
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
 use std::fmt::Write as _;
@@ -17,8 +17,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// IPv4 and UDP, below the encryption.
-const UDP: usize = 28;
 /// How long the bond has been up when the connection begins.
 const IDLE: Duration = Duration::from_secs(10);
 /// Most bytes that TCP's sockets buffer.
@@ -90,7 +88,7 @@ pub(super) fn measure(
 fn run(pair: &Pair, settings: Settings, seed: u64, interrupt: &Interrupt) -> Result<Run> {
     let measured = |way| measured(pair, way, settings, seed, interrupt);
     let alone = [measured(Way::Alone(0))?, measured(Way::Alone(1))?];
-    let file = scenario(pair, Way::Bond, settings, false)?;
+    let file = transfer(pair, Way::Bond, settings, false)?;
     let scenario = file.run(0).context("a scenario has a run")?.map_err(simulation::bad_input)?.scenario;
     let config = scenario.bonds.first().context("the scenario has a bond")?.config.clone();
     let mtu = Bond::<Vec<u8>>::new(config, Time::ZERO, 1)?.mtu();
@@ -107,7 +105,7 @@ fn run(pair: &Pair, settings: Settings, seed: u64, interrupt: &Interrupt) -> Res
 /// A transfer without end, and another one of 20 MiB that begins in the same way.
 fn measured(pair: &Pair, way: Way, settings: Settings, seed: u64, interrupt: &Interrupt) -> Result<Measured> {
     let results = |download| -> Result<Results> {
-        let mut file = scenario(pair, way, settings, download)?;
+        let mut file = transfer(pair, way, settings, download)?;
         file.set_seeds(vec![seed]);
         // Runs are spread over the cores.
         let options = simulation::Options { jobs: 1, ..simulation::Options::default() };
@@ -124,7 +122,7 @@ fn measured(pair: &Pair, way: Way, settings: Settings, seed: u64, interrupt: &In
 }
 
 /// One TCP connection over both paths or one of them: without end, or a `download`.
-fn scenario(pair: &Pair, way: Way, settings: Settings, download: bool) -> Result<File> {
+fn transfer(pair: &Pair, way: Way, settings: Settings, download: bool) -> Result<File> {
     let start = if way == Way::Bond { IDLE } else { Duration::ZERO };
     // As long as a measurement waits for a download that is late.
     let length = (WARM_UP + settings.duration) * if download { 2 } else { 1 };
@@ -135,7 +133,6 @@ fn scenario(pair: &Pair, way: Way, settings: Settings, download: bool) -> Result
         warm_up.as_millis()
     );
     let mut channels = Vec::new();
-    let overhead = UDP + secure::overhead(false);
     for (number, line) in [pair.a, pair.b].iter().enumerate() {
         let profile = line.profile();
         let loss = if let Loss::Independent(share) = profile.loss { share } else { 0.0 };
@@ -148,18 +145,13 @@ fn scenario(pair: &Pair, way: Way, settings: Settings, download: bool) -> Result
             span(profile.jitter),
             profile.reorder
         );
-        let rate = if settings.configured { format!("{rate}bit") } else { "unlimited".to_owned() };
-        channels.push(format!("{{ path = [\"path{number}\"], overhead = \"{overhead}B\", rate = \"{rate}\" }}"));
+        let rate = settings.configured.then(|| line.rate());
+        channels.push(scenario::channel(&format!("path{number}"), rate));
     }
     let via = match way {
         Way::Alone(number) => format!("path{number}"),
         Way::Bond => {
-            let _ = write!(
-                text,
-                "\n[[bond]]\nname = \"bond\"\nends = [\"near\", \"far\"]\nmode = \"{}\"\nconfirm_mtu = \"100ms\"\nchannels = [{}]\n",
-                settings.mode,
-                channels.join(", ")
-            );
+            text.push_str(&scenario::bond(settings.mode, &channels));
             "bond".to_owned()
         }
     };
@@ -190,7 +182,7 @@ mod tests {
         let pair: Pair = toml::from_str(PAIR).unwrap();
         for configured in [true, false] {
             let settings = Settings { mode: "reliable", configured, duration: Duration::from_secs(1) };
-            let file = scenario(&pair, Way::Bond, settings, false).unwrap();
+            let file = transfer(&pair, Way::Bond, settings, false).unwrap();
             let scenario = file.run(0).unwrap().unwrap().scenario;
             let config = &scenario.bonds[0].config;
             let rates: Vec<bool> = config.channels.iter().map(|channel| channel.rate.is_some()).collect();

@@ -2,6 +2,7 @@
 
 use super::folder::{BUFFER, CONNECTS, LEAD, Recording};
 use super::report::{Found, Settings, tell};
+use crate::cmd::bench::scenario;
 use crate::measure::median;
 use crate::simulation;
 use crate::testbed::{Interrupt, Interrupted};
@@ -9,14 +10,10 @@ use anyhow::{Context, Result, anyhow};
 use fairspan_core::bond::Bond;
 use fairspan_core::link::{Capacity, Series};
 use fairspan_core::units::{Span, Time};
-use fairspan_live::secure;
 use fairspan_sim::scenario::File;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// IPv4 and UDP, below the encryption.
-const UDP: usize = 28;
 
 /// All recordings, on all cores.
 pub(super) fn measure(
@@ -56,7 +53,7 @@ pub(super) fn measure(
 }
 
 fn one(recording: &Recording, settings: Settings, seeds: &[u64], interrupt: &Interrupt) -> Result<Found> {
-    let mut file = scenario(recording, settings)?;
+    let mut file = drive(recording, settings)?;
     file.set_seeds(seeds.to_vec());
     let run = file.run(0).context("a scenario has a run")?.map_err(simulation::bad_input)?;
     let config = run.scenario.bonds.first().context("the scenario has a bond")?.config.clone();
@@ -72,7 +69,7 @@ fn one(recording: &Recording, settings: Settings, seeds: &[u64], interrupt: &Int
 }
 
 /// The scenario of a recording, with a file for each link.
-fn scenario(recording: &Recording, settings: Settings) -> Result<File> {
+fn drive(recording: &Recording, settings: Settings) -> Result<File> {
     let (mut text, mut channels) = (String::new(), Vec::new());
     let mut files = Vec::new();
     let _ = write!(
@@ -81,7 +78,6 @@ fn scenario(recording: &Recording, settings: Settings) -> Result<File> {
         span(LEAD + recording.length),
         span(LEAD)
     );
-    let overhead = UDP + secure::overhead(false);
     for (number, link) in recording.links.iter().enumerate() {
         let profile = link.profile(LEAD);
         let Capacity::Series(series) = &profile.capacity else { continue };
@@ -92,15 +88,14 @@ fn scenario(recording: &Recording, settings: Settings) -> Result<File> {
             "\n[[link]]\nname = \"link{number}\"\nfrom = \"near\"\nto = \"far\"\nseries = \"{number}\"\ndelay = \"{delay}\"\n\
              framing = \"14B\"\n"
         );
-        channels.push(format!("{{ path = [\"link{number}\"], overhead = \"{overhead}B\" }}"));
+        channels.push(scenario::channel(&format!("link{number}"), None));
     }
     let Settings { cc, mode, .. } = settings;
+    text.push_str(&scenario::bond(mode, &channels));
     let _ = write!(
         text,
-        "\n[[bond]]\nname = \"bond\"\nends = [\"near\", \"far\"]\nmode = \"{mode}\"\nconfirm_mtu = \"100ms\"\ncompress_headers = \"auto\"\nchannels = [{}]\n\n\
-         [[flow]]\nname = \"tcp\"\nfrom = \"near\"\nto = \"far\"\nvia = \"bond\"\nkind = \"ftp\"\nstart = \"{}\"\n\
+        "\n[[flow]]\nname = \"tcp\"\nfrom = \"near\"\nto = \"far\"\nvia = \"bond\"\nkind = \"ftp\"\nstart = \"{}\"\n\
          tcp = {{ preset = \"linux\", congestion = \"{cc}\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
-        channels.join(", "),
         span(CONNECTS)
     );
     let mut read = |name: &str| {
