@@ -23,7 +23,7 @@
 //! have too until the reference changes: a *least* mask goes in, and no field is narrower than it says.
 
 use super::headers::{ACK, Headers, MOST, MOST_TAIL, PSH, Reference};
-use super::{Form, Standing};
+use super::form::{Form, Standing};
 use crate::packet::at;
 use crate::wire::short::short;
 

@@ -8,7 +8,7 @@
 //!
 //! | symbol | meaning |
 //! |---|---|
-//! | place | one of [`PLACES`](super::PLACES) where both ends keep a reference |
+//! | place | one of [`PLACES`] where both ends keep a reference |
 //! | turn | how often a place was used; place and turn make the number of a reference |
 //! | confirmed, awaited | the flow's reference that the peer has, and the one of which nothing was told yet |
 //! | least | the fields that packets have in any case until the next reference ([`code`](super::code)) |
@@ -17,8 +17,9 @@
 //! reference whose own frame arrived; a number comes again after 64 times [`REST`] at the earliest.
 
 use super::code::{self, Coded};
+use super::form::{Form, Standing};
 use super::headers::{Headers, Reference};
-use super::{Form, PLACES, Standing, TURNS, number_of, place_of, turn_of};
+use super::number::{PLACES, TURNS, number_of, place_of, turn_of};
 use crate::units::{ChannelId, Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec;

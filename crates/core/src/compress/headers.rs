@@ -5,6 +5,7 @@
 //! else there is, the *tail*, such as SACK blocks. Fragments are not understood, nor is a packet with a length or a checksum of its IP
 //! header that is not right: all that follows from something else is then left out and made anew.
 
+use super::form::Standing;
 use crate::ip::{TCP, UDP, checksum};
 use crate::packet::at;
 
@@ -225,8 +226,8 @@ pub struct Reference {
 impl Reference {
     /// The reference that a packet with these headers becomes; `None`: it has a tail, and becomes none.
     #[inline]
-    pub(super) fn of(headers: &Headers, standing: super::Standing) -> Option<Reference> {
-        let super::Standing { bucket, sequence } = standing;
+    pub(super) fn of(headers: &Headers, standing: Standing) -> Option<Reference> {
+        let Standing { bucket, sequence } = standing;
         let sequence = crate::wire::short::short(sequence);
         (headers.tail == 0).then(|| Reference { headers: *headers, bucket, sequence, pseudo: headers.pseudo() })
     }

@@ -12,6 +12,8 @@
 //! | part | file |
 //! |---|---|
 //! | which headers are understood, and what a reference is | `headers` |
+//! | what a frame says of how its packet is written | `form` |
+//! | numbers of references | `number` |
 //! | how a packet is written as a difference from a reference, and read again | `code` |
 //! | what the sender remembers: flows, references, which of them are confirmed | `compressor` |
 //! | what the receiver remembers | `decompressor` |
@@ -25,91 +27,15 @@
 mod code;
 mod compressor;
 mod decompressor;
+mod form;
 mod headers;
+mod number;
 #[cfg(test)]
 mod tests;
 
 pub use code::{Coded, MOST_CODED};
 pub use compressor::{Coding, Compressor};
 pub use decompressor::{Decompressor, Unfit};
+pub use form::{Form, Standing};
 pub use headers::Reference;
-
-/// How many references there may be at a time.
-pub const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 10;
-/// How often a place is used before its number comes again.
-const TURNS: u16 = 1 << (16 - PLACE_BITS);
-
-/// The place of the reference of this number.
-#[inline]
-const fn place_of(number: u16) -> usize {
-    number as usize & (PLACES - 1)
-}
-
-/// Which use of its place a reference of this number is.
-#[inline]
-const fn turn_of(number: u16) -> u16 {
-    number >> PLACE_BITS
-}
-
-/// The number of the reference that is the `turn`th at `place`.
-#[inline]
-const fn number_of(place: u16, turn: u16) -> u16 {
-    turn << PLACE_BITS | place
-}
-
-/// Where a packet stands among those of its flow bucket, as its envelope says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// The flow bucket.
-    pub bucket: u16,
-    /// Its number in it; the low 24 bits count.
-    pub sequence: u32,
-}
-
-/// What a compressed frame carries beside what its envelope says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// A packet as it differs from a reference.
-    Coded,
-    /// The same, and the packet becomes a reference.
-    Renews,
-    /// A packet whose headers but what follows from others are all there, and which becomes a reference.
-    Founds {
-        /// It is IPv6.
-        v6: bool,
-        /// It is UDP, and TCP otherwise.
-        udp: bool,
-    },
-}
-
-impl Form {
-    const CODED: u8 = 0;
-    const RENEWS: u8 = 1;
-    const FOUNDS: u8 = 2;
-    const V6: u8 = 4;
-    const UDP: u8 = 8;
-
-    /// Four bits that say it.
-    #[inline]
-    pub const fn to_bits(self) -> u8 {
-        match self {
-            Form::Coded => Form::CODED,
-            Form::Renews => Form::RENEWS,
-            Form::Founds { v6, udp } => Form::FOUNDS | if v6 { Form::V6 } else { 0 } | if udp { Form::UDP } else { 0 },
-        }
-    }
-
-    /// What the four bits say; `None`: nothing yet.
-    #[inline]
-    pub const fn from_bits(bits: u8) -> Option<Form> {
-        match bits {
-            Form::CODED => Some(Form::Coded),
-            Form::RENEWS => Some(Form::Renews),
-            _ if bits & 3 == Form::FOUNDS => {
-                Some(Form::Founds { v6: bits & Form::V6 != 0, udp: bits & Form::UDP != 0 })
-            }
-            _ => None,
-        }
-    }
-}
+pub use number::PLACES;

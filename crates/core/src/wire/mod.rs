@@ -1,5 +1,6 @@
 //! Frame formats, byte for byte, with their test vectors.
 
+mod control;
 pub mod envelope;
 pub mod etherip;
 mod extended;
