@@ -307,6 +307,19 @@ fn a_frame_from_before_changes_no_reference_and_a_number_comes_again_after_two_m
 }
 
 #[test]
+fn a_receiver_holds_the_newer_of_two_references_of_a_place_and_takes_neither_for_the_other() {
+    let (mut to, mut from) = (Compressor::new(0), Decompressor::default());
+    let packet = Made::tcp(1).bytes();
+    let standing = Standing { bucket: 3, sequence: 1 };
+    to.code(MS(0), &packet, packet.len(), standing);
+    let Coding::Coded { coded, .. } = to.code(MS(0), &packet, packet.len(), standing) else { panic!("it founds") };
+    let mut founds = |turn| from.restore(&mut frame(&coded, &packet), 0, coded.form, number_of(5, turn), 1);
+    assert_eq!([founds(9), founds(8), founds(9)], [Ok((3, true)), Ok((3, false)), Ok((3, true))]);
+    let older = number_of(5, 8);
+    assert_eq!(from.restore(&mut vec![0; 60], 0, Form::Coded, older, 2), Err(Unfit::Unknown(older)));
+}
+
+#[test]
 fn more_flows_than_places_are_compressed_as_far_as_there_are_places() {
     let mut pair = Pair::new();
     let mut coded = 0;
