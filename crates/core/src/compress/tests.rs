@@ -323,8 +323,7 @@ fn a_receiver_holds_the_newer_of_two_references_of_a_place_and_takes_neither_for
 fn neither_word_on_a_later_frame_confirms_a_reference_nor_is_it_used_in_another_bucket() {
     let mut to = Compressor::new(0);
     let packet = Made::tcp(1).bytes();
-    let mut code =
-        |to: &mut Compressor, bucket| to.code(MS(0), &packet, packet.len(), Standing { bucket, sequence: 1 });
+    let code = |to: &mut Compressor, bucket| to.code(MS(0), &packet, packet.len(), Standing { bucket, sequence: 1 });
     code(&mut to, 3);
     let Coding::Coded { awaits: Some(place), .. } = code(&mut to, 3) else { panic!("it founds") };
     to.sent(ChannelId(0), 40, place);
