@@ -307,6 +307,34 @@ fn a_frame_from_before_changes_no_reference_and_a_number_comes_again_after_two_m
 }
 
 #[test]
+fn a_receiver_holds_the_newer_of_two_references_of_a_place_and_takes_neither_for_the_other() {
+    let (mut to, mut from) = (Compressor::new(0), Decompressor::default());
+    let packet = Made::tcp(1).bytes();
+    let standing = Standing { bucket: 3, sequence: 1 };
+    to.code(MS(0), &packet, packet.len(), standing);
+    let Coding::Coded { coded, .. } = to.code(MS(0), &packet, packet.len(), standing) else { panic!("it founds") };
+    let mut founds = |turn| from.restore(&mut frame(&coded, &packet), 0, coded.form, number_of(5, turn), 1);
+    assert_eq!([founds(9), founds(8), founds(9)], [Ok((3, true)), Ok((3, false)), Ok((3, true))]);
+    let older = number_of(5, 8);
+    assert_eq!(from.restore(&mut vec![0; 60], 0, Form::Coded, older, 2), Err(Unfit::Unknown(older)));
+}
+
+#[test]
+fn neither_word_on_a_later_frame_confirms_a_reference_nor_is_it_used_in_another_bucket() {
+    let mut to = Compressor::new(0);
+    let packet = Made::tcp(1).bytes();
+    let code = |to: &mut Compressor, bucket| to.code(MS(0), &packet, packet.len(), Standing { bucket, sequence: 1 });
+    code(&mut to, 3);
+    let Coding::Coded { awaits: Some(place), .. } = code(&mut to, 3) else { panic!("it founds") };
+    to.sent(ChannelId(0), 40, place);
+    to.settle(ChannelId(0), 40 + 512, true);
+    assert!(matches!(code(&mut to, 3), Coding::Whole));
+    to.settle(ChannelId(0), 40, true);
+    assert!(matches!(code(&mut to, 3), Coding::Coded { .. }));
+    assert!(!matches!(code(&mut to, 3 + 1024), Coding::Coded { coded, .. } if coded.form == Form::Coded));
+}
+
+#[test]
 fn more_flows_than_places_are_compressed_as_far_as_there_are_places() {
     let mut pair = Pair::new();
     let mut coded = 0;
