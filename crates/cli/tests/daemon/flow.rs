@@ -342,7 +342,8 @@ fn check_warns_of_a_hash_that_sees_nothing_and_refuses_policies_of_ethernet_link
         // What this host lacks now is none of the file's.
         let here = |line: &&str| line.contains("on this host, now");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let told = text(&output.stderr).lines().filter(|line| !here(line)).map(|line| format!("{line}\n")).collect();
+        let told: String =
+            text(&output.stderr).lines().filter(|line| !here(line)).map(|line| format!("{line}\n")).collect();
         (output.status.code(), text(&output.stdout), told)
     };
     let (status, _, warning) = check("\"balance-xor\"", false);

@@ -22,8 +22,8 @@
 //! **Equal lengths.** Frames leave by segmentation offload, which wants datagrams of one length. So what a packet needed, those after it
 //! have too until the reference changes: a *least* mask goes in, and no field is narrower than it says.
 
-use super::headers::{ACK, Headers, MOST, MOST_TAIL, PSH, Reference};
 use super::form::{Form, Standing};
+use super::headers::{ACK, Headers, MOST, MOST_TAIL, PSH, Reference};
 use crate::packet::at;
 use crate::wire::short::short;
 

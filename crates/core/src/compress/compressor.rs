@@ -11,7 +11,7 @@
 //! | place | one of [`PLACES`] where both ends keep a reference |
 //! | turn | how often a place was used; place and turn make the number of a reference |
 //! | confirmed, awaited | the flow's reference that the peer has, and the one of which nothing was told yet |
-//! | least | the fields that packets have in any case until the next reference ([`code`](super::code)) |
+//! | least | the fields that packets have in any case until the next reference ([`code`]) |
 //!
 //! Cost: O(1) a packet. Memory: 1024 references, and two flows for each of 1024 buckets. Invariants: a packet is coded only against a
 //! reference whose own frame arrived; a number comes again after 64 times [`REST`] at the earliest.

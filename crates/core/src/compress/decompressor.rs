@@ -3,7 +3,7 @@
 //! Whoever counts a frame as arrived must have taken the reference in it first: the sender relies on that. A reference is taken if it is newer
 //! than the one that its place holds, so that a frame from long before changes nothing. Turns are compared as serial numbers of six bits.
 //!
-//! Cost: O(1) a packet. Memory: as many references as the highest place that was used, at most [`PLACES`].
+//! Cost: O(1) a packet. Memory: as many references as the highest place that was used, at most [`PLACES`](super::PLACES).
 
 use super::code;
 use super::form::{Form, Standing};

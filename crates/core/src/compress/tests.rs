@@ -1,6 +1,7 @@
 //! Compressor and decompressor against the obvious model: what goes in comes out, byte for byte, or nothing does.
 
 use super::headers::Headers;
+use super::number::{number_of, place_of};
 use super::*;
 use crate::ip::{TCP, UDP, checksum};
 use crate::rng::Rng;

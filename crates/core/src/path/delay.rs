@@ -311,7 +311,7 @@ mod tests {
             let mut paths = [Delay::default(); 2];
             // The second channel takes up to its round trip more, now and then.
             let mut round = |at: u64, ahead: i64| {
-                for (path, there) in paths.iter_mut().zip([10, if at % 3_000 == 0 { 90 } else { 30 }]) {
+                for (path, there) in paths.iter_mut().zip([10, if at.is_multiple_of(3_000) { 90 } else { 30 }]) {
                     let (sent, back) = (MS(at), 10);
                     path.asked(sent, Span::ZERO);
                     let arrived = (sent + SPAN(there)).as_nanos().wrapping_add_signed(ahead * 1_000_000);

@@ -3,6 +3,7 @@
 mod pairs;
 mod report;
 mod simulated;
+mod transfer;
 
 use crate::exit::{BadInput, Outcome};
 use crate::measure::call::{Call, Line};
@@ -21,15 +22,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use transfer::{DOWNLOAD, SOCKET_BUFFER, Told, WARM_UP, tell};
 
-/// What does not count at the start of every transfer.
-const WARM_UP: Duration = Duration::from_secs(5);
 /// Time for what is left of a transfer to leave the paths' queues.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Time for channels without rates to find out how fast their paths are, once they are up.
 const MEASURING: Duration = Duration::from_secs(5);
-/// What a download takes: 20 MiB.
-const DOWNLOAD: u64 = 20 << 20;
 /// Echoes through the idle bond, and the time between two, also under load.
 const ECHOES: usize = 20;
 const ECHO_GAP: Duration = Duration::from_millis(100);
@@ -37,8 +35,6 @@ const ECHO_GAP: Duration = Duration::from_millis(100);
 const CALL_PORT: u16 = 4000;
 /// The interfaces of the two paths.
 const DEVICES: [&str; 2] = ["path-a", "path-b"];
-/// Most bytes of a TCP socket's buffers, for everything compared.
-const SOCKET_BUFFER: u64 = 32 << 20;
 
 /// Measure pairs of unlike paths: each alone, then both as a bond
 ///
@@ -133,21 +129,6 @@ impl Args {
             warm_up: WARM_UP.as_secs() as u32,
         }
     }
-}
-
-/// Which of how many runs.
-#[derive(Clone, Copy)]
-struct Told {
-    run: usize,
-    runs: usize,
-}
-
-/// Says what came out of one run, as soon as it is known.
-fn tell(pair: &Pair, told: Told, run: &Run) {
-    eprintln!(
-        "{:<16} run {}/{}  a {:7.2}  b {:7.2}  bond {:7.2} Mbit/s",
-        pair.name, told.run, told.runs, run.alone[0].mbit, run.alone[1].mbit, run.bond.mbit
-    );
 }
 
 fn simulate(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report> {

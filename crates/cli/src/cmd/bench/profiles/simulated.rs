@@ -2,7 +2,7 @@
 
 use super::pairs::Pair;
 use super::report::{Measured, Run};
-use super::{DOWNLOAD, Told, WARM_UP};
+use super::transfer::{DOWNLOAD, SOCKET_BUFFER, Told, WARM_UP};
 use crate::cmd::bench::scenario;
 use crate::simulation;
 use crate::testbed::{Interrupt, Interrupted};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How long the bond has been up when the connection begins.
 const IDLE: Duration = Duration::from_secs(10);
 /// Most bytes that TCP's sockets buffer.
-const BUFFER: u64 = super::SOCKET_BUFFER;
+const BUFFER: u64 = SOCKET_BUFFER;
 
 /// What is the same for all transfers.
 #[derive(Clone, Copy, Debug)]
