@@ -24,7 +24,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::class::ClassMode;
 use super::classed::{Another, ClassReport, places};
-use super::express::{Haste, is_steady};
+use super::express::{Haste, is_acknowledgement};
 use super::frame::Transmit;
 use super::keep::About;
 use super::lines::{LEAST_QUEUE, UNPACED};
@@ -63,7 +63,7 @@ impl<P: Packet> Bond<P> {
         }
         // As without the class, but for what would be prompt by itself.
         let bytes = queued.packet.bytes();
-        let idle = self.ingress.queue.is_empty() && is_steady(header, bytes);
+        let idle = self.ingress.queue.is_empty() && is_acknowledgement(header, bytes);
         if self.channels.usable != 0 && (self.ingress.prompt.has(queued.bucket) || idle) {
             self.go_first(queued.noted(Haste::Steady));
         } else {

@@ -1,8 +1,8 @@
 //! Packets for which delay counts more than anything else: which they are, and where they wait.
 //!
 //! What it is: a short queue before the host queue, in mode `reliable` (`prompt.rs` says how they go). Such are packets of DSCP EF,
-//! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), ICMP, TCP acknowledgements without
-//! data, and SYNs. At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
+//! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), ICMP, and TCP acknowledgements without
+//! data. At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
 
 use super::ledger::Ledger;
 use super::queue::Queued;
@@ -15,9 +15,8 @@ use alloc::vec::Vec;
 
 /// Bytes of packets that may wait.
 const ROOM: usize = 64 * 1024;
-/// TCP's flags of an acknowledgement and of the first segment; with any other one but ECE and CWR a segment is neither.
+/// TCP's flag of an acknowledgement; the others but ECE and CWR are none of it.
 const ACK: u8 = 0x10;
-const SYN: u8 = 0x02;
 const OTHERS: u8 = 0x2f;
 
 /// What the receiver does with a packet that went before others.
@@ -105,18 +104,13 @@ pub(super) fn is_urgent(header: &Header) -> bool {
     matches!(header.tos >> 2, 32 | 40 | 44 | 46 | 48 | 56) || matches!(header.protocol, ICMP | ICMPV6)
 }
 
-/// Whether a packet is a TCP acknowledgement and nothing else, or asks for a connection. Of each exchange one direction then goes by the
-/// fastest channel and the other one by all: a SYN and its answer take as long as data and its acknowledgement.
-pub(super) fn is_steady(header: &Header, bytes: &[u8]) -> bool {
+/// Whether a packet is a TCP acknowledgement and nothing else.
+pub(super) fn is_acknowledgement(header: &Header, bytes: &[u8]) -> bool {
     if header.protocol != TCP || header.piece != Piece::Whole {
         return false;
     }
     let Some([offset, flags]) = bytes.get(header.payload + 12..header.payload + 14) else { return false };
-    match flags & (ACK | OTHERS) {
-        SYN => true,
-        ACK => header.payload + usize::from(offset >> 4) * 4 == header.total,
-        _ => false,
-    }
+    flags & (ACK | OTHERS) == ACK && header.payload + usize::from(offset >> 4) * 4 == header.total
 }
 
 #[cfg(test)]
@@ -150,11 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn steady_is_an_acknowledgement_and_nothing_else_or_what_asks_for_a_connection() {
-        let is = |bytes: &[u8]| is_steady(&Header::parse(bytes, bytes.len()).unwrap(), bytes);
+    fn an_acknowledgement_is_a_segment_with_nothing_but_one() {
+        let is = |bytes: &[u8]| is_acknowledgement(&Header::parse(bytes, bytes.len()).unwrap(), bytes);
         assert!(is(&segment(5, ACK, 0)) && is(&segment(8, ACK | 0xc0, 0)), "with options and ECN's flags");
-        assert!(is(&segment(10, SYN, 0)) && is(&segment(10, SYN | 0xc0, 100)), "with ECN's flags, and with data");
-        for flags in [0x12, 0x06, 0x03, 0x11, 0x14, 0x18, 0x30, 0] {
+        for flags in [0x02, 0x12, 0x11, 0x14, 0x18, 0x30, 0] {
             assert!(!is(&segment(5, flags, 0)), "{flags:#x}");
         }
         assert!(!is(&segment(5, ACK, 1)) && !is(&packet(17, 0, &segment(5, ACK, 0)[20..])));

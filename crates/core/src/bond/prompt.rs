@@ -10,7 +10,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::express::{Haste, is_steady, is_urgent};
+use super::express::{Haste, is_acknowledgement, is_urgent};
 use super::frame::Transmit;
 use super::number::Numbers;
 use super::queue::Queued;
@@ -40,7 +40,7 @@ impl<P: Packet> Bond<P> {
             // It would overtake them.
             return None;
         }
-        if ingress.prompt.has(bucket) || ingress.queue.is_empty() && is_steady(header, bytes) {
+        if ingress.prompt.has(bucket) || ingress.queue.is_empty() && is_acknowledgement(header, bytes) {
             return Some(Haste::Steady);
         }
         let first = sends_little && ingress.prompt.has_room(header.total) && ingress.sparse.admit(now, header.total);

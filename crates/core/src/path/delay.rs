@@ -74,7 +74,7 @@ pub(crate) struct Delay {
     varied: Transit,
     each: Transit,
     window: u64,
-    /// Transit and round trip of the last request that was answered.
+    /// The transit of the last request that was answered, and how long it was under way and waiting at most.
     last: Option<(i64, Span)>,
 }
 
@@ -103,7 +103,9 @@ impl Delay {
         self.trips.add(now, trip);
         let left = sent.as_nanos().wrapping_add(ahead.as_nanos());
         let transit = arrived.wrapping_sub(left) as i64;
-        if self.last.replace((transit, trip)).is_some_and(|last| has_leapt(last, (transit, trip))) {
+        // What was ahead may be reckoned by a rate that the path has no more.
+        let most = now.since(sent) + ahead;
+        if self.last.replace((transit, most)).is_some_and(|last| has_leapt(last, (transit, most))) {
             self.forget_clock();
         }
         self.transits.add(now, transit);
@@ -197,12 +199,10 @@ impl Delay {
     }
 }
 
-/// Whether a clock was set between two answers. Each way there took no less than nothing and no more than its round trip, so transits differ by
-/// a round trip at most.
-fn has_leapt((before, trip_before): (i64, Span), (transit, trip): (i64, Span)) -> bool {
-    let most = |trip: Span| (trip + INEXACT).as_nanos() as i64;
-    let more = transit.wrapping_sub(before);
-    more > most(trip) || more < -most(trip_before)
+/// Whether a clock was set between two answers, of which a way there took so long at most. Transits differ by no more than both.
+fn has_leapt((before, most_before): (i64, Span), (transit, most): (i64, Span)) -> bool {
+    let most = most_before + most + INEXACT;
+    Span::from_nanos(transit.wrapping_sub(before).unsigned_abs()) > most
 }
 
 /// By how much the usual transit is longer than the least.

@@ -273,22 +273,22 @@ fn packets_whose_headers_are_compressed_are_rebuilt_as_well_and_every_checksum_i
         for (_, end, channel, frame) in due {
             ends[end].handle_channel(now, channel, Codepoint::Envelope, frame, 0);
         }
-        for end in 0..2 {
-            ends[end].handle_timeout(now);
-            while let Some(frame) = ends[end].poll_transmit(now) {
+        for (number, end) in ends.iter_mut().enumerate() {
+            end.handle_timeout(now);
+            while let Some(frame) = end.poll_transmit(now) {
                 let bytes = [frame.head.as_slice(), frame.body()].concat();
                 let partial = frame.packet.as_ref().is_some_and(|packet| packet.partial);
                 if rng.unit() >= 0.03 {
                     let at = now + MS([20, 25][usize::from(frame.channel.0)]);
-                    flights.push((at, 1 - end, frame.channel, Sealed { bytes, partial }));
+                    flights.push((at, 1 - number, frame.channel, Sealed { bytes, partial }));
                 }
                 if let Some(packet) = frame.packet
-                    && ends[end].wants_back()
+                    && end.wants_back()
                 {
-                    ends[end].give_back(packet);
+                    end.give_back(packet);
                 }
             }
-            while let Some(packet) = ends[end].poll_deliver() {
+            while let Some(packet) = end.poll_deliver() {
                 came.push(finished(packet));
             }
         }
