@@ -36,7 +36,8 @@ mod tests {
     fn simulated(mode: Mode) -> Config {
         let text = format!(
             "duration = \"1s\"\n[[node]]\nname = [\"near\", \"far\"]\n\
-             [[link]]\nname = \"path\"\nfrom = \"near\"\nto = \"far\"\nrate = \"1Mbit\"\nframing = \"14B\"\n{}",
+             [[link]]\nname = \"path\"\nfrom = \"near\"\nto = \"far\"\nrate = \"1Mbit\"\nframing = \"14B\"\n{}\
+             [[flow]]\nname = \"flow\"\nfrom = \"near\"\nto = \"far\"\nkind = \"ftp\"\nvia = \"bond\"\n",
             bond(mode.word(), &[channel("path", None)])
         );
         let file = File::parse_with("x", &text, &[], &mut |_: &str| Err(String::new())).unwrap();
@@ -48,7 +49,7 @@ mod tests {
         let key = "CHAkNDLJ03Nr1zEkAmUA9xkD2AyDbZ4mtTYvRKfVoEg=";
         let text = format!(
             "[interface]\nname = \"fs0\"\naddress = [\"10.77.0.1/24\"]\nprivate_key = \"{key}\"\n\
-             [[peer]]\npublic_key = \"{key}\"\nmode = \"{mode}\"\nallowed_ips = [\"10.77.0.2/32\"]\n\
+             [[peer]]\npublic_key = \"HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=\"\nmode = \"{mode}\"\nallowed_ips = [\"10.77.0.2/32\"]\n\
              [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.1:51900\"\n"
         );
         fairspan_live::config::Config::parse(Path::new("x"), &text).unwrap().peers[0].bond.clone()
