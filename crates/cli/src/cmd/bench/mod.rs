@@ -9,6 +9,7 @@ mod replay;
 mod report;
 mod rivals;
 mod scenario;
+mod share;
 mod sim;
 mod tunnel;
 

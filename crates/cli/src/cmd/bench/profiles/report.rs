@@ -1,15 +1,12 @@
 //! What `bench profiles` found: the JSON document and the table.
 
 use super::pairs::Pair;
+use crate::cmd::bench::share;
 use crate::measure::call::Call;
 use crate::measure::median;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
-/// Bytes of an IPv4 and a TCP header with timestamps.
-const HEADERS: f64 = 52.0;
-/// Bytes of a full Ethernet frame, as rates count them.
-const FRAME: f64 = 1514.0;
 /// What a packet of a call may take longer than the faster path's delay, in milliseconds.
 const IN_TIME_MS: f64 = 20.0;
 
@@ -131,7 +128,7 @@ impl ProfileReport {
         let [a, b] = [0, 1].map(|path: usize| of(&|run| Some(run.alone[path].mbit)));
         let (a, b) = (a?, b?);
         let bond = of(&|run| Some(run.bond.mbit))?;
-        let share = (of(&|run| Some(f64::from(run.mtu)))? - HEADERS) / FRAME;
+        let share = share::payload(of(&|run| Some(f64::from(run.mtu)))?, settings.mode);
         let capacity = (pair.a.arriving_mbit() + pair.b.arriving_mbit()) * share;
         let [a_s, b_s] = [0, 1].map(|path: usize| of(&|run| run.alone[path].download_s).map(rounded));
         Some(ProfileReport {

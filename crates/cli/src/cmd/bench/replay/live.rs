@@ -89,7 +89,7 @@ fn one(
     tunnel.check()?;
     let goodput = outcome.context("the bond")?;
     tunnel.stop()?;
-    Ok(Some(Found::new(goodput.mbit(), mtu, Some(processors))))
+    Ok(Some(Found::new(goodput.mbit(), settings.mode, mtu, Some(processors))))
 }
 
 fn duration(span: Span) -> Duration {

@@ -1,6 +1,7 @@
 //! What `bench replay` found: the JSON document and the table.
 
 use super::folder::{LEAD, Recording};
+use crate::cmd::bench::share;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
@@ -33,10 +34,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Of a bond whose largest packet has `mtu` bytes.
-    pub(super) fn new(mbit: f64, mtu: usize, processors: Option<f64>) -> Found {
-        // IPv4 and TCP with timestamps; Ethernet's header.
-        Found { mbit, share: (mtu as f64 - 52.0) / 1514.0, processors }
+    /// Of a bond of mode `mode` whose largest packet has `mtu` bytes.
+    pub(super) fn new(mbit: f64, mode: &str, mtu: usize, processors: Option<f64>) -> Found {
+        Found { mbit, share: share::payload(mtu as f64, mode), processors }
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
         let links = vec![track("one", 30), track("two", 10)];
         let recording = Recording { name: "r".into(), links, length: Span::from_secs(2) };
         let settings = Settings { cc: "cubic", mode: "reliable", simulated: false, scale: 1.0, from: 3 };
-        let report = Report::new(settings, &[recording], &[Found::new(28.0, 1431, Some(0.951))]);
+        let report = Report::new(settings, &[recording], &[Found::new(28.0, "ordered", 1431, Some(0.951))]);
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
             r#"{"series":[{"name":"r","links":["one","two"],"cc":"cubic","mode":"reliable","simulated":false,"from":3,"seconds":2.0,"scale":1.0,"capacity_mbit":36.433,"best_single":"one","best_single_mbit":28.692,"bond_mbit":28.0,"payload_share":0.911,"ratio_of_sum":0.769,"ratio_of_best":0.976,"processors_percent":95.0}]}"#

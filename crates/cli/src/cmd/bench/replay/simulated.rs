@@ -65,7 +65,7 @@ fn one(recording: &Recording, settings: Settings, seeds: &[u64], interrupt: &Int
         return Err(Interrupted.into());
     }
     let mbit: Vec<f64> = batch.finished.iter().map(|run| run.results.goodput / 1e6).collect();
-    Ok(Found::new(median(&mbit).context("a scenario has a run")?, mtu, None))
+    Ok(Found::new(median(&mbit).context("a scenario has a run")?, settings.mode, mtu, None))
 }
 
 /// The scenario of a recording, with a file for each link.
