@@ -43,7 +43,7 @@ pub struct Gateway {
     pub congestion: Option<String>,
     /// `initial_window`, in bytes: what a socket on the long side may send before anything is acknowledged; default: the kernel's.
     pub initial_window: Option<Bytes>,
-    /// `memory`, in bytes: all sockets' buffers together; default 256 MB.
+    /// `memory`, in bytes: all sockets' buffers together; default 1 GB.
     pub memory: Bytes,
     /// `connection_memory`, in bytes: the buffers of one socket at most; default 32 MB, or `memory` where that is less.
     pub connection_memory: Bytes,
@@ -89,7 +89,7 @@ pub(super) struct RawGateway {
     bypass_below: Option<Spanned<String>>,
 }
 
-const MEMORY: Bytes = Bytes::new(256_000_000);
+const MEMORY: Bytes = Bytes::new(1_000_000_000);
 const CONNECTION_MEMORY: Bytes = Bytes::new(32_000_000);
 const HALF_OPEN: u32 = 1024;
 const BYPASS_BELOW: Span = Span::from_millis(10);
@@ -430,7 +430,7 @@ mod tests {
             rate: None,
             congestion: None,
             initial_window: None,
-            memory: Bytes::new(256_000_000),
+            memory: Bytes::new(1_000_000_000),
             connection_memory: Bytes::new(32_000_000),
             half_open: 1024,
             except: Vec::new(),
@@ -531,7 +531,7 @@ mod tests {
             ("rate = \"70Mbit\"", false),
             ("congestion = \"bbr\"", true),
             ("initial_window = \"4MB\"", true),
-            ("memory = \"300MB\"", false),
+            ("memory = \"900MB\"", false),
             ("connection_memory = \"1MB\"", false),
             ("half_open = 7", false),
             ("except = [\"10.0.0.0/8\"]", false),
@@ -586,7 +586,7 @@ mod tests {
             (with("initial_window = \"33MB\""), 5, "gateway.initial_window", "`connection_memory`"),
             (with("memory = \"10kB\""), 5, "gateway.memory", "from 1MB to 1000GB"),
             (with("connection_memory = \"2GB\""), 5, "gateway.connection_memory", "from 64kB to 1GB"),
-            (with("connection_memory = \"300MB\""), 5, "gateway.connection_memory", "raise `memory`"),
+            (with("connection_memory = \"300MB\"\nmemory = \"100MB\""), 5, "gateway.connection_memory", "raise `memory`"),
             (with("half_open = 0"), 5, "gateway.half_open", "from 1 to 65536"),
             (with("except = [\"10.0.0.1/8\"]"), 5, "gateway.except", "10.0.0.0/8"),
             (with("except_ports = [22, 70000]"), 5, "gateway.except_ports", "from 1 to 65535"),
