@@ -401,6 +401,10 @@ impl Reader<'_> {
             bond.mode = Mode::Stripe;
         }
         for (entry, value) in &raw.options {
+            // The same as none: what its channels let it be.
+            if entry.spec.file == Some("mode") && value.get_ref().as_str() == Some("auto") {
+                continue;
+            }
             self.option("peer", entry, value, &mut bond)?;
         }
         let named = |name: &str| raw.place(name).is_some();

@@ -42,6 +42,10 @@ fn ethernet_channels_default_to_stripe_without_a_key() {
     assert_eq!(config.peers[0].bond.mode, Mode::Stripe);
     let expected = ChannelKind::Ethernet { peer_mac: Some([2, 0, 0, 0, 0, 1]), ethertype: 0x88B5, secure: false };
     assert_eq!(config.peers[0].channels[0].kind, expected);
+    let text = text.replace("[[peer]]", "[[peer]]\nmode = \"auto\"");
+    assert_eq!(parse(&text).unwrap().peers[0].bond, config.peers[0].bond, "`auto` by name is the same");
+    let text = good().replace("allowed_ips", "mode = \"auto\"\nallowed_ips");
+    assert_eq!(parse(&text).unwrap().peers[0].bond, parse(&good()).unwrap().peers[0].bond);
 }
 
 /// Each row: what is replaced in a good file, by what, the line and setting the error names, and a word of advice.
