@@ -62,6 +62,7 @@ mod srr;
 mod stochastic;
 mod store;
 mod tagged;
+mod tournament;
 mod virtual_clock;
 mod waiting;
 mod weights;
