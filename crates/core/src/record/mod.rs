@@ -53,6 +53,7 @@ const POLL_DELIVER: u8 = 9;
 const POLL_EVENT: u8 = 10;
 const DIGEST: u8 = 11;
 const SETTINGS: u8 = 12;
+const HOST_NAMED: u8 = 13;
 
 /// Takes the bytes of a recording, in order.
 pub trait Sink {
@@ -118,7 +119,13 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
     #[inline]
     pub fn handle_host(&mut self, now: Time, packet: P) {
         if let Some(log) = &mut self.log {
-            log.entry(HOST, now, |out| put_packet(out, &packet));
+            match packet.hosts() {
+                None => log.entry(HOST, now, |out| put_packet(out, &packet)),
+                Some(hosts) => log.entry(HOST_NAMED, now, |out| {
+                    hosts.iter().for_each(|host| put(out, *host));
+                    put_packet(out, &packet);
+                }),
+            }
         }
         self.bond.handle_host(now, packet);
     }
