@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backlogs;
 mod delay_edd;
 mod discipline;
 mod drr;

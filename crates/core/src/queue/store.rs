@@ -286,6 +286,12 @@ impl<P, N: Copy, Q: Own> Store<P, N, Q> {
         &mut self.queues[queue as usize].own
     }
 
+    /// What `queue` has waiting, over its room, in 2^-20 of a unit.
+    #[inline]
+    pub(super) fn length(&self, queue: u32, unit: Unit) -> u64 {
+        self.queues[queue as usize].length(unit)
+    }
+
     /// The packet at the head of `queue`.
     #[inline]
     pub(super) fn head(&self, queue: u32) -> Option<&Entry<P>> {
@@ -308,6 +314,11 @@ impl<P, N: Copy, Q: Own> Store<P, N, Q> {
     /// Takes the packet at the tail of `queue`.
     pub(super) fn pop_tail(&mut self, queue: u32) -> Option<Removed<P>> {
         self.take(self.queues.get(queue as usize)?.tail)
+    }
+
+    /// The packet at the head of `queue`.
+    pub(super) fn head_mut(&mut self, queue: u32) -> Option<&mut Entry<P>> {
+        self.items.get_mut(self.queues.get(queue as usize)?.head as usize)?.entry.as_mut()
     }
 
     /// The packet at the tail of `queue`.
@@ -349,8 +360,7 @@ impl<P, N: Copy, Q: Own> Store<P, N, Q> {
                 self.lengths.as_mut()?.above(draw, share, is_above)?
             }
         };
-        let newest = matches!(victim, Victim::Longest | Victim::LargestFinish);
-        let of = |q: &Queue<Q>| if newest { q.tail } else { q.head };
+        let of = |q: &Queue<Q>| if victim.is_newest() { q.tail } else { q.head };
         let at = self.queues.get(queue as usize).filter(|q| q.packets > 0).map(of);
         // Where the one that was guessed is empty, any other has more.
         at.or_else(|| self.queues.iter().find(|q| q.packets > 0).map(of))
