@@ -327,4 +327,8 @@ impl<P: Parcel> Discipline<P> for Hierarchy<P> {
     fn active_flows(&self) -> usize {
         self.active
     }
+
+    fn forgets(&self) -> bool {
+        true
+    }
 }
