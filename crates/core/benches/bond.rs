@@ -120,10 +120,8 @@ fn receive(receiver: &mut Bond<Slim>, now: &mut u64, frames: &[Frame]) -> usize 
     delivered
 }
 
-/// From the host to the channel: `handle_host` and `poll_transmit`, 64 flows.
-#[divan::bench(args = [(2, false), (3, true), (64, false)], sample_count = 200)]
-fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
-    let mut bond = bond(channels, paced);
+/// 64 flows go from the host to the channel.
+fn send(bencher: Bencher, mut bond: Bond<Slim>) {
     let packets: Vec<Slim> = (0..64).map(packet).collect();
     let mut now = 0;
     bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
@@ -139,24 +137,17 @@ fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
     assert_eq!(bond.stats().queue_full, 0);
 }
 
+/// From the host to the channel: `handle_host` and `poll_transmit`, 64 flows.
+#[divan::bench(args = [(2, false), (3, true), (64, false)], sample_count = 200)]
+fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
+    send(bencher, bond(channels, paced));
+}
+
 /// As `send_ordered`, over one channel without a rate, in the order that is the default beside first in, first out.
 #[divan::bench(args = ["fifo", "hosts"], sample_count = 200)]
 fn send_shared(bencher: Bencher, discipline: &str) {
     let config = Config::default().with_queue(Some(discipline.parse().unwrap()), None, End::Source);
-    let mut bond = bond_with(config, 1, false);
-    let packets: Vec<Slim> = (0..64).map(packet).collect();
-    let mut now = 0;
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
-        for n in 0..PACKETS {
-            now += 1_000;
-            let at = Time::from_nanos(now);
-            bond.handle_host(at, packets[n as usize % 64]);
-            while let Some(frame) = bond.poll_transmit(at) {
-                black_box(&frame);
-            }
-        }
-    });
-    assert_eq!(bond.stats().queue_full, 0);
+    send(bencher, bond_with(config, 1, false));
 }
 
 /// As `send_ordered`, in mode `flow`: 64 flows over four channels with a rate.
@@ -172,19 +163,7 @@ fn send_flow(bencher: Bencher, policy: &str) {
     for channel in 0..4 {
         bond.set_link(Time::ZERO, ChannelId(channel), Link::Up);
     }
-    let packets: Vec<Slim> = (0..64).map(packet).collect();
-    let mut now = 0;
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
-        for n in 0..PACKETS {
-            now += 1_000;
-            let at = Time::from_nanos(now);
-            bond.handle_host(at, packets[n as usize % 64]);
-            while let Some(frame) = bond.poll_transmit(at) {
-                black_box(&frame);
-            }
-        }
-    });
-    assert_eq!(bond.stats().queue_full, 0);
+    send(bencher, bond);
 }
 
 /// From the channel to the host, in order: `handle_channel` and `poll_deliver`, 64 flows.

@@ -107,6 +107,13 @@ fn policy(bencher: Bencher, case: &str) {
     Load::new("drr", name, flows.parse().unwrap()).bench(bencher);
 }
 
+/// The same over hosts, of which there is one.
+#[divan::bench(args = ["drop-tail", "pfd", "pfd:quasi=on"].into_iter().flat_map(|name| FLOWS.map(|flows| format!("{name} {flows}"))))]
+fn policy_of_hosts(bencher: Bencher, case: &str) {
+    let (name, flows) = case.split_once(' ').unwrap();
+    Load::new("hosts", name, flows.parse().unwrap()).bench(bencher);
+}
+
 /// A packet in and out that finds nothing else waiting, of 64 flows in turn.
 #[divan::bench(args = ["fifo drop-tail", "drr drop-tail", "hosts drop-tail", "hosts pfd-adaptive"])]
 fn alone(bencher: Bencher, case: &str) {

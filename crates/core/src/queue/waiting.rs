@@ -96,6 +96,8 @@ pub struct Queue<P, D = AnyDiscipline<P>> {
     policy: AnyPolicy,
     /// Whether the policy is asked only of what does not fit.
     passive: bool,
+    /// Whether it is asked of what goes.
+    judges: bool,
     bounds: Bounds,
     packets: u64,
     bytes: u64,
@@ -128,7 +130,7 @@ impl<P: Parcel> Queue<P> {
         let policy = AnyPolicy::new(config.buffer, seed);
         // CoDel goes by the numbers of queues.
         let spares = discipline.forgets() && !matches!(config.buffer, PolicyConfig::CoDel { .. });
-        let queue = Queue::with(discipline, policy, config.buffer.is_passive(), config.limit.into());
+        let queue = Queue::with(discipline, policy, &config.buffer, config.limit.into());
         Ok(Queue { spares, ..queue })
     }
 }
@@ -136,7 +138,7 @@ impl<P: Parcel> Queue<P> {
 impl<P: Parcel> Queue<P, Fifo<P>> {
     /// An empty FIFO queue; `seed` determines what the policy draws.
     pub fn fifo(buffer: PolicyConfig, bounds: Bounds, seed: u64) -> Queue<P, Fifo<P>> {
-        Queue::with(Fifo::default(), AnyPolicy::new(buffer, seed), buffer.is_passive(), bounds)
+        Queue::with(Fifo::default(), AnyPolicy::new(buffer, seed), &buffer, bounds)
     }
 
     /// As [`readmit`](Queue::readmit), but in front of the first packet that does not go before it, in a queue that is in
@@ -148,13 +150,14 @@ impl<P: Parcel> Queue<P, Fifo<P>> {
 }
 
 impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
-    fn with(discipline: D, policy: AnyPolicy, passive: bool, bounds: Bounds) -> Queue<P, D> {
+    fn with(discipline: D, policy: AnyPolicy, config: &PolicyConfig, bounds: Bounds) -> Queue<P, D> {
         Queue {
             discipline,
             lone: None,
             spares: false,
             policy,
-            passive,
+            passive: config.is_passive(),
+            judges: config.judges_leaving(),
             bounds,
             packets: 0,
             bytes: 0,
@@ -284,7 +287,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// fallen idle.
     #[inline]
     pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
-        if self.passive { self.take(now) } else { self.release(now) }
+        if self.judges { self.release(now) } else { self.take(now) }
     }
 
     /// The packet that goes next, of which the policy is asked.

@@ -11,6 +11,8 @@
 //! replays as long as the bond does what it did. Another wire format of the bond is another version, since what was received then
 //! means nothing now: version 1 had envelopes of version 1.
 //!
+//! A packet from the host that names its hosts ([`Packet::hosts`]), as in a simulation, is an entry of a kind of its own.
+//!
 //! Departures from "everything": a packet's [`footprint`](Packet::footprint) is recorded, the slot of a pool that it
 //! came from is not; packets must have all their bytes ([`Packet::size`] equal to their length); fragments and copies
 //! that the bond itself makes count with their length. The digest is 64 bits and no defence against forgery.
