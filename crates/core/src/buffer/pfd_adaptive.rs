@@ -65,7 +65,7 @@ struct Law {
     probability: f64,
     /// Bytes of a packet that arrives, on average.
     size: f64,
-    /// What the buffer may hold.
+    /// What the buffer may hold; nothing before anything has arrived.
     bounds: Bounds,
 }
 
@@ -81,7 +81,7 @@ impl Law {
             threshold: USUAL_THRESHOLD,
             probability: MOST_USUAL,
             size: 0.0,
-            bounds: Bounds::NONE,
+            bounds: Bounds { packets: 0, bytes: 0, memory: 0 },
         }
     }
 
