@@ -7,6 +7,7 @@ use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, Link, Mode};
 use fairspan_core::packet::Packet;
+use fairspan_core::queue::End;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Time};
 
 fn main() {
@@ -14,11 +15,13 @@ fn main() {
 }
 
 const PACKETS: u32 = 1024;
+/// As many as a bond lets a packet type have.
+const HEADERS: usize = 37;
 
-/// A packet of which only the first 40 bytes are there.
+/// A packet of which only the first bytes are there.
 #[derive(Clone, Copy)]
 struct Slim {
-    bytes: [u8; 40],
+    bytes: [u8; HEADERS],
     start: u8,
     size: u16,
 }
@@ -47,8 +50,8 @@ impl Packet for Slim {
         Some(*self)
     }
     fn from_bytes(bytes: &[u8]) -> Option<Slim> {
-        let mut packet = Slim { bytes: [0; 40], start: 0, size: bytes.len() as u16 };
-        let n = bytes.len().min(40);
+        let mut packet = Slim { bytes: [0; HEADERS], start: 0, size: bytes.len() as u16 };
+        let n = bytes.len().min(HEADERS);
         packet.bytes[..n].copy_from_slice(&bytes[..n]);
         Some(packet)
     }
@@ -56,7 +59,7 @@ impl Packet for Slim {
 
 /// A UDP packet of `flow` over IPv4, 1400 bytes.
 fn packet(flow: u16) -> Slim {
-    let mut bytes = [0u8; 40];
+    let mut bytes = [0u8; HEADERS];
     bytes[..20].copy_from_slice(&[0x45, 0, 5, 120, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     bytes[20..22].copy_from_slice(&flow.to_be_bytes());
     Slim { bytes, start: 0, size: 1400 }
@@ -66,14 +69,17 @@ type Frame = (ChannelId, Codepoint, Slim);
 
 /// Behind an envelope.
 fn enveloped(head: &[u8], inner: &Slim) -> Slim {
-    let mut bytes = [0u8; 40];
+    let mut bytes = [0u8; HEADERS];
     bytes[..head.len()].copy_from_slice(head);
-    bytes[head.len()..].copy_from_slice(&inner.bytes[..40 - head.len()]);
+    bytes[head.len()..].copy_from_slice(&inner.bytes[..HEADERS - head.len()]);
     Slim { bytes, start: 0, size: inner.size + head.len() as u16 }
 }
 
 fn bond(channels: usize, paced: bool) -> Bond<Slim> {
-    let mut config = Config::default();
+    bond_with(Config::default(), channels, paced)
+}
+
+fn bond_with(mut config: Config, channels: usize, paced: bool) -> Bond<Slim> {
     config.mode = Mode::Ordered;
     config.channels = vec![ChannelConfig::default(); channels];
     for channel in &mut config.channels {
@@ -114,10 +120,8 @@ fn receive(receiver: &mut Bond<Slim>, now: &mut u64, frames: &[Frame]) -> usize 
     delivered
 }
 
-/// From the host to the channel: `handle_host` and `poll_transmit`, 64 flows.
-#[divan::bench(args = [(2, false), (3, true), (64, false)], sample_count = 200)]
-fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
-    let mut bond = bond(channels, paced);
+/// 64 flows go from the host to the channel.
+fn send(bencher: Bencher, mut bond: Bond<Slim>) {
     let packets: Vec<Slim> = (0..64).map(packet).collect();
     let mut now = 0;
     bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
@@ -133,6 +137,19 @@ fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
     assert_eq!(bond.stats().queue_full, 0);
 }
 
+/// From the host to the channel: `handle_host` and `poll_transmit`, 64 flows.
+#[divan::bench(args = [(2, false), (3, true), (64, false)], sample_count = 200)]
+fn send_ordered(bencher: Bencher, (channels, paced): (usize, bool)) {
+    send(bencher, bond(channels, paced));
+}
+
+/// As `send_ordered`, over one channel without a rate, in the order that is the default beside first in, first out.
+#[divan::bench(args = ["fifo", "hosts"], sample_count = 200)]
+fn send_shared(bencher: Bencher, discipline: &str) {
+    let config = Config::default().with_queue(Some(discipline.parse().unwrap()), None, End::Source);
+    send(bencher, bond_with(config, 1, false));
+}
+
 /// As `send_ordered`, in mode `flow`: 64 flows over four channels with a rate.
 #[divan::bench(args = ["balance-rr", "balance-xor:layer3+4", "brr", "least_queue", "brr:flush=on"], sample_count = 200)]
 fn send_flow(bencher: Bencher, policy: &str) {
@@ -146,19 +163,7 @@ fn send_flow(bencher: Bencher, policy: &str) {
     for channel in 0..4 {
         bond.set_link(Time::ZERO, ChannelId(channel), Link::Up);
     }
-    let packets: Vec<Slim> = (0..64).map(packet).collect();
-    let mut now = 0;
-    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
-        for n in 0..PACKETS {
-            now += 1_000;
-            let at = Time::from_nanos(now);
-            bond.handle_host(at, packets[n as usize % 64]);
-            while let Some(frame) = bond.poll_transmit(at) {
-                black_box(&frame);
-            }
-        }
-    });
-    assert_eq!(bond.stats().queue_full, 0);
+    send(bencher, bond);
 }
 
 /// From the channel to the host, in order: `handle_channel` and `poll_deliver`, 64 flows.

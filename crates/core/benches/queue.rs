@@ -4,8 +4,8 @@
 //! has two packets waiting, of 40 to 1500 bytes. For a packet that goes, one comes of the flow that was served 64 packets
 //! before (5, with ten flows), whose state so has to be found again. Time goes on by what a packet takes at 10 Gbit/s.
 
-use divan::Bencher;
 use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
 use fairspan_core::buffer::Limit;
 use fairspan_core::options::Family;
 use fairspan_core::queue::{Config, DisciplineConfig, Opaque, Queue};
@@ -105,4 +105,28 @@ fn policies() -> impl Iterator<Item = String> {
 fn policy(bencher: Bencher, case: &str) {
     let (name, flows) = case.split_once(' ').unwrap();
     Load::new("drr", name, flows.parse().unwrap()).bench(bencher);
+}
+
+/// The same over hosts, of which there is one.
+#[divan::bench(args = ["drop-tail", "pfd", "pfd:quasi=on"].into_iter().flat_map(|name| FLOWS.map(|flows| format!("{name} {flows}"))))]
+fn policy_of_hosts(bencher: Bencher, case: &str) {
+    let (name, flows) = case.split_once(' ').unwrap();
+    Load::new("hosts", name, flows.parse().unwrap()).bench(bencher);
+}
+
+/// A packet in and out that finds nothing else waiting, of 64 flows in turn.
+#[divan::bench(args = ["fifo drop-tail", "drr drop-tail", "hosts drop-tail", "hosts pfd-adaptive"])]
+fn alone(bencher: Bencher, case: &str) {
+    let (discipline, buffer) = case.split_once(' ').unwrap();
+    let mut config = Config::default();
+    (config.discipline, config.buffer) = (discipline.parse().unwrap(), buffer.parse().unwrap());
+    let mut queue = Queue::new(&config, 1).unwrap();
+    let mut now = Time::ZERO;
+    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
+        for packet in 0..PACKETS {
+            now += Span::from_micros(1);
+            let _ = queue.enqueue(now, FlowNumber(packet % 64), Opaque { packet, size: 1400 });
+            black_box(queue.dequeue(now));
+        }
+    });
 }

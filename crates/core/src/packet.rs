@@ -29,6 +29,12 @@ pub trait Packet {
         self.bytes().len()
     }
 
+    /// The numbers of the hosts that it comes from and goes to, where something else than its addresses tells them: in a simulation,
+    /// whose addresses tell flows.
+    fn hosts(&self) -> Option<[u64; 2]> {
+        None
+    }
+
     /// Finishes a transport checksum that was left to the device, before the packet's payload is changed or split.
     /// Nothing to do where packets always come complete.
     fn complete_checksum(&mut self) {}

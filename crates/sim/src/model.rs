@@ -17,6 +17,7 @@ use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::select::Settings;
 use fairspan_core::split;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
+use std::sync::Arc;
 
 /// One run: everything that its outcome depends on.
 #[derive(Clone, Debug)]
@@ -51,6 +52,16 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// What is measured beyond the summary.
     pub metrics: Metrics,
+}
+
+/// The nodes between which each flow of a scenario goes; one list for all links.
+pub(crate) type Ends = Arc<[[u32; 2]]>;
+
+impl Scenario {
+    /// Between which nodes its flows go.
+    pub(crate) fn ends(&self) -> Ends {
+        self.flows.iter().map(|flow| [flow.from, flow.to]).collect()
+    }
 }
 
 /// A node.

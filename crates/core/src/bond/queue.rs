@@ -80,7 +80,10 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
     }
 
     fn host(&self, end: End) -> u128 {
-        queue::host_of(self.packet.bytes(), end)
+        match self.packet.hosts() {
+            Some([source, destination]) => u128::from(if end == End::Source { source } else { destination }),
+            None => queue::host_of(self.packet.bytes(), end),
+        }
     }
 
     fn class(&self) -> u8 {

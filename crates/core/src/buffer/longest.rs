@@ -3,8 +3,8 @@
 //! Source: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, section 5 (the newest); Suter et al., "Design
 //! considerations for supporting TCP with per-flow queueing", INFOCOM 1998, "LQD" (the oldest, so that TCP hears of it
 //! earlier: hybrid-gateways 3.2). Queues are as long as the limit counts them: in packets or in bytes, over the room of
-//! their flow. With one queue for all, its newest packet is the one that arrives: that is drop-tail; and the oldest is
-//! drop-front.
+//! their flow. With two levels the group with the most comes first, and then its longest queue. With one queue for all, its
+//! newest packet is the one that arrives: that is drop-tail; and the oldest is drop-front.
 //!
 //! Cost: O(1), no state; the discipline keeps its queues in a heap, amortised O(log n). Invariant: a flow loses nothing
 //! while another has more waiting.

@@ -138,6 +138,14 @@ impl PolicyConfig {
         )
     }
 
+    /// Whether what goes is its business: of any other a queue need not ask.
+    pub(crate) fn judges_leaving(&self) -> bool {
+        matches!(
+            self,
+            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. }
+        )
+    }
+
     /// Whether packets that wait may have to go for one that arrives.
     pub fn evicts(&self) -> bool {
         self.victim().is_some()
@@ -466,15 +474,17 @@ mod tests {
         let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500 };
         for member in PolicyConfig::MEMBERS {
             let config = (member.plain)();
-            let mut policy = AnyPolicy::new(config, 1);
+            let (mut policy, mut all_go) = (AnyPolicy::new(config, 1), true);
             // Of several flows, so that none is alone; and more come than go, for those that count by themselves.
             let passes = (0..1000_u32).all(|n| {
                 let (now, flow) = (Time::from_millis(n.into()), FlowNumber(n % 3));
                 let admitted = policy.admit(now, flow, &(), &backlog);
                 let goes = n % 2 == 1 || policy.release(now, flow, &(), &leaving) == Verdict::Pass;
+                all_go &= goes;
                 admitted == Verdict::Pass && goes
             });
             assert_eq!(passes, config.is_passive(), "{}", member.name);
+            assert!(all_go || config.judges_leaving(), "{}", member.name);
         }
     }
 }

@@ -23,7 +23,7 @@
 //! pays is as in PFD.
 
 use super::pfd::{Pfd, PfdConfig};
-use super::policy::{Backlog, Policy, Room, Verdict};
+use super::policy::{Backlog, Bounds, Policy, Room, Verdict};
 use crate::units::{FlowNumber, Span, Time};
 
 /// How often the two are looked at: the round trips of most connections are below that.
@@ -65,8 +65,8 @@ struct Law {
     probability: f64,
     /// Bytes of a packet that arrives, on average.
     size: f64,
-    /// Packets that the buffer holds, by that.
-    holds: f64,
+    /// What the buffer may hold; nothing before anything has arrived.
+    bounds: Bounds,
 }
 
 impl Law {
@@ -81,7 +81,7 @@ impl Law {
             threshold: USUAL_THRESHOLD,
             probability: MOST_USUAL,
             size: 0.0,
-            holds: 0.0,
+            bounds: Bounds { packets: 0, bytes: 0, memory: 0 },
         }
     }
 
@@ -89,8 +89,7 @@ impl Law {
     fn on_arrival(&mut self, backlog: &Backlog) {
         let size = backlog.size as f64;
         self.size += if self.size > 0.0 { (size - self.size) / 64.0 } else { size };
-        let bytes = backlog.bounds.bytes as f64 / self.size.max(1.0);
-        self.holds = bytes.min(backlog.bounds.packets as f64);
+        self.bounds = backlog.bounds;
         self.fell_idle |= backlog.packets == 0;
         self.arrived += 1;
     }
@@ -106,7 +105,9 @@ impl Law {
             self.probability *= 1.25;
             self.threshold -= self.threshold / 8.0;
         } else {
-            let usual = MOST_USUAL.min(1.0 / self.holds.max(1.0));
+            // Packets that the buffer holds.
+            let holds = (self.bounds.bytes as f64 / self.size.max(1.0)).min(self.bounds.packets as f64);
+            let usual = MOST_USUAL.min(1.0 / holds.max(1.0));
             self.probability += BACK * (usual - self.probability);
             self.threshold += BACK * (USUAL_THRESHOLD - self.threshold);
         }

@@ -145,6 +145,11 @@ pub enum Victim {
 }
 
 impl Victim {
+    /// Whether it is the newest packet of its queue, where it is one of a queue.
+    pub(crate) fn is_newest(self) -> bool {
+        matches!(self, Victim::Longest | Victim::LargestFinish)
+    }
+
     /// The next one: what is drawn is drawn anew.
     pub(crate) fn next(self) -> Victim {
         let other = |draw: u64| draw.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

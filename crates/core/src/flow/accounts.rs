@@ -186,6 +186,7 @@ impl Accounts {
     #[inline]
     pub fn on_arrival(&mut self, now: Time, flow: FlowNumber, label: impl FnOnce() -> Label) -> AccountId {
         let id = match self.slots.slot(flow.0) {
+            Some(id) if id == self.newest => id,
             Some(id) => {
                 self.unlink(id);
                 self.link(id);
@@ -211,9 +212,10 @@ impl Accounts {
         account.bytes += bytes;
         account.sent[0] += bytes;
         account.marked += u64::from(is_marked);
-        self.all.record(now, waited);
+        let (span, bucket) = (now.as_nanos() / WAITS_FOR.as_nanos(), bucket(waited));
+        self.all.record(span, bucket);
         if id.is_sparse() {
-            self.sparse.record(now, waited);
+            self.sparse.record(span, bucket);
         }
     }
 
@@ -353,12 +355,11 @@ impl Default for Waits {
 
 impl Waits {
     #[inline]
-    fn record(&mut self, now: Time, wait: Span) {
-        let span = now.as_nanos() / WAITS_FOR.as_nanos();
+    fn record(&mut self, span: u64, bucket: usize) {
         if span != self.span {
             self.turn(span);
         }
-        let count = &mut self.counts[0][bucket(wait)];
+        let count = &mut self.counts[0][bucket];
         *count = count.saturating_add(1);
     }
 

@@ -68,6 +68,12 @@ pub trait Discipline<P> {
         true
     }
 
+    /// Whether it remembers nothing once it is empty: a packet that comes and goes while nothing else waits then changes nothing,
+    /// and it need not know of it.
+    fn forgets(&self) -> bool {
+        false
+    }
+
     /// From when on [`dequeue`](Discipline::dequeue) gives a packet; `None` while nothing waits. A work-conserving
     /// discipline always could at once.
     fn next_ready(&self) -> Option<Time> {

@@ -180,4 +180,8 @@ impl<P> Discipline<P> for Drr<P> {
     fn active_flows(&self) -> usize {
         self.round.len()
     }
+
+    fn forgets(&self) -> bool {
+        true
+    }
 }

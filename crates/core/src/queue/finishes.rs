@@ -1,19 +1,19 @@
 //! Which packet that waits has the largest finish number.
 //!
-//! What it is: finish numbers grow within a queue, so that it is the last packet of some queue; those lie in a heap. Kept only where
+//! What it is: finish numbers grow within a queue, so that it is the last packet of some queue; those play a tournament. Kept only where
 //! a policy discards by finish numbers ([`LargestFinish`](crate::buffer::LargestFinish)).
 //!
 //! A packet that is dropped is not charged for: what its queue has behind it comes so much earlier. Cost: O(log n) in the
-//! queues for a packet that comes, nothing for one that goes. Memory: 20 bytes a queue.
+//! queues for a packet that comes, nothing for one that goes. Memory: 22 bytes a queue.
 
 use super::discipline::{Entry, Index};
-use super::heap::Heap;
-use super::store::{Removed, Store};
+use super::store::{Own, Removed, Store};
+use super::tournament::Tournament;
 use crate::buffer::Victim;
 
 /// The finish number of the last packet of each queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Finishes(Heap);
+pub(super) struct Finishes(Tournament);
 
 impl Finishes {
     /// Those of a discipline that finds its victims by `index`, and the index that is left for its store.
@@ -54,9 +54,9 @@ impl Finishes {
 }
 
 /// Takes a victim out of `store`, which has an index for all but the largest finish number.
-pub(super) fn evict<P, N: Copy>(
+pub(super) fn evict<P, N: Copy, Q: Own>(
     finishes: Option<&Finishes>,
-    store: &mut Store<P, N>,
+    store: &mut Store<P, N, Q>,
     victim: Victim,
 ) -> Option<Removed<P>> {
     match finishes {
@@ -66,9 +66,9 @@ pub(super) fn evict<P, N: Copy>(
 }
 
 /// What [`evict`] would take out.
-pub(super) fn find<'a, P, N: Copy>(
+pub(super) fn find<'a, P, N: Copy, Q: Own>(
     finishes: Option<&Finishes>,
-    store: &'a mut Store<P, N>,
+    store: &'a mut Store<P, N, Q>,
     victim: Victim,
 ) -> Option<&'a mut Entry<P>> {
     match finishes {

@@ -1,4 +1,4 @@
-//! A heap of slots by key, in which a slot's key can change: the least start tag, or the longest queue.
+//! A heap of slots by key, in which a slot's key can change: the longest queue.
 //!
 //! What it is: a heap in which each place has four below it, with the place of each slot noted beside it. Four places are
 //! sixty-four bytes: a level costs a cache line or two, and there are half as many as with two. Source: Knuth, The Art of
@@ -17,21 +17,24 @@ pub(super) type Key = (u64, u32);
 
 /// Both parts of a key and the slot, in one number: so items are compared without a branch, which nobody could predict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Item(u128);
+pub(super) struct Item(u128);
 
 impl Item {
+    /// Behind all others: none has this slot.
+    pub(super) const NONE: Item = Item(u128::MAX);
+
     #[inline]
-    fn new((key, then): Key, slot: u32) -> Item {
+    pub(super) fn new((key, then): Key, slot: u32) -> Item {
         Item(u128::from(key) << 64 | u128::from(then) << 32 | u128::from(slot))
     }
 
     #[inline]
-    fn key(self) -> u64 {
+    pub(super) fn key(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
     #[inline]
-    fn slot(self) -> u32 {
+    pub(super) fn slot(self) -> u32 {
         self.0 as u32
     }
 }

@@ -23,12 +23,16 @@
 //! must cover it. A packet is never interrupted by a more urgent one. Hosts are told apart by a hash of 32 bits with a secret key: of a thousand
 //! hosts two share one place with a probability of one in 8600, and nobody can choose to.
 //!
+//! Who pays where a policy looks for the longest queue: first the group that has the most, over its weight, and then its longest flow
+//! ([`Backlogs`]). With random-longest the group is drawn from those above their share.
+//!
 //! Cost: O(1) a packet with a quantum of the largest packet or more, as of [`Drr`](super::Drr); the host is read of a packet
 //! that makes its flow active, and of no other. Memory: 20 bytes a queue beside the store's, 40 a group, as many groups as were
 //! active at once. Invariants: over any interval in which two groups (but not levels of priority), or two flows of one
 //! group, are backlogged, what they are served over their weights differs by at most Quantum + 2 Max; a level of priority sends nothing while a
 //! higher one waits.
 
+use super::backlogs::Backlogs;
 use super::discipline::{Discipline, Entry, Index, Taken};
 use super::parcel::{End, Parcel};
 use super::round::{Places, Round};
@@ -75,6 +79,8 @@ pub struct Hierarchy<P> {
     inner_places: Places,
     /// By queue: its group.
     group_of: Vec<u32>,
+    /// Where a policy looks for who has the most.
+    backlogs: Option<Backlogs>,
     /// Flows that have packets.
     active: usize,
 }
@@ -82,6 +88,7 @@ pub struct Hierarchy<P> {
 impl<P> Hierarchy<P> {
     /// An empty one that gives each group and each flow `quantum` bytes a visit (at least 1). `seed` keys the hash of hosts.
     pub fn new(grouping: Grouping, quantum: Bytes, index: Index, seed: u64) -> Hierarchy<P> {
+        let (backlogs, index) = Backlogs::of(index);
         let classes = if let Grouping::Hosts(_) = grouping { 0 } else { CLASSES };
         Hierarchy {
             store: Store::new(index),
@@ -95,6 +102,7 @@ impl<P> Hierarchy<P> {
             outer_places: Places::default(),
             inner_places: Places::default(),
             group_of: Vec::new(),
+            backlogs,
             active: 0,
         }
     }
@@ -125,8 +133,34 @@ impl<P> Hierarchy<P> {
         group
     }
 
+    /// `queue` has more or less waiting, or it counts otherwise.
+    #[inline]
+    fn on_changed(&mut self, queue: u32) {
+        if let Some(backlogs) = &mut self.backlogs {
+            let group = self.group_of[queue as usize];
+            let weight = if let Grouping::Classes(weights) = self.grouping { weights.of(group) } else { 1 };
+            backlogs.on_changed(group, weight, queue, self.store.length(queue, backlogs.unit()));
+        }
+    }
+
+    /// The queue that pays: of the group that has the most, or of one that is drawn from those above their share, the one that has the
+    /// most. Where a guess is of what has nothing any more, whoever has the turn has more.
+    fn payer(&mut self, victim: Victim) -> Option<u32> {
+        let backlogs = self.backlogs.as_mut()?;
+        let guess = match victim {
+            Victim::Oldest | Victim::Any(_) => return None,
+            Victim::AboveShare(draw) => backlogs.group_above(draw),
+            Victim::Longest | Victim::LongestHead | Victim::Suspect | Victim::LargestFinish => backlogs.group(),
+        };
+        let waits = |group: &u32| self.groups.get(*group as usize).is_some_and(|group| group.inner.len() > 0);
+        let group = guess.filter(waits).or_else(|| self.outer.first())?;
+        let is_of_it = |queue: &u32| self.group_of[*queue as usize] == group && self.store.head(*queue).is_some();
+        backlogs.flow(group).filter(is_of_it).or_else(|| self.groups[group as usize].inner.first())
+    }
+
     /// A packet has left `removed.queue`: it may be empty now, and its group as well.
     fn on_removed(&mut self, removed: &Removed<P>) {
+        self.on_changed(removed.queue);
         if !removed.emptied {
             return;
         }
@@ -228,6 +262,7 @@ impl<P: Parcel> Discipline<P> for Hierarchy<P> {
             self.active += 1;
         }
         self.store.push(queue, entry, ());
+        self.on_changed(queue);
     }
 
     fn dequeue(&mut self, _now: Time) -> Option<Taken<P>> {
@@ -254,13 +289,21 @@ impl<P: Parcel> Discipline<P> for Hierarchy<P> {
     }
 
     fn evict(&mut self, victim: Victim) -> Option<Entry<P>> {
-        let removed = self.store.evict(victim)?;
+        let removed = match self.payer(victim) {
+            Some(queue) if victim.is_newest() => self.store.pop_tail(queue),
+            Some(queue) => self.store.pop(queue),
+            None => self.store.evict(victim),
+        }?;
         self.on_removed(&removed);
         Some(removed.entry)
     }
 
     fn find(&mut self, victim: Victim) -> Option<&mut Entry<P>> {
-        self.store.find(victim)
+        match self.payer(victim) {
+            Some(queue) if victim.is_newest() => self.store.tail_mut(queue),
+            Some(queue) => self.store.head_mut(queue),
+            None => self.store.find(victim),
+        }
     }
 
     fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
@@ -276,9 +319,16 @@ impl<P: Parcel> Discipline<P> for Hierarchy<P> {
 
     fn set_room(&mut self, flow: FlowNumber, room: u32) {
         self.store.set_room(flow.0, room);
+        if let Some(queue) = self.store.queue(flow.0) {
+            self.on_changed(queue);
+        }
     }
 
     fn active_flows(&self) -> usize {
         self.active
+    }
+
+    fn forgets(&self) -> bool {
+        true
     }
 }

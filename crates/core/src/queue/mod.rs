@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backlogs;
 mod delay_edd;
 mod discipline;
 mod drr;
@@ -62,6 +63,7 @@ mod srr;
 mod stochastic;
 mod store;
 mod tagged;
+mod tournament;
 mod virtual_clock;
 mod waiting;
 mod weights;
@@ -555,6 +557,10 @@ impl<P: Parcel> Discipline<P> for AnyDiscipline<P> {
         each!(self, d => d.by_flow())
     }
 
+    fn forgets(&self) -> bool {
+        each!(self, d => d.forgets())
+    }
+
     fn next_ready(&self) -> Option<Time> {
         each!(self, d => d.next_ready())
     }
@@ -620,6 +626,10 @@ impl<P: Parcel> Discipline<P> for Fair<P> {
 
     fn active_flows(&self) -> usize {
         each_fair!(self, d => d.active_flows())
+    }
+
+    fn forgets(&self) -> bool {
+        each_fair!(self, d => d.forgets())
     }
 
     fn next_ready(&self) -> Option<Time> {

@@ -43,6 +43,12 @@ impl Round {
         self.active.len()
     }
 
+    /// Whose turn it is.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u32> {
+        self.active.first()
+    }
+
     /// `slot` has something to send, and had nothing.
     #[inline]
     pub(super) fn join(&mut self, places: &mut Places, slot: u32) {

@@ -15,6 +15,7 @@ use crate::flow::slots::Slots;
 use crate::rng::Rng;
 use crate::units::Time;
 use alloc::vec::Vec;
+use core::fmt::Debug;
 
 /// No packet, no queue.
 pub(super) const NIL: u32 = u32::MAX;
@@ -33,8 +34,28 @@ struct Item<P, N> {
     older: u32,
 }
 
+/// What a discipline has to know of each queue, and how much of the cache's lines a queue then is.
+pub(super) trait Own: Clone + Debug + Default {
+    /// Half a line or a whole one.
+    type Size: Copy + Debug;
+}
+
+/// A queue that takes half a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub(super) struct Half;
+
+/// A queue that takes a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Whole;
+
+impl Own for () {
+    type Size = Half;
+}
+
 #[derive(Clone, Debug)]
-struct Queue {
+struct Queue<Q: Own> {
     key: u32,
     head: u32,
     tail: u32,
@@ -42,9 +63,11 @@ struct Queue {
     bytes: u64,
     weight: u32,
     room: u32,
+    own: Q,
+    _size: [Q::Size; 0],
 }
 
-impl Queue {
+impl<Q: Own> Queue<Q> {
     /// Its length over its room, in 2^-20 of a unit.
     #[inline]
     fn length(&self, unit: Unit) -> u64 {
@@ -81,12 +104,12 @@ impl<P> From<Removed<P>> for Taken<P> {
     }
 }
 
-/// Packets in queues. `N`: what the discipline notes of each.
+/// Packets in queues. `N`: what the discipline notes of each packet; `Q`: of each queue, which lies in one line with the rest.
 #[derive(Clone, Debug)]
-pub(super) struct Store<P, N = ()> {
+pub(super) struct Store<P, N = (), Q: Own = ()> {
     items: Vec<Item<P, N>>,
     free_item: u32,
-    queues: Vec<Queue>,
+    queues: Vec<Queue<Q>>,
     free_queue: u32,
     table: Slots,
     /// Weights that are not one, by key.
@@ -105,8 +128,8 @@ pub(super) struct Store<P, N = ()> {
     searched: usize,
 }
 
-impl<P, N: Copy> Store<P, N> {
-    pub(super) fn new(index: Index) -> Store<P, N> {
+impl<P, N: Copy, Q: Own> Store<P, N, Q> {
+    pub(super) fn new(index: Index) -> Store<P, N, Q> {
         Store {
             items: Vec::new(),
             free_item: NIL,
@@ -144,7 +167,8 @@ impl<P, N: Copy> Store<P, N> {
         }
         let term = |of: &Slots| if of.is_empty() { 1 } else { of.slot(key).unwrap_or(1) };
         let (weight, room) = (term(&self.weights), term(&self.rooms));
-        let fresh = Queue { key, head: NIL, tail: NIL, packets: 0, bytes: 0, weight, room };
+        let own = Q::default();
+        let fresh = Queue { key, head: NIL, tail: NIL, packets: 0, bytes: 0, weight, room, own, _size: [] };
         let queue = if self.free_queue == NIL {
             self.queues.push(fresh);
             (self.queues.len() - 1) as u32
@@ -250,6 +274,24 @@ impl<P, N: Copy> Store<P, N> {
         self.queues[queue as usize].weight
     }
 
+    /// What the discipline knows of `queue`; as it was made when the queue was opened, at first.
+    #[inline]
+    pub(super) fn own(&self, queue: u32) -> &Q {
+        &self.queues[queue as usize].own
+    }
+
+    /// See [`own`](Store::own).
+    #[inline]
+    pub(super) fn own_mut(&mut self, queue: u32) -> &mut Q {
+        &mut self.queues[queue as usize].own
+    }
+
+    /// What `queue` has waiting, over its room, in 2^-20 of a unit.
+    #[inline]
+    pub(super) fn length(&self, queue: u32, unit: Unit) -> u64 {
+        self.queues[queue as usize].length(unit)
+    }
+
     /// The packet at the head of `queue`.
     #[inline]
     pub(super) fn head(&self, queue: u32) -> Option<&Entry<P>> {
@@ -272,6 +314,11 @@ impl<P, N: Copy> Store<P, N> {
     /// Takes the packet at the tail of `queue`.
     pub(super) fn pop_tail(&mut self, queue: u32) -> Option<Removed<P>> {
         self.take(self.queues.get(queue as usize)?.tail)
+    }
+
+    /// The packet at the head of `queue`.
+    pub(super) fn head_mut(&mut self, queue: u32) -> Option<&mut Entry<P>> {
+        self.items.get_mut(self.queues.get(queue as usize)?.head as usize)?.entry.as_mut()
     }
 
     /// The packet at the tail of `queue`.
@@ -313,8 +360,7 @@ impl<P, N: Copy> Store<P, N> {
                 self.lengths.as_mut()?.above(draw, share, is_above)?
             }
         };
-        let newest = matches!(victim, Victim::Longest | Victim::LargestFinish);
-        let of = |q: &Queue| if newest { q.tail } else { q.head };
+        let of = |q: &Queue<Q>| if victim.is_newest() { q.tail } else { q.head };
         let at = self.queues.get(queue as usize).filter(|q| q.packets > 0).map(of);
         // Where the one that was guessed is empty, any other has more.
         at.or_else(|| self.queues.iter().find(|q| q.packets > 0).map(of))

@@ -89,9 +89,15 @@ pub struct Dropped<P> {
 #[derive(Clone, Debug)]
 pub struct Queue<P, D = AnyDiscipline<P>> {
     discipline: D,
+    /// The only packet that waits, of which a discipline that remembers nothing need not know.
+    lone: Option<Entry<P>>,
+    /// Whether the order and the policy are the same if it does not.
+    spares: bool,
     policy: AnyPolicy,
     /// Whether the policy is asked only of what does not fit.
     passive: bool,
+    /// Whether it is asked of what goes.
+    judges: bool,
     bounds: Bounds,
     packets: u64,
     bytes: u64,
@@ -121,19 +127,18 @@ impl<P: Parcel> Queue<P> {
             Some(Victim::LargestFinish) => Index::Finish,
         };
         let discipline = AnyDiscipline::new(config.discipline, index, seed);
-        Ok(Queue::with(
-            discipline,
-            AnyPolicy::new(config.buffer, seed),
-            config.buffer.is_passive(),
-            config.limit.into(),
-        ))
+        let policy = AnyPolicy::new(config.buffer, seed);
+        // CoDel goes by the numbers of queues.
+        let spares = discipline.forgets() && !matches!(config.buffer, PolicyConfig::CoDel { .. });
+        let queue = Queue::with(discipline, policy, &config.buffer, config.limit.into());
+        Ok(Queue { spares, ..queue })
     }
 }
 
 impl<P: Parcel> Queue<P, Fifo<P>> {
     /// An empty FIFO queue; `seed` determines what the policy draws.
     pub fn fifo(buffer: PolicyConfig, bounds: Bounds, seed: u64) -> Queue<P, Fifo<P>> {
-        Queue::with(Fifo::default(), AnyPolicy::new(buffer, seed), buffer.is_passive(), bounds)
+        Queue::with(Fifo::default(), AnyPolicy::new(buffer, seed), &buffer, bounds)
     }
 
     /// As [`readmit`](Queue::readmit), but in front of the first packet that does not go before it, in a queue that is in
@@ -145,11 +150,14 @@ impl<P: Parcel> Queue<P, Fifo<P>> {
 }
 
 impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
-    fn with(discipline: D, policy: AnyPolicy, passive: bool, bounds: Bounds) -> Queue<P, D> {
+    fn with(discipline: D, policy: AnyPolicy, config: &PolicyConfig, bounds: Bounds) -> Queue<P, D> {
         Queue {
             discipline,
+            lone: None,
+            spares: false,
             policy,
-            passive,
+            passive: config.is_passive(),
+            judges: config.judges_leaving(),
             bounds,
             packets: 0,
             bytes: 0,
@@ -237,6 +245,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
 
     /// Marks the victim, or drops it where it cannot be marked.
     fn push_out(&mut self, victim: Victim, reason: Reason) {
+        self.settle();
         if self.discipline.find(victim).is_some_and(|entry| entry.packet.mark()) {
             self.marked += 1;
         } else if let Some(entry) = self.discipline.evict(victim) {
@@ -249,21 +258,43 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     #[inline]
     pub fn readmit(&mut self, since: Time, flow: FlowNumber, packet: P) {
         let entry = self.count(since, flow, packet);
+        if self.spares && self.packets == 1 {
+            self.lone = Some(entry);
+            return;
+        }
+        self.settle();
         self.discipline.enqueue(entry);
+    }
+
+    /// The discipline takes the packet that was alone.
+    #[inline]
+    fn settle(&mut self) {
+        if let Some(entry) = self.lone.take() {
+            self.discipline.enqueue(entry);
+        }
+    }
+
+    /// Takes the packet that goes next.
+    #[inline]
+    fn next(&mut self, now: Time) -> Option<Taken<P>> {
+        match self.lone.take() {
+            Some(entry) => Some(Taken { queue: 0, key: entry.flow.0, behind: 0, entry }),
+            None => self.discipline.dequeue(now),
+        }
     }
 
     /// The packet that goes next, once the policy has had its say. `None` also tells the discipline that the link has
     /// fallen idle.
     #[inline]
     pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
-        if self.passive { self.take(now) } else { self.release(now) }
+        if self.judges { self.release(now) } else { self.take(now) }
     }
 
     /// The packet that goes next, of which the policy is asked.
     #[inline(never)]
     fn release(&mut self, now: Time) -> Option<Entry<P>> {
         loop {
-            let Taken { mut entry, queue, key, behind } = self.discipline.dequeue(now)?;
+            let Taken { mut entry, queue, key, behind } = self.next(now)?;
             self.discount(&entry);
             let leaving = Leaving { waited: now.since(entry.since), queue, key, behind };
             let reason = match self.policy.release(now, entry.flow, &entry.packet, &leaving) {
@@ -281,7 +312,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// The packet that goes next, whatever the policy may say.
     #[inline]
     pub fn take(&mut self, now: Time) -> Option<Entry<P>> {
-        let taken = self.discipline.dequeue(now)?;
+        let taken = self.next(now)?;
         self.discount(&taken.entry);
         Some(taken.entry)
     }
@@ -289,11 +320,12 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// What [`take`](Queue::take) would give.
     #[inline]
     pub fn peek(&self) -> Option<&Entry<P>> {
-        self.discipline.peek()
+        self.lone.as_ref().or_else(|| self.discipline.peek())
     }
 
     /// Takes out a packet that came before `oldest`, if there is one.
     pub fn expire(&mut self, oldest: Time) -> Option<Entry<P>> {
+        self.settle();
         let entry = self.discipline.expire(oldest)?;
         self.discount(&entry);
         Some(entry)
@@ -314,6 +346,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             return Some(dropped);
         }
         let (victim, reason) = self.evicting?;
+        self.settle();
         if !self.bounds.hold(self.packets, self.bytes, self.memory)
             && let Some(entry) = self.discipline.evict(victim)
         {
@@ -327,7 +360,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
 
     /// From when on [`dequeue`](Queue::dequeue) gives a packet; `None` while nothing waits.
     pub fn next_ready(&self) -> Option<Time> {
-        self.discipline.next_ready()
+        if self.lone.is_some() { Some(Time::ZERO) } else { self.discipline.next_ready() }
     }
 
     /// Whether the policy is asked only of packets that do not fit: whatever goes may go.
@@ -362,7 +395,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
 
     /// How many flows have a packet waiting; one where the discipline does not tell flows apart.
     pub fn active_flows(&self) -> usize {
-        self.discipline.active_flows()
+        self.discipline.active_flows() + usize::from(self.lone.is_some())
     }
 
     #[inline]
@@ -388,6 +421,93 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
             && let Some(policy) = self.policy.counts_flows()
         {
             policy.on_left(entry.flow, entry.size);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Family;
+    use crate::queue::End;
+    use crate::rng::Rng;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// A packet of one of three hosts, which can be marked once if its number is even.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Numbered {
+        number: u32,
+        size: u32,
+        marked: bool,
+    }
+
+    impl Parcel for Numbered {
+        fn size(&self) -> u32 {
+            self.size
+        }
+
+        fn memory(&self) -> u64 {
+            64
+        }
+
+        fn mark(&mut self) -> bool {
+            self.number.is_multiple_of(2) && !core::mem::replace(&mut self.marked, true)
+        }
+
+        fn host(&self, _end: End) -> u128 {
+            u128::from(self.number % 3)
+        }
+
+        fn class(&self) -> u8 {
+            (self.number % 5) as u8
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_discipline_that_never_hears_of_a_lone_packet_does_what_one_does_that_hears_of_all(
+            discipline in proptest::sample::select(DisciplineConfig::MEMBERS.iter().map(|member| (member.plain)()).collect::<Vec<_>>()),
+            buffer in proptest::sample::select(PolicyConfig::MEMBERS.iter().map(|member| (member.plain)()).collect::<Vec<_>>()),
+            most in 1u32..8, seed: u64, comes in 30u64..65,
+        ) {
+            let config = Config { discipline, buffer, limit: Limit::Packets(most) };
+            let mut spared = Queue::new(&config, seed).unwrap();
+            let mut all = Queue { spares: false, ..spared.clone() };
+            let (mut rng, mut now) = (Rng::new(seed), Time::ZERO);
+            for number in 0..200 {
+                now += Span::from_micros(rng.below(20_000));
+                match rng.below(100) {
+                    draw if draw < comes => {
+                        let (flow, size) = (FlowNumber(rng.below(4) as u32), 1 + rng.below(1500) as u32);
+                        let packet = Numbered { number, size, marked: false };
+                        prop_assert_eq!(spared.enqueue(now, flow, packet), all.enqueue(now, flow, packet));
+                    }
+                    95.. => {
+                        let oldest = Time::from_nanos(now.as_nanos().saturating_sub(100_000_000));
+                        prop_assert_eq!(spared.expire(oldest), all.expire(oldest));
+                    }
+                    94 => [&mut spared, &mut all].into_iter().for_each(|queue| {
+                        queue.set_weight(FlowNumber(1), 1 + number % 3);
+                        queue.set_room(FlowNumber(2), 1 + number % 3);
+                    }),
+                    93 => prop_assert_eq!(spared.take(now), all.take(now)),
+                    _ => prop_assert_eq!(spared.dequeue(now), all.dequeue(now)),
+                }
+                loop {
+                    let dropped = spared.poll_dropped();
+                    prop_assert_eq!(dropped, all.poll_dropped());
+                    if dropped.is_none() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(spared.peek(), all.peek());
+                prop_assert_eq!(spared.next_ready(), all.next_ready());
+                prop_assert_eq!((spared.packets(), spared.bytes(), spared.memory()), (all.packets(), all.bytes(), all.memory()));
+                prop_assert_eq!((spared.active_flows(), spared.marked()), (all.active_flows(), all.marked()));
+            }
         }
     }
 }

@@ -19,13 +19,13 @@
 //! Departures: those of [`Tagged`]; a packet that is dropped takes its length out of what the fluid system has still to
 //! serve of its flow. After a busy period V goes on from the largest finish, which makes no difference.
 //!
-//! Cost: O(log n) in the flows; up to n flows may leave the fluid system at once, each for one that joined it. Memory: 32
+//! Cost: O(log n) in the flows; up to n flows may leave the fluid system at once, each for one that joined it. Memory: 38
 //! bytes a flow beside that of [`Tagged`]. Invariants: a packet has gone at most one largest packet's time after the
 //! fluid system finished it (Parekh and Gallager, theorem 1); no flow is served more than that packet less (theorem 2).
 
 use super::discipline::Index;
-use super::heap::Heap;
 use super::tagged::{Clock, SCALE, Tagged};
+use super::tournament::Tournament;
 use crate::units::{Rate, Time};
 use alloc::vec::Vec;
 
@@ -45,7 +45,7 @@ pub struct Fluid {
     /// By queue.
     flows: Vec<Flow>,
     /// Flows that the fluid system still serves, by a finish that is theirs or less.
-    ends: Heap,
+    ends: Tournament,
     largest_finish: u64,
     service: Option<Service>,
     /// Bytes, and the nanoseconds that they take.

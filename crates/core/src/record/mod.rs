@@ -11,6 +11,8 @@
 //! replays as long as the bond does what it did. Another wire format of the bond is another version, since what was received then
 //! means nothing now: version 1 had envelopes of version 1.
 //!
+//! A packet from the host that names its hosts ([`Packet::hosts`]), as in a simulation, is an entry of a kind of its own.
+//!
 //! Departures from "everything": a packet's [`footprint`](Packet::footprint) is recorded, the slot of a pool that it
 //! came from is not; packets must have all their bytes ([`Packet::size`] equal to their length); fragments and copies
 //! that the bond itself makes count with their length. The digest is 64 bits and no defence against forgery.
@@ -53,6 +55,7 @@ const POLL_DELIVER: u8 = 9;
 const POLL_EVENT: u8 = 10;
 const DIGEST: u8 = 11;
 const SETTINGS: u8 = 12;
+const HOST_NAMED: u8 = 13;
 
 /// Takes the bytes of a recording, in order.
 pub trait Sink {
@@ -118,7 +121,13 @@ impl<P: Packet, S: Sink> Recorder<P, S> {
     #[inline]
     pub fn handle_host(&mut self, now: Time, packet: P) {
         if let Some(log) = &mut self.log {
-            log.entry(HOST, now, |out| put_packet(out, &packet));
+            match packet.hosts() {
+                None => log.entry(HOST, now, |out| put_packet(out, &packet)),
+                Some(hosts) => log.entry(HOST_NAMED, now, |out| {
+                    hosts.iter().for_each(|host| put(out, *host));
+                    put_packet(out, &packet);
+                }),
+            }
         }
         self.bond.handle_host(now, packet);
     }

@@ -4,12 +4,13 @@ use super::codec::Reader;
 use super::digest::Digest;
 use super::error::ReplayError;
 use super::{
-    ANY, BLOCKED, CHANNEL, DIGEST, HOST, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT, REPORT, SETTINGS,
-    TIMEOUT, settings,
+    ANY, BLOCKED, CHANNEL, DIGEST, HOST, HOST_NAMED, JOIN, LINK, MAGIC, POLL_DELIVER, POLL_EVENT, POLL_TRANSMIT,
+    REPORT, SETTINGS, TIMEOUT, settings,
 };
 use crate::bond::{Bond, ChannelReport, Codepoint, Event, Link};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What came out of a replayed bond.
@@ -60,6 +61,10 @@ pub fn replay(log: &[u8], mut output: impl FnMut(Output<'_>)) -> Result<Replayed
         now += Span::from_nanos(r.number()?);
         match tag {
             HOST => bond.handle_host(now, packet(&mut r)?),
+            HOST_NAMED => {
+                let hosts = Some(Box::new([r.number()?, r.number()?]));
+                bond.handle_host(now, Replay { hosts, ..packet(&mut r)? });
+            }
             CHANNEL => {
                 let [channel, codepoint, tos] = r.array()?;
                 let codepoint = if codepoint == 0 { Codepoint::Raw } else { Codepoint::Envelope };
@@ -165,39 +170,44 @@ fn poll(
 #[derive(Clone, Debug)]
 struct Replay {
     bytes: Vec<u8>,
-    start: usize,
-    footprint: usize,
+    start: u32,
+    footprint: u32,
+    hosts: Option<Box<[u64; 2]>>,
 }
 
 impl Packet for Replay {
     fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.bytes[self.start as usize..]
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
+        &mut self.bytes[self.start as usize..]
     }
 
     fn size(&self) -> Bytes {
-        Bytes::from(self.bytes.len() - self.start)
+        Bytes::from(self.bytes.len() - self.start as usize)
     }
 
     fn footprint(&self) -> usize {
-        self.footprint
+        self.footprint as usize
+    }
+
+    fn hosts(&self) -> Option<[u64; 2]> {
+        self.hosts.as_deref().copied()
     }
 
     fn strip(&mut self, n: usize) {
-        self.start += n;
+        self.start += n as u32;
     }
 
     fn prepend(&mut self, bytes: &[u8]) -> bool {
-        self.bytes.splice(..self.start, bytes.iter().copied());
+        self.bytes.splice(..self.start as usize, bytes.iter().copied());
         self.start = 0;
         true
     }
 
     fn truncate(&mut self, n: usize) {
-        self.bytes.truncate(self.start + n);
+        self.bytes.truncate(self.start as usize + n);
     }
 
     fn duplicate(&self) -> Option<Replay> {
@@ -205,14 +215,15 @@ impl Packet for Replay {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Replay> {
-        Some(Replay { bytes: bytes.to_vec(), start: 0, footprint: bytes.len() })
+        Some(Replay { bytes: bytes.to_vec(), start: 0, footprint: bytes.len() as u32, hosts: None })
     }
 }
 
 fn packet(r: &mut Reader<'_>) -> Result<Replay, ReplayError> {
-    let footprint = r.number()?.min(1 << 24) as usize;
-    let length = r.number()? as usize;
-    Ok(Replay { bytes: r.take(length)?.to_vec(), start: 0, footprint })
+    let footprint = r.number()?.min(1 << 24) as u32;
+    let at = r.at;
+    let length = u32::try_from(r.number()?).map_err(|_| ReplayError::Damaged { at })? as usize;
+    Ok(Replay { bytes: r.take(length)?.to_vec(), start: 0, footprint, hosts: None })
 }
 
 #[cfg(test)]

@@ -65,12 +65,23 @@ pub(crate) struct Ledger(Mutex<Entries>);
 struct Entries {
     made: Vec<u32>,
     dropped: Vec<u32>,
+    /// By ticket: the nodes where the packet comes from and where it goes to, if they are known.
+    ends: Vec<Option<[u32; 2]>>,
     /// Kept as boxes: they go back into frames as they are.
     #[allow(clippy::vec_box)]
     boxes: Vec<Box<Short>>,
 }
 
 impl Ledger {
+    /// The packet with this ticket goes from the first of `ends` to the second.
+    fn set_ends(&self, ticket: u32, ends: Option<[u32; 2]>) {
+        self.with(|entries| {
+            let places = entries.ends.len().max(ticket as usize + 1);
+            entries.ends.resize(places, None);
+            entries.ends[ticket as usize] = ends;
+        });
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut Entries) -> T) -> T {
         // Nothing panics while it is held.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -111,8 +122,14 @@ impl Content {
 }
 
 impl Frame {
-    /// A packet, as the host hands it to the bond.
-    pub(crate) fn new(packet: &Packet, ticket: u32, ledger: &Arc<Ledger>, extent: Extent) -> Frame {
+    /// A packet, as the host hands it to the bond, between `ends`, if they are known.
+    pub(crate) fn new(
+        packet: &Packet,
+        ends: Option<[u32; 2]>,
+        ticket: u32,
+        ledger: &Arc<Ledger>,
+        extent: Extent,
+    ) -> Frame {
         let content = if extent == Extent::All {
             let mut bytes = Vec::with_capacity(packet.size as usize);
             wire::encode(packet, &mut bytes);
@@ -124,6 +141,7 @@ impl Frame {
             let all = syn || extent == Extent::Headers;
             Content::of(Some(ledger), &[], &bytes[..if all { length } else { length.min(READ) }])
         };
+        ledger.set_ends(ticket, ends);
         Frame { content, size: packet.size, ticket, ledger: Some(Arc::clone(ledger)) }
     }
 
@@ -194,6 +212,12 @@ impl CorePacket for Frame {
         [256, 1664, 10_240, 66_048].into_iter().find(|slot| size <= *slot).unwrap_or(size)
     }
 
+    fn hosts(&self) -> Option<[u64; 2]> {
+        let ledger = self.ledger.as_ref()?;
+        let ends = ledger.with(|entries| entries.ends.get(self.ticket as usize).copied().flatten())?;
+        Some(ends.map(u64::from))
+    }
+
     fn strip(&mut self, n: usize) {
         self.size = self.size.saturating_sub(n as u32);
         match &mut self.content {
@@ -243,7 +267,7 @@ mod tests {
     #[test]
     fn every_copy_is_accounted_for_once_wherever_it_ends() {
         let ledger = Arc::new(Ledger::default());
-        let frame = Frame::new(&packet(Body::Datagram, 1000), 7, &ledger, Extent::Read);
+        let frame = Frame::new(&packet(Body::Datagram, 1000), None, 7, &ledger, Extent::Read);
         let mut copy = frame.duplicate().unwrap();
         assert_eq!((ledger.poll_made(), ledger.poll_made()), (Some(7), None));
         drop(frame);
@@ -261,7 +285,7 @@ mod tests {
         for (body, size) in [(Body::Datagram, 1500), (Body::Segment(syn), 40), (Body::Segment(Segment::default()), 40)]
         {
             for extent in [Extent::Read, Extent::Headers, Extent::All] {
-                let mut frame = Frame::new(&packet(body.clone(), size), 0, &ledger, extent);
+                let mut frame = Frame::new(&packet(body.clone(), size), None, 0, &ledger, extent);
                 let before = frame.bytes().to_vec();
                 assert_eq!(before.len() == size as usize, extent == Extent::All || size == 40);
                 for head in [2, 12, 32] {

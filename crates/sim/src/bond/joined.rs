@@ -64,7 +64,7 @@ impl Joined {
             let (found, expected) = (model.config.channels.len(), model.channels.len());
             return Err(wrong(format!("settings for {found} channels; there are paths for {expected}")));
         }
-        let bond = Bond::new(model, number, scenario.seed, false).map_err(|error| wrong(error.to_string()))?;
+        let bond = Bond::new(scenario, number, false).map_err(|error| wrong(error.to_string()))?;
         let unpaced = model.config.channels.iter().zip(0..).filter(|(channel, _)| channel.rate.is_none());
         let watched = [0, 1].map(|end: usize| {
             let first = |channel: u8| model.channels[usize::from(channel)][end].first();
@@ -94,7 +94,7 @@ impl Joined {
     pub(crate) fn record(&mut self, scenario: &Scenario, number: usize) -> Result<(), WorldError> {
         let model = &scenario.bonds[number];
         let wrong = |error: String| WorldError::Bond { bond: model.name.clone(), error };
-        self.bond = Bond::new(model, number, scenario.seed, true).map_err(|error| wrong(error.to_string()))?;
+        self.bond = Bond::new(scenario, number, true).map_err(|error| wrong(error.to_string()))?;
         Ok(())
     }
 

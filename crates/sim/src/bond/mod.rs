@@ -20,7 +20,7 @@ pub(crate) mod joined;
 
 use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};
-use crate::model;
+use crate::model::{self, Ends};
 use crate::packet::{Body, Packet};
 use crate::results::BondResult;
 use crate::wire;
@@ -94,6 +94,8 @@ pub(crate) struct Bond {
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
     ledger: Arc<Ledger>,
+    /// Between which nodes flows go.
+    between: Ends,
     /// The packets that frames carry, by the tickets that the frames have.
     tickets: Vec<Ticket>,
     free_tickets: Vec<u32>,
@@ -132,7 +134,8 @@ struct End {
 
 impl Bond {
     /// The bond number `number` of a scenario, its channels up. `record`: its ends' inputs and outputs are recorded.
-    pub(crate) fn new(model: &model::Bond, number: usize, seed: u64, record: bool) -> Result<Bond, ConfigError> {
+    pub(crate) fn new(scenario: &model::Scenario, number: usize, record: bool) -> Result<Bond, ConfigError> {
+        let (model, seed) = (&scenario.bonds[number], scenario.seed);
         let now = Time::ZERO;
         let end = |end: u64| -> Result<End, ConfigError> {
             let seed = streams::seed(seed, Purpose::Bond, 2 * number as u64 + end);
@@ -148,6 +151,7 @@ impl Bond {
             flights: Vec::new(),
             free: Vec::new(),
             ledger: Arc::new(Ledger::default()),
+            between: scenario.ends(),
             tickets: Vec::new(),
             free_tickets: Vec::new(),
             inside: 0,
@@ -190,7 +194,10 @@ impl Bond {
                 (self.tickets.len() - 1) as u32
             }
         };
-        let frame = Frame::new(&pool[handle], number, &self.ledger, self.extent);
+        let packet = &pool[handle];
+        let between = self.between.get(packet.flow as usize);
+        let ends = between.map(|[from, to]| if packet.reverse { [*to, *from] } else { [*from, *to] });
+        let frame = Frame::new(packet, ends, number, &self.ledger, self.extent);
         self.ends[end].bond.handle_host(now, frame);
         self.settle(end);
     }

@@ -18,7 +18,7 @@ use crate::engine::pool::Handle;
 use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::series;
-use crate::model;
+use crate::model::{self, Ends};
 use crate::results::{LinkResult, Results};
 use crate::traffic::Config;
 use fairspan_core::buffer::Reason;
@@ -26,7 +26,6 @@ use fairspan_core::link::{DropReason, Passage, Served, Server};
 use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
 /// Its timers: the first packet under way has come to the far end; a transmission has ended.
 const ARRIVES: u32 = 0;
@@ -61,9 +60,6 @@ fn number(cause: Cause) -> usize {
 fn within(flow: u32, reverse: bool) -> FlowNumber {
     FlowNumber(flow << 1 | u32::from(reverse))
 }
-
-/// The nodes between which each flow of a scenario goes; one list for all links.
-pub(crate) type Ends = Arc<[[u32; 2]]>;
 
 /// What becomes of a packet that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::engine::event::Event;
 use crate::error::WorldError;
 use crate::model::{self, Card, Hop, Room, Scenario};
 use crate::node::flow::Flow;
-use crate::node::link::{self, Ends, Link};
+use crate::node::link::{self, Link};
 use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
 use crate::reliable::joined::Joined as Reliable;
@@ -556,7 +556,7 @@ fn share(scenario: &Scenario, links: &mut [Link]) {
     fn links_of(hops: &[Hop]) -> impl Iterator<Item = usize> {
         hops.iter().filter_map(|hop| if let Hop::Link(link) = *hop { Some(link as usize) } else { None })
     }
-    let ends: Ends = scenario.flows.iter().map(|flow| [flow.from, flow.to]).collect();
+    let ends = scenario.ends();
     links.iter_mut().for_each(|link| link.set_ends(&ends));
     for (number, flow) in scenario.flows.iter().enumerate() {
         let room = match flow.room {

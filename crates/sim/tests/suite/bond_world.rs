@@ -7,6 +7,7 @@ use fairspan_core::record;
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::model::{Scenario, Transport};
 use fairspan_sim::results::Results;
+use fairspan_sim::scenario::File;
 use fairspan_sim::traffic;
 use fairspan_sim::world::World;
 
@@ -167,6 +168,65 @@ fn what_is_recorded_in_the_simulator_replays_byte_for_byte() {
         let hash = world.log_hash();
         assert_eq!(run(&scenario).log_hash, hash, "{mode}");
     }
+}
+
+/// Hosts `a` and `b` and a bond of 10 Mbit/s to hosts `c` and `d`; three flows of 10 Mbit/s each come from `a`, one from `b`, and only the
+/// first goes to `c`.
+fn of_two_hosts(discipline: &str) -> Scenario {
+    let mut text = format!(
+        "duration = \"6s\"\nwarm_up = \"2s\"\n[[node]]\nname = [\"a\", \"b\", \"near\", \"far\", \"c\", \"d\"]\nkind = \"router\"\n\
+         [[bond]]\nname = \"bond\"\nends = [\"near\", \"far\"]\nlinks = [\"wire\"]\n{discipline}\n"
+    );
+    for (name, from, to, rate) in [
+        ("from-a", "a", "near", "unlimited"),
+        ("from-b", "b", "near", "unlimited"),
+        ("wire", "near", "far", "10Mbit"),
+        ("to-c", "far", "c", "unlimited"),
+        ("to-d", "far", "d", "unlimited"),
+    ] {
+        text += &format!(
+            "[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"1ms\"\n"
+        );
+    }
+    for (name, from, to) in [("one", "a", "c"), ("two", "a", "d"), ("three", "a", "d"), ("four", "b", "d")] {
+        text += &format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nkind = \"constant\"\nrate = \"10Mbit\"\nsize = \"1000B\"\n"
+        );
+    }
+    let file = File::parse_with("hosts", &text, &[], &mut |name: &str| Err(format!("no file is needed: {name}")));
+    file.unwrap().run(0).unwrap().unwrap().scenario
+}
+
+#[test]
+fn the_nodes_of_a_scenario_are_the_hosts_that_share_a_bond_however_many_flows_each_has() {
+    for (discipline, expected) in [
+        ("", [1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0, 0.5]),
+        ("discipline = \"hosts:by=destination\"", [0.5, 1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0]),
+        ("discipline = \"drr\"", [0.25; 4]),
+    ] {
+        let flows = run(&of_two_hosts(discipline)).flows;
+        let sum: f64 = flows.iter().map(|flow| flow.throughput).sum();
+        let shares: Vec<f64> = flows.iter().map(|flow| flow.throughput / sum).collect();
+        // A packet or two of each flow at the ends of 4 s.
+        let near = shares.iter().zip(expected).all(|(share, expected)| (share - expected).abs() < 0.003);
+        assert!(near, "{discipline}: {shares:?}");
+    }
+}
+
+#[test]
+fn a_recording_knows_the_hosts_of_a_simulation() {
+    let scenario = of_two_hosts("");
+    let mut world = World::new(&scenario).unwrap();
+    world.record_bond(0).unwrap();
+    world.advance(Time::from_millis(3000));
+    for end in 0..2 {
+        let replayed = record::replay(&world.take_recording(0, end).unwrap(), |_| ()).unwrap();
+        assert!(replayed.digests > 10 && replayed.frames > 10, "end {end}: {replayed:?}");
+    }
+    let hash = world.log_hash();
+    let mut unrecorded = World::new(&scenario).unwrap();
+    unrecorded.advance(Time::from_millis(3000));
+    assert_eq!(unrecorded.log_hash(), hash);
 }
 
 #[test]

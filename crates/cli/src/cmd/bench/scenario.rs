@@ -62,7 +62,7 @@ mod tests {
             let (mut simulated, mut real) = (simulated(mode), real(mode));
             simulated.channels.clear();
             real.channels.clear();
-            // Who shares the bond are the hosts at one of its ends; a scenario's flow is a host at both.
+            // Who shares the bond are the hosts at one of its ends; a scenario has hosts at both, and they share where they send.
             for config in [&mut simulated, &mut real] {
                 if let DisciplineConfig::Hosts { by, .. } = &mut config.discipline {
                     *by = End::Source;
