@@ -3,7 +3,7 @@
 .PHONY: help demo test test-all bench rivals setup sample dist
 
 help:
-	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (90 seconds, and the build the first time)'
+	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (two minutes, and the build the first time)'
 	@echo 'make test      format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
 	@echo 'make test-all  the same, every kept scenario to its end, all features, and measurements of real programs'
 	@echo 'make bench     one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'

@@ -19,10 +19,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// What does not count at the start of every transfer.
-const WARM_UP: Duration = Duration::from_secs(2);
+/// What does not count at the start of every transfer: in it TCP finds its window, and the receiver what delay it gives all packets.
+/// What it holds back when the count begins counts too, so it must hold no more then than at the end.
+const WARM_UP: Duration = Duration::from_secs(3);
 /// What counts of every transfer by default, in seconds.
-const DURATION: u32 = 2;
+const DURATION: u32 = 3;
 /// How often each link and the bond are measured by default.
 const ROUNDS: u32 = 3;
 /// Time for a measurement's last packets to leave the links: longer than their queues.
@@ -37,7 +38,7 @@ const DRAIN: Duration = Duration::from_millis(400);
 /// bond delivered anything out of order, or was slower than its best link on a machine with time to spare.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Seconds that count in each measurement, after 2 s that do not
+    /// Seconds that count in each measurement, after 3 s that do not
     #[arg(long, default_value_t = DURATION, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     duration: u32,
     /// Rounds of measurements: each link and the bond once in each

@@ -211,7 +211,7 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "Mbit/s of application data, 10^6 bits; cubic; medians of {} rounds of {} s after 2 s that do not count, links\n\
+            "Mbit/s of application data, 10^6 bits; cubic; medians of {} rounds of {} s after 3 s that do not count, links\n\
              and bond in turn; the other figures are of one run. The sum is of the links through the tunnel, for MPTCP of\n\
              plain TCP.",
             self.rounds, self.seconds
