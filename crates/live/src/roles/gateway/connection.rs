@@ -124,7 +124,8 @@ impl Connection {
                     let why = self.half(Side::Called).and_then(|half| half.failure());
                     return Some(Asked::Refuse(why.unwrap_or(Errno::CONNREFUSED)));
                 }
-                Some(Action::Open) => {}
+                // What is urgent stays in its place: the kernel does not say ahead of time which bytes these are.
+                Some(Action::Open | Action::Urge(..)) => {}
                 None => break,
             }
         }
