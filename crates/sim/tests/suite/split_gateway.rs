@@ -355,12 +355,11 @@ fn a_rate_that_finds_itself_follows_a_change_within_five_seconds() {
     }
 }
 
-#[test]
-fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
-    let file = kept("split-many.toml");
-    let mut scenario = file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
+/// Runs the first point of a kept scenario of 300 flows until each has fetched a page of 20 kB and one of 200 kB, and no more; then
+/// connections have long been forgotten.
+fn fetch_two_each(name: &str) -> Results {
+    let mut scenario = kept(name).run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
     assert_eq!((scenario.flows.len(), scenario.splits.len()), (300, 1));
-    // Each fetches a page of 20 kB and one of 200 kB, and no more; then connections have long been forgotten.
     scenario.duration = fairspan_core::units::Span::from_secs(400);
     for flow in &mut scenario.flows {
         let fairspan_sim::traffic::Config::Http { fetches, .. } = &mut flow.traffic else { panic!("fetches") };
@@ -376,6 +375,50 @@ fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
     let gateway = &results.splits[0];
     assert_eq!((gateway.connections, gateway.open, gateway.total.last), (600, 0, 0), "{gateway:?}");
     assert!(results.links.iter().any(|link| link.name == "satellite" && link.dropped > 20), "the link lost nothing");
+    results
+}
+
+#[test]
+fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
+    fetch_two_each("split-many.toml");
+}
+
+/// Of the links of this name with a number behind it, the share of packets that were dropped.
+fn thinned(results: &Results, name: &str) -> f64 {
+    let is_one = |link: &str| link.strip_prefix(name).is_some_and(|number| number.parse::<u32>().is_ok());
+    let links: Vec<_> = results.links.iter().filter(|link| is_one(&link.name)).collect();
+    assert_eq!(links.len(), 100, "{name}");
+    let [dropped, carried] = [0, 1]
+        .map(|what| links.iter().map(|link| if what == 0 { link.dropped } else { link.packets }).sum::<u64>() as f64);
+    dropped / (dropped + carried)
+}
+
+#[test]
+fn hundreds_of_homes_with_modems_for_the_way_back_fetch_all_and_leave_nothing_behind() {
+    let results = fetch_two_each("split-direcpc.toml");
+    assert!(thinned(&results, "slow") > 0.01, "{}", thinned(&results, "slow"));
+}
+
+#[test]
+fn hundreds_of_homes_share_a_full_link_far_more_evenly_split_than_not_though_a_third_has_its_acknowledgments_thinned() {
+    let run = |mode: &str| {
+        let file = kept("split-direcpc.toml");
+        let mut runs = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}")));
+        let run = runs.find(|run| run.parameters.iter().any(|(_, value)| value.contains(mode))).expect("a run");
+        let mut scenario = run.scenario;
+        scenario.duration = fairspan_core::units::Span::from_secs(50);
+        World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let [split, unsplit] = ["two-server", "off"].map(run);
+    for results in [&split, &unsplit] {
+        let link = results.links.iter().find(|link| link.name == "satellite").expect("the satellite link");
+        assert!(link.load > 0.95, "{link:?}");
+        assert!(thinned(results, "slow") > 0.15, "{}", thinned(results, "slow"));
+        assert!(results.flows.iter().all(|flow| flow.received > 0), "somebody got nothing");
+    }
+    // 30 s of one seed: 0.83 and 0.47.
+    assert!(split.jain > unsplit.jain + 0.2, "{} and {}", split.jain, unsplit.jain);
+    assert!(split.splits[0].total.max <= 5_000_000, "{:?}", split.splits[0].total);
 }
 
 #[test]
