@@ -160,7 +160,8 @@ impl Spliced {
         }
         let round_trip = end.smoothed_rtt();
         let near = self.ends[from as usize].as_ref().map_or(Span::ZERO, Connection::smoothed_rtt);
-        Level { unsent, sent: end.acknowledged() + held - unsent, held, round_trip, whole_trip: round_trip + near }
+        let sent = end.acknowledged() + held - unsent;
+        Level { unsent, sent, held, round_trip, whole_trip: round_trip + near, held_back: end.is_held_back() }
     }
 
     /// The congestion window of the end that faces so.

@@ -423,6 +423,14 @@ impl Connection {
         self.sender.congestion_window()
     }
 
+    /// Whether the congestion window alone keeps it from sending what there is, after losses.
+    pub fn is_held_back(&self) -> bool {
+        let (sender, stats) = (&self.sender, &self.sender.stats);
+        let is_full = sender.board.waiting() > 0 || sender.board.in_flight() + sender.mss > sender.congestion_window();
+        let has_lost = stats.recoveries + stats.timeouts > 0;
+        has_lost && is_full && sender.unsent() > 0 && sender.congestion_window() < sender.limit()
+    }
+
     /// The slow start threshold in bytes; `u64::MAX` before there is any.
     pub fn threshold(&self) -> u64 {
         self.sender.law.threshold().as_u64()

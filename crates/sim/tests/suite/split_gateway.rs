@@ -436,6 +436,50 @@ fn acknowledgments_that_are_thinned_on_a_slow_way_back_do_not_slow_a_split_conne
     assert_eq!(results.flows[0].transfers, None);
 }
 
+/// A connection and datagrams before a link whose rate nobody has configured; `change` says what else is as in no run of the file.
+fn beside(datagrams: &str, buffer: &str, change: impl FnOnce(&mut Scenario)) -> Results {
+    let file = kept("split-datagrams.toml");
+    let mut runs = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}")));
+    let is = |at: &[(String, String)], value: &str| at.iter().any(|(_, found)| found.trim_matches('"') == value);
+    let run = runs.find(|run| is(&run.parameters, datagrams) && is(&run.parameters, buffer)).expect("a run");
+    let mut scenario = run.scenario;
+    scenario.duration = fairspan_core::units::Span::from_secs(400);
+    change(&mut scenario);
+    World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What TCP and the datagrams carried, in Mbit/s.
+fn carried(results: &Results) -> [f64; 2] {
+    assert_eq!([results.flows[0].name.as_str(), results.flows[1].name.as_str()], ["tcp", "udp"]);
+    [0, 1].map(|number: usize| results.flows[number].throughput / 1e6)
+}
+
+#[test]
+fn datagrams_that_follow_leave_a_connection_half_of_a_link_that_nobody_configured_and_such_that_pass_leave_it_nothing()
+{
+    let [tcp, udp] = carried(&beside("pass", "400kB", |_| ()));
+    assert!(tcp < 0.05 && udp > 2.9, "pass: {tcp} and {udp} of 3 Mbit/s");
+    let results = beside("follow", "400kB", |_| ());
+    let [tcp, udp] = carried(&results);
+    assert!((1.3..1.7).contains(&tcp) && (1.3..1.7).contains(&udp), "follow: {tcp} and {udp} of 3 Mbit/s");
+    let link = results.links.iter().find(|link| link.name == "satellite").expect("the link");
+    assert!(link.load > 0.97, "{link:?}");
+    // A receiver with little room keeps it at 50 kB a round trip, and it has those.
+    let [tcp, udp] = carried(&beside("follow", "50kB", |_| ()));
+    assert!((0.82..0.86).contains(&tcp) && (0.7..0.86).contains(&udp), "50 kB: {tcp} and {udp} of 3 Mbit/s");
+}
+
+#[test]
+fn where_only_datagrams_flow_they_go_as_they_come_and_so_they_do_again_once_a_connection_is_over() {
+    let never = fairspan_core::units::Time::from_millis(399_990);
+    let [_, udp] = carried(&beside("follow", "400kB", |scenario| scenario.flows[0].start = never));
+    assert!(udp > 2.95, "{udp} of 3 Mbit/s");
+    // The connection ends at 100 s, and what is measured begins at 200 s: eight doublings of the bound in eight round trips each are over.
+    let ended = |scenario: &mut Scenario| scenario.flows[0].stop = fairspan_core::units::Time::from_millis(100_000);
+    let [_, udp] = carried(&beside("follow", "400kB", ended));
+    assert!(udp > 2.95, "{udp} of 3 Mbit/s");
+}
+
 /// Eight flows from one node and one from another, each of which offers twice what the gateway serves in all.
 const CROWD: &str = r#"
 duration = "6s"

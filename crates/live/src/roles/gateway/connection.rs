@@ -169,6 +169,8 @@ impl Connection {
             held: held + between,
             round_trip: far.round_trip,
             whole_trip: far.round_trip + near.round_trip,
+            // Datagrams follow nobody here.
+            held_back: false,
         }
     }
 }
