@@ -199,7 +199,16 @@ impl<P: Parcel> Fair<P> {
     pub fn open(&mut self, now: Time, flow: FlowNumber) {
         if self.matching == Matching::Auto {
             let gate = Gate::new(now, self.backlog.as_u64());
-            self.lanes.entry(flow).or_insert_with(|| Lane::new(Pace::Gate(gate)));
+            self.lanes.entry(flow).or_insert_with(|| Lane::new(Pace::Gate(gate.clone())));
+            // It may have been taken for datagrams before.
+            let is_new = self.change(flow, |lane| match lane.pace {
+                Pace::Follow(_) => {
+                    lane.pace = Pace::Gate(gate);
+                    true
+                }
+                Pace::Gate(_) => false,
+            });
+            self.paced -= usize::from(is_new == Some(true));
         }
     }
 

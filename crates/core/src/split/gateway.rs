@@ -203,11 +203,6 @@ impl<P: Parcel> Gateway<P> {
         self.fair.gate(flow)
     }
 
-    /// Bytes a second that each flow of datagrams may have now, where they follow connections; `None`: no bound.
-    pub fn datagram_rate(&mut self, now: Time) -> Option<u64> {
-        self.fair.datagram_rate(now)
-    }
-
     /// Packets in the fair-queueing subsystem, and their bytes.
     pub fn waiting(&self) -> (u64, Bytes) {
         self.fair.waiting()

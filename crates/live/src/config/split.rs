@@ -91,7 +91,7 @@ impl Config {
 }
 
 impl Reader<'_> {
-    /// The section. `kind` is that of the interface, where it is written; `networks` are the peer's.
+    /// The section; `networks` are the peer's.
     pub(super) fn split(
         &self,
         interface: &Interface,

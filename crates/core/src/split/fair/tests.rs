@@ -285,6 +285,19 @@ fn a_flow_of_datagrams_below_the_bound_waits_for_nothing() {
 }
 
 #[test]
+fn a_flow_that_was_taken_for_datagrams_has_a_gate_once_it_is_a_connection() {
+    let (mut fair, flow) = following(100_000);
+    let (now, other) = (Time::from_millis(3000), FlowNumber(9));
+    fair.on_level(now, flow, 10_000, 300_000, Span::from_millis(500), true);
+    fair.enqueue(now, other, 0, packet(9, 0)).unwrap();
+    assert!(fair.gate(other).is_none() && fair.paced == 1);
+    fair.open(now, other);
+    assert!(fair.gate(other).is_some() && fair.paced == 0);
+    fair.close(other);
+    assert_eq!(fair.serve(now).map(|(flow, _)| flow), Some(other), "what waited goes");
+}
+
+#[test]
 fn flows_of_datagrams_leave_nothing_behind_and_have_a_bound() {
     let (mut fair, flow) = following(100_000);
     for number in 0..5000u32 {
