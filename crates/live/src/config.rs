@@ -22,6 +22,7 @@ mod port;
 mod ring;
 mod secret;
 mod shape;
+mod split;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -36,6 +37,7 @@ pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
 pub use shape::Shape;
+pub use split::OfPeer;
 
 use self::peer::RawKind;
 use self::secret::Text;
@@ -156,6 +158,8 @@ pub struct ConfigError {
 
 /// The least MTU with which the kernel does IPv6.
 const IPV6_MTU: u16 = 1280;
+/// The section whose settings a peer may have too.
+const GATEWAY: &str = "gateway";
 /// The link-layer bytes that Ethernet adds to an IP packet, without preamble, gap and checksum.
 const ETHERNET_OVERHEAD: u16 = 14;
 
@@ -288,6 +292,8 @@ struct Reader<'a> {
     text: &'a str,
     /// What works and is hardly meant.
     notices: RefCell<Vec<ConfigError>>,
+    /// What `gateway` is called in errors.
+    gateway_is: &'static str,
     /// The files of keys, where others are not to be sought.
     given: Option<&'a Files>,
     /// Those that were read.
@@ -306,7 +312,8 @@ impl Drop for Files {
 
 impl<'a> Reader<'a> {
     fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
-        Reader { file, text, notices: RefCell::default(), given: None, files: RefCell::default() }
+        let (notices, files) = (RefCell::default(), RefCell::default());
+        Reader { file, text, notices, gateway_is: GATEWAY, given: None, files }
     }
 }
 
@@ -338,8 +345,10 @@ impl Reader<'_> {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let veil = |text: &str| secret::veiled(self.text, text);
+        let below = setting.strip_prefix(GATEWAY).filter(|below| below.is_empty() || below.starts_with('.'));
+        let setting = below.map_or_else(|| setting.to_owned(), |below| format!("{}{below}", self.gateway_is));
         let file = secret::veiled("", &self.file.display().to_string()).into();
-        ConfigError { file, line, setting: veil(setting), problem: veil(&problem.to_string()) }
+        ConfigError { file, line, setting: veil(&setting), problem: veil(&problem.to_string()) }
     }
 
     fn notice(&self, span: Range<usize>, setting: &str, problem: impl Display) {

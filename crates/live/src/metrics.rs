@@ -234,42 +234,66 @@ fn encode_role(encoder: &mut DescriptorEncoder<'_>, interface: &str, status: &St
     if let Some(shape) = &status.shape {
         encode_shape(encoder, interface, shape)?;
     }
-    status.gateway.as_ref().map_or(Ok(()), |gateway| encode_gateway(encoder, interface, gateway))
+    if let Some(gateway) = &status.gateway {
+        encode_gateways(encoder, interface, "device", &[(&gateway.long, gateway)])?;
+    }
+    let split: Vec<_> =
+        status.peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.split.as_deref()?))).collect();
+    if split.is_empty() { Ok(()) } else { encode_gateways(encoder, interface, "peer", &split) }
 }
 
-/// A gateway: what is split and what is not, and what waits for the long link.
-fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, interface: &str, gateway: &GatewayStatus) -> fmt::Result {
-    let labels = [("interface", interface)];
-    let waiting = gateway.queue.as_ref().map_or(0, |queue| queue.waiting_bytes);
-    for (name, help, value) in [
-        ("fairspan_gateway_up", "1 while connections that begin are split", f64::from(u8::from(gateway.up))),
-        ("fairspan_gateway_connections", "Connections that are split now", gateway.open as f64),
-        (
-            "fairspan_gateway_near_networks",
-            "Networks that are not split now, as they are near",
-            gateway.near_networks as f64,
-        ),
+/// Gateways: what is split and what is not, and what waits for the long link. Each has a name as the label `which`; a daemon's own has it only
+/// where flows share.
+fn encode_gateways(
+    encoder: &mut DescriptorEncoder<'_>,
+    interface: &str,
+    which: &str,
+    gateways: &[(&str, &GatewayStatus)],
+) -> fmt::Result {
+    type Read = fn(&GatewayStatus) -> f64;
+    let labels = |name| match which {
+        "peer" => vec![("interface", interface), ("peer", name)],
+        _ => vec![("interface", interface)],
+    };
+    let gauges: [(&str, &str, Read); 7] = [
+        ("fairspan_gateway_up", "1 while connections that begin are split", |gateway| f64::from(u8::from(gateway.up))),
+        ("fairspan_gateway_connections", "Connections that are split now", |gateway| gateway.open as f64),
+        ("fairspan_gateway_near_networks", "Networks that are not split now, as they are near", |gateway| {
+            gateway.near_networks as f64
+        }),
         (
             "fairspan_gateway_one_way_networks",
             "Pairs of networks that are not split now, as answers come by another way",
-            gateway.one_way_networks as f64,
+            |gateway| gateway.one_way_networks as f64,
         ),
-        ("fairspan_gateway_half_open", "Connections whose far end has not answered yet", gateway.half_open as f64),
-        ("fairspan_gateway_buffers_bytes", "What the buffers of all sockets may hold", gateway.memory_bytes as f64),
-        ("fairspan_gateway_waiting_bytes", "What waits for the long link", waiting as f64),
-    ] {
-        gauge(encoder, name, help, |m| put_gauge(m, &labels, value))?;
+        ("fairspan_gateway_half_open", "Connections whose far end has not answered yet", |gateway| {
+            gateway.half_open as f64
+        }),
+        ("fairspan_gateway_buffers_bytes", "What the buffers of all sockets may hold", |gateway| {
+            gateway.memory_bytes as f64
+        }),
+        ("fairspan_gateway_waiting_bytes", "What waits for the long link", |gateway| {
+            gateway.queue.as_ref().map_or(0, |queue| queue.waiting_bytes) as f64
+        }),
+    ];
+    for (name, help, read) in gauges {
+        gauge(encoder, name, help, |m| {
+            gateways.iter().try_for_each(|(name, gateway)| put_gauge(m, &labels(name), read(gateway)))
+        })?;
     }
-    let sharing = gateway.queue.as_ref().and_then(|queue| queue.sharing.as_ref());
-    let queues: Vec<_> = sharing.into_iter().map(|sharing| (gateway.long.as_str(), sharing)).collect();
-    encode_sharing(encoder, "fairspan_gateway", (interface, "device"), &queues)?;
+    let sharing = |gateway: &GatewayStatus| gateway.queue.as_ref()?.sharing.clone();
+    let queues: Vec<_> = gateways.iter().filter_map(|(name, gateway)| Some((*name, sharing(gateway)?))).collect();
+    let queues: Vec<_> = queues.iter().map(|(name, sharing)| (*name, sharing)).collect();
+    encode_sharing(encoder, "fairspan_gateway", (interface, which), &queues)?;
     counter(encoder, "fairspan_gateway_bypassed", "Connections that passed unsplit, by reason", |m| {
-        put_counters(m, &labels, &gateway.bypassed)
+        gateways.iter().try_for_each(|(name, gateway)| put_counters(m, &labels(name), &gateway.bypassed))
     })?;
     counter(encoder, "fairspan_gateway_events", "Events of a gateway, by name", |m| {
-        let mut counters = gateway.counters.clone();
-        counters.extend([("opened".to_owned(), gateway.opened), ("refused".to_owned(), gateway.refused)]);
-        put_counters(m, &labels, &counters)
+        gateways.iter().try_for_each(|(name, gateway)| {
+            let mut counters = gateway.counters.clone();
+            counters.extend([("opened".to_owned(), gateway.opened), ("refused".to_owned(), gateway.refused)]);
+            put_counters(m, &labels(name), &counters)
+        })
     })
 }
 
@@ -492,6 +516,7 @@ mod tests {
                     path: None,
                     counters: counters("tx_packets", 7),
                 }],
+                split: None,
                 explained: Vec::new(),
                 queue: None,
                 classes: vec![ClassStatus {
@@ -545,6 +570,23 @@ mod tests {
             "most_memory_bytes":256000000,"rate_mbit":null,"counters":{"denied":6},"connections":[]}"#;
         let mut status = ring_status(|_, _| Counters::new());
         (status.ring, status.gateway) = (None, Some(serde_json::from_str(text).expect("a gateway")));
+        let peers = ["hub", "site"].map(|name| {
+            let split: serde_json::Value = serde_json::from_str(text).expect("a gateway");
+            let peer = serde_json::json!({
+                "name": name, "mode": "reliable", "policy": null, "scheduler": "srr", "peer_mode": null, "peer_scheduler": null, "up": true,
+                "mtu": 1400, "counters": {}, "channels": [], "split": split
+            });
+            serde_json::from_value(peer).expect("a peer")
+        });
+        let of_peers = page(Status { peers: peers.into(), ..ring_status(|_, _| Counters::new()) });
+        for line in [
+            "fairspan_gateway_near_networks{interface=\"ring0\",peer=\"hub\"} 4.0",
+            "fairspan_gateway_near_networks{interface=\"ring0\",peer=\"site\"} 4.0",
+            "fairspan_gateway_events_total{interface=\"ring0\",peer=\"site\",event=\"denied\"} 6",
+        ] {
+            assert!(of_peers.contains(line), "{line} is not in\n{of_peers}");
+        }
+        assert_eq!(of_peers.matches("# TYPE fairspan_gateway_up ").count(), 1);
         let text = page(status);
         for line in [
             "# TYPE fairspan_gateway_near_networks gauge",

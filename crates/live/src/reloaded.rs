@@ -81,6 +81,11 @@ impl Reloaded {
         Reloaded { needs_restart: names.into_iter().collect(), ..Reloaded::default() }
     }
 
+    /// Whether the daemon has the configuration now, perhaps without what the system refused.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.problem.is_none() && self.needs_restart.is_empty()
+    }
+
     /// In words, a line each.
     pub fn lines(&self) -> Vec<String> {
         if let (Some(line), Some(setting), Some(problem)) = (self.line, &self.setting, &self.problem) {

@@ -364,6 +364,9 @@ pub struct PeerStatus {
     /// The traffic classes, in order, where there are some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassStatus>,
+    /// The gateway that splits TCP connections with what lies behind the peer, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Box<GatewayStatus>>,
     /// Which channels carry which traffic, and why: what `fairspan explain` prints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explained: Vec<ExplainedStatus>,

@@ -31,6 +31,8 @@ const ITSELF: &str = "what_a_role_does_not_do_is_refused_and_told_by_name_and_wh
 
 const PEERS: &str = "[[peer]]\npublic_key = \"PEER\"\nallowed_ips = [\"10.77.0.1/32\"]\n\
                      [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.1:51900\"\n";
+const SPLIT: &str = "[[peer]]\npublic_key = \"PEER\"\nallowed_ips = [\"10.77.0.1/32\"]\n[peer.split]\n\
+                     [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.1:51900\"\n";
 const FRAMES: &str = "[[peer]]\nallowed_ips = [\"10.77.0.1/32\"]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\nmtu = 1500\n";
 const BOND: &str = "[bond]\npolicy = \"active-backup\"\n[[bond.link]]\ndevice = \"eth0\"\n";
 const SHAPE: &str = "[shape]\na = \"eth0\"\nb = \"eth1\"\nrate = \"10Mbit\"\n";
@@ -40,8 +42,9 @@ const RING: &str = "[ring]\nnode = 1\nnodes = 2\nrate = \"100Mbit\"\n\
                     [ring.east]\nkind = \"udp\"\npublic_key = \"PEER\"\nendpoint = \"192.0.2.1:51900\"\n";
 
 /// A role, its configuration, whether it has a key, and which of the things below it does.
-const ROLES: [(&str, Role, &str, bool, &[&str]); 7] = [
+const ROLES: [(&str, Role, &str, bool, &[&str]); 8] = [
     ("peers", Role::Peers, PEERS, true, &KEYED),
+    ("split", Role::Peers, SPLIT, true, &KEYED_SPLITS),
     ("frames", Role::Peers, FRAMES, false, &["frames", "a file on disk"]),
     ("bond", Role::EthernetBond, BOND, false, &["frames"]),
     ("shape", Role::Shaper, SHAPE, false, &["frames"]),
@@ -53,6 +56,21 @@ const ROLES: [(&str, Role, &str, bool, &[&str]); 7] = [
 /// What one with a key does.
 const KEYED: [&str; 7] =
     ["a thread", "an event", "UDP", "a datagram", "a file on disk", "more descriptors", "more memory"];
+/// What one with a key does that splits for a peer.
+const KEYED_SPLITS: [&str; 12] = [
+    "a thread",
+    "an event",
+    "UDP",
+    "a datagram",
+    "a file on disk",
+    "more descriptors",
+    "more memory",
+    "TCP",
+    "what waits",
+    "a pipe",
+    "bytes through it",
+    "a port below 1024",
+];
 /// What a gateway does.
 const SPLITS: [&str; 6] = ["TCP", "what waits", "a pipe", "bytes through it", "more descriptors", "a port below 1024"];
 
@@ -136,7 +154,7 @@ fn what_a_role_does_not_do_is_refused_and_told_by_name_and_what_it_does_works() 
         for call in ["socket", "ioctl", "getpgid", "mprotect", "chroot", "memfd_create"] {
             assert_eq!(log.matches(&format!("call=\"{call}\"")).count(), 1, "{name}: {call}: {log}");
         }
-        let splits = ["gateway", "proxy"].contains(&name);
+        let splits = ["gateway", "proxy", "split"].contains(&name);
         for (call, refused) in [("pipe2", !splits), ("splice", !splits), ("prlimit64", !is_keyed(name))] {
             assert_eq!(log.contains(&format!("call=\"{call}\"")), refused, "{name}: {call}: {log}");
         }
@@ -168,7 +186,7 @@ fn daemon(role: &str) {
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("the `ip` command");
     assert!(up.success(), "{up}");
     let parsed = || Config::parse(&folder.path().join("fs0.toml"), &text).expect("a configuration");
-    if role == Role::Gateway
+    if does.contains(&"a pipe")
         && let Err(error) = Daemon::start(parsed(), None, None)
     {
         eprintln!("skipped: a gateway that is not confined does not start either: {error}");

@@ -135,7 +135,9 @@ fn tcp(segment: &Segment, out: &mut [u8]) -> usize {
     out[8..12].copy_from_slice(&segment.acknowledgment.to_be_bytes());
     (out[12], out[13]) = (((length / 4) << 4) as u8, segment.flags.0);
     out[14..16].copy_from_slice(&segment.window.to_be_bytes());
-    out[16..20].fill(0);
+    // The checksum is filled in later.
+    out[16..18].fill(0);
+    out[18..20].copy_from_slice(&segment.urgent.to_be_bytes());
     // What the options leave of the last word are no-operations.
     out[20..length].fill(1);
     let mut at = 20;
@@ -283,6 +285,7 @@ fn segment(tcp: &[u8], total: u16) -> Result<Segment, WireError> {
         length: u32::from(total) - (IP + length) as u32,
         flags: Flags(fixed[13]),
         window: u16::from_be_bytes([fixed[14], fixed[15]]),
+        urgent: u16::from_be_bytes([fixed[18], fixed[19]]),
         options: read,
     })
 }
@@ -379,11 +382,11 @@ mod tests {
     proptest! {
         #[test]
         fn segments_survive_and_their_sums_are_right(
-            fields in any::<(u32, u32, u16, u8)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
+            fields in any::<(u32, u32, u16, u8, u16)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
             reverse: bool, number: u64, connection in 0u32..PORTS,
         ) {
-            let (sequence, acknowledgment, window, flags) = fields;
-            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, options };
+            let (sequence, acknowledgment, window, flags, urgent) = fields;
+            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, urgent, options };
             let size = 20 + segment.header_length() + length;
             let body = Body::Segment(segment);
             let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };

@@ -78,5 +78,7 @@ fn summary(config: &Config) -> String {
         None => format!("interface {name}"),
     };
     let channels: usize = config.peers.iter().map(|p| p.channels.len()).sum();
-    format!("{side}, {}, {}", plural(config.peers.len(), "peer"), plural(channels, "channel"))
+    let split: Vec<&str> = config.peers.iter().filter(|p| p.split.is_some()).map(|p| p.name.as_str()).collect();
+    let split = if split.is_empty() { String::new() } else { format!(", TCP to {} is split", split.join(", ")) };
+    format!("{side}, {}, {}{split}", plural(config.peers.len(), "peer"), plural(channels, "channel"))
 }

@@ -5,12 +5,12 @@ use clap::Subcommand;
 use fairspan_live::config::Config;
 use fairspan_live::control::{self, Request};
 use fairspan_live::roles::doctor::{Finding, Verdict, examine};
-use fairspan_live::status::Status;
+use fairspan_live::status::{GatewayStatus, Status};
 use std::path::PathBuf;
 
 /// Gateways that split TCP connections: why traffic is not seen or not split
 ///
-/// `fairspan up` with a section `[gateway]` is the gateway itself, `fairspan status` shows it.
+/// `fairspan up` with a section `[gateway]` or `[peer.split]` is the gateway itself, `fairspan status` shows it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,8 +29,8 @@ enum Command {
 struct DoctorArgs {
     /// The gateway's configuration
     config: PathBuf,
-    /// Print one JSON document: a list of what was looked at, each with `subject`, `verdict` (good, doubtful, wrong), `found` and
-    /// `remedy`
+    /// Print one JSON document: a list of what was looked at, each with `subject`, `verdict` (good, doubtful, wrong), `found`,
+    /// `remedy`, and the `peer` whose gateway it is, where it is one's
     #[arg(long)]
     json: bool,
 }
@@ -38,16 +38,28 @@ struct DoctorArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Command::Doctor(args) = &args.command;
     let config = Config::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
-    if config.gateway.is_none() {
-        return Err(BadInput(format!("{}: there is no [gateway]", args.config.display())).into());
+    let gateways = config.gateways();
+    if gateways.is_empty() {
+        return Err(BadInput(format!("{}: there is no [gateway] and no [peer.split]", args.config.display())).into());
     }
     let answer = control::ask(&config.interface.control_socket, &Request::Status).ok();
     let status = answer.and_then(|answer| serde_json::from_str::<Status>(&answer).ok());
-    let findings = examine(&config, status.as_ref().and_then(|status| status.gateway.as_ref()));
+    let mut findings = Vec::new();
+    for (number, gateway) in &gateways {
+        let peer = number.and_then(|number| config.peers.get(number)).map(|peer| peer.name.as_str());
+        let running = status.as_ref().and_then(|status| running(status, peer));
+        let mut found = examine(gateway, running);
+        found.iter_mut().for_each(|finding| finding.peer = peer.map(str::to_owned));
+        if let (Some(peer), false) = (peer, args.json) {
+            println!("peer {peer}");
+        }
+        if !args.json {
+            found.iter().for_each(show);
+        }
+        findings.append(&mut found);
+    }
     if args.json {
         println!("{}", serde_json::to_string(&findings)?);
-    } else {
-        findings.iter().for_each(show);
     }
     let wrong = findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count();
     if !args.json {
@@ -58,6 +70,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     Ok(if wrong == 0 { Outcome::Done } else { Outcome::Negative })
+}
+
+/// What a daemon tells of its own gateway, or of that for a peer.
+fn running<'a>(status: &'a Status, peer: Option<&str>) -> Option<&'a GatewayStatus> {
+    let Some(name) = peer else { return status.gateway.as_ref() };
+    status.peers.iter().find(|peer| peer.name == name)?.split.as_deref()
 }
 
 fn show(finding: &Finding) {

@@ -110,16 +110,24 @@ fn both_ends_see_each_other_and_each_half_of_a_connection_ends_by_itself() {
     assert_nothing_left(&lab);
 }
 
-/// No rule, no table, no route of the gateway's.
 pub(crate) fn assert_nothing_left(lab: &Lab) {
+    assert_nothing_left_on(lab, "gw");
+}
+
+/// No rule, no table, no route of the gateway's.
+pub(crate) fn assert_nothing_left_on(lab: &Lab, host: &str) {
     for family in ["-4", "-6"] {
-        let rules = lab.ip("gw", &[family, "rule"]);
+        let rules = lab.ip(host, &[family, "rule"]);
         assert!(!rules.contains("fwmark"), "{rules}");
-        let routes = lab.ip("gw", &[family, "route", "show", "table", "all"]);
+        let routes = lab.ip(host, &[family, "route", "show", "table", "all"]);
         assert!(!routes.contains("proto 250"), "{routes}");
     }
-    let tables = lab.run("gw", || fairspan_live::netlink::nftables::tables(None).expect("tables"));
-    assert_eq!(tables, Vec::<String>::new());
+    assert_eq!(tables(lab, host), Vec::<String>::new());
+}
+
+/// The tables of packet rules that a host has.
+pub(crate) fn tables(lab: &Lab, host: &str) -> Vec<String> {
+    lab.run(host, || fairspan_live::netlink::nftables::tables(None).expect("tables"))
 }
 
 #[test]

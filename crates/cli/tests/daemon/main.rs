@@ -33,5 +33,6 @@ mod removed;
 mod ring;
 mod ring_hostile;
 mod shape;
+mod split_peers;
 mod tcp;
 mod unreachable;

@@ -38,6 +38,18 @@ pub enum Matching {
     Unlimited,
 }
 
+/// How fast packets go that are not split, where the rate of connections finds itself and no ceiling bounds all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Datagrams {
+    /// As they come.
+    #[default]
+    Pass,
+    /// Each flow at most as fast as the fastest connection that the link holds back.
+    Follow,
+}
+
+words!(Datagrams { Pass = "pass", Follow = "follow" });
+
 /// Most packets a second.
 const MOST_PACKETS: u32 = 1_000_000_000;
 /// Most bytes of all send buffers.
@@ -104,6 +116,8 @@ pub struct Config {
     /// What it serves in all, at most, by the size of packets; `None`, the default: no bound. To be just below what the outgoing
     /// link carries where packets that are not split shall share it fairly.
     pub ceiling: Option<Rate>,
+    /// How fast packets go that are not split, with `matching` `auto` and no ceiling. Default `pass`.
+    pub datagrams: Datagrams,
     /// Which packet from outside goes next. Default `sfq` (4.4.5).
     pub discipline: DisciplineConfig,
     /// Which packets are let in, marked, dropped. Default `pfd` (4.4.5).
@@ -125,6 +139,7 @@ impl Default for Config {
             mode: Mode::default(),
             matching: Matching::default(),
             ceiling: None,
+            datagrams: Datagrams::default(),
             discipline: DisciplineConfig::Sfq,
             buffer: PolicyConfig::Pfd(PfdConfig::PLAIN),
             queue: Limit::Packets(1000),
@@ -178,6 +193,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(mode: Kind::Choice(Mode::WORDS), "fair queueing before TCP, one queue for all, or no gateway at all", file "mode"),
     option!(matching: Kind::Text(|text| text.parse::<Matching>().map(drop)), "how fast packets from outside are served", file "matching"),
     option!(ceiling: Kind::Rate(RATES.0, RATES.1, Some("unlimited")), "what is served in all, at most", file "ceiling"),
+    option!(datagrams: Kind::Choice(Datagrams::WORDS), "whether packets that are not split go as they come, or as fast as connections may", file "datagrams"),
     option!(discipline: Kind::Text(|text| text.parse::<DisciplineConfig>().map(drop)), "which packet from outside goes next", file "discipline"),
     option!(buffer: Kind::Text(|text| text.parse::<PolicyConfig>().map(drop)), "which packets are let in, marked, dropped", file "buffer"),
     option!(flow_control: Kind::Flag, "whether the window offered on one side follows from the room on the other", file "flow_control"),

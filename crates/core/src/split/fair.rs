@@ -11,10 +11,14 @@
 //! room aside; beyond that its oldest packet there is dropped, as PFD drops (3.4.1). So a receiver that has stopped takes
 //! nothing from the others but that part.
 //!
+//! What is not split has no gate, and goes as it comes. With [`Datagrams::Follow`], each such flow is [paced](super::follow) instead while
+//! connections say what the link gives them: it has a lane like a connection, for as long as it needs one.
+//!
 //! Cost: that of the queue, and O(log n) in the gates. Invariants: packets of one flow leave in the order in which they came;
 //! what goes in comes out once, from [`Fair::serve`], [`Fair::poll_dropped`], or at once from [`Fair::enqueue`].
 
-use super::config::{Config, Matching};
+use super::config::{Config, Datagrams, Matching};
+use super::follow::Follow;
 use super::matching::Gate;
 use crate::buffer::{Bounds, Limit, Reason};
 use crate::queue::{Admit, ConfigError, End, Parcel, Queue};
@@ -24,11 +28,25 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 /// So late a driver may come to serve a packet that waited, without loss of rate.
 const LATE: Span = Span::from_millis(1);
 
+/// A paced flow that has had less than its rate may have so much of that at once.
+const BURST: Span = Span::from_millis(50);
+/// It waits no longer for its next packet, however low the rate.
+const LONGEST: Span = Span::from_millis(500);
+/// So often it is looked which lanes of datagrams are no longer needed.
+const SWEEP: Span = Span::from_millis(100);
+/// Flows that are paced at once; more go as they come.
+const PACED: usize = 1024;
+
 fn bounds(config: &Config) -> Bounds {
     match config.queue {
         Limit::Packets(packets) => Bounds { packets: packets.into(), ..Bounds::NONE },
         Limit::Bytes(bytes) => Bounds { bytes, ..Bounds::NONE },
     }
+}
+
+/// Whether datagrams follow connections: where nothing else bounds what goes.
+fn follows(config: &Config) -> bool {
+    config.matching == Matching::Auto && config.ceiling.is_none() && config.datagrams == Datagrams::Follow
 }
 
 /// A packet that waits.
@@ -66,10 +84,28 @@ impl<P: Parcel> Parcel for Held<P> {
     }
 }
 
-/// What one direction of a split connection has here.
+/// What holds back a lane.
+#[derive(Clone, Debug)]
+enum Pace {
+    /// Of a split connection.
+    Gate(Gate),
+    /// Of datagrams: when the next one may go.
+    Follow(Time),
+}
+
+impl Pace {
+    fn ready_at(&self) -> Time {
+        match self {
+            Pace::Gate(gate) => gate.ready_at(),
+            Pace::Follow(at) => *at,
+        }
+    }
+}
+
+/// What one direction of a split connection has here, or a paced flow.
 #[derive(Clone, Debug)]
 struct Lane<P> {
-    gate: Gate,
+    pace: Pace,
     /// Packets that the discipline gave before the gate was open.
     aside: VecDeque<Held<P>>,
     aside_bytes: u64,
@@ -89,6 +125,10 @@ enum Place {
 }
 
 impl<P> Lane<P> {
+    fn new(pace: Pace) -> Lane<P> {
+        Lane { pace, aside: VecDeque::new(), aside_bytes: 0, waiting: 0 }
+    }
+
     fn place(&self) -> Place {
         match (self.waiting, self.aside.is_empty()) {
             (1.., _) => Place::Queue,
@@ -107,6 +147,10 @@ pub struct Fair<P> {
     ceiling: Option<Rate>,
     backlog: Bytes,
     lanes: BTreeMap<FlowNumber, Lane<P>>,
+    /// What datagrams follow, where they do, and how many of the lanes are theirs.
+    follow: Option<Follow>,
+    paced: usize,
+    next_sweep: Time,
     /// The lanes that have a packet in the queue, by when their gates open.
     openings: BTreeSet<(Time, FlowNumber)>,
     /// Those that have packets aside, and none in the queue.
@@ -136,6 +180,9 @@ impl<P: Parcel> Fair<P> {
             ceiling: config.ceiling,
             backlog: config.backlog,
             lanes: BTreeMap::new(),
+            follow: follows(config).then(Follow::default),
+            paced: 0,
+            next_sweep: Time::ZERO,
             openings: BTreeSet::new(),
             outside: BTreeSet::new(),
             gated: 0,
@@ -152,16 +199,26 @@ impl<P: Parcel> Fair<P> {
     pub fn open(&mut self, now: Time, flow: FlowNumber) {
         if self.matching == Matching::Auto {
             let gate = Gate::new(now, self.backlog.as_u64());
-            let lane = || Lane { gate, aside: VecDeque::new(), aside_bytes: 0, waiting: 0 };
-            self.lanes.entry(flow).or_insert_with(lane);
+            self.lanes.entry(flow).or_insert_with(|| Lane::new(Pace::Gate(gate.clone())));
+            // It may have been taken for datagrams before.
+            let is_new = self.change(flow, |lane| match lane.pace {
+                Pace::Follow(_) => {
+                    lane.pace = Pace::Gate(gate);
+                    true
+                }
+                Pace::Gate(_) => false,
+            });
+            self.paced -= usize::from(is_new == Some(true));
         }
     }
 
     /// The connection is over: what is aside is dropped, what waits in the queue goes as that of any other flow.
     pub fn close(&mut self, flow: FlowNumber) {
+        self.follow.iter_mut().for_each(|follow| follow.close(flow));
         let Some(lane) = self.lanes.remove(&flow) else { return };
-        self.openings.remove(&(lane.gate.ready_at(), flow));
-        self.outside.remove(&(lane.gate.ready_at(), flow));
+        self.openings.remove(&(lane.pace.ready_at(), flow));
+        self.outside.remove(&(lane.pace.ready_at(), flow));
+        self.paced -= usize::from(matches!(lane.pace, Pace::Follow(_)));
         self.gated -= lane.waiting;
         self.aside -= lane.aside.len() as u64;
         self.aside_bytes -= lane.aside_bytes;
@@ -170,9 +227,23 @@ impl<P: Parcel> Fair<P> {
         self.queue.set_room(flow, 1);
     }
 
-    /// What waits unsent in the send buffer behind `flow`: see [`Gate::on_level`].
-    pub fn on_level(&mut self, now: Time, flow: FlowNumber, unsent: u64, sent: u64, round_trip: Span) {
-        self.change(flow, |lane| lane.gate.on_level(now, unsent, sent, round_trip));
+    /// What waits unsent in the send buffer behind `flow`: see [`Gate::on_level`]; and whether the link alone holds it back.
+    pub fn on_level(&mut self, now: Time, flow: FlowNumber, unsent: u64, sent: u64, round_trip: Span, held_back: bool) {
+        let told = self.change(flow, |lane| match &mut lane.pace {
+            Pace::Gate(gate) => {
+                gate.on_level(now, unsent, sent, round_trip);
+                Some((gate.drain(), gate.segment()))
+            }
+            Pace::Follow(_) => None,
+        });
+        if let (Some(follow), Some(Some((drain, segment))), true) = (&mut self.follow, told, held_back) {
+            follow.on_held_back(now, flow, drain, segment, round_trip);
+        }
+    }
+
+    /// Bytes a second that each flow of datagrams may have now; `None`: no bound.
+    pub fn datagram_rate(&mut self, now: Time) -> Option<u64> {
+        self.follow.as_mut()?.rate(now)
     }
 
     /// Gives `flow` so much room in proportion to others, where the policy looks for the longest queue.
@@ -182,7 +253,10 @@ impl<P: Parcel> Fair<P> {
 
     /// The gate of `flow`, if it has one.
     pub fn gate(&self, flow: FlowNumber) -> Option<&Gate> {
-        self.lanes.get(&flow).map(|lane| &lane.gate)
+        match &self.lanes.get(&flow)?.pace {
+            Pace::Gate(gate) => Some(gate),
+            Pace::Follow(_) => None,
+        }
     }
 
     /// A packet of `flow` comes, with so much for the send buffer. Then drain [`poll_dropped`](Fair::poll_dropped).
@@ -190,12 +264,51 @@ impl<P: Parcel> Fair<P> {
     /// # Errors
     /// The packet, and why it is dropped.
     pub fn enqueue(&mut self, now: Time, flow: FlowNumber, payload: u64, packet: P) -> Result<(), (P, Reason)> {
+        self.pace(now, flow);
         if let Admit::Refused(held, reason) = self.queue.enqueue(now, flow, Held { packet, payload, returned: false }) {
             return Err((held.packet, reason));
         }
         self.change(flow, |lane| lane.waiting += 1);
         self.collect();
         Ok(())
+    }
+
+    /// Gives a flow of datagrams a lane, where a bound holds for it. One of which packets wait without a lane goes on so.
+    fn pace(&mut self, now: Time, flow: FlowNumber) {
+        if self.paced > 0 && self.next_sweep <= now {
+            self.next_sweep = now + SWEEP;
+            self.sweep(now);
+        }
+        if self.follow.is_none() || self.lanes.contains_key(&flow) || self.has_ungated() || self.paced >= PACED {
+            return;
+        }
+        if self.datagram_rate(now).is_some() {
+            self.lanes.insert(flow, Lane::new(Pace::Follow(Time::ZERO)));
+            self.paced += 1;
+        }
+    }
+
+    /// Takes away the lanes of datagrams that are as if they were new.
+    fn sweep(&mut self, now: Time) {
+        let before = self.lanes.len();
+        self.lanes.retain(|_, lane| match lane.pace {
+            Pace::Follow(at) => lane.place() != Place::None || at + BURST > now,
+            Pace::Gate(_) => true,
+        });
+        self.paced -= before - self.lanes.len();
+    }
+
+    /// A packet of a lane goes.
+    fn on_passed(&mut self, now: Time, flow: FlowNumber, payload: u64, size: u32) {
+        let rate = self.datagram_rate(now);
+        self.change(flow, |lane| match &mut lane.pace {
+            Pace::Gate(gate) => gate.on_passed(now, payload),
+            Pace::Follow(at) => {
+                let takes = rate.map_or(0, |rate| u64::from(size) * 1_000_000_000 / rate.max(1));
+                let from = (*at).max(Time::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos())));
+                *at = (from + Span::from_nanos(takes)).min(now + LONGEST);
+            }
+        });
     }
 
     /// The next packet that is served, and whose it is.
@@ -243,7 +356,7 @@ impl<P: Parcel> Fair<P> {
             }
             self.openings.clear();
             self.outside.clear();
-            (self.gated, self.aside, self.aside_bytes) = (0, 0, 0);
+            (self.gated, self.aside, self.aside_bytes, self.paced) = (0, 0, 0, 0);
         }
         while let Some(entry) = self.queue.take(now) {
             other.readmit(entry.since, entry.flow, entry.packet);
@@ -251,6 +364,7 @@ impl<P: Parcel> Fair<P> {
         self.queue = other;
         self.bounds = bounds(config);
         (self.matching, self.ceiling, self.backlog) = (config.matching, config.ceiling, config.backlog);
+        self.follow = follows(config).then(|| self.follow.take().unwrap_or_default());
         self.set_bounds();
         Ok(())
     }
@@ -309,7 +423,7 @@ impl<P: Parcel> Fair<P> {
             let entry = self.queue.dequeue(now)?;
             let (flow, held) = (entry.flow, entry.packet);
             let Some(lane) = self.lanes.get(&flow) else { return Some((flow, held)) };
-            let (is_open, is_oldest) = (lane.gate.ready_at() <= now, held.returned || lane.aside.is_empty());
+            let (is_open, is_oldest) = (lane.pace.ready_at() <= now, held.returned || lane.aside.is_empty());
             self.change(flow, |lane| lane.waiting = lane.waiting.saturating_sub(1));
             let oldest = match (is_open, is_oldest) {
                 (true, true) => Some(held),
@@ -323,7 +437,7 @@ impl<P: Parcel> Fair<P> {
                 }
             };
             if let Some(held) = oldest {
-                self.change(flow, |lane| lane.gate.on_passed(now, held.payload));
+                self.on_passed(now, flow, held.payload, held.size());
                 return Some((flow, held));
             }
         }
@@ -366,10 +480,10 @@ impl<P: Parcel> Fair<P> {
     /// Changes a lane, and where it stands among those that open.
     fn change<T>(&mut self, flow: FlowNumber, change: impl FnOnce(&mut Lane<P>) -> T) -> Option<T> {
         let lane = self.lanes.get_mut(&flow)?;
-        let (before, waiting, was) = (lane.gate.ready_at(), lane.waiting, lane.place());
+        let (before, waiting, was) = (lane.pace.ready_at(), lane.waiting, lane.place());
         let changed = change(lane);
         self.gated = self.gated + lane.waiting - waiting;
-        let (after, is) = (lane.gate.ready_at(), lane.place());
+        let (after, is) = (lane.pace.ready_at(), lane.place());
         if (before, was) != (after, is) {
             match was {
                 Place::Queue => drop(self.openings.remove(&(before, flow))),

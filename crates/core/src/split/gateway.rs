@@ -32,6 +32,9 @@ pub struct Level {
     pub round_trip: Span,
     /// The same with that of the left-hand connection.
     pub whole_trip: Span,
+    /// The link alone holds it back: there is something to send, its congestion window and nothing else keeps it from going, and it has lost
+    /// segments.
+    pub held_back: bool,
 }
 
 /// A packet whose turn it is.
@@ -181,7 +184,7 @@ impl<P: Parcel> Gateway<P> {
 
     /// The send buffer of the right-hand connection of `flow` has changed.
     pub fn on_level(&mut self, now: Time, flow: FlowNumber, level: &Level) {
-        self.fair.on_level(now, flow, level.unsent, level.sent, level.round_trip);
+        self.fair.on_level(now, flow, level.unsent, level.sent, level.round_trip, level.held_back);
         let before = self.shares.parts(flow);
         self.shares.on_held(flow, level.held, level.whole_trip);
         let after = self.shares.parts(flow);

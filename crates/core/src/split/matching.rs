@@ -89,6 +89,11 @@ impl Gate {
         self.drain
     }
 
+    /// The largest payload that passed, or what is taken for one before.
+    pub(super) fn segment(&self) -> u64 {
+        self.segment
+    }
+
     /// `unsent` bytes wait in the send buffer, `sent` have been sent for the first time in all; `round_trip` is the right-hand
     /// connection's, zero where it is not known.
     pub fn on_level(&mut self, now: Time, unsent: u64, sent: u64, round_trip: Span) {

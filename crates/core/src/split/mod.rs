@@ -11,8 +11,9 @@
 //! | `gateway.rs` | both servers, and what connections have of them |
 //! | `fair.rs` | the fair-queueing subsystem: a discipline, a policy, one server, and a gate for each split connection |
 //! | `matching.rs` | a gate: the matching rate of one connection, found from the level and drain of its send buffer |
+//! | `follow.rs` | how fast datagrams go beside such connections, where they follow them |
 //! | `shares.rs` | shares of the send buffers by round trip (3.4.3), and the windows that follow |
-//! | `relay.rs` | what the gateway does with the two ends of a connection: set-up, moving, half-close, reset |
+//! | `relay.rs` | what the gateway does with the two ends of a connection: set-up, moving, half-close, reset, urgent data |
 //! | `config.rs` | settings |
 //!
 //! It has no TCP: the simulator's gateway has the simulator's, a live one the kernel's. "Right-hand" is the connection on which
@@ -20,11 +21,12 @@
 
 pub mod config;
 pub mod fair;
+mod follow;
 pub mod gateway;
 pub mod matching;
 pub mod relay;
 pub mod shares;
 
-pub use config::{Config, Matching, Mode};
+pub use config::{Config, Datagrams, Matching, Mode};
 pub use gateway::{Gateway, Level, Turn};
 pub use relay::{Action, End, Relay, Side};

@@ -1,8 +1,9 @@
 //! What a gateway does with the two ends that it has of one connection.
 //!
 //! What it is: the rules by which a connection is split: set up only once the far end has answered, bytes moved as far as there is
-//! room, the end of a stream passed on by itself (half-close), a failure passed on as a reset. Source: hybrid-gateways 4.2
-//! (set-up: the caller is answered after the far end); RFC 9293, 3.6 (half-close), 3.10.7 (reset).
+//! room, the end of a stream passed on by itself (half-close), a failure passed on as a reset, urgent data passed on as urgent, where the
+//! driver knows of it, before its bytes. Keepalives are each end's own: one that nobody answers is a failure. Source: hybrid-gateways 4.2
+//! (set-up: the caller is answered after the far end); RFC 9293, 3.6 (half-close), 3.8.4 and 3.8.5 (keepalives, urgent data), 3.10.7 (reset).
 //!
 //! It does not know TCP: a driver tells what each [`End`] is like, does what [`Relay::next`] says, and asks again until there
 //! is nothing to do. How sequence numbers of both ends are made the same is the driver's: it opens the far end with the number that the
@@ -45,6 +46,8 @@ pub struct End {
     pub finished: bool,
     /// Bytes that its send buffer takes.
     pub room: u64,
+    /// Bytes that are urgent, or stand before urgent ones, from the next one to be moved; more than is readable where some have not come.
+    pub urgent: u64,
 }
 
 /// What is to be done.
@@ -58,6 +61,8 @@ pub enum Action {
     Refuse,
     /// So many bytes go from this end to the other.
     Move(Side, u64),
+    /// The next bytes for this end, so many, are urgent.
+    Urge(Side, u64),
     /// This end is closed: a FIN follows all that it was given.
     Close(Side),
     /// This end is reset.
@@ -81,6 +86,9 @@ enum Phase {
 pub struct Relay {
     phase: Phase,
     closed: [bool; 2],
+    /// Bytes moved from each end, and up to where it was told of urgent ones.
+    moved: [u64; 2],
+    urged: [u64; 2],
 }
 
 impl Default for Relay {
@@ -92,7 +100,7 @@ impl Default for Relay {
 impl Relay {
     /// A SYN has come from the caller, and is held.
     pub const fn new() -> Relay {
-        Relay { phase: Phase::Held, closed: [false; 2] }
+        Relay { phase: Phase::Held, closed: [false; 2], moved: [0; 2], urged: [0; 2] }
     }
 
     /// Whether both ends are there.
@@ -132,8 +140,15 @@ impl Relay {
                 self.phase = Phase::Over;
                 return (!to.failed).then_some(Action::Abort(side.other()));
             }
+            let (moved, urged) = (&mut self.moved[side as usize], &mut self.urged[side as usize]);
+            let urgent = moved.saturating_add(from.urgent);
+            if urgent > *urged && from.urgent > 0 && to.established {
+                *urged = urgent;
+                return Some(Action::Urge(side.other(), from.urgent));
+            }
             let bytes = from.readable.min(to.room);
             if bytes > 0 && to.established {
+                *moved = moved.saturating_add(bytes);
                 return Some(Action::Move(side, bytes));
             }
             let closed = &mut self.closed[side.other() as usize];
@@ -153,7 +168,7 @@ impl Relay {
 mod tests {
     use super::*;
 
-    const UP: End = End { established: true, failed: false, readable: 0, finished: false, room: 1000 };
+    const UP: End = End { established: true, failed: false, readable: 0, finished: false, room: 1000, urgent: 0 };
 
     fn open() -> Relay {
         let mut relay = Relay::new();
@@ -199,6 +214,22 @@ mod tests {
         assert!(relay.is_open());
         assert_eq!(relay.next([done, End { finished: true, ..UP }]), Some(Action::Close(Side::Caller)));
         assert!(relay.is_over());
+    }
+
+    #[test]
+    fn urgent_data_is_told_once_before_its_bytes_and_further_data_again() {
+        let mut relay = open();
+        // Five bytes are urgent, of which none has come.
+        let told = End { urgent: 5, ..UP };
+        assert_eq!(relay.next([told, UP]), Some(Action::Urge(Side::Called, 5)));
+        assert_eq!(relay.next([told, UP]), None, "once");
+        let came = End { urgent: 5, readable: 9, ..UP };
+        assert_eq!(relay.next([came, End { room: 3, ..UP }]), Some(Action::Move(Side::Caller, 3)));
+        assert_eq!(relay.next([End { urgent: 2, readable: 6, ..UP }, End { room: 0, ..UP }]), None, "the same bytes");
+        let more = End { urgent: 6, readable: 6, ..UP };
+        assert_eq!(relay.next([more, UP]), Some(Action::Urge(Side::Called, 6)));
+        assert_eq!(relay.next([more, UP]), Some(Action::Move(Side::Caller, 6)));
+        assert_eq!(relay.next([UP, told]), Some(Action::Urge(Side::Caller, 5)), "each direction has its own");
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Config {
             names.extend(differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()));
         }
         if let (Some(before), Some(after)) = (&self.gateway, &new.gateway) {
-            names.extend(before.needing_restart(after));
+            names.extend(before.needing_restart(after).map(|name| format!("gateway.{name}")));
         }
         let pairs = paired(&self.peers, &new.peers);
         for (peer, before) in new.peers.iter().zip(&pairs) {
@@ -36,6 +36,9 @@ impl Config {
             }
             let differs = before.bond.differences(&peer.bond).filter(|(_, live)| !live);
             names.extend(differs.map(|(name, _)| format!("peer.{name}")));
+            if let (Some(before), Some(after)) = (&before.split, &peer.split) {
+                names.extend(before.needing_restart(after).map(|name| format!("peer.split.{name}")));
+            }
         }
         let stays = pairs.len() == self.peers.len() && pairs.iter().enumerate().all(|(n, before)| *before == Some(n));
         if !stays && new.interface.port.is_some() {
@@ -57,7 +60,7 @@ impl Peer {
 
 impl Gateway {
     /// What is part of rules, sockets or listeners that are made at the start.
-    fn needing_restart(&self, new: &Gateway) -> impl Iterator<Item = String> {
+    fn needing_restart(&self, new: &Gateway) -> impl Iterator<Item = &'static str> + use<> {
         let settings = [
             ("long", self.long != new.long),
             ("inside", self.inside != new.inside),
@@ -67,7 +70,7 @@ impl Gateway {
             ("congestion", self.congestion != new.congestion),
             ("initial_window", self.initial_window != new.initial_window),
         ];
-        settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("gateway.{name}"))
+        settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
     }
 }
 

@@ -19,7 +19,7 @@ const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
 
 /// Heads that are written with too few or too many brackets, and what is right.
-const HEADS: [(&str, &str); 9] = [
+const HEADS: [(&str, &str); 10] = [
     ("[peer]", "[[peer]]"),
     ("[peer.channel]", "[[peer.channel]]"),
     ("[bond.link]", "[[bond.link]]"),
@@ -29,6 +29,7 @@ const HEADS: [(&str, &str); 9] = [
     ("[[bond]]", "[bond]"),
     ("[[ring]]", "[ring]"),
     ("[[gateway]]", "[gateway]"),
+    ("[[peer.split]]", "[peer.split]"),
 ];
 
 impl Reader<'_> {
@@ -149,6 +150,48 @@ impl Reader<'_> {
                     other.name, channel.name
                 );
                 self.notice(place.whole.clone(), "peer.channel", problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
+    pub(super) fn stations(&self, span: Range<usize>, peers: &[Peer]) -> Result<(), ConfigError> {
+        let all: Vec<(&Channel, Option<[u8; 6]>, u16, bool)> = peers
+            .iter()
+            .flat_map(|peer| &peer.channels)
+            .filter_map(|channel| match channel.kind {
+                ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
+                ChannelKind::Udp { .. } | ChannelKind::Tcp { .. } => None,
+            })
+            .collect();
+        for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
+            for (other, other_mac, other_type, other_secure) in &all[..n] {
+                if channel.device != other.device {
+                    continue;
+                }
+                if ethertype.abs_diff(*other_type) == 1 {
+                    let problem = format!(
+                        "of `{}` is the control EtherType of `{}`, or the other way round: leave one free between them",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.ethertype", problem));
+                }
+                if ethertype == other_type && secure != other_secure {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype: set both alike, or give one another ethertype",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.secure", problem));
+                }
+                if ethertype == other_type && !secure && mac == other_mac {
+                    let problem = format!(
+                        "`{}` and `{}` share a device and an ethertype, and frames could not be told apart: \
+                         give each peer its own address",
+                        channel.name, other.name
+                    );
+                    return Err(self.error(span, "peer.channel.peer_mac", problem));
+                }
             }
         }
         Ok(())

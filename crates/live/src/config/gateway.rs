@@ -2,6 +2,7 @@
 
 use super::login::Login;
 use super::secret::Text;
+use super::split::OfPeer;
 use super::{ConfigError, Interface, Reader};
 use crate::quantity::{parse_bytes, parse_rate, parse_span, split as number_and_unit};
 use fairspan_core::buffer::Limit;
@@ -56,6 +57,15 @@ pub struct Gateway {
     /// `bypass_below`, a time: destinations are not split for ten minutes where the longer of both sides has a shorter round
     /// trip; default 10 ms, and 0: all are split.
     pub bypass_below: Span,
+    /// Whose connections are split, where it is a `[peer.split]`; `None`: all that go by the long link.
+    pub of_peer: Option<OfPeer>,
+}
+
+impl Gateway {
+    /// The section that has its settings.
+    pub(crate) fn section(&self) -> &'static str {
+        if self.of_peer.is_some() { "peer.split" } else { "gateway" }
+    }
 }
 
 /// `[gateway]` as it is written.
@@ -126,10 +136,36 @@ impl Reader<'_> {
             return Err(self.error(span, "gateway.long", problem));
         };
         let long = self.link_device(long, "gateway.long")?;
+        self.gateway_settings(&raw, span, long)
+    }
+
+    /// As a `[peer.split]`, before the bond's interface.
+    pub(super) fn gateway_of_peer(&self, raw: Spanned<RawGateway>, interface: &str) -> Result<Gateway, ConfigError> {
+        let (span, raw) = (raw.span(), raw.into_inner());
+        let place = |value: &Option<Spanned<String>>| value.as_ref().map(Spanned::span);
+        let proxy = "clients ask a gateway of its own file: write it into the [gateway] of another daemon";
+        let meaningless = [
+            (place(&raw.long), "long", "it is the bond's interface: leave it out"),
+            (raw.transparent.as_ref().map(Spanned::span), "transparent", "it is always so: leave it out"),
+            (place(&raw.proxy), "proxy", proxy),
+            (place(&raw.proxy_user), "proxy_user", proxy),
+            (raw.proxy_password.as_ref().map(Spanned::span), "proxy_password", proxy),
+            (place(&raw.proxy_password_file), "proxy_password_file", proxy),
+            (raw.proxy_local.as_ref().map(Spanned::span), "proxy_local", proxy),
+        ];
+        for (place, name, why) in meaningless {
+            if let Some(place) = place {
+                return Err(self.error(place, &format!("gateway.{name}"), format!("has no meaning here: {why}")));
+            }
+        }
+        self.gateway_settings(&raw, span, interface.to_owned())
+    }
+
+    fn gateway_settings(&self, raw: &RawGateway, span: Range<usize>, long: String) -> Result<Gateway, ConfigError> {
         let inside = self.inside(&raw.inside, &long)?;
         let proxy =
             raw.proxy.as_ref().map(|proxy| self.listening(proxy, "gateway.proxy", "10.0.0.1:1080")).transpose()?;
-        let proxy_login = self.proxy_login(&raw)?;
+        let proxy_login = self.proxy_login(raw)?;
         let open = proxy.filter(|proxy| proxy.ip().is_unspecified() && proxy_login.is_none());
         if let (Some(address), Some(text)) = (open, &raw.proxy) {
             let problem = format!(
@@ -155,7 +191,7 @@ impl Reader<'_> {
             }
         }
         let rate = self.within(raw.rate.as_ref(), "gateway.rate", parse_rate, RATES)?;
-        let (memory, connection_memory, initial_window) = self.gateway_memory(&raw, span.clone())?;
+        let (memory, connection_memory, initial_window) = self.gateway_memory(raw, span.clone())?;
         let half_open = self.number(raw.half_open.as_ref(), "gateway.half_open", 1, 65_536)?.unwrap_or(HALF_OPEN);
         Ok(Gateway {
             long,
@@ -165,7 +201,7 @@ impl Reader<'_> {
             proxy_login,
             proxy_local: raw.proxy_local.as_ref().is_some_and(|local| *local.get_ref()),
             fair_queueing: raw.fair_queueing.unwrap_or(true),
-            split: self.splitting(&raw, span, rate, memory)?,
+            split: self.splitting(raw, span, rate, memory)?,
             rate,
             congestion: raw.congestion.as_ref().map(|name| self.congestion_name(name)).transpose()?,
             initial_window,
@@ -177,6 +213,7 @@ impl Reader<'_> {
             bypass_below: self
                 .within(raw.bypass_below.as_ref(), "gateway.bypass_below", parse_span, BYPASSES)?
                 .unwrap_or(BYPASS_BELOW),
+            of_peer: None,
         })
     }
 
@@ -243,9 +280,7 @@ impl Reader<'_> {
         for text in texts {
             let device = self.link_device(text, SETTING)?;
             let problem = if device == long {
-                format!(
-                    "`{device}` is `gateway.long` as well: name the devices on the other side, or leave it out for all"
-                )
+                format!("`{device}` is the long link's device: name those on the other side, or leave it out for all")
             } else if devices.contains(&device) {
                 format!("`{device}` is there twice: leave one out")
             } else {
@@ -436,6 +471,7 @@ mod tests {
             except: Vec::new(),
             except_ports: Vec::new(),
             bypass_below: Span::from_millis(10),
+            of_peer: None,
         };
         assert_eq!(config.gateway, Some(expected));
     }
@@ -476,6 +512,7 @@ mod tests {
             except: vec!["10.0.0.0/8".parse().expect("a network"), "2001:db8::1/128".parse().expect("a network")],
             except_ports: vec![22, 179],
             bypass_below: Span::ZERO,
+            of_peer: None,
         };
         assert_eq!(config.gateway, Some(expected));
     }

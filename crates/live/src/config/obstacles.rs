@@ -349,16 +349,25 @@ impl Obstacles<'_> {
         {
             self.tell("interface.lock", "interface.lock", error);
         }
-        if self.config.gateway.is_none() || is_running {
+        if is_running {
             return;
         }
         let needs_privilege = ["rules", "queue"];
-        for finding in doctor::examine(self.config, None) {
-            let is_known = self.may_change || !needs_privilege.contains(&finding.subject);
-            if finding.verdict == Verdict::Wrong && is_known {
-                let setting = if finding.subject == "devices" { "gateway.long" } else { "gateway" };
-                let remedy = finding.remedy.map_or_else(String::new, |remedy| format!(": {remedy}"));
-                self.tell(setting, setting, format!("{}{remedy}", finding.found));
+        for (peer, config) in self.config.gateways() {
+            let place = peer.map_or("gateway".to_owned(), |number| format!("peer.{number}.split"));
+            let section = if peer.is_some() { "peer.split" } else { "gateway" };
+            for finding in doctor::examine(&config, None) {
+                let is_known = self.may_change || !needs_privilege.contains(&finding.subject);
+                if finding.verdict == Verdict::Wrong && is_known {
+                    let setting = match finding.subject {
+                        "devices" if peer.is_none() => ".long",
+                        "devices" => ".inside",
+                        _ => "",
+                    };
+                    let remedy = finding.remedy.map_or_else(String::new, |remedy| format!(": {remedy}"));
+                    let problem = format!("{}{remedy}", finding.found);
+                    self.tell(&format!("{place}{setting}"), &format!("{section}{setting}"), problem);
+                }
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use super::class::RawClass;
 use super::class::words;
+use super::gateway::RawGateway;
 use super::name::host_and_port;
 use super::policy::RawPolicy;
 use super::secret::Text;
-use super::{ConfigError, ETHERNET_OVERHEAD, Interface, Reader};
+use super::{ConfigError, ETHERNET_OVERHEAD, Gateway, Interface, Reader};
 use crate::quantity::{QuantityError, parse_bytes, parse_span, show_span};
 use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::bond::{Compression, Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
@@ -38,6 +39,8 @@ pub struct Peer {
     pub bond: BondConfig,
     /// `[[peer.channel]]`, numbered from 0. Empty: the peer calls and names its channels.
     pub channels: Vec<Channel>,
+    /// `[peer.split]`: how TCP connections with what lies behind the peer are split; default: they are not.
+    pub split: Option<Gateway>,
 }
 
 /// `[[peer.channel]]`: one link towards the peer.
@@ -136,8 +139,8 @@ impl ChannelKind {
 const CONFIRM_MTU: Span = Span::from_millis(100);
 
 /// Settings of a peer that are no options of its bond, with `policy`, which may be a table.
-const OWN: [&str; 8] =
-    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel", "class"];
+const OWN: [&str; 9] =
+    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel", "class", "split"];
 
 #[derive(Default)]
 pub(super) struct RawPeer {
@@ -149,6 +152,7 @@ pub(super) struct RawPeer {
     policy: Option<Spanned<RawPolicy>>,
     channel: Vec<Spanned<RawChannel>>,
     class: Vec<Spanned<RawClass>>,
+    split: Option<Spanned<RawGateway>>,
     /// Options of the bond, each as it is written.
     options: Vec<(&'static Entry<BondConfig>, Spanned<Value>)>,
 }
@@ -203,6 +207,7 @@ impl<'de> Deserialize<'de> for RawPeer {
                         "policy" => raw.policy = Some(map.next_value()?),
                         "channel" => raw.channel = map.next_value()?,
                         "class" => raw.class = map.next_value()?,
+                        "split" => raw.split = Some(map.next_value()?),
                         _ => raw.options.extend(option(&key).zip(Some(map.next_value()?))),
                     }
                 }
@@ -272,48 +277,6 @@ pub(super) struct RawKind<'a> {
 }
 
 impl Reader<'_> {
-    /// Ethernet channels on one device with one EtherType must be told apart: the last peer's from all others.
-    pub(super) fn stations(&self, span: Range<usize>, peers: &[Peer]) -> Result<(), ConfigError> {
-        let all: Vec<(&Channel, Option<[u8; 6]>, u16, bool)> = peers
-            .iter()
-            .flat_map(|peer| &peer.channels)
-            .filter_map(|channel| match channel.kind {
-                ChannelKind::Ethernet { peer_mac, ethertype, secure } => Some((channel, peer_mac, ethertype, secure)),
-                ChannelKind::Udp { .. } | ChannelKind::Tcp { .. } => None,
-            })
-            .collect();
-        for (n, (channel, mac, ethertype, secure)) in all.iter().enumerate() {
-            for (other, other_mac, other_type, other_secure) in &all[..n] {
-                if channel.device != other.device {
-                    continue;
-                }
-                if ethertype.abs_diff(*other_type) == 1 {
-                    let problem = format!(
-                        "of `{}` is the control EtherType of `{}`, or the other way round: leave one free between them",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.ethertype", problem));
-                }
-                if ethertype == other_type && secure != other_secure {
-                    let problem = format!(
-                        "`{}` and `{}` share a device and an ethertype: set both alike, or give one another ethertype",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.secure", problem));
-                }
-                if ethertype == other_type && !secure && mac == other_mac {
-                    let problem = format!(
-                        "`{}` and `{}` share a device and an ethertype, and frames could not be told apart: \
-                         give each peer its own address",
-                        channel.name, other.name
-                    );
-                    return Err(self.error(span, "peer.channel.peer_mac", problem));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The peer, where its channels stand, and what of it works and is hardly meant.
     pub(super) fn peer(
         &self,
@@ -358,6 +321,7 @@ impl Reader<'_> {
             return Err(self.error(span, "peer.channel", problem));
         }
         let (bond, notice) = self.bond_of_peer(&raw, span, plain, &channels, &allowed_ips)?;
+        let split = raw.split.take().map(|split| self.split(interface, split, &allowed_ips)).transpose()?;
         let peer = Peer {
             name: match raw.name {
                 Some(n) if !(1..=64).contains(&n.get_ref().len()) || n.get_ref().chars().any(char::is_control) => {
@@ -376,6 +340,7 @@ impl Reader<'_> {
             allowed_ips,
             bond,
             channels,
+            split,
         };
         Ok((peer, places, notice))
     }

@@ -166,12 +166,16 @@ impl Needs {
     /// The setting for which a daemon that was confined for this cannot take over `other`.
     pub(crate) fn lacks(&self, other: &Needs) -> Option<&'static str> {
         let within = |one: bool, other: bool| one || !other;
+        if !within(self.splits, other.splits) {
+            return Some("peer.split (the first, for which the daemon gave up too much: interface.confine)");
+        }
         if !(within(self.udp, other.udp) && within(self.tcp, other.tcp) && within(self.frames, other.frames)) {
             return Some(
                 "peer.channel.kind (the first of its kind, whose sockets the daemon cannot open: interface.confine)",
             );
         }
-        let has = |port: &(u16, bool)| self.tcp_ports.contains(port);
+        // Who splits may call any.
+        let has = |port: &(u16, bool)| self.splits || self.tcp_ports.contains(port);
         let lacking = !other.tcp_ports.iter().all(has);
         lacking.then_some("peer.channel.endpoint (a TCP port that the daemon cannot connect to: interface.confine)")
     }
@@ -188,13 +192,13 @@ impl Needs {
             files: config.bond.is_none() && config.shape.is_none() && config.gateway.is_none(),
             threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
-            tcp: config.has_tcp() || config.gateway.is_some(),
+            tcp: config.has_tcp() || config.splits(),
             tcp_ports: tcp_ports(config),
             frames: config.bond.is_some()
                 || config.shape.is_some()
                 || interface.port.is_some()
                 || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
-            splits: config.gateway.is_some(),
+            splits: config.splits(),
             metrics: interface.metrics,
         }
     }

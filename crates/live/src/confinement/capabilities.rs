@@ -37,7 +37,7 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
     let ports = listens.into_iter().chain([interface.listen_port, interface.listen_tcp_port]);
     let privileged = ports.flatten().any(|port| (1..PRIVILEGED_PORTS).contains(&port));
     // Callers, in whose names a gateway calls, may have such ports.
-    let calls = config.gateway.as_ref().is_some_and(|gateway| gateway.transparent);
+    let calls = config.splits() && config.gateway.as_ref().is_none_or(|gateway| gateway.transparent);
     // The socket of a port may be opened again while the daemon runs.
     let kept = if privileged || calls { KEPT | CapabilitySet::NET_BIND_SERVICE } else { KEPT };
     // No program that is run gains anything; this one runs none.

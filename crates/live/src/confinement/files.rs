@@ -27,11 +27,11 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
     let settings = [Path::new("/proc/sys/net"), Path::new("/dev/net/tun")];
     let all = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
     let access = |bound| if bound { AccessNet::BindTcp } else { AccessNet::ConnectTcp };
-    let ports = if config.gateway.is_some() { Vec::new() } else { tcp_ports(config) };
+    let ports = if config.splits() { Vec::new() } else { tcp_ports(config) };
     let apply = || -> Result<RulesetStatus, RulesetError> {
         let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
         // A gateway calls whom its clients call.
-        if config.gateway.is_none() {
+        if !config.splits() {
             ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
         }
         let ruleset = ruleset
@@ -43,7 +43,7 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
         Ok(ruleset.restrict_self()?.ruleset)
     };
     match apply() {
-        Ok(RulesetStatus::FullyEnforced) if config.gateway.is_some() => {
+        Ok(RulesetStatus::FullyEnforced) if config.splits() => {
             Ok(Held::new(Holds::On, "files of its own, and any TCP"))
         }
         Ok(RulesetStatus::FullyEnforced) if config.has_tcp() => {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | the roles, and a daemon that has one |
 //! | `peers` | bonds with peers, over UDP and Ethernet |
+//! | `split_peers` | such bonds, and gateways before them in one daemon |
 //! | `lan` | a bond of Ethernet links |
 //! | `ring` | a node of a packet ring |
 //! | `gateway` | TCP connections split before a long link, which is shared fairly |
@@ -22,6 +23,7 @@ mod peers;
 mod ring;
 mod shaper;
 mod sharing;
+mod split_peers;
 
 use crate::config::Config;
 use crate::confinement::Confinement;
@@ -36,6 +38,7 @@ use lan::EthernetBond;
 use peers::Peers;
 use ring::RingNode;
 use shaper::Shapers;
+use split_peers::SplitPeers;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
@@ -43,7 +46,7 @@ use std::os::unix::net::UnixStream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// `[[peer]]`: bonds with peers.
+    /// `[[peer]]`: bonds with peers, and gateways before them.
     Peers,
     /// `[bond]`: a bond of Ethernet links.
     EthernetBond,
@@ -86,6 +89,7 @@ impl Daemon {
         shell.tell(confinement, lock);
         let (now, metrics) = (shell.now(), config.interface.metrics);
         let machine: Box<dyn Machine> = match Role::of(&config) {
+            Role::Peers if config.splits() => Box::new(SplitPeers::start(config, now, shell.poller())?),
             Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),
             Role::EthernetBond => Box::new(EthernetBond::start(config, now, shell.poller())?),
             Role::Ring => Box::new(RingNode::start(config, now, shell.poller())?),

@@ -24,6 +24,9 @@ impl Connection {
     /// Takes a segment from the peer.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         self.sender.stats.segments_received += 1;
+        if self.keepalive.due() != Time::MAX {
+            self.keepalive.on_heard(now);
+        }
         match self.state {
             State::Closed => self.refuse(segment),
             State::Listen => self.arrive_listening(now, segment),
@@ -130,6 +133,7 @@ impl Connection {
             self.open_receiver(now);
         }
         self.state = State::Established;
+        self.keepalive.on_heard(now);
         self.sender.on_open(now, &self.config, u64::from(self.effective_mss()), self.sack);
         if self.sender.is_closed() {
             self.state = State::FinWait1;
@@ -220,6 +224,10 @@ impl Connection {
         }
         if !self.take_acknowledgment(now, segment, start, payload) {
             return;
+        }
+        // Sixth, URG.
+        if flags.has(Flags::URG) && matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+            self.peer_urgent_to = self.peer_urgent_to.max(start.max(1) as u64 + u64::from(segment.urgent));
         }
         // Seventh, the payload, and eighth, the FIN.
         if end > start {
@@ -333,6 +341,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.closes_at = now + self.config.time_wait;
         self.sender.stop();
+        self.keepalive.stop();
     }
 
     /// An ACK that tells the peer where we are; for segments that carry nothing, not too often (RFC 5961 §7).

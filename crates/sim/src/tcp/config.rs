@@ -414,6 +414,14 @@ settings! {
     /// Least time between ACKs for segments that are out of the window and carry nothing (RFC 5961, section 7).
     challenge_interval: Span = Span::from_millis(500);
 
+    /// How long an end hears nothing before it asks whether its peer is there (RFC 9293, 3.8.4: 2 hours at least by default); zero: it never
+    /// asks.
+    keepalive: Span = Span::ZERO;
+    /// From one such question to the next, while there is no answer.
+    keepalive_interval: Span = Span::from_secs(75), |s| s.as_nanos() > 0 => "a time above zero";
+    /// Questions without an answer after which the connection is given up, with a reset.
+    keepalive_probes: u32 = 9, |n| (1..=1000).contains(n) => "a whole number from 1 to 1000";
+
     /// CUBIC's C, in segments per second cubed (RFC 9438, 5.1).
     cubic_c: f64 = 0.4, |x| *x > 0.0 => "a number above 0";
     /// CUBIC's window after a loss, as share of the one before (RFC 9438, 4.6).

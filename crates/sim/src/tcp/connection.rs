@@ -13,6 +13,7 @@
 
 use super::acknowledgment::stamp;
 use super::config::Config;
+use super::keepalive::{Asked, Keepalive};
 use super::position::{unwrap, wrap};
 use super::receiver::Receiver;
 use super::segment::{Flags, Options, Segment};
@@ -50,6 +51,11 @@ pub struct Connection {
     pub(super) closes_at: Time,
     /// A reset to send.
     pub(super) reset: Option<Segment>,
+    pub(super) keepalive: Keepalive,
+    probe_peer: bool,
+    /// SND.UP and RCV.UP: the positions behind the last urgent bytes, sent and received.
+    urgent_to: u64,
+    pub(super) peer_urgent_to: u64,
 }
 
 /// RFC 9293, 3.7.1: what a peer takes that announces nothing.
@@ -80,6 +86,10 @@ impl Connection {
             challenged_at: None,
             closes_at: Time::MAX,
             reset: None,
+            keepalive: Keepalive::new(config),
+            probe_peer: false,
+            urgent_to: 0,
+            peer_urgent_to: 0,
         };
         if !config.handshake {
             connection.initial = 0;
@@ -120,6 +130,7 @@ impl Connection {
         self.state = State::Closed;
         self.closes_at = Time::MAX;
         self.sender.stop();
+        self.keepalive.stop();
     }
 
     pub(super) fn fail(&mut self, failure: Failure) {
@@ -138,7 +149,25 @@ impl Connection {
         self.receiver.handle_timeout(now);
         self.sender.handle_timeout(now);
         if self.sender.given_up {
-            self.fail(Failure::TimedOut);
+            return self.fail(Failure::TimedOut);
+        }
+        match self.keepalive.handle_timeout(now, self.sender.flight() > 0) {
+            Asked::Nothing => {}
+            Asked::Probe => self.probe_peer = true,
+            Asked::Dead => {
+                self.reset = Some(self.last_word());
+                self.fail(Failure::TimedOut);
+            }
+        }
+    }
+
+    /// A reset of a connection that the peer knows.
+    fn last_word(&self) -> Segment {
+        Segment {
+            sequence: wrap(self.initial, self.sender.next),
+            acknowledgment: wrap(self.peer_initial, self.receiver.next()),
+            flags: Flags::RST.with(Flags::ACK),
+            ..Segment::default()
         }
     }
 
@@ -166,6 +195,12 @@ impl Connection {
         }
         if self.receiver.wants_ack() && self.state != State::SynSent {
             return Some(self.build_ack(now));
+        }
+        if std::mem::take(&mut self.probe_peer) && self.sender.flight() == 0 {
+            self.sender.stats.keepalives += 1;
+            // RFC 9293, 3.8.4: SEG.SEQ = SND.NXT - 1.
+            let start = self.sender.next - 1;
+            return Some(self.build(now, &Outgoing { start, length: 0, syn: false, fin: false, push: false }));
         }
         None
     }
@@ -205,12 +240,18 @@ impl Connection {
         }
         let acknowledgment = if answer { wrap(self.peer_initial, self.receiver.next()) } else { 0 };
         self.acknowledged = self.receiver.next();
+        // RFC 9293, 3.8.5 (MUST-30). What is further away than the field can say is told again nearer.
+        let urgent = if answer && !outgoing.syn { self.urgent_to.saturating_sub(outgoing.start) } else { 0 };
+        if urgent > 0 {
+            flags = flags.with(Flags::URG);
+        }
         Segment {
             sequence: wrap(self.initial, outgoing.start),
             acknowledgment,
             length: outgoing.length,
             flags,
             window: self.receiver.on_send(!outgoing.syn),
+            urgent: urgent.min(u64::from(u16::MAX)) as u16,
             options,
         }
     }
@@ -235,7 +276,7 @@ impl Connection {
         if self.state == State::Closed {
             return None;
         }
-        let at = self.sender.next_timeout().min(self.receiver.due()).min(self.closes_at);
+        let at = self.sender.next_timeout().min(self.receiver.due()).min(self.closes_at).min(self.keepalive.due());
         (at != Time::MAX).then_some(at)
     }
 
@@ -246,6 +287,19 @@ impl Connection {
             State::Closed | State::Listen if self.config.handshake => 0,
             _ => self.sender.write(bytes, self.config.send_buffer.as_u64()),
         }
+    }
+
+    /// The next `bytes` that will be written are urgent, and all before them. The peer hears of it at once, also while it takes nothing.
+    pub fn urge(&mut self, bytes: u64) {
+        if self.is_established() && !self.sender.is_closed() {
+            self.urgent_to = self.urgent_to.max(self.sender.end.saturating_add(bytes));
+            self.receiver.acknowledge_now();
+        }
+    }
+
+    /// Bytes from the next one to be read to the last urgent one, whether they have arrived or not; zero: none is urgent.
+    pub fn urgent(&self) -> u64 {
+        self.peer_urgent_to.saturating_sub(self.receiver.delivered() - self.readable() + 1)
     }
 
     /// No more will be written: a FIN follows the last byte.
@@ -270,12 +324,7 @@ impl Connection {
     pub fn abort(&mut self, _now: Time) {
         // RFC 9293, 3.10.5
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
-            self.reset = Some(Segment {
-                sequence: wrap(self.initial, self.sender.next),
-                acknowledgment: wrap(self.peer_initial, self.receiver.next()),
-                flags: Flags::RST.with(Flags::ACK),
-                ..Segment::default()
-            });
+            self.reset = Some(self.last_word());
         }
         if self.state != State::Closed {
             self.fail(Failure::Aborted);
@@ -372,6 +421,14 @@ impl Connection {
     /// The congestion window in bytes, as it limits sending now.
     pub fn window(&self) -> u64 {
         self.sender.congestion_window()
+    }
+
+    /// Whether the congestion window alone keeps it from sending what there is, after losses.
+    pub fn is_held_back(&self) -> bool {
+        let (sender, stats) = (&self.sender, &self.sender.stats);
+        let is_full = sender.board.waiting() > 0 || sender.board.in_flight() + sender.mss > sender.congestion_window();
+        let has_lost = stats.recoveries + stats.timeouts > 0;
+        has_lost && is_full && sender.unsent() > 0 && sender.congestion_window() < sender.limit()
     }
 
     /// The slow start threshold in bytes; `u64::MAX` before there is any.

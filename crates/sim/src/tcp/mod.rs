@@ -8,6 +8,7 @@ mod acknowledgment;
 mod arrival;
 pub mod config;
 mod connection;
+mod keepalive;
 mod phase;
 mod position;
 mod receiver;

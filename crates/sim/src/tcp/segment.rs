@@ -9,11 +9,13 @@ pub struct Segment {
     pub acknowledgment: u32,
     /// Bytes of payload.
     pub length: u32,
-    /// SYN, ACK, FIN, RST, PSH, ECE, CWR.
+    /// SYN, ACK, FIN, RST, PSH, URG, ECE, CWR.
     pub flags: Flags,
     /// The window field.
     pub window: u16,
-    /// The urgent feature does not exist here. Options follow.
+    /// The urgent pointer: from `sequence` to behind the last urgent byte; counts where `flags` has URG.
+    pub urgent: u16,
+    /// Options follow.
     pub options: Options,
 }
 
@@ -32,6 +34,8 @@ impl Flags {
     pub const PSH: Flags = Flags(0x08);
     /// The acknowledgment field counts.
     pub const ACK: Flags = Flags(0x10);
+    /// The urgent pointer counts.
+    pub const URG: Flags = Flags(0x20);
     /// ECN echo.
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.

@@ -34,7 +34,7 @@ pub enum Failure {
     Reset,
     /// It was aborted here.
     Aborted,
-    /// Nothing came back for as many retransmissions as the settings allow.
+    /// Nothing came back for as many retransmissions, or keepalives, as the settings allow.
     TimedOut,
 }
 
@@ -61,6 +61,8 @@ pub struct Stats {
     pub probes: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
+    /// Keepalives sent.
+    pub keepalives: u64,
     /// Segments received, of all kinds.
     pub segments_received: u64,
     /// Segments received with payload out of order.

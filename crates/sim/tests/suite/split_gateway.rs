@@ -355,12 +355,11 @@ fn a_rate_that_finds_itself_follows_a_change_within_five_seconds() {
     }
 }
 
-#[test]
-fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
-    let file = kept("split-many.toml");
-    let mut scenario = file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
+/// Runs the first point of a kept scenario of 300 flows until each has fetched a page of 20 kB and one of 200 kB, and no more; then
+/// connections have long been forgotten.
+fn fetch_two_each(name: &str) -> Results {
+    let mut scenario = kept(name).run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario;
     assert_eq!((scenario.flows.len(), scenario.splits.len()), (300, 1));
-    // Each fetches a page of 20 kB and one of 200 kB, and no more; then connections have long been forgotten.
     scenario.duration = fairspan_core::units::Span::from_secs(400);
     for flow in &mut scenario.flows {
         let fairspan_sim::traffic::Config::Http { fetches, .. } = &mut flow.traffic else { panic!("fetches") };
@@ -376,6 +375,50 @@ fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
     let gateway = &results.splits[0];
     assert_eq!((gateway.connections, gateway.open, gateway.total.last), (600, 0, 0), "{gateway:?}");
     assert!(results.links.iter().any(|link| link.name == "satellite" && link.dropped > 20), "the link lost nothing");
+    results
+}
+
+#[test]
+fn hundreds_of_connections_share_a_lossy_link_and_leave_nothing_behind() {
+    fetch_two_each("split-many.toml");
+}
+
+/// Of the links of this name with a number behind it, the share of packets that were dropped.
+fn thinned(results: &Results, name: &str) -> f64 {
+    let is_one = |link: &str| link.strip_prefix(name).is_some_and(|number| number.parse::<u32>().is_ok());
+    let links: Vec<_> = results.links.iter().filter(|link| is_one(&link.name)).collect();
+    assert_eq!(links.len(), 100, "{name}");
+    let [dropped, carried] = [0, 1]
+        .map(|what| links.iter().map(|link| if what == 0 { link.dropped } else { link.packets }).sum::<u64>() as f64);
+    dropped / (dropped + carried)
+}
+
+#[test]
+fn hundreds_of_homes_with_modems_for_the_way_back_fetch_all_and_leave_nothing_behind() {
+    let results = fetch_two_each("split-direcpc.toml");
+    assert!(thinned(&results, "slow") > 0.01, "{}", thinned(&results, "slow"));
+}
+
+#[test]
+fn hundreds_of_homes_share_a_full_link_far_more_evenly_split_than_not_though_a_third_has_its_acknowledgments_thinned() {
+    let run = |mode: &str| {
+        let file = kept("split-direcpc.toml");
+        let mut runs = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}")));
+        let run = runs.find(|run| run.parameters.iter().any(|(_, value)| value.contains(mode))).expect("a run");
+        let mut scenario = run.scenario;
+        scenario.duration = fairspan_core::units::Span::from_secs(50);
+        World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let [split, unsplit] = ["two-server", "off"].map(run);
+    for results in [&split, &unsplit] {
+        let link = results.links.iter().find(|link| link.name == "satellite").expect("the satellite link");
+        assert!(link.load > 0.95, "{link:?}");
+        assert!(thinned(results, "slow") > 0.15, "{}", thinned(results, "slow"));
+        assert!(results.flows.iter().all(|flow| flow.received > 0), "somebody got nothing");
+    }
+    // 30 s of one seed: 0.83 and 0.47.
+    assert!(split.jain > unsplit.jain + 0.2, "{} and {}", split.jain, unsplit.jain);
+    assert!(split.splits[0].total.max <= 5_000_000, "{:?}", split.splits[0].total);
 }
 
 #[test]
@@ -391,6 +434,50 @@ fn acknowledgments_that_are_thinned_on_a_slow_way_back_do_not_slow_a_split_conne
     assert!(link("modem").dropped > link("modem").packets, "{:?}", link("modem"));
     assert!(link("satellite").load > 0.95, "{:?}", link("satellite"));
     assert_eq!(results.flows[0].transfers, None);
+}
+
+/// A connection and datagrams before a link whose rate nobody has configured; `change` says what else is as in no run of the file.
+fn beside(datagrams: &str, buffer: &str, change: impl FnOnce(&mut Scenario)) -> Results {
+    let file = kept("split-datagrams.toml");
+    let mut runs = file.runs().map(|run| run.unwrap_or_else(|errors| panic!("{errors:?}")));
+    let is = |at: &[(String, String)], value: &str| at.iter().any(|(_, found)| found.trim_matches('"') == value);
+    let run = runs.find(|run| is(&run.parameters, datagrams) && is(&run.parameters, buffer)).expect("a run");
+    let mut scenario = run.scenario;
+    scenario.duration = fairspan_core::units::Span::from_secs(400);
+    change(&mut scenario);
+    World::new(&scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What TCP and the datagrams carried, in Mbit/s.
+fn carried(results: &Results) -> [f64; 2] {
+    assert_eq!([results.flows[0].name.as_str(), results.flows[1].name.as_str()], ["tcp", "udp"]);
+    [0, 1].map(|number: usize| results.flows[number].throughput / 1e6)
+}
+
+#[test]
+fn datagrams_that_follow_leave_a_connection_half_of_a_link_that_nobody_configured_and_such_that_pass_leave_it_nothing()
+{
+    let [tcp, udp] = carried(&beside("pass", "400kB", |_| ()));
+    assert!(tcp < 0.05 && udp > 2.9, "pass: {tcp} and {udp} of 3 Mbit/s");
+    let results = beside("follow", "400kB", |_| ());
+    let [tcp, udp] = carried(&results);
+    assert!((1.3..1.7).contains(&tcp) && (1.3..1.7).contains(&udp), "follow: {tcp} and {udp} of 3 Mbit/s");
+    let link = results.links.iter().find(|link| link.name == "satellite").expect("the link");
+    assert!(link.load > 0.97, "{link:?}");
+    // A receiver with little room keeps it at 50 kB a round trip, and it has those.
+    let [tcp, udp] = carried(&beside("follow", "50kB", |_| ()));
+    assert!((0.82..0.86).contains(&tcp) && (0.7..0.86).contains(&udp), "50 kB: {tcp} and {udp} of 3 Mbit/s");
+}
+
+#[test]
+fn where_only_datagrams_flow_they_go_as_they_come_and_so_they_do_again_once_a_connection_is_over() {
+    let never = fairspan_core::units::Time::from_millis(399_990);
+    let [_, udp] = carried(&beside("follow", "400kB", |scenario| scenario.flows[0].start = never));
+    assert!(udp > 2.95, "{udp} of 3 Mbit/s");
+    // The connection ends at 100 s, and what is measured begins at 200 s: eight doublings of the bound in eight round trips each are over.
+    let ended = |scenario: &mut Scenario| scenario.flows[0].stop = fairspan_core::units::Time::from_millis(100_000);
+    let [_, udp] = carried(&beside("follow", "400kB", ended));
+    assert!(udp > 2.95, "{udp} of 3 Mbit/s");
 }
 
 /// Eight flows from one node and one from another, each of which offers twice what the gateway serves in all.

@@ -7,10 +7,10 @@ use fairspan_live::status::{ConnectionSideStatus, GatewayStatus};
 /// So many connections are shown; `--json` has more.
 const CONNECTIONS: usize = 20;
 
-/// What is split, what is not and why, what waits, and the busiest connections.
-pub(super) fn show(gateway: &GatewayStatus) {
+/// What is split, what is not and why, what waits, and the busiest connections; `what` names the gateway.
+pub(super) fn show(what: &str, gateway: &GatewayStatus) {
     let rate = gateway.rate_mbit.map_or_else(String::new, |rate| format!(" ({rate} Mbit/s)"));
-    println!("\n  gateway: {}, long link {}{rate} {}", up(gateway.up), gateway.long, gateway.state);
+    println!("\n  {what}: {}, long link {}{rate} {}", up(gateway.up), gateway.long, gateway.state);
     if let Some(proxy) = &gateway.proxy {
         println!("  proxy at {proxy}");
     }

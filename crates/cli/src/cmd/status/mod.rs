@@ -135,6 +135,7 @@ fn show(status: &Status) {
         peer.queue.iter().for_each(sharing::show_queue);
         show_classes(&peer.classes);
         show_counters("  drops and events", &peer.counters);
+        peer.split.iter().for_each(|gateway| gateway::show(&format!("gateway to {}", peer.name), gateway));
     }
     if let Some(bond) = &status.bond {
         show_bond(bond);
@@ -146,7 +147,7 @@ fn show(status: &Status) {
         shape::show(shape);
     }
     if let Some(gateway) = &status.gateway {
-        gateway::show(gateway);
+        gateway::show("gateway", gateway);
     }
     if let Some(confinement) = &status.confinement {
         println!("\n  confined");

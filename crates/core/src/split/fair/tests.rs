@@ -52,13 +52,13 @@ fn run(
             buffer.owed %= 1_000_000_000;
             buffer.unsent -= bytes;
             buffer.sent += bytes;
-            fair.on_level(*now, FlowNumber(*flow), buffer.unsent, buffer.sent, Span::from_millis(200));
+            fair.on_level(*now, FlowNumber(*flow), buffer.unsent, buffer.sent, Span::from_millis(200), false);
         }
         while let Some((flow, _)) = fair.serve(*now) {
             let buffer = buffers.get_mut(&flow.0).unwrap();
             buffer.inside -= 1;
             buffer.unsent += 1460;
-            fair.on_level(*now, flow, buffer.unsent, buffer.sent, Span::from_millis(200));
+            fair.on_level(*now, flow, buffer.unsent, buffer.sent, Span::from_millis(200), false);
         }
         while let Some((dropped, _)) = fair.poll_dropped() {
             buffers.get_mut(&dropped.packet.0).unwrap().inside -= 1;
@@ -193,7 +193,7 @@ fn other_settings_keep_what_waits_in_the_order_of_its_flow() {
     let flow = FlowNumber(1);
     fair.open(Time::ZERO, flow);
     // Its gate is closed; another flow makes the server put its packets aside.
-    fair.on_level(Time::ZERO, flow, 1_000_000, 0, Span::from_millis(100));
+    fair.on_level(Time::ZERO, flow, 1_000_000, 0, Span::from_millis(100), false);
     for number in 0..5 {
         fair.enqueue(Time::ZERO, flow, 1460, packet(1, number)).unwrap();
         fair.enqueue(Time::ZERO, FlowNumber(2), 0, packet(2, number)).unwrap();
@@ -215,6 +215,106 @@ fn other_settings_keep_what_waits_in_the_order_of_its_flow() {
     assert_eq!(order, (0..8).collect::<std::vec::Vec<u32>>());
 }
 
+/// A subsystem in which datagrams follow, and a connection, flow 1, that drains at `rate` bytes a second.
+fn following(rate: u64) -> (Fair<Packet>, FlowNumber) {
+    let settings = Config { datagrams: Datagrams::Follow, ..config(Matching::Auto) };
+    let (mut fair, flow) = (Fair::new(&settings, 1).unwrap(), FlowNumber(1));
+    fair.open(Time::ZERO, flow);
+    for second in 0..3 {
+        fair.on_level(Time::from_millis(second * 1000), flow, 10_000, rate * second, Span::from_millis(500), false);
+    }
+    (fair, flow)
+}
+
+/// Bytes of each flow of `flows` that go within four seconds from the third on, when each has a packet every millisecond.
+fn offered(fair: &mut Fair<Packet>, flows: &[u32], mut each: impl FnMut(&mut Fair<Packet>, Time)) -> Map<u32, u64> {
+    let mut went: Map<u32, u64> = flows.iter().map(|flow| (*flow, 0)).collect();
+    for milli in 3000..7000 {
+        let now = Time::from_millis(milli);
+        each(fair, now);
+        for flow in flows {
+            let _ = fair.enqueue(now, FlowNumber(*flow), 0, packet(*flow, milli as u32));
+        }
+        while let Some((flow, packet)) = fair.serve(now) {
+            *went.get_mut(&flow.0).unwrap() += u64::from(packet.size);
+        }
+        while fair.poll_dropped().is_some() {}
+    }
+    went
+}
+
+#[test]
+fn datagrams_go_as_they_come_until_the_link_holds_back_a_connection_and_then_each_flow_as_fast_as_that_one() {
+    let (mut fair, flow) = following(100_000);
+    let went = offered(&mut fair, &[7, 8], |_, _| {});
+    assert_eq!(went[&7], 4000 * 1500, "all of it");
+    let (mut fair, _) = following(100_000);
+    let went = offered(&mut fair, &[7, 8], |fair, now| {
+        let sent = 100_000 * now.as_nanos() / 1_000_000_000;
+        fair.on_level(now, flow, 10_000, sent, Span::from_millis(500), true);
+    });
+    // 100 kB/s for 4 s, and what may go at once; before the bound begins, a millisecond's packets.
+    for flow in [7, 8] {
+        assert!((395_000..420_000).contains(&went[&flow]), "{went:?}");
+    }
+    // A ceiling bounds all by itself, and a connection that is not held back by the link says nothing.
+    for (ceiling, held_back) in [(Some(Rate::from_mbit(100)), true), (None, false)] {
+        let (mut fair, _) = following(100_000);
+        let settings = Config { ceiling, datagrams: Datagrams::Follow, ..config(Matching::Auto) };
+        fair.reconfigure(Time::from_millis(2000), &settings).unwrap();
+        let went = offered(&mut fair, &[7], |fair, now| {
+            fair.on_level(now, flow, 10_000, 0, Span::from_millis(500), held_back);
+        });
+        assert!(went[&7] > 5_900_000, "{went:?}");
+    }
+}
+
+#[test]
+fn a_flow_of_datagrams_below_the_bound_waits_for_nothing() {
+    let (mut fair, flow) = following(100_000);
+    for call in 0..200 {
+        // 75 kB/s, in pairs.
+        let now = Time::from_millis(3000 + call * 40);
+        let sent = 100_000 * now.as_nanos() / 1_000_000_000;
+        fair.on_level(now, flow, 10_000, sent, Span::from_millis(500), true);
+        for number in 0..2 {
+            fair.enqueue(now, FlowNumber(9), 0, packet(9, number)).unwrap();
+            assert!(fair.serve(now).is_some(), "call {call}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_that_was_taken_for_datagrams_has_a_gate_once_it_is_a_connection() {
+    let (mut fair, flow) = following(100_000);
+    let (now, other) = (Time::from_millis(3000), FlowNumber(9));
+    fair.on_level(now, flow, 10_000, 300_000, Span::from_millis(500), true);
+    fair.enqueue(now, other, 0, packet(9, 0)).unwrap();
+    assert!(fair.gate(other).is_none() && fair.paced == 1);
+    fair.open(now, other);
+    assert!(fair.gate(other).is_some() && fair.paced == 0);
+    fair.close(other);
+    assert_eq!(fair.serve(now).map(|(flow, _)| flow), Some(other), "what waited goes");
+}
+
+#[test]
+fn flows_of_datagrams_leave_nothing_behind_and_have_a_bound() {
+    let (mut fair, flow) = following(100_000);
+    for number in 0..5000u32 {
+        let now = Time::from_millis(3000 + u64::from(number) / 100);
+        fair.on_level(now, flow, 10_000, 0, Span::from_millis(500), true);
+        let _ = fair.enqueue(now, FlowNumber(1000 + number), 0, packet(number, 0));
+        while fair.serve(now).is_some() {}
+        assert!(fair.paced <= PACED && fair.lanes.len() == fair.paced + 1, "{}", fair.paced);
+    }
+    let now = Time::from_millis(4000);
+    fair.enqueue(now, FlowNumber(9), 0, packet(9, 0)).unwrap();
+    while fair.serve(now).is_some() {}
+    assert!(fair.paced <= 1, "{} are left", fair.paced);
+    fair.close(flow);
+    assert_eq!(fair.datagram_rate(Time::from_millis(60_000)), None);
+}
+
 proptest! {
     #[test]
     fn each_packet_comes_out_once_and_in_the_order_of_its_flow(
@@ -222,6 +322,7 @@ proptest! {
     ) {
         let mut settings = config(Matching::Auto);
         settings.queue = Limit::Packets(room);
+        settings.datagrams = if room % 2 == 0 { Datagrams::Follow } else { Datagrams::Pass };
         let mut fair = Fair::new(&settings, 7).unwrap();
         let (mut now, mut number, mut out, mut refused) = (Time::ZERO, 0, 0, 0);
         let mut last: Map<u32, u32> = Map::new();
@@ -234,7 +335,7 @@ proptest! {
                     let packet = packet(flow, number);
                     refused += u64::from(fair.enqueue(now, id, 1460, packet).is_err());
                 }
-                2 => fair.on_level(now, id, value * 3, value * 100, Span::from_millis(20)),
+                2 => fair.on_level(now, id, value * 3, value * 100, Span::from_millis(20), value % 2 == 0),
                 3 if value % 4 == 0 => fair.close(id),
                 3 => fair.open(now, id),
                 _ => {

@@ -124,7 +124,8 @@ impl Connection {
                     let why = self.half(Side::Called).and_then(|half| half.failure());
                     return Some(Asked::Refuse(why.unwrap_or(Errno::CONNREFUSED)));
                 }
-                Some(Action::Open) => {}
+                // What is urgent stays in its place: the kernel does not say ahead of time which bytes these are.
+                Some(Action::Open | Action::Urge(..)) => {}
                 None => break,
             }
         }
@@ -168,6 +169,8 @@ impl Connection {
             held: held + between,
             round_trip: far.round_trip,
             whole_trip: far.round_trip + near.round_trip,
+            // Datagrams follow nobody here.
+            held_back: false,
         }
     }
 }

@@ -335,10 +335,19 @@ impl Connections {
         }
     }
 
+    /// Whether `token` is of one of these sockets.
+    pub(super) fn has(&self, token: Token) -> bool {
+        self.place(token).is_some()
+    }
+
+    fn place(&self, token: Token) -> Option<Place> {
+        let known = self.sockets.get(token.slot()).copied().flatten();
+        known.filter(|(known, _)| *known == token).map(|(_, place)| place)
+    }
+
     /// A socket can be read or written; whether it is one of these.
     pub(super) fn on_ready(&mut self, now: Time, token: Token, writable: bool) -> bool {
-        let known = self.sockets.get(token.slot()).copied().flatten();
-        let Some((_, place)) = known.filter(|(known, _)| *known == token) else { return false };
+        let Some(place) = self.place(token) else { return false };
         let connection = self.table.get_mut(place.number as usize).and_then(Option::as_mut);
         if let Some(half) = connection.and_then(|connection| connection.halves[place.side as usize].as_mut()) {
             if writable {

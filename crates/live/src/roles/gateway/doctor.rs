@@ -7,7 +7,7 @@ use super::bypass::Why;
 use super::intake::keeps_units;
 use super::offloads;
 use super::rules::{self, Marks};
-use crate::config::{Config, Gateway};
+use crate::config::{Config, Gateway, Table};
 use crate::netlink::nftables::tables;
 use crate::netlink::queue::PacketQueue;
 use crate::netlink::{Interface, Netlink, Route, TABLE_MAIN};
@@ -42,6 +42,9 @@ pub struct Finding {
     pub found: String,
     /// What to do, where there is something to do.
     pub remedy: Option<String>,
+    /// The peer before whose bond the gateway is, where it is one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
 }
 
 /// What was found.
@@ -50,15 +53,27 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn good(&mut self, subject: &'static str, found: impl Into<String>) {
-        self.0.push(Finding { subject, verdict: Verdict::Good, found: found.into(), remedy: None });
+        self.0.push(Finding { subject, verdict: Verdict::Good, found: found.into(), remedy: None, peer: None });
     }
 
     fn doubtful(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding { subject, verdict: Verdict::Doubtful, found: found.into(), remedy: Some(remedy.into()) });
+        self.0.push(Finding {
+            subject,
+            verdict: Verdict::Doubtful,
+            found: found.into(),
+            remedy: Some(remedy.into()),
+            peer: None,
+        });
     }
 
     fn wrong(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding { subject, verdict: Verdict::Wrong, found: found.into(), remedy: Some(remedy.into()) });
+        self.0.push(Finding {
+            subject,
+            verdict: Verdict::Wrong,
+            found: found.into(),
+            remedy: Some(remedy.into()),
+            peer: None,
+        });
     }
 }
 
@@ -69,25 +84,32 @@ pub fn examine(config: &Config, running: Option<&GatewayStatus>) -> Vec<Finding>
     let Some(gateway) = &config.gateway else { return Vec::new() };
     match Netlink::open() {
         Ok(mut netlink) => {
-            devices(&mut findings, &mut netlink, gateway);
-            routes(&mut findings, &mut netlink, gateway);
+            devices(&mut findings, &mut netlink, gateway, running.is_some());
+            // Those to a peer are the daemon's own.
+            if gateway.of_peer.is_none() || config.interface.table == Table::Off {
+                routes(&mut findings, &mut netlink, gateway);
+            }
         }
         Err(error) => findings.doubtful("devices", error.to_string(), "give this process access to rtnetlink"),
     }
     offloading(&mut findings, gateway);
     forwarding(&mut findings, gateway);
     reverse_path(&mut findings, gateway);
-    kernel(&mut findings, config, running.is_some());
+    kernel(&mut findings, config, running);
     limits(&mut findings, gateway);
     traffic(&mut findings, gateway, running);
     findings.0
 }
 
-fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
+fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway, is_running: bool) {
     let mut look = |findings: &mut Findings, device: &str, setting: &str| -> Option<Interface> {
         match netlink.interface(device) {
+            Err(_) if gateway.of_peer.is_some() && setting == "long" && !is_running => {
+                findings.doubtful("devices", format!("there is no device {device} yet"), "its daemon makes it");
+                None
+            }
             Err(_) => {
-                let remedy = format!("name the right one in gateway.{setting}, or create it");
+                let remedy = format!("name the right one in {}.{setting}, or create it", gateway.section());
                 findings.wrong("devices", format!("there is no device {device}"), remedy);
                 None
             }
@@ -210,10 +232,10 @@ fn reverse_path(findings: &mut Findings, gateway: &Gateway) {
     }
 }
 
-fn kernel(findings: &mut Findings, config: &Config, is_running: bool) {
+fn kernel(findings: &mut Findings, config: &Config, running: Option<&GatewayStatus>) {
     let Some(gateway) = &config.gateway else { return };
-    let name = rules::table_of(&config.interface.name);
-    if is_running {
+    if let Some(running) = running {
+        let name = running.rules.clone().unwrap_or_else(|| rules::table_of(config));
         match tables(Some(&name)) {
             Ok(found) if found.is_empty() => {
                 let remedy = "another program emptied all tables: the daemon sets them again within a second, or says why not in its log";
@@ -275,8 +297,9 @@ fn limits(findings: &mut Findings, gateway: &Gateway) {
     let pages = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
     let most = pages.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()).map(|pages| pages * 4096);
     if let Some(most) = most.filter(|most| *most < gateway.memory.as_u64()) {
-        let found = format!("the kernel gives all of TCP {most} B, less than gateway.memory");
-        findings.doubtful("memory", found, "`sysctl -w net.ipv4.tcp_mem=...`, in pages, or less gateway.memory");
+        let setting = format!("{}.memory", gateway.section());
+        let found = format!("the kernel gives all of TCP {most} B, less than {setting}");
+        findings.doubtful("memory", found, format!("`sysctl -w net.ipv4.tcp_mem=...`, in pages, or less {setting}"));
     }
 }
 

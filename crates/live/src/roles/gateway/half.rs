@@ -91,6 +91,7 @@ impl Half {
             readable: if self.readable && !self.finished { SOME } else { waiting },
             finished: self.finished,
             room: if self.writable && self.failed.is_none() { SOME } else { 0 },
+            urgent: 0,
         }
     }
 

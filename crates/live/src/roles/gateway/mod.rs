@@ -198,6 +198,18 @@ impl SplitGateway {
         Ok(machine)
     }
 
+    /// Whether `token` is of one of its descriptors.
+    pub(super) fn has(&self, token: Token) -> bool {
+        token == self.queue
+            || self.listeners.iter().any(|(_, listener)| *listener == token)
+            || self.connections.has(token)
+    }
+
+    /// Which of its daemon's it is.
+    pub(super) fn slot(&self) -> u32 {
+        self.settings().of_peer.as_ref().map_or(0, |peer| peer.slot)
+    }
+
     fn settings(&self) -> &Gateway {
         // There is one, or it would not have started; and reloads keep it.
         self.config.gateway.as_ref().expect("a gateway's configuration has a [gateway]")
@@ -527,7 +539,14 @@ impl Machine for SplitGateway {
         if !needs.is_empty() {
             return Reloaded { needs_restart: needs, ..Reloaded::default() };
         }
+        let port = self.port();
         let Some(settings) = &config.gateway else { return Reloaded::impossible("the file has no [gateway]") };
+        if self.settings().of_peer != settings.of_peer
+            && let Some(table) = &mut self.table
+            && let Err(error) = rules::change(table, &config, Marks::of(&config), port)
+        {
+            return Reloaded { failed: vec![error.to_string()], ..Reloaded::default() };
+        }
         match self.intake.change(now, settings) {
             Ok(()) => {
                 self.connections.change(settings);

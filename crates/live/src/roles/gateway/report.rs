@@ -4,6 +4,7 @@ use super::SplitGateway;
 use super::bypass::Why;
 use super::connection::Connection;
 use super::half::Half;
+use super::rules::table_of;
 use crate::roles::sharing::sharing;
 use crate::status::{ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State};
 use crate::sys::tcp::{TcpInfo, send_queue, tcp_info};
@@ -14,7 +15,7 @@ use std::os::fd::AsFd;
 
 impl SplitGateway {
     /// What there is to tell at `now`.
-    pub(super) fn gateway_status(&self, now: Time) -> GatewayStatus {
+    pub(in crate::roles) fn gateway_status(&self, now: Time) -> GatewayStatus {
         let (settings, table) = (self.settings(), &self.connections);
         let mut all: Vec<&Connection> = table.iter().filter(|connection| connection.is_open()).collect();
         let open = all.len() as u64;
@@ -38,6 +39,7 @@ impl SplitGateway {
         };
         GatewayStatus {
             up: state == State::Up && (self.table.is_some() || !settings.transparent),
+            rules: self.table.is_some().then(|| table_of(&self.config)),
             long: settings.long.clone(),
             state,
             proxy,

@@ -12,10 +12,11 @@
 //! | local | these rules | the packet is this host's, wherever it goes to |
 //! | own | the gateway's sockets | a routing table with a larger initial window, where one is wanted |
 
-use crate::config::Config;
+use crate::config::{Config, Gateway};
 use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
 use crate::netlink::{Guard, NetlinkError, Windows};
 use fairspan_core::ip::TCP;
+use ipnet::IpNet;
 
 /// Before and behind nothing of the usual: connection tracking has looked at packets (-200), and no address was changed (-100).
 const ARRIVES: i32 = -160;
@@ -28,6 +29,8 @@ const ACKNOWLEDGMENT: u32 = 80;
 const SEGMENT: u64 = 1440;
 /// Marks, tables and the kernel's queue have these numbers and those behind them; a bond with the same `fwmark` uses others.
 const OFFSET: u32 = 256;
+/// So far the first numbers of two gateways of one daemon are apart.
+const NUMBERS: u32 = 8;
 
 /// The marks, each the first plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,8 @@ pub(super) struct Marks(u32);
 
 impl Marks {
     pub(super) fn of(config: &Config) -> Marks {
-        Marks(config.interface.fwmark.wrapping_add(OFFSET))
+        let slot = config.gateway.as_ref().and_then(|gateway| gateway.of_peer.as_ref()).map_or(0, |peer| peer.slot);
+        Marks(config.interface.fwmark.wrapping_add(OFFSET).wrapping_add(slot.wrapping_mul(NUMBERS)))
     }
 
     pub(super) fn local(self) -> u32 {
@@ -65,8 +69,12 @@ impl Marks {
 }
 
 /// The table's name.
-pub(super) fn table_of(interface: &str) -> String {
-    format!("fairspan-gw-{interface}")
+pub(super) fn table_of(config: &Config) -> String {
+    let name = &config.interface.name;
+    match config.gateway.as_ref().and_then(|gateway| gateway.of_peer.as_ref()) {
+        Some(peer) => format!("fairspan-split-{name}-{}", peer.slot),
+        None => format!("fairspan-gw-{name}"),
+    }
 }
 
 /// Sets the rules: packets of the long link's and the inside devices' to the queue, and split connections to `port`.
@@ -74,7 +82,20 @@ pub(super) fn table_of(interface: &str) -> String {
 /// # Errors
 /// What the kernel refuses.
 pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<OwnedTable, NetlinkError> {
-    OwnedTable::set(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
+    OwnedTable::set(&table_of(config), |transaction| write(config, marks, port, transaction))
+}
+
+/// Has the rules follow another configuration, in one step.
+///
+/// # Errors
+/// What the kernel refuses; then they are as before.
+pub(super) fn change(
+    table: &mut OwnedTable,
+    config: &Config,
+    marks: Marks,
+    port: Option<u16>,
+) -> Result<(), NetlinkError> {
+    table.replace(|transaction| write(config, marks, port, transaction))
 }
 
 /// Whether the kernel could set them, with a port of a gateway that splits what nobody addressed to it, and nothing is changed. Gives
@@ -84,7 +105,7 @@ pub(super) fn set(config: &Config, marks: Marks, port: Option<u16>) -> Result<Ow
 /// What the kernel refuses.
 pub(super) fn attempt(config: &Config, marks: Marks) -> Result<bool, NetlinkError> {
     let port = config.gateway.as_ref().is_some_and(|gateway| gateway.transparent).then_some(1);
-    OwnedTable::attempt(&table_of(&config.interface.name), |transaction| write(config, marks, port, transaction))
+    OwnedTable::attempt(&table_of(config), |transaction| write(config, marks, port, transaction))
 }
 
 /// Packets marked so are this host's, in both IP versions.
@@ -119,16 +140,25 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
         [] => vec![rule().not_arriving_by(&gateway.long).not_arriving_by("lo")],
         devices => devices.iter().map(|device| rule().arrives_by(device)).collect(),
     };
-    for from in inside {
-        let from = from.to_this_host(false).routed_by(&gateway.long);
-        if gateway.fair_queueing {
+    let inside = inside.into_iter().map(|from| from.to_this_host(false).routed_by(&gateway.long));
+    for (from, is_own) in inside.flat_map(|from| each_net(gateway, from, PacketRule::towards)) {
+        if !is_own {
+            to.rule("arrives", &from.accept());
+        } else if gateway.fair_queueing {
             to.rule("arrives", &from.queue(marks.queue()));
         } else {
             of_handshakes(from, marks, to);
         }
     }
     if let Some(port) = port {
-        of_handshakes(rule().arrives_by(&gateway.long).to_this_host(false), marks, to);
+        let arrives = rule().arrives_by(&gateway.long).to_this_host(false);
+        for (by_long, is_own) in each_net(gateway, arrives, PacketRule::from) {
+            if is_own {
+                of_handshakes(by_long, marks, to);
+            } else {
+                to.rule("arrives", &by_long.accept());
+            }
+        }
         let is_split = || rule().marked(marks.split()).protocol(TCP);
         for is_v6 in [false, true] {
             to.rule("diverts", &is_split().to_proxy(is_v6, port).set_mark(marks.local()).accept());
@@ -140,6 +170,18 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     for is_v6 in [false, true] {
         to.rule("diverts", &rule().marked(marks.congested()).version(is_v6).set_ce(is_v6).set_mark(0));
     }
+}
+
+/// Of these packets, those with one of a peer's networks at one end, and whether they are its own: the first that fits a packet says. All, where
+/// it is no peer's gateway.
+fn each_net(
+    gateway: &Gateway,
+    these: PacketRule,
+    at: fn(PacketRule, IpNet) -> PacketRule,
+) -> impl Iterator<Item = (PacketRule, bool)> {
+    let all = gateway.of_peer.is_none().then(|| (these.clone(), true));
+    let networks = gateway.of_peer.iter().flat_map(|peer| &peer.networks);
+    all.into_iter().chain(networks.map(move |(net, is_own)| (at(these.clone(), *net), *is_own)))
 }
 
 /// Of these packets, those by which connections begin, are answered (which tells the answer's DSCP), and are refused by who did not begin them.

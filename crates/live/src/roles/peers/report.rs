@@ -103,6 +103,7 @@ impl Peers {
             channels,
             queue: (peer.mode != Mode::Flow).then(|| queue_status(now, &peer.bond)),
             classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
+            split: None,
             explained: peer.bond.explain(now).into_iter().map(|told| explained(peer, told)).collect(),
         }
     }

@@ -143,6 +143,7 @@ mod tests {
             channels: channels.iter().map(channel).collect(),
             queue: None,
             classes: vec![],
+            split: None,
             explained: vec![],
         }
     }

@@ -5,8 +5,8 @@
 //! [`Script::expect`] takes the next of it, which must have been sent at the script's present time exactly. What was sent
 //! and not expected is an error at the next segment from the peer, at the next [`Script::at`] and at the end.
 //!
-//! Segments are written as `FLAGS FIRST[:END] [ack N] [win N] [mss N] [ws N] [sackok] [ts VALUE:ECHO] [sack A:B,C:D]`.
-//! Flags: `S` SYN, `F` FIN, `R` RST, `.` ACK, `P` PSH (ignored in what is expected), `E` ECE, `W` CWR. Numbers are
+//! Segments are written as `FLAGS FIRST[:END] [ack N] [win N] [urg N] [mss N] [ws N] [sackok] [ts VALUE:ECHO] [sack A:B,C:D]`.
+//! Flags: `S` SYN, `F` FIN, `R` RST, `.` ACK, `P` PSH (ignored in what is expected), `U` URG, `E` ECE, `W` CWR. Numbers are
 //! relative to the initial sequence numbers, which lie shortly before 2^32, so that every script crosses the wrap. Of what
 //! is expected, the window and the options of a SYN count only where they are written; `no-ws`, `no-sackok`, `no-ts` and
 //! `no-mss` want them absent. SACK blocks count always, unless `sack any`.
@@ -229,6 +229,12 @@ impl Script {
         read
     }
 
+    /// What is written next is urgent, for so many bytes.
+    pub(crate) fn urge(&mut self, bytes: u64) {
+        self.connection.urge(bytes);
+        self.collect();
+    }
+
     pub(crate) fn close(&mut self) {
         self.note("close");
         self.connection.close(self.now);
@@ -302,6 +308,7 @@ impl Script {
             match word {
                 "ack" => segment.acknowledgment = self.iss.wrapping_add(number().parse::<u64>().unwrap() as u32),
                 "win" => segment.window = number().parse().unwrap(),
+                "urg" => segment.urgent = number().parse().unwrap(),
                 "mss" => segment.options.mss = Some(number().parse().unwrap()),
                 "ws" => segment.options.window_scale = Some(number().parse().unwrap()),
                 "sackok" => segment.options.sack_permitted = true,
@@ -356,6 +363,7 @@ impl Script {
             match word {
                 "ack" => same(word, number(), segment.acknowledgment.wrapping_sub(base).to_string())?,
                 "win" => same(word, number(), segment.window.to_string())?,
+                "urg" => same(word, number(), segment.urgent.to_string())?,
                 "mss" => same(word, number(), options.mss.map_or("none".into(), |mss| mss.to_string()))?,
                 "ws" => same(word, number(), options.window_scale.map_or("none".into(), |scale| scale.to_string()))?,
                 "ts" => {
@@ -429,11 +437,12 @@ impl Drop for Script {
     }
 }
 
-const FLAGS: [(Flags, char); 7] = [
+const FLAGS: [(Flags, char); 8] = [
     (Flags::SYN, 'S'),
     (Flags::FIN, 'F'),
     (Flags::RST, 'R'),
     (Flags::PSH, 'P'),
+    (Flags::URG, 'U'),
     (Flags::ECE, 'E'),
     (Flags::CWR, 'W'),
     (Flags::ACK, '.'),
