@@ -1,8 +1,9 @@
 //! What runners share: the seed, how much they may do, and the figures that have been run already.
 
+use super::evidence::Cell;
 use crate::exit::BadInput;
 use crate::scenarios;
-use crate::simulation::{self, Batch, Expected, Options};
+use crate::simulation::{self, Batch, Expected, Finished, Options};
 use crate::testbed::{Interrupt, Interrupted};
 use anyhow::Context;
 use fairspan_core::rng::Rng;
@@ -25,16 +26,30 @@ impl fmt::Display for NoTestData {
 
 impl std::error::Error for NoTestData {}
 
+/// How much of a figure is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// One seed of each point, and of what is random a fiftieth of the cases: the same code in a fraction of the time.
+    Reduced,
+}
+
 /// Runs what claims need.
 pub(crate) struct Bench {
     seed: u64,
     effort: f64,
+    extent: Extent,
+    jobs: usize,
     interrupt: Option<Interrupt>,
     run: BTreeMap<String, Rc<FigureRun>>,
 }
 
 /// A point of a curve: swept parameters with their values, and what came out there.
 pub(crate) type Point<'a> = (&'a [(String, String)], f64);
+
+/// The same with a value for each seed.
+pub(crate) type Samples<'a> = (&'a [(String, String)], Vec<f64>);
 
 /// A figure's scenario, and what came out of it.
 pub(crate) struct FigureRun {
@@ -49,7 +64,16 @@ pub(crate) struct FigureRun {
 impl Bench {
     /// All that is random comes from `seed`.
     pub(crate) fn new(seed: u64) -> Bench {
-        Bench { seed, effort: 1.0, interrupt: None, run: BTreeMap::new() }
+        Bench { seed, effort: 1.0, extent: Extent::Whole, jobs: 0, interrupt: None, run: BTreeMap::new() }
+    }
+
+    /// Runs so much, on so many threads at most (0: one for each core).
+    pub(crate) fn with_extent(mut self, extent: Extent, jobs: usize) -> Bench {
+        (self.extent, self.jobs) = (extent, jobs);
+        if extent == Extent::Reduced {
+            self.effort = 0.02;
+        }
+        self
     }
 
     /// Stops when a signal comes.
@@ -99,12 +123,15 @@ impl Bench {
         let figures = scenarios::figures();
         let figure = figures.iter().find(|figure| figure.key == key);
         let figure = figure.ok_or_else(|| BadInput(format!("there is no scenario of {key}")))?;
-        let file = simulation::read(&figure.path, &figure.text, &[])?;
+        let mut file = simulation::read(&figure.path, &figure.text, &[])?;
+        if self.extent == Extent::Reduced {
+            file.set_seeds(file.seeds().iter().copied().take(1).collect());
+        }
         let interrupt = match &self.interrupt {
             Some(interrupt) => interrupt.clone(),
             None => self.interrupt.insert(Interrupt::install()?).clone(),
         };
-        let options = Options { jobs: 0, captures: None, progress: Some(key) };
+        let options = Options { jobs: self.jobs, captures: None, progress: Some(key) };
         let batch = simulation::run(&file, &options, &interrupt).with_context(|| key.to_owned())?;
         if batch.interrupted {
             return Err(Interrupted.into());
@@ -126,22 +153,48 @@ impl FigureRun {
         own.filter_map(|expected| Some((expected.claim.clone()?.1, Value::from(expected.ours * factor)))).collect()
     }
 
+    /// How far those of [`FigureRun::values`] may be off: half of their 95 % intervals over the seeds.
+    ///
+    /// # Errors
+    /// [`BadInput`] when the results do not have one of them.
+    pub(crate) fn noise(&self, id: &str, factor: f64) -> anyhow::Result<Map<String, Value>> {
+        let mut noise = Map::new();
+        for expected in &self.expected {
+            let Some((_, key)) = expected.claim.as_ref().filter(|(claim, key)| claim == id && !key.is_empty()) else {
+                continue;
+            };
+            let point = self.batch.finished.iter().filter(|run| run.point == expected.point);
+            let values = self.read(&expected.metric, point)?;
+            if let Some(half) = Cell::of(values.iter().map(|value| value * factor)).1 {
+                noise.insert(key.clone(), Value::from(half));
+            }
+        }
+        Ok(noise)
+    }
+
+    /// A metric of these runs.
+    fn read<'a>(&self, metric: &str, runs: impl Iterator<Item = &'a Finished>) -> anyhow::Result<Vec<f64>> {
+        let wrong = |error: fairspan_sim::scenario::MetricError| BadInput(format!("{}: {error}", self.file.name()));
+        let metric = Metric::parse(metric).map_err(wrong)?;
+        Ok(runs.map(|run| metric.value(&run.results)).collect::<Result<_, _>>().map_err(wrong)?)
+    }
+
+    /// The values of `metric` at every point, seed by seed.
+    ///
+    /// # Errors
+    /// [`BadInput`] when the results do not have it.
+    pub(crate) fn samples(&self, metric: &str) -> anyhow::Result<Vec<Samples<'_>>> {
+        let points = self.batch.finished.chunk_by(|a, b| a.point == b.point);
+        points.map(|point| Ok((point[0].parameters.as_slice(), self.read(metric, point.iter())?))).collect()
+    }
+
     /// The mean of `metric` over the seeds at every point: (swept parameters, value).
     ///
     /// # Errors
     /// [`BadInput`] when the results do not have it.
     pub(crate) fn curve(&self, metric: &str) -> anyhow::Result<Vec<Point<'_>>> {
-        let wrong = |error: fairspan_sim::scenario::MetricError| BadInput(format!("{}: {error}", self.file.name()));
-        let metric = Metric::parse(metric).map_err(wrong)?;
-        let mut curve = Vec::new();
-        for point in self.batch.finished.chunk_by(|a, b| a.point == b.point) {
-            let mut sum = 0.0;
-            for run in point {
-                sum += metric.value(&run.results).map_err(wrong)?;
-            }
-            curve.push((point[0].parameters.as_slice(), sum / point.len() as f64));
-        }
-        Ok(curve)
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        Ok(self.samples(metric)?.into_iter().map(|(at, values)| (at, mean(&values))).collect())
     }
 }
 

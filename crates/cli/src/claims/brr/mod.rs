@@ -151,7 +151,7 @@ pub(crate) fn reordering(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * of("balance_rr"),
         100.0 * of("brr")
     );
-    Ok(Answer { ours, holds: order, reason })
+    Ok(Answer::statement(order, reason).with(ours))
 }
 
 /// Figures 10 and 11: delay added to the links.

@@ -2,4 +2,6 @@
 
 pub(crate) mod buffers;
 pub(crate) mod captures;
+mod free;
+mod today;
 pub(crate) mod split;

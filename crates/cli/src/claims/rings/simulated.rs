@@ -56,7 +56,7 @@ pub(crate) fn parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * used,
         spoken(&gige)
     );
-    Ok(Answer { ours: map(ours), holds: true, reason })
+    Ok(Answer::statement(true, reason).with(map(ours)))
 }
 
 /// Figure 19: spatial reuse.
@@ -106,7 +106,7 @@ pub(crate) fn tcp_isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
         spoken(&by_room("5")),
         spoken(&by_room("20"))
     );
-    Ok(Answer { ours: map(ours), holds: true, reason })
+    Ok(Answer::statement(true, reason).with(map(ours)))
 }
 
 /// Figure 18: all nodes send TCP.
