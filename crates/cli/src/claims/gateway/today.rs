@@ -64,7 +64,7 @@ pub(super) fn tables(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 
     let near = "flow.near#.count";
     let counts = [("1", "2"), ("5", "10"), ("25", "50"), ("100", "200"), ("500", "1000")];
-    let hundred = "connections, half of 20 and half of 200 ms, with CUBIC and SACK over 100 Mbit/s, 100 s after 20";
+    let hundred = "connections, half of 20 and half of 200 ms, with CUBIC and SACK over 100 Mbit/s, 60 s after 20";
     let many = bench.figure("gateway.many")?;
     found.push(table(&many, &format!("gateway.many: {hundred}"), (near, &counts), &[carried, jain, waits(1e8)])?);
 
