@@ -1,8 +1,11 @@
 //! The rings paper's claims.
 
 pub(super) mod bound;
+pub(super) mod convergence;
 mod cycle;
 mod oscillation;
 pub(super) mod reference;
 pub(super) mod rpr;
 pub(super) mod simulated;
+pub(super) mod tcp;
+pub(super) mod unbalanced;
