@@ -1,5 +1,6 @@
 //! The rings paper's claims.
 
+mod agent;
 pub(super) mod bound;
 pub(super) mod convergence;
 mod cycle;
