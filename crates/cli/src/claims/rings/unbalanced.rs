@@ -3,7 +3,7 @@
 use super::rpr::two_flows;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
-use crate::claims::finding::{Curve, Finding, most};
+use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 
 const ALGORITHM: &str = "ring.ring.algorithm";
@@ -41,7 +41,7 @@ fn sweep(run: &FigureRun, finding: &mut Finding) -> anyhow::Result<Sweep> {
         "limiter off what control messages leave, %",
     ];
     let mut table = Evidence::new("rings.unbalanced-sweep: rates offered upstream and downstream, Mbit/s", &columns);
-    let mut worst = [0.0_f64; 3];
+    let (mut worst, mut beyond) = ([0.0_f64; 3], Vec::new());
     let limits = run.samples("ring.ring.limit.1-3.settled")?;
     let (first, second) = (run.samples("flow.1-3.throughput")?, run.samples("flow.2-3.throughput")?);
     let control = run.samples("ring.ring.link.2.control_load")?;
@@ -56,14 +56,22 @@ fn sweep(run: &FigureRun, finding: &mut Finding) -> anyhow::Result<Sweep> {
         let limiter_left = if held { (mean(limit) / left - 1.0).abs() } else { 0.0 };
         let received = [off(mean(&first[n].1), fair[0]), off(mean(&second[n].1), fair[1])];
         let name = format!("{} and {}", up / 1e6, down / 1e6);
-        finding.check(limiter <= WITHIN, || format!("offered {name} Mbit/s, the limiter is off by {:.3} %", 100.0 * limiter));
-        finding.check(received.iter().all(|off| *off <= WITHIN), || {
-            format!("offered {name} Mbit/s, received rates are off by {:.3} and {:.3} %", 100.0 * received[0], 100.0 * received[1])
-        });
+        if limiter > WITHIN || most(&received) > WITHIN {
+            beyond.push(down / 1e6);
+        }
         worst = [worst[0].max(limiter), worst[1].max(most(&received)), worst[2].max(limiter_left)];
         let cells = [limiter, received[0], received[1], limiter_left].map(|share| Cell::exact(100.0 * share));
         table.line(name, true, cells.to_vec());
     }
+    finding.check(beyond.is_empty(), || {
+        format!(
+            "with {} to {} Mbit/s offered downstream and all of the link upstream, limiters or received rates are off by up to {:.3} %: control messages \
+             take a fixed part of the link, which is more than 0.1 % of what is left for the upstream flow there",
+            least(&beyond),
+            most(&beyond),
+            100.0 * worst[0].max(worst[1])
+        )
+    });
     finding.check(table.lines.len() > 10, || format!("{} points only", table.lines.len()));
     Ok(Sweep { table, worst })
 }
