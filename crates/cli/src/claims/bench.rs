@@ -6,7 +6,9 @@ use crate::scenarios;
 use crate::simulation::{self, Batch, Expected, Finished, Options};
 use crate::testbed::{Interrupt, Interrupted};
 use anyhow::Context;
+use fairspan_core::quantity::parse_span;
 use fairspan_core::rng::Rng;
+use fairspan_core::units::Span;
 use fairspan_sim::scenario::{File, Metric};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -26,12 +28,16 @@ impl fmt::Display for NoTestData {
 
 impl std::error::Error for NoTestData {}
 
+/// The longest run of a reduced figure.
+const SHORT: Span = Span::from_secs(50);
+
 /// How much of a figure is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// All of it.
     Whole,
-    /// One seed of each point, and of what is random a fiftieth of the cases: the same code in a fraction of the time.
+    /// One seed of each point, at most [`SHORT`] of a run where its warm-up leaves something of that, and of what is random a
+    /// fiftieth of the cases: the same code in a fraction of the time.
     Reduced,
 }
 
@@ -123,8 +129,10 @@ impl Bench {
         let figures = scenarios::figures();
         let figure = figures.iter().find(|figure| figure.key == key);
         let figure = figure.ok_or_else(|| BadInput(format!("there is no scenario of {key}")))?;
-        let mut file = simulation::read(&figure.path, &figure.text, &[])?;
-        if self.extent == Extent::Reduced {
+        let reduced = self.extent == Extent::Reduced;
+        let settings = if reduced { shortened(&figure.text)? } else { Vec::new() };
+        let mut file = simulation::read(&figure.path, &figure.text, &settings)?;
+        if reduced {
             file.set_seeds(file.seeds().iter().copied().take(1).collect());
         }
         let interrupt = match &self.interrupt {
@@ -141,6 +149,16 @@ impl Bench {
         self.run.insert(key.to_owned(), Rc::clone(&run));
         Ok(run)
     }
+}
+
+/// What makes a scenario's runs [`SHORT`], where they are longer and their warm-up is not.
+fn shortened(text: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let head: toml::Table = toml::from_str(text).context("a scenario")?;
+    let time = |key: &str| head.get(key).and_then(toml::Value::as_str).and_then(|text| parse_span(text).ok());
+    let long = time("duration").is_some_and(|duration| duration > SHORT);
+    let warm = time("warm_up").is_some_and(|warm_up| warm_up >= SHORT);
+    let setting = || ("duration".to_owned(), format!("{}s", SHORT.as_nanos() / 1_000_000_000));
+    Ok(if long && !warm { vec![setting()] } else { Vec::new() })
 }
 
 impl FigureRun {
@@ -201,6 +219,23 @@ impl FigureRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_long_run_whose_warm_up_is_short_is_shortened() {
+        let of = |text: &str| shortened(text).expect("TOML");
+        let short = vec![("duration".to_owned(), "50s".to_owned())];
+        assert_eq!(of("duration = \"500s\""), short);
+        assert_eq!(of("duration = \"80s\"\nwarm_up = \"49s\""), short);
+        assert!(of("duration = \"50s\"").is_empty() && of("duration = \"600s\"\nwarm_up = \"50s\"").is_empty());
+        assert!(of("title = \"no time at all\"").is_empty());
+    }
+
+    #[test]
+    fn a_reduced_figure_has_one_seed_and_all_points() {
+        let mut bench = Bench::new(1).with_extent(Extent::Reduced, 1);
+        let run = bench.figure("cross-check.cbr-line").expect("it runs");
+        assert_eq!((run.file.seeds().len(), run.batch.finished.len()), (1, run.file.points()));
+    }
 
     #[test]
     fn a_figure_is_run_once_and_gives_its_curves() {
