@@ -134,9 +134,10 @@ pub(crate) fn loss_throughput(bench: &mut Bench) -> anyhow::Result<Answer> {
     ours.insert("proposed_at_0_01_percent_gbps".into(), Value::from(of(&PROPOSED, "0.0001")));
     let list = |scheme: &[(&str, &str)]| LOSSES.map(|loss| format!("{:.1}", of(scheme, loss))).join(", ");
     let told = format!(
-        "efl.fig12, five seeds, losses 0.0001 to 1 %: LARR {}; MTCP with 400 packets {}; proposed {}; conventional {} Gbit/s. A loss costs \
+        "efl.fig12, {} seeds, losses 0.0001 to 1 %: LARR {}; MTCP with 400 packets {}; proposed {}; conventional {} Gbit/s. A loss costs \
          ours one round trip, since our law does not take it for congestion: 40 us in each 1.5 ms at 0.01 %. The paper's 24 Gbit/s would mean 1 ms \
          a loss, which its untold law must add. The ratio hangs on the least timeout, which the paper does not tell: 1 ms here",
+        run.file.seeds().len(),
         list(&LARR),
         list(&MTCP),
         list(&PROPOSED),
@@ -161,9 +162,10 @@ pub(crate) fn loss_latency(bench: &mut Bench) -> anyhow::Result<Answer> {
     ours.insert("conventional_over_proposed_at_0_01_percent_or_more".into(), Value::from(least(&ratios)));
     let list = |scheme: &[(&str, &str)]| LOSSES.map(|loss| format!("{:.0}", of(scheme, loss))).join(", ");
     let told = format!(
-        "efl.fig12, five seeds, means in us at losses 0.0001 to 1 %: LARR {}; MTCP with 400 packets {}; proposed {}; conventional {}; the \
+        "efl.fig12, {} seeds, means in us at losses 0.0001 to 1 %: LARR {}; MTCP with 400 packets {}; proposed {}; conventional {}; the \
          ratio is the least from 0.01 % on. Ours is below the paper's 200 us, as a loss holds packets for one round trip; and the timer \
          makes those wait that were under way, 1 ms here and not the paper's untold timeout",
+        run.file.seeds().len(),
         list(&LARR),
         list(&MTCP),
         list(&PROPOSED),

@@ -70,7 +70,8 @@ pub(super) fn calibrated(one: &Calibration) -> String {
         format!("{name} {} to {}", crate::report::short(*least), crate::report::short(*most))
     };
     let ranges = one.range.iter().map(range).collect::<Vec<_>>().join(", ");
-    format!("fitted: {}, to {}; over its range: {ranges}", one.constant, one.fitted_to)
+    let ranges = if ranges.is_empty() { "not run".to_owned() } else { ranges };
+    format!("fitted: {}, to {}; with its other values: {ranges}", one.constant, one.fitted_to)
 }
 
 /// A table of measured values; the line that the answer is of has a star.
