@@ -296,7 +296,8 @@ fn claims_prints_every_id_with_exactly_the_agreed_keys_anywhere() {
 fn claims_check_keeps_nothing_and_fails_on_whatever_changed_whether_it_holds_or_not() {
     let folder = Folder::new(SCENARIO);
     let check = |id: &str| folder.run(&["claims", id, "--check", "--reduced", "--jobs", "1", "--kept", "claims.json"]);
-    let output = folder.run(&["claims", "striping.fig5-trace", "efl.complexity", "--run", "--reduced", "--kept", "claims.json"]);
+    let output =
+        folder.run(&["claims", "striping.fig5-trace", "efl.complexity", "--run", "--reduced", "--kept", "claims.json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let path = folder.path().join("claims.json");
     let kept = fs::read_to_string(&path).expect("kept");

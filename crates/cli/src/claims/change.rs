@@ -90,9 +90,10 @@ fn tables(kept: &Evidence, now: &Evidence, found: &mut Vec<String>) {
 /// The largest relative noise that an answer states.
 fn loudest(row: &Row) -> f64 {
     let share = |mean: f64, noise: f64| if mean == 0.0 { 0.0 } else { (noise / mean).abs() };
-    let of_ours = row.noise.iter().filter_map(|(key, noise)| {
-        Some(share(row.ours.as_ref()?.get(key)?.as_f64()?, noise.as_f64()?))
-    });
+    let of_ours = row
+        .noise
+        .iter()
+        .filter_map(|(key, noise)| Some(share(row.ours.as_ref()?.get(key)?.as_f64()?, noise.as_f64()?)));
     let cells = row.measured.iter().flat_map(|table| table.lines.iter().flat_map(|line| line.cells.iter()));
     let of_cells = cells.filter_map(|cell| Some(share(cell.0?, cell.1?)));
     of_ours.chain(of_cells).fold(0.0, f64::max)

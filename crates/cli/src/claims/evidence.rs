@@ -84,7 +84,6 @@ impl Evidence {
 
     /// One more line.
     pub(crate) fn line(&mut self, at: impl Into<String>, used: bool, cells: Vec<Cell>) {
-        
         self.lines.push(Line { at: at.into(), used, cells });
     }
 
@@ -138,7 +137,8 @@ mod tests {
 
     #[test]
     fn six_digits_are_kept_of_a_value_of_any_size() {
-        for (value, kept) in [(1.234_567_8, 1.234_57), (-9.876_543_2e-9, -9.876_54e-9), (123_456_789.0, 123_457_000.0)] {
+        for (value, kept) in [(1.234_567_8, 1.234_57), (-9.876_543_2e-9, -9.876_54e-9), (123_456_789.0, 123_457_000.0)]
+        {
             assert_eq!(rounded(value), Some(kept));
             // What is kept stays as it is when it is kept again.
             assert_eq!(rounded(kept), Some(kept));

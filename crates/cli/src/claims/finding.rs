@@ -87,7 +87,13 @@ mod tests {
             vec![("policy".to_owned(), policy.to_owned()), ("parallel".to_owned(), parallel.to_owned())]
         };
         let points = [at("\"brr:12ms\"", "4"), at("broadcast", "4"), at("broadcast", "14")];
-        let curve = Curve(points.iter().zip([[1.0, 1.0], [1.0, 3.0], [3.0, 3.0]]).map(|(at, values)| (at.as_slice(), values.to_vec())).collect());
+        let curve = Curve(
+            points
+                .iter()
+                .zip([[1.0, 1.0], [1.0, 3.0], [3.0, 3.0]])
+                .map(|(at, values)| (at.as_slice(), values.to_vec()))
+                .collect(),
+        );
         assert_eq!(curve.one(&[("policy", "brr:12ms")]), 1.0);
         assert_eq!(curve.at(&[("policy", "broadcast")]), [2.0, 3.0]);
         assert_eq!(curve.one(&[("policy", "broadcast"), ("parallel", "14")]), 3.0);

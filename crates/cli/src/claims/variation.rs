@@ -56,7 +56,8 @@ pub(crate) fn tables(
         }
         let mut table = Evidence::new(free.what, columns);
         for value in values {
-            let at = |other: &Free| (other.parameter, if other.parameter == free.parameter { value } else { other.usual });
+            let at =
+                |other: &Free| (other.parameter, if other.parameter == free.parameter { value } else { other.usual });
             let wanted = all.iter().map(at).collect::<Vec<_>>();
             table.line(value, value == free.usual, measure(&wanted)?);
         }

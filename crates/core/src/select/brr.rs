@@ -47,7 +47,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { threshold: Some(Span::from_millis(12)), flows: 65_536, expiry: Span::from_secs(60), weighted: true, tick: None }
+        Config {
+            threshold: Some(Span::from_millis(12)),
+            flows: 65_536,
+            expiry: Span::from_secs(60),
+            weighted: true,
+            tick: None,
+        }
     }
 }
 
@@ -219,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_ticks_takes_any_two_sides_of_a_tick_for_a_gap_of_one() {
-        let config = Config { threshold: Some(Span::from_millis(4)), tick: Some(Span::from_millis(4)), ..Config::default() };
+        let config =
+            Config { threshold: Some(Span::from_millis(4)), tick: Some(Span::from_millis(4)), ..Config::default() };
         let (links, mut ticking) = (four(), Brr::new(config, 1));
         let mut exact = Brr::new(Config { tick: None, ..config }, 1);
         let mut links_at = |brr: &mut Brr| [0, 3, 4, 7, 15].map(|ms| take(brr, ms, 1, &links).unwrap());

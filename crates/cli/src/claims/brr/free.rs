@@ -9,11 +9,19 @@ use crate::claims::variation::{Free, tables};
 
 const FILES: &str = r#"["3MB", "3.2MB", "2.8MB", "3.1MB", "2.9MB", "3.3MB", "2.7MB"]"#;
 const WEB: [Free; 5] = [
-    Free { parameter: "flow.web.fetches", usual: "24", what: "fetches in all by twelve workers; the paper does not tell" },
+    Free {
+        parameter: "flow.web.fetches",
+        usual: "24",
+        what: "fetches in all by twelve workers; the paper does not tell",
+    },
     Free { parameter: "flow.web.files", usual: FILES, what: "sizes of the files; the paper does not tell" },
     Free { parameter: "defaults.tcp.receive_buffer", usual: "32120B", what: "window offered: 12, 22 or 45 segments" },
     Free { parameter: "processing", usual: "50us", what: "how much hosts shift a packet, drawn up to" },
-    Free { parameter: "defaults.tcp.rto_minimum", usual: "200ms", what: "least time before a timeout; Linux has 200 ms" },
+    Free {
+        parameter: "defaults.tcp.rto_minimum",
+        usual: "200ms",
+        what: "least time before a timeout; Linux has 200 ms",
+    },
 ];
 /// Columns of what [`order_and_load`] gives: out of order by turns, and by bursts of 12 ms.
 pub(super) const TURNS: usize = 0;
@@ -62,7 +70,8 @@ pub(super) fn delayed(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let cells = |wanted: &[(&str, &str)], delays: [(&str, &str); 2]| -> Vec<Cell> {
         let here = |policy| [wanted, &delays, &[(POLICY, policy)]].concat();
         let none = |policy| [wanted, &[("link.eth0.delay", "0ms"), (POLICY, policy)]].concat();
-        let ratio = speed.seeds(&here("brr:12ms")).iter().zip(speed.seeds(&here("balance-rr"))).map(|(brr, rr)| brr / rr);
+        let ratio =
+            speed.seeds(&here("brr:12ms")).iter().zip(speed.seeds(&here("balance-rr"))).map(|(brr, rr)| brr / rr);
         vec![
             speed.cell(&here("balance-rr"), MBYTE),
             speed.cell(&here("brr:12ms"), MBYTE),
@@ -73,7 +82,8 @@ pub(super) fn delayed(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     };
     let usual = [("link.eth0.delay", "100ms"), ("link.eth1.delay", "80ms")];
     let mut found = tables(&run, &LOAD, &columns, |wanted| Ok(cells(wanted, usual)))?;
-    let mut spread = Evidence::new("how far the links' delays are apart, times the nominal one; the paper does not tell", &columns);
+    let mut spread =
+        Evidence::new("how far the links' delays are apart, times the nominal one; the paper does not tell", &columns);
     let wanted = LOAD.map(|free| (free.parameter, free.usual));
     for (second, name) in [("80ms", "0.8 to 1.2"), ("90ms", "0.9 to 1.1"), ("60ms", "0.6 to 1.4")] {
         let delays = [("link.eth0.delay", "100ms"), ("link.eth1.delay", second)];

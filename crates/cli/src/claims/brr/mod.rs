@@ -42,7 +42,11 @@ impl Thresholds {
     fn judge(&self, finding: &mut Finding) {
         let (slow, faster) = (self.speeds[0], least(&self.speeds[1..]));
         finding.check(slow < faster, || {
-            format!("the lowest throughput is not at 4 ms ({:.2} MB/s) but above it ({:.2})", slow * MBYTE, faster * MBYTE)
+            format!(
+                "the lowest throughput is not at 4 ms ({:.2} MB/s) but above it ({:.2})",
+                slow * MBYTE,
+                faster * MBYTE
+            )
         });
         finding.check(self.loads[0] > most(&self.loads[1..]), || {
             format!(
@@ -63,7 +67,10 @@ impl Thresholds {
 /// All thresholds with an exact clock or one that ticks, with so many fetches: a table, and its values.
 fn thresholds(run: &FigureRun, (fetches, tick): (&str, &str), used: bool) -> anyhow::Result<(Evidence, Thresholds)> {
     let clock = if tick.is_empty() { "an exact clock" } else { "a clock that ticks every 4 ms" };
-    let of = format!("brr.threshold, {} seeds: {fetches} fetches by 12 workers, {clock}; by threshold", run.file.seeds().len());
+    let of = format!(
+        "brr.threshold, {} seeds: {fetches} fetches by 12 workers, {clock}; by threshold",
+        run.file.seeds().len()
+    );
     let mut table = Evidence::new(of, &["MB/s", "largest less smallest share of load", "out of order"]);
     let curves = [Curve::of(run, THROUGHPUT)?, Curve::of(run, DIFFERENCE)?, Curve::of(run, BELOW)?];
     let mut values = [[f64::NAN; 6]; 3];
@@ -90,7 +97,11 @@ pub(crate) fn threshold(bench: &mut Bench) -> anyhow::Result<Answer> {
         let mut faults = Finding::default();
         values.judge(&mut faults);
         let verdict = faults.answer(String::new());
-        let of = if verdict.holds { format!("{}: as the paper says", other.of) } else { format!("{}: {}", other.of, verdict.reason.trim_end_matches(". ")) };
+        let of = if verdict.holds {
+            format!("{}: as the paper says", other.of)
+        } else {
+            format!("{}: {}", other.of, verdict.reason.trim_end_matches(". "))
+        };
         sensitivity.push(Evidence { of, ..other });
     }
     let percent = |values: &[f64]| values.iter().map(|v| format!("{:.1}", 100.0 * v)).collect::<Vec<_>>().join(", ");
@@ -201,9 +212,10 @@ pub(crate) fn reordering(bench: &mut Bench) -> anyhow::Result<Answer> {
     let sensitivity = free::order_and_load(bench)?;
     let calibrated = free::fitted_fetches(&sensitivity);
     // Turns against bursts, at every value of every constant.
-    let ordered = sensitivity.iter().flat_map(|table| &table.lines).all(|line| {
-        is_ordered(line.cells[free::TURNS].mean(), line.cells[free::BURSTS].mean())
-    });
+    let ordered = sensitivity
+        .iter()
+        .flat_map(|table| &table.lines)
+        .all(|line| is_ordered(line.cells[free::TURNS].mean(), line.cells[free::BURSTS].mean()));
     let holds = is_ordered(of("balance_rr"), of("brr")) && ordered;
     let noise = run.noise("brr.reordering", 1.0)?;
     Ok(Answer { noise, sensitivity, calibrated, ..Answer::statement(holds, reason).with(ours) })

@@ -8,8 +8,8 @@ use super::{free, today};
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::Evidence;
 use crate::claims::finding::{Curve, Finding, least, most};
-use crate::claims::{Answer, Bench};
 use crate::claims::variation::is;
+use crate::claims::{Answer, Bench};
 use crate::report::Sample;
 use fairspan_sim::results::Results;
 

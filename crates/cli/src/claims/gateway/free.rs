@@ -2,10 +2,10 @@
 //! (scenarios/gateway/sensitivity.toml with equal round trips, sensitivity-mixed.toml with unlike ones, sensitivity-red.toml for RED's own).
 
 use super::buffers::{BUFFER, JAIN, LQD, OTHERS, PFD, QUASI, QUEUE, RED, RND, ROOM, goodput, jain, values};
+use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::variation::{Free, tables};
-use crate::claims::Bench;
 use fairspan_sim::results::Results;
 
 const CONSTANTS: [Free; 9] = [
@@ -19,14 +19,8 @@ const CONSTANTS: [Free; 9] = [
     Free { parameter: "flow.f#.spread", usual: "1s", what: "time within which the connections begin" },
     Free { parameter: "processing", usual: "off", what: "time that a host takes for a packet, drawn up to" },
 ];
-const REDS: [&str; 6] = [
-    "red",
-    "red:gentle=off",
-    "red:adaptive=on",
-    "red:least=0.1,most=0.3",
-    "red:probability=0.02",
-    "red:weight=0.02",
-];
+const REDS: [&str; 6] =
+    ["red", "red:gentle=off", "red:adaptive=on", "red:least=0.1,most=0.3", "red:probability=0.02", "red:weight=0.02"];
 /// A small and a middle buffer.
 const AT: [&str; 2] = ["25ms", "100ms"];
 

@@ -3,5 +3,5 @@
 pub(crate) mod buffers;
 pub(crate) mod captures;
 mod free;
-mod today;
 pub(crate) mod split;
+mod today;

@@ -49,7 +49,8 @@ pub(super) fn tables(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let waits = |rate: f64| ("mean queue, ms", "link.bottleneck.queue_mean", 8e3 / rate);
     let buffers = ["25ms", "50ms", "100ms", "200ms", "500ms"].map(|buffer| (buffer, buffer));
     let cubic = bench.figure("gateway.cubic")?;
-    let mut found = vec![table(&cubic, &format!("gateway.cubic: {ten}"), (QUEUE, &buffers), &[carried, jain, waits(2e6)])?];
+    let mut found =
+        vec![table(&cubic, &format!("gateway.cubic: {ten}"), (QUEUE, &buffers), &[carried, jain, waits(2e6)])?];
 
     let beside = bench.figure("gateway.unresponsive")?;
     let rates = [("250kbit", "a quarter of the link"), ("1Mbit", "all of the link")];
@@ -59,7 +60,8 @@ pub(super) fn tables(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         ("of the datagrams arrive, Mbit/s", "sum(flow.udp*.throughput)", MBIT),
         waits(2e6),
     ];
-    let of = format!("gateway.unresponsive: {ten}, 100 ms of buffer, beside two sources of datagrams that offer together");
+    let of =
+        format!("gateway.unresponsive: {ten}, 100 ms of buffer, beside two sources of datagrams that offer together");
     found.push(table(&beside, &of, ("flow.udp#.rate", &rates), &metrics)?);
 
     let near = "flow.near#.count";
@@ -75,7 +77,8 @@ pub(super) fn tables(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         ("of the datagrams arrive, Mbit/s", "sum(flow.udp*.throughput)", MBIT),
         waits(1e8),
     ];
-    let of = format!("gateway.many-unresponsive: {hundred}, beside ten sources of datagrams that offer 25 Mbit/s together");
+    let of =
+        format!("gateway.many-unresponsive: {hundred}, beside ten sources of datagrams that offer 25 Mbit/s together");
     found.push(table(&many, &of, (near, &counts), &metrics)?);
     Ok(found)
 }

@@ -212,7 +212,8 @@ pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
         }
         let mut agent = Agent::new(nodes);
         let core = |interval: Interval<'_>| agent.interval(interval.arrived, interval.waiting.iter().sum());
-        let found = [share, shares(run(nodes, others, core, rng), nodes), shares(run(nodes, others, by_arrivals, rng), nodes)];
+        let found =
+            [share, shares(run(nodes, others, core, rng), nodes), shares(run(nodes, others, by_arrivals, rng), nodes)];
         most_of.iter_mut().zip(found).for_each(|(most, found)| *most = most.most(found));
         Ok(())
     });
@@ -221,7 +222,8 @@ pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
         Err(problem) => return Ok(Answer::statement(false, problem)),
     };
     let columns = ["sent too much", "throttled too far", "difference of two"];
-    let mut measured = Evidence::new("the most in all runs, as a share of the lemmas' bounds, by how limits are found", &columns);
+    let mut measured =
+        Evidence::new("the most in all runs, as a share of the lemmas' bounds, by how limits are found", &columns);
     let names = [
         "Table I of what waits and arrives, as the lemmas have it",
         "core's agent: arrivals over windows, and whether transit waits",
@@ -251,7 +253,9 @@ pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
     let reason = if inside {
         told
     } else {
-        format!("the lemmas' own counts keep the bounds, the counts of core's agent, which do not tell what waits, do not. {told}")
+        format!(
+            "the lemmas' own counts keep the bounds, the counts of core's agent, which do not tell what waits, do not. {told}"
+        )
     };
     let holds = inside && (printed() * 100.0).round() == 12_305.0;
     Ok(Answer { measured: vec![measured], ..Answer::statement(holds, reason) })
@@ -290,7 +294,8 @@ mod tests {
     #[test]
     fn a_limiter_that_is_two_intervals_late_breaks_the_bound() {
         // Counts that do not see what waits are such a fault; the measurement has to find it.
-        let most = (0..20).map(|seed| run(8, Others::Alternate, by_arrivals, &mut Rng::new(seed)).under).fold(0.0, f64::max);
+        let most =
+            (0..20).map(|seed| run(8, Others::Alternate, by_arrivals, &mut Rng::new(seed)).under).fold(0.0, f64::max);
         assert!(most > 2.0 * (1.0 - 1.0 / 8.0), "{most}");
     }
 }

@@ -155,8 +155,7 @@ pub(crate) fn convergence(bench: &mut Bench) -> anyhow::Result<Answer> {
         long.file.seeds().len()
     );
     let mut ours = Map::new();
-    for (key, value) in
-        [("dvsr_ms", dvsr), ("rpr_am_ms", am), ("rpr_cm_ms", cm), ("dvsr_link_delay_x10_ms", dvsr_long)]
+    for (key, value) in [("dvsr_ms", dvsr), ("rpr_am_ms", am), ("rpr_cm_ms", cm), ("dvsr_link_delay_x10_ms", dvsr_long)]
     {
         ours.insert(key.into(), Value::from(value));
     }
@@ -172,7 +171,8 @@ mod tests {
 
     /// A figure's first run, with these throughputs in place of its own.
     fn results(flows: &[Vec<f64>]) -> Results {
-        let figure = scenarios::figures().into_iter().find(|figure| figure.key == "cross-check.cbr-line").expect("kept");
+        let figure =
+            scenarios::figures().into_iter().find(|figure| figure.key == "cross-check.cbr-line").expect("kept");
         let file = simulation::read(&figure.path, &figure.text, &[]).expect("readable");
         let run = file.runs().next().expect("a run").expect("good");
         let world = fairspan_sim::world::World::new(&run.scenario).expect("a world");

@@ -202,7 +202,10 @@ pub(crate) fn am_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (mut finding, mut told, mut worst, mut furthest) = (Finding::default(), Vec::new(), Vec::new(), 0.0_f64);
     let columns = ["rampcoef 64", "model", "rampcoef 512", "model "];
     let mut measured = Evidence::new(
-        format!("rings.fig10, {} seeds: loss by downstream rate, Mbit/s, as a share of the upstream flow's RIAS rate", run.file.seeds().len()),
+        format!(
+            "rings.fig10, {} seeds: loss by downstream rate, Mbit/s, as a share of the upstream flow's RIAS rate",
+            run.file.seeds().len()
+        ),
         &columns,
     );
     let mut lines = vec![Vec::new(); DOWNSTREAM.len()];
@@ -229,7 +232,10 @@ pub(crate) fn am_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     for (downstream, cells) in DOWNSTREAM.iter().zip(lines) {
         measured.line(downstream.to_string(), true, cells);
     }
-    let mut ramps = Evidence::new("rampcoef of the aggressive mode; 64 is 802.17's default, 512 its largest value", &["worst loss"]);
+    let mut ramps = Evidence::new(
+        "rampcoef of the aggressive mode; 64 is 802.17's default, 512 its largest value",
+        &["worst loss"],
+    );
     for ((_, ramp), top) in RAMPS.iter().zip(&worst) {
         ramps.line(ramp.to_string(), *ramp == 64.0, vec![Cell::exact(*top)]);
     }
@@ -291,7 +297,10 @@ pub(crate) fn cm_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     let loss = Curve::of(&run, LAST_LOSS)?;
     let (mut usual, mut ours, mut apart) = (Vec::new(), Vec::new(), Vec::new());
     let columns = ["802.17's defaults", "as the model describes", "model"];
-    let of = format!("rings.fig11, {} seeds: loss by number of flows, as a share of the last flow's demand", run.file.seeds().len());
+    let of = format!(
+        "rings.fig11, {} seeds: loss by number of flows, as a share of the last flow's demand",
+        run.file.seeds().len()
+    );
     let mut measured = Evidence::new(of, &columns);
     for flows in 2..=10 {
         let flow = conservative(flows, 64.0);
@@ -305,16 +314,19 @@ pub(crate) fn cm_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     }
     let worst = (most(&usual) * 1e4).round() / 1e4;
     let noise = measured.lines.iter().filter_map(|line| line.cells[0].1).fold(0.0, f64::max);
-    let answer = Answer::statement(true, format!(
-        "rings.fig11, two to ten flows, loss as a share of the last flow's demand: {:.3} to {:.3} with 802.17's defaults, where trickles of a packet every \
+    let answer = Answer::statement(
+        true,
+        format!(
+            "rings.fig11, two to ten flows, loss as a share of the last flow's demand: {:.3} to {:.3} with 802.17's defaults, where trickles of a packet every \
          160 us are not active in each interval of 100 us; {:.3} to {:.3} with a window of two intervals and counts that do not age, \
          which is what the model describes (within {:.3} of it)",
-        least(&usual),
-        most(&usual),
-        least(&ours),
-        most(&ours),
-        most(&apart)
-    ));
+            least(&usual),
+            most(&usual),
+            least(&ours),
+            most(&ours),
+            most(&apart)
+        ),
+    );
     Ok(Answer {
         bounded: object(json!({ "model_vs_simulation": most(&apart) })),
         noise: object(json!({ "worst_loss": noise })),

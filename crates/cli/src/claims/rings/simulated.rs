@@ -66,7 +66,9 @@ pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> 
     let mut finding = Finding::default();
     finding.check(gige[1] < 0.2 && gige[4] > 0.4, || "GigE does not favour downstream flows".to_owned());
     let fair = [0.75, 0.25, 0.25, 0.25, 0.25];
-    let apart = |shares: &[f64]| most(&shares.iter().zip(fair).map(|(ours, fair)| (ours / fair - 1.0).abs()).collect::<Vec<_>>());
+    let apart = |shares: &[f64]| {
+        most(&shares.iter().zip(fair).map(|(ours, fair)| (ours / fair - 1.0).abs()).collect::<Vec<_>>())
+    };
     // "within the same range": 1 %.
     finding.check(apart(&am) <= 0.01, || format!("RPR-AM is off the RIAS rates by {:.1} %", 100.0 * apart(&am)));
     finding.check(apart(&cm) <= 0.01, || format!("RPR-CM is off the RIAS rates by {:.1} %", 100.0 * apart(&cm)));

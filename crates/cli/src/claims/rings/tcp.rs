@@ -46,10 +46,18 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
         ("gige_20_tcp", cell("fifo", "20")),
         ("ideal", Cell::exact(ideal()?)),
     ];
-    let ours = json!(values.map(|(key, cell)| (key.to_owned(), rounded(cell.mean()))).into_iter().collect::<std::collections::BTreeMap<_, _>>());
+    let ours = json!(
+        values
+            .map(|(key, cell)| (key.to_owned(), rounded(cell.mean())))
+            .into_iter()
+            .collect::<std::collections::BTreeMap<_, _>>()
+    );
     let noise = values.iter().filter_map(|(key, cell)| Some(((*key).to_owned(), json!(cell.1?)))).collect();
     let mut measured = Evidence::new(
-        format!("rings.fig17: share of the node with so many connections, {} seeds, 5 s after three", run.file.seeds().len()),
+        format!(
+            "rings.fig17: share of the node with so many connections, {} seeds, 5 s after three",
+            run.file.seeds().len()
+        ),
         &["DVSR", "GigE"],
     );
     for count in ["1", "2", "5", "10", "20", "30"] {
@@ -57,7 +65,10 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
     }
     let rooms = bench.figure("rings.fig17-queue")?;
     let by_room = Curve::of(&rooms, TCP)?;
-    let mut room = Evidence::new("room of the node's own queue (rings.fig17-queue), DVSR; the paper has 200 kB queues", &["5 connections", "20 connections"]);
+    let mut room = Evidence::new(
+        "room of the node's own queue (rings.fig17-queue), DVSR; the paper has 200 kB queues",
+        &["5 connections", "20 connections"],
+    );
     for size in ["10kB", "20kB", "30kB", "40kB", "50kB", "200kB"] {
         let at = |count| by_room.cell(&[("ring.ring.station_buffer", size), (COUNT, count)], 1.0 / LINK);
         room.line(size, size == "200kB", vec![at("5"), at("20")]);
@@ -66,9 +77,7 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
     let curve = Curve::of(&other, TCP)?;
     let columns = ["DVSR, 5 connections", "DVSR, 20", "GigE, 20"];
     let constants = sets(&other, &columns, |at| {
-        let of = |algorithm, count| {
-            curve.cell(&[at, &[(ALGORITHM, algorithm), (COUNT, count)]].concat(), 1.0 / LINK)
-        };
+        let of = |algorithm, count| curve.cell(&[at, &[(ALGORITHM, algorithm), (COUNT, count)]].concat(), 1.0 / LINK);
         vec![of("dvsr", "5"), of("dvsr", "20"), of("fifo", "20")]
     });
     let few = room.lines[0].cells[0].mean();

@@ -15,8 +15,16 @@ const MBIT: f64 = 1e-6;
 const COSTS: [Free; 4] = [
     Free { parameter: "node.0.cost.receive", usual: "118us", what: "a host's cost of a received packet; fitted" },
     Free { parameter: "node.0.cost.send", usual: "68us", what: "a host's cost of a sent packet; fitted" },
-    Free { parameter: "node.0.cost.per_byte", usual: "40ns", what: "a host's cost of a byte; 57 ns is what 140 Mbit/s allow" },
-    Free { parameter: "link.cable#.rate", usual: "7.2Mbit", what: "what the Ethernet carries in both directions; fitted" },
+    Free {
+        parameter: "node.0.cost.per_byte",
+        usual: "40ns",
+        what: "a host's cost of a byte; 57 ns is what 140 Mbit/s allow",
+    },
+    Free {
+        parameter: "link.cable#.rate",
+        usual: "7.2Mbit",
+        what: "what the Ethernet carries in both directions; fitted",
+    },
 ];
 
 /// Table I with other costs.
@@ -32,8 +40,10 @@ fn costs(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 
 /// What of the hosts was fitted.
 fn fitted_costs(tables: &[Evidence]) -> Vec<Calibration> {
-    let packet = ("118 us for a received packet and 68 us for a sent one", "18.3 Mbit/s over both cards at once in Table I");
-    let wire = ("an Ethernet of 7.2 Mbit/s whose card costs 350 ns a byte", "the 6 Mbit/s that the Ethernet alone gives");
+    let packet =
+        ("118 us for a received packet and 68 us for a sent one", "18.3 Mbit/s over both cards at once in Table I");
+    let wire =
+        ("an Ethernet of 7.2 Mbit/s whose card costs 350 ns a byte", "the 6 Mbit/s that the Ethernet alone gives");
     let of = |(constant, to), table: Option<&Evidence>| table.map(|table| Calibration::new(constant, to, table));
     of(packet, tables.first()).into_iter().chain(of(wire, tables.last())).collect()
 }
@@ -145,7 +155,10 @@ pub(crate) fn credits(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (overflow, through) =
         (Curve::of(&run, "bond.stripe/1.stripe.overflow / flow.data.sent")?, Curve::of(&run, "flow.data.throughput")?);
     let columns = ["without credits: find the buffer full", "Mbit/s", "with credits: find the buffer full", "Mbit/s "];
-    let of = format!("striping.credits, {} seeds: by the share of messages that every channel loses on the way back", run.file.seeds().len());
+    let of = format!(
+        "striping.credits, {} seeds: by the share of messages that every channel loses on the way back",
+        run.file.seeds().len()
+    );
     let mut measured = Evidence::new(of, &columns);
     for lost in ["0%", "10%", "30%", "50%"] {
         let cells = ["false", "true"].map(|on| {
@@ -185,7 +198,8 @@ const DELIVERED: f64 = 0.95;
 /// And no more than this may be out of order for the order to count as kept.
 const KEPT: f64 = 0.1;
 const LOSSES: [&str; 8] = ["0%", "1%", "5%", "10%", "20%", "40%", "60%", "80%"];
-const PLACES: [(&str, MarkerPlace); 3] = [("start", MarkerPlace::Start), ("middle", MarkerPlace::Middle), ("end", MarkerPlace::End)];
+const PLACES: [(&str, MarkerPlace); 3] =
+    [("start", MarkerPlace::Start), ("middle", MarkerPlace::Middle), ("end", MarkerPlace::End)];
 
 /// Milliseconds after the end of losses of 10 to 80 % until the last packet out of order, on average, by place.
 fn recoveries(bench: &Bench, finding: &mut Finding) -> Vec<f64> {
@@ -222,10 +236,15 @@ fn lasting(bench: &mut Bench, finding: &mut Finding) -> anyhow::Result<Evidence>
         columns.extend(PLACES.map(|(name, _)| format!("out of order: every {each}, {name}")));
     }
     let names = columns.iter().map(String::as_str).collect::<Vec<_>>();
-    let of = format!("striping.loss, {} seeds: by the share of data and markers that every channel loses, lasting", run.file.seeds().len());
+    let of = format!(
+        "striping.loss, {} seeds: by the share of data and markers that every channel loses, lasting",
+        run.file.seeds().len()
+    );
     let mut table = Evidence::new(of, &names);
     for loss in LOSSES {
-        let at = |rounds, place| [("bond.stripe.marker_rounds", rounds), ("bond.stripe.marker_place", place), ("link.channel#.loss", loss)];
+        let at = |rounds, place| {
+            [("bond.stripe.marker_rounds", rounds), ("bond.stripe.marker_place", place), ("link.channel#.loss", loss)]
+        };
         let mut cells = Vec::new();
         let mut out = f64::INFINITY;
         for each in rounds {
@@ -257,12 +276,17 @@ pub(crate) fn loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     }
     let table = lasting(bench, &mut finding)?;
     let mean = |columns: std::ops::Range<usize>, place: usize| {
-        let cells = table.lines.iter().flat_map(|line| columns.clone().filter(|n| (n - 1) % 3 == place).map(|n| line.cells[n].mean()));
+        let cells = table
+            .lines
+            .iter()
+            .flat_map(|line| columns.clone().filter(|n| (n - 1) % 3 == place).map(|n| line.cells[n].mean()));
         let values = cells.collect::<Vec<f64>>();
         100.0 * values.iter().sum::<f64>() / values.len().max(1) as f64
     };
     let (every, all) = ([0, 1, 2].map(|place| mean(1..4, place)), [0, 1, 2].map(|place| mean(1..10, place)));
-    finding.check(all[2] < all[0] && all[2] < all[1], || format!("out of order by place: {all:.2?} %: the end is not the best"));
+    finding.check(all[2] < all[0] && all[2] < all[1], || {
+        format!("out of order by place: {all:.2?} %: the end is not the best")
+    });
     // Up to which loss order is kept, with markers at the end of every 1, 4, 16 rounds.
     let kept = [3, 6, 9].map(|column| {
         let last = table.lines.iter().take_while(|line| line.cells[column].mean() <= KEPT).last();

@@ -76,7 +76,8 @@ fn compare(rng: &mut Rng) -> Result<Comparison, String> {
     let mut rates: Vec<(ChannelId, Rate)> = Vec::new();
     let mut furthest = 0.0_f64;
     for (i, &rate) in actual.iter().enumerate() {
-        let found = network.channels[i].measured(rng).ok_or_else(|| format!("no train told the rate of channel {i}"))?;
+        let found =
+            network.channels[i].measured(rng).ok_or_else(|| format!("no train told the rate of channel {i}"))?;
         furthest = furthest.max((found.as_bits_per_sec() as f64 / rate as f64 - 1.0).abs());
         rates.push((ChannelId(i as u8), found));
     }

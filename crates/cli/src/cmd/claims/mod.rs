@@ -96,8 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let shown: Vec<Row> = rows.into_iter().filter(|row| asked(&row.id)).collect();
     if let Some(path) = &args.html {
-        std::fs::write(path, page::page(&table, &shown))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, page::page(&table, &shown)).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
         println!("{}", serde_json::to_string(&shown)?);
