@@ -115,81 +115,128 @@ pub(crate) fn threshold(bench: &mut Bench) -> anyhow::Result<Answer> {
     Ok(Answer { measured: vec![table], sensitivity, ..answer })
 }
 
+/// Throughputs of Figure 5 in MB/s.
+struct Modes {
+    /// By mode that keeps to one link: the least and the greatest over the numbers of fetches.
+    one_link: Vec<(&'static str, f64, f64)>,
+    /// Turns with one fetch, over the best of the others.
+    gain: f64,
+    /// Burst round robin with 1, 2 and 4 fetches.
+    rise: [f64; 3],
+    /// Its most with any number.
+    highest: f64,
+    /// From four fetches on, over turns: the least and the greatest.
+    of_turns: (f64, f64),
+}
+
+impl Modes {
+    /// What of the paper's words is not so.
+    fn judge(&self, finding: &mut Finding) {
+        for (mode, low, high) in &self.one_link {
+            // The start of a connection and the end of the last one are in it.
+            finding.check(*low > 0.95 * ONE && *high < 1.02 * ONE, || format!("{mode}: {low:.2} to {high:.2} MB/s"));
+        }
+        finding
+            .check((self.gain / 4.0 - 1.0).abs() < 0.1, || format!("one fetch gains {:.2} times by turns", self.gain));
+        let [one, two, four] = self.rise;
+        finding.check(one < two && two < four, || "burst round robin does not rise to four fetches".to_owned());
+        // Files of somewhat different sizes end apart, and then a link is idle: what `just under` leaves room for.
+        let (low, high) = self.of_turns;
+        finding.check(low > 0.85 && high < 1.01, || {
+            format!("from four fetches on burst round robin has {low:.2} to {high:.2} of turns")
+        });
+        finding.check(four > 0.95 * self.highest, || {
+            format!("its peak is not at four: {four:.2} there, {:.2} MB/s at most", self.highest)
+        });
+    }
+}
+
 /// Figure 5: modes over the number of fetches.
 pub(crate) fn modes_throughput(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("brr.fig05")?;
     let curve = Curve::of(&run, THROUGHPUT)?;
-    let mut finding = Finding::default();
-    for mode in ["active-backup", "balance-xor", "broadcast"] {
-        let values = curve.at(&[(POLICY, mode)]);
-        let (low, high) = (least(&values) * MBYTE, most(&values) * MBYTE);
-        // The start of a connection and the end of the last one are in it.
-        finding.check(low > 0.95 * ONE && high < 1.02 * ONE, || format!("{mode}: {low:.2} to {high:.2} MB/s"));
-    }
-    let (turns, brr) = (curve.at(&[(POLICY, "balance-rr")]), curve.at(&[(POLICY, "brr:12ms")]));
-    let gain = turns[0]
-        / most(
-            &["active-backup", "balance-xor", "broadcast", "brr:12ms"]
-                .map(|mode| curve.one(&[(POLICY, mode), (PARALLEL, "1")])),
-        );
-    finding.check((gain / 4.0 - 1.0).abs() < 0.1, || format!("one fetch gains {gain:.2} times by turns"));
-    let four = curve.one(&[(POLICY, "brr:12ms"), (PARALLEL, "4")]);
+    let all = |mode: &str| curve.at(&[(POLICY, mode)]).into_iter().map(|rate| rate * MBYTE).collect::<Vec<f64>>();
+    let one_link =
+        ["active-backup", "balance-xor", "broadcast"].map(|mode| (mode, least(&all(mode)), most(&all(mode))));
+    let (turns, brr) = (all("balance-rr"), all("brr:12ms"));
+    let alone = |mode: &str| curve.one(&[(POLICY, mode), (PARALLEL, "1")]) * MBYTE;
+    let others = ["active-backup", "balance-xor", "broadcast", "brr:12ms"].map(alone);
     let from_four: Vec<f64> = turns.iter().zip(&brr).skip(2).map(|(turns, brr)| brr / turns).collect();
-    finding.check(brr[0] < brr[1] && brr[1] < four, || "burst round robin does not rise to four fetches".to_owned());
-    // Files of somewhat different sizes end apart, and then a link is idle: what `just under` leaves room for.
-    finding.check(least(&from_four) > 0.85 && most(&from_four) < 1.01, || {
-        format!(
-            "from four fetches on burst round robin has {:.2} to {:.2} of turns",
-            least(&from_four),
-            most(&from_four)
-        )
-    });
-    let highest = most(&brr);
-    finding.check(four > 0.95 * highest, || {
-        format!("its peak is not at four: {:.2} there, {:.2} MB/s at most", four * MBYTE, highest * MBYTE)
-    });
+    let found = Modes {
+        one_link: one_link.to_vec(),
+        gain: turns[0] / most(&others),
+        rise: [brr[0], brr[1], curve.one(&[(POLICY, "brr:12ms"), (PARALLEL, "4")]) * MBYTE],
+        highest: most(&brr),
+        of_turns: (least(&from_four), most(&from_four)),
+    };
+    let mut finding = Finding::default();
+    found.judge(&mut finding);
     Ok(finding.answer(format!(
-        "brr.fig05, 1 to 20 fetches, {} seeds: turns {:.2} to {:.2} MB/s, {gain:.2} times the others with one fetch; burst round \
+        "brr.fig05, 1 to 20 fetches, {} seeds: turns {:.2} to {:.2} MB/s, {:.2} times the others with one fetch; burst round \
          robin {:.2}, {:.2}, {:.2} with 1, 2, 4 fetches, then {:.0} to {:.0} % of turns; the others one link's {ONE:.2}",
         run.file.seeds().len(),
-        least(&turns) * MBYTE,
-        most(&turns) * MBYTE,
-        brr[0] * MBYTE,
-        brr[1] * MBYTE,
-        four * MBYTE,
-        100.0 * least(&from_four),
-        100.0 * most(&from_four)
+        least(&turns),
+        most(&turns),
+        found.gain,
+        found.rise[0],
+        found.rise[1],
+        found.rise[2],
+        100.0 * found.of_turns.0,
+        100.0 * found.of_turns.1
     )))
+}
+
+/// How the links share the packets in Figures 6 to 8: largest less smallest share, or the largest.
+struct Load {
+    /// By even mode: its worst difference.
+    even: [(&'static str, f64); 2],
+    /// By mode that keeps to one link: the least that this link has.
+    one_link: [(&'static str, f64); 2],
+    /// Differences of burst round robin at 4, 8, 12, 16, 20 fetches, at 6, 10, 14, 18, and at one.
+    fours: [f64; 5],
+    between: [f64; 4],
+    one: f64,
+}
+
+impl Load {
+    /// What of the paper's words is not so.
+    fn judge(&self, finding: &mut Finding) {
+        for (mode, worst) in self.even {
+            finding.check(worst < 0.005, || format!("{mode} is not even: {:.1} %", 100.0 * worst));
+        }
+        for (mode, share) in self.one_link {
+            // The rest are heartbeats.
+            finding.check(share > 0.98, || format!("{mode} has {:.1} % on one link", 100.0 * share));
+        }
+        let (fours, between) = (most(&self.fours), most(&self.between));
+        finding.check(fours < 0.05, || format!("{:.1} % at a multiple of four", 100.0 * fours));
+        finding.check(between < 0.15, || format!("{:.1} % between the multiples of four", 100.0 * between));
+        finding.check(self.one > 0.3, || format!("one fetch spreads over all links: {:.1} %", 100.0 * self.one));
+    }
 }
 
 /// Figures 6 to 8: how the links share the packets.
 pub(crate) fn load(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("brr.fig05")?;
     let (difference, largest) = (Curve::of(&run, DIFFERENCE)?, Curve::of(&run, MOST)?);
-    let mut finding = Finding::default();
-    for mode in ["balance-rr", "broadcast"] {
-        let worst = most(&difference.at(&[(POLICY, mode)]));
-        finding.check(worst < 0.005, || format!("{mode} is not even: {:.1} %", 100.0 * worst));
-    }
-    for mode in ["active-backup", "balance-xor"] {
-        // The rest are heartbeats.
-        let share = least(&largest.at(&[(POLICY, mode)]));
-        finding.check(share > 0.98, || format!("{mode} has {:.1} % on one link", 100.0 * share));
-    }
     let of = |parallel: &str| difference.one(&[(POLICY, "brr:12ms"), (PARALLEL, parallel)]);
-    let fours = ["4", "8", "12", "16", "20"].map(of);
-    let between = ["6", "10", "14", "18"].map(of);
-    finding.check(most(&fours) < 0.05, || format!("{:.1} % at a multiple of four", 100.0 * most(&fours)));
-    finding.check(most(&between) < 0.15, || format!("{:.1} % between the multiples of four", 100.0 * most(&between)));
-    finding.check(of("1") > 0.3, || format!("one fetch spreads over all links: {:.1} %", 100.0 * of("1")));
+    let found = Load {
+        even: ["balance-rr", "broadcast"].map(|mode| (mode, most(&difference.at(&[(POLICY, mode)])))),
+        one_link: ["active-backup", "balance-xor"].map(|mode| (mode, least(&largest.at(&[(POLICY, mode)])))),
+        fours: ["4", "8", "12", "16", "20"].map(of),
+        between: ["6", "10", "14", "18"].map(of),
+        one: of("1"),
+    };
+    let mut finding = Finding::default();
+    found.judge(&mut finding);
     let list = |values: &[f64]| values.iter().map(|v| format!("{:.1}", 100.0 * v)).collect::<Vec<_>>().join(", ");
     let answer = finding.answer(format!(
         "brr.fig05, {} seeds: largest less smallest share of burst round robin {} % at 4, 8, 12, 16, 20 fetches, {} % at 6, 10, 14, 18, {:.0} % with \
          one; turns and broadcast even, backup and hash on one link",
         run.file.seeds().len(),
-        list(&fours),
-        list(&between),
-        100.0 * of("1")
+        list(&found.fours),
+        list(&found.between),
+        100.0 * found.one
     ));
     let sensitivity = free::order_and_load(bench)?;
     let calibrated = free::fitted_fetches(&sensitivity);
@@ -276,10 +323,7 @@ mod tests {
     }
 
     fn faults(found: &Thresholds) -> usize {
-        let mut finding = Finding::default();
-        found.judge(&mut finding);
-        let answer = finding.answer(String::new());
-        if answer.holds { 0 } else { answer.reason.matches("; ").count() + 1 }
+        count(|finding| found.judge(finding))
     }
 
     #[test]
@@ -295,6 +339,72 @@ mod tests {
         assert_eq!(change(|found| found.orders[1] = ABOUT + 1e-4), 1, "8 ms counts among what is about 1 %");
         assert_eq!(change(|found| found.orders[4] = 0.037), 2);
         assert_eq!(change(|found| found.speeds = [f64::NAN; 6]), 1, "what was not run holds nothing");
+    }
+
+    /// How many faults are found.
+    fn count(judge: impl FnOnce(&mut Finding)) -> usize {
+        let mut finding = Finding::default();
+        judge(&mut finding);
+        let answer = finding.answer(String::new());
+        if answer.holds { 0 } else { answer.reason.matches("; ").count() + 1 }
+    }
+
+    fn modes() -> Modes {
+        Modes {
+            one_link: vec![("broadcast", 0.951 * ONE, 1.019 * ONE)],
+            gain: 3.61,
+            rise: [1.19, 1.191, 4.3],
+            highest: 4.5,
+            of_turns: (0.851, 1.009),
+        }
+    }
+
+    #[test]
+    fn each_mode_is_within_its_margin_or_the_claim_does_not_hold() {
+        assert_eq!(count(|finding| modes().judge(finding)), 0);
+        let changes: [fn(&mut Modes); 9] = [
+            |found| found.one_link[0].1 = 0.949 * ONE,
+            |found| found.one_link[0].2 = 1.021 * ONE,
+            |found| found.gain = 3.59,
+            |found| found.gain = 4.41,
+            |found| found.rise[1] = 1.189,
+            |found| found.highest = 4.53,
+            |found| found.of_turns.0 = 0.849,
+            |found| found.of_turns.1 = 1.011,
+            |found| found.gain = f64::NAN,
+        ];
+        for (n, change) in changes.into_iter().enumerate() {
+            let mut found = modes();
+            change(&mut found);
+            assert_eq!(count(|finding| found.judge(finding)), 1, "change {n}");
+        }
+    }
+
+    fn shares() -> Load {
+        Load {
+            even: [("balance-rr", 0.004_9), ("broadcast", 0.0)],
+            one_link: [("active-backup", 0.980_1), ("balance-xor", 1.0)],
+            fours: [0.049_9, 0.0, 0.0, 0.0, 0.0],
+            between: [0.149_9, 0.0, 0.0, 0.0],
+            one: 0.300_1,
+        }
+    }
+
+    #[test]
+    fn each_load_is_within_its_margin_or_the_claim_does_not_hold() {
+        assert_eq!(count(|finding| shares().judge(finding)), 0);
+        let changes: [fn(&mut Load); 5] = [
+            |found| found.even[1].1 = 0.005_1,
+            |found| found.one_link[1].1 = 0.979_9,
+            |found| found.fours[4] = 0.050_1,
+            |found| found.between[2] = 0.150_1,
+            |found| found.one = 0.299_9,
+        ];
+        for (n, change) in changes.into_iter().enumerate() {
+            let mut found = shares();
+            change(&mut found);
+            assert_eq!(count(|finding| found.judge(finding)), 1, "change {n}");
+        }
     }
 
     #[test]

@@ -58,7 +58,12 @@ fn ahead(run: &FigureRun, [one, other]: [&[(&str, &str)]; 2], value: fn(&Results
         return (f64::NAN, false);
     }
     let difference = Sample::of(one.iter().zip(&other).map(|(one, other)| one - other));
-    (difference.mean, difference.mean > margin.max(difference.half_width().unwrap_or(0.0)))
+    (difference.mean, leads(&difference, margin))
+}
+
+/// Whether differences are on average beyond `margin`, and beyond what 95 % of such samples would give by chance.
+fn leads(difference: &Sample, margin: f64) -> bool {
+    difference.mean > margin.max(difference.half_width().unwrap_or(0.0))
 }
 
 /// Two policies at one buffer.
@@ -227,4 +232,23 @@ pub(crate) fn quasi_pushout(bench: &mut Bench) -> anyhow::Result<Answer> {
     ));
     let measured = both_tables(&run, BUFFER, &[PFD, QUASI])?;
     Ok(Answer { measured, sensitivity: free::quasi(bench)?, ..answer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_leads_by_more_than_the_margin_and_by_more_than_chance() {
+        let of = |values: &[f64]| Sample::of(values.iter().copied());
+        // No chance in it: the margin decides.
+        assert!(leads(&of(&[0.0101; 5]), 0.01) && !leads(&of(&[0.0099; 5]), 0.01));
+        // 0.02 to 0.04 around 0.03: half of the interval is 0.0248 with three values.
+        let three = of(&[0.02, 0.03, 0.04]);
+        assert!((three.half_width().expect("three values") - 0.024_84).abs() < 1e-4);
+        assert!(leads(&three, 0.0) && leads(&three, 0.029) && !leads(&three, 0.031));
+        // The same spread around less than that is chance.
+        assert!(leads(&of(&[0.015, 0.025, 0.035]), 0.0) && !leads(&of(&[0.0145, 0.0245, 0.0345]), 0.0));
+        assert!(!leads(&of(&[]), 0.0) && !leads(&of(&[f64::NAN]), 0.0));
+    }
 }
