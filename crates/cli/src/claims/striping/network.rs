@@ -26,6 +26,8 @@ pub(super) struct Channel {
     pub(super) loss: f64,
     /// Bytes that may wait to be transmitted before it is blocked.
     pub(super) queue: u64,
+    /// Data frames that were not lost.
+    pub(super) crossed: u64,
     free: Time,
     last: Time,
     flying: VecDeque<(Time, Frame)>,
@@ -47,6 +49,7 @@ impl Channel {
             jitter: Span::ZERO,
             loss: 0.0,
             queue: 0,
+            crossed: 0,
             free: Time::ZERO,
             last: Time::ZERO,
             flying: VecDeque::new(),
@@ -100,6 +103,7 @@ impl Channel {
         if self.loss > 0.0 && rng.unit() < self.loss {
             return;
         }
+        self.crossed += u64::from(matches!(frame, Frame::Data(_)));
         let jitter = Span::from_nanos(rng.below(self.jitter.as_nanos() + 1));
         let due = (self.free.max(now) + self.delay + jitter).max(self.last);
         self.last = due;
