@@ -7,7 +7,7 @@ use crate::claims::evidence::{Calibration, Cell, Evidence};
 use crate::claims::finding::Curve;
 use crate::claims::variation::{Free, tables};
 
-const FILES: &str = r#"["3MB", "3.2MB", "2.8MB", "3.1MB", "2.9MB", "3.3MB", "2.7MB"]"#;
+const FILES: &str = "[3MB, 3.2MB, 2.8MB, 3.1MB, 2.9MB, 3.3MB, 2.7MB]";
 const WEB: [Free; 5] = [
     Free {
         parameter: "flow.web.fetches",
