@@ -229,7 +229,7 @@ mod tests {
             Config { threshold: Some(Span::from_millis(4)), tick: Some(Span::from_millis(4)), ..Config::default() };
         let (links, mut ticking) = (four(), Brr::new(config, 1));
         let mut exact = Brr::new(Config { tick: None, ..config }, 1);
-        let mut links_at = |brr: &mut Brr| [0, 3, 4, 7, 15].map(|ms| take(brr, ms, 1, &links).unwrap());
+        let links_at = |brr: &mut Brr| [0, 3, 4, 7, 15].map(|ms| take(brr, ms, 1, &links).unwrap());
         assert_eq!(links_at(&mut exact), [0, 0, 0, 0, 1], "8 ms are a gap");
         assert_eq!(links_at(&mut ticking), [0, 0, 1, 1, 2], "from 3 to 4 ms the clock has gone on");
         // The greatest times there are.
