@@ -99,8 +99,17 @@ fn loudest(row: &Row) -> f64 {
     of_ours.chain(of_cells).fold(0.0, f64::max)
 }
 
-/// A text cut into words and the numbers among them, each with what a unit of its last digit is.
-fn parts(text: &str) -> Vec<Result<(f64, f64), String>> {
+/// What stands in a text.
+#[derive(PartialEq)]
+enum Part {
+    /// Anything but a number.
+    Words(String),
+    /// A number, and what a unit of its last digit is.
+    Number(f64, f64),
+}
+
+/// A text cut into words and the numbers among them.
+fn parts(text: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut word, mut rest) = (String::new(), text);
     while let Some(first) = rest.chars().next() {
@@ -111,25 +120,27 @@ fn parts(text: &str) -> Vec<Result<(f64, f64), String>> {
             && let Ok(value) = number.parse::<f64>()
         {
             let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            parts.push(Err(std::mem::take(&mut word)));
-            parts.push(Ok((value, 0.1_f64.powi(decimals as i32))));
+            parts.push(Part::Words(std::mem::take(&mut word)));
+            parts.push(Part::Number(value, 0.1_f64.powi(decimals as i32)));
             rest = &rest[number.len()..];
             continue;
         }
         word.push(first);
         rest = &rest[first.len_utf8()..];
     }
-    parts.push(Err(word));
+    parts.push(Part::Words(word));
     parts
 }
 
 /// Whether two texts differ at most in numbers, and those by no more than a share `noise` or a unit of the last digit.
 fn same_words(kept: &str, now: &str, noise: f64) -> bool {
     let (kept, now) = (parts(kept), parts(now));
-    let same = |(kept, now): (&Result<(f64, f64), String>, &Result<(f64, f64), String>)| match (kept, now) {
-        (Err(kept), Err(now)) => kept == now,
+    let same = |(kept, now): (&Part, &Part)| match (kept, now) {
+        (Part::Words(kept), Part::Words(now)) => kept == now,
         // A little more than the digit, since decimal fractions are none in binary.
-        (Ok((kept, digit)), Ok((now, _))) => (kept - now).abs() <= (1.000_001 * digit).max(noise * kept.abs()),
+        (Part::Number(kept, digit), Part::Number(now, _)) => {
+            (kept - now).abs() <= (1.000_001 * digit).max(noise * kept.abs())
+        }
         _ => false,
     };
     kept.len() == now.len() && kept.iter().zip(&now).all(same)

@@ -24,8 +24,8 @@ pub(crate) fn is(at: &[(String, String)], parameter: &str, value: &str) -> bool 
 fn values<'a>(run: &'a FigureRun, all: &[Free], free: &Free) -> Vec<&'a str> {
     let mut values: Vec<&str> = Vec::new();
     for finished in &run.batch.finished {
-        let others = all.iter().filter(|other| other.parameter != free.parameter);
-        let usual = others.map(|other| is(&finished.parameters, other.parameter, other.usual)).all(|usual| usual);
+        let mut others = all.iter().filter(|other| other.parameter != free.parameter);
+        let usual = others.all(|other| is(&finished.parameters, other.parameter, other.usual));
         let found = finished.parameters.iter().find(|(name, _)| name == free.parameter);
         if let Some((_, value)) = found.filter(|_| usual)
             && !values.contains(&value.trim_matches('"'))

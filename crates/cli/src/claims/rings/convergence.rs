@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(of(&[just_in.clone(), flow(&[])], HOLD), Some(0.0));
         assert_eq!(of(&[flow(&[]), just_out.clone()], HOLD), Some(8.0), "the window after the last one off");
         // Seven windows are enough where it need stay for no more than that.
-        assert_eq!((of(&[just_out.clone()], 7), of(&[just_out], 8)), (Some(0.0), Some(8.0)));
+        assert_eq!((of(std::slice::from_ref(&just_out), 7), of(&[just_out], 8)), (Some(0.0), Some(8.0)));
         // Off every hundredth window: never, however long the run is.
         let ever = flow(&[(5, 2.0), (104, 2.0), (150, 2.0), (204, 1.2), (300, 2.0), (350, 2.0)]);
         assert_eq!(of(&[ever], HOLD), None);
