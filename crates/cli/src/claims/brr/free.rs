@@ -1,7 +1,7 @@
 //! The constants of section 6.4's experiments that the paper does not tell, two of them fitted to its values, and what becomes of its
 //! claims with others (scenarios/brr/sensitivity.toml and sensitivity-delay.toml).
 
-use super::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
+use super::metrics::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
 use crate::claims::Bench;
 use crate::claims::evidence::{Calibration, Cell, Evidence};
 use crate::claims::finding::Curve;

@@ -4,24 +4,20 @@
 //! with the tolerance that stands beside them here.
 
 mod free;
+mod metrics;
 
 use super::bench::FigureRun;
 use super::evidence::Evidence;
 use super::finding::{Curve, Finding, least, most};
 use super::{Answer, Bench};
+use metrics::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
 use serde_json::Value;
 
-const THROUGHPUT: &str = "flow.web.transfers.throughput";
-const BELOW: &str = "flow.web.reordering.below_highest";
-const DIFFERENCE: &str = "(max(link.eth*.packets) - min(link.eth*.packets)) / sum(link.eth*.packets)";
 const MOST: &str = "max(link.eth*.packets) / sum(link.eth*.packets)";
-const POLICY: &str = "bond.bond0.policy";
 const PARALLEL: &str = "flow.web.parallel";
 const DELAY: &str = "link.eth0.delay";
 /// What the paper's kernel counted time in.
 const TICK: &str = ",tick=4ms";
-/// From bit/s to the paper's MB/s.
-const MBYTE: f64 = 1.0 / 8e6;
 /// What one link of 10 Mbit/s carries: 1460 of the 1538 bytes that a full frame takes.
 const ONE: f64 = 1.25 * 1460.0 / 1538.0;
 

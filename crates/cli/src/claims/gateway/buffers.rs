@@ -4,51 +4,21 @@
 //! by seed, and one leads where the mean of the differences is beyond a margin that stands here and beyond what 95 % of such
 //! samples would give by chance.
 
+use super::points::{BUFFER, JAIN, LQD, MBIT, OTHERS, PFD, QUASI, QUEUE, RED, RND, ROOM, both, goodput, jain, values};
 use super::{free, today};
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::Evidence;
 use crate::claims::finding::{Curve, Finding, least, most};
-use crate::claims::variation::is;
 use crate::claims::{Answer, Bench};
 use crate::report::Sample;
 use fairspan_sim::results::Results;
 
-pub(super) const QUEUE: &str = "link.bottleneck.queue";
-pub(super) const BUFFER: &str = "link.bottleneck.buffer";
-pub(super) const ROOM: &str = "flow.f#.room";
 const BUFFERS: [&str; 6] = ["12ms", "25ms", "50ms", "100ms", "200ms", "500ms"];
 /// With 12 ms the buffer holds five packets for ten connections; how far down the paper's range goes, it does not tell.
 const USUAL: [&str; 5] = ["25ms", "50ms", "100ms", "200ms", "500ms"];
-pub(super) const RED: &str = "red";
-pub(super) const LQD: &str = "longest-queue-front";
-pub(super) const RND: &str = "random-longest";
-pub(super) const PFD: &str = "pfd";
-pub(super) const OTHERS: [&str; 3] = [RED, LQD, RND];
-pub(super) const QUASI: &str = "pfd:quasi=on";
-pub(super) const JAIN: &str = "Jain's index";
 const ALL: [&str; 7] = ["drop-tail", "drop-front", RED, LQD, RND, PFD, "pfd-adaptive"];
-const MBIT: f64 = 1e-6;
 /// A difference of goodput that counts, as a share, and one of Jain's index.
 const MARGIN: f64 = 0.005;
-
-pub(super) fn goodput(results: &Results) -> f64 {
-    results.goodput * MBIT
-}
-
-pub(super) fn jain(results: &Results) -> f64 {
-    results.jain
-}
-
-/// Both together: what the paper calls a combined perspective, which it does not define.
-pub(super) fn both(results: &Results) -> f64 {
-    goodput(results) * jain(results)
-}
-
-/// A value at a point, seed by seed.
-pub(super) fn values(run: &FigureRun, wanted: &[(&str, &str)], value: fn(&Results) -> f64) -> Vec<f64> {
-    let here = run.batch.finished.iter().filter(|run| wanted.iter().all(|(name, at)| is(&run.parameters, name, at)));
-    here.map(|run| value(&run.results)).collect()
-}
 
 /// How far the first is ahead of the second, and whether that is more than `margin` and more than chance. Where either was
 /// not run it is not a number, which leads nobody.

@@ -1,7 +1,7 @@
 //! The constants of chapter 3's figures that the paper does not tell, and what becomes of its claims with others
 //! (scenarios/gateway/sensitivity.toml with equal round trips, sensitivity-mixed.toml with unlike ones, sensitivity-red.toml for RED's own).
 
-use super::buffers::{BUFFER, JAIN, LQD, OTHERS, PFD, QUASI, QUEUE, RED, RND, ROOM, goodput, jain, values};
+use super::points::{BUFFER, JAIN, LQD, OTHERS, PFD, QUASI, QUEUE, RED, RND, ROOM, both, goodput, jain, values};
 use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
@@ -99,7 +99,7 @@ pub(super) fn mixed(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         let mut cells = Vec::new();
         for queue in AT {
             let at = |policy| with(wanted, &[(QUEUE, queue), (BUFFER, policy), (ROOM, "1")]);
-            cells.extend(OTHERS.map(|other| lead(&run, &at(PFD), &at(other), super::buffers::both)));
+            cells.extend(OTHERS.map(|other| lead(&run, &at(PFD), &at(other), both)));
             cells.push(lead(&run, &at(RND), &at(LQD), jain));
             cells.push(lead(&run, &at(RND), &at(PFD), goodput));
         }

@@ -1,14 +1,13 @@
 //! Chapter 3's question with the senders and the policies of today: CUBIC and SACK, sources that do not adapt (RFC 7928, 5.4), 2 to
 //! 1000 connections; PFD beside CoDel, PIE and fq_codel. The paper claims nothing of them, so nothing is judged.
 
-use super::buffers::{BUFFER, JAIN, QUEUE};
+use super::points::{BUFFER, JAIN, MBIT, QUEUE};
 use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::Curve;
 
 const DISCIPLINE: &str = "link.bottleneck.discipline";
-const MBIT: f64 = 1e-6;
 /// A queue discipline, a buffer policy, and what both are called together.
 const RIVALS: [(&str, &str, &str); 7] = [
     ("fifo", "drop-tail", "FIFO, drop-tail"),
