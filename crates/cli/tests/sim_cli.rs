@@ -277,17 +277,62 @@ fn claims_prints_every_id_with_exactly_the_agreed_keys_anywhere() {
     let rows = document(&output);
     let rows = rows.as_array().expect("a list");
     assert_eq!(rows.len(), 54);
-    let keys = BTreeSet::from(["id", "paper", "ours", "unit", "deviation", "verdict", "reason"]);
+    let agreed = ["id", "paper", "ours", "unit", "deviation", "verdict", "reason"];
+    let beside = ["bounded", "noise", "measured", "sensitivity", "calibrated"];
+    let keys: BTreeSet<&str> = agreed.into_iter().chain(beside).collect();
     for row in rows {
         let found: BTreeSet<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
         assert_eq!(found, keys, "{row}");
         let verdict = row["verdict"].as_str().expect("a verdict");
-        assert!(["holds", "differs", "not yet"].contains(&verdict), "{row}");
+        assert!(["holds", "calibrated", "differs", "not yet"].contains(&verdict), "{row}");
         assert!(row["ours"].is_null() || row["ours"].is_object(), "{row}");
     }
     let table = folder.run(&["claims", "striping.fifo"]);
     let table = text(&table.stdout);
     assert!(table.contains("striping.fifo") && table.contains("1 claims: 1 hold"), "{table}");
+}
+
+#[test]
+fn claims_check_keeps_nothing_and_fails_on_whatever_changed_whether_it_holds_or_not() {
+    let folder = Folder::new(SCENARIO);
+    let check = |id: &str| folder.run(&["claims", id, "--check", "--reduced", "--jobs", "1", "--kept", "claims.json"]);
+    let output =
+        folder.run(&["claims", "striping.fig5-trace", "efl.complexity", "--run", "--reduced", "--kept", "claims.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let path = folder.path().join("claims.json");
+    let kept = fs::read_to_string(&path).expect("kept");
+    for id in ["striping.fig5-trace", "efl.complexity"] {
+        let output = check(id);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    // One more way to divide the packets of Figure 5, and a claim that is said to differ, and does not.
+    let (more, other) = (kept.replace("all 32435 ways", "all 32437 ways"), kept.replace("\"holds\"", "\"differs\""));
+    assert!(more != kept && other != kept, "{kept}");
+    for changed in [more, other] {
+        fs::write(&path, &changed).expect("written");
+        let output = check("striping.fig5-trace");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains("striping.fig5-trace changed"), "{}", text(&output.stderr));
+        assert_eq!(fs::read_to_string(&path).expect("kept"), changed, "a check keeps nothing");
+    }
+}
+
+#[test]
+fn claims_are_a_page_with_what_they_rest_on() {
+    let folder = Folder::new(SCENARIO);
+    let output = folder.run(&["claims", "gateway", "rings", "--html", "claims.html"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("claims.html")).expect("a page");
+    let shown = document(&folder.run(&["claims", "gateway", "rings", "--json"]));
+    for row in shown.as_array().expect("a list") {
+        assert!(page.contains(row["id"].as_str().expect("an id")), "{row}");
+        for table in ["measured", "sensitivity"].iter().flat_map(|name| row[name].as_array().expect("tables")) {
+            // As a page writes it.
+            let of = table["of"].as_str().expect("what it is of").replace('&', "&amp;").replace('<', "&lt;");
+            assert!(page.contains(&of), "{of}");
+        }
+    }
+    assert!(page.contains("Sensitivity:") && page.contains(" ± "), "no table at all");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! Deviation is the largest of `|ours - paper| / |paper|` over all values; where the paper's value is 0 it is ours
 //! itself. The verdict of a number is `holds` when the deviation is within the tolerance; of a bound when no value is
 //! beyond the paper's; of an exact value when the deviation is below one in a billion (the paper's decimals aside). A
-//! claim that says something beside its values, or has none, holds as its runner found.
+//! claim that says something beside its values, or has none, holds as its runner found. One that holds only because a constant
+//! which the paper does not tell was fitted to the paper's own values is `calibrated`.
 
+use super::evidence::{Calibration, Evidence};
 use super::table::{Claim, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,12 +20,37 @@ pub(crate) struct Answer {
     pub(crate) holds: bool,
     /// What was run, and why ours differs if it does.
     pub(crate) reason: String,
+    /// Ours of what the claim bounds beside its values, with the keys of its bounds.
+    pub(crate) bounded: Map<String, Value>,
+    /// By how much ours may change, with the keys of ours, in its unit: half of the 95 % interval over the seeds. Without a key
+    /// ours does not change at all.
+    pub(crate) noise: Map<String, Value>,
+    /// What was measured.
+    pub(crate) measured: Vec<Evidence>,
+    /// What becomes of it with other values of each constant that the paper does not tell.
+    pub(crate) sensitivity: Vec<Evidence>,
+    /// Constants that were fitted.
+    pub(crate) calibrated: Vec<Calibration>,
 }
 
 impl Answer {
     /// The answer to a claim without values.
     pub(crate) fn statement(holds: bool, reason: impl Into<String>) -> Answer {
-        Answer { ours: Map::new(), holds, reason: reason.into() }
+        Answer {
+            ours: Map::new(),
+            holds,
+            reason: reason.into(),
+            bounded: Map::new(),
+            noise: Map::new(),
+            measured: Vec::new(),
+            sensitivity: Vec::new(),
+            calibrated: Vec::new(),
+        }
+    }
+
+    /// With values.
+    pub(crate) fn with(self, ours: Map<String, Value>) -> Answer {
+        Answer { ours, ..self }
     }
 }
 
@@ -33,6 +60,9 @@ pub(crate) enum Verdict {
     /// It does.
     #[serde(rename = "holds")]
     Holds,
+    /// It does, with constants that were fitted to the paper's values.
+    #[serde(rename = "calibrated")]
+    Calibrated,
     /// Ours is something else.
     #[serde(rename = "differs")]
     Differs,
@@ -46,9 +76,15 @@ impl Verdict {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
+            Verdict::Calibrated => "calibrated",
             Verdict::Differs => "differs",
             Verdict::NotYet => "not yet",
         }
+    }
+
+    /// Whether ours agrees with the paper, by fitted constants or without.
+    pub(crate) fn agrees(self) -> bool {
+        matches!(self, Verdict::Holds | Verdict::Calibrated)
     }
 }
 
@@ -69,6 +105,21 @@ pub(crate) struct Row {
     pub(crate) verdict: Verdict,
     /// What was run, or why it differs.
     pub(crate) reason: String,
+    /// Ours of what the claim bounds beside its values.
+    #[serde(default)]
+    pub(crate) bounded: Map<String, Value>,
+    /// By how much ours may change, with the keys of ours.
+    #[serde(default)]
+    pub(crate) noise: Map<String, Value>,
+    /// What was measured.
+    #[serde(default)]
+    pub(crate) measured: Vec<Evidence>,
+    /// What becomes of it with other values of each constant that the paper does not tell.
+    #[serde(default)]
+    pub(crate) sensitivity: Vec<Evidence>,
+    /// Constants that were fitted.
+    #[serde(default)]
+    pub(crate) calibrated: Vec<Calibration>,
 }
 
 impl Row {
@@ -77,14 +128,44 @@ impl Row {
         let unit = claim.unit.clone();
         let (id, paper) = (claim.id.clone(), claim.values.clone());
         let Some(answer) = answer else {
-            let reason = "not built".to_owned();
-            return Row { id, paper, ours: None, unit, deviation: None, verdict: Verdict::NotYet, reason };
+            return Row {
+                id,
+                paper,
+                ours: None,
+                unit,
+                deviation: None,
+                verdict: Verdict::NotYet,
+                reason: "not built".to_owned(),
+                bounded: Map::new(),
+                noise: Map::new(),
+                measured: Vec::new(),
+                sensitivity: Vec::new(),
+                calibrated: Vec::new(),
+            };
         };
         let ours = claim.values.is_some().then_some(answer.ours);
         let deviation = deviation(paper.as_ref(), ours.as_ref());
-        let good = answer.holds && values_hold(claim, ours.as_ref(), deviation);
-        let verdict = if good { Verdict::Holds } else { Verdict::Differs };
-        Row { id, paper, ours, unit, deviation, verdict, reason: answer.reason }
+        let good =
+            answer.holds && values_hold(claim, ours.as_ref(), deviation) && beyond(claim, &answer.bounded).is_none();
+        let verdict = match (good, answer.calibrated.is_empty()) {
+            (true, true) => Verdict::Holds,
+            (true, false) => Verdict::Calibrated,
+            (false, _) => Verdict::Differs,
+        };
+        Row {
+            id,
+            paper,
+            ours,
+            unit,
+            deviation,
+            verdict,
+            reason: answer.reason,
+            bounded: answer.bounded,
+            noise: answer.noise,
+            measured: answer.measured,
+            sensitivity: answer.sensitivity,
+            calibrated: answer.calibrated,
+        }
     }
 
     /// Whether this line, kept from an earlier run, is one that its own values give.
@@ -113,8 +194,14 @@ impl Row {
         if !same {
             return Err(format!("deviation {:?}, but the values give {again:?}", self.deviation));
         }
-        if self.verdict == Verdict::Holds && !values_hold(claim, self.ours.as_ref(), again) {
+        if self.verdict.agrees() && !values_hold(claim, self.ours.as_ref(), again) {
             return Err("holds, but its values do not".to_owned());
+        }
+        if let Some(key) = beyond(claim, &self.bounded).filter(|_| self.verdict.agrees()) {
+            return Err(format!("holds, but {key} is beyond its bound, or missing"));
+        }
+        if self.verdict.agrees() && (self.verdict == Verdict::Calibrated) == self.calibrated.is_empty() {
+            return Err(format!("{}, and {} constants were fitted", self.verdict.name(), self.calibrated.len()));
         }
         // A number says nothing beside its values.
         let number = claim.kind == Kind::Number && self.ours.is_some();
@@ -152,6 +239,15 @@ pub(crate) fn relative(paper: f64, ours: f64) -> f64 {
     if paper == 0.0 { ours.abs() } else { ((ours - paper) / paper).abs() }
 }
 
+/// The first of a claim's bounds that ours exceeds, or does not tell.
+fn beyond<'a>(claim: &'a Claim, ours: &Map<String, Value>) -> Option<&'a str> {
+    let kept = |(key, bound): (&String, &Value)| {
+        let ours = ours.get(key).and_then(Value::as_f64);
+        bound.as_f64().zip(ours).is_some_and(|(bound, ours)| ours <= bound)
+    };
+    claim.bounds.iter().flatten().find(|bound| !kept(*bound)).map(|(key, _)| key.as_str())
+}
+
 /// Whether the values alone speak for the claim: all there, and as its kind asks.
 fn values_hold(claim: &Claim, ours: Option<&Map<String, Value>>, deviation: Option<f64>) -> bool {
     let Some(paper) = &claim.values else { return true };
@@ -183,7 +279,7 @@ mod tests {
 
     fn row(claim: &Claim, ours: Value, holds: bool) -> Row {
         let ours = ours.as_object().cloned().unwrap_or_default();
-        Row::new(claim, Some(Answer { ours, holds, reason: "because".into() }))
+        Row::new(claim, Some(Answer::statement(holds, "because").with(ours)))
     }
 
     #[test]
@@ -250,12 +346,58 @@ mod tests {
     }
 
     #[test]
+    fn what_a_claim_bounds_beside_its_values_is_not_to_be_exceeded_and_not_to_be_left_out() {
+        let c: Claim = serde_json::from_value(json!({
+            "id": "x.y", "where": "1", "kind": "number", "text": "", "within": 0.1,
+            "values": { "a": 10.0 }, "bounds": { "apart": 0.02 }
+        }))
+        .unwrap();
+        let with = |bounded: Value| {
+            let ours = json!({ "a": 10.0 }).as_object().cloned().unwrap();
+            let bounded = bounded.as_object().cloned().unwrap();
+            Row::new(&c, Some(Answer { bounded, ..Answer::statement(true, "because").with(ours) }))
+        };
+        let inside = with(json!({ "apart": 0.02 }));
+        assert_eq!((inside.verdict, inside.check(&c)), (Verdict::Holds, Ok(())));
+        for outside in [json!({ "apart": 0.020_1 }), json!({}), json!({ "apart": null })] {
+            let row = with(outside);
+            assert_eq!((row.verdict, row.check(&c)), (Verdict::Differs, Ok(())));
+            assert!(Row { verdict: Verdict::Holds, ..row }.check(&c).is_err());
+        }
+    }
+
+    #[test]
+    fn what_holds_by_a_fitted_constant_is_calibrated_and_says_by_which() {
+        let c = claim("number", Some(0.1), json!({ "a": 10.0 }));
+        let table = Evidence::new("window", &["a"]);
+        let fitted = Calibration::new("22 segments", "Figure 11", &table);
+        let answer = |value: f64| {
+            let ours = json!({ "a": value }).as_object().cloned().unwrap();
+            Answer { calibrated: vec![fitted.clone()], ..Answer::statement(true, "because").with(ours) }
+        };
+        let held = Row::new(&c, Some(answer(10.5)));
+        assert_eq!((held.verdict, held.check(&c)), (Verdict::Calibrated, Ok(())));
+        assert!(held.verdict.agrees());
+        // Fitted, and still off.
+        assert_eq!(Row::new(&c, Some(answer(11.5))).verdict, Verdict::Differs);
+        for wrong in [
+            Row { calibrated: Vec::new(), ..held.clone() },
+            Row { verdict: Verdict::Holds, ..held.clone() },
+            Row { ours: json!({ "a": 12.0 }).as_object().cloned(), deviation: Some(0.2), ..held.clone() },
+        ] {
+            assert!(wrong.check(&c).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_line_prints_exactly_the_agreed_keys() {
         let line = serde_json::to_value(row(&claim("ordering", None, Value::Null), Value::Null, true)).unwrap();
         let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
-        assert_eq!(keys.len(), 7);
-        for key in ["id", "paper", "ours", "unit", "deviation", "verdict", "reason"] {
-            assert!(keys.iter().any(|k| *k == key), "{key}");
+        let agreed = ["id", "paper", "ours", "unit", "deviation", "verdict", "reason"];
+        let beside = ["bounded", "noise", "measured", "sensitivity", "calibrated"];
+        assert_eq!(keys.len(), agreed.len() + beside.len());
+        for key in agreed.iter().chain(&beside) {
+            assert!(keys.iter().any(|k| k == key), "{key}");
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What runners share: the seed, how much they may do, and the figures that have been run already.
 
+use super::evidence::Cell;
 use crate::exit::BadInput;
 use crate::scenarios;
-use crate::simulation::{self, Batch, Expected, Options};
+use crate::simulation::{self, Batch, Expected, Finished, Options};
 use crate::testbed::{Interrupt, Interrupted};
 use anyhow::Context;
+use fairspan_core::quantity::parse_span;
 use fairspan_core::rng::Rng;
+use fairspan_core::units::Span;
 use fairspan_sim::scenario::{File, Metric};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -25,16 +28,34 @@ impl fmt::Display for NoTestData {
 
 impl std::error::Error for NoTestData {}
 
+/// The longest run of a reduced figure.
+const SHORT: Span = Span::from_secs(50);
+
+/// How much of a figure is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// One seed of each point, at most [`SHORT`] of a run where its warm-up leaves something of that, and of what is random a
+    /// fiftieth of the cases: the same code in a fraction of the time.
+    Reduced,
+}
+
 /// Runs what claims need.
 pub(crate) struct Bench {
     seed: u64,
     effort: f64,
+    extent: Extent,
+    jobs: usize,
     interrupt: Option<Interrupt>,
     run: BTreeMap<String, Rc<FigureRun>>,
 }
 
 /// A point of a curve: swept parameters with their values, and what came out there.
 pub(crate) type Point<'a> = (&'a [(String, String)], f64);
+
+/// The same with a value for each seed.
+pub(crate) type Samples<'a> = (&'a [(String, String)], Vec<f64>);
 
 /// A figure's scenario, and what came out of it.
 pub(crate) struct FigureRun {
@@ -49,7 +70,16 @@ pub(crate) struct FigureRun {
 impl Bench {
     /// All that is random comes from `seed`.
     pub(crate) fn new(seed: u64) -> Bench {
-        Bench { seed, effort: 1.0, interrupt: None, run: BTreeMap::new() }
+        Bench { seed, effort: 1.0, extent: Extent::Whole, jobs: 0, interrupt: None, run: BTreeMap::new() }
+    }
+
+    /// Runs so much, on so many threads at most (0: one for each core).
+    pub(crate) fn with_extent(mut self, extent: Extent, jobs: usize) -> Bench {
+        (self.extent, self.jobs) = (extent, jobs);
+        if extent == Extent::Reduced {
+            self.effort = 0.02;
+        }
+        self
     }
 
     /// Stops when a signal comes.
@@ -99,12 +129,17 @@ impl Bench {
         let figures = scenarios::figures();
         let figure = figures.iter().find(|figure| figure.key == key);
         let figure = figure.ok_or_else(|| BadInput(format!("there is no scenario of {key}")))?;
-        let file = simulation::read(&figure.path, &figure.text, &[])?;
+        let reduced = self.extent == Extent::Reduced;
+        let settings = if reduced { shortened(&figure.text)? } else { Vec::new() };
+        let mut file = simulation::read(&figure.path, &figure.text, &settings)?;
+        if reduced {
+            file.set_seeds(file.seeds().iter().copied().take(1).collect());
+        }
         let interrupt = match &self.interrupt {
             Some(interrupt) => interrupt.clone(),
             None => self.interrupt.insert(Interrupt::install()?).clone(),
         };
-        let options = Options { jobs: 0, captures: None, progress: Some(key) };
+        let options = Options { jobs: self.jobs, captures: None, progress: Some(key) };
         let batch = simulation::run(&file, &options, &interrupt).with_context(|| key.to_owned())?;
         if batch.interrupted {
             return Err(Interrupted.into());
@@ -114,6 +149,16 @@ impl Bench {
         self.run.insert(key.to_owned(), Rc::clone(&run));
         Ok(run)
     }
+}
+
+/// What makes a scenario's runs [`SHORT`], where they are longer and their warm-up is not.
+fn shortened(text: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let head: toml::Table = toml::from_str(text).context("a scenario")?;
+    let time = |key: &str| head.get(key).and_then(toml::Value::as_str).and_then(|text| parse_span(text).ok());
+    let long = time("duration").is_some_and(|duration| duration > SHORT);
+    let warm = time("warm_up").is_some_and(|warm_up| warm_up >= SHORT);
+    let setting = || ("duration".to_owned(), format!("{}s", SHORT.as_nanos() / 1_000_000_000));
+    Ok(if long && !warm { vec![setting()] } else { Vec::new() })
 }
 
 impl FigureRun {
@@ -126,28 +171,71 @@ impl FigureRun {
         own.filter_map(|expected| Some((expected.claim.clone()?.1, Value::from(expected.ours * factor)))).collect()
     }
 
+    /// How far those of [`FigureRun::values`] may be off: half of their 95 % intervals over the seeds.
+    ///
+    /// # Errors
+    /// [`BadInput`] when the results do not have one of them.
+    pub(crate) fn noise(&self, id: &str, factor: f64) -> anyhow::Result<Map<String, Value>> {
+        let mut noise = Map::new();
+        for expected in &self.expected {
+            let Some((_, key)) = expected.claim.as_ref().filter(|(claim, key)| claim == id && !key.is_empty()) else {
+                continue;
+            };
+            let point = self.batch.finished.iter().filter(|run| run.point == expected.point);
+            let values = self.read(&expected.metric, point)?;
+            if let Some(half) = Cell::of(values.iter().map(|value| value * factor)).1 {
+                noise.insert(key.clone(), Value::from(half));
+            }
+        }
+        Ok(noise)
+    }
+
+    /// A metric of these runs.
+    fn read<'a>(&self, metric: &str, runs: impl Iterator<Item = &'a Finished>) -> anyhow::Result<Vec<f64>> {
+        let wrong = |error: fairspan_sim::scenario::MetricError| BadInput(format!("{}: {error}", self.file.name()));
+        let metric = Metric::parse(metric).map_err(wrong)?;
+        Ok(runs.map(|run| metric.value(&run.results)).collect::<Result<_, _>>().map_err(wrong)?)
+    }
+
+    /// The values of `metric` at every point, seed by seed.
+    ///
+    /// # Errors
+    /// [`BadInput`] when the results do not have it.
+    pub(crate) fn samples(&self, metric: &str) -> anyhow::Result<Vec<Samples<'_>>> {
+        let points = self.batch.finished.chunk_by(|a, b| a.point == b.point);
+        points.map(|point| Ok((point[0].parameters.as_slice(), self.read(metric, point.iter())?))).collect()
+    }
+
     /// The mean of `metric` over the seeds at every point: (swept parameters, value).
     ///
     /// # Errors
     /// [`BadInput`] when the results do not have it.
     pub(crate) fn curve(&self, metric: &str) -> anyhow::Result<Vec<Point<'_>>> {
-        let wrong = |error: fairspan_sim::scenario::MetricError| BadInput(format!("{}: {error}", self.file.name()));
-        let metric = Metric::parse(metric).map_err(wrong)?;
-        let mut curve = Vec::new();
-        for point in self.batch.finished.chunk_by(|a, b| a.point == b.point) {
-            let mut sum = 0.0;
-            for run in point {
-                sum += metric.value(&run.results).map_err(wrong)?;
-            }
-            curve.push((point[0].parameters.as_slice(), sum / point.len() as f64));
-        }
-        Ok(curve)
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        Ok(self.samples(metric)?.into_iter().map(|(at, values)| (at, mean(&values))).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_long_run_whose_warm_up_is_short_is_shortened() {
+        let of = |text: &str| shortened(text).expect("TOML");
+        let short = vec![("duration".to_owned(), "50s".to_owned())];
+        assert_eq!(of("duration = \"500s\""), short);
+        assert_eq!(of("duration = \"80s\"\nwarm_up = \"49s\""), short);
+        assert!(of("duration = \"50s\"").is_empty() && of("duration = \"600s\"\nwarm_up = \"50s\"").is_empty());
+        assert!(of("title = \"no time at all\"").is_empty());
+    }
+
+    #[test]
+    fn a_reduced_figure_has_one_seed_and_all_points() {
+        let mut bench = Bench::new(1).with_extent(Extent::Reduced, 1);
+        let run = bench.figure("cross-check.cbr-line").expect("it runs");
+        assert_eq!((run.file.seeds().len(), run.batch.finished.len()), (1, run.file.points()));
+    }
 
     #[test]
     fn a_figure_is_run_once_and_gives_its_curves() {

@@ -1,10 +1,11 @@
 //! How a runner reads a figure's curves and says what of a claim is not so.
 
 use super::Answer;
-use super::bench::{FigureRun, Point};
+use super::bench::{FigureRun, Samples};
+use super::evidence::Cell;
 
-/// Values of a metric over the points of a figure.
-pub(crate) struct Curve<'a>(Vec<Point<'a>>);
+/// Values of a metric over the points of a figure, a value for each seed.
+pub(crate) struct Curve<'a>(Vec<Samples<'a>>);
 
 impl<'a> Curve<'a> {
     /// The values of `metric`.
@@ -12,16 +13,30 @@ impl<'a> Curve<'a> {
     /// # Errors
     /// When the results do not have it.
     pub(crate) fn of(run: &'a FigureRun, metric: &str) -> anyhow::Result<Curve<'a>> {
-        Ok(Curve(run.curve(metric)?))
+        Ok(Curve(run.samples(metric)?))
     }
 
-    /// The values where all of `wanted` are so, in the file's order.
-    pub(crate) fn at(&self, wanted: &[(&str, &str)]) -> Vec<f64> {
+    fn points(&self, wanted: &[(&str, &str)]) -> impl Iterator<Item = &[f64]> {
         let is = |at: &[(String, String)], name: &str, value: &str| {
             at.iter().any(|(known, found)| known == name && found.trim_matches('"') == value)
         };
-        let points = self.0.iter().filter(|point| wanted.iter().all(|(name, value)| is(point.0, name, value)));
-        points.map(|point| point.1).collect()
+        let points = self.0.iter().filter(move |point| wanted.iter().all(|(name, value)| is(point.0, name, value)));
+        points.map(|point| point.1.as_slice())
+    }
+
+    /// The means over the seeds where all of `wanted` are so, in the file's order.
+    pub(crate) fn at(&self, wanted: &[(&str, &str)]) -> Vec<f64> {
+        self.points(wanted).map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
+    }
+
+    /// The value there, times `factor`, with its interval over the seeds.
+    pub(crate) fn cell(&self, wanted: &[(&str, &str)], factor: f64) -> Cell {
+        Cell::of(self.seeds(wanted).iter().map(|value| value * factor))
+    }
+
+    /// The values there, seed by seed; none where there is no such point.
+    pub(crate) fn seeds(&self, wanted: &[(&str, &str)]) -> &[f64] {
+        self.points(wanted).next().unwrap_or_default()
     }
 
     /// The one value there; not a number where there is none, which nothing compares well with.
@@ -72,11 +87,22 @@ mod tests {
             vec![("policy".to_owned(), policy.to_owned()), ("parallel".to_owned(), parallel.to_owned())]
         };
         let points = [at("\"brr:12ms\"", "4"), at("broadcast", "4"), at("broadcast", "14")];
-        let curve = Curve(points.iter().zip([1.0, 2.0, 3.0]).map(|(at, value)| (at.as_slice(), value)).collect());
+        let curve = Curve(
+            points
+                .iter()
+                .zip([[1.0, 1.0], [1.0, 3.0], [3.0, 3.0]])
+                .map(|(at, values)| (at.as_slice(), values.to_vec()))
+                .collect(),
+        );
         assert_eq!(curve.one(&[("policy", "brr:12ms")]), 1.0);
         assert_eq!(curve.at(&[("policy", "broadcast")]), [2.0, 3.0]);
         assert_eq!(curve.one(&[("policy", "broadcast"), ("parallel", "14")]), 3.0);
         assert!(curve.one(&[("parallel", "1")]).is_nan());
+        assert_eq!(curve.seeds(&[("parallel", "14")]), [3.0, 3.0]);
+        let cell = curve.cell(&[("policy", "broadcast"), ("parallel", "4")], 10.0);
+        // One degree of freedom: 12.706 * 14.14 / sqrt(2).
+        assert_eq!((cell.0, cell.1), (Some(20.0), Some(127.06)));
+        assert_eq!(curve.cell(&[("parallel", "1")], 1.0), Cell(None, None));
     }
 
     #[test]

@@ -1,16 +1,31 @@
-//! The kept answers: `scenarios/claims.json`, one claim a line.
+//! The kept answers: `scenarios/claims.json` those of the whole figures, `scenarios/claims-reduced.json` those of reduced ones, one
+//! claim a line.
 
 use super::answer::Row;
+use super::bench::Extent;
 use crate::exit::BadInput;
 use anyhow::Context;
 use std::path::Path;
 
 /// What the program carries with it.
 const KEPT: &str = include_str!("../../../../scenarios/claims.json");
+const REDUCED: &str = include_str!("../../../../scenarios/claims-reduced.json");
+
+/// The name of the file below `scenarios` that answers of this extent are kept in.
+pub(crate) fn name(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Whole => "claims.json",
+        Extent::Reduced => "claims-reduced.json",
+    }
+}
 
 /// The answers that the program was built with.
-pub(crate) fn embedded() -> Vec<Row> {
-    serde_json::from_str(KEPT).unwrap_or_else(|error| panic!("scenarios/claims.json: {error}"))
+pub(crate) fn embedded(extent: Extent) -> Vec<Row> {
+    let text = match extent {
+        Extent::Whole => KEPT,
+        Extent::Reduced => REDUCED,
+    };
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("scenarios/{}: {error}", name(extent)))
 }
 
 /// The answers in `path`.

@@ -6,17 +6,22 @@
 mod answer;
 mod bench;
 mod brr;
+mod change;
 mod efl;
+mod evidence;
 mod finding;
 mod gateway;
 mod kept;
 mod rings;
 mod striping;
 mod table;
+mod variation;
 
 pub(crate) use answer::{Answer, Row, Verdict};
-pub(crate) use bench::{Bench, NoTestData};
-pub(crate) use kept::{embedded, read, write};
+pub(crate) use bench::{Bench, Extent, NoTestData};
+pub(crate) use change::changes;
+pub(crate) use evidence::{Calibration, Evidence, Line};
+pub(crate) use kept::{embedded, name as kept_in, read, write};
 pub(crate) use table::{Claim, table};
 
 /// How a claim is answered.
@@ -50,10 +55,10 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "rings.cm-loss", run: rings::rpr::cm_loss },
     Runner { id: "rings.parking-lot", run: rings::simulated::parking_lot },
     Runner { id: "rings.parallel-parking-lot", run: rings::simulated::parallel_parking_lot },
-    Runner { id: "rings.tcp-isolation", run: rings::simulated::tcp_isolation },
-    Runner { id: "rings.tcp-microflows", run: rings::simulated::tcp_microflows },
-    Runner { id: "rings.convergence", run: rings::simulated::convergence },
-    Runner { id: "rings.dvsr-unbalanced", run: rings::simulated::unbalanced },
+    Runner { id: "rings.tcp-isolation", run: rings::tcp::isolation },
+    Runner { id: "rings.tcp-microflows", run: rings::tcp::microflows },
+    Runner { id: "rings.convergence", run: rings::convergence::convergence },
+    Runner { id: "rings.dvsr-unbalanced", run: rings::unbalanced::unbalanced },
     Runner { id: "rings.fairness-bound", run: rings::bound::fairness },
     Runner { id: "rings.testbed", run: rings::simulated::testbed },
     Runner { id: "brr.threshold", run: brr::threshold },
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_kept_answers_are_those_of_the_table_and_their_verdicts_follow_from_their_values() {
-        let (table, kept) = (table(), embedded());
+        let (table, kept) = (table(), embedded(Extent::Whole));
         assert_eq!(
             kept.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(),
             table.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(),

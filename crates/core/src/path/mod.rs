@@ -26,7 +26,7 @@ pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
 pub(crate) mod tail;
-pub(crate) mod train;
+pub mod train;
 pub(crate) mod transit;
 pub(crate) mod worth;
 

@@ -43,7 +43,7 @@ const TRIES: u8 = 3;
 
 /// The trains of one path.
 #[derive(Clone, Debug)]
-pub(crate) struct Train {
+pub struct Train {
     /// Frames of the next one.
     frames: u16,
     failures: u8,
@@ -78,12 +78,12 @@ impl Default for Train {
 
 impl Train {
     /// Whether another train should go.
-    pub(crate) fn wants_to_go(&self) -> bool {
+    pub fn wants_to_go(&self) -> bool {
         !self.done && self.away.is_none()
     }
 
     /// A train leaves, of frames of `bytes` with this token: how many frames it has.
-    pub(crate) fn leave(&mut self, now: Time, token: u32, bytes: usize) -> u16 {
+    pub fn leave(&mut self, now: Time, token: u32, bytes: usize) -> u16 {
         let frames = self.frames;
         let until = now + FIRST_WITHIN;
         self.away = Some(Away { token, frames, bytes, arrivals: Vec::new(), first: 0, left: now, until });
@@ -92,7 +92,7 @@ impl Train {
 
     /// The frame at `place` of the train with this token arrived when the peer's clock was `arrived`. The rate of the path, if that is
     /// known now.
-    pub(crate) fn on_answer(&mut self, now: Time, (token, place): (u32, u64), arrived: u64) -> Option<Rate> {
+    pub fn on_answer(&mut self, now: Time, (token, place): (u32, u64), arrived: u64) -> Option<Rate> {
         let away = self.away.as_mut().filter(|away| away.token == token)?;
         let place = u16::try_from(place).ok().filter(|place| *place < away.frames)?;
         match away.arrivals.last() {
@@ -114,12 +114,12 @@ impl Train {
     }
 
     /// When [`Train::handle_timeout`] is due.
-    pub(crate) fn timeout(&self) -> Option<Time> {
+    pub fn timeout(&self) -> Option<Time> {
         self.away.as_ref().map(|away| away.until)
     }
 
     /// No more answers come.
-    pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Rate> {
+    pub fn handle_timeout(&mut self, now: Time) -> Option<Rate> {
         if self.timeout().is_none_or(|at| at > now) {
             return None;
         }

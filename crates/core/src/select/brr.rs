@@ -12,7 +12,8 @@
 //! Departures: every packet renews its flow's time, as a burst is told by neighbouring packets (the paper's words renew it
 //! only with a new burst). The table is bounded, and forgets. A packet exactly the threshold after the one before it begins
 //! a burst; the paper leaves that open. A flow whose link goes down takes another one at once. `weighted`: bursts in
-//! proportion to rates; `adaptive`: no constant threshold, [`super::adaptive`].
+//! proportion to rates; `adaptive`: no constant threshold, [`super::adaptive`]. Time is exact; the paper's jiffies are the option
+//! `tick`.
 //!
 //! Cost: O(1) for each packet within a burst, O(links) for a new one; O(links) for each packet where adaptive. One
 //! cache line of the table and one of the links' turns for each packet. Nothing is allocated after construction.
@@ -40,11 +41,34 @@ pub struct Config {
     pub expiry: Span,
     /// Whether links of higher rate or weight get bursts in proportion. Default true.
     pub weighted: bool,
+    /// Gaps are told by a clock that goes on once in this time, as the paper's kernel does; `None`: to the nanosecond. Default `None`.
+    pub tick: Option<Span>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { threshold: Some(Span::from_millis(12)), flows: 65_536, expiry: Span::from_secs(60), weighted: true }
+        Config {
+            threshold: Some(Span::from_millis(12)),
+            flows: 65_536,
+            expiry: Span::from_secs(60),
+            weighted: true,
+            tick: None,
+        }
+    }
+}
+
+impl Config {
+    /// From one packet to the next by the policy's clock.
+    #[inline]
+    fn gap(&self, now: Time, before: Time) -> Span {
+        match self.tick {
+            None => now.since(before),
+            Some(tick) => {
+                let tick = tick.as_nanos().max(1);
+                let passed = (now.as_nanos() / tick).saturating_sub(before.as_nanos() / tick);
+                Span::from_nanos(passed.saturating_mul(tick))
+            }
+        }
     }
 }
 
@@ -76,6 +100,7 @@ impl PolicyConfig for Config {
         option!(FLOWS => flows),
         option!(EXPIRY => expiry),
         option!(weighted: Kind::Flag, "whether links of higher rate or weight get bursts in proportion"),
+        option!(tick: Kind::Span(Span::from_micros(1), Span::from_secs(1), Some("off")), "gaps between packets are told by a clock that goes on once in this time, as the paper's kernel did each 4 ms: a gap of 4 ms then means up to 4; off: to the nanosecond"),
     ]);
     type Selector = Box<Brr>;
 
@@ -115,7 +140,7 @@ impl Brr {
         let mut entry = self.flows.entry(now, frame);
         let before = entry.link().filter(|link| links.usable().contains(*link));
         let (link, burst, at, start) = match (self.config.threshold, before) {
-            (Some(threshold), Some(link)) if now.since(entry.at()) < threshold => {
+            (Some(threshold), Some(link)) if self.config.gap(now, entry.at()) < threshold => {
                 (link, false, now.max(entry.at()), Time::ZERO)
             }
             (Some(_), _) => {
@@ -196,6 +221,21 @@ mod tests {
         assert_eq!(link(47, 1), 1);
         assert_eq!(link(48, 5), 0);
         assert_eq!(brr.stats(), BurstStats { flows: 5, bursts: 7, moves: 2, evicted: 0 });
+    }
+
+    #[test]
+    fn a_clock_that_ticks_takes_any_two_sides_of_a_tick_for_a_gap_of_one() {
+        let config =
+            Config { threshold: Some(Span::from_millis(4)), tick: Some(Span::from_millis(4)), ..Config::default() };
+        let (links, mut ticking) = (four(), Brr::new(config, 1));
+        let mut exact = Brr::new(Config { tick: None, ..config }, 1);
+        let links_at = |brr: &mut Brr| [0, 3, 4, 7, 15].map(|ms| take(brr, ms, 1, &links).unwrap());
+        assert_eq!(links_at(&mut exact), [0, 0, 0, 0, 1], "8 ms are a gap");
+        assert_eq!(links_at(&mut ticking), [0, 0, 1, 1, 2], "from 3 to 4 ms the clock has gone on");
+        // The greatest times there are.
+        let far = Config { tick: Some(Span::from_micros(1)), ..config };
+        assert_eq!(far.gap(Time::MAX, Time::ZERO).as_nanos(), u64::MAX / 1000 * 1000);
+        assert_eq!(far.gap(Time::ZERO, Time::MAX), Span::ZERO);
     }
 
     #[test]

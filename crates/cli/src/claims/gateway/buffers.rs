@@ -4,48 +4,21 @@
 //! by seed, and one leads where the mean of the differences is beyond a margin that stands here and beyond what 95 % of such
 //! samples would give by chance.
 
+use super::points::{BUFFER, JAIN, LQD, MBIT, OTHERS, PFD, QUASI, QUEUE, RED, RND, ROOM, both, goodput, jain, values};
+use super::{free, today};
 use crate::claims::bench::FigureRun;
+use crate::claims::evidence::Evidence;
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 use crate::report::Sample;
 use fairspan_sim::results::Results;
 
-const QUEUE: &str = "link.bottleneck.queue";
-const BUFFER: &str = "link.bottleneck.buffer";
-const ROOM: &str = "flow.f#.room";
 const BUFFERS: [&str; 6] = ["12ms", "25ms", "50ms", "100ms", "200ms", "500ms"];
 /// With 12 ms the buffer holds five packets for ten connections; how far down the paper's range goes, it does not tell.
 const USUAL: [&str; 5] = ["25ms", "50ms", "100ms", "200ms", "500ms"];
-const RED: &str = "red";
-const LQD: &str = "longest-queue-front";
-const RND: &str = "random-longest";
-const PFD: &str = "pfd";
-const OTHERS: [&str; 3] = [RED, LQD, RND];
-const MBIT: f64 = 1e-6;
+const ALL: [&str; 7] = ["drop-tail", "drop-front", RED, LQD, RND, PFD, "pfd-adaptive"];
 /// A difference of goodput that counts, as a share, and one of Jain's index.
 const MARGIN: f64 = 0.005;
-
-fn goodput(results: &Results) -> f64 {
-    results.goodput * MBIT
-}
-
-fn jain(results: &Results) -> f64 {
-    results.jain
-}
-
-/// Both together: what the paper calls a combined perspective, which it does not define.
-fn both(results: &Results) -> f64 {
-    goodput(results) * jain(results)
-}
-
-/// A value at a point, seed by seed.
-fn values(run: &FigureRun, wanted: &[(&str, &str)], value: fn(&Results) -> f64) -> Vec<f64> {
-    let is = |at: &[(String, String)], name: &str, value: &str| {
-        at.iter().any(|(known, found)| known == name && found.trim_matches('"') == value)
-    };
-    let here = run.batch.finished.iter().filter(|run| wanted.iter().all(|(name, at)| is(&run.parameters, name, at)));
-    here.map(|run| value(&run.results)).collect()
-}
 
 /// How far the first is ahead of the second, and whether that is more than `margin` and more than chance. Where either was
 /// not run it is not a number, which leads nobody.
@@ -55,7 +28,12 @@ fn ahead(run: &FigureRun, [one, other]: [&[(&str, &str)]; 2], value: fn(&Results
         return (f64::NAN, false);
     }
     let difference = Sample::of(one.iter().zip(&other).map(|(one, other)| one - other));
-    (difference.mean, difference.mean > margin.max(difference.half_width().unwrap_or(0.0)))
+    (difference.mean, leads(&difference, margin))
+}
+
+/// Whether differences are on average beyond `margin`, and beyond what 95 % of such samples would give by chance.
+fn leads(difference: &Sample, margin: f64) -> bool {
+    difference.mean > margin.max(difference.half_width().unwrap_or(0.0))
 }
 
 /// Two policies at one buffer.
@@ -73,6 +51,29 @@ fn policies(
 fn row(curve: &Curve<'_>, name: &str, value: &str, factor: f64) -> String {
     let cells = BUFFERS.map(|queue| format!("{:.3}", factor * curve.one(&[(QUEUE, queue), (name, value)])));
     cells.join(", ")
+}
+
+/// A quantity by buffer, a column for each value of another parameter.
+fn table(
+    run: &FigureRun,
+    (what, metric, factor): (&str, &str, f64),
+    name: &str,
+    values: &[&str],
+) -> anyhow::Result<Evidence> {
+    let curve = Curve::of(run, metric)?;
+    let of = format!("{}: {what} by buffer, mean of {} seeds over 500 s", run.file.title(), run.file.seeds().len());
+    let mut table = Evidence::new(of, values);
+    for queue in BUFFERS {
+        let cells = values.iter().map(|value| curve.cell(&[(QUEUE, queue), (name, value)], factor)).collect();
+        table.line(queue, true, cells);
+    }
+    Ok(table)
+}
+
+/// Goodput and Jain's index by buffer.
+fn both_tables(run: &FigureRun, name: &str, values: &[&str]) -> anyhow::Result<Vec<Evidence>> {
+    let quantities = [("goodput, Mbit/s", "goodput", MBIT), (JAIN, "jain", 1.0)];
+    quantities.into_iter().map(|quantity| table(run, quantity, name, values)).collect()
 }
 
 /// Figures 3.5 and 3.6: ten connections of 20 ms.
@@ -101,13 +102,15 @@ pub(crate) fn pfd_short_rtt(bench: &mut Bench) -> anyhow::Result<Answer> {
         finding.check(is, || format!("after 500 s PFD has carried {lead:.4} Mbit/s more than {other}"));
     }
     let told = [PFD, RED, LQD, RND].map(|policy| format!("{policy} {}", row(&carried, BUFFER, policy, MBIT)));
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig3-06, {} seeds, goodput in Mbit/s with 12, 25, 50, 100, 200, 500 ms of buffer: {}; the best there can be is 1.861. \
          Jain's index from 25 ms on {:.3} at least",
         run.file.seeds().len(),
         told.join("; "),
         least(&USUAL.map(|queue| least(&[RED, LQD, RND, PFD].map(|p| fair.one(&[(QUEUE, queue), (BUFFER, p)])))))
-    )))
+    ));
+    let measured = both_tables(&run, BUFFER, &ALL)?;
+    Ok(Answer { measured, sensitivity: free::short(bench)?, ..answer })
 }
 
 /// Figure 3.7: round trips of 20 to 200 ms.
@@ -140,11 +143,14 @@ pub(crate) fn pfd_mixed_rtt(bench: &mut Bench) -> anyhow::Result<Answer> {
     let told = [PFD, RED, LQD, RND].map(|policy| {
         format!("{policy} {} and {}", row(&carried, BUFFER, policy, MBIT), row(&fair, BUFFER, policy, 1.0))
     });
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig3-07, {} seeds, goodput in Mbit/s and Jain's index with 12, 25, 50, 100, 200, 500 ms of buffer: {}",
         run.file.seeds().len(),
         told.join("; ")
-    )))
+    ));
+    let mut measured = both_tables(&run, BUFFER, &ALL)?;
+    measured.extend(today::tables(bench)?);
+    Ok(Answer { measured, sensitivity: free::mixed(bench)?, ..answer })
 }
 
 /// Figure 3.8: room by round trip.
@@ -163,34 +169,56 @@ pub(crate) fn buffer_dimensioning(bench: &mut Bench) -> anyhow::Result<Answer> {
     finding.check(large < small, || format!("fairness does not fall: {small:.3} with 12 ms, {large:.3} with 500 ms"));
     let told = ["1", "round-trip", "round-trip+100ms"]
         .map(|room| format!("{room}: {} and {}", row(&carried, ROOM, room, MBIT), row(&fair, ROOM, room, 1.0)));
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "a fair queue already shares fairly what PFD with equal rooms keeps busy, and then rooms by propagation alone take from the \
          near connections what the far ones do not need; with rooms by propagation and 100 ms of waiting fairness rises up to 25 ms of \
          buffer, and hardly falls beyond. \
          gateway.fig3-08, {} seeds, goodput in Mbit/s and Jain's index with 12, 25, 50, 100, 200, 500 ms of buffer, by room: {}",
         run.file.seeds().len(),
         told.join("; ")
-    )))
+    ));
+    let measured = both_tables(&run, ROOM, &["1", "round-trip", "round-trip+100ms"])?;
+    Ok(Answer { measured, sensitivity: free::rooms(bench)?, ..answer })
 }
 
 /// Figure 3.9: the longest queue that was seen.
 pub(crate) fn quasi_pushout(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig3-09")?;
     let (carried, fair) = (Curve::of(&run, "goodput")?, Curve::of(&run, "jain")?);
-    let quasi = "pfd:quasi=on";
     let of = |curve: &Curve<'_>, queue: &str, policy: &str| curve.one(&[(QUEUE, queue), (BUFFER, policy)]);
     let mut finding = Finding::default();
-    let apart = BUFFERS.map(|queue| (of(&carried, queue, quasi) / of(&carried, queue, PFD) - 1.0).abs());
+    let apart = BUFFERS.map(|queue| (of(&carried, queue, QUASI) / of(&carried, queue, PFD) - 1.0).abs());
     finding.check(most(&apart) < 0.02, || format!("goodput is {:.1} % apart", 100.0 * most(&apart)));
-    let fairness = USUAL.map(|queue| of(&fair, queue, quasi));
+    let fairness = USUAL.map(|queue| of(&fair, queue, QUASI));
     finding.check(least(&fairness) >= 0.92, || format!("Jain's index is {:.3}", least(&fairness)));
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig3-09, {} seeds: goodput at most {:.1} % apart; Jain's index with 12, 25, 50, 100, 200, 500 ms of buffer {} by \
          quasi-pushout, {} exact. The paper's range of buffers is not told: with 12 ms, five packets for ten connections, exact PFD \
          has less than 0.92 too",
         run.file.seeds().len(),
         100.0 * most(&apart),
-        row(&fair, BUFFER, quasi, 1.0),
+        row(&fair, BUFFER, QUASI, 1.0),
         row(&fair, BUFFER, PFD, 1.0)
-    )))
+    ));
+    let measured = both_tables(&run, BUFFER, &[PFD, QUASI])?;
+    Ok(Answer { measured, sensitivity: free::quasi(bench)?, ..answer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_leads_by_more_than_the_margin_and_by_more_than_chance() {
+        let of = |values: &[f64]| Sample::of(values.iter().copied());
+        // No chance in it: the margin decides.
+        assert!(leads(&of(&[0.0101; 5]), 0.01) && !leads(&of(&[0.0099; 5]), 0.01));
+        // 0.02 to 0.04 around 0.03: half of the interval is 0.0248 with three values.
+        let three = of(&[0.02, 0.03, 0.04]);
+        assert!((three.half_width().expect("three values") - 0.024_84).abs() < 1e-4);
+        assert!(leads(&three, 0.0) && leads(&three, 0.029) && !leads(&three, 0.031));
+        // The same spread around less than that is chance.
+        assert!(leads(&of(&[0.015, 0.025, 0.035]), 0.0) && !leads(&of(&[0.0145, 0.0245, 0.0345]), 0.0));
+        assert!(!leads(&of(&[]), 0.0) && !leads(&of(&[f64::NAN]), 0.0));
+    }
 }

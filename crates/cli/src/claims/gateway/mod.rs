@@ -2,4 +2,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod captures;
+mod free;
+mod points;
 pub(crate) mod split;
+mod today;

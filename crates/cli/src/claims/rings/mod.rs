@@ -1,8 +1,12 @@
 //! The rings paper's claims.
 
+mod agent;
 pub(super) mod bound;
+pub(super) mod convergence;
 mod cycle;
 mod oscillation;
 pub(super) mod reference;
 pub(super) mod rpr;
 pub(super) mod simulated;
+pub(super) mod tcp;
+pub(super) mod unbalanced;

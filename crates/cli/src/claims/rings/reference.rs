@@ -48,7 +48,7 @@ pub(crate) fn examples(_: &mut Bench) -> anyhow::Result<Answer> {
          proportional fairness gives {:.3} each in the Parking Lot, where the paper prints shares in inverse proportion to hops",
         spread[0], quarter[0]
     );
-    Ok(Answer { ours, holds, reason })
+    Ok(Answer::statement(holds, reason).with(ours))
 }
 
 /// A ring or line with flows at random, on both ringlets.

@@ -3,6 +3,7 @@
 use super::cycle::{Aggressive, Conservative, Cycle};
 use super::oscillation;
 use crate::claims::bench::FigureRun;
+use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 use fairspan_core::ring::NodeId;
@@ -10,7 +11,7 @@ use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::rias;
 use fairspan_core::units::Time;
 use fairspan_sim::steps::Steps;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// The link's rate, bit/s.
 const LINK: f64 = 622e6;
@@ -27,6 +28,18 @@ const RAMPS: [(&str, f64); 2] = [("rpr-am", 64.0), ("rpr-am:ramp_up_coef=512", 5
 /// Settings of conservative mode that the model describes.
 const MODELLED: &str = "rpr-cm:age_coef=1,active_window=2";
 const UNFILTERED: &str = "rpr-cm:lp_coef=1,age_coef=1,active_window=2";
+/// Settings of conservative mode in rings.fig11-constants.
+const CONSERVATIVE: [&str; 9] = [
+    "rpr-cm",
+    MODELLED,
+    UNFILTERED,
+    "rpr-cm:active_window=2",
+    "rpr-cm:lp_coef=16",
+    "rpr-cm:lp_coef=512",
+    "rpr-cm:ramp_up_coef=16",
+    "rpr-cm:ramp_up_coef=512",
+    "rpr-cm:low_threshold=0.855",
+];
 /// Downstream rates of Figure 10, Mbit/s.
 const DOWNSTREAM: [f64; 10] = [5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 150.0, 200.0, 250.0, 311.0];
 
@@ -56,7 +69,7 @@ fn conservative(flows: usize, low_pass: f64) -> Conservative {
 }
 
 /// Two flows over link 2, and their RIAS rates.
-fn two_flows(upstream: f64, downstream: f64) -> anyhow::Result<(Problem, Vec<f64>)> {
+pub(super) fn two_flows(upstream: f64, downstream: f64) -> anyhow::Result<(Problem, Vec<f64>)> {
     let mut problem = Problem::line(3, LINK)?;
     let [one, two, three] = [problem.node(1)?, problem.node(2)?, problem.node(3)?];
     problem.add(one, three, None, Some(upstream))?;
@@ -163,39 +176,92 @@ pub(crate) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
     )))
 }
 
-/// Figure 10.
+/// The loss of the last flow as a share of its RIAS rate, where it offers all of the link and the other one 5 Mbit/s; by the setting.
+fn abstract_case(bench: &mut Bench) -> anyhow::Result<Evidence> {
+    let run = bench.figure("rings.fig11-constants")?;
+    let loss = Curve::of(&run, LAST_LOSS)?;
+    let (_, fair) = two_flows(5e6, LINK)?;
+    let columns = ["5 and 622 Mbit/s: of the RIAS rate", "5 and 600: of the demand", "5 x 5 and 580", "9 x 5 and 560"];
+    let of = "conservative mode (rings.fig11-constants): share lost of the last flow's, by setting; 802.17's defaults are the usual ones";
+    let mut table = Evidence::new(of, &columns);
+    for algorithm in CONSERVATIVE {
+        let at = |count, rate| [(ALGORITHM, algorithm), ("flow.other#.count", count), ("flow.last.rate", rate)];
+        let lost = |count, rate| loss.one(&at(count, rate));
+        // What it gets of what would be fair.
+        let all = 1.0 - (1.0 - lost("1", "622Mbit")) * LINK / fair[1];
+        let cells = [all, lost("1", "600Mbit"), lost("5", "580Mbit"), lost("9", "560Mbit")].map(Cell::exact);
+        table.line(algorithm, algorithm == "rpr-cm", cells.to_vec());
+    }
+    Ok(table)
+}
+
+/// Figure 10, and the abstract's loss of two flows, which is the conservative mode's.
 pub(crate) fn am_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("rings.fig10")?;
     let loss = Curve::of(&run, UPSTREAM_LOSS)?;
-    let (mut finding, mut told, mut worst) = (Finding::default(), Vec::new(), Vec::new());
+    let (mut finding, mut told, mut worst, mut furthest) = (Finding::default(), Vec::new(), Vec::new(), 0.0_f64);
+    let columns = ["rampcoef 64", "model", "rampcoef 512", "model "];
+    let mut measured = Evidence::new(
+        format!(
+            "rings.fig10, {} seeds: loss by downstream rate, Mbit/s, as a share of the upstream flow's RIAS rate",
+            run.file.seeds().len()
+        ),
+        &columns,
+    );
+    let mut lines = vec![Vec::new(); DOWNSTREAM.len()];
     for (algorithm, ramp) in RAMPS {
         let (mut ours, mut apart) = (Vec::new(), Vec::new());
-        for downstream in DOWNSTREAM {
+        for (downstream, cells) in DOWNSTREAM.into_iter().zip(&mut lines) {
             let (problem, rates) = two_flows(LINK, downstream * 1e6)?;
             let flows = aggressive(downstream * 1e6, ramp);
             let oscillates = oscillation::aggressive(&problem, &rates, link_two()).is_some();
             let model = if oscillates { flows.cycle().loss(flows.fair()) } else { 0.0 };
-            let found = loss.one(&[(ALGORITHM, algorithm), ("flow.2-3.rate", &format!("{downstream}Mbit"))]);
+            let at = [(ALGORITHM, algorithm), ("flow.2-3.rate", &format!("{downstream}Mbit"))];
+            let found = loss.one(&at);
+            cells.extend([loss.cell(&at, 1.0), Cell::exact(model)]);
             ours.push(found);
             apart.push((found - model).abs());
         }
-        finding.check(most(&apart) <= 0.02, || format!("{algorithm}: the model is off by {:.3}", most(&apart)));
         let top = most(&ours);
         let rises = ours[0] < top && ours[DOWNSTREAM.len() - 1] < 0.01;
         finding.check(rises, || format!("{algorithm}: the loss is not greatest between a trickle and 311 Mbit/s"));
         told.push(format!("rampcoef {ramp}: at most {top:.3}, model and simulation within {:.3}", most(&apart)));
+        furthest = furthest.max(most(&apart));
         worst.push(top);
     }
-    let top = (worst[1] * 1e4).round() / 1e4;
+    for (downstream, cells) in DOWNSTREAM.iter().zip(lines) {
+        measured.line(downstream.to_string(), true, cells);
+    }
+    let mut ramps = Evidence::new(
+        "rampcoef of the aggressive mode; 64 is 802.17's default, 512 its largest value",
+        &["worst loss"],
+    );
+    for ((_, ramp), top) in RAMPS.iter().zip(&worst) {
+        ramps.line(ramp.to_string(), *ramp == 64.0, vec![Cell::exact(*top)]);
+    }
+    let conservative = abstract_case(bench)?;
+    let two = conservative.lines.iter().find(|line| line.used).map_or(f64::NAN, |line| line.cells[0].mean());
+    let top = (worst[0] * 1e4).round() / 1e4;
     let answer = finding.answer(format!(
-        "rings.fig10, loss as a share of the flow's RIAS rate. {}. The paper does not give rampcoef: its 26 % comes of 512, the \
-         largest that 802.17 allows, and 802.17's default 64 loses less. The abstract's 33 % for two flows is not reached \
-         in this mode: without any queue the model comes to 0.30; 0.33 is what the conservative mode loses unfiltered \
-         where 5 and 622 Mbit/s are offered",
-        told.join("; ")
+        "rings.fig10, loss as a share of the flow's RIAS rate, with 802.17's defaults. {}. The paper does not give rampcoef: with the largest that 802.17 \
+         allows the worst loss is {:.3}. The abstract's loss of two flows is judged by the mode that comes to it, the conservative one where 5 and \
+         622 Mbit/s are offered: {two:.3} with the defaults, {:.3} to {:.3} with others",
+        told.join("; "),
+        worst[1],
+        conservative.range().get("5 and 622 Mbit/s: of the RIAS rate").map_or(f64::NAN, |range| range[0]),
+        conservative.range().get("5 and 622 Mbit/s: of the RIAS rate").map_or(f64::NAN, |range| range[1]),
     ));
-    let ours = json!({ "worst_loss_fig10": top, "worst_loss_abstract": top });
-    Ok(Answer { ours: ours.as_object().cloned().unwrap_or_default(), ..answer })
+    let ours = json!({ "worst_loss_fig10": top, "worst_loss_abstract": (two * 1e4).round() / 1e4 });
+    Ok(Answer {
+        bounded: object(json!({ "model_vs_simulation": furthest })),
+        measured: vec![measured],
+        sensitivity: vec![ramps, conservative],
+        ..answer.with(object(ours))
+    })
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
 }
 
 /// Figure 9(b) and Proposition 3.
@@ -229,30 +295,45 @@ pub(crate) fn cm_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
 pub(crate) fn cm_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("rings.fig11")?;
     let loss = Curve::of(&run, LAST_LOSS)?;
-    let mut finding = Finding::default();
-    let flows = 2..=10;
-    let (mut ours, mut usual, mut apart) = (Vec::new(), Vec::new(), Vec::new());
-    for flows in flows {
+    let (mut usual, mut ours, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    let columns = ["802.17's defaults", "as the model describes", "model"];
+    let of = format!(
+        "rings.fig11, {} seeds: loss by number of flows, as a share of the last flow's demand",
+        run.file.seeds().len()
+    );
+    let mut measured = Evidence::new(of, &columns);
+    for flows in 2..=10 {
         let flow = conservative(flows, 64.0);
         let count = (flows - 1).to_string();
-        let of = |algorithm: &str| loss.one(&[(ALGORITHM, algorithm), ("flow.other#.count", &count)]);
-        ours.push(of(MODELLED));
-        usual.push(of("rpr-cm"));
-        apart.push((of(MODELLED) - flow.cycle().loss(flow.demand)).abs());
+        let of = |algorithm: &'static str| loss.cell(&[(ALGORITHM, algorithm), ("flow.other#.count", &count)], 1.0);
+        let model = flow.cycle().loss(flow.demand);
+        measured.line(flows.to_string(), true, vec![of("rpr-cm"), of(MODELLED), Cell::exact(model)]);
+        ours.push(of(MODELLED).mean());
+        usual.push(of("rpr-cm").mean());
+        apart.push((of(MODELLED).mean() - model).abs());
     }
-    finding.check(most(&apart) <= 0.03, || format!("the model is off by {:.3}", most(&apart)));
-    let worst = (most(&ours) * 1e4).round() / 1e4;
-    let answer = finding.answer(format!(
-        "rings.fig11, two to ten flows, loss as a share of the last flow's demand: {:.3} to {:.3}, model and simulation within \
-         {:.3}. Not given and 802.17's: rampcoef and LPCOEF 64, whose ratio decides. With 802.17's window of one interval the \
-         trickles, a packet every 160 us, are not always active: {:.3} to {:.3}",
-        least(&ours),
-        most(&ours),
-        most(&apart),
-        least(&usual),
-        most(&usual)
-    ));
-    Ok(Answer { ours: json!({ "worst_loss": worst }).as_object().cloned().unwrap_or_default(), ..answer })
+    let worst = (most(&usual) * 1e4).round() / 1e4;
+    let noise = measured.lines.iter().filter_map(|line| line.cells[0].1).fold(0.0, f64::max);
+    let answer = Answer::statement(
+        true,
+        format!(
+            "rings.fig11, two to ten flows, loss as a share of the last flow's demand: {:.3} to {:.3} with 802.17's defaults, where trickles of a packet every \
+         160 us are not active in each interval of 100 us; {:.3} to {:.3} with a window of two intervals and counts that do not age, \
+         which is what the model describes (within {:.3} of it)",
+            least(&usual),
+            most(&usual),
+            least(&ours),
+            most(&ours),
+            most(&apart)
+        ),
+    );
+    Ok(Answer {
+        bounded: object(json!({ "model_vs_simulation": most(&apart) })),
+        noise: object(json!({ "worst_loss": noise })),
+        measured: vec![measured],
+        sensitivity: vec![abstract_case(bench)?],
+        ..answer.with(object(json!({ "worst_loss": worst })))
+    })
 }
 
 #[cfg(test)]

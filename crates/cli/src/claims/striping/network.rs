@@ -4,8 +4,9 @@
 //! keeps the order, a loss, and a queue of its own; while that is full the sender is told that the channel is blocked.
 //! The way back carries control messages only, at each channel's delay.
 
-use super::{number, packet};
+use super::{MAX, number, packet};
 use fairspan_core::causal::ChannelSet;
+use fairspan_core::path::train::Train;
 use fairspan_core::rng::Rng;
 use fairspan_core::stripe::{Config, Endpoint, ReceiverConfig};
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
@@ -25,6 +26,8 @@ pub(super) struct Channel {
     pub(super) loss: f64,
     /// Bytes that may wait to be transmitted before it is blocked.
     pub(super) queue: u64,
+    /// Data frames that were not lost.
+    pub(super) crossed: u64,
     free: Time,
     last: Time,
     flying: VecDeque<(Time, Frame)>,
@@ -46,11 +49,40 @@ impl Channel {
             jitter: Span::ZERO,
             loss: 0.0,
             queue: 0,
+            crossed: 0,
             free: Time::ZERO,
             last: Time::ZERO,
             flying: VecDeque::new(),
             back: VecDeque::new(),
         }
+    }
+
+    /// The rate as core's trains find it while nothing else is under way: frames that leave at once, and the times of their answers.
+    pub(super) fn measured(&self, rng: &mut Rng) -> Option<Rate> {
+        let mut train = Train::default();
+        let mut now = Time::from_millis(1000);
+        for token in 0.. {
+            if !train.wants_to_go() {
+                return None;
+            }
+            let frames = train.leave(now, token, MAX as usize);
+            let (mut free, mut last) = (now, now);
+            for place in 0..u64::from(frames) {
+                free += self.rate?.transmit_time(Bytes::new(MAX));
+                last = (free + self.delay + Span::from_nanos(rng.below(self.jitter.as_nanos() + 1))).max(last);
+                if self.loss > 0.0 && rng.unit() < self.loss {
+                    continue;
+                }
+                if let Some(rate) = train.on_answer(last + self.delay, (token, place), last.as_nanos()) {
+                    return Some(rate);
+                }
+            }
+            now = last + Span::from_secs(4);
+            if let Some(rate) = train.handle_timeout(now) {
+                return Some(rate);
+            }
+        }
+        None
     }
 
     /// When it stops being blocked, if it is.
@@ -71,6 +103,7 @@ impl Channel {
         if self.loss > 0.0 && rng.unit() < self.loss {
             return;
         }
+        self.crossed += u64::from(matches!(frame, Frame::Data(_)));
         let jitter = Span::from_nanos(rng.below(self.jitter.as_nanos() + 1));
         let due = (self.free.max(now) + self.delay + jitter).max(self.last);
         self.last = due;

@@ -122,9 +122,8 @@ pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
     })))
 }
 
-/// Loss of `loss` of data and markers on four channels, which then stops: how many seconds later the last packet came out
-/// of order. Markers go by rounds alone.
-pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace) -> Result<f64, String> {
+/// Four channels whose ends agree, with markers by rounds alone.
+fn by_rounds(rng: &mut Rng, rounds: u32, place: MarkerPlace) -> Result<Network, String> {
     let channels = (0..4).map(|_| Channel::new(Span::from_micros(rng.below(5_000)))).collect();
     let mut config = Config::default();
     (config.marker_rounds, config.marker_place) = (rounds, place);
@@ -135,6 +134,13 @@ pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: Marker
     if !network.is_established() {
         return Err("the ends found no agreement in 400 ms without loss".to_owned());
     }
+    Ok(network)
+}
+
+/// Loss of `loss` of data and markers on four channels, which then stops: how many seconds later the last packet came out
+/// of order. Markers go by rounds alone.
+pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace) -> Result<f64, String> {
+    let mut network = by_rounds(rng, rounds, place)?;
     network.channels.iter_mut().for_each(|channel| channel.loss = loss);
     let gap = Span::from_micros(200);
     network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
@@ -155,6 +161,41 @@ pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: Marker
         return Err(format!("loss {loss}, markers every {rounds} rounds: not in order 600 ms after the loss"));
     }
     Ok(last_wrong.since(stopped).as_secs_f64())
+}
+
+/// What came of packets that were sent while loss lasted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lasting {
+    /// Packets that were not lost.
+    pub(super) crossed: u64,
+    /// Those that came out.
+    pub(super) delivered: u64,
+    /// And came out behind a later one.
+    pub(super) wrong: u64,
+}
+
+/// Loss of `loss` of data and markers on four channels for a thousand packets. The ends found each other before it: how long that takes
+/// under loss is another question. Markers go by rounds alone.
+pub(super) fn lasting(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace) -> Result<Lasting, String> {
+    let mut network = by_rounds(rng, rounds, place)?;
+    network.channels.iter_mut().for_each(|channel| channel.loss = loss);
+    let gap = Span::from_micros(200);
+    network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
+    network.run_for(gap.times(1000));
+    network.stop();
+    let (sent, crossed) = (network.sent.len() as u64, network.channels.iter().map(|channel| channel.crossed).sum());
+    // What waits comes out with markers that are not lost.
+    network.channels.iter_mut().for_each(|channel| channel.loss = 0.0);
+    network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
+    network.run_for(Span::from_millis(600));
+    let mut found = Lasting { crossed, ..Lasting::default() };
+    let mut highest = 0;
+    for packet in network.delivered.iter().filter(|packet| packet.number < sent) {
+        found.delivered += 1;
+        found.wrong += u64::from(packet.number < highest);
+        highest = highest.max(packet.number);
+    }
+    Ok(found)
 }
 
 struct Recovery {

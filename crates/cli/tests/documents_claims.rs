@@ -1,0 +1,95 @@
+//! The tables of claims in PAPERS.md are those of the kept answers (scenarios/claims.json): no figure there is written by hand.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A number with four digits, as `fairspan claims` has it.
+fn short(value: f64) -> String {
+    let text = if value != 0.0 && value.abs() < 1e-3 { format!("{value:.3e}") } else { format!("{value:.4}") };
+    let digits = 4 - value.abs().log10().floor().clamp(0.0, 4.0) as usize;
+    let text = if value.abs() >= 1.0 { format!("{value:.digits$}") } else { text };
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn number(value: &Value) -> String {
+    match value {
+        Value::Array(list) => list.iter().map(number).collect::<Vec<_>>().join(", "),
+        Value::Number(number) => number.as_f64().map_or_else(String::new, short),
+        _ => "none".to_owned(),
+    }
+}
+
+/// `name paper (ours)`, one after the other.
+fn values(row: &Value) -> String {
+    let none = serde_json::Map::new();
+    let paper = row["paper"].as_object().unwrap_or(&none);
+    let one = |(key, paper): (&String, &Value)| {
+        format!("{} {} ({})", key.replace('_', " "), number(paper), number(&row["ours"][key]))
+    };
+    paper.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A line of a table: bars in it are text.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn table(rows: &[Value], paper: &str) -> String {
+    let mut text = "| claim | verdict | the paper (ours) | what was run |\n|---|---|---|---|\n".to_owned();
+    for row in rows {
+        let id = row["id"].as_str().expect("an id");
+        let Some(name) = id.strip_prefix(paper).and_then(|rest| rest.strip_prefix('.')) else { continue };
+        let verdict = row["verdict"].as_str().expect("a verdict");
+        let off = row["deviation"].as_f64().filter(|_| verdict != "holds");
+        let off = off.map_or_else(String::new, |off| format!(", off by {:.0} %", 100.0 * off));
+        let fitted = row["calibrated"].as_array().into_iter().flatten();
+        let fitted = fitted.map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+            format!(" Fitted: {}, to {}.", text("constant"), text("fitted_to"))
+        });
+        let told = row["reason"].as_str().expect("a reason");
+        text += &format!(
+            "| `{name}` | {verdict}{off} | {} | {}.{} |\n",
+            cell(&values(row)),
+            cell(told),
+            cell(&fitted.collect::<String>())
+        );
+    }
+    text
+}
+
+#[test]
+fn the_tables_of_claims_are_the_kept_answers() {
+    let kept = fs::read_to_string(root().join("scenarios/claims.json")).expect("kept answers");
+    let rows: Vec<Value> = serde_json::from_str(&kept).expect("a list");
+    let path = root().join("PAPERS.md");
+    let before = fs::read_to_string(&path).expect("a document");
+    let mut text = before.clone();
+    for paper in ["striping", "brr", "rings", "efl", "gateway"] {
+        let (begin, end) = (format!("<!-- claims: {paper} -->\n"), format!("<!-- end of claims: {paper} -->"));
+        let (head, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("PAPERS.md has no {begin}"));
+        let (_, tail) = rest.split_once(&end).unwrap_or_else(|| panic!("PAPERS.md has no {end}"));
+        text = format!("{head}{begin}{}{end}{tail}", table(&rows, paper));
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &text).expect("written");
+        return;
+    }
+    assert!(before == text, "PAPERS.md is not what scenarios/claims.json says; UPDATE_DOCS=1 renews it");
+}
+
+#[test]
+fn numbers_are_short_and_none_is_lost() {
+    let shown: Vec<String> = [0.25, 18.3, 1.054e-5, 540.0, -0.05, 83_904.0, 0.0].map(short).into();
+    assert_eq!(shown, ["0.25", "18.3", "1.054e-5", "540", "-0.05", "83904", "0"]);
+    assert_eq!(number(&serde_json::json!([0.5, null])), "0.5, none");
+}
