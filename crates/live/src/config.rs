@@ -517,9 +517,10 @@ impl Reader<'_> {
             return Err(self.error(interface_span, "interface.record", problem));
         }
         let mut peers: Vec<Peer> = Vec::new();
-        let mut notices = Vec::new();
+        let (mut notices, mut splits) = (Vec::new(), Vec::new());
         for (number, raw) in raw.peer.into_iter().enumerate() {
             let span = raw.span();
+            splits.push(raw.get_ref().split.as_ref().map(Spanned::span));
             let (peer, places, notice) = self.peer(number, &interface, raw)?;
             notices.extend(notice);
             if interface.port.is_none() {
@@ -547,6 +548,7 @@ impl Reader<'_> {
             }
             self.stations(span, &peers)?;
         }
+        self.windows_fit(&interface, &peers, &splits)?;
         self.dns_is_reached(&interface, &dns, &peers)?;
         Ok(Config { peers, notices, ..Config::without_role(interface) })
     }

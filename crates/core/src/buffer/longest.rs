@@ -7,7 +7,7 @@
 //! newest packet is the one that arrives: that is drop-tail; and the oldest is drop-front.
 //!
 //! Cost: O(1), no state; the discipline keeps its queues in a heap, amortised O(log n). Invariant: a flow loses nothing
-//! while another has more waiting.
+//! while another has more waiting; with two levels, while another of its group has, or another group.
 
 use super::policy::{Backlog, Policy, Reason, Room, Verdict, Victim};
 use crate::units::{FlowNumber, Time};

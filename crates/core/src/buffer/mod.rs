@@ -140,10 +140,21 @@ impl PolicyConfig {
 
     /// Whether what goes is its business: of any other a queue need not ask.
     pub(crate) fn judges_leaving(&self) -> bool {
-        matches!(
-            self,
-            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. }
-        )
+        match self {
+            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. } => {
+                true
+            }
+            PolicyConfig::DropTail
+            | PolicyConfig::DropFront
+            | PolicyConfig::LongestQueue
+            | PolicyConfig::LongestQueueFront
+            | PolicyConfig::LargestFinish
+            | PolicyConfig::RandomDrop
+            | PolicyConfig::RandomLongest
+            | PolicyConfig::EarlyRandom { .. }
+            | PolicyConfig::Pfd(_)
+            | PolicyConfig::PfdAdaptive => false,
+        }
     }
 
     /// Whether packets that wait may have to go for one that arrives.

@@ -8,7 +8,7 @@
 //! By guess (quasi-pushout), each group remembers the flow of which the greatest length was seen, and the group is guessed alike.
 //!
 //! Source: Fredman, Sedgewick, Sleator and Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1, 1986. Cost:
-//! amortised O(log n) by bounds; O(1) by guess. Memory: 28 bytes a queue, 24 a group and what [`Lengths`] takes for it. Equal lengths go
+//! amortised O(log n) by bounds; O(1) by guess. Memory: 32 bytes a queue, 24 a group and what [`Lengths`] takes for it. Equal lengths go
 //! by number, the least first. Invariant: no flow that has packets is longer than its bound.
 
 use super::discipline::{Index, Unit};
@@ -150,7 +150,11 @@ impl Backlogs {
         loop {
             let first = self.groups.get(group as usize)?.first;
             let flow = self.flows.get_mut(first as usize)?;
-            if self.by_guess || flow.bound == flow.length {
+            if self.by_guess {
+                // Of one that has nothing any more the store may have given the number away.
+                return (flow.length > 0).then_some(first);
+            }
+            if flow.bound == flow.length {
                 return Some(first);
             }
             flow.bound = flow.length;
@@ -238,5 +242,24 @@ impl Group {
             return self.backlog;
         }
         (self.backlog / u64::from(self.weight)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guess_is_of_no_flow_that_has_nothing_any_more() {
+        let (backlogs, _) = Backlogs::of(Index::Suspect(Unit::Bytes));
+        let mut backlogs = backlogs.expect("a guess is by groups");
+        for (queue, length) in [(5, 9000), (6, 1500)] {
+            backlogs.on_changed(0, 1, queue, length);
+        }
+        assert_eq!((backlogs.group(), backlogs.flow(0)), (Some(0), Some(5)));
+        backlogs.on_changed(0, 1, 5, 0);
+        assert_eq!((backlogs.group(), backlogs.flow(0)), (Some(0), None), "the store may have given the number away");
+        backlogs.on_changed(0, 1, 6, 3000);
+        assert_eq!(backlogs.flow(0), Some(6));
     }
 }

@@ -452,7 +452,7 @@ mod tests {
         let config = parse(&format!("{HEAD}long = \"sat0\"\n")).expect("good");
         assert!(config.notices.is_empty() && config.peers.is_empty(), "{:?}", config.notices);
         let mut split = Split::default();
-        split.send_buffer = Bytes::new(128_000_000);
+        split.send_buffer = Bytes::new(500_000_000);
         let expected = Gateway {
             long: "sat0".into(),
             inside: Vec::new(),
@@ -623,7 +623,12 @@ mod tests {
             (with("initial_window = \"33MB\""), 5, "gateway.initial_window", "`connection_memory`"),
             (with("memory = \"10kB\""), 5, "gateway.memory", "from 1MB to 1000GB"),
             (with("connection_memory = \"2GB\""), 5, "gateway.connection_memory", "from 64kB to 1GB"),
-            (with("connection_memory = \"300MB\"\nmemory = \"100MB\""), 5, "gateway.connection_memory", "raise `memory`"),
+            (
+                with("connection_memory = \"300MB\"\nmemory = \"100MB\""),
+                5,
+                "gateway.connection_memory",
+                "raise `memory`",
+            ),
             (with("half_open = 0"), 5, "gateway.half_open", "from 1 to 65536"),
             (with("except = [\"10.0.0.1/8\"]"), 5, "gateway.except", "10.0.0.0/8"),
             (with("except_ports = [22, 70000]"), 5, "gateway.except_ports", "from 1 to 65535"),

@@ -152,7 +152,7 @@ pub(super) struct RawPeer {
     policy: Option<Spanned<RawPolicy>>,
     channel: Vec<Spanned<RawChannel>>,
     class: Vec<Spanned<RawClass>>,
-    split: Option<Spanned<RawGateway>>,
+    pub(super) split: Option<Spanned<RawGateway>>,
     /// Options of the bond, each as it is written.
     options: Vec<(&'static Entry<BondConfig>, Spanned<Value>)>,
 }

@@ -114,33 +114,34 @@ impl Reader<'_> {
         let inner = Reader { gateway_is: SECTION, ..Reader::new(self.file, self.text) };
         let read = inner.gateway_of_peer(raw, &interface.name);
         self.notices.borrow_mut().append(&mut inner.notices.take());
-        let gateway = read?;
-        self.windows_fit(interface, span, &gateway, networks)?;
-        Ok(gateway)
+        read
     }
 
-    /// An initial window is a matter of routes, and of those of the main table.
-    fn windows_fit(
+    /// An initial window is a matter of routes, and of those of the main table: also of those to other peers, to which the gateway's
+    /// own connections go when somebody behind its peer calls them. `splits`: where each peer's section stands, if it has one.
+    pub(super) fn windows_fit(
         &self,
         interface: &Interface,
-        span: Range<usize>,
-        gateway: &Gateway,
-        networks: &[IpNet],
+        peers: &[Peer],
+        splits: &[Option<Range<usize>>],
     ) -> Result<(), ConfigError> {
+        let has_window = |peer: &Peer| peer.split.as_ref().is_some_and(|split| split.initial_window.is_some());
+        let first = peers.iter().zip(splits).find(|(peer, _)| has_window(peer));
+        let Some(span) = first.and_then(|(_, span)| span.clone()) else { return Ok(()) };
         let elsewhere = |net: &&IpNet| match interface.table {
             Table::Auto => net.prefix_len() == 0,
             Table::Number(table) => table != TABLE_MAIN,
             Table::Off => false,
         };
-        match networks.iter().find(elsewhere) {
-            Some(net) if gateway.initial_window.is_some() => {
+        match peers.iter().flat_map(|peer| &peer.allowed_ips).find(elsewhere) {
+            Some(net) => {
                 let problem = format!(
                     "goes with routes of the main table, and that to {net} is in another: connections would leave past the \
                      tunnel; leave it out, or write more specific networks"
                 );
                 Err(self.error(span, &format!("{SECTION}.initial_window"), problem))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }
@@ -218,6 +219,16 @@ mod tests {
             assert_eq!(error.setting, setting, "{error}");
         }
         assert!(parse(&(HEAD.to_owned() + &peer(0, "\"10.20.0.0/16\"", split))).is_ok());
+        // What lies behind its peer may call what lies behind others, whether these come before it or after.
+        for (own, other) in [(0, 1), (1, 0)] {
+            let mut peers = [peer(own, "\"10.20.0.0/16\"", split), peer(other, "\"0.0.0.0/0\"", "")];
+            for _ in 0..2 {
+                let error = parse(&(HEAD.to_owned() + &peers.concat())).expect_err("the other peer's routes");
+                assert_eq!(error.setting, "peer.split.initial_window", "{error}");
+                assert!(error.problem.contains("0.0.0.0/0"), "{error}");
+                peers.reverse();
+            }
+        }
         let text = HEAD.to_owned() + &peer(0, "\"10.20.0.0/16\"", "[[peer.split]]\n");
         assert!(parse(&text).expect_err("two").problem.contains("write `[peer.split]`"));
         // What has no effect is told, where it stands.

@@ -5,8 +5,13 @@
 use super::encode::{DONE, ERROR, field};
 use super::request::{NetlinkError, PATIENCE, kernel_message, messages, refused};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force, set_socket_timeout,
+};
 use std::io;
+
+/// For the rules of some thousand networks, in bytes.
+const BUFFER: usize = 8 << 20;
 
 /// A connection, in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -29,6 +34,11 @@ impl Netfilter {
             let _ = socket.set_cap_ack(true);
             let _ = socket.set_ext_ack(true);
             set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+            // A table goes in one piece, and each of its rules is answered. As root beyond what the system allows everybody.
+            let sizes = [set_socket_send_buffer_size_force, set_socket_recv_buffer_size_force];
+            for set in sizes {
+                let _ = set(&socket, BUFFER);
+            }
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| refused(action, &error))?;

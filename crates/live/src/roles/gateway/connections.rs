@@ -97,6 +97,14 @@ pub(super) struct Connections {
     touched: Vec<u32>,
 }
 
+/// What an end was not given yet is lost with the gateway. So both ends are reset: neither is to take that for all there was.
+impl Drop for Connections {
+    fn drop(&mut self) {
+        self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten().for_each(Half::abort);
+        self.sockets.iter().flatten().for_each(|(token, _)| self.poller.forget(*token));
+    }
+}
+
 impl Connections {
     pub(super) fn new(config: &Gateway, settings: Sockets, reach: Reach, poller: &Poller) -> Connections {
         let budget = Budget::new(config);
