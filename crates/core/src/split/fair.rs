@@ -11,7 +11,7 @@
 //! room aside; beyond that its oldest packet there is dropped, as PFD drops (3.4.1). So a receiver that has stopped takes
 //! nothing from the others but that part.
 //!
-//! What is not split has no gate, and goes as it comes. With [`Datagrams::Follow`], each such flow is [paced](super::follow) instead while
+//! What is not split has no gate, and goes as it comes. With [`Datagrams::Follow`], each such flow is paced (`follow.rs`) instead while
 //! connections say what the link gives them: it has a lane like a connection, for as long as it needs one.
 //!
 //! Cost: that of the queue, and O(log n) in the gates. Invariants: packets of one flow leave in the order in which they came;
