@@ -2,7 +2,9 @@
 #![allow(dead_code, unreachable_pub)]
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a child may take to its end: several times what a busy machine needs.
@@ -45,18 +47,35 @@ pub fn is_interrupted_and_leaves_no_namespace(command: &mut Command, name: &str)
     assert!(!namespaces().contains(&names), "{}", namespaces());
 }
 
-/// Waits for a child's end; the test fails, with what it printed, if that does not come. A child that prints more than a
-/// pipe holds (64 kB) would wait for a reader instead.
+/// Waits for a child's end, and reads meanwhile what it prints; the test fails, with that, if the end does not come.
 pub fn ended(mut child: Child) -> Output {
+    let (stdout, stderr) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
     let end = Instant::now() + PATIENCE;
-    while child.try_wait().expect("a status").is_none() {
-        if Instant::now() >= end {
-            child.kill().expect("killed");
-            let output = child.wait_with_output().expect("its output");
-            let said = [&output.stdout[..], &output.stderr].concat();
-            panic!("not at its end after {PATIENCE:?}: {}", String::from_utf8_lossy(&said));
+    let status = loop {
+        match child.try_wait().expect("a status") {
+            Some(status) => break Some(status),
+            None if Instant::now() >= end => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
         }
-        std::thread::sleep(Duration::from_millis(5));
+    };
+    if status.is_none() {
+        child.kill().expect("killed");
+        child.wait().expect("a status");
     }
-    child.wait_with_output().expect("its output")
+    let [stdout, stderr] = [stdout, stderr].map(|reader| reader.join().expect("a reader"));
+    match status {
+        Some(status) => Output { status, stdout, stderr },
+        None => panic!("not at its end after {PATIENCE:?}: {}", String::from_utf8_lossy(&[stdout, stderr].concat())),
+    }
+}
+
+/// Reads a pipe to its end, if there is one: a child that prints more than a pipe holds (64 kB) waits for a reader.
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut all).expect("its output");
+        }
+        all
+    })
 }
