@@ -37,7 +37,6 @@ pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
 pub use shape::Shape;
-pub use split::OfPeer;
 
 use self::peer::RawKind;
 use self::secret::Text;

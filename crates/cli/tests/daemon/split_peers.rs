@@ -187,6 +187,27 @@ fn needs_restart(lab: &Lab, name: &str, daemon: &Daemon) -> Vec<String> {
 }
 
 #[test]
+fn a_peer_with_hundreds_of_networks_and_as_many_behind_others_has_its_gateway() {
+    let Some((lab, [text, site, _])) = hosts() else { return };
+    let networks = |numbers: std::ops::Range<u32>| {
+        numbers.map(|n| format!(", \"10.{}.{}.0/24\"", 30 + n / 256, n % 256)).collect::<String>()
+    };
+    let [site_s, other_s] = ["\"10.10.0.0/16\"", "\"10.10.9.0/24\""];
+    let text = text
+        .replace(site_s, &format!("{site_s}, \"10.32.0.0/11\"{}", networks(0..512)))
+        .replace(other_s, &format!("{other_s}{}", networks(512..1024)));
+    let hub = lab.daemon("hub", "hub", &hub_with(&text, SPLIT, ""));
+    let site = lab.daemon("site", "site", &site);
+    hub.wait_up(1);
+    connection(&lab, "client", "server", "10.20.0.2:5001");
+    assert_eq!(opened(&hub, 0), Some(1));
+    for (host, daemon) in [("hub", hub), ("site", site)] {
+        daemon.stop();
+        assert_nothing_left_on(&lab, host);
+    }
+}
+
+#[test]
 fn a_daemon_that_is_killed_leaves_no_packet_rules_and_the_next_one_splits_again() {
     let Some((lab, [text, site, _])) = hosts() else { return };
     let text = hub_with(&text, SPLIT, SPLIT);

@@ -110,6 +110,14 @@ pub enum PolicyConfig {
     },
 }
 
+/// The packets that are a policy's business.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judges {
+    WhatDoesNotFit,
+    Arrivals,
+    ArrivalsAndDepartures,
+}
+
 impl PolicyConfig {
     /// Checks the settings.
     ///
@@ -123,38 +131,31 @@ impl PolicyConfig {
         }
     }
 
-    /// Whether only packets that do not fit are its business: all that fit may pass, and all that go. A queue need not ask it
-    /// of any other.
-    pub(crate) fn is_passive(&self) -> bool {
-        matches!(
-            self,
-            PolicyConfig::DropTail
-                | PolicyConfig::DropFront
-                | PolicyConfig::LongestQueue
-                | PolicyConfig::LongestQueueFront
-                | PolicyConfig::LargestFinish
-                | PolicyConfig::RandomDrop
-                | PolicyConfig::RandomLongest
-        )
-    }
-
-    /// Whether what goes is its business: of any other a queue need not ask.
-    pub(crate) fn judges_leaving(&self) -> bool {
+    /// Which packets are its business: a queue need not ask it of any other.
+    fn judges(&self) -> Judges {
         match self {
-            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. } => {
-                true
-            }
             PolicyConfig::DropTail
             | PolicyConfig::DropFront
             | PolicyConfig::LongestQueue
             | PolicyConfig::LongestQueueFront
             | PolicyConfig::LargestFinish
             | PolicyConfig::RandomDrop
-            | PolicyConfig::RandomLongest
-            | PolicyConfig::EarlyRandom { .. }
-            | PolicyConfig::Pfd(_)
-            | PolicyConfig::PfdAdaptive => false,
+            | PolicyConfig::RandomLongest => Judges::WhatDoesNotFit,
+            PolicyConfig::EarlyRandom { .. } | PolicyConfig::Pfd(_) | PolicyConfig::PfdAdaptive => Judges::Arrivals,
+            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. } => {
+                Judges::ArrivalsAndDepartures
+            }
         }
+    }
+
+    /// Whether all packets that fit may pass, and all that go.
+    pub(crate) fn is_passive(&self) -> bool {
+        self.judges() == Judges::WhatDoesNotFit
+    }
+
+    /// Whether what goes is its business.
+    pub(crate) fn judges_leaving(&self) -> bool {
+        self.judges() == Judges::ArrivalsAndDepartures
     }
 
     /// Whether packets that wait may have to go for one that arrives.

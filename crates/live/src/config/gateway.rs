@@ -2,7 +2,6 @@
 
 use super::login::Login;
 use super::secret::Text;
-use super::split::OfPeer;
 use super::{ConfigError, Interface, Reader};
 use crate::quantity::{parse_bytes, parse_rate, parse_span, split as number_and_unit};
 use fairspan_core::buffer::Limit;
@@ -59,6 +58,16 @@ pub struct Gateway {
     pub bypass_below: Span,
     /// Whose connections are split, where it is a `[peer.split]`; `None`: all that go by the long link.
     pub of_peer: Option<OfPeer>,
+}
+
+/// What a gateway within a daemon of peers does for one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OfPeer {
+    /// Which of the daemon's gateways it is: its marks, its queue in the kernel, and its packet rules follow from that.
+    pub slot: u32,
+    /// Networks, the longest prefixes first, and whether each is behind this peer. Of other peers those that lie within its own.
+    pub networks: Vec<(IpNet, bool)>,
 }
 
 impl Gateway {

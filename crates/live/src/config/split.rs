@@ -3,7 +3,7 @@
 //! It has the settings of a `[gateway]`. What those of its own file would say besides follows from the peer: the long link is the bond's
 //! interface, and what is split are connections with its `allowed_ips`.
 
-use super::gateway::RawGateway;
+use super::gateway::{OfPeer, RawGateway};
 use super::{Config, ConfigError, Gateway, Interface, Peer, Reader, Table};
 use crate::netlink::TABLE_MAIN;
 use ipnet::IpNet;
@@ -12,16 +12,6 @@ use toml::Spanned;
 
 /// Where errors have it.
 const SECTION: &str = "peer.split";
-
-/// What a gateway within a daemon of peers does for one of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OfPeer {
-    /// Which of the daemon's gateways it is: its marks, its queue in the kernel, and its packet rules follow from that.
-    pub slot: u32,
-    /// Networks, the longest prefixes first, and whether each is behind this peer. Of other peers those that lie within its own.
-    pub networks: Vec<(IpNet, bool)>,
-}
 
 impl OfPeer {
     /// What the peer with this number has, beside the others.
