@@ -76,7 +76,6 @@ const CIRCLES: &[&[&str]] = &[
         "crates/live/src/config/ring/fit.rs",
         "crates/live/src/config/ring/settings.rs",
         "crates/live/src/config/shape.rs",
-        "crates/live/src/config/split.rs",
     ],
     &["crates/live/src/roles/peers/mod.rs", "crates/live/src/roles/peers/report.rs"],
     &[

@@ -31,7 +31,7 @@ pub(crate) use change::paired;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
-pub use gateway::Gateway;
+pub use gateway::{Gateway, OfPeer};
 pub use login::Login;
 pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
