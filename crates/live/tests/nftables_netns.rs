@@ -144,6 +144,49 @@ fn rules_tell_packets_by_device_address_route_mark_and_version() {
 }
 
 #[test]
+fn a_set_of_ranges_has_their_first_and_last_addresses_and_none_beside_them() {
+    if !may_forward() {
+        return;
+    }
+    let net = Net::new();
+    let bits = |text: &str| match ip(text) {
+        std::net::IpAddr::V4(v4) => v4.to_bits().into(),
+        std::net::IpAddr::V6(v6) => v6.to_bits(),
+    };
+    for version in [0, 1] {
+        let probes = Probes::new(&net, version);
+        let (near, far) = (bits(NEAR[version]), bits(FAR[version]));
+        let most = if version == 0 { u32::MAX.into() } else { u128::MAX };
+        // More ranges than one message takes, and those at both ends of all addresses.
+        let many = |from: u128| (0..1000).map(move |n| from + 4 * n..=from + 4 * n + 2);
+        let sets = |around: u128| {
+            let mut ranges = vec![0..=1];
+            ranges.extend(many(1000));
+            ranges.extend([around..=around, most - 9..=most]);
+            ranges
+        };
+        let beside = |around: u128| vec![around - 9..=around - 1, around + 1..=most];
+        for (rule, inside) in [
+            (PacketRule::towards_one_of as fn(PacketRule, &str, bool) -> PacketRule, far),
+            (PacketRule::from_one_of, near),
+        ] {
+            net.gateway.within(|| {
+                let table = OwnedTable::set("fs-test", |to| {
+                    to.addresses("within", version == 1, &sets(inside));
+                    to.addresses("beside", version == 1, &beside(inside));
+                    let of =
+                        |set, port| rule(PacketRule::new(), set, version == 1).protocol(UDP).towards_port(port).drop();
+                    write(to, &[of("within", 1), of("beside", 2)]);
+                });
+                let table = table.expect("a table");
+                assert_eq!(probes.passing(), [2], "version {version}");
+                drop(table);
+            });
+        }
+    }
+}
+
+#[test]
 fn what_is_routed_elsewhere_for_its_mark_is_not_routed_by_the_device_of_the_main_table() {
     if !may_forward() {
         return;

@@ -66,6 +66,7 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "brr.load", run: brr::load },
     Runner { id: "brr.reordering", run: brr::reordering },
     Runner { id: "brr.delay", run: brr::delay },
+    Runner { id: "gateway.complexity", run: gateway::orders::complexity },
     Runner { id: "gateway.timeouts", run: gateway::captures::timeouts },
     Runner { id: "gateway.aggregation", run: gateway::captures::aggregation },
     Runner { id: "gateway.mix", run: gateway::captures::mix },

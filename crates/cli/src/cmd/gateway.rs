@@ -4,8 +4,8 @@ use crate::exit::{BadInput, Outcome};
 use clap::Subcommand;
 use fairspan_live::config::Config;
 use fairspan_live::control::{self, Request};
-use fairspan_live::roles::doctor::{Finding, Verdict, examine};
-use fairspan_live::status::{GatewayStatus, Status};
+use fairspan_live::roles::doctor::{Daemon, Finding, Together, Verdict, examine};
+use fairspan_live::status::Status;
 use std::path::PathBuf;
 
 /// Gateways that split TCP connections: why traffic is not seen or not split
@@ -44,11 +44,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let answer = control::ask(&config.interface.control_socket, &Request::Status).ok();
     let status = answer.and_then(|answer| serde_json::from_str::<Status>(&answer).ok());
-    let mut findings = Vec::new();
+    let (together, mut findings) = (Together::of(&config), Vec::new());
     for (number, gateway) in &gateways {
         let peer = number.and_then(|number| config.peers.get(number)).map(|peer| peer.name.as_str());
-        let running = status.as_ref().and_then(|status| running(status, peer));
-        let mut found = examine(gateway, running);
+        let mut found = examine(gateway, daemon(status.as_ref(), peer), together);
         found.iter_mut().for_each(|finding| finding.peer = peer.map(str::to_owned));
         if let (Some(peer), false) = (peer, args.json) {
             println!("peer {peer}");
@@ -73,9 +72,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// What a daemon tells of its own gateway, or of that for a peer.
-fn running<'a>(status: &'a Status, peer: Option<&str>) -> Option<&'a GatewayStatus> {
-    let Some(name) = peer else { return status.gateway.as_ref() };
-    status.peers.iter().find(|peer| peer.name == name)?.split.as_deref()
+fn daemon<'a>(status: Option<&'a Status>, peer: Option<&str>) -> Daemon<'a> {
+    let Some(status) = status else { return Daemon::Absent };
+    let gateway = match peer {
+        None => status.gateway.as_ref(),
+        Some(name) => status.peers.iter().find(|peer| peer.name == name).and_then(|peer| peer.split.as_deref()),
+    };
+    gateway.map_or(Daemon::Without, Daemon::Tells)
 }
 
 fn show(finding: &Finding) {

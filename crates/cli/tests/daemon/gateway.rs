@@ -444,3 +444,25 @@ fn a_reload_changes_what_may_change_and_the_doctor_finds_what_is_wrong() {
     daemon.stop();
     assert_nothing_left(&lab);
 }
+
+#[test]
+fn two_gateways_whose_numbers_overlap_are_not_both_started_and_the_second_says_how_far_they_have_to_be_apart() {
+    let Some(lab) = lab() else { return };
+    let with = |fwmark: u32| {
+        config("bypass_below = \"0ms\"").replace("\n\n[gateway]", &format!("\nfwmark = {fwmark}\n\n[gateway]"))
+    };
+    let daemon = lab.daemon("gw", "gw", &with(7000));
+    for fwmark in [7001, 6993] {
+        let file = lab.config("second", &with(fwmark).replace("gw0", "gw1"));
+        let output = lab.fairspan("gw", &["up", file.to_str().expect("text")]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("at least 8 away"), "{output:?}");
+    }
+    let second = lab.daemon("gw", "second", &with(7008).replace("gw0", "gw1"));
+    second.stop();
+    assert_eq!(gateway(&daemon)["up"], true);
+    lab.transfer("client", "server", "10.97.2.2:5002", 2);
+    assert_eq!(number(&daemon, "opened"), 1);
+    daemon.stop();
+    assert_nothing_left(&lab);
+}

@@ -8,6 +8,7 @@
 use crate::common::*;
 use crate::gateway::{assert_nothing_left_on, tables};
 use crate::reload::{reload, reload_with};
+use fairspan_live::netlink::queue::PacketQueue;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -230,4 +231,110 @@ fn a_daemon_that_is_killed_leaves_no_packet_rules_and_the_next_one_splits_again(
     assert_nothing_left_on(&lab, "hub");
     site.stop();
     assert_nothing_left_on(&lab, "site");
+}
+
+/// The number of the kernel's queue that the gateway with this slot has, and of its first mark; `fwmark` is the default.
+fn numbers(slot: u32) -> (u16, u32) {
+    let first = DEFAULT_FWMARK + 256 + 8 * slot;
+    (u16::try_from(first & 0xffff).expect("16 bits"), first)
+}
+
+/// `interface.fwmark` where it is not written.
+const DEFAULT_FWMARK: u32 = 51900;
+
+/// Takes the numbers of a gateway, as another gateway would.
+fn take_numbers(lab: &Lab, host: &str, slot: u32) -> PacketQueue {
+    lab.run(host, move || PacketQueue::open(numbers(slot).0, 10, 100, false).expect("a queue"))
+}
+
+/// What the status tells of a peer's gateway.
+fn split(daemon: &Daemon, peer: usize) -> Value {
+    daemon.status()["peers"][peer]["split"].clone()
+}
+
+#[test]
+fn a_gateway_that_cannot_be_had_leaves_the_bond_alone_is_told_and_is_had_once_it_can() {
+    let Some((lab, [text, site, other])) = hosts() else { return };
+    let taken = take_numbers(&lab, "hub", 0);
+    let hub = lab.daemon("hub", "hub", &hub_with(&text, SPLIT, ""));
+    let site = lab.daemon("site", "site", &site.replace(SPLIT, ""));
+    let other = lab.daemon("other", "other", &other.replace("SPLIT", ""));
+    hub.wait_up(2);
+    let problem = |peer: usize| split(&hub, peer)["problem"].as_str().map(str::to_owned);
+    assert!(problem(0).is_some_and(|problem| problem.contains("queue")), "{}", split(&hub, 0));
+    assert_eq!((split(&hub, 0)["up"].clone(), split(&hub, 0)["opened"].clone()), (Value::from(false), Value::from(0)));
+    connection(&lab, "client", "server", "10.20.0.2:5001");
+    assert_eq!(opened(&hub, 0), Some(0), "it passes unsplit");
+    let doctor = |name: &str| {
+        let file = lab.path(&format!("{name}.toml"));
+        let output = lab.fairspan("hub", &["gateway", "doctor", file.to_str().expect("text"), "--json"]);
+        let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        findings.as_array().expect("a list").clone()
+    };
+    let wrong = |name: &str| {
+        let wrong = doctor(name).into_iter().filter(|finding| finding["verdict"] == "wrong");
+        wrong.map(|finding| (finding["peer"].clone(), finding["subject"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(wrong("hub"), [("site".into(), "rules".into())]);
+    drop(taken);
+    hub.wait("it is had", |hub| split(hub, 0)["up"] == true);
+    assert_eq!(problem(0), None);
+    connection(&lab, "client", "server", "10.20.0.2:5002");
+    assert_eq!(opened(&hub, 0), Some(1));
+    assert_eq!(wrong("hub"), []);
+    // The same of one that a reload adds: it is told, and had later.
+    let taken = take_numbers(&lab, "hub", 1);
+    let both = hub_with(&text, SPLIT, SPLIT);
+    lab.config("both", &both.replace("SOCKET", hub.socket.to_str().expect("text")));
+    // As long as the daemon has not read it, nothing is wrong with it.
+    assert_eq!(wrong("both"), []);
+    let of_other = doctor("both").into_iter().filter(|finding| finding["peer"] == "other").collect::<Vec<_>>();
+    let found =
+        |words: &str| of_other.iter().any(|finding| finding["found"].as_str().is_some_and(|it| it.contains(words)));
+    assert!(found("runs without this gateway") && found("of all 2 gateways"), "{of_other:?}");
+    lab.config("hub", &both);
+    let output = reload_with(&lab, "hub", &hub, &["--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    let told = answer["failed"][0].as_str().is_some_and(|line| line.starts_with("peer other: split: "));
+    assert!(told && answer["ok"] == false, "{answer}");
+    assert!(problem(1).is_some(), "{}", split(&hub, 1));
+    drop(taken);
+    hub.wait("the other is had", |hub| split(hub, 1)["up"] == true);
+    connection(&lab, "other", "server", "10.20.0.2:5003");
+    assert_eq!([opened(&hub, 0), opened(&hub, 1)], [Some(1), Some(1)]);
+    for (host, daemon) in [("hub", hub), ("site", site), ("other", other)] {
+        daemon.stop();
+        assert_nothing_left_on(&lab, host);
+    }
+}
+
+#[test]
+fn what_a_killed_daemon_left_goes_with_the_next_one_also_where_that_has_fewer_gateways() {
+    let Some((lab, [text, ..])) = hosts() else { return };
+    let rules = || {
+        let rules = lab.ip("hub", &["-4", "rule"]) + &lab.ip("hub", &["-6", "rule"]);
+        let routes = lab.ip("hub", &["route", "show", "table", "all"]);
+        let of = |mark: u32| format!("fwmark {mark:#x}");
+        let marks = [0, 1].map(|slot| [0, 1].map(|n| rules.matches(&of(numbers(slot).1 + n)).count()));
+        (marks, routes.matches("proto 250").count())
+    };
+    let windows = format!("{SPLIT}initial_window = \"1MB\"\n");
+    for (splits, left) in [([SPLIT, ""], [[2, 0], [0, 0]]), (["", ""], [[0, 0], [0, 0]])] {
+        let hub = lab.daemon("hub", "hub", &hub_with(&text, &windows, &windows));
+        assert_eq!(rules().0, [[2, 2], [2, 2]]);
+        hub.kill();
+        assert_eq!(rules().0, [[2, 2], [2, 2]], "the kernel takes no routing rules away");
+        let hub = lab.daemon("hub", "hub", &hub_with(&text, splits[0], splits[1]));
+        assert_eq!(rules().0, left, "with {splits:?}");
+        hub.stop();
+        assert_nothing_left_on(&lab, "hub");
+    }
+    // Those of one that lives stay.
+    let taken = take_numbers(&lab, "hub", 1);
+    let mark = numbers(1).1.to_string();
+    lab.ip("hub", &["rule", "add", "pref", "5190", "fwmark", &mark, "lookup", &mark, "protocol", "250"]);
+    let hub = lab.daemon("hub", "hub", &hub_with(&text, SPLIT, ""));
+    assert_eq!(rules().0, [[2, 0], [1, 0]]);
+    hub.stop();
+    drop(taken);
 }

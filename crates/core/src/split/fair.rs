@@ -20,6 +20,7 @@
 use super::config::{Config, Datagrams, Matching};
 use super::follow::Follow;
 use super::matching::Gate;
+use super::standing::Standing;
 use crate::buffer::{Bounds, Limit, Reason};
 use crate::queue::{Admit, ConfigError, End, Parcel, Queue};
 use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
@@ -145,6 +146,7 @@ pub struct Fair<P> {
     bounds: Bounds,
     matching: Matching,
     ceiling: Option<Rate>,
+    standing: Standing,
     backlog: Bytes,
     lanes: BTreeMap<FlowNumber, Lane<P>>,
     /// What datagrams follow, where they do, and how many of the lanes are theirs.
@@ -178,6 +180,7 @@ impl<P: Parcel> Fair<P> {
             bounds: bounds(config),
             matching: config.matching,
             ceiling: config.ceiling,
+            standing: Standing::default(),
             backlog: config.backlog,
             lanes: BTreeMap::new(),
             follow: follows(config).then(Follow::default),
@@ -239,6 +242,11 @@ impl<P: Parcel> Fair<P> {
         if let (Some(follow), Some(Some((drain, segment))), true) = (&mut self.follow, told, held_back) {
             follow.on_held_back(now, flow, drain, segment, round_trip);
         }
+    }
+
+    /// See [`Gateway::on_wait`](super::Gateway::on_wait).
+    pub fn on_wait(&mut self, now: Time, least: Span, wait: Span) {
+        self.standing.on_wait(now, least, wait);
     }
 
     /// Bytes a second that each flow of datagrams may have now; `None`: no bound.
@@ -338,7 +346,8 @@ impl<P: Parcel> Fair<P> {
         } else {
             now
         };
-        self.free_at = begun + matched.max(self.ceiling.map_or(Span::ZERO, by_size));
+        let bounded = self.ceiling.map_or(Span::ZERO, |ceiling| self.standing.stretched(now, by_size(ceiling)));
+        self.free_at = begun + matched.max(bounded);
         self.is_busy = self.has_ungated() || self.openings.first().is_some_and(|(at, _)| *at <= now);
         Some((flow, held.packet))
     }

@@ -193,6 +193,12 @@ impl<P: Parcel> Gateway<P> {
         }
     }
 
+    /// Of the right-hand connections that have sent of late, the one that waits least has a shortest round trip of `least`, and one of `least` and
+    /// `wait` now. With a ceiling less is served while that shows a queue on the long link. To be told several times a second.
+    pub fn on_wait(&mut self, now: Time, least: Span, wait: Span) {
+        self.fair.on_wait(now, least, wait);
+    }
+
     /// What the left-hand connection of `flow` may offer beyond what has come; `None`: what its own buffer takes.
     pub fn window(&self, flow: FlowNumber) -> Option<Bytes> {
         self.config.flow_control.then(|| self.shares.window(flow))

@@ -12,6 +12,7 @@
 //! | `fair.rs` | the fair-queueing subsystem: a discipline, a policy, one server, and a gate for each split connection |
 //! | `matching.rs` | a gate: the matching rate of one connection, found from the level and drain of its send buffer |
 //! | `follow.rs` | how fast datagrams go beside such connections, where they follow them |
+//! | `standing.rs` | how much less is served while a queue stands on the long link itself |
 //! | `shares.rs` | shares of the send buffers by round trip (3.4.3), and the windows that follow |
 //! | `relay.rs` | what the gateway does with the two ends of a connection: set-up, moving, half-close, reset, urgent data |
 //! | `config.rs` | settings |
@@ -26,6 +27,7 @@ pub mod gateway;
 pub mod matching;
 pub mod relay;
 pub mod shares;
+mod standing;
 
 pub use config::{Config, Datagrams, Matching, Mode};
 pub use gateway::{Gateway, Level, Turn};

@@ -45,7 +45,8 @@ pub struct Gateway {
     pub initial_window: Option<Bytes>,
     /// `memory`, in bytes: all sockets' buffers together; default 1 GB.
     pub memory: Bytes,
-    /// `connection_memory`, in bytes: the buffers of one socket at most; default 32 MB, or `memory` where that is less.
+    /// `connection_memory`, in bytes: the buffers of one socket at most; default 64 MB, or twelve times `initial_window` where
+    /// that is more, or `memory` where that is less.
     pub connection_memory: Bytes,
     /// `half_open`: connections whose far end has not answered yet, at most; more pass unsplit. Default 1024.
     pub half_open: u32,
@@ -109,7 +110,10 @@ pub(super) struct RawGateway {
 }
 
 const MEMORY: Bytes = Bytes::new(1_000_000_000);
-const CONNECTION_MEMORY: Bytes = Bytes::new(32_000_000);
+const CONNECTION_MEMORY: Bytes = Bytes::new(64_000_000);
+/// What a socket needs for a link that loses, in initial windows: half is for each direction, half of that the kernel's own needs, and while what
+/// was lost is under way again two windows more are held.
+const WINDOWS: u64 = 12;
 const HALF_OPEN: u32 = 1024;
 const BYPASS_BELOW: Span = Span::from_millis(10);
 /// Longest name of a congestion control: TCP_CA_NAME_MAX of Linux, less the NUL.
@@ -368,14 +372,15 @@ impl Reader<'_> {
         let memory = self.within(raw.memory.as_ref(), "gateway.memory", parse_bytes, MEMORIES)?.unwrap_or(MEMORY);
         let one =
             self.within(raw.connection_memory.as_ref(), "gateway.connection_memory", parse_bytes, CONNECTION_MEMORIES)?;
-        let connection = one.unwrap_or(CONNECTION_MEMORY.min(memory));
+        let window =
+            self.within(raw.initial_window.as_ref(), "gateway.initial_window", parse_bytes, INITIAL_WINDOWS)?;
+        let wanted = window.map_or(0, |window| window.as_u64().saturating_mul(WINDOWS)).max(CONNECTION_MEMORY.as_u64());
+        let connection = one.unwrap_or(Bytes::new(wanted).min(memory).min(CONNECTION_MEMORIES[1].0));
         let place = |value: &Option<Spanned<String>>| value.as_ref().map_or(span.clone(), Spanned::span);
         if connection > memory {
             let problem = "is more than `memory`, which all sockets have together: lower it, or raise `memory`";
             return Err(self.error(place(&raw.connection_memory), "gateway.connection_memory", problem));
         }
-        let window =
-            self.within(raw.initial_window.as_ref(), "gateway.initial_window", parse_bytes, INITIAL_WINDOWS)?;
         if window.is_some_and(|window| window > connection) {
             let problem = "is more than `connection_memory`, which a socket cannot hold: lower it, or raise that";
             return Err(self.error(place(&raw.initial_window), "gateway.initial_window", problem));
@@ -475,7 +480,7 @@ mod tests {
             congestion: None,
             initial_window: None,
             memory: Bytes::new(1_000_000_000),
-            connection_memory: Bytes::new(32_000_000),
+            connection_memory: Bytes::new(64_000_000),
             half_open: 1024,
             except: Vec::new(),
             except_ports: Vec::new(),
@@ -483,6 +488,21 @@ mod tests {
             of_peer: None,
         };
         assert_eq!(config.gateway, Some(expected));
+    }
+
+    #[test]
+    fn a_connection_has_memory_for_its_initial_window_on_a_link_that_loses_where_there_is_so_much() {
+        for (settings, expected) in [
+            ("initial_window = \"5MB\"", 64_000_000),
+            ("initial_window = \"10MB\"", 120_000_000),
+            ("initial_window = \"10MB\"\nmemory = \"80MB\"", 80_000_000),
+            ("initial_window = \"100MB\"\nmemory = \"9GB\"", 1_000_000_000),
+            ("initial_window = \"10MB\"\nconnection_memory = \"20MB\"", 20_000_000),
+        ] {
+            let config = parse(&format!("{HEAD}long = \"sat0\"\n{settings}\n")).expect(settings);
+            let memory = config.gateway.as_ref().map(|gateway| gateway.connection_memory.as_u64());
+            assert_eq!(memory, Some(expected), "{settings}");
+        }
     }
 
     #[test]
@@ -629,7 +649,13 @@ mod tests {
             (with("congestion = \"BBR v3\""), 5, "gateway.congestion", "cubic"),
             (with("congestion = \"abcdefghijklmnop\""), 5, "gateway.congestion", "cubic"),
             (with("initial_window = \"1kB\""), 5, "gateway.initial_window", "from 3kB to 1GB"),
-            (with("initial_window = \"33MB\""), 5, "gateway.initial_window", "`connection_memory`"),
+            (
+                with("connection_memory = \"8MB\"\ninitial_window = \"9MB\""),
+                6,
+                "gateway.initial_window",
+                "`connection_memory`",
+            ),
+            (with("initial_window = \"2MB\"\nmemory = \"1MB\""), 5, "gateway.initial_window", "`connection_memory`"),
             (with("memory = \"10kB\""), 5, "gateway.memory", "from 1MB to 1000GB"),
             (with("connection_memory = \"2GB\""), 5, "gateway.connection_memory", "from 64kB to 1GB"),
             (

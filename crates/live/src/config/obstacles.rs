@@ -353,10 +353,11 @@ impl Obstacles<'_> {
             return;
         }
         let needs_privilege = ["rules", "queue"];
+        let together = doctor::Together::of(self.config);
         for (peer, config) in self.config.gateways() {
             let place = peer.map_or("gateway".to_owned(), |number| format!("peer.{number}.split"));
             let section = if peer.is_some() { "peer.split" } else { "gateway" };
-            for finding in doctor::examine(&config, None) {
+            for finding in doctor::examine(&config, doctor::Daemon::Absent, together) {
                 let is_known = self.may_change || !needs_privilege.contains(&finding.subject);
                 if finding.verdict == Verdict::Wrong && is_known {
                     let setting = match finding.subject {

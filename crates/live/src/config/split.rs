@@ -69,12 +69,15 @@ impl Config {
         Some(Config { gateway: Some(gateway), ..Config::without_role(self.interface.of_gateway()) })
     }
 
+    /// That of the daemon's own gateway, and nothing else.
+    pub(crate) fn own_gateway(&self) -> Option<Config> {
+        let gateway = self.gateway.clone()?;
+        Some(Config { gateway: Some(gateway), ..Config::without_role(self.interface.of_gateway()) })
+    }
+
     /// The configurations of all gateways of the daemon: its own, or those for peers, each with the peer's number.
     pub fn gateways(&self) -> Vec<(Option<usize>, Config)> {
-        let own = self.gateway.iter().map(|gateway| {
-            let interface = self.interface.of_gateway();
-            (None, Config { gateway: Some(gateway.clone()), ..Config::without_role(interface) })
-        });
+        let own = self.own_gateway().into_iter().map(|config| (None, config));
         let of_peers = (0..self.peers.len()).filter_map(|number| Some((Some(number), self.gateway_of(number, None)?)));
         own.chain(of_peers).collect()
     }

@@ -9,7 +9,7 @@
 
 use super::files::tcp_ports;
 use super::held::{ConfinementError, Held, Holds};
-use crate::config::{Channel, ChannelKind, Config};
+use crate::config::{Channel, ChannelKind, Config, Wanted};
 use crate::sys::refused;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -158,6 +158,8 @@ pub(crate) struct Needs {
     frames: bool,
     /// TCP connections are split.
     splits: bool,
+    /// What it is confined by.
+    confined: Wanted,
     /// Where metrics are served.
     metrics: Option<SocketAddr>,
 }
@@ -166,10 +168,16 @@ impl Needs {
     /// The setting for which a daemon that was confined for this cannot take over `other`.
     pub(crate) fn lacks(&self, other: &Needs) -> Option<&'static str> {
         let within = |one: bool, other: bool| one || !other;
-        if !within(self.splits, other.splits) {
-            return Some("peer.split (the first, for which the daemon gave up too much: interface.confine)");
+        // Calls, ports that Landlock closed, and the capability to call in the name of who has a port below 1024.
+        let is_confined = self.confined.seccomp || self.confined.landlock || self.confined.capabilities;
+        if is_confined && !within(self.splits, other.splits) {
+            return Some(
+                "peer.split (the first, for which the daemon gave up calls, ports or capabilities when it began: interface.confine)",
+            );
         }
-        if !(within(self.udp, other.udp) && within(self.tcp, other.tcp) && within(self.frames, other.frames)) {
+        // TCP is called by who splits, and then by no channel.
+        let has_tcp = within(self.tcp, other.tcp) || (!is_confined && other.splits && other.tcp_ports.is_empty());
+        if !(within(self.udp, other.udp) && has_tcp && within(self.frames, other.frames)) {
             return Some(
                 "peer.channel.kind (the first of its kind, whose sockets the daemon cannot open: interface.confine)",
             );
@@ -199,6 +207,7 @@ impl Needs {
                 || interface.port.is_some()
                 || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
             splits: config.splits(),
+            confined: interface.confine,
             metrics: interface.metrics,
         }
     }

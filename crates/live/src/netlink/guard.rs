@@ -292,16 +292,15 @@ impl Guard {
         self.doubtful.retain(|other| other != undo);
     }
 
-    /// Packets with this mark are this host's until the guard is dropped, in both IP versions.
+    /// Packets are this host's until the guard is dropped, as these say.
     ///
     /// # Errors
     /// What the kernel says.
-    pub(crate) fn lead_home(&mut self, mark: u32, table: u32, priority: u32) -> Result<(), NetlinkError> {
-        for is_v6 in [false, true] {
-            let home = Home { is_v6, mark, table, priority };
+    pub(crate) fn lead_home(&mut self, homes: [Home; 2]) -> Result<(), NetlinkError> {
+        for home in homes {
             match self.netlink.add_home(&home) {
                 // A kernel without IPv6 has no such packets.
-                Err(error) if is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
+                Err(error) if home.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
                 other => {
                     other?;
                     self.undo.push(Undo::Home(home));

@@ -64,7 +64,7 @@ impl Netlink {
     ///
     /// # Errors
     /// What the kernel says of the first that it does not remove.
-    pub(super) fn remove_home(&mut self, home: &Home) -> Result<(), NetlinkError> {
+    pub(crate) fn remove_home(&mut self, home: &Home) -> Result<(), NetlinkError> {
         let rule = self.remove_rule(&home.rule());
         let action = format!("remove the local route of table {}", home.table);
         self.change(RouteNetlinkMessage::DelRoute(home.route()), 0, &action).and(rule)

@@ -32,6 +32,7 @@ mod rule;
 mod windows;
 
 pub use guard::{Capture, Guard};
+pub(crate) use home::Home;
 pub use interface::Interface;
 pub use monitor::{LinkChange, Monitor};
 pub use request::{Netlink, NetlinkError, PROTOCOL};

@@ -95,7 +95,7 @@ impl Netlink {
     ///
     /// # Errors
     /// What the kernel says of the last that it does not remove.
-    pub(super) fn remove_windows(&mut self, windows: &Windows) -> Result<(), NetlinkError> {
+    pub(crate) fn remove_windows(&mut self, windows: &Windows) -> Result<(), NetlinkError> {
         let mut result = Ok(());
         for rule in windows.rules() {
             result = self.remove_rule(&rule).or(result);

@@ -35,7 +35,6 @@ pub(crate) use device::is_claimed;
 use gateway::SplitGateway;
 pub use gateway::doctor;
 use lan::EthernetBond;
-use peers::Peers;
 use ring::RingNode;
 use shaper::Shapers;
 use split_peers::SplitPeers;
@@ -89,8 +88,8 @@ impl Daemon {
         shell.tell(confinement, lock);
         let (now, metrics) = (shell.now(), config.interface.metrics);
         let machine: Box<dyn Machine> = match Role::of(&config) {
-            Role::Peers if config.splits() => Box::new(SplitPeers::start(config, now, shell.poller())?),
-            Role::Peers => Box::new(Peers::start(config, now, shell.poller())?),
+            // Peers may get gateways later.
+            Role::Peers => Box::new(SplitPeers::start(config, now, shell.poller())?),
             Role::EthernetBond => Box::new(EthernetBond::start(config, now, shell.poller())?),
             Role::Ring => Box::new(RingNode::start(config, now, shell.poller())?),
             Role::Shaper => Box::new(Shapers::start(config, now, shell.poller())?),

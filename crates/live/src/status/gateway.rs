@@ -17,6 +17,9 @@ pub struct GatewayStatus {
     pub long: String,
     /// Up, down while it is switched off or has no carrier, or absent while there is no such device.
     pub state: State,
+    /// Why it does not do what its file says, where it does not; it is tried again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// Where clients may ask by SOCKS5 or HTTP CONNECT, if anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_gateway_is_read_as_it_is_written_and_limits_are_the_words_that_people_see() {
-        let text = r#"{"up":true,"rules":"fairspan-gw-gw0","long":"sat0","state":"up","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"near_networks":1,"one_way_networks":2,"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
+        let text = r#"{"up":true,"rules":"fairspan-gw-gw0","long":"sat0","state":"up","problem":"no room","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"near_networks":1,"one_way_networks":2,"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
         let gateway: GatewayStatus = serde_json::from_str(text).expect("a gateway");
         assert_eq!(gateway.connections[0].caller_side.limited_by, Some(LimitedBy::Application));
         assert_eq!(serde_json::to_string(&gateway).expect("text"), text);

@@ -179,7 +179,7 @@ pub(crate) fn mix(bench: &mut Bench) -> anyhow::Result<Answer> {
 }
 
 /// Nothing is measured: only formulas are asked for.
-struct Unmeasured;
+pub(super) struct Unmeasured;
 
 impl Meter for Unmeasured {
     fn now(&mut self) -> u64 {

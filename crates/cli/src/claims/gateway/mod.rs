@@ -3,6 +3,7 @@
 pub(crate) mod buffers;
 pub(crate) mod captures;
 mod free;
+pub(crate) mod orders;
 mod points;
 pub(crate) mod split;
 mod today;

@@ -11,6 +11,9 @@ const CONNECTIONS: usize = 20;
 pub(super) fn show(what: &str, gateway: &GatewayStatus) {
     let rate = gateway.rate_mbit.map_or_else(String::new, |rate| format!(" ({rate} Mbit/s)"));
     println!("\n  {what}: {}, long link {}{rate} {}", up(gateway.up), gateway.long, gateway.state);
+    if let Some(problem) = &gateway.problem {
+        println!("  it is tried again, as it is not what its file says: {problem}");
+    }
     if let Some(proxy) = &gateway.proxy {
         println!("  proxy at {proxy}");
     }

@@ -148,6 +148,18 @@ impl PacketRule {
         }
     }
 
+    /// It goes to one of the addresses of this set of its table ([`Transaction::addresses`](super::Transaction::addresses)).
+    pub fn towards_one_of(self, set: &str, is_v6: bool) -> PacketRule {
+        let (at, length) = if is_v6 { (24, 16) } else { (16, 4) };
+        self.version(is_v6).network_header(at, length).is_in(set)
+    }
+
+    /// It comes from one of them.
+    pub fn from_one_of(self, set: &str, is_v6: bool) -> PacketRule {
+        let (at, length) = if is_v6 { (8, 16) } else { (12, 4) };
+        self.version(is_v6).network_header(at, length).is_in(set)
+    }
+
     /// It has these ports, of UDP or TCP.
     pub fn ports(self, source: u16, destination: u16) -> PacketRule {
         let [[s0, s1], [d0, d1]] = [source.to_be_bytes(), destination.to_be_bytes()];
@@ -368,6 +380,13 @@ impl PacketRule {
             }
             nested(data, 4, |value| attribute(value, 1, kept));
             nested(data, 5, |value| attribute(value, 1, flipped));
+        })
+    }
+
+    fn is_in(self, set: &str) -> PacketRule {
+        self.expression("lookup", |data| {
+            text(data, 1, set);
+            number(data, 2, REGISTER);
         })
     }
 

@@ -5,6 +5,7 @@ use crate::netlink::encode::{attribute, attributes, field, message, nested, numb
 use crate::netlink::netfilter::Netfilter;
 use crate::netlink::request::NetlinkError;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_MULTIPART, NLM_F_REQUEST};
+use std::ops::RangeInclusive;
 
 /// The subsystem of nf_tables, in the upper byte of a message's type.
 const NFTABLES: u16 = 10;
@@ -15,10 +16,19 @@ const GET_TABLE: u16 = NFTABLES << 8 | 1;
 const DELETE_TABLE: u16 = NFTABLES << 8 | 2;
 const NEW_CHAIN: u16 = NFTABLES << 8 | 3;
 const NEW_RULE: u16 = NFTABLES << 8 | 6;
+const NEW_SET: u16 = NFTABLES << 8 | 9;
+const NEW_ELEMENTS: u16 = NFTABLES << 8 | 12;
 /// IPv4 and IPv6 in one table.
 const FAMILY_INET: u8 = 1;
 /// The table goes with the socket that made it (NFT_TABLE_F_OWNER).
 const OWNED: u32 = 2;
+
+/// A set that is not changed, of ranges (NFT_SET_CONSTANT, NFT_SET_INTERVAL).
+const CONSTANT_RANGES: u32 = 2 | 4;
+/// An element that is behind the last one of a range (NFT_SET_ELEM_INTERVAL_END).
+const BEHIND: u32 = 1;
+/// Ranges in one message, whose list is at most 64 kB.
+const RANGES_AT_ONCE: usize = 512;
 
 /// Where a chain sees packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +59,8 @@ pub struct Transaction {
     bytes: Vec<u8>,
     sequence: u32,
     queueing: Queueing,
+    /// How many sets there are by now.
+    sets: u32,
 }
 
 impl Transaction {
@@ -59,7 +71,8 @@ impl Transaction {
 
     /// The same, for a kernel that queues packets in this way.
     pub(super) fn queueing_by(table: &str, queueing: Queueing) -> Transaction {
-        let mut transaction = Transaction { table: table.to_owned(), bytes: Vec::new(), sequence: 0, queueing };
+        let mut transaction =
+            Transaction { table: table.to_owned(), bytes: Vec::new(), sequence: 0, queueing, sets: 0 };
         transaction.edge(BATCH_BEGIN);
         transaction
     }
@@ -94,6 +107,28 @@ impl Transaction {
             });
             text(chain, 7, if kind == Kind::Nat { "nat" } else { "filter" });
         });
+    }
+
+    /// A set of addresses that rules can ask for, by its name: all that are in one of these ranges, from the first to the last. The ranges
+    /// rise, and leave something between each other. The kernel finds an address among n ranges in O(log n).
+    pub fn addresses(&mut self, name: &str, is_v6: bool, ranges: &[RangeInclusive<u128>]) {
+        let length = if is_v6 { 16 } else { 4 };
+        self.sets += 1;
+        let id = self.sets;
+        self.push(NEW_SET, NLM_F_CREATE, |set| {
+            text(set, 2, name);
+            // The fourth is for programs that show the set: addresses of IPv4, or of IPv6.
+            for (kind, value) in [(3, CONSTANT_RANGES), (4, if is_v6 { 8 } else { 7 }), (5, length), (10, id)] {
+                number(set, kind, value);
+            }
+        });
+        for some in ranges.chunks(RANGES_AT_ONCE) {
+            self.push(NEW_ELEMENTS, NLM_F_CREATE, |message| {
+                text(message, 2, name);
+                number(message, 4, id);
+                nested(message, 3, |list| some.iter().for_each(|range| write_range(list, range, length)));
+            });
+        }
     }
 
     /// A rule behind those that its chain has.
@@ -144,6 +179,24 @@ impl Transaction {
 
     fn edge(&mut self, kind: u16) {
         message(&mut self.bytes, kind, NLM_F_REQUEST, 0, |body| body.extend([0, 0, 0, NFTABLES as u8]));
+    }
+}
+
+/// The two elements that make a range of addresses of `length` bytes; one alone where nothing is behind it.
+fn write_range(list: &mut Vec<u8>, range: &RangeInclusive<u128>, length: u32) {
+    let bytes = |address: u128| address.to_be_bytes()[16 - length as usize..].to_vec();
+    let mut element = |address: u128, flags: u32| {
+        nested(list, 1, |element| {
+            nested(element, 1, |key| attribute(key, 1, &bytes(address)));
+            if flags != 0 {
+                number(element, 3, flags);
+            }
+        });
+    };
+    element(*range.start(), 0);
+    let most = u128::MAX >> (128 - 8 * length);
+    if let Some(behind) = range.end().checked_add(1).filter(|behind| *behind <= most) {
+        element(behind, BEHIND);
     }
 }
 

@@ -110,26 +110,27 @@ impl Connection {
         self.relay.is_open() && self.halves[Side::Caller as usize].is_none()
     }
 
-    /// Does what there is to do now.
-    pub(super) fn advance(&mut self, pipes: &mut Pipes) -> Option<Asked> {
-        let mut left = BURST;
+    /// Does what there is to do now, and moves at most about `most` bytes for it: how many were moved, and what is asked.
+    pub(super) fn advance(&mut self, most: u64, pipes: &mut Pipes) -> (u64, Option<Asked>) {
+        let most = most.min(BURST);
+        let mut left = most;
         while left > 0 {
             let ends = self.halves.each_ref().map(|half| half.as_ref().map_or(End::default(), Half::end));
             match self.relay.next(ends) {
                 Some(Action::Move(side, _)) => left = left.saturating_sub(self.move_from(side, left, pipes).max(1)),
                 Some(Action::Close(side)) => self.half(side).into_iter().for_each(Half::close),
                 Some(Action::Abort(side)) => self.half(side).into_iter().for_each(|half| half.abort()),
-                Some(Action::Accept) => return Some(Asked::Accept),
+                Some(Action::Accept) => return (most - left, Some(Asked::Accept)),
                 Some(Action::Refuse) => {
                     let why = self.half(Side::Called).and_then(|half| half.failure());
-                    return Some(Asked::Refuse(why.unwrap_or(Errno::CONNREFUSED)));
+                    return (most - left, Some(Asked::Refuse(why.unwrap_or(Errno::CONNREFUSED))));
                 }
                 // What is urgent stays in its place: the kernel does not say ahead of time which bytes these are.
                 Some(Action::Open | Action::Urge(..)) => {}
                 None => break,
             }
         }
-        self.relay.is_over().then_some(Asked::End)
+        (most - left, self.relay.is_over().then_some(Asked::End))
     }
 
     fn half(&mut self, side: Side) -> Option<&mut Half> {
@@ -172,5 +173,57 @@ impl Connection {
             // Datagrams follow nobody here.
             held_back: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    /// The end of a gateway's, and the far end of it.
+    fn end(poller: &Poller) -> (Half, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let far = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let near = listener.accept().expect("accepted").0;
+        near.set_nonblocking(true).expect("set");
+        (Half::new(Socket::from(near), true, true, poller).expect("an end"), far)
+    }
+
+    #[test]
+    fn a_connection_moves_no_more_than_it_may_before_others_have_their_turn_and_goes_on_after() {
+        const ALL: usize = 1 << 20;
+        const MOST: u64 = 64 << 10;
+        let poller = Poller::new().expect("epoll");
+        let ((caller, mut client), (called, mut server)) = (end(&poller), end(&poller));
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let way = Way { source: address, destination: address };
+        let mut connection = Connection::new(way, false, called, [FlowNumber(1), FlowNumber(2)], Time::ZERO);
+        let mut pipes = Pipes::default();
+        assert_eq!(connection.advance(MOST, &mut pipes).1, Some(Asked::Accept));
+        connection.halves[0] = Some(caller);
+        let writer = std::thread::spawn(move || {
+            client.write_all(&vec![7; ALL]).expect("written");
+            client
+        });
+        let reader = std::thread::spawn(move || {
+            let mut all = vec![0; ALL];
+            server.read_exact(&mut all).expect("all of it");
+            all.iter().all(|byte| *byte == 7)
+        });
+        let mut steps = Vec::new();
+        while !reader.is_finished() {
+            connection.half(Side::Caller).expect("an end").on_readable();
+            connection.half(Side::Called).expect("an end").on_writable();
+            let (moved, asked) = connection.advance(MOST, &mut pipes);
+            assert_eq!(asked, None);
+            steps.push(moved);
+        }
+        assert!(reader.join().expect("read"), "as it was written");
+        // One that moves nothing counts for a byte.
+        let (moved, longest) = (steps.iter().sum::<u64>(), steps.iter().copied().max());
+        assert!(moved >= ALL as u64 && longest.is_some_and(|longest| longest <= MOST), "{longest:?}");
+        drop(writer.join());
     }
 }

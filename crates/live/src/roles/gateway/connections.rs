@@ -25,6 +25,13 @@ use std::net::SocketAddr;
 const SET_UP_WITHIN: Span = Span::from_secs(30);
 /// Connections accepted before others get their turn.
 const AT_ONCE: usize = 64;
+/// Where a bond shares the thread: bytes that all connections together move before it has its turn, and what each that is ready moves
+/// beyond that.
+const TURN: (u64, u64) = (4 << 20, 64 << 10);
+/// What a connection sends between two looks tells how long its packets wait: so many bytes, for more than single acknowledgments.
+const BUSY: u64 = 16 << 10;
+/// So many of them are asked.
+const ASKED: usize = 16;
 /// Numbers of directions of connections, which no other flow has.
 pub(super) const SPLIT: u32 = 1 << 31;
 /// How often each connection's round trips are measured: one part of all at a time.
@@ -88,6 +95,10 @@ pub(super) struct Connections {
     pipes: Pipes,
     leavers: Leavers,
     poller: Poller,
+    /// Of the long round trips of those that sent of late, the shortest one that was, and how much longer it is, where that is least.
+    pub(super) wait: Option<(Span, Span)>,
+    /// Bytes that may be moved in this turn of the thread; `None`: nobody else needs it.
+    turn: Option<u64>,
     /// Connections that are being set up.
     half_open: u32,
     part: usize,
@@ -123,6 +134,8 @@ impl Connections {
             pipes: Pipes::default(),
             leavers: Leavers::default(),
             poller: poller.clone(),
+            wait: None,
+            turn: config.of_peer.is_some().then_some(TURN.0),
             half_open: 0,
             part: 0,
             counts: Counts::default(),
@@ -172,6 +185,11 @@ impl Connections {
     pub(super) fn level(&self, place: Place) -> Option<(FlowNumber, Level)> {
         let connection = self.get(place.number).filter(|connection| connection.is_open())?;
         Some((connection.flows[place.side as usize], connection.level(place.side)))
+    }
+
+    /// Another turn of the thread begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn = self.turn.map(|_| TURN.0);
     }
 
     /// Connections that something happened to.
@@ -371,7 +389,10 @@ impl Connections {
     /// Does what can be done for a connection now.
     fn advance(&mut self, now: Time, number: u32) {
         let Some(connection) = self.table.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        match connection.advance(&mut self.pipes) {
+        let most = self.turn.map_or(u64::MAX, |left| left.max(TURN.1));
+        let (moved, asked) = connection.advance(most, &mut self.pipes);
+        self.turn = self.turn.map(|left| left.saturating_sub(moved));
+        match asked {
             Some(Asked::Accept) if connection.explicit.is_some() => {
                 connection.settle(&self.poller);
                 self.answer(now, number);
@@ -534,11 +555,16 @@ impl Connections {
         }
     }
 
-    /// Paces what goes by the long link: each of those that send has an equal part of its rate.
+    /// Paces what goes by the long link: each of those that send has an equal part of its rate. Of those that sent most notes the least wait.
     fn pace_all(&mut self) {
         let halves = self.table.iter_mut().flatten().flat_map(|connection| &mut connection.halves).flatten();
         let mut long: Vec<&mut Half> = halves.filter(|half| half.is_long).collect();
-        let active = long.iter_mut().map(|half| u64::from(half.look_whether_active())).sum::<u64>();
+        let given: Vec<u64> = long.iter_mut().map(|half| half.look_at_given()).collect();
+        let active = given.iter().filter(|given| **given > 0).count() as u64;
+        self.wait = self.rate.and_then(|_| {
+            let busy = long.iter_mut().zip(&given).filter(|(_, given)| **given >= BUSY);
+            busy.take(ASKED).filter_map(|(half, _)| half.wait()).min_by_key(|(_, wait)| *wait)
+        });
         self.part_of_rate = self.rate.map(|rate| bytes_a_second(rate) / active.max(1));
         long.into_iter().for_each(|half| half.pace(self.part_of_rate));
     }

@@ -77,11 +77,53 @@ impl Findings {
     }
 }
 
-/// Looks at the host of a gateway with this configuration, in the network namespace of this thread; `running` is what its daemon tells,
-/// where one runs. Nothing is found where the configuration has no gateway.
-pub fn examine(config: &Config, running: Option<&GatewayStatus>) -> Vec<Finding> {
+/// What is known of a gateway's daemon.
+#[derive(Clone, Copy, Debug)]
+pub enum Daemon<'a> {
+    /// None runs.
+    Absent,
+    /// It runs, and has no such gateway yet: the file has changed since it was read.
+    Without,
+    /// What it tells of the gateway.
+    Tells(&'a GatewayStatus),
+}
+
+impl<'a> Daemon<'a> {
+    fn status(self) -> Option<&'a GatewayStatus> {
+        match self {
+            Daemon::Tells(status) => Some(status),
+            Daemon::Absent | Daemon::Without => None,
+        }
+    }
+}
+
+/// What all gateways of one daemon take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    gateways: usize,
+    connections: u64,
+    memory: u64,
+}
+
+impl Together {
+    /// What those of this configuration take.
+    pub fn of(config: &Config) -> Together {
+        let all = config.gateways();
+        let gateways = || all.iter().filter_map(|(_, config)| config.gateway.as_ref());
+        Together {
+            gateways: all.len(),
+            connections: gateways().map(|gateway| super::Budget::new(gateway).connections()).sum(),
+            memory: gateways().map(|gateway| gateway.memory.as_u64()).sum(),
+        }
+    }
+}
+
+/// Looks at the host of a gateway with this configuration, in the network namespace of this thread; `together` is what it and others of its
+/// daemon take. Nothing is found where the configuration has no gateway.
+pub fn examine(config: &Config, daemon: Daemon<'_>, together: Together) -> Vec<Finding> {
     let mut findings = Findings::default();
     let Some(gateway) = &config.gateway else { return Vec::new() };
+    let running = daemon.status();
     match Netlink::open() {
         Ok(mut netlink) => {
             devices(&mut findings, &mut netlink, gateway, running.is_some());
@@ -95,9 +137,10 @@ pub fn examine(config: &Config, running: Option<&GatewayStatus>) -> Vec<Finding>
     offloading(&mut findings, gateway);
     forwarding(&mut findings, gateway);
     reverse_path(&mut findings, gateway);
-    kernel(&mut findings, config, running);
-    limits(&mut findings, gateway);
-    traffic(&mut findings, gateway, running);
+    rules(&mut findings, config, daemon);
+    kernel(&mut findings, gateway);
+    limits(&mut findings, gateway, together);
+    traffic(&mut findings, gateway, daemon);
     findings.0
 }
 
@@ -232,43 +275,58 @@ fn reverse_path(findings: &mut Findings, gateway: &Gateway) {
     }
 }
 
-fn kernel(findings: &mut Findings, config: &Config, running: Option<&GatewayStatus>) {
-    let Some(gateway) = &config.gateway else { return };
-    if let Some(running) = running {
-        let name = running.rules.clone().unwrap_or_else(|| rules::table_of(config));
-        match tables(Some(&name)) {
-            Ok(found) if found.is_empty() => {
-                let remedy = "another program emptied all tables: the daemon sets them again within a second, or says why not in its log";
-                findings.wrong("rules", format!("the packet rules {name} are not there"), remedy);
-            }
-            Ok(_) => findings.good("rules", format!("the packet rules {name} are set")),
-            Err(error) => findings.doubtful("rules", error.to_string(), "run this as root"),
+/// The packet rules: whether they are set, or could be.
+fn rules(findings: &mut Findings, config: &Config, daemon: Daemon<'_>) {
+    match daemon {
+        Daemon::Tells(GatewayStatus { problem: Some(problem), .. }) => {
+            let remedy = "the daemon tries again by itself, at least every 30 s; what it would split passes until then";
+            findings.wrong("rules", format!("its daemon could not do what its file says: {problem}"), remedy);
         }
-    } else {
-        let marks = Marks::of(config);
-        match rules::attempt(config, marks) {
-            Ok(true) => findings.good("rules", "the kernel has all that the packet rules need"),
-            Ok(false) => findings.doubtful(
-                "rules",
-                "the kernel has all that the packet rules need, but leaves them behind when the daemon is killed",
-                "packets pass them then as if they were not there, and the next start replaces them; Linux 5.12 can do better",
-            ),
-            Err(error) if error.errno() == Some(libc::EBUSY) => {
-                let remedy = "end the daemon that has them, or write another `name` in [interface]";
-                findings.wrong("rules", error.to_string(), remedy);
-            }
-            Err(error) => {
-                let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_queue (or nft_compat and \
-                              xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
-                findings.wrong("rules", error.to_string(), remedy);
+        Daemon::Tells(running) => {
+            let name = running.rules.clone().unwrap_or_else(|| rules::table_of(config));
+            match tables(Some(&name)) {
+                Ok(found) if found.is_empty() => {
+                    let remedy = "another program emptied all tables: the daemon sets them again within a second, or says why not in its log";
+                    findings.wrong("rules", format!("the packet rules {name} are not there"), remedy);
+                }
+                Ok(_) => findings.good("rules", format!("the packet rules {name} are set")),
+                Err(error) => findings.doubtful("rules", error.to_string(), "run this as root"),
             }
         }
-        if let Err(error) = PacketQueue::open(marks.queue(), 1, super::HEADERS, false) {
-            let remedy =
-                "end the program that has it, or write another `fwmark` in [interface], from which its number follows";
+        // Which numbers it will get is the daemon's to say.
+        Daemon::Without => {}
+        Daemon::Absent => attempt(findings, config),
+    }
+}
+
+/// Whether the kernel would take the rules, and has the queue.
+fn attempt(findings: &mut Findings, config: &Config) {
+    let marks = Marks::of(config);
+    match rules::attempt(config, marks) {
+        Ok(true) => findings.good("rules", "the kernel has all that the packet rules need"),
+        Ok(false) => findings.doubtful(
+            "rules",
+            "the kernel has all that the packet rules need, but leaves them behind when the daemon is killed",
+            "packets pass them then as if they were not there, and the next start replaces them; Linux 5.12 can do better",
+        ),
+        Err(error) if error.errno() == Some(libc::EBUSY) => {
+            let remedy = "end the daemon that has them, or write another `name` in [interface]";
+            findings.wrong("rules", error.to_string(), remedy);
+        }
+        Err(error) => {
+            let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_queue (or nft_compat and \
+                          xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
             findings.wrong("rules", error.to_string(), remedy);
         }
     }
+    if let Err(error) = PacketQueue::open(marks.queue(), 1, super::HEADERS, false) {
+        let remedy =
+            "end the program that has it, or write another `fwmark` in [interface], from which its number follows";
+        findings.wrong("rules", error.to_string(), remedy);
+    }
+}
+
+fn kernel(findings: &mut Findings, gateway: &Gateway) {
     if let Some(law) = &gateway.congestion {
         let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
         if known.split_whitespace().any(|name| name == law) {
@@ -284,28 +342,43 @@ fn kernel(findings: &mut Findings, config: &Config, running: Option<&GatewayStat
     }
 }
 
-fn limits(findings: &mut Findings, gateway: &Gateway) {
-    let budget = super::Budget::new(gateway).connections();
+fn limits(findings: &mut Findings, gateway: &Gateway, together: Together) {
+    let Together { gateways, connections, memory } = together;
+    let all = if gateways > 1 { format!(" of all {gateways} gateways") } else { String::new() };
     let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     // Two sockets each, and pipes of those that are stuck.
-    if descriptors < 3 * budget {
-        let found = format!("{descriptors} descriptors do for {} connections, memory for {budget}", descriptors / 3);
-        findings.doubtful("descriptors", found, format!("`ulimit -Hn {}`, or LimitNOFILE= of its unit", 3 * budget));
+    if descriptors < 3 * connections {
+        let found =
+            format!("{descriptors} descriptors do for {} connections{all}, memory for {connections}", descriptors / 3);
+        findings.doubtful(
+            "descriptors",
+            found,
+            format!("`ulimit -Hn {}`, or LimitNOFILE= of its unit", 3 * connections),
+        );
     } else {
-        findings.good("descriptors", format!("{descriptors} do for {budget} connections"));
+        findings.good("descriptors", format!("{descriptors} do for {connections} connections{all}"));
     }
     let pages = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
     let most = pages.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()).map(|pages| pages * 4096);
-    if let Some(most) = most.filter(|most| *most < gateway.memory.as_u64()) {
+    if let Some(most) = most.filter(|most| *most < memory) {
         let setting = format!("{}.memory", gateway.section());
-        let found = format!("the kernel gives all of TCP {most} B, less than {setting}");
+        let found = format!("the kernel gives all of TCP {most} B, less than {setting}{all} ({memory} B)");
         findings.doubtful("memory", found, format!("`sysctl -w net.ipv4.tcp_mem=...`, in pages, or less {setting}"));
     }
 }
 
-fn traffic(findings: &mut Findings, gateway: &Gateway, running: Option<&GatewayStatus>) {
-    let Some(status) = running else {
-        return findings.doubtful("traffic", "its daemon does not run", "`fairspan up FILE`, then ask again");
+fn traffic(findings: &mut Findings, gateway: &Gateway, daemon: Daemon<'_>) {
+    let status = match daemon {
+        // Why not is said of its rules.
+        Daemon::Tells(status) if status.problem.is_some() => return,
+        Daemon::Tells(status) => status,
+        Daemon::Without => {
+            let found = "its daemon runs without this gateway";
+            return findings.doubtful("traffic", found, "`fairspan reload`, or start it again where that says so");
+        }
+        Daemon::Absent => {
+            return findings.doubtful("traffic", "its daemon does not run", "`fairspan up FILE`, then ask again");
+        }
     };
     let packets = status.counters.get("packets_passed").copied().unwrap_or(0);
     let bypassed: u64 = status.bypassed.values().sum();

@@ -263,9 +263,16 @@ impl Half {
         }
     }
 
-    /// Whether it was given anything since the last look.
-    pub(super) fn look_whether_active(&mut self) -> bool {
-        std::mem::replace(&mut self.looked, self.given) != self.given
+    /// Bytes that it was given since the last look.
+    pub(super) fn look_at_given(&mut self) -> u64 {
+        self.given - std::mem::replace(&mut self.looked, self.given)
+    }
+
+    /// Its shortest round trip, and how much longer it is now, where both are known.
+    pub(super) fn wait(&mut self) -> Option<(Span, Span)> {
+        let info = self.measure();
+        let is_known = info.least_round_trip > Span::ZERO && info.round_trip > Span::ZERO;
+        is_known.then(|| (info.least_round_trip, info.round_trip - info.least_round_trip))
     }
 
     /// Sends no faster than this, in bytes a second.

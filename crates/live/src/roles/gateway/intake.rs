@@ -241,6 +241,11 @@ impl Intake {
         self.is_closed(now, flow)
     }
 
+    /// How long the connection over the long link waits that waits least, beyond its shortest round trip.
+    pub(super) fn on_wait(&mut self, now: Time, least: Span, wait: Span) {
+        self.fair.iter_mut().for_each(|fair| fair.on_wait(now, least, wait));
+    }
+
     /// Whether packets of a flow have to wait for its gate.
     pub(super) fn is_closed(&self, now: Time, flow: FlowNumber) -> bool {
         let gate = self.fair.as_ref().and_then(|fair| fair.gate(flow));

@@ -7,7 +7,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | opening, what is ready, timers, another configuration |
-//! | `rules` | what the kernel hands over, and what it leads to the gateway's sockets |
+//! | `rules`, `ranges` | what the kernel hands over, and what it leads to the gateway's sockets; which addresses lie behind a peer |
+//! | `numbers` | marks, tables and queues of gateways beside this one, and of those that were killed |
 //! | `headers` | what is read in a packet |
 //! | `intake` | packets that wait their turn, in the kernel |
 //! | `bypass` | connections that are not split |
@@ -36,9 +37,11 @@ mod headers;
 mod intake;
 mod leavers;
 mod names;
+mod numbers;
 mod offloads;
 mod pipes;
 mod proxy;
+mod ranges;
 mod reach;
 mod report;
 mod request;
@@ -65,8 +68,10 @@ use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
 use names::Names;
 use netlink_packet_route::route::RouteMessage;
+pub(super) use numbers::clear_killed;
 use proxy::{Proxy, say};
 use reach::Reach;
+pub(super) use report::absent_status;
 use request::{Failure, Host};
 use rules::Marks;
 use rustix::io::Errno;
@@ -96,6 +101,8 @@ const ANSWERS_WITHIN: Span = Span::from_millis(2_500);
 pub(super) struct SplitGateway {
     /// Undone before the sockets go: then packets pass as they are.
     table: Option<OwnedTable>,
+    /// Why the rules are not as they should be.
+    problem: Option<String>,
     guard: Guard,
     config: Config,
     poller: Poller,
@@ -135,6 +142,9 @@ impl SplitGateway {
         raise_descriptors();
         let marks = Marks::of(&config);
         let mut guard = Guard::new()?;
+        // The queue comes first: who has it has all the numbers.
+        let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
+        numbers::clear(guard.netlink(), &name, marks)?;
         let sockets = Sockets::new(settings, marks.own());
         let io = |source| DaemonError::Device { device: settings.long.clone(), source };
         let (port, opened) = if settings.transparent {
@@ -161,7 +171,6 @@ impl SplitGateway {
         if let Some(windows) = &windows {
             guard.widen_windows(windows)?;
         }
-        let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
         let queue = poller.watch(kernel.as_fd(), Turn::Links)?;
         let intake =
             Intake::new(kernel, settings, marks, random()).map_err(|error| DaemonError::setting(&name, error))?;
@@ -169,6 +178,7 @@ impl SplitGateway {
         let table = Some(rules::set(&config, marks, port)?);
         let mut machine = SplitGateway {
             table,
+            problem: None,
             guard,
             poller: poller.clone(),
             intake,
@@ -203,11 +213,6 @@ impl SplitGateway {
         token == self.queue
             || self.listeners.iter().any(|(_, listener)| *listener == token)
             || self.connections.has(token)
-    }
-
-    /// Which of its daemon's it is.
-    pub(super) fn slot(&self) -> u32 {
-        self.settings().of_peer.as_ref().map_or(0, |peer| peer.slot)
     }
 
     fn settings(&self) -> &Gateway {
@@ -420,6 +425,9 @@ impl SplitGateway {
         if now >= self.next_look {
             self.next_look = now + LOOK;
             self.connections.look(now);
+            if let Some((least, wait)) = self.connections.wait {
+                self.intake.on_wait(now, least, wait);
+            }
             self.bypass.forget_old(now);
             for wanted in self.names.take_late(now) {
                 self.connections.call_for(now, wanted, Vec::new());
@@ -488,13 +496,20 @@ impl Machine for SplitGateway {
     /// Looks whether the rules are there still.
     fn handle_housekeeping(&mut self, _now: Time) {
         self.follow_routes();
-        let Some(table) = &self.table else { return };
-        if table.is_there() == Ok(false) {
+        if self.table.as_ref().is_some_and(|table| table.is_there() == Ok(false)) {
             tracing::warn!("another program removed the gateway's packet rules: they are set again");
-            let (marks, port) = (Marks::of(&self.config), self.port());
-            match rules::set(&self.config, marks, port) {
-                Ok(table) => self.table = Some(table),
-                Err(error) => tracing::warn!(%error, "the gateway's packet rules cannot be set"),
+            self.table = None;
+        }
+        if self.table.is_none() {
+            match rules::set(&self.config, Marks::of(&self.config), self.port()) {
+                Ok(table) => (self.table, self.problem) = (Some(table), None),
+                Err(error) => {
+                    let why = error.to_string();
+                    if self.problem.as_ref() != Some(&why) {
+                        tracing::warn!(%error, "the gateway's packet rules cannot be set: all passes unsplit, and they are tried again");
+                    }
+                    self.problem = Some(why);
+                }
             }
         }
     }
@@ -507,6 +522,7 @@ impl Machine for SplitGateway {
     }
 
     fn drain(&mut self, now: Time) -> Result<(), DaemonError> {
+        self.connections.begin_turn();
         self.tell_levels(now);
         self.move_packets(now);
         Ok(())

@@ -1,10 +1,12 @@
 //! What a gateway tells: its part of the status.
 
 use super::SplitGateway;
+use super::budget::Budget;
 use super::bypass::Why;
 use super::connection::Connection;
 use super::half::Half;
 use super::rules::table_of;
+use crate::config::Gateway;
 use crate::roles::sharing::sharing;
 use crate::status::{ConnectionSideStatus, ConnectionStatus, Counters, GatewayStatus, LimitedBy, QueueStatus, State};
 use crate::sys::tcp::{TcpInfo, send_queue, tcp_info};
@@ -13,6 +15,33 @@ use fairspan_core::units::{Span, Time};
 use std::cmp::Reverse;
 use std::os::fd::AsFd;
 
+/// What there is to tell of a gateway that is not there.
+pub(in crate::roles) fn absent_status(settings: &Gateway) -> GatewayStatus {
+    GatewayStatus {
+        up: false,
+        rules: None,
+        long: settings.long.clone(),
+        state: State::Absent,
+        problem: None,
+        proxy: settings.proxy.map(|address| address.to_string()),
+        open: 0,
+        most_open: Budget::new(settings).connections(),
+        opened: 0,
+        refused: 0,
+        bypassed: Why::ALL.iter().map(|why| (why.name().to_owned(), 0)).collect(),
+        near_networks: 0,
+        one_way_networks: 0,
+        half_open: 0,
+        most_half_open: settings.half_open.into(),
+        memory_bytes: 0,
+        most_memory_bytes: settings.memory.as_u64(),
+        rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+        queue: None,
+        counters: Counters::new(),
+        connections: Vec::new(),
+    }
+}
+
 impl SplitGateway {
     /// What there is to tell at `now`.
     pub(in crate::roles) fn gateway_status(&self, now: Time) -> GatewayStatus {
@@ -20,8 +49,6 @@ impl SplitGateway {
         let mut all: Vec<&Connection> = table.iter().filter(|connection| connection.is_open()).collect();
         let open = all.len() as u64;
         all.sort_by_key(|connection| Reverse(connection.rates.iter().sum::<u64>()));
-        let bypassed = Why::ALL.iter().map(|why| (why.name().to_owned(), self.bypassed.get(why).copied().unwrap_or(0)));
-        let proxy = settings.proxy.map(|address| address.to_string());
         let queue = settings.fair_queueing.then(|| {
             let (packets, bytes) = self.intake.waiting();
             QueueStatus {
@@ -37,32 +64,28 @@ impl SplitGateway {
             Some(_) => State::Down,
             None => State::Absent,
         };
-        GatewayStatus {
+        let mut status = GatewayStatus {
             up: state == State::Up && (self.table.is_some() || !settings.transparent),
             rules: self.table.is_some().then(|| table_of(&self.config)),
-            long: settings.long.clone(),
             state,
-            proxy,
+            problem: self.problem.clone(),
             open,
-            most_open: table.budget().connections(),
             opened: table.counts.opened,
             refused: table.counts.refused,
-            bypassed: bypassed.collect(),
             near_networks: self.bypass.near() as u64,
             one_way_networks: self.bypass.one_way() as u64,
             half_open: table.half_open().into(),
-            most_half_open: settings.half_open.into(),
             memory_bytes: table.granted(),
-            most_memory_bytes: settings.memory.as_u64(),
-            rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
             queue,
             counters: self.counters(),
-            connections: all
-                .into_iter()
-                .take(GatewayStatus::TOLD)
-                .filter_map(|connection| told(now, connection))
-                .collect(),
+            ..absent_status(settings)
+        };
+        for (why, count) in &self.bypassed {
+            status.bypassed.insert(why.name().to_owned(), *count);
         }
+        let told = all.into_iter().take(GatewayStatus::TOLD).filter_map(|connection| told(now, connection));
+        status.connections = told.collect();
+        status
     }
 
     fn counters(&self) -> Counters {

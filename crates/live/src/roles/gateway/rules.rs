@@ -12,17 +12,17 @@
 //! | local | these rules | the packet is this host's, wherever it goes to |
 //! | own | the gateway's sockets | a routing table with a larger initial window, where one is wanted |
 
+use super::ranges;
 use crate::config::{Config, Gateway};
 use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
-use crate::netlink::{Guard, NetlinkError, Windows};
+use crate::netlink::{Guard, Home, NetlinkError, Windows};
 use fairspan_core::ip::TCP;
-use ipnet::IpNet;
 
 /// Before and behind nothing of the usual: connection tracking has looked at packets (-200), and no address was changed (-100).
 const ARRIVES: i32 = -160;
 const DIVERTS: i32 = -150;
 /// The routing rules' places, before the main table's.
-const PRIORITY: u32 = 5190;
+pub(super) const PRIORITY: u32 = 5190;
 /// A segment of IPv4 without data, with timestamps and three blocks of SACK, is not longer.
 const ACKNOWLEDGMENT: u32 = 80;
 /// Bytes of data in a segment, for windows: what an MTU of 1500 leaves.
@@ -30,7 +30,7 @@ const SEGMENT: u64 = 1440;
 /// Marks, tables and the kernel's queue have these numbers and those behind them; a bond with the same `fwmark` uses others.
 const OFFSET: u32 = 256;
 /// So far the first numbers of two gateways of one daemon are apart.
-const NUMBERS: u32 = 8;
+pub(super) const NUMBERS: u32 = 8;
 
 /// The marks, each the first plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,15 @@ impl Marks {
     pub(super) fn of(config: &Config) -> Marks {
         let slot = config.gateway.as_ref().and_then(|gateway| gateway.of_peer.as_ref()).map_or(0, |peer| peer.slot);
         Marks(config.interface.fwmark.wrapping_add(OFFSET).wrapping_add(slot.wrapping_mul(NUMBERS)))
+    }
+
+    /// Those of a gateway with this first number.
+    pub(super) fn from_first(first: u32) -> Marks {
+        Marks(first)
+    }
+
+    pub(super) fn first(self) -> u32 {
+        self.0
     }
 
     pub(super) fn local(self) -> u32 {
@@ -113,15 +122,24 @@ pub(super) fn attempt(config: &Config, marks: Marks) -> Result<bool, NetlinkErro
 /// # Errors
 /// What the kernel refuses.
 pub(super) fn lead_home(guard: &mut Guard, marks: Marks) -> Result<(), NetlinkError> {
-    guard.lead_home(marks.local(), marks.local(), PRIORITY)
+    guard.lead_home([false, true].map(|is_v6| home_of(marks, is_v6)))
 }
 
 /// The table by which the gateway's sockets have their initial window on the long side, where one is wanted.
 pub(super) fn windows(config: &Config, marks: Marks) -> Option<Windows> {
     let gateway = config.gateway.as_ref()?;
     let segments = u32::try_from(gateway.initial_window?.as_u64().div_ceil(SEGMENT)).unwrap_or(u32::MAX);
-    let (mark, device) = (marks.own(), gateway.long.clone());
-    Some(Windows { mark, table: marks.own(), priority: PRIORITY + 1, device, segments })
+    Some(windows_of(marks, &gateway.long, segments))
+}
+
+/// That of a gateway with these numbers.
+pub(super) fn windows_of(marks: Marks, device: &str, segments: u32) -> Windows {
+    Windows { mark: marks.own(), table: marks.own(), priority: PRIORITY + 1, device: device.to_owned(), segments }
+}
+
+/// What leads home the packets of a gateway with these numbers.
+pub(super) fn home_of(marks: Marks, is_v6: bool) -> Home {
+    Home { is_v6, mark: marks.local(), table: marks.local(), priority: PRIORITY }
 }
 
 fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction) {
@@ -136,28 +154,19 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
             to.rule("arrives", &rule.has_transparent_socket().accept());
         }
     }
+    let behind = Behind::write(gateway, to);
     let inside: Vec<PacketRule> = match gateway.inside.as_slice() {
         [] => vec![rule().not_arriving_by(&gateway.long).not_arriving_by("lo")],
         devices => devices.iter().map(|device| rule().arrives_by(device)).collect(),
     };
-    let inside = inside.into_iter().map(|from| from.to_this_host(false).routed_by(&gateway.long));
-    for (from, is_own) in inside.flat_map(|from| each_net(gateway, from, PacketRule::towards)) {
-        if !is_own {
-            to.rule("arrives", &from.accept());
-        } else if gateway.fair_queueing {
-            to.rule("arrives", &from.queue(marks.queue()));
-        } else {
-            of_handshakes(from, marks, to);
-        }
+    let inside = inside.into_iter().flat_map(|from| if gateway.fair_queueing { vec![from] } else { handshakes(&from) });
+    for from in inside.flat_map(|from| behind.towards(&from)) {
+        to.rule("arrives", &from.to_this_host(false).routed_by(&gateway.long).queue(marks.queue()));
     }
     if let Some(port) = port {
-        let arrives = rule().arrives_by(&gateway.long).to_this_host(false);
-        for (by_long, is_own) in each_net(gateway, arrives, PacketRule::from) {
-            if is_own {
-                of_handshakes(by_long, marks, to);
-            } else {
-                to.rule("arrives", &by_long.accept());
-            }
+        let by_long = handshakes(&rule().arrives_by(&gateway.long));
+        for from in by_long.iter().flat_map(|from| behind.from(from)) {
+            to.rule("arrives", &from.to_this_host(false).queue(marks.queue()));
         }
         let is_split = || rule().marked(marks.split()).protocol(TCP);
         for is_v6 in [false, true] {
@@ -172,21 +181,50 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     }
 }
 
-/// Of these packets, those with one of a peer's networks at one end, and whether they are its own: the first that fits a packet says. All, where
-/// it is no peer's gateway.
-fn each_net(
-    gateway: &Gateway,
-    these: PacketRule,
-    at: fn(PacketRule, IpNet) -> PacketRule,
-) -> impl Iterator<Item = (PacketRule, bool)> {
-    let all = gateway.of_peer.is_none().then(|| (these.clone(), true));
-    let networks = gateway.of_peer.iter().flat_map(|peer| &peer.networks);
-    all.into_iter().chain(networks.map(move |(net, is_own)| (at(these.clone(), *net), *is_own)))
+/// What lies behind the gateway's peer. It is asked before the routing tables are, and costs the same for many networks as for one, so that each
+/// packet asks them once at most.
+enum Behind {
+    /// All: it is no peer's gateway.
+    All,
+    /// The addresses of these sets, of the IP versions of which there are any.
+    Sets(Vec<bool>),
+}
+
+impl Behind {
+    fn write(gateway: &Gateway, to: &mut Transaction) -> Behind {
+        let Some(peer) = &gateway.of_peer else { return Behind::All };
+        let mut versions = Vec::new();
+        for is_v6 in [false, true] {
+            let ranges = ranges::own(&peer.networks, is_v6);
+            if !ranges.is_empty() {
+                to.addresses(set_of(is_v6), is_v6, &ranges);
+                versions.push(is_v6);
+            }
+        }
+        Behind::Sets(versions)
+    }
+
+    fn towards(&self, these: &PacketRule) -> Vec<PacketRule> {
+        self.each(these, PacketRule::towards_one_of)
+    }
+
+    fn from(&self, these: &PacketRule) -> Vec<PacketRule> {
+        self.each(these, PacketRule::from_one_of)
+    }
+
+    fn each(&self, these: &PacketRule, with: fn(PacketRule, &str, bool) -> PacketRule) -> Vec<PacketRule> {
+        match self {
+            Behind::All => vec![these.clone()],
+            Behind::Sets(versions) => versions.iter().map(|v6| with(these.clone(), set_of(*v6), *v6)).collect(),
+        }
+    }
+}
+
+fn set_of(is_v6: bool) -> &'static str {
+    if is_v6 { "behind6" } else { "behind4" }
 }
 
 /// Of these packets, those by which connections begin, are answered (which tells the answer's DSCP), and are refused by who did not begin them.
-fn of_handshakes(these: PacketRule, marks: Marks, to: &mut Transaction) {
-    for wanted in [these.clone().tcp_syn(), these.clone().tcp_answer(), these.tcp_refusal()] {
-        to.rule("arrives", &wanted.queue(marks.queue()));
-    }
+fn handshakes(these: &PacketRule) -> Vec<PacketRule> {
+    vec![these.clone().tcp_syn(), these.clone().tcp_answer(), these.clone().tcp_refusal()]
 }
