@@ -14,7 +14,7 @@ use crate::units::{ChannelId, Rate, Span, Time};
 use crate::wire::envelope::{COMPRESSED_LEN, Compressed as Head, Extended, KEPT_LEN, Message};
 
 /// Beyond this rate of a channel processors limit, with the setting `auto`.
-const FASTEST: Rate = Rate::from_mbit(1_000);
+pub(super) const FASTEST: Rate = Rate::from_mbit(1_000);
 /// Between two words to the peer that a reference is unknown.
 const TELL_EVERY: Span = Span::from_millis(10);
 
@@ -46,7 +46,7 @@ impl<P: Packet> Bond<P> {
 
     /// Whether headers are compressed on `channel`.
     #[inline]
-    fn compresses_on(&self, channel: ChannelId) -> bool {
+    pub(super) fn compresses_on(&self, channel: ChannelId) -> bool {
         let c = &self.channels[channel];
         let measured = || c.path.control.as_ref().and_then(|control| control.measured_rate());
         match self.config.compress_headers {

@@ -8,6 +8,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::class::ClassMode;
 use super::classed::ClassReport;
+use super::compressed::FASTEST as COMPRESSED_TO;
 use super::config::Mode;
 use super::reserve::{Candidate, TYPICAL, duration, used_at_once};
 use crate::options::Words;
@@ -158,6 +159,7 @@ impl<P: Packet> Bond<P> {
         self.tell_each(now, channels, &mut told);
         self.tell_reserve(&mut told);
         self.tell_metered(&mut told);
+        self.tell_compression(channels, &mut told);
         self.tell_absent(now, self.channels.usable, &mut told);
         if channels.count_ones() > 1 {
             told.change.push("one of them fails: the others carry all, and what was under way there goes again".into());
@@ -255,6 +257,36 @@ impl<P: Packet> Bond<P> {
                 100 * u32::from(rows) / u32::from(packets.max(1))
             )),
             None => told.because.push("none of its streams is dense enough for parity".into()),
+        }
+    }
+
+    /// On which of these channels headers are compressed, where that is wanted.
+    fn tell_compression(&self, channels: u64, told: &mut Told) {
+        if self.compressed.to.is_none() {
+            return;
+        }
+        if !self.peer.expands {
+            told.because.push("the peer takes no compressed headers, so all go whole".into());
+            told.change.push("both ends have `compress_headers` set: headers of TCP and UDP are compressed".into());
+            return;
+        }
+        let on = each(channels).filter(|c| self.compresses_on(*c)).fold(0, |set, channel| set | bit(channel));
+        if on != 0 {
+            let packets = self.stats.compressed;
+            let saved = match self.stats.compressed_saved.checked_div(packets) {
+                Some(saved) => format!("{packets} packets so far, {saved} bytes less each"),
+                None => "no packet yet".into(),
+            };
+            told.because.push(format!("headers of TCP and UDP are compressed on {}: {saved}", self.names(on)));
+        }
+        let off = channels & !on;
+        if off != 0 {
+            told.because.push(format!(
+                "headers go whole on {}, of which it is not known that they carry at most {}",
+                self.names(off),
+                mbit(COMPRESSED_TO)
+            ));
+            told.change.push(format!("they carry at most {}: headers are compressed there too", mbit(COMPRESSED_TO)));
         }
     }
 

@@ -114,6 +114,8 @@ pub(crate) struct Flight {
     reckoned: Option<Time>,
     transits: Smallest<i64>,
     latest: Option<i64>,
+    /// Until when this process last did not run: what was to leave before may have left then.
+    stood: Time,
     queue: Span,
     /// Parts in 2^32 that are lost.
     loss: u64,
@@ -136,6 +138,7 @@ impl Default for Flight {
             reckoned: None,
             transits: Smallest::default(),
             latest: None,
+            stood: Time::ZERO,
             queue: Span::ZERO,
             loss: 0,
             delivered_packets: 0,
@@ -275,6 +278,9 @@ impl Flight {
         let Some(record) = self.place(highest).and_then(|place| self.records.get(place)).filter(|r| r.open) else {
             return self.reckoned.unwrap_or(now);
         };
+        if record.sent < self.stood {
+            return self.reckoned.unwrap_or(now);
+        }
         let since = now.since(record.sent);
         let held = Span::from_micros(u64::from(feedback.held));
         // A peer that claims to have held it longer than it was away lies.
@@ -416,6 +422,11 @@ impl Flight {
     /// The smallest transit lately, in nanoseconds of two clocks' difference.
     pub(crate) fn transit(&self) -> Option<i64> {
         self.transits.value()
+    }
+
+    /// This process did not run until `now`: of what was sent by then nobody knows when it left.
+    pub(crate) fn on_late(&mut self, now: Time) {
+        self.stood = now;
     }
 
     /// The newest transit.

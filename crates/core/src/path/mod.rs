@@ -128,6 +128,8 @@ pub(crate) struct Path {
     pub(crate) receipts: Receipts,
     /// The newest transit, in nanoseconds of two clocks' difference.
     recent: Option<i64>,
+    /// Until when this process last did not run.
+    stood: Time,
 }
 
 impl Path {
@@ -151,6 +153,7 @@ impl Path {
             worth: Worth::default(),
             receipts: Receipts::default(),
             recent: None,
+            stood: Time::ZERO,
         };
         path.set_law(mtu, has_rate, counting);
         path
@@ -227,7 +230,9 @@ impl Path {
         if !self.delay.is_asked() {
             self.echo = None;
         }
-        self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
+        if sent >= self.stood {
+            self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
+        }
         self.unanswered = None;
         if self.signs.lossy && self.worth.on_answered(sent) {
             self.signs.lossy = false;
@@ -243,6 +248,10 @@ impl Path {
     /// This process did not run for so long, until `now`.
     pub(crate) fn on_late(&mut self, now: Time, late: Span) {
         self.signs.life.on_late(late);
+        self.stood = now;
+        if let Some(flight) = &mut self.flight {
+            flight.on_late(now);
+        }
         if let Some(tail) = &mut self.tail {
             tail.on_late(now);
         }

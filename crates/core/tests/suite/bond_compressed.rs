@@ -129,6 +129,41 @@ fn neither_a_peer_that_does_not_understand_it_nor_a_fast_channel_gets_compressed
 }
 
 #[test]
+fn a_bond_says_on_which_channels_headers_are_compressed_and_why_not_on_others() {
+    let (on, off) = (settings(2, Compression::On), settings(2, Compression::Off));
+    let mut auto = settings(2, Compression::Auto);
+    auto.channels[0].rate = Some(Rate::from_mbit(100));
+    auto.channels[1].rate = Some(Rate::from_mbit(1_001));
+    let told = |configs: [Config; 2]| {
+        let mut net = Net::new(configs, vec![Wire::new(10), Wire::new(20)], 3);
+        net.run(MS(700));
+        stream(&mut net, 0..2_000, Span::from_micros(500));
+        let all = net.ends[0].explain(net.now);
+        let rest = all.iter().find(|class| class.name == "all else").unwrap_or_else(|| panic!("{all:#?}"));
+        let stats = *net.ends[0].stats();
+        let of_headers = |text: &&String| text.contains("headers");
+        let because: Vec<String> = rest.because.iter().filter(of_headers).cloned().collect();
+        let change: Vec<String> = rest.would_change_if.iter().filter(of_headers).cloned().collect();
+        (because, change, stats)
+    };
+    let (because, change, stats) = told([on.clone(), on.clone()]);
+    let each = stats.compressed_saved / stats.compressed;
+    let expected = format!(
+        "headers of TCP and UDP are compressed on channel 0, channel 1: {} packets so far, {each} bytes less each",
+        stats.compressed
+    );
+    assert_eq!((because, change.len()), (vec![expected], 0));
+    let (because, change, _) = told([on, off.clone()]);
+    assert_eq!(because, ["the peer takes no compressed headers, so all go whole"]);
+    assert!(change.len() == 1 && change[0].contains("both ends have `compress_headers` set"), "{change:?}");
+    let (because, change, _) = told([auto.clone(), auto]);
+    assert!(because[0].starts_with("headers of TCP and UDP are compressed on channel 0:"), "{because:?}");
+    assert!(because[1].starts_with("headers go whole on channel 1, of which it is not known"), "{because:?}");
+    assert!(because.len() == 2 && change.len() == 1 && change[0].contains("at most 1000.0 Mbit/s"), "{change:?}");
+    assert_eq!(told([off.clone(), off]).0, Vec::<String>::new());
+}
+
+#[test]
 fn an_end_that_begins_anew_has_no_references_and_nothing_wrong_comes_of_it() {
     for end in 0..2 {
         let settings = settings(2, Compression::On);

@@ -297,6 +297,30 @@ fn short_stalls_of_a_link_are_bridged_and_hold_nothing_back() {
 }
 
 #[test]
+fn what_leaves_late_because_its_own_process_stood_still_counts_against_no_channel() {
+    let rate = Rate::from_mbit(20);
+    for span in [1_500, 2_000, 5_000].map(MS) {
+        let mut run = Run::new(vec![wire(20, rate), wire(10, rate)], Load::Bulk, 7);
+        run.steps(3_000);
+        // The process stops within a turn: what it gives to the second channel in that turn leaves when it goes on.
+        run.net.wires[1].delay = run.net.wires[1].delay + span;
+        run.steps(2);
+        run.net.wires[1].delay = MS(10);
+        run.net.stand_still(0, span);
+        for tenth in 0..40 {
+            let before = run.net.delivered[1].len();
+            run.steps(100);
+            assert!(run.usable(0) && run.usable(1), "{span:?}, tenth {tenth}: {:?}", run.net.events[0]);
+            let rate = (run.net.delivered[1].len() - before) * 1300 * 8 / 100_000;
+            assert!(tenth < 5 || rate >= 28, "{span:?}, tenth {tenth}: {rate} Mbit/s of 40");
+        }
+        let set_aside = |event: &Event| matches!(event, Event::ChannelDown { reason: Reason::Delay, .. });
+        assert!(!run.net.events[0].iter().any(set_aside), "{span:?}: {:?}", run.net.events[0]);
+        check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
+    }
+}
+
+#[test]
 fn all_channels_gone_for_a_minute_cost_bounded_memory_and_all_is_well_within_a_second() {
     let rate = Rate::from_mbit(20);
     let mut run = Run::new(vec![wire(20, rate), wire(10, rate)], Load::Bulk, 7);

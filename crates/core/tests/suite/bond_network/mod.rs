@@ -72,6 +72,9 @@ pub struct Net {
     pub most_held: [usize; 2],
     /// Changes frames on their way, when set.
     pub mangle: Option<fn(&mut Flight, &mut Rng)>,
+    /// This end's process does not run: what comes to it waits.
+    stopped: Option<usize>,
+    waiting: Vec<Flight>,
     network: Network<Flight>,
     /// By channel and direction, when a narrow wire will have sent all that it was given.
     free: HashMap<usize, Time>,
@@ -101,6 +104,8 @@ impl Net {
             frames: [vec![0; count], vec![0; count]],
             most_held: [0; 2],
             mangle: None,
+            stopped: None,
+            waiting: Vec::new(),
             network: Network::new(),
             free: HashMap::new(),
             rng: Rng::new(seed),
@@ -198,7 +203,9 @@ impl Net {
         let mut steps = 0u64;
         loop {
             let flight = self.network.next();
-            let timers = [0, 1].map(|end| self.ends[end].poll_timeout().map(|t| t.0));
+            let runs = |end: &usize| self.stopped != Some(*end);
+            let timers =
+                [0, 1].map(|end| Some(end).filter(runs).and_then(|end| Some(self.ends[end].poll_timeout()?.0)));
             let next = [flight, timers[0], timers[1]].into_iter().flatten().min();
             let Some(next) = next.filter(|t| *t <= until) else { break };
             steps += 1;
@@ -212,6 +219,10 @@ impl Net {
             if flight == Some(next) {
                 let flight = self.network.take().unwrap();
                 let to = flight.to;
+                if self.stopped == Some(to) {
+                    self.waiting.push(flight);
+                    continue;
+                }
                 self.ends[to].handle_channel(self.now, flight.channel, flight.codepoint, flight.bytes, flight.tos);
                 self.drain(to);
             } else {
@@ -224,6 +235,18 @@ impl Net {
             }
         }
         self.now = until;
+    }
+
+    /// The end's process does not run for so long. Then its timers run out late, and it reads what has come.
+    pub fn stand_still(&mut self, end: usize, span: Span) {
+        self.stopped = Some(end);
+        self.run(span);
+        self.stopped = None;
+        self.ends[end].handle_timeout(self.now);
+        for Flight { channel, codepoint, bytes, tos, .. } in std::mem::take(&mut self.waiting) {
+            self.ends[end].handle_channel(self.now, channel, codepoint, bytes, tos);
+        }
+        self.drain(end);
     }
 
     /// Packets on their way.
