@@ -139,7 +139,7 @@ impl<P: Packet> Bond<P> {
             return;
         }
         let eligible = self.channels.eligible();
-        let recent = |bond: &Bond<P>, channel| bond.channels[channel].path.recent();
+        let recent = |bond: &Bond<P>, channel| bond.channels[channel].path.recent().map(|transit| transit.took);
         let least = each(eligible).filter_map(|channel| recent(self, channel)).min();
         let is_near = |at: i64| least.is_some_and(|least| at.saturating_sub(least) <= revisit::LATER.as_nanos() as i64);
         let near = each(eligible).filter(|channel| recent(self, *channel).is_some_and(is_near));

@@ -154,22 +154,27 @@ impl<P: Packet> Bond<P> {
     /// The transit of what goes by `channel` was measured: whether it still comes in time. Where a receiver keeps order, it holds what
     /// others bring for `equalize` at most, and then waits for `deadline`. So what comes later than others by the first and four fifths of the second
     /// is of no use; it is of use again below seven tenths.
+    ///
+    /// A peer that stood still takes what came meanwhile all at once, and all of it late. So that counts only if the peer took something else while
+    /// this was late.
     pub(super) fn look_whether_late(&mut self, now: Time, channel: ChannelId) {
         if !self.number.resends() || !self.is_prompt() {
             return;
         }
         let recent = |c: ChannelId| self.channels[c].path.recent();
         let Some(own) = recent(channel) else { return };
-        let least = each(self.channels.usable & !bit(channel)).filter_map(recent).min();
+        self.looked.taken.note(own.arrived);
         let late = self.channels[channel].path.signs.late;
         let tenths = if late { 7 } else { 8 };
-        let bound = self.config.equalize.as_nanos() + self.config.deadline.times(tenths).as_nanos() / 10;
-        let beyond = least.map_or(0, |least| own.saturating_sub(least));
+        let bound = (self.config.equalize.as_nanos() + self.config.deadline.times(tenths).as_nanos() / 10) as i64;
+        let least = each(self.channels.usable & !bit(channel)).filter_map(recent).map(|other| other.took).min();
+        let beyond = least.map_or(0, |least| own.took.saturating_sub(least));
         // The peer's clock was set: that is no delay.
         if beyond > CLOCK {
             return;
         }
-        if late != (beyond > bound as i64) {
+        let ran = || self.looked.taken.any(own.arrived, beyond.saturating_sub(bound / 2));
+        if late != (beyond > bound) && (late || ran()) {
             self.channels[channel].path.signs.late = !late;
             if late {
                 self.channels[channel].path.delay.doubt();

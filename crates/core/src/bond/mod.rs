@@ -76,6 +76,7 @@ mod slots;
 mod spare;
 mod sparse;
 mod striped;
+mod taken;
 mod timers;
 mod transmit;
 mod twice;

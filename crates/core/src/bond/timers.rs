@@ -4,6 +4,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::distribute::Distribute;
 use super::event::{Reason, TimerName};
+use super::taken::Taken;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::envelope::{Echo, Message, Probe};
@@ -32,6 +33,8 @@ pub(super) struct Looked {
     pub(super) turn: Time,
     /// Channels that may be silent.
     pub(super) silence: Time,
+    /// When the peer took what was sent.
+    pub(super) taken: Taken,
 }
 
 impl Activity {

@@ -113,15 +113,22 @@ pub(crate) struct Flight {
     /// The latest arrival, so reckoned.
     reckoned: Option<Time>,
     transits: Smallest<i64>,
-    latest: Option<i64>,
-    /// Until when this process last did not run: what was to leave before may have left then.
-    stood: Time,
+    latest: Option<Transit>,
     queue: Span,
     /// Parts in 2^32 that are lost.
     loss: u64,
     pub(crate) delivered_packets: u64,
     pub(crate) lost_packets: u64,
     settled: VecDeque<Settled>,
+}
+
+/// How long a frame was under way, and when it came there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transit {
+    /// In nanoseconds, with the difference of two clocks.
+    pub(crate) took: i64,
+    /// By the peer's clock, in nanoseconds.
+    pub(crate) arrived: u64,
 }
 
 impl Default for Flight {
@@ -138,7 +145,6 @@ impl Default for Flight {
             reckoned: None,
             transits: Smallest::default(),
             latest: None,
-            stood: Time::ZERO,
             queue: Span::ZERO,
             loss: 0,
             delivered_packets: 0,
@@ -278,9 +284,6 @@ impl Flight {
         let Some(record) = self.place(highest).and_then(|place| self.records.get(place)).filter(|r| r.open) else {
             return self.reckoned.unwrap_or(now);
         };
-        if record.sent < self.stood {
-            return self.reckoned.unwrap_or(now);
-        }
         let since = now.since(record.sent);
         let held = Span::from_micros(u64::from(feedback.held));
         // A peer that claims to have held it longer than it was away lies.
@@ -291,7 +294,7 @@ impl Flight {
         report.rtt = Some(since - held);
         let transit = feedback.arrived.wrapping_sub(record.sent.as_nanos()) as i64;
         self.transits.add(now, transit);
-        self.latest = Some(transit);
+        self.latest = Some(Transit { took: transit, arrived: feedback.arrived });
         let least = self.transits.value().unwrap_or(transit);
         let queue = Span::from_nanos(transit.saturating_sub(least) as u64).min(since);
         report.waited = Some(queue);
@@ -424,13 +427,8 @@ impl Flight {
         self.transits.value()
     }
 
-    /// This process did not run until `now`: of what was sent by then nobody knows when it left.
-    pub(crate) fn on_late(&mut self, now: Time) {
-        self.stood = now;
-    }
-
     /// The newest transit.
-    pub(crate) fn latest(&self) -> Option<i64> {
+    pub(crate) fn latest(&self) -> Option<Transit> {
         self.latest
     }
 

@@ -38,7 +38,7 @@ use crate::wire::envelope::Feedback;
 use alloc::boxed::Box;
 use control::Control;
 use delay::Delay;
-use flight::Flight;
+use flight::{Flight, Transit};
 use hold::Hold;
 use mtu::Pmtu;
 use receipts::Receipts;
@@ -126,10 +126,8 @@ pub(crate) struct Path {
     /// What is seen of its losses then.
     pub(crate) worth: Worth,
     pub(crate) receipts: Receipts,
-    /// The newest transit, in nanoseconds of two clocks' difference.
-    recent: Option<i64>,
-    /// Until when this process last did not run.
-    stood: Time,
+    /// The newest transit.
+    recent: Option<Transit>,
 }
 
 impl Path {
@@ -153,7 +151,6 @@ impl Path {
             worth: Worth::default(),
             receipts: Receipts::default(),
             recent: None,
-            stood: Time::ZERO,
         };
         path.set_law(mtu, has_rate, counting);
         path
@@ -230,9 +227,7 @@ impl Path {
         if !self.delay.is_asked() {
             self.echo = None;
         }
-        if sent >= self.stood {
-            self.recent = Some(arrived.wrapping_sub(sent.as_nanos()) as i64);
-        }
+        self.recent = Some(Transit { took: arrived.wrapping_sub(sent.as_nanos()) as i64, arrived });
         self.unanswered = None;
         if self.signs.lossy && self.worth.on_answered(sent) {
             self.signs.lossy = false;
@@ -241,17 +236,13 @@ impl Path {
     }
 
     /// The newest transit, of an echo request or a counted frame.
-    pub(crate) fn recent(&self) -> Option<i64> {
+    pub(crate) fn recent(&self) -> Option<Transit> {
         self.recent
     }
 
     /// This process did not run for so long, until `now`.
     pub(crate) fn on_late(&mut self, now: Time, late: Span) {
         self.signs.life.on_late(late);
-        self.stood = now;
-        if let Some(flight) = &mut self.flight {
-            flight.on_late(now);
-        }
         if let Some(tail) = &mut self.tail {
             tail.on_late(now);
         }

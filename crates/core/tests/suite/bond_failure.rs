@@ -297,25 +297,25 @@ fn short_stalls_of_a_link_are_bridged_and_hold_nothing_back() {
 }
 
 #[test]
-fn what_leaves_late_because_its_own_process_stood_still_counts_against_no_channel() {
-    let rate = Rate::from_mbit(20);
-    for span in [1_500, 2_000, 5_000].map(MS) {
-        let mut run = Run::new(vec![wire(20, rate), wire(10, rate)], Load::Bulk, 7);
-        run.steps(3_000);
-        // The process stops within a turn: what it gives to the second channel in that turn leaves when it goes on.
-        run.net.wires[1].delay = run.net.wires[1].delay + span;
-        run.steps(2);
-        run.net.wires[1].delay = MS(10);
-        run.net.stand_still(0, span);
-        for tenth in 0..40 {
-            let before = run.net.delivered[1].len();
-            run.steps(100);
-            assert!(run.usable(0) && run.usable(1), "{span:?}, tenth {tenth}: {:?}", run.net.events[0]);
-            let rate = (run.net.delivered[1].len() - before) * 1300 * 8 / 100_000;
-            assert!(tenth < 5 || rate >= 28, "{span:?}, tenth {tenth}: {rate} Mbit/s of 40");
+fn an_end_that_stands_still_takes_all_that_came_late_and_no_channel_is_set_aside_for_its_delay() {
+    // Rates and one-way delays of both channels, when which end begins to stand still.
+    for ([near, far], first, end) in [
+        ([(20, 20), (20, 10)], 3_000, 0),
+        ([(50, 20), (50, 20)], 3_050, 0),
+        ([(50, 20), (50, 20)], 3_333, 1),
+        ([(100, 10), (20, 40)], 3_050, 0),
+        ([(100, 10), (20, 40)], 3_000, 1),
+    ] {
+        let wires = [near, far].map(|(rate, delay)| wire(delay, Rate::from_mbit(rate)));
+        let mut run = Run::new(wires.to_vec(), Load::Bulk, 7);
+        run.steps(first);
+        run.net.stand_still(end, MS(2_000));
+        run.steps(1_500);
+        for events in &run.net.events {
+            let set_aside = |event: &Event| matches!(event, Event::ChannelDown { reason: Reason::Delay, .. });
+            assert!(!events.iter().any(set_aside), "{near:?} {far:?} {first} ms, end {end}: {events:?}");
         }
-        let set_aside = |event: &Event| matches!(event, Event::ChannelDown { reason: Reason::Delay, .. });
-        assert!(!run.net.events[0].iter().any(set_aside), "{span:?}: {:?}", run.net.events[0]);
+        assert!(run.usable(0) && run.usable(1), "{:?}", run.net.events);
         check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
     }
 }
