@@ -338,3 +338,18 @@ fn what_a_killed_daemon_left_goes_with_the_next_one_also_where_that_has_fewer_ga
     hub.stop();
     drop(taken);
 }
+
+#[test]
+fn a_daemon_that_gave_up_nothing_takes_its_first_gateway_without_a_restart() {
+    let Some((lab, [text, _, other])) = hosts() else { return };
+    let hub = lab.daemon("hub", "hub", &hub_with(&text, "", ""));
+    let text = other.replacen("[interface]\n", "[interface]\nconfine = []\n", 1);
+    let other = lab.daemon("other", "other", &text.replace("SPLIT", ""));
+    hub.wait_up(1);
+    assert_eq!(reload(&lab, "other", &other, &text.replace("SPLIT", SPLIT)), ["peer hub: split: begun"]);
+    assert_eq!((split(&other, 0)["up"].clone(), tables(&lab, "other").len()), (Value::from(true), 1));
+    for (host, daemon) in [("hub", hub), ("other", other)] {
+        daemon.stop();
+        assert_nothing_left_on(&lab, host);
+    }
+}
