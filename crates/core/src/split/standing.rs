@@ -122,7 +122,7 @@ mod tests {
                 self.queue = Span::from_nanos(waits.saturating_sub(STEP.as_nanos()));
                 self.seen.push_back((self.now + self.trip, self.queue + longer));
                 while let Some((_, wait)) = self.seen.pop_front_if(|(known, _)| *known <= self.now) {
-                    if self.tells && self.now.as_nanos() % 100_000_000 == 0 {
+                    if self.tells && self.now.as_nanos().is_multiple_of(100_000_000) {
                         self.standing.on_wait(self.now, self.trip, wait);
                     }
                 }

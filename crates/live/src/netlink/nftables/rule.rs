@@ -151,13 +151,13 @@ impl PacketRule {
     /// It goes to one of the addresses of this set of its table ([`Transaction::addresses`](super::Transaction::addresses)).
     pub fn towards_one_of(self, set: &str, is_v6: bool) -> PacketRule {
         let (at, length) = if is_v6 { (24, 16) } else { (16, 4) };
-        self.version(is_v6).network_header(at, length).is_in(set)
+        self.version(is_v6).network_header(at, length).found_in(set)
     }
 
     /// It comes from one of them.
     pub fn from_one_of(self, set: &str, is_v6: bool) -> PacketRule {
         let (at, length) = if is_v6 { (8, 16) } else { (12, 4) };
-        self.version(is_v6).network_header(at, length).is_in(set)
+        self.version(is_v6).network_header(at, length).found_in(set)
     }
 
     /// It has these ports, of UDP or TCP.
@@ -383,7 +383,7 @@ impl PacketRule {
         })
     }
 
-    fn is_in(self, set: &str) -> PacketRule {
+    fn found_in(self, set: &str) -> PacketRule {
         self.expression("lookup", |data| {
             text(data, 1, set);
             number(data, 2, REGISTER);
