@@ -4,7 +4,7 @@
 //! the bond's interface like any packet of this host's. A gateway has a configuration that follows from that of its peer
 //! ([`Config::gateway_of`]). One that cannot be had is no reason to be without the bond: what it would split passes, and it is tried again.
 
-use super::gateway::{self, SplitGateway, absent_status};
+use super::gateway::SplitGateway;
 use super::peers::Peers;
 use crate::config::{Config, Peer};
 use crate::netlink::LinkChange;
@@ -126,7 +126,7 @@ impl Seat {
         let why = self.failed.as_ref().map(|failed| failed.why.clone());
         let mut status = match (&self.gateway, &self.failed) {
             (Some(gateway), _) => gateway.gateway_status(now),
-            (None, Some(failed)) => absent_status(failed.config.gateway.as_ref()?),
+            (None, Some(failed)) => SplitGateway::absent_status(failed.config.gateway.as_ref()?),
             (None, None) => return None,
         };
         status.problem = why.or(status.problem);
@@ -143,7 +143,7 @@ impl SplitPeers {
         let wanted = wanted(&config, &[]);
         if wanted.is_empty() {
             // Else the first gateway does it.
-            gateway::clear_killed();
+            SplitGateway::clear_killed();
         }
         let peers = Peers::start(config, now, poller)?;
         let seats = wanted.into_iter().map(|(whose, config)| Seat::new(whose, config, now, poller)).collect();

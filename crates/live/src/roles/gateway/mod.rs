@@ -68,10 +68,8 @@ use headers::Segment;
 use intake::{Arrival, BATCH, Intake, keeps_units};
 use names::Names;
 use netlink_packet_route::route::RouteMessage;
-pub(super) use numbers::clear_killed;
 use proxy::{Proxy, say};
 use reach::Reach;
-pub(super) use report::absent_status;
 use request::{Failure, Host};
 use rules::Marks;
 use rustix::io::Errno;
@@ -206,6 +204,11 @@ impl SplitGateway {
             tracing::warn!(device = machine.settings().long, "there is no such interface: waiting for it");
         }
         Ok(machine)
+    }
+
+    /// Takes away what killed gateways left, where none begins.
+    pub(super) fn clear_killed() {
+        numbers::clear_killed();
     }
 
     /// Whether `token` is of one of its descriptors.

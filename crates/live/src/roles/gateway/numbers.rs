@@ -26,7 +26,7 @@ pub(super) fn clear(netlink: &mut Netlink, name: &str, marks: Marks) -> Result<(
 }
 
 /// Takes away what killed gateways left, for a daemon that has none.
-pub(in crate::roles) fn clear_killed() {
+pub(super) fn clear_killed() {
     let cleared = Netlink::open().and_then(|mut netlink| {
         for (first, rules) in all(&mut netlink)? {
             let marks = Marks::from_first(first);
@@ -58,7 +58,7 @@ fn all(netlink: &mut Netlink) -> Result<BTreeMap<u32, Vec<Rule>>, NetlinkError> 
 
 /// Whether a process has the queue of a gateway with these numbers.
 fn lives(marks: Marks) -> bool {
-    PacketQueue::open(marks.queue(), 1, super::HEADERS, false).is_err_and(|error| error.errno() == Some(libc::EBUSY))
+    PacketQueue::open(marks.queue(), 1, 1, false).is_err_and(|error| error.errno() == Some(libc::EBUSY))
 }
 
 fn remove(netlink: &mut Netlink, marks: Marks, rules: Vec<Rule>) {

@@ -15,34 +15,34 @@ use fairspan_core::units::{Span, Time};
 use std::cmp::Reverse;
 use std::os::fd::AsFd;
 
-/// What there is to tell of a gateway that is not there.
-pub(in crate::roles) fn absent_status(settings: &Gateway) -> GatewayStatus {
-    GatewayStatus {
-        up: false,
-        rules: None,
-        long: settings.long.clone(),
-        state: State::Absent,
-        problem: None,
-        proxy: settings.proxy.map(|address| address.to_string()),
-        open: 0,
-        most_open: Budget::new(settings).connections(),
-        opened: 0,
-        refused: 0,
-        bypassed: Why::ALL.iter().map(|why| (why.name().to_owned(), 0)).collect(),
-        near_networks: 0,
-        one_way_networks: 0,
-        half_open: 0,
-        most_half_open: settings.half_open.into(),
-        memory_bytes: 0,
-        most_memory_bytes: settings.memory.as_u64(),
-        rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
-        queue: None,
-        counters: Counters::new(),
-        connections: Vec::new(),
-    }
-}
-
 impl SplitGateway {
+    /// What there is to tell of a gateway that is not there.
+    pub(in crate::roles) fn absent_status(settings: &Gateway) -> GatewayStatus {
+        GatewayStatus {
+            up: false,
+            rules: None,
+            long: settings.long.clone(),
+            state: State::Absent,
+            problem: None,
+            proxy: settings.proxy.map(|address| address.to_string()),
+            open: 0,
+            most_open: Budget::new(settings).connections(),
+            opened: 0,
+            refused: 0,
+            bypassed: Why::ALL.iter().map(|why| (why.name().to_owned(), 0)).collect(),
+            near_networks: 0,
+            one_way_networks: 0,
+            half_open: 0,
+            most_half_open: settings.half_open.into(),
+            memory_bytes: 0,
+            most_memory_bytes: settings.memory.as_u64(),
+            rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+            queue: None,
+            counters: Counters::new(),
+            connections: Vec::new(),
+        }
+    }
+
     /// What there is to tell at `now`.
     pub(in crate::roles) fn gateway_status(&self, now: Time) -> GatewayStatus {
         let (settings, table) = (self.settings(), &self.connections);
@@ -78,7 +78,7 @@ impl SplitGateway {
             memory_bytes: table.granted(),
             queue,
             counters: self.counters(),
-            ..absent_status(settings)
+            ..SplitGateway::absent_status(settings)
         };
         for (why, count) in &self.bypassed {
             status.bypassed.insert(why.name().to_owned(), *count);
