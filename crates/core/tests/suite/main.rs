@@ -25,6 +25,8 @@ mod buffer_policies;
 mod congestion_numbered;
 mod fluid;
 mod lan_bond;
+mod lan_addresses;
+mod lan_arp_validate;
 mod lan_support;
 mod link_schedule;
 mod network;
