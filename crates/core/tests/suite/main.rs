@@ -47,6 +47,7 @@ mod ring_node_hostile;
 mod ring_packets;
 mod ring_protection;
 mod ring_station_queues;
+mod ring_stalls;
 mod select_allocations;
 mod select_hostile;
 mod select_linux;

@@ -255,7 +255,8 @@ fn drawn(seed: u64) -> String {
     let (carrier, discovery) = (one_of(&["true", "false"]), one_of(&["true", "false"]));
     let links: Vec<String> = (1..nodes)
         .map(|link| {
-            let (rate, delay) = (1 + rng.below(50), rng.below(2000));
+            // So fast and long that control messages leave most of a link.
+            let (rate, delay) = (8 + rng.below(43), 500 + rng.below(1500));
             let outage = match rng.below(3) {
                 0 => format!(", outages = [\"{}ms+{}ms/{}ms\"]", rng.below(60), 1 + rng.below(30), 40 + rng.below(60)),
                 _ => String::new(),
