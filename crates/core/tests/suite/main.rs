@@ -6,6 +6,7 @@ mod arq_parity;
 mod bond_changes;
 mod bond_classes;
 mod bond_compressed;
+mod bond_confirm;
 mod bond_explain;
 mod bond_failure;
 mod bond_feedback;
