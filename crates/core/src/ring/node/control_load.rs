@@ -236,7 +236,7 @@ mod tests {
     fn follow(config: &mut Config, remedy: &str) {
         let span = |after: &str| {
             let text = remedy.split(after).nth(1)?.trim_start_matches('"');
-            let end = text.find(|c: char| c == '"' || c == ' ').unwrap_or(text.len());
+            let end = text.find(['"', ' ']).unwrap_or(text.len());
             crate::quantity::parse_span(&text[..end]).ok()
         };
         if let Some(interval) = span("interval = ") {
