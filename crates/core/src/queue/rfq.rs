@@ -129,10 +129,6 @@ impl<P> Discipline<P> for Rfq<P> {
     fn active_flows(&self) -> usize {
         self.active
     }
-
-    fn forgets(&self) -> bool {
-        true
-    }
 }
 
 /// Weights by queue, and their running sums: a binary indexed tree (Fenwick 1994).
