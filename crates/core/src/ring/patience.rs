@@ -11,7 +11,8 @@
 //! | heard | when the neighbour was heard, later by what this process missed since | `Patience::heard` |
 //! | g | the longest stall of the neighbour in the last [`REMEMBERED`] to twice that | `Patience::longest` |
 //!
-//! A neighbour has failed at heard + max(S, min(3g/2, [`MOST`] S)). A process that was not asked for more than 3k/2 missed what is
+//! A neighbour has failed at heard + max(S, min([`STALLS`] g, [`MOST`] S)): stalls of a busy host are of all lengths, and the next one
+//! may be longer. A process that was not asked for more than 3k/2 missed what is
 //! beyond k. When it wakes, the neighbour has k at least to be heard, but for a process that is late so often that 2 S of its own time
 //! are over. A gap of more than S/2 in which at most half of the numbers went by that belong to it was a stall.
 //!
@@ -23,6 +24,8 @@ use crate::units::{Span, Time};
 
 /// How often `silence` a neighbour may be silent at most.
 const MOST: u64 = 8;
+/// How often its longest stall.
+const STALLS: u64 = 3;
 /// For so long a stall is remembered at least.
 const REMEMBERED: Span = Span::from_secs(30);
 
@@ -75,8 +78,7 @@ impl Patience {
 
     fn allowed(&self, config: &Config) -> Span {
         let stall = self.longest[0].max(self.longest[1]);
-        let half = Span::from_nanos(stall.as_nanos() / 2);
-        config.silence.max((stall + half).min(config.silence.times(MOST)))
+        config.silence.max(stall.times(STALLS).min(config.silence.times(MOST)))
     }
 }
 
@@ -130,10 +132,10 @@ mod tests {
     #[test]
     fn a_neighbour_that_stood_still_is_given_that_much_time_and_one_whose_link_was_cut_is_not() {
         // 20 ms in which no number went by, and 20 ms in which six did.
-        assert_eq!(heard(&[(1000, 5), (1020, 6)]).deadline(), at(1020 + 30));
+        assert_eq!(heard(&[(1000, 5), (1020, 6)]).deadline(), at(1020 + 60));
         assert_eq!(heard(&[(1000, 5), (1020, 12)]).deadline(), at(1020 + 12));
         // What came back after it had failed counts as well, and no stall for more than eight times the silence.
-        assert_eq!(heard(&[(1000, 5), (1050, 6)]).deadline(), at(1050 + 75));
+        assert_eq!(heard(&[(1000, 5), (1030, 6)]).deadline(), at(1030 + 90));
         assert_eq!(heard(&[(1000, 5), (9000, 6)]).deadline(), at(9000 + 96));
         // A gap of six is none; nor is that between two processes.
         assert_eq!(heard(&[(1000, 5), (1006, 6)]).deadline(), at(1006 + 12));
