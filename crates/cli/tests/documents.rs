@@ -135,8 +135,9 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     if key == "dns" {
         base[0].1.insert("lock".into(), "true".into());
     }
-    for (needs, mode) in [("copies", "\"duplicate\""), ("policy", "\"flow\"")] {
-        if key == needs {
+    let stripe = ["confirm_order", "credits", "marker_place", "marker_rounds", "stripe_buffer"];
+    for (needs, mode) in [(&["copies"][..], "\"duplicate\""), (&["policy"], "\"flow\""), (&stripe, "\"stripe\"")] {
+        if needs.contains(&key) {
             base[1].1.insert("mode".into(), mode.into());
         }
     }

@@ -169,6 +169,7 @@ fn bad_input_is_status_2_says_where_and_runs_nothing() {
         (&["s.toml", "--set", "duration"], &["KEY=VALUE"]),
         (&["s.toml", "--seed", "x"], &["--seed"]),
         (&["s.toml", "--pcap", "wir"], &["`wir`", "`wire`"]),
+        (&["s.toml", "--pcap", "ring.1"], &["`ring.1`", "there is no link"]),
         (&["s.toml", "--out", "s.toml/x"], &["--out"]),
     ] {
         let output = folder.run(&[&["sim"], arguments].concat());

@@ -62,6 +62,44 @@ impl Scenario {
     pub(crate) fn ends(&self) -> Ends {
         self.flows.iter().map(|flow| [flow.from, flow.to]).collect()
     }
+
+    /// The number by which [`Metrics::capture`] knows a link of this name: that of a link, or, behind all links, of a ring's: `RING.2` is
+    /// what ringlet 0 carries over its second link, `RING.2/1` what ringlet 1 does.
+    pub fn captured(&self, name: &str) -> Option<u32> {
+        let link = self.links.iter().position(|link| link.name == name);
+        link.map(|link| link as u32).or_else(|| captured_way(&self.rings, self.links.len(), name))
+    }
+
+    /// All such names.
+    pub fn capturable(&self) -> impl Iterator<Item = String> + '_ {
+        let ways = self.rings.iter().flat_map(|ring| {
+            let there = (1..).zip(&ring.links).filter(|(_, link)| link.present);
+            there.flat_map(|(n, _)| [format!("{}.{n}", ring.name), format!("{}.{n}/1", ring.name)])
+        });
+        self.links.iter().map(|link| link.name.clone()).chain(ways)
+    }
+
+    /// The number of the first way of ring `ring` in captures.
+    pub(crate) fn first_captured_way(&self, ring: usize) -> u32 {
+        first_captured_way(&self.rings, self.links.len(), ring)
+    }
+}
+
+fn first_captured_way(rings: &[Ring], links: usize, ring: usize) -> u32 {
+    (links + 2 * rings[..ring].iter().map(|ring| ring.links.len()).sum::<usize>()) as u32
+}
+
+/// The number of a ring's way by its name in captures, in a scenario of so many links.
+pub(crate) fn captured_way(rings: &[Ring], links: usize, name: &str) -> Option<u32> {
+    let (ring, way) = name.rsplit_once('.')?;
+    let (link, back) = way.strip_suffix("/1").map_or((way, false), |link| (link, true));
+    let link = link.parse::<usize>().ok()?.checked_sub(1)?;
+    let number = rings.iter().position(|known| known.name == ring)?;
+    let ring = &rings[number].links;
+    ring.get(link).filter(|link| link.present)?;
+    // By twice the place of the node where it begins, and the ringlet.
+    let way = if back { 2 * ((link + 1) % ring.len()) + 1 } else { 2 * link };
+    Some(first_captured_way(rings, links, number) + way as u32)
 }
 
 /// A node.

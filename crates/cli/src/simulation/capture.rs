@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// What to record of each run, and where to.
 #[derive(Debug)]
 pub(crate) struct Captures {
-    /// Names of links.
+    /// Names of links, of rings too.
     links: Vec<String>,
     /// `FOLDER/NAME`; a run's number and the ending are added.
     stem: PathBuf,
@@ -47,14 +47,14 @@ impl Captures {
 
     /// Opens the file of `run` and asks the run for its packets.
     pub(super) fn begin(&self, run: &mut Run) -> Result<Capture> {
-        let links = &run.scenario.links;
         let mut numbers = Vec::new();
         for name in &self.links {
-            let Some(number) = links.iter().position(|link| link.name == *name) else {
-                let near = nearest(name, links.iter().map(|link| link.name.as_str()));
+            let Some(number) = run.scenario.captured(name) else {
+                let known: Vec<String> = run.scenario.capturable().collect();
+                let near = nearest(name, known.iter().map(String::as_str));
                 return Err(BadInput(format!("--pcap: there is no link `{name}`; did you mean `{near}`?")).into());
             };
-            numbers.push(number as u32);
+            numbers.push(number);
         }
         run.scenario.metrics.capture.clone_from(&numbers);
         let path = self.path(run.number);

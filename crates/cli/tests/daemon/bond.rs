@@ -224,6 +224,32 @@ fn with_fail_over_mac_active_the_bond_has_the_address_of_the_device_in_use_also_
 }
 
 #[test]
+fn with_fail_over_mac_follow_the_device_in_use_is_given_the_bonds_address_and_each_gets_its_own_back() {
+    let Some(lab) = lan(&[]) else { return };
+    let addresses = |lab: &Lab| (1..=LINKS).map(|n| address(lab, &format!("eth{n}"))).collect::<Vec<_>>();
+    let hardware = addresses(&lab);
+    let policy = "\"active-backup:primary=eth2,fail_over_mac=follow\"";
+    let daemon = lab.daemon("host", "host", &config(policy, ""));
+    daemon.wait("four links up", |d| links_up(d) == LINKS && current(d).as_deref() == Some("eth2"));
+    // The bond's is the first device's. The primary one has it, and the first one has the primary's.
+    assert_eq!(address(&lab, "bond0"), hardware[0]);
+    assert_eq!(addresses(&lab)[..2], [hardware[1].clone(), hardware[0].clone()]);
+    assert!(answers(&lab, "10.3.31.194") && answers(&lab, "fd31::194"));
+    datagrams_arrive_once(&lab);
+    lab.ip("switch", &["link", "set", "h2", "down"]);
+    daemon.wait("another link is current", |d| current(d).as_deref() == Some("eth1"));
+    assert_eq!((address(&lab, "bond0"), addresses(&lab)), (hardware[0].clone(), hardware.clone()));
+    assert!(answers(&lab, "10.3.31.194"));
+    lab.ip("switch", &["link", "set", "h1", "down"]);
+    daemon.wait("a third link is current", |d| current(d).as_deref() == Some("eth3"));
+    assert_eq!(address(&lab, "eth3"), hardware[0]);
+    assert_eq!((address(&lab, "eth1"), address(&lab, "bond0")), (hardware[2].clone(), hardware[0].clone()));
+    assert!(answers(&lab, "10.3.31.194"));
+    daemon.stop();
+    assert_eq!(addresses(&lab), hardware, "each has its own again");
+}
+
+#[test]
 fn with_miimon_0_a_link_without_carrier_is_used_all_the_same() {
     let Some(lab) = lan(&[]) else { return };
     for (miimon, left) in [("0", LINKS), ("50", LINKS - 1)] {
@@ -371,7 +397,8 @@ fn a_file_that_cannot_work_is_refused_with_its_line_and_what_would_be_right() {
         ("\"eth2\"", "\"eth1\"", 10, "bond.link.device", "twice"),
         ("\"eth2\"", "\"bond0\"", 10, "bond.link.device", "own interface"),
         ("\"eth1\"", "\"eth1\"\nrate = \"0\"", 10, "bond.link.rate", "leave it out"),
-        ("\"brr\"", "\"active-backup:fail_over_mac=follow\"", 6, "bond.policy", "fail_over_mac=active"),
+        ("\"brr\"", "\"active-backup:arp_validate=filter\"", 6, "bond.policy", "arp_interval"),
+        ("\"brr\"", "\"802.3ad:arp_validate=none\"", 6, "bond.policy", "arp_interval"),
         (
             "policy = \"brr\"",
             "policy = \"active-backup:fail_over_mac=active\"\nmac = \"02:00:5e:10:00:01\"",

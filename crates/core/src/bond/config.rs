@@ -205,6 +205,9 @@ pub struct Config {
     /// Mode `stripe`: whether to send only what the peer has granted buffer space for, and to grant it likewise; both
     /// ends alike. Default false.
     pub credits: bool,
+    /// Mode `stripe`: whether data frames have a number, by which the order that logical reception gives is confirmed, and kept
+    /// where both ends fell out of step; both ends alike. Default false.
+    pub confirm_order: bool,
     /// Mode `stripe`: bytes that may wait for their turn on one channel, from 1500. Default: an even share of
     /// `hold_bytes`, which bounds it in any case.
     pub stripe_buffer: Option<Bytes>,
@@ -296,6 +299,7 @@ impl Default for Config {
             marker_rounds: 8,
             marker_place: MarkerPlace::End,
             credits: false,
+            confirm_order: false,
             stripe_buffer: None,
             idle_marker: Span::from_millis(2),
             active_for: Span::from_secs(2),
@@ -366,10 +370,11 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(hold_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for earlier ones", file "reorder_memory"),
     option!(queue_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "most memory for packets that wait for a channel"),
     option!(copies: Kind::Count(0, ChannelId::LIMIT as u64, None), "how many channels carry each packet in mode duplicate; 0: all", file "copies"),
-    option!(marker_rounds: Kind::Count(1, 1 << 20, None), "mode stripe: markers on every channel after this many rounds", since 2),
-    option!(marker_place: Kind::Choice(MarkerPlace::WORDS), "mode stripe: where in such a round", since 2),
-    option!(credits: Kind::Flag, "mode stripe: send only what the peer has granted room for, and grant it likewise", since 2),
-    option!(stripe_buffer: Kind::Bytes(1_500, 1 << 30, Some("auto")), "mode stripe: bytes that may wait for their turn on one channel", since 2),
+    option!(marker_rounds: Kind::Count(1, 1 << 20, None), "mode stripe: markers on every channel after this many rounds", file "marker_rounds", since 2),
+    option!(marker_place: Kind::Choice(MarkerPlace::WORDS), "mode stripe: where in such a round", file "marker_place", since 2),
+    option!(credits: Kind::Flag, "mode stripe: send only what the peer has granted room for, and grant it likewise", file "credits", since 2),
+    option!(confirm_order: Kind::Flag, "mode stripe: whether packets are numbered, so that none is delivered out of order also where something is lost", file "confirm_order", since 4),
+    option!(stripe_buffer: Kind::Bytes(1_500, 1 << 30, Some("auto")), "mode stripe: bytes that may wait for their turn on one channel", file "stripe_buffer", since 2),
     option!(deadline: Kind::Span(MS, Span::from_secs(60), None), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
     option!(equalize: Kind::Span(Span::ZERO, Span::from_secs(1), None), "delays of the channels that differ by up to this are made equal at arrival", file "equalize"),
     option!(queue_time: Kind::Span(MS, Span::from_secs(10), None), "longest that a packet from the host waits for its channel", file "queue_limit"),

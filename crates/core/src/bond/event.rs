@@ -214,6 +214,8 @@ counters! {
         stripe_too_long,
         /// Times that channels were left out of the stripe, because they did not answer; they are tried again.
         stripe_left_out,
+        /// Mode `stripe` with `confirm_order`: packets that logical reception gave behind a later one. They are put in order.
+        stripe_misplaced,
         /// From the host: dropped by the buffer policy though there was room.
         early_dropped,
         /// Marked "congestion experienced" by the buffer policy instead of dropped.

@@ -41,6 +41,7 @@ mod classed;
 mod compressed;
 mod compression;
 mod config;
+mod confirm;
 mod cover;
 mod distribute;
 mod equalize;
@@ -103,6 +104,7 @@ use alloc::collections::VecDeque;
 use channel::Channels;
 use classed::Classed;
 use compression::Compressed;
+use confirm::Confirm;
 use distribute::Distribute;
 use host::Ingress;
 use mender::Mender;
@@ -134,6 +136,7 @@ pub struct Bond<P> {
     mender: Option<Box<Mender>>,
     /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
+    confirm: Confirm,
     peer: Peer,
     outbox: Outbox,
     activity: Activity,
@@ -170,6 +173,7 @@ impl<P: Packet> Bond<P> {
             resequence: Resequence::new(preset, &config),
             mender: Mender::of(&config),
             striped: None,
+            confirm: Confirm::default(),
             peer: Peer::new(),
             outbox: Outbox::default(),
             activity: Activity::default(),

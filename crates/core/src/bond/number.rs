@@ -4,6 +4,7 @@
 //! flow bucket start at 0. Cost: O(1), no allocation.
 
 use super::config::Config;
+use super::confirm;
 use super::preset::{Numbering, Preset, Protection};
 use crate::compress::Coded;
 use crate::flow::Buckets;
@@ -66,10 +67,10 @@ impl Numberer {
         self.tells_flows = self.preset.tells_flows(discipline);
     }
 
-    /// Whether packets have a number in their flow bucket.
+    /// Whether packets have a number in their flow bucket, or in the one that all have.
     #[inline]
     pub(super) fn orders_flows(&self) -> bool {
-        self.preset.number == Numbering::Flow
+        matches!(self.preset.number, Numbering::Flow | Numbering::Confirmed)
     }
 
     /// Whether packets that are lost are sent again.
@@ -99,13 +100,20 @@ impl Numberer {
         match self.preset.number {
             Numbering::None | Numbering::Place => Numbers::default(),
             Numbering::Bond => Numbers { bond: self.next(), ..Numbers::default() },
-            Numbering::Flow => {
+            Numbering::Flow | Numbering::Confirmed => {
+                let bucket = self.own(bucket);
                 let next = &mut self.sequence[usize::from(bucket)];
                 let sequence = *next;
                 *next = sequence.wrapping_add(1);
                 Numbers { sequence, bond: self.next(), stamp: Stamp::NONE }
             }
         }
+    }
+
+    /// The bucket in which a packet of `bucket` is numbered.
+    #[inline]
+    fn own(&self, bucket: u16) -> u16 {
+        if self.preset.number == Numbering::Confirmed { confirm::BUCKET } else { bucket }
     }
 
     #[inline]
@@ -127,7 +135,9 @@ impl Numberer {
     #[inline(always)]
     pub(super) fn head(&self, bucket: u16, numbers: Numbers, raw: bool) -> Head {
         let message = match self.preset.number {
-            Numbering::Flow => Message::Ordered { bucket, sequence: numbers.sequence, bond: numbers.bond },
+            Numbering::Flow | Numbering::Confirmed => {
+                Message::Ordered { bucket: self.own(bucket), sequence: numbers.sequence, bond: numbers.bond }
+            }
             Numbering::Bond => Message::Duplicate { bond: numbers.bond },
             Numbering::None | Numbering::Place if raw && self.preset.bare() => return Head::EMPTY,
             Numbering::None => Message::Plain,

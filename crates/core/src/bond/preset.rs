@@ -38,6 +38,8 @@ pub(super) enum Numbering {
     None,
     /// Its place among the packets of its channel, between the stripe's markers.
     Place,
+    /// Its place, and one number for all packets that confirms it.
+    Confirmed,
     /// One number in the bond.
     Bond,
     /// Its number in its flow bucket and its number in the bond.
@@ -100,7 +102,10 @@ impl Preset {
             }
             (Mode::Backup, _) => (Distribution::Best, Numbering::Flow, Protection::None, Resequencing::PerFlow),
             (Mode::Duplicate, _) => (Distribution::Best, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy),
-            (Mode::Stripe, _) => (Distribution::Agreed, Numbering::Place, Protection::None, Resequencing::Logical),
+            (Mode::Stripe, _) => {
+                let number = if config.confirm_order { Numbering::Confirmed } else { Numbering::Place };
+                (Distribution::Agreed, number, Protection::None, Resequencing::Logical)
+            }
             (Mode::Plain, _) => (Distribution::Discipline, Numbering::None, Protection::None, Resequencing::None),
             (Mode::Flow, Some(Policy::Broadcast(_))) => {
                 (Distribution::Policy, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy)
@@ -119,7 +124,7 @@ impl Preset {
             Numbering::Place => true,
             // A peer that puts nothing in order takes such frames of a policy only.
             Numbering::None => self.distribute == Distribution::Policy,
-            Numbering::Bond | Numbering::Flow => false,
+            Numbering::Bond | Numbering::Flow | Numbering::Confirmed => false,
         }
     }
 
@@ -128,7 +133,7 @@ impl Preset {
         match self.number {
             // What is sent again is the longest; it is counted itself.
             Numbering::Flow if self.protect == Protection::Resend => envelope::AGAIN_LEN,
-            Numbering::Flow => envelope::ORDERED_LEN,
+            Numbering::Flow | Numbering::Confirmed => envelope::ORDERED_LEN,
             Numbering::Bond => envelope::DUPLICATE_LEN,
             _ if raw && self.bare() => 0,
             Numbering::None | Numbering::Place => envelope::PLAIN_LEN,

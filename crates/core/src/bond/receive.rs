@@ -68,6 +68,9 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn on_envelope(&mut self, now: Time, channel: ChannelId, envelope: Envelope, frame: P, tos: u8) {
         match envelope.message {
+            Message::Ordered { sequence, bond, .. } if self.confirms() => {
+                self.on_confirmed(now, channel, envelope, (sequence, bond), frame, tos);
+            }
             Message::Ordered { bucket, sequence, bond } => {
                 if let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) {
                     self.on_carries(channel, bond);
@@ -136,7 +139,7 @@ impl<P: Packet> Bond<P> {
 
     /// Checks a data frame with a tagged envelope and takes the envelope off.
     #[inline]
-    fn open(
+    pub(super) fn open(
         &mut self,
         now: Time,
         channel: ChannelId,
@@ -152,7 +155,7 @@ impl<P: Packet> Bond<P> {
 
     /// The peer sent number `bond` on `channel`: it uses it, whatever its heartbeats said before.
     #[inline]
-    fn on_carries(&mut self, channel: ChannelId, bond: u32) {
+    pub(super) fn on_carries(&mut self, channel: ChannelId, bond: u32) {
         if self.peer.using & bit(channel) == 0 && self.peer.high().is_none_or(|high| ahead(bond, high) > 0) {
             self.peer.using |= bit(channel);
             self.refresh_waits();
@@ -366,6 +369,9 @@ impl<P: Packet> Bond<P> {
                 self.refresh(now, Reason::PeerNotice);
             }
         }
+        if self.confirms() {
+            return self.on_confirmed_mark(now, channel, heartbeat.high);
+        }
         let arrival = Arrival::Marker { high: heartbeat.high };
         self.resequence.handle(now, channel, arrival, &mut self.stats);
     }
@@ -396,6 +402,7 @@ impl<P: Packet> Bond<P> {
         self.forget_kept();
         self.compressed.forget_peer();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
+        self.confirm.reset();
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();
         if restarted {

@@ -6,6 +6,8 @@
 
 use super::channel::each;
 use super::config::Scheduler;
+use super::confirm::{self, Number, Placed};
+use super::equalize::Arrival;
 use super::receive::Opened;
 use super::share::{self, Member};
 use super::{Bond, Codepoint, Handling, Transmit};
@@ -13,7 +15,7 @@ use crate::causal::{ChannelSet, Grr, Rr};
 use crate::packet::Packet;
 use crate::stripe::{self, Endpoint, ReceiverConfig, Wait};
 use crate::units::{Bytes, ChannelId, Time};
-use crate::wire::envelope::Message;
+use crate::wire::envelope::{Envelope, Message};
 use crate::wire::marker;
 use alloc::vec::Vec;
 
@@ -23,7 +25,7 @@ const SLOT: usize = 2048;
 /// The stripe and what it needs in the bond.
 #[derive(Debug)]
 pub(super) struct Striped<P> {
-    endpoint: Endpoint<P>,
+    endpoint: Endpoint<Placed<P>>,
     /// The longest packet, fixed when the stripe began: quanta must hold it.
     pub(super) longest: usize,
     /// When to ask again for the channels that the stripe left out.
@@ -190,7 +192,7 @@ impl<P: Packet> Bond<P> {
                 self.refresh_stripe(now, &members, 0);
             }
         }
-        self.collect_striped();
+        self.collect_striped(now);
     }
 
     pub(super) fn block_stripe(&mut self, channel: ChannelId, blocked: bool) {
@@ -207,9 +209,9 @@ impl<P: Packet> Bond<P> {
         }
         let Some(Opened(packet)) = self.open_packet(now, channel, head, frame, tos, None) else { return };
         if let Some(striped) = &mut self.striped {
-            striped.endpoint.handle_data(now, channel, packet);
+            striped.endpoint.handle_data(now, channel, Placed { packet, channel, number: None });
         }
-        self.collect_striped();
+        self.collect_striped(now);
     }
 
     /// A message of the peer's stripe, behind the envelope.
@@ -228,15 +230,62 @@ impl<P: Packet> Bond<P> {
         if let Some(striped) = &mut self.striped {
             striped.endpoint.handle_control(now, channel, &control);
         }
-        self.collect_striped();
+        self.collect_striped(now);
     }
 
+    /// Whether numbered frames go through logical reception here.
     #[inline]
-    fn collect_striped(&mut self) {
+    pub(super) fn confirms(&self) -> bool {
+        self.stripes() && self.config.confirm_order
+    }
+
+    /// A numbered frame of the stripe.
+    pub(super) fn on_confirmed(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        envelope: Envelope,
+        (sequence, bond): (u32, u32),
+        frame: P,
+        tos: u8,
+    ) {
+        if self.striped.is_none() {
+            self.stats.unexpected_stripe += 1;
+            return;
+        }
+        let Some(packet) = self.open(now, channel, envelope, Some(bond), frame, tos) else { return };
+        self.on_carries(channel, bond);
+        let number = Some(Number { tag: envelope.tag, sequence, bond });
         if let Some(striped) = &mut self.striped {
-            while let Some(packet) = striped.endpoint.poll_deliver() {
-                self.resequence.push(packet);
+            striped.endpoint.handle_data(now, channel, Placed { packet, channel, number });
+        }
+        self.collect_striped(now);
+    }
+
+    /// A heartbeat's high water, where packets are numbered: it counts behind what `channel` brought before.
+    pub(super) fn on_confirmed_mark(&mut self, now: Time, channel: ChannelId, high: u32) {
+        self.confirm.mark(channel, high);
+        self.collect_striped(now);
+    }
+
+    /// Takes what logical reception gives.
+    #[inline]
+    fn collect_striped(&mut self, now: Time) {
+        let Some(striped) = &mut self.striped else { return };
+        while let Some(Placed { packet, channel, number }) = striped.endpoint.poll_deliver() {
+            match number {
+                // What a former life of the peer left has its order, and no place among the numbers of this one.
+                Some(Number { tag, sequence, bond }) if self.peer.is_current(tag) => {
+                    self.stats.stripe_misplaced += u64::from(!self.confirm.turn(bond));
+                    let arrival = Arrival::Packet { bucket: confirm::BUCKET, number: sequence, bond, packet };
+                    self.resequence.handle(now, channel, arrival, &mut self.stats);
+                }
+                _ => self.resequence.push(packet),
             }
+        }
+        let receiver = &striped.endpoint.receiver;
+        while let Some((channel, high)) = self.confirm.next_mark(|channel| receiver.buffered(channel).0 == 0) {
+            self.resequence.handle(now, channel, Arrival::Marker { high }, &mut self.stats);
         }
     }
 

@@ -17,6 +17,7 @@
 //! | the bond's traffic | the bond's own, on all links; it belongs to no device |
 //! | `balance-tlb`, `balance-alb` on a link that is not the current one | that link's, so that no switch sees one address at two ports |
 //! | `fail_over_mac=active` | the current link's, which its driver makes the device's own; the bond's changes with it |
+//! | `fail_over_mac=follow` | the bond's, which the current link's device is given; the device that had it before gets that one's |
 //! | LACPDUs, markers, ARP probes, learning packets | that link's; the current one's learning packets are from the bond's |
 //!
 //! | policy | what counts of what a link receives |
@@ -36,6 +37,7 @@
 
 pub mod frame;
 
+mod addresses;
 mod config;
 mod flush;
 mod monitor;
@@ -57,6 +59,7 @@ use crate::select::{Frame, Layer, LinkState, Links, Policy, Select, Selector, Se
 use crate::set::LinkSet;
 use crate::units::{Bytes, ChannelId, Span, Time};
 use crate::wire::mac::Mac;
+use addresses::{Addresses, Changes};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -94,7 +97,7 @@ pub struct Lan<P> {
     conversations: Option<Box<Conversations<P>>>,
     /// The current link, where the policy has one.
     current: Option<ChannelId>,
-    mac: Mac,
+    addresses: Addresses,
     promiscuous: bool,
     out: VecDeque<Transmit<P>>,
     events: VecDeque<Event>,
@@ -110,8 +113,13 @@ impl<P: Packet> Lan<P> {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         config.settings.resolve(&names)?;
         let down = Condition { carrier: false, rate: None, full_duplex: true };
-        let macs = links.iter().take(ChannelId::LIMIT).map(|link| link.mac);
-        let monitor = Monitor::new(config.settings.supervision, config.arp_targets.clone(), macs);
+        let macs: Vec<Mac> = links.iter().take(ChannelId::LIMIT).map(|link| link.mac).collect();
+        let monitor = Monitor::new(config.settings.supervision, config.arp_targets.clone(), macs.iter().copied());
+        let rule = match &config.settings.policy {
+            Policy::ActiveBackup(backup) => backup.fail_over_mac,
+            _ => FailOverMac::None,
+        };
+        let addresses = Addresses::new(rule, config.mac, macs);
         let lacp = match &config.settings.policy {
             Policy::Ieee8023ad(ad) => Some(Box::new(Lacp::new(ad, config.mac))),
             _ => None,
@@ -124,7 +132,6 @@ impl<P: Packet> Lan<P> {
             views.set(ChannelId(n as u8), state_of(member.as_ref(), false));
         }
         let selector = Selector::new(&config.settings, &views, seed)?;
-        let mac = config.mac;
         let balancer = matches!(config.settings.policy, Policy::BalanceAlb(_)).then(Box::default);
         let notifier = Notifier::new(&config);
         let flush = config.settings.flush.filter(|_| lacp.is_some());
@@ -140,7 +147,7 @@ impl<P: Packet> Lan<P> {
             balancer,
             conversations,
             current: None,
-            mac,
+            addresses,
             promiscuous: false,
             out: VecDeque::with_capacity(256),
             events: VecDeque::new(),
@@ -150,7 +157,7 @@ impl<P: Packet> Lan<P> {
 
     /// The bond's address now.
     pub fn mac(&self) -> Mac {
-        self.mac
+        self.addresses.bond()
     }
 
     /// The settings.
@@ -216,14 +223,12 @@ impl<P: Packet> Lan<P> {
 
     /// The address that `link` sends from, where it does not send from the bond's, is `mac` from now on: another device came.
     pub fn set_link_address(&mut self, now: Time, link: ChannelId, mac: Mac) {
-        let Some(Some(member)) =
-            self.members.get_mut(link.index()).filter(|m| m.as_ref().is_some_and(|m| m.config.mac != mac))
-        else {
+        if self.addresses.link(link).is_none_or(|known| known == mac) {
             return;
-        };
-        member.config.mac = mac;
+        }
+        let changes = self.addresses.set(link, mac, self.current);
         self.monitor.set_mac(now, link, mac);
-        if self.current == Some(link) && self.follow_address(link) {
+        if self.tell_addresses(now, changes) {
             self.notifier.on_fail_over(now);
         }
         self.follow_clients(now);
@@ -240,10 +245,10 @@ impl<P: Packet> Lan<P> {
             return;
         }
         if let Some(balancer) = &mut self.balancer
-            && let Some((link, mac)) = balancer.handle_host(now, frame.bytes_mut(), self.mac, &self.links)
+            && let Some((link, mac)) = balancer.handle_host(now, frame.bytes_mut(), self.addresses.bond(), &self.links)
             && self.links.usable().contains(link)
         {
-            return self.send(now, LinkSet::only(link), (mac != self.mac).then_some(mac), frame);
+            return self.send(now, LinkSet::only(link), (mac != self.addresses.bond()).then_some(mac), frame);
         }
         self.route(now, frame);
         self.pump(now);
@@ -323,6 +328,7 @@ impl<P: Packet> Lan<P> {
             self.follow_lacp(now);
             return Received::Consumed;
         }
+        self.hear(now, link, header.ether_type == ethernet::ARP);
         if self.is_own(header.source) {
             return self.drop_as(link, |stats| &mut stats.received_own);
         }
@@ -334,13 +340,17 @@ impl<P: Packet> Lan<P> {
             && arp.operation == Arp::REPLY
         {
             self.monitor.on_answer(now, header.destination, arp.sender_ip);
-            self.stats.arp_answers += 1;
             self.refresh(now);
-            return Received::Consumed;
+            // A probe has no sender. Where the link has the bond's address, other answers are the host's.
+            if arp.target_ip.is_unspecified() || header.destination != self.addresses.bond() {
+                self.stats.arp_answers += 1;
+                return Received::Consumed;
+            }
         }
         let for_one = !frame::is_group(header.destination);
-        let to_link = for_one && self.members.iter().flatten().any(|m| m.config.mac == header.destination);
-        if for_one && header.destination != self.mac && !to_link && !self.promiscuous {
+        let to_link = for_one && self.addresses.is_link(header.destination);
+        let to_bond = header.destination == self.addresses.bond();
+        if for_one && !to_bond && !to_link && !self.promiscuous {
             return self.drop_as(link, |stats| &mut stats.received_other_station);
         }
         if !self.listens(link, for_one) {
@@ -351,7 +361,7 @@ impl<P: Packet> Lan<P> {
         }
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += bytes.len() as u64;
-        Received::Deliver { destination: (to_link && header.destination != self.mac).then_some(self.mac) }
+        Received::Deliver { destination: (to_link && !to_bond).then_some(self.addresses.bond()) }
     }
 
     /// Does what is due. Calling it early or late does no harm.
@@ -379,7 +389,7 @@ impl<P: Packet> Lan<P> {
         if self.notifier.announcement_due(now)
             && let Some(link) = self.current
         {
-            for frame in self.notifier.announce(now, self.mac) {
+            for frame in self.notifier.announce(now, self.addresses.bond()) {
                 self.stats.announcements += 1;
                 self.send_own(link, &frame);
             }
@@ -447,7 +457,16 @@ impl<P: Packet> Lan<P> {
 
     /// Whether a frame from `source` was sent by this bond.
     fn is_own(&self, source: Mac) -> bool {
-        source == self.mac || self.members.iter().flatten().any(|member| member.config.mac == source)
+        source == self.addresses.bond() || self.addresses.is_link(source)
+    }
+
+    /// `link` received a frame: that it works, where `arp_validate` lets such a frame say so.
+    fn hear(&mut self, now: Time, link: ChannelId, is_arp: bool) {
+        let one = has_current(&self.config.settings.policy);
+        let active = !one || self.current.is_none_or(|current| current == link);
+        if self.monitor.on_frame(now, link, is_arp, active) {
+            self.refresh(now);
+        }
     }
 
     /// Whether what `link` receives counts: `for_one`, what is for one station.
@@ -465,7 +484,7 @@ impl<P: Packet> Lan<P> {
         match self.config.settings.policy {
             Policy::BalanceTlb(_) | Policy::BalanceAlb(_) if links.len() == 1 => {
                 let link = links.first().filter(|link| Some(*link) != self.current)?;
-                Some(self.members.get(link.index())?.as_ref()?.config.mac)
+                self.addresses.link(link)
             }
             _ => None,
         }
@@ -491,8 +510,8 @@ impl<P: Packet> Lan<P> {
     /// Learning packets on every usable link: the switch is to know where the addresses are.
     fn teach(&mut self, _now: Time) {
         for link in self.links.usable().iter() {
-            let Some(Some(member)) = self.members.get(link.index()) else { continue };
-            let mac = if self.current == Some(link) { self.mac } else { member.config.mac };
+            let mac = if self.current == Some(link) { Some(self.addresses.bond()) } else { self.addresses.link(link) };
+            let Some(mac) = mac else { continue };
             self.stats.learning_packets += 1;
             self.send_own(link, &frame::learning(mac));
         }
@@ -503,13 +522,10 @@ impl<P: Packet> Lan<P> {
         let usable = self.monitor.usable();
         if let Some(lacp) = &mut self.lacp {
             for (n, member) in self.members.iter().enumerate() {
-                let (Some(member), link) = (member, ChannelId(n as u8)) else { continue };
+                let link = ChannelId(n as u8);
+                let (Some(member), Some(mac)) = (member, self.addresses.link(link)) else { continue };
                 let Condition { rate, full_duplex, .. } = member.condition;
-                lacp.set_port(
-                    now,
-                    link,
-                    PortLink { up: usable.contains(link), rate, full_duplex, mac: member.config.mac },
-                );
+                lacp.set_port(now, link, PortLink { up: usable.contains(link), rate, full_duplex, mac });
             }
             self.follow_lacp(now);
         } else {
@@ -587,9 +603,9 @@ impl<P: Packet> Lan<P> {
 
     /// Receive balancing is to know the links and our address on each.
     fn follow_clients(&mut self, now: Time) {
-        let macs = self.members.iter().enumerate().map(|(n, member)| match member {
-            Some(member) if self.current != Some(ChannelId(n as u8)) => member.config.mac,
-            _ => self.mac,
+        let macs = (0..self.members.len()).map(|n| {
+            let other = Some(ChannelId(n as u8)).filter(|link| self.current != Some(*link));
+            other.and_then(|link| self.addresses.link(link)).unwrap_or(self.addresses.bond())
         });
         let macs = macs.collect();
         if let Some(balancer) = &mut self.balancer {
@@ -610,22 +626,22 @@ impl<P: Packet> Lan<P> {
         if !first {
             self.stats.fail_overs += 1;
         }
-        self.follow_address(link);
+        let changes = self.addresses.take_over(link);
+        self.tell_addresses(now, changes);
         self.notifier.on_fail_over(now);
     }
 
-    /// Takes the address of `link`, the current one, where the bond is to have that. Whether it is another one than before.
-    fn follow_address(&mut self, link: ChannelId) -> bool {
-        let follows = matches!(&self.config.settings.policy, Policy::ActiveBackup(config)
-            if config.fail_over_mac == FailOverMac::Active);
-        match self.members.get(link.index()) {
-            Some(Some(member)) if follows && self.mac != member.config.mac => {
-                self.mac = member.config.mac;
-                self.events.push_back(Event::Address { mac: self.mac });
-                true
-            }
-            _ => false,
+    /// Tells the driver which addresses changed, and probes from them. Whether the bond's did, or the current link's.
+    fn tell_addresses(&mut self, now: Time, changes: Changes) -> bool {
+        let current = changes.links.iter().any(|(link, _)| self.current == Some(*link));
+        for (link, mac) in changes.links {
+            self.monitor.set_mac(now, link, mac);
+            self.events.push_back(Event::LinkAddress { link, mac });
         }
+        if changes.bond {
+            self.events.push_back(Event::Address { mac: self.addresses.bond() });
+        }
+        changes.bond || current
     }
 }
 
@@ -642,4 +658,9 @@ fn state_of(member: Option<&Member>, usable: bool) -> LinkState {
         jitter: member.config.jitter,
         ..LinkState::default()
     }
+}
+
+/// Whether the policy has one current link.
+fn has_current(policy: &Policy) -> bool {
+    matches!(policy, Policy::ActiveBackup(_) | Policy::BalanceTlb(_) | Policy::BalanceAlb(_))
 }

@@ -1,13 +1,27 @@
 //! Which links work: carrier with its delays ([`Supervisor`]), and ARP probes.
 //!
-//! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`. Source: the
-//! kernel's bonding documentation. A link is *usable* while its carrier has been well for `updelay` (or is bad for less than
-//! `downdelay`) and, where targets are given, one of them answered its probes lately.
+//! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`, `arp_validate`.
+//! Source: the kernel's bonding documentation, and the 6.1 driver for what `arp_validate` counts. A link is *usable* while its carrier has been well for `updelay` (or is bad for less than
+//! `downdelay`) and, where targets are given, it lately received what `arp_validate` lets count:
+//!
+//! | `arp_validate` | on the link in use | on the others |
+//! |---|---|---|
+//! | `none` | any frame | any frame |
+//! | `active` | an answer | any frame |
+//! | `backup` | any frame | an answer |
+//! | `all` | an answer | an answer |
+//! | `filter` | any ARP packet | any ARP packet |
+//! | `filter_active` | an answer | any ARP packet |
+//! | `filter_backup` | any ARP packet | an answer |
+//!
+//! An answer is a target's, to a probe of this very link. A policy that uses all links has no others; while there is no link
+//! in use, each is treated as the one.
 //!
 //! Departures: every link probes for itself, from an Ethernet address of its own, with the probe of RFC 5227 that makes
 //! nobody learn an address. Linux probes from the link in use and lets the others listen for its broadcasts, which proves
 //! less, and from the bond's address, which only the link in use may send without confusing the switch. An answer counts for
-//! the link whose address it is for, also where a switch with a static trunk sends it over another link. As in Linux,
+//! the link whose address it is for, also where a switch with a static trunk sends it over another link. The default is `all`,
+//! where Linux's is `none`. As in Linux,
 //! `updelay` does not count while no link is usable: the first one with carrier is used at once.
 //!
 //! Cost: O(links) a probe interval. Invariant: a link without carrier for longer than `downdelay` is not usable.
@@ -97,6 +111,16 @@ impl Monitor {
         for watch in self.links.iter_mut().filter(|watch| watch.mac == mac) {
             (watch.answered, watch.reaches) = (now, true);
         }
+    }
+
+    /// `link` received some frame; `active`: it is in use. Whether it can be used now and could not before.
+    pub(super) fn on_frame(&mut self, now: Time, link: ChannelId, is_arp: bool, active: bool) -> bool {
+        if self.next_probe.is_none() || !self.config.arp_validate.takes(is_arp, active) {
+            return false;
+        }
+        let Some(watch) = self.links.get_mut(link.index()) else { return false };
+        watch.answered = now;
+        !core::mem::replace(&mut watch.reaches, true)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {

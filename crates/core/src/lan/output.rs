@@ -72,6 +72,13 @@ pub enum Event {
         /// Whether it is the partner's end that did not.
         partner: bool,
     },
+    /// The address of a link is another one now: its device is to have it (`fail_over_mac=follow`).
+    LinkAddress {
+        /// The link.
+        link: ChannelId,
+        /// Which.
+        mac: Mac,
+    },
     /// The bond's address is another one now: the host's interface is to have it.
     Address {
         /// Which.

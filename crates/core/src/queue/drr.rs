@@ -11,9 +11,8 @@
 //! | Send of a visit | what `dequeue` gives while the round is `visiting` |
 //!
 //! Round robin is the same with every packet counted as one and a quantum of one. WRR is the same with every packet counted
-//! as the mean length of its flow: a flow sends its quantum over that mean in packets, whatever the length of each. The mean
-//! is that of the packets that came since the flow became active, an exponential one that gives the newest an eighth. What
-//! is left of a division is kept for the next visit, where the paper's weights are scaled to whole numbers.
+//! as the mean length of its flow ([`means`](super::means)): a flow sends its quantum over that mean in packets, whatever the
+//! length of each. What is left of a division is kept for the next visit, where the paper's weights are scaled to whole numbers.
 //!
 //! Departures: a quantum below the largest packet is allowed; a round in which no flow can send is not walked again and
 //! again but counted: the rounds until one can are credited at once. A flow whose last packet is dropped leaves as if it
@@ -23,11 +22,11 @@
 //! lemma 2 and theorem 3: 3 Max where Quantum = Max).
 
 use super::discipline::{Discipline, Entry, Index, Taken};
+use super::means::Means;
 use super::round::{Places, Round};
 use super::store::{Removed, Store};
 use crate::buffer::Victim;
 use crate::units::{Bytes, FlowNumber, Time};
-use alloc::vec::Vec;
 
 /// What a packet is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,17 +39,14 @@ enum Charge {
     Mean,
 }
 
-/// Places behind the point of a mean.
-const MEAN_PLACES: u32 = 8;
-
 /// Deficit round robin over a queue for each flow.
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
     store: Store<P>,
     round: Round,
     places: Places,
-    /// By queue: the mean length of its packets, with [`MEAN_PLACES`]; empty where nobody asks.
-    means: Vec<u64>,
+    /// Empty where nobody asks.
+    means: Means,
     quantum: u64,
     charge: Charge,
 }
@@ -62,7 +58,7 @@ impl<P> Drr<P> {
             store: Store::new(index),
             round: Round::EMPTY,
             places: Places::default(),
-            means: Vec::new(),
+            means: Means::default(),
             quantum: quantum.as_u64().max(1),
             charge: Charge::Bytes,
         }
@@ -85,20 +81,11 @@ impl<P> Drr<P> {
         let size = entry.size;
         let first = self.store.push(queue, entry, ());
         if self.charge == Charge::Mean {
-            self.note_length(queue, size, first);
+            self.means.note(queue, size, first);
         }
         if first {
             self.round.join(&mut self.places, queue);
         }
-    }
-
-    /// A packet of `size` bytes came to `queue`.
-    fn note_length(&mut self, queue: u32, size: u32, first: bool) {
-        if self.means.len() <= queue as usize {
-            self.means.resize(queue as usize + 1, 0);
-        }
-        let (mean, size) = (&mut self.means[queue as usize], u64::from(size) << MEAN_PLACES);
-        *mean = if first { size } else { (*mean * 7 + size) / 8 };
     }
 
     /// The queue may be empty now.
@@ -119,11 +106,11 @@ impl<P> Drr<P> {
 
 /// What the head of `queue` is charged.
 #[inline]
-fn cost<P>(store: &Store<P>, means: &[u64], charge: Charge, queue: u32) -> u64 {
+fn cost<P>(store: &Store<P>, means: &Means, charge: Charge, queue: u32) -> u64 {
     match charge {
         Charge::Bytes => store.head(queue).map_or(0, |head| u64::from(head.size)),
         Charge::One => 1,
-        Charge::Mean => (means[queue as usize] >> MEAN_PLACES).max(1),
+        Charge::Mean => means.of(queue),
     }
 }
 

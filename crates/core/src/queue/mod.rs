@@ -10,6 +10,7 @@
 //! | deficit round robin, round robin by packets, weighted round robin by their mean length | `drr.rs` |
 //! | deficit round robin with new flows first | `flow_queue.rs` |
 //! | surplus round robin | `srr.rs` |
+//! | randomised fair queueing | `rfq.rs` |
 //! | start-time fair queueing | `sfq.rs`, on `tagged.rs` |
 //! | self-clocked fair queueing | `scfq.rs`, on `tagged.rs` |
 //! | weighted fair queueing | `wfq.rs`, on `tagged.rs` |
@@ -54,8 +55,10 @@ mod flow_queue;
 mod heap;
 mod hierarchy;
 mod lengths;
+mod means;
 mod parcel;
 mod qfq;
+mod rfq;
 mod round;
 mod scfq;
 mod sfq;
@@ -78,6 +81,7 @@ pub use flow_queue::FlowQueue;
 pub use hierarchy::{Grouping, Hierarchy};
 pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
 pub use qfq::{MOST_LARGEST, Qfq};
+pub use rfq::Rfq;
 pub use scfq::Scfq;
 pub use sfq::Sfq;
 pub use srr::Srr;
@@ -159,6 +163,8 @@ pub enum DisciplineConfig {
         /// Bytes a turn.
         quantum: Bytes,
     },
+    /// `rfq`: randomised fair queueing (Adiseshu, Varghese and Parulkar), weighted by packet sizes, a queue for each flow.
+    Rfq,
     /// `sfq`: start-time fair queueing (Goyal, Vin, Cheng 1996), a queue for each flow.
     Sfq,
     /// `scfq`: self-clocked fair queueing (Golestani 1994), a queue for each flow.
@@ -238,6 +244,7 @@ impl DisciplineConfig {
         match *self {
             DisciplineConfig::Fifo
             | DisciplineConfig::RoundRobin
+            | DisciplineConfig::Rfq
             | DisciplineConfig::Sfq
             | DisciplineConfig::Scfq
             | DisciplineConfig::Wfq { rate: None } => Ok(()),
@@ -293,6 +300,11 @@ impl Family for DisciplineConfig {
             "flow-queue",
             "as drr, but flows that begin go first, and may overdraw their turn by a packet (RFC 8290)",
             || DisciplineConfig::FlowQueue { quantum: QUANTUM },
+        ),
+        member(
+            "rfq",
+            "randomised fair queueing: the next flow is drawn, more rarely the longer its packets are on average, so that shares are equal by bytes in the long run",
+            || DisciplineConfig::Rfq,
         ),
         member(
             "sfq",
@@ -449,6 +461,8 @@ pub enum Fair<P> {
     FlowQueue(FlowQueue<P>),
     /// [`Srr`].
     Srr(Srr<P>),
+    /// [`Rfq`].
+    Rfq(Rfq<P>),
     /// [`Sfq`].
     Sfq(Sfq<P>),
     /// [`Scfq`].
@@ -469,7 +483,7 @@ pub enum Fair<P> {
 
 impl<P> AnyDiscipline<P> {
     /// The discipline that `config` names, which was [checked](DisciplineConfig::check). It finds victims by `index`;
-    /// `seed` keys the hash of a stochastic one, and that of hosts.
+    /// `seed` keys the hash of a stochastic one, and that of hosts, and is what a randomised one draws by.
     pub fn new(config: DisciplineConfig, index: Index, seed: u64) -> AnyDiscipline<P> {
         AnyDiscipline::Fair(Box::new(match config {
             DisciplineConfig::Fifo => return AnyDiscipline::Fifo(Fifo::default()),
@@ -478,6 +492,7 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Srr { quantum } => Fair::Srr(Srr::new(quantum, index)),
             DisciplineConfig::Wrr { quantum } => Fair::Drr(Drr::by_mean(quantum, index)),
             DisciplineConfig::FlowQueue { quantum } => Fair::FlowQueue(FlowQueue::new(quantum, index)),
+            DisciplineConfig::Rfq => Fair::Rfq(Rfq::new(index, seed)),
             DisciplineConfig::Sfq => Fair::Sfq(Sfq::new(index)),
             DisciplineConfig::Scfq => Fair::Scfq(Scfq::new(index)),
             DisciplineConfig::Wfq { rate } => Fair::Wfq(Wfq::new(rate, index)),
@@ -572,6 +587,7 @@ macro_rules! each_fair {
             Fair::Drr($discipline) => $call,
             Fair::Srr($discipline) => $call,
             Fair::FlowQueue($discipline) => $call,
+            Fair::Rfq($discipline) => $call,
             Fair::Sfq($discipline) => $call,
             Fair::Scfq($discipline) => $call,
             Fair::Wfq($discipline) => $call,

@@ -33,8 +33,8 @@ pub const MOST_RESERVATIONS: usize = 64;
 /// Longest announcement in bytes.
 pub const MOST_ANNOUNCED: usize = 512;
 
-const KEEPALIVE_LEN: usize = 40;
-const REPORT_LEN: usize = 56;
+pub(super) const KEEPALIVE_LEN: usize = 40;
+pub(super) const REPORT_LEN: usize = 56;
 const RESERVATION_LEN: usize = 10;
 
 /// The kind of a control frame, in the first byte's lower half.

@@ -388,7 +388,7 @@ impl Discovery {
         let slept = now.since(self.awake);
         self.awake = now;
         if self.config.keepalive.is_some_and(|interval| slept.times(2) > interval.times(3)) {
-            self.neighbours.iter_mut().for_each(|neighbour| neighbour.on_sleep(now, &self.config));
+            self.neighbours.iter_mut().for_each(|neighbour| neighbour.on_sleep(now, &self.config, slept));
         }
     }
 

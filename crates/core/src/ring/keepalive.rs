@@ -19,13 +19,13 @@
 //! A second node with the neighbour's number is refused while the first is heard. A node that restarts is therefore
 //! taken after `silence`, and its link was down in between, which tells the ring to forget what the old instance said.
 //!
-//! A node that slept (its process had no processor for more than an interval and a half) cannot tell a silent neighbour
-//! from its own full socket. It gives the neighbours one interval more from when it wakes, twice `silence` at most.
+//! What processes miss that do not run is no silence, here or there: see [`patience`](super::patience).
 //!
 //! Cost: constant. Invariant: a link is in use only if both ends heard one another.
 
 use super::control::{Heard, Keepalive};
 use super::discovery::config::Config;
+use super::patience::Patience;
 use super::refusal::Refused;
 use super::{NodeId, Ringlet, Side};
 use crate::units::{Span, Time};
@@ -42,6 +42,8 @@ pub(super) struct Neighbour {
     /// What the driver says.
     carrier: bool,
     peer: Option<Peer>,
+    /// How long it may be silent. Kept while nobody is heard.
+    patience: Patience,
     state: State,
     /// Whether it was in use before.
     used: bool,
@@ -58,9 +60,6 @@ struct Peer {
     number: u32,
     /// Whether it hears this node.
     hears: bool,
-    heard: Time,
-    /// When it has been silent for too long.
-    deadline: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +74,16 @@ enum State {
 
 impl Neighbour {
     pub(super) fn new(side: Side) -> Neighbour {
-        Neighbour { side, carrier: false, peer: None, state: State::Down, used: false, number: 0, send: Time::MAX }
+        Neighbour {
+            side,
+            carrier: false,
+            peer: None,
+            patience: Patience::default(),
+            state: State::Down,
+            used: false,
+            number: 0,
+            send: Time::MAX,
+        }
     }
 
     /// Whether the link is in use.
@@ -137,13 +145,8 @@ impl Neighbour {
         if self.peer.is_none() {
             self.send = now;
         }
-        self.peer = Some(Peer {
-            instance: message.instance,
-            number: message.number,
-            hears,
-            heard: now,
-            deadline: now + config.silence,
-        });
+        self.patience.on_heard(now, config, message.instance, message.number);
+        self.peer = Some(Peer { instance: message.instance, number: message.number, hears });
         self.evaluate(now, config);
         Ok(())
     }
@@ -178,15 +181,13 @@ impl Neighbour {
         }
     }
 
-    /// The node slept until now: silence may be its own.
-    pub(super) fn on_sleep(&mut self, now: Time, config: &Config) {
-        if let (Some(peer), Some(interval)) = (&mut self.peer, config.keepalive) {
-            peer.deadline = peer.deadline.max((now + interval).min(peer.heard + config.silence.times(2)));
-        }
+    /// The node slept for so long, until now: that is no silence of the neighbour's.
+    pub(super) fn on_sleep(&mut self, now: Time, config: &Config, slept: Span) {
+        self.patience.on_sleep(now, config, slept);
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, config: &Config) {
-        if self.peer.is_some_and(|peer| now >= peer.deadline) {
+        if self.peer.is_some() && now >= self.patience.deadline() {
             self.peer = None;
             self.send = now;
         }
@@ -218,7 +219,7 @@ impl Neighbour {
     /// When there is something to do.
     pub(super) fn due(&self, config: &Config) -> Time {
         let send = if self.carrier && config.keepalive.is_some() { self.send } else { Time::MAX };
-        let deadline = self.peer.map_or(Time::MAX, |peer| peer.deadline);
+        let deadline = self.peer.map_or(Time::MAX, |_| self.patience.deadline());
         let change = match self.state {
             State::Restoring(until) | State::Failing(until) => until,
             State::Down | State::Up => Time::MAX,

@@ -38,6 +38,7 @@ mod meter;
 mod multiplexer;
 pub mod node;
 mod output_queue;
+mod patience;
 pub mod problem;
 pub mod proportional;
 pub mod protection;

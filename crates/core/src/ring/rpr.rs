@@ -53,6 +53,9 @@ mod tests;
 
 pub use config::{AGGRESSIVE_OPTIONS, CONSERVATIVE_OPTIONS, Config, LEAST_INTERVAL, LONGEST_INTERVAL, Mode, Queue};
 
+/// Bytes of a message.
+pub(super) const MESSAGE: usize = LENGTH;
+
 use self::allowed::Allowed;
 use self::message::{LENGTH, Message, WHOLE};
 use self::meter::Meter;

@@ -40,7 +40,7 @@ pub enum FailOverMac {
     None,
     /// That of the device in use; the bond's changes with it.
     Active,
-    /// The bond's, given to the device in use only. An Ethernet bond here gives its address to no device.
+    /// The bond's, which the device in use is given; the device that had it before gets the other one's.
     Follow,
 }
 
@@ -77,7 +77,7 @@ impl PolicyConfig for Config {
     const OPTIONS: Table<Config> = Table(&[
         option!(PRIMARY => primary),
         option!(PRIMARY_RESELECT => primary_reselect),
-        option!(fail_over_mac: Kind::Choice(FailOverMac::WORDS), "whose address an Ethernet bond sends from: the bond's own on all links, or that of the device in use; follow, which gives devices the bond's address in turn, is Linux's and refused by a [bond]"),
+        option!(fail_over_mac: Kind::Choice(FailOverMac::WORDS), "whose address an Ethernet bond sends from: the bond's own on all links, that of the device in use (active), or the bond's own, which the device in use is given (follow)"),
     ]);
     const LOOKS_AT_QUEUES: bool = false;
     type Selector = ActiveBackup;

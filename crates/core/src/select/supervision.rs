@@ -16,10 +16,57 @@
 //!
 //! Invariants: a link is used only as long as it is well, or for `downdelay`; while a link is well, some link is used.
 
-use crate::options::{Kind, Table, option};
+use crate::options::{Kind, Table, Words, option, words};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
+
+/// What an Ethernet bond takes for a sign that a link works, where links are probed (`arp_interval`). An *answer* is one of a
+/// target to a probe of that link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArpValidate {
+    /// Any frame.
+    None,
+    /// Of the link in use an answer, of the others any frame.
+    Active,
+    /// Of the link in use any frame, of the others an answer.
+    Backup,
+    /// An answer.
+    #[default]
+    All,
+    /// Any ARP packet.
+    Filter,
+    /// Of the link in use an answer, of the others any ARP packet.
+    FilterActive,
+    /// Of the link in use any ARP packet, of the others an answer.
+    FilterBackup,
+}
+
+words!(ArpValidate {
+    None = "none",
+    Active = "active",
+    Backup = "backup",
+    All = "all",
+    Filter = "filter",
+    FilterActive = "filter_active",
+    FilterBackup = "filter_backup",
+});
+
+impl ArpValidate {
+    /// Whether a frame that is no answer is a sign: `is_arp`, an ARP packet; `active`, of the link in use.
+    pub fn takes(self, is_arp: bool, active: bool) -> bool {
+        let (validated, filtered) = match self {
+            ArpValidate::None => (false, false),
+            ArpValidate::Active => (active, false),
+            ArpValidate::Backup => (!active, false),
+            ArpValidate::All => (true, false),
+            ArpValidate::Filter => (false, true),
+            ArpValidate::FilterActive => (active, true),
+            ArpValidate::FilterBackup => (!active, true),
+        };
+        !validated && (is_arp || !filtered)
+    }
+}
 
 /// How links are supervised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +83,8 @@ pub struct Config {
     pub arp_interval: Span,
     /// Probes without an answer until a link counts as down. Default 2.
     pub missed_max: u16,
+    /// What an Ethernet bond takes for a sign that a probed link works. Default all.
+    pub arp_validate: ArpValidate,
 }
 
 impl Default for Config {
@@ -46,6 +95,7 @@ impl Default for Config {
             downdelay: Span::ZERO,
             arp_interval: Span::ZERO,
             missed_max: 2,
+            arp_validate: ArpValidate::All,
         }
     }
 }
@@ -57,6 +107,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(downdelay: Kind::Span(Span::ZERO, Span::from_secs(600), None), "how long a link that failed is still used"),
     option!(arp_interval: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often links are probed: by the bond's own probes towards a peer, by ARP from an Ethernet bond; 0: the bond's defaults"),
     option!(missed_max: Kind::Count(1, 255, None), "probes without an answer until a link counts as down"),
+    option!(arp_validate: Kind::Choice(ArpValidate::WORDS), "what an Ethernet bond takes for a sign that a probed link works: an answer to that link's own probe (all), any ARP packet (filter) or any frame (none) that it receives; active, backup and what begins with filter_ ask for answers of the link in use, or of the others"),
 ]);
 
 impl Config {

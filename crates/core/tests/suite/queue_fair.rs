@@ -431,3 +431,25 @@ fn weights_are_shares_and_hold_under_drops() {
         }
     }
 }
+
+/// The paper's note (striping 3.7): weights in inverse proportion to mean sizes make expected bytes alike. A share p of n
+/// draws has a standard deviation of root(p (1 - p) / n), and each draw of a flow moves its mean size.
+#[test]
+fn rfq_gives_flows_of_unlike_packets_their_weights_in_bytes() {
+    for (sizes, weights) in [([1500, 100], [1, 1]), ([1500, 40], [1, 3]), ([64, 64], [2, 1]), ([9000, 1500], [1, 1])] {
+        let mut queue = queue(DisciplineConfig::Rfq, &weights);
+        let mut bytes = [0u64; 2];
+        let push = |queue: &mut Queue<Opaque<usize>>, flow: usize| {
+            let _ = queue.enqueue(Time::ZERO, FlowNumber(flow as u32), Opaque { packet: flow, size: sizes[flow] });
+        };
+        (0..2).for_each(|flow| (0..3).for_each(|_| push(&mut queue, flow)));
+        for _ in 0..200_000 {
+            let packet = queue.dequeue(Time::ZERO).expect("both are backlogged").packet;
+            bytes[packet.packet] += u64::from(packet.size);
+            push(&mut queue, packet.packet);
+        }
+        let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
+        let meant = f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
+        assert!((share / meant - 1.0).abs() < 0.05, "{sizes:?}, {weights:?}: {share:.3} of {meant:.3}");
+    }
+}

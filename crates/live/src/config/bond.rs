@@ -54,9 +54,12 @@ pub struct BondLink {
 }
 
 impl Bond {
-    /// Whether a bond of these settings has the address of the device in use.
-    pub(crate) fn takes_device_addresses(settings: &Settings) -> bool {
-        matches!(&settings.policy, Policy::ActiveBackup(config) if config.fail_over_mac == FailOverMac::Active)
+    /// Whose address a bond of these settings has.
+    pub(crate) fn fail_over_mac(settings: &Settings) -> FailOverMac {
+        match &settings.policy {
+            Policy::ActiveBackup(config) => config.fail_over_mac,
+            _ => FailOverMac::None,
+        }
     }
 }
 
@@ -129,7 +132,7 @@ impl Reader<'_> {
         Lan::<PacketBuf>::new(lan::Config::new(settings.clone(), Mac::default()), made, 0)
             .map_err(|e| self.policy_error(&raw.policy, "bond.policy", e.option(), &e.to_string()))?;
         self.effective(&settings, &raw.policy, links.len())?;
-        if Bond::takes_device_addresses(&settings)
+        if Bond::fail_over_mac(&settings) == FailOverMac::Active
             && let Some(mac) = &raw.mac
         {
             let problem = "the bond has the address of the device in use, as fail_over_mac=active says: leave one out";
@@ -224,17 +227,7 @@ impl Reader<'_> {
             changed || raw.get_ref().has(name)
         };
         let (primary, ports) = match &settings.policy {
-            Policy::ActiveBackup(config) => {
-                if config.fail_over_mac == FailOverMac::Follow {
-                    return refused(
-                        "fail_over_mac",
-                        "fail_over_mac=follow: no device has the bond's address here, and only the link in use sends from it, \
-                         so there is nothing to hand on: leave it out (the bond's address stays, whichever link is in use), \
-                         or write fail_over_mac=active (the bond takes the address of the device in use)",
-                    );
-                }
-                (config.primary.is_some(), None)
-            }
+            Policy::ActiveBackup(config) => (config.primary.is_some(), None),
             Policy::BalanceTlb(config) => (config.primary.is_some(), None),
             Policy::BalanceAlb(config) => (config.primary.is_some(), None),
             Policy::Ieee8023ad(config) => (false, Some(config.min_links)),
@@ -261,8 +254,15 @@ impl Reader<'_> {
         if arp_interval > Span::ZERO && ports.is_some() {
             return refused(
                 "arp_interval",
-                "arp_interval: the partner takes no probe before LACP has brought a link up, and LACP leaves a silent link by \
-                 itself: leave it out; lacp_rate=fast notices within 3 s",
+                "arp_interval: Linux refuses it with 802.3ad, and so does this: the partner takes no probe before LACP has \
+                 brought a link up, and LACP leaves a silent link by itself: leave it out; lacp_rate=fast notices within 3 s",
+            );
+        }
+        if arp_interval == Span::ZERO && given("arp_validate") {
+            return refused(
+                "arp_validate",
+                "arp_validate says what counts as an answer to probes, and nobody is probed without arp_interval: add \
+                 arp_interval=200ms and bond.arp_ip_target, or leave it out",
             );
         }
         Ok(())

@@ -412,6 +412,11 @@ impl Reader<'_> {
                 "needs channels that are sealed: write `secure = true` for each, or leave this out",
             )?;
         }
+        if bond.mode != Mode::Stripe {
+            for setting in ["confirm_order", "credits", "marker_place", "marker_rounds", "stripe_buffer"] {
+                wrong(setting, "needs mode = \"stripe\"")?;
+            }
+        }
         if bond.mode != Mode::Duplicate {
             wrong("copies", "needs mode = \"duplicate\"")?;
         }

@@ -142,6 +142,10 @@ fn each_error_in_a_policy_names_line_option_and_what_would_be_right() {
         ("policy = \"brr\"\nscheduler = \"rr\"".into(), 10, "peer.scheduler", "the policy chooses"),
         ("policy = \"brr:arp_interval=50ms\"\ndead_after = \"1s\"".into(), 10, "peer.dead_after", "arp_interval"),
         ("copies = 2".into(), 9, "peer.copies", "duplicate"),
+        ("confirm_order = true".into(), 9, "peer.confirm_order", "mode = \"stripe\""),
+        ("credits = false".into(), 9, "peer.credits", "mode = \"stripe\""),
+        ("marker_rounds = 4".into(), 9, "peer.marker_rounds", "mode = \"stripe\""),
+        ("policy = \"active-backup:arp_validate=none\"".into(), 9, "peer.policy", "leave it out"),
         ("copies = 65".into(), 9, "peer.copies", "from 0 to 64"),
     ];
     for (policy, line, setting, advice) in rows {

@@ -101,7 +101,7 @@ enum Undo {
     Windows(Windows),
     Mtu { device: String, mtu: u32 },
     Up { device: String, up: bool },
-    Mac { device: String, mac: [u8; 6] },
+    Mac { device: String, mac: [u8; 6], given: [u8; 6] },
     Setting { path: String, value: String },
 }
 
@@ -151,12 +151,43 @@ impl Guard {
     /// # Errors
     /// As [`Netlink::set_address`].
     pub fn set_mac(&mut self, device: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        self.set_mac_by(device, mac, set_mac)
+    }
+
+    /// As [`Guard::set_mac`], of an interface that is not to be switched off.
+    ///
+    /// # Errors
+    /// As [`Netlink::set_address`]; one that takes no other address while it is on has `EBUSY`.
+    pub(crate) fn set_mac_running(&mut self, device: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        self.set_mac_by(device, mac, |netlink, device, mac| netlink.set_address(device, mac))
+    }
+
+    fn set_mac_by(
+        &mut self,
+        device: &str,
+        mac: [u8; 6],
+        set: impl FnOnce(&mut Netlink, &str, [u8; 6]) -> Result<(), NetlinkError>,
+    ) -> Result<(), NetlinkError> {
         let before = self.netlink.interface(device)?.mac;
         if before == Some(mac) {
             return Ok(());
         }
-        set_mac(&mut self.netlink, device, mac)?;
-        self.undo.extend(before.map(|mac| Undo::Mac { device: device.to_owned(), mac }));
+        set(&mut self.netlink, device, mac)?;
+        let Some(before) = before else { return Ok(()) };
+        let known = self.undo.iter_mut().find_map(|undo| match undo {
+            Undo::Mac { device: name, mac, given } if name == device => Some((mac, given)),
+            _ => None,
+        });
+        match known {
+            Some((first, given)) => {
+                // Other than what we gave it: another device of the name.
+                if *given != before {
+                    *first = before;
+                }
+                *given = mac;
+            }
+            None => self.undo.push(Undo::Mac { device: device.to_owned(), mac: before, given: mac }),
+        }
         Ok(())
     }
 
@@ -397,7 +428,7 @@ impl Guard {
                 Undo::Windows(windows) => netlink.remove_windows(windows),
                 Undo::Mtu { device, mtu } => netlink.set_mtu(device, *mtu),
                 Undo::Up { device, up } => netlink.set_up(device, *up),
-                Undo::Mac { device, mac } => set_mac(netlink, device, *mac),
+                Undo::Mac { device, mac, .. } => set_mac(netlink, device, *mac),
                 // The device, and its settings with it, is gone.
                 Undo::Setting { path, .. } if system().read_setting(path).is_err() => Ok(()),
                 Undo::Setting { path, value } => system()

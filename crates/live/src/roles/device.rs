@@ -156,6 +156,8 @@ pub(super) struct Device {
     turn: Turn,
     /// What its socket is waited for under.
     token: Option<Token>,
+    /// It has another address than it was to have, as it did not take that.
+    untaken: bool,
     /// What was complained of last, not to be said again.
     complaint: Option<String>,
 }
@@ -194,6 +196,7 @@ impl Device {
             poller: poller.clone(),
             turn,
             token: None,
+            untaken: false,
             complaint: None,
         })
     }
@@ -248,6 +251,7 @@ impl Device {
             return Err(DaemonError::Device { device, source });
         }
         let Some(mac) = self.mac.filter(|_| self.is_open()) else { return Ok(()) };
+        self.untaken = false;
         if taken == Some(mac) {
             guard.set_mac(&device, frame::derived(mac, VARIANT).0)?;
         }
@@ -261,6 +265,26 @@ impl Device {
             );
         }
         self.look().map(drop).map_err(|source| DaemonError::Device { device, source })
+    }
+
+    /// The address that it has; `None` while it keeps one that it was not to have.
+    pub(super) fn address(&self) -> Option<Mac> {
+        self.mac.filter(|_| !self.untaken)
+    }
+
+    /// Gives the device the address `mac`, for as long as the guard lives. A device that takes no other one while it is
+    /// switched on keeps its own.
+    pub(super) fn set_mac(&mut self, guard: &mut Guard, mac: Mac) {
+        if !self.is_open() {
+            return;
+        }
+        match guard.set_mac_running(&self.name, mac.0) {
+            Ok(()) => (self.mac, self.untaken) = (Some(mac), false),
+            Err(error) => {
+                tracing::warn!(device = self.name, %mac, %error, "the device does not take this address");
+                self.untaken = true;
+            }
+        }
     }
 
     /// Looks at the device, and begins or ends to use one that came or went. Gives whether the socket is a new one.

@@ -39,7 +39,7 @@ pub struct Metrics {
     pub reordering: bool,
     /// Throughput, windows, queues and buffers over time, a point every so often. Zero: none.
     pub series: Span,
-    /// Links whose packets are recorded.
+    /// Links whose packets are recorded, those of rings too, as [`Scenario::captured`](crate::model::Scenario::captured) numbers them.
     pub capture: Vec<u32>,
 }
 

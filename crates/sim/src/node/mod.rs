@@ -88,6 +88,8 @@ pub(crate) enum Output {
     Forward(Handle),
     /// The same, and it is recorded in the capture.
     Capture(Handle),
+    /// A packet that stays in the node is recorded in the capture, as [`Node::observed`] says.
+    Observe(Handle),
     /// A packet was dropped here.
     Dropped(Handle),
     /// This part of the node has something to be polled.
@@ -152,6 +154,11 @@ pub(crate) trait Node: std::fmt::Debug {
     /// A packet that was lost together with what [`Node::handle_lost`] told.
     fn poll_lost(&mut self) -> Option<Handle> {
         None
+    }
+
+    /// The number in captures of what the packet that is to be recorded now has crossed.
+    fn observed(&self) -> u32 {
+        0
     }
 
     /// Writes what a packet of its own making has behind its headers, for a capture.

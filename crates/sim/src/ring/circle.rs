@@ -35,6 +35,10 @@ pub(crate) struct Circle {
     timers: Vec<Timer>,
     /// Stations where there may be something to poll after a failure.
     touched: VecDeque<usize>,
+    /// By way: its number in captures, where what it carries is recorded. Empty: nothing is.
+    captured: Vec<Option<u32>>,
+    /// That of the packet that is to be recorded now.
+    observed: u32,
 }
 
 impl Circle {
@@ -43,7 +47,15 @@ impl Circle {
         let wrong = |error: String| WorldError::Ring { ring: scenario.rings[number].name.clone(), error };
         let ring = Ring::new(scenario, number).map_err(wrong)?;
         let timers = vec![Timer::IDLE; ring.nodes()];
-        Ok(Circle { ring, timers, touched: VecDeque::new() })
+        let first = scenario.first_captured_way(number);
+        let mut captured = Vec::new();
+        for way in scenario.metrics.capture.iter().filter_map(|link| link.checked_sub(first)) {
+            if (way as usize) < 2 * ring.nodes() {
+                captured.resize(2 * ring.nodes(), None);
+                captured[way as usize] = Some(first + way);
+            }
+        }
+        Ok(Circle { ring, timers, touched: VecDeque::new(), captured, observed: 0 })
     }
 
     /// The port by which packets of such a crossing enter.
@@ -100,11 +112,23 @@ impl Circle {
             Brought::Packet(handle) => here.engine.record(What::Left, mark, handle),
             Brought::Control(hash) => here.engine.record_other(What::Left, mark, CONTROL, hash),
         }
-        self.fresh(station)
+        let next = self.fresh(station);
+        let (Brought::Packet(handle), Some(Some(number))) = (brought, self.captured.get(way as usize)) else {
+            return next;
+        };
+        self.observed = *number;
+        match next {
+            Next::Poll(part) => Next::Then(Output::Observe(handle), part),
+            _ => Next::Only(Output::Observe(handle)),
+        }
     }
 }
 
 impl Node for Circle {
+    fn observed(&self) -> u32 {
+        self.observed
+    }
+
     /// Its stations have something to say as time begins, and what fails has its time.
     fn begin(&mut self, mut here: Here<'_>) {
         let (now, ways) = (here.now(), self.ways());

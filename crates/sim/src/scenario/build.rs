@@ -10,7 +10,7 @@ use super::split;
 use super::store::Store;
 use super::topology::{self, Topology};
 use super::value::{Kind, Table};
-use crate::model::{Metrics, Scenario};
+use crate::model::{Metrics, Scenario, captured_way};
 use fairspan_core::units::Span;
 
 /// Keys of the file that are not about one run.
@@ -137,6 +137,10 @@ fn metrics(
         metrics.series = series;
     }
     for (name, at) in form.texts("capture", errors).unwrap_or_default() {
+        if let Some(way) = captured_way(&rings.list, topology.links.len(), name) {
+            metrics.capture.push(way);
+            continue;
+        }
         let key = || form.key("capture");
         metrics.capture.extend(topology::resolve(&topology.link_names, "link", name, at, key, errors));
     }

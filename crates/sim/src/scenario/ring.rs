@@ -11,8 +11,9 @@ use crate::model::{Faults, NodeOutage, Protection, Reservation, Ring, RingLink};
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::algorithm::Algorithm;
+use fairspan_core::ring::node::{self, ControlLoad};
 use fairspan_core::ring::topology::UNIT_WEIGHT;
-use fairspan_core::ring::{Class, MOST_NODES, Ringlet};
+use fairspan_core::ring::{Class, MOST_NODES, NodeId, Ringlet, discovery};
 use fairspan_core::units::{Bytes, Rate, Span};
 
 /// Most rings.
@@ -102,7 +103,7 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
     // Only from one another do nodes know what others reserve.
     let told =
         !node_outages.is_empty() || !reservations.is_empty() || links.iter().any(|link| !link.outages.is_empty());
-    Some(Ring {
+    let ring = Ring {
         name: name.expand(0),
         nodes,
         links,
@@ -120,6 +121,31 @@ fn ring(form: &mut Form<'_>, topology: &Topology, errors: &mut Errors<'_>) -> Op
         weights,
         reservations,
         node_outages,
+    };
+    if let Some((link, load)) = control_overload(&ring) {
+        form.conflict(
+            if form.has("interval") { "interval" } else { "rate" },
+            format!("link {}: {load}", link + 1),
+            errors,
+        );
+        return None;
+    }
+    Some(ring)
+}
+
+/// The first link that control messages would eat, and what would be right.
+fn control_overload(ring: &Ring) -> Option<(usize, ControlLoad)> {
+    let nominal = ring.links.iter().filter(|link| link.present).flat_map(|link| link.rate).max().unwrap_or_default();
+    let mut config = node::Config::new(NodeId::at(0), ring.nodes.len(), nominal);
+    config.algorithm = ring.algorithm.clone();
+    config.interval = ring.interval;
+    config.overhead = [ring.overhead as usize; 2];
+    if ring.discovery && ring.protection != Protection::None {
+        config.discovery = Some(discovery::Config::new(NodeId::at(0), ring.nodes.len(), nominal));
+    }
+    ring.links.iter().enumerate().filter(|(_, link)| link.present).find_map(|(number, link)| {
+        config.capacity = link.rate;
+        Some((number, config.control_overload(false)?))
     })
 }
 

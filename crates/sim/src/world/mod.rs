@@ -370,6 +370,10 @@ impl World {
                 self.capture(number, handle);
                 self.proceed(handle);
             }
+            Output::Observe(handle) => {
+                let way = N::arena(&mut self.nodes).nodes[number as usize].observed();
+                self.capture(way, handle);
+            }
             Output::Dropped(handle) => {
                 let (_, here) = N::arena(&mut self.nodes).here(&mut self.engine, number);
                 let mark = here.mark;

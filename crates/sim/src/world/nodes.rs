@@ -519,9 +519,16 @@ impl<'a> Layout<'a> {
         let rings = (0..scenario.rings.len()).map(|number| Circle::new(scenario, number));
         let rings = rings.collect::<Result<Vec<Circle>, WorldError>>()?;
         let mut capture = vec![false; scenario.links.len()];
+        let ways = scenario.first_captured_way(scenario.rings.len());
         for &link in &scenario.metrics.capture {
-            known(&scenario.links, link, "link", &|| "the capture".to_owned())?;
-            capture[link as usize] = true;
+            match capture.get_mut(link as usize) {
+                Some(capture) => *capture = true,
+                // Rings find theirs.
+                None if link < ways => {}
+                None => {
+                    known(&scenario.links, link, "link", &|| "the capture".to_owned())?;
+                }
+            }
         }
         let periodic = link::periodic(scenario);
         let links = scenario.links.iter().enumerate();

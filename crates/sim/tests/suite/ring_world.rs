@@ -255,7 +255,8 @@ fn drawn(seed: u64) -> String {
     let (carrier, discovery) = (one_of(&["true", "false"]), one_of(&["true", "false"]));
     let links: Vec<String> = (1..nodes)
         .map(|link| {
-            let (rate, delay) = (1 + rng.below(50), rng.below(2000));
+            // So fast and long that control messages leave most of a link.
+            let (rate, delay) = (8 + rng.below(43), 500 + rng.below(1500));
             let outage = match rng.below(3) {
                 0 => format!(", outages = [\"{}ms+{}ms/{}ms\"]", rng.below(60), 1 + rng.below(30), 40 + rng.below(60)),
                 _ => String::new(),
@@ -404,4 +405,32 @@ fn a_station_s_policy_names_what_it_drops() {
     assert_eq!(reasons("station_discipline = \"drr\""), ["station_full"], "longest queue");
     let codel = reasons("station_policy = \"codel:target=100us,interval=1ms\"\nstation_buffer = \"100MB\"");
     assert_eq!(codel, ["station_standing"]);
+}
+
+/// Two flows cross link 2 eastward, one of them from link 1; the third goes back over it.
+#[test]
+fn a_link_of_a_ring_is_recorded_each_way_by_itself() {
+    let until = |name, from, to, rate| flow(name, from, to, rate) + "stop = \"20ms\"\n";
+    let flows = until("far", 1, 4, "50Mbit") + &until("near", 2, 3, "50Mbit") + &until("back", 3, 1, "20Mbit");
+    for (name, flows_there, way_name) in [("r.2", 2, "2"), ("r.2/1", 1, "2/1"), ("r.7", 0, "7")] {
+        let text = text("30ms", "", &(flows.clone() + &format!("[metrics]\ncapture = [\"{name}\"]\n")));
+        let scenario = scenario(&text);
+        assert_eq!(scenario.metrics.capture, [scenario.captured(name).expect("a link of the ring")]);
+        let mut world = World::new(&scenario).unwrap_or_else(|error| panic!("{error}"));
+        world.advance(world.end());
+        let captured = world.take_captured();
+        let results = world.finish().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(captured.len() as u64, way(&results.rings[0], way_name).packets, "{name}");
+        assert!(captured.windows(2).all(|pair| pair[0].at <= pair[1].at), "{name}: in the order of time");
+        let mut ports: Vec<&[u8]> = captured.iter().map(|packet| &packet.bytes[12..24]).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), flows_there, "{name}: flows by addresses and ports");
+        assert!(captured.iter().all(|packet| packet.length == 1000 && packet.bytes[0] == 0x45), "{name}");
+    }
+    let text = text("30ms", "", &flows);
+    let scenario = scenario(&text);
+    assert!(["r.0", "r.11", "r.2/2", "s.1", "r"].iter().all(|name| scenario.captured(name).is_none()));
+    let names: Vec<String> = scenario.capturable().collect();
+    assert!(names.len() == 20 && names.iter().all(|name| scenario.captured(name).is_some()));
 }

@@ -46,7 +46,7 @@ const TOP: &str = "duration = \"10s\"\n";
 const NODES: &str = "[[node]]\nname = [\"a\", \"b\"]\n";
 const WIRE: &str = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n";
 const RING: &str = "[[node]]\nname = \"n#\"\nfirst = 1\ncount = 8\n[[ring]]\nname = \"r\"\nnodes = [\"a\", \"b\"]\nrate = \"10Mbit\"\n";
-const Z: &str = "[[ring]]\nname = \"z\"\nnodes = [\"a\", \"b\", \"n1\"]\nrate = \"1Mbit\"\n";
+const Z: &str = "[[ring]]\nname = \"z\"\nnodes = [\"a\", \"b\", \"n1\"]\nrate = \"10Mbit\"\n";
 const SENDING: &str =
     "[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\n";
 const SWEPT: &str = "[[sweep]]\nparameter = \"duration\"\nvalues = [\"5s\", \"10s\"]\n";

@@ -420,3 +420,19 @@ fn flows_through_rings_are_checked() {
     refused(&expect("ring.r.oscilation"), "expect.0.metric", &["`oscilation`", "oscillation", "limit.FROM-TO."]);
     refused(&expect("ring.r.limit.*.oscillation"), "expect.0.metric", &["a function"]);
 }
+
+/// At 1 Mbit/s messages of a tenth of a millisecond would be all that passes.
+#[test]
+fn a_ring_that_control_messages_would_eat_is_told_the_interval_and_the_rate_that_work() {
+    let ring = |rate: &str, interval: &str| {
+        let nodes = "[[node]]\nname = [\"a\", \"b\", \"c\"]\n";
+        let ring =
+            format!("[[ring]]\nname = \"r\"\nnodes = [\"a\", \"b\", \"c\"]\nrate = \"{rate}\"\ndelay = \"1ms\"\n");
+        format!("duration = \"1s\"\n{nodes}{ring}interval = \"{interval}\" # HERE\n{FLOW}{CBR}")
+    };
+    refused(&ring("1Mbit", "100us"), "ring.r.interval", &["link 1", "a quarter", "interval = \"", "or more"]);
+    let text = errors(&ring("1Mbit", "100us"))[0].to_string();
+    let told = text.split("interval = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a time");
+    assert_eq!(errors(&ring("1Mbit", told)), []);
+    assert_eq!(errors(&ring("100Mbit", "100us")), []);
+}

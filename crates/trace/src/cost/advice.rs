@@ -76,20 +76,21 @@ impl Affords {
 pub fn preference(discipline: &DisciplineConfig) -> Option<(u8, &'static str)> {
     Some(match discipline {
         DisciplineConfig::Sfq => {
-            (10, "shares by bytes that are fair at any moment, and short delays for flows that send little")
+            (11, "shares by bytes that are fair at any moment, and short delays for flows that send little")
         }
         DisciplineConfig::Qfq { .. } => {
-            (9, "shares by bytes that are nearly those of WFQ; what it costs does not grow with the flows")
+            (10, "shares by bytes that are nearly those of WFQ; what it costs does not grow with the flows")
         }
         DisciplineConfig::Scfq => {
-            (8, "shares by bytes that are fair at any moment; delays grow with the number of flows")
+            (9, "shares by bytes that are fair at any moment; delays grow with the number of flows")
         }
-        DisciplineConfig::Wfq { .. } => (7, "the tightest bounds of delay, at the highest cost"),
-        DisciplineConfig::FlowQueue { .. } => (6, "shares by bytes, and flows that begin go first"),
-        DisciplineConfig::Drr { .. } => (5, "shares by bytes, fair over whole rounds"),
-        DisciplineConfig::Srr { .. } => (4, "shares by bytes, fair over whole rounds"),
-        DisciplineConfig::Wrr { .. } => (3, "shares by estimated bytes"),
-        DisciplineConfig::Stochastic { .. } => (2, "shares by bytes, but flows of one bucket share one"),
+        DisciplineConfig::Wfq { .. } => (8, "the tightest bounds of delay, at the highest cost"),
+        DisciplineConfig::FlowQueue { .. } => (7, "shares by bytes, and flows that begin go first"),
+        DisciplineConfig::Drr { .. } => (6, "shares by bytes, fair over whole rounds"),
+        DisciplineConfig::Srr { .. } => (5, "shares by bytes, fair over whole rounds"),
+        DisciplineConfig::Wrr { .. } => (4, "shares by estimated bytes"),
+        DisciplineConfig::Rfq => (2, "shares by estimated bytes, and by chance: equal in the long run only"),
+        DisciplineConfig::Stochastic { .. } => (3, "shares by bytes, but flows of one bucket share one"),
         DisciplineConfig::RoundRobin => (1, "shares by packets: who sends large ones has more"),
         DisciplineConfig::Fifo => (0, "no flow is told from another: who sends most has most"),
         _ => return None,

@@ -26,10 +26,12 @@
 mod change;
 mod config;
 mod control;
+mod control_load;
 mod stats;
 
 pub use super::frame::HEAD;
 pub use config::{Config, ConfigError};
+pub use control_load::ControlLoad;
 pub use stats::Stats;
 
 use super::algorithm::Agent;

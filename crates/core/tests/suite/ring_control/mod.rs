@@ -33,6 +33,8 @@ pub(crate) struct Net {
     pub(crate) frames: u64,
     /// The latest frames, for an enemy to choose from.
     pub(crate) seen: Vec<Vec<u8>>,
+    /// Until when a node's process does not run; what comes meanwhile waits for it.
+    pub(crate) asleep: Vec<Time>,
     /// When each node has something to do.
     due: Vec<Time>,
     under_way: Network<(usize, Side, Vec<u8>)>,
@@ -63,6 +65,7 @@ impl Net {
         let mut net = Net {
             now: Time::ZERO,
             due: vec![Time::MAX; configs.len()],
+            asleep: vec![Time::ZERO; configs.len()],
             broken: vec![[false; 2]; configs.len()],
             nodes: configs.iter().map(|_| None).collect(),
             delay,
@@ -178,8 +181,9 @@ impl Net {
             let frame = self.under_way.next().unwrap_or(Time::MAX);
             let (mut timer, mut index) = (Time::MAX, 0);
             for (at, due) in self.due.iter().enumerate() {
-                if *due < timer && self.nodes[at].is_some() {
-                    (timer, index) = (*due, at);
+                let due = (*due).max(self.asleep[at]);
+                if due < timer && self.nodes[at].is_some() {
+                    (timer, index) = (due, at);
                 }
             }
             timer = timer.max(self.now);
@@ -189,6 +193,10 @@ impl Net {
             self.now = frame.min(timer);
             if frame <= timer {
                 let (index, side, bytes) = self.under_way.take().unwrap();
+                if self.now < self.asleep[index] {
+                    self.under_way.put(self.asleep[index], (index, side, bytes));
+                    continue;
+                }
                 let now = self.clock(index);
                 let Some(node) = &mut self.nodes[index] else { continue };
                 if let Err(reason) = node.handle_frame(now, side, &bytes) {

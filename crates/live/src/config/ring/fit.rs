@@ -41,7 +41,27 @@ impl Reader<'_> {
         self.own_networks(interface, ring, places)?;
         self.routes_of_ring_fit(interface, ring, places)?;
         self.mtus_fit(interface, ring, places)?;
-        self.node_fits(ring, places)
+        self.node_fits(ring, places)?;
+        self.control_fits(ring, places, secure::overhead(interface.padding))
+    }
+
+    /// Control messages leave most of each link to packets; `seal` is what sealing adds at most.
+    fn control_fits(&self, ring: &Ring, places: &Places, seal: usize) -> Result<(), ConfigError> {
+        let mut config = ring.node_config();
+        for (overhead, side) in config.overhead.iter_mut().zip(&ring.sides) {
+            let side = side.as_ref();
+            *overhead = HEAD
+                + side.map_or(0, |side| usize::from(side.overhead))
+                + outer(side.and_then(|side| side.channel.as_ref()), seal);
+        }
+        let Some(load) = config.control_overload(true) else { return Ok(()) };
+        let name = if load.side == Side::East { "east" } else { "west" };
+        let there = ring.sides[load.side.index()].is_some();
+        let (span, setting) = match places.sides.get(load.side.index()).filter(|_| there) {
+            Some(span) => (span.clone(), format!("ring.{name}")),
+            None => (places.whole.clone(), "ring.rate".to_owned()),
+        };
+        Err(self.error(span, &setting, load.to_string()))
     }
 
     fn own_networks(&self, interface: &Interface, ring: &Ring, places: &Places) -> Result<(), ConfigError> {
@@ -301,6 +321,24 @@ mod tests {
             );
             assert!(told.is_none_or(|(_, words)| notices[0].problem.contains(words)), "{notices:?}");
         }
+    }
+
+    /// At 1 Mbit/s control messages of a millisecond would be all that passes.
+    #[test]
+    fn a_link_that_control_messages_would_eat_is_refused_with_the_interval_that_works() {
+        let ring = |interval: &str, keepalive: &str, rate: &str| {
+            let lan = format!("[ring.east]\nkind = \"ethernet\"\ndevice = \"eth1\"\nrate = \"{rate}\"\n");
+            let settings = format!("interval = \"{interval}\"\nkeepalive = \"{keepalive}\"\nsilence = \"200ms\"");
+            parse(&file(&settings, &lan))
+        };
+        assert!(ring("1ms", "5ms", "3Mbit").is_ok());
+        let error = ring("1ms", "5ms", "1Mbit").expect_err("too slow");
+        assert_eq!(error.setting, "ring.east");
+        let told = error.problem.split("interval = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a time");
+        assert!(error.problem.contains("or use links of"), "{error}");
+        assert!(ring(told, "5ms", "1Mbit").is_ok(), "{error}");
+        let error = ring("1ms", "5ms", "200kbit").expect_err("keepalives alone take more");
+        assert!(error.problem.contains("keepalive = \""), "{error}");
     }
 
     #[test]

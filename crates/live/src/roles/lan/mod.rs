@@ -16,8 +16,8 @@
 //! **The devices keep their addresses.** They are switched on and to promiscuous mode (which ends with the socket, also when
 //! the daemon is killed), and the host's own stack is kept off them. Only where the bond is given the address of a device
 //! does that device get another one meanwhile. With `fail_over_mac=active` the bond has the current device's address and that
-//! device keeps it, as the option is for devices of which no other address is to be seen: the host's stack, kept off the
-//! devices, takes no packet there.
+//! device keeps it, as the option is for devices of which no other address is to be seen; with `follow` the current device is
+//! given the bond's. The host's stack, kept off the devices, takes no packet there.
 
 mod report;
 mod tap;
@@ -32,6 +32,7 @@ use crate::shell::poller::{Poller, Token, Turn};
 use crate::status::Status;
 use fairspan_core::lan::{self, Event, Lan, Received, frame};
 use fairspan_core::packet::Packet;
+use fairspan_core::select::active_backup::FailOverMac;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_core::wire::mac::Mac;
 use std::net::IpAddr;
@@ -84,12 +85,16 @@ impl EthernetBond {
             devices.push(device.map_err(|source| DaemonError::Device { device: link.device.clone(), source })?);
         }
         for device in &mut devices {
-            device.prepare(&mut guard, settings.mac)?;
+            device.prepare(&mut guard, kept_off(&settings))?;
         }
         let own = |n: usize| devices.get(n).and_then(|device: &Device| device.mac);
         // A device that is not there yet gets an address that follows from the bond's name.
         let stand_in = |n: usize| named(&config.interface.name, n);
-        let mac = settings.mac.unwrap_or_else(|| frame::derived(own(0).unwrap_or_else(|| stand_in(0)), BOND_VARIANT));
+        let mac = settings.mac.unwrap_or_else(|| match (Bond::fail_over_mac(&settings.settings), own(0)) {
+            // As Linux does: a device's own address is one that its port takes.
+            (FailOverMac::Follow, Some(mac)) => mac,
+            (_, mac) => frame::derived(mac.unwrap_or_else(|| stand_in(0)), BOND_VARIANT),
+        });
         let links = settings.links.iter().enumerate().map(|(n, link)| {
             let mac = link_address(&settings, own(n).unwrap_or_else(|| stand_in(n)));
             link.config(mac)
@@ -165,11 +170,19 @@ impl EthernetBond {
         self.flush();
         while let Some(event) = self.bond.poll_event() {
             self.log(event);
-            if let Event::Address { mac } = event {
-                let name = self.tap.name().to_owned();
-                if let Err(error) = self.guard.netlink().set_address(&name, mac.0) {
-                    tracing::warn!(%error, %mac, "the interface keeps its address");
+            match event {
+                Event::Address { mac } => {
+                    let name = self.tap.name().to_owned();
+                    if let Err(error) = self.guard.netlink().set_address(&name, mac.0) {
+                        tracing::warn!(%error, %mac, "the interface keeps its address");
+                    }
                 }
+                Event::LinkAddress { link, mac } => {
+                    if let Some(device) = self.devices.get_mut(link.index()) {
+                        device.set_mac(&mut self.guard, mac);
+                    }
+                }
+                _ => {}
             }
         }
         let carrier = !self.bond.links().usable().is_empty();
@@ -249,7 +262,7 @@ impl EthernetBond {
 
     /// Looks at a device, and tells the bond how it is.
     fn look_at(&mut self, now: Time, number: usize) {
-        self.devices[number].follow(&mut self.guard, self.settings.mac);
+        self.devices[number].follow(&mut self.guard, kept_off(&self.settings));
         self.tell(now, number);
         self.fit_mtu();
     }
@@ -257,7 +270,7 @@ impl EthernetBond {
     fn tell(&mut self, now: Time, number: usize) {
         let mut condition = self.devices[number].condition;
         condition.carrier &= self.devices[number].is_open();
-        if let Some(mac) = self.devices[number].mac.filter(|_| Bond::takes_device_addresses(&self.settings.settings)) {
+        if let Some(mac) = self.devices[number].address().filter(|_| has_device_addresses(&self.settings)) {
             self.bond.set_link_address(now, ChannelId(number as u8), mac);
         }
         self.bond.set_link(now, ChannelId(number as u8), condition);
@@ -349,7 +362,17 @@ fn deliver(tap: &mut Tap, arrival: &Arrival<'_>, destination: Option<Mac>) {
 
 /// The address that a link sends from where it does not send from the bond's; its device has `device`.
 fn link_address(settings: &Bond, device: Mac) -> Mac {
-    if Bond::takes_device_addresses(&settings.settings) { device } else { frame::derived(device, LINK_VARIANT) }
+    if has_device_addresses(settings) { device } else { frame::derived(device, LINK_VARIANT) }
+}
+
+/// Whether links send from their devices' addresses.
+fn has_device_addresses(settings: &Bond) -> bool {
+    Bond::fail_over_mac(&settings.settings) != FailOverMac::None
+}
+
+/// The address that no device is to have.
+fn kept_off(settings: &Bond) -> Option<Mac> {
+    settings.mac.filter(|_| !has_device_addresses(settings))
 }
 
 /// An address for a link whose device is not there yet: the same in every run.

@@ -84,6 +84,7 @@ impl EthernetBond {
                 tracing::warn!(bond, link = name(link), end, "LACP: an end is not in synchronization for a minute");
             }
             Event::Address { mac } => tracing::info!(bond, %mac, "address"),
+            Event::LinkAddress { link, mac } => tracing::info!(bond, link = name(link), %mac, "the device's address"),
             other => tracing::info!(bond, event = ?other, "bond"),
         }
     }
