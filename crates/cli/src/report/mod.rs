@@ -2,6 +2,8 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod axis;
+mod cdf;
 mod chart;
 mod document;
 mod estimate;
@@ -10,7 +12,9 @@ pub(crate) mod html;
 pub(crate) mod pcapng;
 pub(crate) mod plot;
 mod series;
+mod sheet;
 pub(crate) mod text;
+mod timeline;
 mod words;
 
 pub(crate) use document::Document;

@@ -498,13 +498,14 @@ impl Node for Link {
     }
 }
 
-/// For each link whether several flows meet at it, one of them a source that sends at fixed distances, and clocks are
-/// to differ. A link that such a source saturates clocks the packets to the next link, and their phase there would
-/// stand still whatever the sources' drift.
+/// For each link whether several flows meet at it, one of them a source that goes on whatever becomes of its packets, and
+/// clocks are to differ. A link that such a source saturates clocks the packets to the next link, and their phase there would
+/// stand still whatever the sources' drift, and however random their gaps. A source that pauses of itself finds another
+/// phase after each pause.
 pub(crate) fn periodic(scenario: &model::Scenario) -> Vec<bool> {
     let mut flows = vec![(0_u32, false); scenario.links.len()];
     for flow in &scenario.flows {
-        let fixed = matches!(flow.traffic, Config::Constant { .. } | Config::Replay { .. });
+        let fixed = matches!(flow.traffic, Config::Constant { .. } | Config::Poisson { .. } | Config::Replay { .. });
         for hop in &flow.path {
             if let model::Hop::Link(link) = hop
                 && let Some(entry) = flows.get_mut(*link as usize)

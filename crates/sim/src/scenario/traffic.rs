@@ -373,6 +373,9 @@ pub(super) fn tcp<'a>(
         },
     };
     let before = errors.count();
+    // Who says how large the buffer is does not ask for it to grow, as a socket's does not with SO_RCVBUF.
+    let says = |key| tables.iter().any(|(table, _)| table.get(key).is_some());
+    let fixed = says("receive_buffer") && !says("receive_buffer_maximum");
     for (table, path) in tables {
         for entry in table.entries.iter().filter(|entry| entry.key != "preset") {
             let named = || format!("{path}.{}", entry.key);
@@ -390,6 +393,9 @@ pub(super) fn tcp<'a>(
                 }
             }
         }
+    }
+    if fixed {
+        config.receive_buffer_maximum = config.receive_buffer;
     }
     (errors.count() == before).then_some(config)
 }

@@ -407,7 +407,8 @@ settings! {
     send_buffer: Bytes = UNLIMITED, |b| b.as_u64() > 0 => "a size above zero";
     /// Bytes that arrive before the application reads them: the window offered.
     receive_buffer: Bytes = Bytes::new(1 << 20), |b| b.as_u64() > 0 => "a size above zero";
-    /// Where above `receive_buffer`, the buffer grows to this with what is read in a round trip, as in Linux.
+    /// Where above `receive_buffer`, the buffer grows to this with what is read in a round trip, as in Linux. A scenario that
+    /// sets `receive_buffer` alone sets this too.
     receive_buffer_maximum: Bytes = Bytes::new(1 << 20), |b| b.as_u64() > 0 => "a size above zero";
     /// How long a connection stays in TIME-WAIT: twice the segments' lifetime (RFC 9293: 4 minutes).
     time_wait: Span = Span::from_secs(240);

@@ -26,6 +26,7 @@ mod ring_world;
 mod scenario_document;
 mod scenario_errors;
 mod scenario_files;
+mod scenario_samples;
 mod smoke;
 mod split_gateway;
 mod striping_figures;
