@@ -1,7 +1,7 @@
 //! Distributions: the share of samples that are not above a value, pooled over seeds and over all that a `*` stands for.
 
 use super::axis::{quantity, scaled, spread_out};
-use super::chart::{MOST_LINES, chosen, name, others, title, told};
+use super::lines::{MOST_LINES, chosen, name, others, title, told};
 use super::plot::{Axis, Line, Plot};
 use crate::simulation::Finished;
 use fairspan_sim::scenario::{File, Plot as Asked, Sampled};

@@ -9,6 +9,7 @@ mod document;
 mod estimate;
 mod folder;
 pub(crate) mod html;
+mod lines;
 pub(crate) mod pcapng;
 pub(crate) mod plot;
 mod series;

@@ -1,8 +1,8 @@
 //! Series over time: those of one run, and those that a file asks for, as means over the seeds.
 
 use super::axis::{quantity, scaled, spread_out};
-use super::chart::{MOST_LINES, chosen, half_width, name, others, title, told};
 use super::estimate::Sample;
+use super::lines::{MOST_LINES, chosen, half_width, name, others, title, told};
 use super::plot::{Axis, Line, Plot};
 use super::text::scale;
 use crate::simulation::Finished;

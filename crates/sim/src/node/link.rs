@@ -505,7 +505,10 @@ impl Node for Link {
 pub(crate) fn periodic(scenario: &model::Scenario) -> Vec<bool> {
     let mut flows = vec![(0_u32, false); scenario.links.len()];
     for flow in &scenario.flows {
-        let fixed = matches!(flow.traffic, Config::Constant { .. } | Config::Poisson { .. } | Config::Replay { .. });
+        let fixed = matches!(
+            flow.traffic,
+            Config::Constant { .. } | Config::Poisson { .. } | Config::Replay { .. } | Config::Own(_)
+        );
         for hop in &flow.path {
             if let model::Hop::Link(link) = hop
                 && let Some(entry) = flows.get_mut(*link as usize)

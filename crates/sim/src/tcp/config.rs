@@ -14,7 +14,7 @@
 //!   use no options. ns-2 rounds its smoothed round trip down to eighths of a tick; ours keeps nanoseconds.
 
 use fairspan_core::congestion::window::{Basis, Counting, InitialWindow, SlowStart, initial_window};
-use fairspan_core::congestion::{self, Algorithm};
+use fairspan_core::congestion::{self, Algorithm, LawMaker};
 use fairspan_core::loss::rtt;
 use fairspan_core::options::Words;
 use fairspan_core::units::{Bytes, Span};
@@ -258,11 +258,13 @@ macro_rules! settings {
         #[non_exhaustive]
         pub struct Config {
             $($(#[doc = $doc])* pub $name: $type,)*
+            /// A law of congestion control of one's own, in place of `congestion`. It has no name in files.
+            pub own_law: Option<LawMaker>,
         }
 
         impl Default for Config {
             fn default() -> Config {
-                Config { $($name: $rfc,)* }
+                Config { $($name: $rfc,)* own_law: None }
             }
         }
 
@@ -482,6 +484,7 @@ impl Config {
         law.cubic.fast_convergence = self.cubic_fast_convergence;
         law.cubic.reno_friendly = self.cubic_reno_friendly;
         law.cubic.linux = self.cubic_linux;
+        law.own = self.own_law;
         law
     }
 
