@@ -16,7 +16,7 @@ const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2rem 0 .6rem}p{margin:.4rem 0}.soft{color:var(--soft)}\
 .wide{overflow-x:auto;width:max-content;max-width:calc(100vw - 2rem);min-width:100%;position:relative;left:50%;transform:translateX(-50%)}\
-nav{margin:1rem 0;padding:.2rem 1rem;border-left:3px solid var(--rule)}nav ol{margin:.2rem 0;padding-left:1.4rem;columns:2}a{color:inherit}\
+nav{margin:1rem 0;padding:.2rem 1rem;border-left:3px solid var(--rule)}nav ol{margin:.2rem 0;padding-left:1.4rem;columns:2;column-gap:3rem}nav li{overflow-wrap:anywhere}a{color:inherit}\
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--soft)}pre{overflow-x:auto;font-size:.85em;padding:.5rem .8rem;border:1px solid var(--rule)}\
 table{border-collapse:collapse;margin:.5rem 0 1.1rem;font-size:.87rem;font-variant-numeric:tabular-nums}\
 th,td{padding:.25rem .7rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top;white-space:pre-line}\
