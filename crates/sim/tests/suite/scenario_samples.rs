@@ -213,9 +213,11 @@ fn of_keys_swept_together_one_that_is_set_chooses_the_points() {
 #[test]
 fn via_a_link_s_direction_back_goes_that_way() {
     let mut text = String::from(
-        "duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n[[node]]\nname = [\"p\", \"q\"]\nkind = \"router\"\n",
+        "duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n[[node]]\nname = [\"m\", \"p\", \"q\"]\nkind = \"router\"\n",
     );
-    for (name, from, to) in [("ap", "a", "p"), ("aq", "a", "q"), ("w", "p", "q"), ("bp", "b", "p"), ("bq", "b", "q")] {
+    for (name, from, to) in
+        [("ap", "a", "p"), ("am", "a", "m"), ("mq", "m", "q"), ("w", "p", "q"), ("bp", "b", "p"), ("bq", "b", "q")]
+    {
         text += &format!(
             "[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1Mbit\"\ndelay = \"1ms\"\n"
         );
@@ -229,8 +231,8 @@ fn via_a_link_s_direction_back_goes_that_way() {
         };
         scenario.flows[0].path.iter().map(name).collect::<Vec<String>>()
     };
-    assert_eq!(path("w/back"), ["aq", "w/back", "bp/back"]);
-    // Without a direction it is whichever is nearer: both are, and the link's own comes first.
+    assert_eq!(path("w/back"), ["am", "mq", "w/back", "bp/back"]);
+    // Without a direction it is whichever is nearer.
     assert_eq!(path("w"), ["ap", "w", "bq/back"]);
 }
 
