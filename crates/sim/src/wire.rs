@@ -9,7 +9,7 @@
 //! the port.
 
 use crate::packet::{Body, Packet};
-use crate::tcp::segment::{Flags, Options, Segment};
+use crate::tcp::segment::{Flags, Mark, Options, Segment};
 use fairspan_core::ip::checksum;
 use thiserror::Error;
 
@@ -88,7 +88,8 @@ pub fn headers(packet: &Packet, out: &mut [u8; MOST_HEADERS]) -> usize {
         (source, destination) = (destination, source);
     }
     out[..IP].fill(0);
-    (out[0], out[1]) = (0x45, packet.dscp << 2);
+    let mark = if let Body::Segment(segment) = &packet.body { segment.mark } else { Mark::default() };
+    (out[0], out[1]) = (0x45, packet.dscp << 2 | mark as u8);
     out[2..4].copy_from_slice(&total.to_be_bytes());
     out[4..6].copy_from_slice(&(packet.number as u16).to_be_bytes());
     out[6] = 0x40;
@@ -221,7 +222,14 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     }
     let rest = &bytes[IP..];
     let (ports, body) = match ip[9] {
-        TCP_PROTOCOL => (rest.first_chunk::<4>(), Body::Segment(segment(rest, word(2))?)),
+        TCP_PROTOCOL => {
+            let mark = match ip[1] & 3 {
+                0 => Mark::Incapable,
+                3 => Mark::Experienced,
+                _ => Mark::Capable,
+            };
+            (rest.first_chunk::<4>(), Body::Segment(Segment { mark, ..segment(rest, word(2))? }))
+        }
         UDP_PROTOCOL => (Some(rest.first_chunk::<4>().ok_or(short(IP + UDP))?), Body::Datagram),
         EXPERIMENT => (None, Body::Datagram),
         found => return Err(WireError::Protocol { found }),
@@ -286,6 +294,7 @@ fn segment(tcp: &[u8], total: u16) -> Result<Segment, WireError> {
         flags: Flags(fixed[13]),
         window: u16::from_be_bytes([fixed[14], fixed[15]]),
         urgent: u16::from_be_bytes([fixed[18], fixed[19]]),
+        mark: Mark::default(),
         options: read,
     })
 }
@@ -384,9 +393,10 @@ mod tests {
         fn segments_survive_and_their_sums_are_right(
             fields in any::<(u32, u32, u16, u8, u16)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
             reverse: bool, number: u64, connection in 0u32..PORTS,
+            mark in proptest::sample::select(vec![Mark::Incapable, Mark::Capable, Mark::Experienced]),
         ) {
             let (sequence, acknowledgment, window, flags, urgent) = fields;
-            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, urgent, options };
+            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, urgent, mark, options };
             let size = 20 + segment.header_length() + length;
             let body = Body::Segment(segment);
             let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };

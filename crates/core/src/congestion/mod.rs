@@ -2,18 +2,22 @@
 //!
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
-//! [`cubic`] are its curves, [`hystart`] its early ends of slow start. [`delay`] goes by delay alone, [`probe`] by a model of the path.
+//! [`cubic`] are its curves, [`hystart`] its early ends of slow start, and so is [`vegas`] a curve, which goes by delay. [`delay`] and
+//! [`ledbat`] go by delay alone, [`probe`] by a model of the path.
 //!
 //! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name. One from a
 //! crate outside goes into [`Config::own`].
 
 pub mod cubic;
+pub mod dctcp;
 pub mod delay;
 pub mod hystart;
 pub mod law;
 mod least;
+pub mod ledbat;
 pub mod probe;
 pub mod reno;
+pub mod vegas;
 pub mod window;
 
 pub use law::{Acked, Congested, Law, Sent};
@@ -23,9 +27,12 @@ use crate::own::own;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 use cubic::Cubic;
+use dctcp::Dctcp;
 use delay::Delay;
+use ledbat::Ledbat;
 use probe::Probe;
 use reno::Reno;
+use vegas::Vegas;
 use window::Windowed;
 
 /// Which law, and its constants.
@@ -164,6 +171,13 @@ laws! {
     Delay = "delay": Delay = |config| Delay::new(&config.window);
     /// By a model of the path, its rate and its queue, probed in turn: for paths of which nothing is known. A loss is not a sign of congestion.
     Probe = "probe": Probe = |config| Probe::new(&config.window);
+    /// Brakmo and Peterson 1995: two to four packets in the queue, found by the delay.
+    Vegas = "vegas": Windowed<Vegas> = |config| Windowed::new(&config.window, Vegas::new(config.window.segment));
+    /// draft-irtf-iccrg-ledbat-plus-plus: for what has time, behind everything else.
+    LedbatPlusPlus = "ledbat++": Ledbat = |config| Ledbat::new(&config.window);
+    /// RFC 8257: the window shrinks by as much as is marked (ECN). Without marks it is Reno.
+    Dctcp = "dctcp": Windowed<Dctcp> =
+        |config| Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting));
 }
 
 #[cfg(test)]
@@ -177,8 +191,8 @@ mod tests {
             assert_eq!(Algorithm::from_word(law.word()), Some(law));
             assert!(Algorithm::EXPECTED.contains(law.word()));
         }
-        assert_eq!(Algorithm::from_word("vegas"), None);
-        assert_eq!(Algorithm::EXPECTED, "\"reno\", \"cubic\", \"delay\" or \"probe\"");
+        assert_eq!(Algorithm::from_word("westwood"), None);
+        assert!(Algorithm::EXPECTED.starts_with("\"reno\", \"cubic\", \"delay\", \"probe\", \"vegas\""));
         assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"");
     }
 }

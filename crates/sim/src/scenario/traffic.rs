@@ -7,6 +7,7 @@ use super::value::{Kind, Value};
 use crate::model::Transport;
 use crate::tcp;
 use crate::traffic::{Config, Sizes};
+use fairspan_core::congestion::Algorithm;
 use fairspan_core::units::{Bytes, Span};
 use std::sync::Arc;
 
@@ -396,6 +397,9 @@ pub(super) fn tcp<'a>(
     }
     if fixed {
         config.receive_buffer_maximum = config.receive_buffer;
+    }
+    if config.congestion == Algorithm::Dctcp && config.ecn == tcp::config::Ecn::Off {
+        form.conflict(key, "DCTCP goes by marks of congestion: set ecn = \"dctcp\" too", errors);
     }
     (errors.count() == before).then_some(config)
 }

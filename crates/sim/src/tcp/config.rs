@@ -186,6 +186,18 @@ choice! {
 }
 
 choice! {
+    /// Explicit congestion notification.
+    Ecn, "\"off\", \"on\" or \"dctcp\"" {
+        /// None.
+        Off = "off",
+        /// RFC 3168: a mark is echoed until the peer tells that it has reduced.
+        On = "on",
+        /// RFC 8257: each mark is echoed, as DCTCP needs it.
+        Dctcp = "dctcp",
+    }
+}
+
+choice! {
     /// Which small segments wait.
     Nagle, "\"off\", \"on\" or \"minshall\"" {
         /// None.
@@ -356,6 +368,8 @@ settings! {
     /// Whether tail loss probes are sent (RFC 8985, section 7), with RACK.
     tail_loss_probe: bool = true;
 
+    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark.
+    ecn: Ecn = Ecn::Off;
     /// Whether SACK is permitted to the peer (RFC 2018).
     sack: bool = true;
     /// Whether duplicates are reported (RFC 2883), where SACK is in use.

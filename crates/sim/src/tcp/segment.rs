@@ -15,8 +15,23 @@ pub struct Segment {
     pub window: u16,
     /// The urgent pointer: from `sequence` to behind the last urgent byte; counts where `flags` has URG.
     pub urgent: u16,
+    /// The field of the IP header for marks of congestion, which travels with it.
+    pub mark: Mark,
     /// Options follow.
     pub options: Options,
+}
+
+/// The ECN field of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// Not-ECT: a queue that would mark it drops it.
+    #[default]
+    Incapable = 0,
+    /// ECT(0).
+    Capable = 2,
+    /// CE: a queue has marked it.
+    Experienced = 3,
 }
 
 /// The flags of a segment, as their bits on the wire.

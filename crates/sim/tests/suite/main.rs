@@ -13,6 +13,7 @@ mod bond_reliable;
 mod bond_world;
 mod brr_figures;
 mod common;
+mod congestion_laws;
 mod engine_line;
 mod engine_links;
 mod engine_metrics;
