@@ -113,10 +113,10 @@ mod tests {
 
     /// A window of data of which `share` is marked, told ACK by ACK; no mark begins an episode.
     fn window(law: &mut Windowed<Dctcp>, position: &mut u64, share: f64) {
-        let end = *position + WINDOW;
         for n in 0..WINDOW / 1000 {
             *position += 1000;
-            law.on_acked(&Acked { up_to: *position, next: end, limited: false, ..Acked::new(0, 1000) });
+            let next = *position + WINDOW;
+            law.on_acked(&Acked { up_to: *position, next, limited: false, ..Acked::new(0, 1000) });
             if (n as f64) < share * (WINDOW / 1000) as f64 {
                 law.on_ecn(&marked(1000, false));
             }

@@ -21,8 +21,9 @@
 //! | a loss, once an episode | W/2 |
 //! | a timeout | W = S, slow start to half of what was under way |
 //!
-//! Departures: RFC 6817's halving for a mark of congestion is taken for LEDBAT++ too. Pacing is as of laws of a window, twice the window a round
-//! trip in slow start and 1.2 windows otherwise.
+//! Departures: the initial window is the sender's setting, and by default larger than the two packets of RFC 6817. RFC 6817's halving
+//! for a mark of congestion is taken for LEDBAT++ too. Pacing is as of laws of a window: twice the window a round trip in slow
+//! start, and 1.2 windows otherwise.
 //! Worked example: base 40 ms: GAIN = 1/3. W = 30,000, S = 1000, delay 90 ms: a round of ACKs moves W by max(333 - 15,000, -15,000) =
 //! -14,667.
 //! Cost: some ten operations on floats an ACK; only the four that IEEE 754 rounds exactly. Invariants: S <= W, outside timeouts 2 S <= W; W does not grow
@@ -87,8 +88,7 @@ impl Ledbat {
     /// A fresh sender's.
     pub fn new(config: &window::Config) -> Ledbat {
         let segment = f64::from(config.segment.max(1));
-        // Draft, 4.1: an initial window of two packets.
-        let initial = 2.0 * segment;
+        let initial = (config.initial_window as f64).max(segment);
         Ledbat {
             window: initial,
             threshold: config.initial_threshold as f64,
@@ -294,7 +294,8 @@ mod tests {
 
     impl Sender {
         fn new() -> Sender {
-            Sender { law: Ledbat::new(&window::Config::new(SEGMENT as u32)), position: 0, ms: 0 }
+            let config = window::Config { initial_window: 2 * SEGMENT, ..window::Config::new(SEGMENT as u32) };
+            Sender { law: Ledbat::new(&config), position: 0, ms: 0 }
         }
 
         fn window(&self) -> f64 {

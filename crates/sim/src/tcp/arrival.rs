@@ -9,6 +9,7 @@
 
 use super::acknowledgment::{Acknowledgment, stamp};
 use super::connection::{Connection, DEFAULT_MSS};
+use super::marks::Echo;
 use super::position::unwrap;
 use super::receiver::{Arrival, Receiver};
 use super::segment::{Flags, Segment};
@@ -282,8 +283,11 @@ impl Connection {
         let una = self.sender.una;
         self.sender.on_acknowledgment(now, &acknowledgment);
         let marks = self.marks.on_acknowledgment(segment.flags, position as u64, self.sender.next);
-        if let Some(begins) = marks {
-            self.sender.on_marked(now, self.sender.una - una, begins);
+        if let Some(Echo { begins, packets }) = marks {
+            let acknowledged = self.sender.una - una;
+            let most = if acknowledged > 0 { acknowledged } else { u64::MAX };
+            let bytes = packets.map_or(acknowledged, |packets| (packets * self.sender.mss).min(most));
+            self.sender.on_marked(now, bytes, begins);
         }
         if self.sender.fin_acknowledged() {
             match self.state {

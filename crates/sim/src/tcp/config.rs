@@ -187,11 +187,13 @@ choice! {
 
 choice! {
     /// Explicit congestion notification.
-    Ecn, "\"off\", \"on\" or \"dctcp\"" {
+    Ecn, "\"off\", \"on\", \"accurate\" or \"dctcp\"" {
         /// None.
         Off = "off",
         /// RFC 3168: a mark is echoed until the peer tells that it has reduced.
         On = "on",
+        /// RFC 9768: packets with marks are counted, and three flags tell the count; `on` with a peer that has only that.
+        Accurate = "accurate",
         /// RFC 8257: each mark is echoed, as DCTCP needs it.
         Dctcp = "dctcp",
     }

@@ -9,7 +9,7 @@ pub struct Segment {
     pub acknowledgment: u32,
     /// Bytes of payload.
     pub length: u32,
-    /// SYN, ACK, FIN, RST, PSH, URG, ECE, CWR.
+    /// SYN, ACK, FIN, RST, PSH, URG, ECE, CWR, AE.
     pub flags: Flags,
     /// The window field.
     pub window: u16,
@@ -36,7 +36,7 @@ pub enum Mark {
 
 /// The flags of a segment, as their bits on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -55,6 +55,8 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+    /// Accurate ECN (RFC 9768), which was the nonce sum.
+    pub const AE: Flags = Flags(0x100);
 
     /// Whether all of `other` is set.
     pub const fn has(self, other: Flags) -> bool {

@@ -75,6 +75,11 @@ fn dctcp_keeps_the_queue_at_the_threshold_without_a_loss() {
         two.flows.iter().all(|flow| flow.dropped == 0 && flow.tcp.as_ref().is_some_and(|tcp| tcp.retransmitted == 0))
     );
     assert!(two.jain.is_some_and(|jain| jain > 0.9), "{:?}", two.jain);
+    // Counts of marks say the same, though ACKs wait.
+    let counted = downloads(STEP, &[r#"{ congestion = "dctcp", ecn = "accurate" }"#; 2], "14s");
+    assert!(counted.goodput > 0.95 * 96.5e6, "{}", counted.goodput);
+    assert!((4_500.0..36_000.0).contains(&counted.links[0].queue_mean), "{}", counted.links[0].queue_mean);
+    assert_eq!(counted.flows.iter().map(|flow| flow.dropped).sum::<u64>(), 0);
     // Without marks the same queue drops, and there is nothing for the law to go by but losses.
     let without = downloads(STEP, &["\"rfc\""; 2], "14s");
     assert!(without.flows.iter().any(|flow| flow.dropped > 0));
@@ -91,6 +96,9 @@ fn with_ecn_a_queue_that_marks_drops_nothing_of_reno_and_cubic() {
         let marked = downloads(&codel, &[format!("{{ preset = \"{flow}\", ecn = \"on\" }}").as_str(); 2], "30s");
         assert_eq!(marked.flows.iter().map(|flow| flow.dropped).sum::<u64>(), 0, "{law}");
         assert!(marked.goodput > 0.85 * 19.3e6 && marked.links[0].queue_mean < 60_000.0, "{law}: {}", marked.goodput);
+        let counted = downloads(&codel, &[format!("{{ preset = \"{flow}\", ecn = \"accurate\" }}").as_str(); 2], "30s");
+        assert_eq!(counted.flows.iter().map(|flow| flow.dropped).sum::<u64>(), 0, "{law}");
+        assert!((counted.goodput / marked.goodput - 1.0).abs() < 0.1, "{law}: {} {}", counted.goodput, marked.goodput);
         let dropped = downloads(&codel, &[format!("{{ preset = \"{flow}\" }}").as_str(); 2], "30s");
         assert!(dropped.flows.iter().any(|flow| flow.dropped > 0), "{law}");
     }

@@ -1,5 +1,6 @@
 //! What a scenario leaves to chance, so that seeds are samples: starts, clocks, phases. And what it must not leave to it.
 
+use crate::common::{file, no_files, show};
 use fairspan_core::link::Capacity;
 use fairspan_core::units::{Bytes, Span, Time};
 use fairspan_sim::model::{Hop, Scenario, Transport};
@@ -7,19 +8,6 @@ use fairspan_sim::results::Results;
 use fairspan_sim::scenario::{Content, File, ReadError};
 use fairspan_sim::world::World;
 use std::collections::BTreeSet;
-
-fn no_files(name: &str) -> Result<Vec<u8>, String> {
-    Err(format!("no file {name} in this test"))
-}
-
-fn show(errors: &[ReadError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-#[track_caller]
-fn file(text: &str) -> File {
-    File::parse("test.toml", text, &mut no_files).unwrap_or_else(|errors| panic!("{}", show(&errors)))
-}
 
 #[track_caller]
 fn with_settings(text: &str, settings: &[(&str, &str)]) -> Result<File, String> {
