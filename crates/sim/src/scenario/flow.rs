@@ -64,7 +64,7 @@ pub(super) fn read<'a>(
     if flows.len() > 1 {
         for (group, rng) in &mut groups {
             for flow in &mut flows[group.first..group.first + group.copies.count as usize] {
-                flow.start = flow.start + Span::from_nanos(rng.below(group.usual_spread.as_nanos()));
+                flow.start += Span::from_nanos(rng.below(group.usual_spread.as_nanos()));
             }
         }
     }

@@ -274,10 +274,14 @@ mod tests {
             sender.on_acknowledgment(flags.with(Flags::ACK), una, next)
         };
         assert_eq!(ack(&mut receiver, 1000, 9000), None);
-        (0..3).for_each(|_| drop(receiver.on_payload(&marked)));
+        for _ in 0..3 {
+            receiver.on_payload(&marked);
+        }
         assert_eq!(ack(&mut receiver, 4000, 9000), Some(Echo { begins: true, packets: Some(3) }));
         // Two ACKs are lost, each of two marks; the third tells of all.
-        (0..6).for_each(|_| drop(receiver.on_payload(&marked)));
+        for _ in 0..6 {
+            receiver.on_payload(&marked);
+        }
         assert_eq!(ack(&mut receiver, 8000, 12_000), Some(Echo { begins: false, packets: Some(6) }));
         assert_eq!(ack(&mut receiver, 9000, 12_000), None);
         assert_eq!(sender.on_send(true, true).1, Mark::Capable);

@@ -7,7 +7,7 @@ use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::model::{Crossing, Framing, Hop, Scenario, Transport};
-use fairspan_sim::scenario::{File, Metric, ReadError, Unit};
+use fairspan_sim::scenario::{File, Metric, Unit};
 use fairspan_sim::traffic::{Config, Sizes};
 use std::fs;
 use std::path::{Path, PathBuf};
