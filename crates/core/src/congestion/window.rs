@@ -146,6 +146,10 @@ pub trait Curve {
     fn leave_slow_start(&mut self, _window: f64, _acked: &Acked) -> Option<f64> {
         None
     }
+    /// Whether the window grows in this round of slow start.
+    fn grows_in_slow_start(&self) -> bool {
+        true
+    }
     /// Slow start ended without a loss, at `window`.
     fn on_slow_start_exit(&mut self, window: f64);
     /// The sender had nothing to send, or could not, for `idle`: that time does not count.
@@ -323,6 +327,9 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         }
         let mut bytes = acked.bytes.as_u64();
         if self.in_slow_start() {
+            if !self.curve.grows_in_slow_start() {
+                return;
+            }
             bytes = self.slow_start(bytes);
             if bytes == 0 {
                 return;
