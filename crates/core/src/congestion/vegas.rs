@@ -55,7 +55,8 @@ pub struct Vegas {
     samples: u32,
     /// A round ends when this position is acknowledged.
     round_end: u64,
-    /// Whether the window stands still in this round of slow start, so that a round trip shows what it does to the queue.
+    /// Whether the window stands still in this round of slow start, so that a round trip shows what it does to the queue. The first
+    /// ACK begins a round, in which it grows.
     still: bool,
 }
 
@@ -79,7 +80,7 @@ impl Vegas {
             least: u64::MAX,
             samples: 0,
             round_end: 0,
-            still: false,
+            still: true,
         }
     }
 
