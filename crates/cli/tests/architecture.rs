@@ -48,6 +48,7 @@ const RULES: &[Rule] = &[
         siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace"],
         others: Some(&["libfuzzer-sys"]),
     },
+    Rule { package: "fairspan-example-own", siblings: &["fairspan-core", "fairspan-sim"], others: Some(&[]) },
 ];
 
 /// What the core must not name: it has no clock, entropy, system, threads, nor an order that depends on hashing.
@@ -270,7 +271,7 @@ fn unsafe_code_stands_only_in_the_system_module_of_live_and_says_why() {
 
 /// Every Rust source that people read, tests and fuzz targets with them.
 fn all_sources() -> Vec<PathBuf> {
-    ["crates", "fuzz"].iter().flat_map(|directory| sources(&root().join(directory))).collect()
+    ["crates", "examples", "fuzz"].iter().flat_map(|directory| sources(&root().join(directory))).collect()
 }
 
 #[test]

@@ -112,6 +112,142 @@ fn a_run_prints_one_document_with_the_documented_keys_and_makes_no_file() {
     assert_eq!(folder.files(), BTreeSet::from(["s.toml".to_owned()]));
 }
 
+/// Two downloads that share a link, with two sweeps and three seeds.
+const DOWNLOADS: &str = r#"
+title = "two downloads"
+duration = "3s"
+warm_up = "1s"
+seeds = "1..3"
+[[node]]
+name = ["a", "b"]
+[[link]]
+name = "wire"
+from = "a"
+to = "b"
+rate = "4Mbit"
+delay = "5ms"
+queue = "20 packets"
+[[flow]]
+name = "f#"
+count = 2
+from = "a"
+to = "b"
+kind = "ftp"
+[metrics]
+delay = true
+series = "50ms"
+[[sweep]]
+parameter = "link.wire.rate"
+values = ["2Mbit", "4Mbit"]
+[[sweep]]
+parameter = "link.wire.delay"
+values = ["5ms", "50ms"]
+[[plot]]
+title = "By rate"
+x = "link.wire.rate"
+y = { first = "flow.f0.goodput", second = "flow.f1.goodput" }
+y_label = "Goodput (kbit/s)"
+[[plot]]
+title = "Over time"
+x = "time"
+y = "flow.*.window"
+at = { "link.wire.rate" = "4Mbit", "link.wire.delay" = "5ms" }
+[[plot]]
+title = "Delays"
+kind = "cdf"
+y = "flow.*.delay"
+by = "link.wire.delay"
+at = { "link.wire.rate" = "4Mbit" }
+"#;
+
+#[test]
+fn results_say_what_it_takes_to_run_them_again_and_doing_it_gives_the_same() {
+    let folder = Folder::new(DOWNLOADS);
+    let set = ["sim", "s.toml", "--set", "link.wire.rate=3Mbit", "--seed", "5", "--json", "--out", "out"];
+    let document = document(&folder.run(&set));
+    let scenario = &document["scenario"];
+    assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(scenario["text"], DOWNLOADS);
+    assert_eq!(scenario["settings"], serde_json::json!([{ "key": "link.wire.rate", "value": "3Mbit" }]));
+    // The two delays, at the one rate that was set.
+    let runs = document["runs"].as_array().expect("runs");
+    assert!(runs.len() == 2 && runs.iter().all(|run| run["parameters"]["link.wire.rate"] == "3Mbit"), "{runs:?}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).expect("a report");
+    assert!(page.contains("fairspan sim s.toml --set link.wire.rate=3Mbit --seed 5"), "the command");
+    assert!(page.contains("queue = &quot;20 packets&quot;"), "the scenario");
+    // From the document alone.
+    let again = Folder::new(scenario["text"].as_str().expect("a text"));
+    let output = again.run(&["sim", "s.toml", "--set", "link.wire.rate=3Mbit", "--seed", "5", "--json"]);
+    assert_eq!(self::document(&output)["runs"], document["runs"]);
+}
+
+#[test]
+fn a_folder_of_results_has_sheets_means_with_intervals_and_plots_that_pool_no_sweep() {
+    let folder = Folder::new(DOWNLOADS);
+    let document = document(&folder.run(&["sim", "s.toml", "--json", "--out", "out"]));
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).expect(name);
+    for (name, lines, head) in [
+        (
+            "runs.csv",
+            12,
+            "run,point,link.wire.rate,link.wire.delay,seed,events,log_hash,flow.f0.goodput,flow.f1.goodput,goodput",
+        ),
+        (
+            "flows.csv",
+            24,
+            "run,point,link.wire.rate,link.wire.delay,seed,flow,sent,received,dropped,throughput,goodput",
+        ),
+        ("links.csv", 24, "run,point,link.wire.rate,link.wire.delay,seed,link,packets,bytes,load,dropped"),
+        ("means.csv", 20, "point,link.wire.rate,link.wire.delay,metric,unit,seeds,mean,deviation,half_width"),
+    ] {
+        let sheet = read(name);
+        assert!(sheet.starts_with(head), "{name}: {}", sheet.lines().next().unwrap_or_default());
+        assert_eq!(sheet.lines().count(), lines + 1, "{name}");
+        let columns = sheet.lines().next().unwrap().split(',').count();
+        assert!(sheet.lines().all(|line| line.split(',').count() == columns), "{name}");
+    }
+    // Two plotted metrics and three that every run has, at four points.
+    let estimates = document["estimates"].as_array().expect("means");
+    assert_eq!(estimates.len(), 20);
+    let goodput = estimates.iter().find(|one| one["metric"] == "goodput").expect("of all");
+    assert!(goodput["seeds"] == 3 && goodput["half_width"].as_f64().is_some_and(|half| half > 0.0), "{goodput}");
+    assert_eq!(document["seeds_alike"], serde_json::json!([]));
+    assert!(document["runs"][0]["flows"][0]["delay"]["percentiles"]["p99.9"].is_f64());
+
+    let page = read("report.html");
+    assert_eq!(page.matches("<li><a href=\"#part").count(), page.matches("<h2 id=\"part").count());
+    for part in
+        [">Means</h2>", ">All runs</h2>", ">To run it again</h2>", "Goodput (kbit/s)</text>", ">time (s)</text>"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    // The delay's two values are lines of their own in the first plot, which has three seeds at each point and no more.
+    for line in [">first, delay 5ms<", ">first, delay 50ms<", ">second, delay 50ms<", ">f0<", ">f1<", ">5ms<", ">50ms<"]
+    {
+        assert!(page.contains(line), "{line}");
+    }
+    assert!(page.contains("share of samples not above") && page.contains("class=\"band"), "a distribution, and a band");
+    assert!(page.contains("By rate (means and 95 % intervals)"), "what the bars are");
+}
+
+#[test]
+fn seeds_that_agree_to_the_digit_are_warned_of() {
+    let folder = Folder::new(&SCENARIO.replace("seed = 7", "seeds = [1, 2, 3]\ndrift = \"off\""));
+    let summary = text(&folder.run(&["sim", "s.toml"]).stdout);
+    assert!(summary.contains("warning: all seeds gave the same"), "{summary}");
+    let document = document(&folder.run(&["sim", "s.toml", "--json"]));
+    assert_eq!(document["seeds_alike"], serde_json::json!([0]));
+}
+
+#[test]
+fn jain_s_index_of_nothing_is_null_and_a_dash() {
+    let folder = Folder::new(&SCENARIO.replace("queue = \"20kB\"", "queue = \"20kB\"\nloss = \"100%\""));
+    let document = document(&folder.run(&["sim", "s.toml", "--json"]));
+    assert_eq!((&document["runs"][0]["jain"], &document["runs"][0]["goodput"]), (&Value::Null, &Value::from(0.0)));
+    let summary = text(&folder.run(&["sim", "s.toml"]).stdout);
+    assert!(summary.contains("Jain's index -\n"), "{summary}");
+}
+
 #[test]
 fn the_summary_for_people_has_seed_hash_and_what_was_expected() {
     let folder = Folder::new(&format!("{SCENARIO}{EXPECT}"));

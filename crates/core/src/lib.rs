@@ -23,6 +23,7 @@ pub mod lan;
 pub mod link;
 pub mod loss;
 pub mod options;
+mod own;
 pub mod packet;
 pub mod parity;
 pub mod path;

@@ -18,8 +18,8 @@ pub struct Results {
     pub conservation: Conservation,
     /// One for each flow, in the scenario's order.
     pub flows: Vec<FlowResult>,
-    /// Jain's index over the goodput of the flows that had any traffic.
-    pub jain: f64,
+    /// Jain's index over the goodput of the flows that had any traffic; `None` where none of them got anything.
+    pub jain: Option<f64>,
     /// Sum of the flows' goodput in bit/s.
     pub goodput: f64,
     /// One for each link.
@@ -106,8 +106,25 @@ pub struct Distribution {
     pub max: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// 50th, 90th, 99th and 99.9th percentile, within 1 %.
-    pub percentiles: Option<[f64; 4]>,
+    /// Where they were asked for.
+    pub percentiles: Option<Percentiles>,
+    /// With percentiles: how many samples there are of which value, within 1 %, values ascending.
+    #[serde(skip)]
+    pub samples: Vec<(f64, u64)>,
+}
+
+/// Percentiles, each within 1 % of the true one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Percentiles {
+    /// The median: half of the samples are not above it.
+    pub p50: f64,
+    /// 90 % of the samples are not above it.
+    pub p90: f64,
+    /// 99 % of the samples are not above it.
+    pub p99: f64,
+    /// 99.9 % of the samples are not above it.
+    #[serde(rename = "p99.9")]
+    pub p999: f64,
 }
 
 /// How far out of order packets came.

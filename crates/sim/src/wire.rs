@@ -9,7 +9,7 @@
 //! the port.
 
 use crate::packet::{Body, Packet};
-use crate::tcp::segment::{Flags, Options, Segment};
+use crate::tcp::segment::{Flags, Mark, Options, Segment};
 use fairspan_core::ip::checksum;
 use thiserror::Error;
 
@@ -88,7 +88,8 @@ pub fn headers(packet: &Packet, out: &mut [u8; MOST_HEADERS]) -> usize {
         (source, destination) = (destination, source);
     }
     out[..IP].fill(0);
-    (out[0], out[1]) = (0x45, packet.dscp << 2);
+    let mark = if let Body::Segment(segment) = &packet.body { segment.mark } else { Mark::default() };
+    (out[0], out[1]) = (0x45, packet.dscp << 2 | mark as u8);
     out[2..4].copy_from_slice(&total.to_be_bytes());
     out[4..6].copy_from_slice(&(packet.number as u16).to_be_bytes());
     out[6] = 0x40;
@@ -133,7 +134,8 @@ fn tcp(segment: &Segment, out: &mut [u8]) -> usize {
     let length = segment.header_length() as usize;
     out[4..8].copy_from_slice(&segment.sequence.to_be_bytes());
     out[8..12].copy_from_slice(&segment.acknowledgment.to_be_bytes());
-    (out[12], out[13]) = (((length / 4) << 4) as u8, segment.flags.0);
+    let [accurate, flags] = segment.flags.0.to_be_bytes();
+    (out[12], out[13]) = (((length / 4) << 4) as u8 | accurate & 1, flags);
     out[14..16].copy_from_slice(&segment.window.to_be_bytes());
     // The checksum is filled in later.
     out[16..18].fill(0);
@@ -221,7 +223,14 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     }
     let rest = &bytes[IP..];
     let (ports, body) = match ip[9] {
-        TCP_PROTOCOL => (rest.first_chunk::<4>(), Body::Segment(segment(rest, word(2))?)),
+        TCP_PROTOCOL => {
+            let mark = match ip[1] & 3 {
+                0 => Mark::Incapable,
+                3 => Mark::Experienced,
+                _ => Mark::Capable,
+            };
+            (rest.first_chunk::<4>(), Body::Segment(Segment { mark, ..segment(rest, word(2))? }))
+        }
         UDP_PROTOCOL => (Some(rest.first_chunk::<4>().ok_or(short(IP + UDP))?), Body::Datagram),
         EXPERIMENT => (None, Body::Datagram),
         found => return Err(WireError::Protocol { found }),
@@ -283,9 +292,10 @@ fn segment(tcp: &[u8], total: u16) -> Result<Segment, WireError> {
         sequence: long(&fixed[4..]),
         acknowledgment: long(&fixed[8..]),
         length: u32::from(total) - (IP + length) as u32,
-        flags: Flags(fixed[13]),
+        flags: Flags(u16::from_be_bytes([fixed[12] & 1, fixed[13]])),
         window: u16::from_be_bytes([fixed[14], fixed[15]]),
         urgent: u16::from_be_bytes([fixed[18], fixed[19]]),
+        mark: Mark::default(),
         options: read,
     })
 }
@@ -382,11 +392,12 @@ mod tests {
     proptest! {
         #[test]
         fn segments_survive_and_their_sums_are_right(
-            fields in any::<(u32, u32, u16, u8, u16)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
+            fields in any::<(u32, u32, u16, u16, u16)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
             reverse: bool, number: u64, connection in 0u32..PORTS,
+            mark in proptest::sample::select(vec![Mark::Incapable, Mark::Capable, Mark::Experienced]),
         ) {
             let (sequence, acknowledgment, window, flags, urgent) = fields;
-            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags), window, urgent, options };
+            let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags & 0x1ff), window, urgent, mark, options };
             let size = 20 + segment.header_length() + length;
             let body = Body::Segment(segment);
             let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };

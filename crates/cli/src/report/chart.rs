@@ -1,24 +1,32 @@
-//! Which plots results get: what a file asks for over its points, and series over time.
+//! Which plots results get: what a file asks for over its points, and what it expects beside ours.
 
+use super::axis::{quantity, scaled, spread_out};
 use super::estimate::Sample;
+use super::lines::{MOST_LINES, chosen, half_width, name, others, title, told, value_of};
 use super::plot::{Axis, Bar, Bars, Line, Plot};
 use super::text::scale;
+use super::{cdf, timeline};
 use crate::simulation::{Expected, Finished};
 use fairspan_core::quantity::{parse_bytes, parse_rate, parse_span};
-use fairspan_sim::results::{Results, Series};
-use fairspan_sim::scenario::{File, Plot as Asked};
+use fairspan_sim::scenario::{Content, File, Metric, Plot as Asked};
 
 /// Groups of bars in one plot at most.
 const MOST_BARS: usize = 40;
-/// Lines in one plot at most.
-const MOST_LINES: usize = 8;
 
-/// The plots that the file asks for, over the points of its sweeps; values that the file expects are drawn beside ours.
-pub(crate) fn over_points(file: &File, finished: &[Finished], expected: &[Expected]) -> Vec<String> {
+/// The plots that the file asks for; values that the file expects are drawn beside ours.
+pub(crate) fn asked(file: &File, finished: &[Finished], expected: &[Expected]) -> Vec<String> {
     if file.plots().is_empty() {
         return beside(file, expected).into_iter().collect();
     }
-    file.plots().iter().filter_map(|asked| over_sweep(asked, file, finished, expected)).collect()
+    let drawn = file.plots().iter().filter_map(|asked| {
+        let runs: Vec<&Finished> = finished.iter().filter(|run| asked.applies(&run.parameters)).collect();
+        match &asked.content {
+            Content::Swept { x, y } => over_sweep(asked, (x, y), file, &runs, expected),
+            Content::Time(lines) => timeline::asked(asked, lines, file, &runs),
+            Content::Distribution(lines) => cdf::plot(asked, lines, file, &runs),
+        }
+    });
+    drawn.collect()
 }
 
 /// Values that the file expects beside ours, as bars: what a table of a paper becomes. Only where all have one unit.
@@ -48,7 +56,7 @@ enum Place {
     Name(String),
 }
 
-/// Which line: number of the metric, value of `by`.
+/// Which line: number of the metric, and what else is different from other lines.
 type Key = (usize, String);
 /// What came out along a line.
 type Points = Vec<(Place, Sample)>;
@@ -58,7 +66,11 @@ type Points = Vec<(Place, Sample)>;
 struct Samples(Vec<(Key, Points)>);
 
 impl Samples {
+    /// One more value at a place of a line; what is no number is no value.
     fn add(&mut self, key: Key, place: &Place, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
         let points = match self.0.iter_mut().find(|line| line.0 == key) {
             Some(line) => &mut line.1,
             None => {
@@ -83,72 +95,85 @@ impl Samples {
     fn of(&self, key: &Key) -> Option<&[(Place, Sample)]> {
         self.0.iter().find(|line| line.0 == *key).map(|line| line.1.as_slice())
     }
+
+    /// Leaves [`MOST_LINES`] of the lines; how many there were.
+    fn choose(&mut self) -> usize {
+        let count = self.0.len();
+        let mean = |line: &(Key, Points)| Sample::of(line.1.iter().map(|point| point.1.mean)).mean;
+        let chosen = spread_out(&self.0.iter().map(mean).collect::<Vec<f64>>(), MOST_LINES);
+        let mut place = 0;
+        self.0.retain(|_| {
+            place += 1;
+            chosen.binary_search(&(place - 1)).is_ok()
+        });
+        count
+    }
 }
 
-fn over_sweep(asked: &Asked, file: &File, finished: &[Finished], expected: &[Expected]) -> Option<String> {
-    let parameter = |parameters: &[(String, String)], name: &str| {
-        parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
-    };
-    let xs: Vec<String> = finished.iter().filter_map(|run| parameter(&run.parameters, &asked.x)).collect();
+fn over_sweep(
+    asked: &Asked,
+    (x_name, y): (&str, &[(String, Metric)]),
+    file: &File,
+    finished: &[&Finished],
+    expected: &[Expected],
+) -> Option<String> {
+    let xs: Vec<String> =
+        finished.iter().filter_map(|run| Some(value_of(&run.parameters, x_name)?.to_owned())).collect();
     let policy = one_policy(&xs);
     let bare = |x: &str| x.trim().trim_matches('"').trim_start_matches(&policy).to_owned();
     let numbers = xs.iter().all(|x| magnitude(&bare(x)).is_some());
     let place = |parameters: &[(String, String)]| {
-        let x = bare(&parameter(parameters, &asked.x)?);
+        let x = bare(value_of(parameters, x_name)?);
         Some(if numbers { Place::Number(magnitude(&x)?) } else { Place::Name(x) })
     };
+    let others = others(file, finished, Some(x_name), asked.by.as_deref());
     let (mut ours, mut paper) = (Samples::default(), Samples::default());
     for run in finished {
         let Some(x) = place(&run.parameters) else { continue };
-        let by = asked.by.as_ref().and_then(|by| parameter(&run.parameters, by)).unwrap_or_default();
-        for (i, (_, metric)) in asked.y.iter().enumerate() {
+        for (i, (_, metric)) in y.iter().enumerate() {
             if let Ok(value) = metric.value(&run.results) {
-                ours.add((i, by.clone()), &x, value);
+                ours.add((i, told(&others, &run.parameters)), &x, value);
             }
         }
     }
     for expected in expected {
-        let Some(i) = asked.y.iter().position(|(_, metric)| metric.text() == expected.metric) else { continue };
+        let Some(i) = y.iter().position(|(_, metric)| metric.text() == expected.metric) else { continue };
         let Some(x) = place(&expected.at) else { continue };
-        let by = asked.by.as_ref().and_then(|by| parameter(&expected.at, by)).unwrap_or_default();
         if let Some(value) = expected.value {
-            paper.add((i, by), &x, value);
+            paper.add((i, told(&others, &expected.at)), &x, value);
         }
     }
     if ours.0.is_empty() {
         return None;
     }
     ours.0.sort_by_key(|line| line.0.0);
-    let unit = asked.y.first().map(|(_, metric)| metric.unit().to_string()).unwrap_or_default();
-    let most = ours.each().chain(paper.each()).fold(0.0_f64, |most, point| most.max(point.1.mean));
-    let (factor, unit) = scale(&unit, most);
-    let name = |(i, by): &Key| {
-        let (metric, by) = (&asked.y[*i].0, by.trim_matches('"'));
-        match (by.is_empty(), asked.y.len()) {
-            (true, _) => metric.clone(),
-            (false, 1) => by.to_owned(),
-            (false, _) => format!("{metric}, {by}"),
-        }
+    let count = ours.choose();
+    let mut units: Vec<String> = y.iter().map(|(_, metric)| metric.unit().to_string()).collect();
+    units.dedup();
+    let most = ours.each().chain(paper.each()).fold(0.0_f64, |most, point| most.max(point.1.mean.abs()));
+    // Values of different units are drawn as they are.
+    let unit = if units.len() == 1 { units[0].as_str() } else { "" };
+    let y_axis = scaled(&asked.y_label, &quantity(y.iter().map(|(_, metric)| metric.text())), unit, most);
+    let factor = y_axis.factor;
+    let name = |(i, at): &Key| {
+        let name = name(&y[*i].0, y.len(), at);
+        let own = y[*i].1.unit().to_string();
+        if units.len() > 1 && !own.is_empty() { format!("{name} ({own})") } else { name }
     };
-    let with_unit = |label: &str, unit: &str| {
-        if unit.is_empty() || label.contains(unit) { label.to_owned() } else { format!("{label} ({unit})") }
-    };
-    let title = if asked.title.is_empty() { file.title() } else { &asked.title };
-    let spread = ours.each().any(|point| point.1.deviation() > 0.0);
-    let title = if spread { format!("{title} (± standard deviation)") } else { title.to_owned() };
-    let y_label = if asked.y_label.is_empty() { &asked.y.first()?.0 } else { &asked.y_label };
-    let y_label = with_unit(y_label, unit);
+    let several = ours.each().any(|point| point.1.half_width().is_some_and(|half| half > 0.0));
+    let interval = if several { "means and 95 % intervals" } else { "" };
+    let title = title(asked, file, &[interval.to_owned(), chosen(count, MOST_LINES)]);
     if !numbers {
-        return Some(bars(title, y_label, factor, &ours, &paper, name));
+        return Some(bars(title, y_axis.label, factor, &ours, &paper, name));
     }
-    let x_unit = xs.first().and_then(|x| x_unit(&bare(x)));
+    let x_unit = xs.first().and_then(|x| x_unit(&bare(x))).unwrap_or_default();
     let number = |place: &Place| if let Place::Number(x) = place { *x } else { 0.0 };
-    let (x_factor, x_unit) = x_unit
-        .map_or((1.0, ""), |unit| scale(unit, ours.each().fold(0.0_f64, |most, point| most.max(number(&point.0)))));
+    let x_most = ours.each().fold(0.0_f64, |most, point| most.max(number(&point.0)));
+    let x_axis = scaled(&asked.x_label, x_name, x_unit, x_most);
     let line = |name: String, samples: &[(Place, Sample)], paper: bool| {
         let mut points: Vec<(f64, f64, f64)> = samples
             .iter()
-            .map(|(x, sample)| (number(x) / x_factor, sample.mean / factor, sample.deviation() / factor))
+            .map(|(x, sample)| (number(x) / x_axis.factor, sample.mean / factor, half_width(sample) / factor))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let errors = points.iter().map(|point| point.2).collect();
@@ -159,11 +184,10 @@ fn over_sweep(asked: &Asked, file: &File, finished: &[Finished], expected: &[Exp
         lines.push(line(name(key), samples, false));
         lines.extend(paper.of(key).map(|samples| line(format!("{}, paper", name(key)), samples, true)));
     }
-    let x_label = if asked.x_label.is_empty() { &asked.x } else { &asked.x_label };
     let plot = Plot {
         title,
-        x: Axis { label: with_unit(x_label, x_unit), log: asked.log_x },
-        y: Axis { label: y_label, log: asked.log_y },
+        x: Axis { label: x_axis.label, log: asked.log_x },
+        y: Axis { label: y_axis.label, log: asked.log_y },
         lines,
     };
     Some(plot.svg())
@@ -194,7 +218,7 @@ fn bars(
         let sample = samples.iter().find(|sample| sample.0 == *place).map(|sample| sample.1);
         Bar {
             value: sample.map(|sample| sample.mean / factor),
-            error: sample.map_or(0.0, |sample| sample.deviation() / factor),
+            error: sample.map_or(0.0, |sample| half_width(&sample) / factor),
         }
     };
     let group = |place: &&Place| {
@@ -238,45 +262,6 @@ fn one_policy(values: &[String]) -> String {
     if values.iter().all(|value| bare(value).as_ref() == Some(&first)) { first } else { String::new() }
 }
 
-/// The series of one run, those of one kind in one plot: `flow NAME window` of all flows, `link NAME queue` of all links.
-pub(crate) fn over_time(results: &Results) -> Vec<String> {
-    // (title, quantity, unit)
-    type Kind = (String, String, String);
-    let mut kinds: Vec<(Kind, Vec<&Series>)> = Vec::new();
-    // A line along the bottom tells nothing: links that nobody used.
-    for series in results.series.iter().filter(|series| series.values.iter().any(|value| *value != 0.0)) {
-        let what = series.name.rsplit(' ').next().unwrap_or(&series.name);
-        let whose = series.name.split(' ').next().unwrap_or_default();
-        let kind = (format!("{whose}s: {what}"), what.to_owned(), series.unit.clone());
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, list)) => list.push(series),
-            None => kinds.push((kind, vec![series])),
-        }
-    }
-    kinds.into_iter().map(|((title, what, unit), series)| plot(results, &title, &what, &unit, &series)).collect()
-}
-
-fn plot(results: &Results, title: &str, what: &str, unit: &str, series: &[&Series]) -> String {
-    let shown = &series[..series.len().min(MOST_LINES)];
-    let title = match series.len() - shown.len() {
-        0 => title.to_owned(),
-        more => format!("{title} (the first {MOST_LINES}; {more} more in the files)"),
-    };
-    let most = shown.iter().flat_map(|series| &series.values).fold(0.0_f64, |most, value| most.max(value.abs()));
-    let (factor, unit) = scale(unit, most);
-    let line = |series: &&Series| {
-        let name: Vec<&str> = series.name.split(' ').collect();
-        let name = name.get(1..name.len() - 1).filter(|name| !name.is_empty()).map(|name| name.join(" "));
-        let time = |i: usize| (i + 1) as f64 * results.series_interval_s;
-        let points = series.values.iter().enumerate().map(|(i, value)| (time(i), value / factor)).collect();
-        Line { name: name.unwrap_or_else(|| series.name.clone()), points, errors: vec![], paper: false }
-    };
-    let lines = shown.iter().map(line).collect();
-    let label = if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") };
-    let y = Axis { label, log: false };
-    Plot { title, x: Axis { label: "time (s)".to_owned(), log: false }, y, lines }.svg()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +282,7 @@ mod tests {
         for value in [2.0, 4.0] {
             ours.add((0, String::new()), &place("balance-rr"), value);
             ours.add((0, String::new()), &place("brr:12ms"), value + 1.0);
+            ours.add((0, String::new()), &place("brr:12ms"), f64::NAN);
         }
         paper.add((0, String::new()), &place("balance-rr"), 3.5);
         let svg = bars("t".into(), "y".into(), 1.0, &ours, &paper, |_| "reordered".into());
@@ -306,6 +292,17 @@ mod tests {
         for text in [">balance-rr<", ">brr:12ms<", ">reordered, paper<", ">3<", ">3.5<", ">4<"] {
             assert!(svg.contains(text), "{text} is not in {svg}");
         }
+    }
+
+    #[test]
+    fn of_too_many_lines_the_extremes_are_among_those_that_remain() {
+        let mut samples = Samples::default();
+        for n in 0..50 {
+            samples.add((0, n.to_string()), &Place::Number(1.0), f64::from((n * 7) % 50));
+        }
+        assert_eq!(samples.choose(), 50);
+        let left: Vec<f64> = samples.each().map(|point| point.1.mean).collect();
+        assert!(left.len() == MOST_LINES && left.contains(&0.0) && left.contains(&49.0), "{left:?}");
     }
 
     #[test]

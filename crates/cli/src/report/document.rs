@@ -2,16 +2,21 @@
 //!
 //! Nothing in it depends on the machine: the same file with the same seeds gives the same bytes.
 
-use super::estimate::{Estimate, estimates};
+use super::estimate::{Estimate, alike, estimates};
 use crate::simulation::{Batch, Expected, Finished};
 use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series, SplitResult};
 use fairspan_sim::scenario::File;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// The program's version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The whole.
 #[derive(Serialize)]
 pub(crate) struct Document<'a> {
+    /// Of the program.
+    version: &'static str,
     /// The scenario.
     scenario: Head<'a>,
     /// Runs in the file: points of its sweeps, times seeds.
@@ -20,8 +25,10 @@ pub(crate) struct Document<'a> {
     interrupted: bool,
     /// Those that were.
     runs: Vec<Run<'a>>,
-    /// What several seeds tell of the metrics that the file plots, point by point.
+    /// What several seeds tell of the metrics that the file plots or expects, point by point.
     estimates: Vec<Estimate<'a>>,
+    /// Points at which all seeds gave the same to the digit: they are no samples there.
+    seeds_alike: Vec<usize>,
     /// What the file expects, and what came out.
     expectations: Vec<Judged<'a>>,
     /// Whether all expectations hold; `null` without any.
@@ -34,6 +41,15 @@ struct Head<'a> {
     title: &'a str,
     paper: Option<&'a str>,
     figure: Option<&'a str>,
+    /// All of the file, and what was set from outside: with the program's version, what it takes to run this again.
+    text: &'a str,
+    settings: Vec<Setting<'a>>,
+}
+
+#[derive(Serialize)]
+struct Setting<'a> {
+    key: &'a str,
+    value: &'a str,
 }
 
 /// One run. Times in seconds, rates in bit/s, sizes in bytes.
@@ -48,7 +64,7 @@ struct Run<'a> {
     events: u64,
     measured_s: f64,
     goodput: f64,
-    jain: f64,
+    jain: Option<f64>,
     conservation: &'a Conservation,
     flows: &'a [FlowResult],
     links: &'a [LinkResult],
@@ -93,11 +109,20 @@ impl<'a> Document<'a> {
     /// The document of what was run of `file`.
     pub(crate) fn new(file: &'a File, batch: &'a Batch, expected: &'a [Expected]) -> Document<'a> {
         Document {
-            scenario: Head { file: file.name(), title: file.title(), paper: file.paper(), figure: file.figure() },
+            version: VERSION,
+            scenario: Head {
+                file: file.name(),
+                title: file.title(),
+                paper: file.paper(),
+                figure: file.figure(),
+                text: file.text(),
+                settings: file.settings().iter().map(|(key, value)| Setting { key, value }).collect(),
+            },
             planned: batch.planned,
             interrupted: batch.interrupted,
             runs: batch.finished.iter().map(run).collect(),
             estimates: estimates(file, &batch.finished),
+            seeds_alike: alike(&batch.finished).points,
             expectations: expected.iter().map(judged).collect(),
             holds: (!expected.is_empty()).then(|| expected.iter().all(|expected| expected.holds)),
         }

@@ -1,7 +1,8 @@
 //! What several seeds tell of a value: its mean, and how sure that is.
 
+use super::words::short;
 use crate::simulation::Finished;
-use fairspan_sim::scenario::File;
+use fairspan_sim::scenario::{File, Metric};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -57,41 +58,102 @@ impl Sample {
     }
 }
 
-/// What the seeds of a point tell of a metric that the file plots.
+/// What every run has, and is worth a mean whatever the file plots.
+const ALWAYS: [&str; 3] = ["goodput", "jain", "dropped"];
+
+/// What the seeds of a point tell of a metric.
 #[derive(Debug, Serialize)]
 pub(crate) struct Estimate<'a> {
+    /// The point of the sweeps, from 0.
+    pub(super) point: usize,
     /// Swept parameters and their values.
     pub(super) at: Map<String, Value>,
     pub(super) metric: &'a str,
+    /// Empty for a share or a count.
     pub(super) unit: String,
+    /// Those whose value is a number.
     pub(super) seeds: usize,
     pub(super) mean: f64,
-    deviation: f64,
+    pub(super) deviation: f64,
     /// Of the interval that holds the mean with 95 % confidence.
     pub(super) half_width: f64,
 }
 
-/// Of each metric that the file plots, at each point of its sweeps that was run with several seeds.
-pub(crate) fn estimates<'a>(file: &'a File, finished: &[Finished]) -> Vec<Estimate<'a>> {
-    let mut metrics: Vec<_> = Vec::new();
-    for (_, metric) in file.plots().iter().flat_map(|plot| &plot.y) {
-        if !metrics.iter().any(|known: &&fairspan_sim::scenario::Metric| known.text() == metric.text()) {
+/// The metrics that tell of a run: those that the file plots or expects, and what every run has, each once.
+pub(super) fn metrics(file: &File) -> Vec<&Metric> {
+    static OF_EVERY_RUN: std::sync::LazyLock<Vec<Metric>> =
+        std::sync::LazyLock::new(|| ALWAYS.iter().filter_map(|name| Metric::parse(name).ok()).collect());
+    let plotted = file.plots().iter().flat_map(|plot| plot.metrics()).map(|(_, metric)| metric);
+    let expected = file.expectations().iter().map(|expectation| &expectation.metric);
+    let mut metrics: Vec<&Metric> = Vec::new();
+    for metric in plotted.chain(expected).chain(OF_EVERY_RUN.iter()) {
+        if !metrics.iter().any(|known| known.text() == metric.text()) {
             metrics.push(metric);
         }
     }
+    metrics
+}
+
+/// Of each of the [`metrics`], at each point of the file's sweeps that was run with several seeds.
+pub(crate) fn estimates<'a>(file: &'a File, finished: &[Finished]) -> Vec<Estimate<'a>> {
+    let metrics = metrics(file);
     let mut estimates = Vec::new();
-    for point in finished.chunk_by(|a, b| a.point == b.point) {
+    for runs in finished.chunk_by(|a, b| a.point == b.point) {
         for metric in &metrics {
-            let sample = Sample::of(point.iter().filter_map(|run| metric.value(&run.results).ok()));
+            let values = runs.iter().filter_map(|run| metric.value(&run.results).ok());
+            let sample = Sample::of(values.filter(|value| value.is_finite()));
             let Some(half_width) = sample.half_width() else { continue };
-            let at =
-                point[0].parameters.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
+            let at = runs[0].parameters.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
             let (seeds, mean, deviation) = (sample.count as usize, sample.mean, sample.deviation());
-            let unit = metric.unit().to_string();
-            estimates.push(Estimate { at, metric: metric.text(), unit, seeds, mean, deviation, half_width });
+            let (point, unit) = (runs[0].point, metric.unit().to_string());
+            estimates.push(Estimate { point, at, metric: metric.text(), unit, seeds, mean, deviation, half_width });
         }
     }
     estimates
+}
+
+/// Points at which seeds are no samples.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Alike {
+    /// Points, from 0, at which all seeds gave the same goodput of every flow and the same drops.
+    pub(super) points: Vec<usize>,
+    /// Points that were run with several seeds.
+    of: usize,
+}
+
+/// Looks for points at which all seeds gave the same to the digit, as people read it.
+pub(crate) fn alike(finished: &[Finished]) -> Alike {
+    let mut alike = Alike::default();
+    let shown = |run: &Finished| {
+        let goodputs = run.results.flows.iter().map(|flow| short(flow.goodput)).collect::<Vec<String>>();
+        let dropped = run.results.flows.iter().map(|flow| flow.dropped).sum::<u64>();
+        (goodputs, dropped)
+    };
+    for runs in finished.chunk_by(|a, b| a.point == b.point).filter(|runs| runs.len() > 1) {
+        alike.of += 1;
+        let first = shown(&runs[0]);
+        if runs[1..].iter().all(|run| shown(run) == first) {
+            alike.points.push(runs[0].point);
+        }
+    }
+    alike
+}
+
+impl Alike {
+    /// What a reader has to know of that.
+    pub(crate) fn warning(&self) -> Option<String> {
+        if self.points.is_empty() {
+            return None;
+        }
+        let place = match (self.points.len(), self.of) {
+            (_, 1) => String::new(),
+            (some, all) => format!(" at {some} of {all} points"),
+        };
+        Some(format!(
+            "all seeds gave the same{place}, every flow's goodput to four digits and the drops: they are no samples there, and \
+             the intervals say nothing. Starts (`spread`), clocks (`drift`, `link_drift`) or losses make them differ"
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +166,24 @@ mod tests {
         assert_eq!((sample.mean, sample.deviation(), sample.half_width()), (3.0, 0.0, None));
         [5.0, 7.0].into_iter().for_each(|value| sample.add(value));
         assert_eq!((sample.mean, sample.deviation()), (5.0, 2.0));
+    }
+
+    #[test]
+    fn seeds_that_agree_to_the_digit_are_told_and_others_are_not() {
+        use fairspan_sim::results::{FlowResult, Results};
+        let run = |number: usize, point, goodput, dropped| {
+            let flows = vec![FlowResult { goodput, dropped, ..FlowResult::default() }];
+            let results = Results { flows, ..Results::default() };
+            Finished { number, point, parameters: vec![], results }
+        };
+        let same = [run(0, 0, 9.123e6, 226), run(1, 0, 9.123_000_4e6, 226)];
+        assert_eq!(alike(&same).points, [0]);
+        assert!(alike(&same).warning().is_some_and(|warning| !warning.contains("points")));
+        let differ = [run(0, 0, 9.123e6, 226), run(1, 0, 9.124e6, 226), run(2, 1, 5e6, 1), run(3, 1, 5e6, 2)];
+        assert_eq!((alike(&differ).points.len(), alike(&differ).warning()), (0, None));
+        let both = [&differ[..2], &[run(2, 1, 5e6, 1), run(3, 1, 5e6, 1)]].concat();
+        assert!(alike(&both).warning().is_some_and(|warning| warning.contains("at 1 of 2 points")));
+        assert_eq!(alike(&same[..1]), Alike::default(), "one seed says nothing of others");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #[cfg(feature = "arrow")]
 use super::arrow;
 use super::document::Document;
-use super::{html, series};
+use super::{html, series, sheet};
 use crate::exit::BadInput;
 use crate::simulation::{Batch, Expected};
 use anyhow::{Context, Result};
@@ -18,8 +18,8 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     Ok(std::fs::create_dir_all(path).map_err(|error| BadInput(format!("--out {}: {error}", path.display())))?)
 }
 
-/// Writes everything into `folder`: summary.json, report.html, and a CSV file for the series of each run, with an
-/// Arrow file beside it if the program was built with that feature.
+/// Writes everything into `folder`: summary.json, report.html, the results as CSV files, and a CSV file for the series of each
+/// run, with an Arrow file beside it if the program was built with that feature.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -30,6 +30,9 @@ pub(crate) fn write(folder: &Path, file: &File, batch: &Batch, expected: &[Expec
     };
     put("summary.json", serde_json::to_string(&Document::new(file, batch, expected))? + "\n")?;
     put("report.html", html::report(file, batch, expected))?;
+    for (name, text) in sheet::all(file, &batch.finished) {
+        put(name, text)?;
+    }
     for run in batch.finished.iter().filter(|run| !run.results.series.is_empty()) {
         let name = if batch.planned > 1 { format!("series-{}", run.number) } else { "series".to_owned() };
         series::write(&folder.join(format!("{name}.csv")), &run.results)?;

@@ -2,15 +2,20 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod axis;
+mod cdf;
 mod chart;
 mod document;
 mod estimate;
 mod folder;
 pub(crate) mod html;
+mod lines;
 pub(crate) mod pcapng;
 pub(crate) mod plot;
 mod series;
+mod sheet;
 pub(crate) mod text;
+mod timeline;
 mod words;
 
 pub(crate) use document::Document;

@@ -36,7 +36,7 @@ pub(crate) const STYLE: &str = "\
 .plot .s0{stroke:var(--c0)}.plot .s1{stroke:var(--c1)}.plot .s2{stroke:var(--c2)}.plot .s3{stroke:var(--c3)}\
 .plot .s4{stroke:var(--c4)}.plot .s5{stroke:var(--c5)}.plot .s6{stroke:var(--c6)}.plot .s7{stroke:var(--c7)}\
 .plot .f0{fill:var(--c0)}.plot .f1{fill:var(--c1)}.plot .f2{fill:var(--c2)}.plot .f3{fill:var(--c3)}\
-.plot .error{stroke:var(--ink);stroke-width:1;fill:none}\
+.plot .error{stroke:var(--ink);stroke-width:1;fill:none}.plot .band{fill-opacity:.18}\
 .plot .f4{fill:var(--c4)}.plot .f5{fill:var(--c5)}.plot .f6{fill:var(--c6)}.plot .f7{fill:var(--c7)}";
 
 /// One axis.
@@ -55,7 +55,8 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// Its points, x ascending.
     pub(crate) points: Vec<(f64, f64)>,
-    /// How far the value at the point of the same place may be off, up and down; empty: not known of any.
+    /// How far the value at the point of the same place may be off, up and down; empty: not known of any. Drawn at each point,
+    /// or as a band where there are many.
     pub(crate) errors: Vec<f64>,
     /// A value of a paper: dashed, in the colour of the line before it.
     pub(crate) paper: bool,
@@ -240,8 +241,8 @@ impl Plot {
         let ends =
             errors.filter(|(_, error)| **error > 0.0).flat_map(|(point, error)| [point.1 - error, point.1 + error]);
         // A logarithmic axis has no place for what the other one is drawn over.
-        let x = Scale::new(values().map(|point| point.0), self.x.log, LEFT, WIDTH - RIGHT);
-        let y = Scale::new(values().map(|point| point.1).chain(ends), self.y.log, HEIGHT - BOTTOM, TOP);
+        let x = &Scale::new(values().map(|point| point.0), self.x.log, LEFT, WIDTH - RIGHT);
+        let y = &Scale::new(values().map(|point| point.1).chain(ends), self.y.log, HEIGHT - BOTTOM, TOP);
         let (top, bottom) = (TOP, HEIGHT - BOTTOM);
         for &tick in &x.ticks {
             let Some(at) = x.place(tick) else { continue };
@@ -279,33 +280,9 @@ impl Plot {
             if i > 0 && !line.paper {
                 colour = (colour + 1) % 8;
             }
-            let places = thinned(&line.points).into_iter().map(|(px, py)| x.place(px).zip(y.place(py)));
-            let places: Vec<(f64, f64)> = places.flatten().collect();
-            let class = if line.paper { " paper" } else { "" };
-            if places.len() > 1 {
-                let mut path = String::new();
-                for (i, (px, py)) in places.iter().enumerate() {
-                    let _ = write!(path, "{}{px:.1} {py:.1}", if i == 0 { 'M' } else { 'L' });
-                }
-                let _ = write!(svg, "<path class=\"line s{colour}{class}\" d=\"{path}\"/>");
-            }
-            if places.len() <= MOST_DOTS {
-                for ((px, py), error) in line.points.iter().zip(&line.errors).filter(|(_, error)| **error > 0.0) {
-                    let ends = y.place(py - error).unwrap_or(bottom).min(bottom);
-                    let Some(((at, low), high)) = x.place(*px).zip(Some(ends)).zip(y.place(py + error)) else {
-                        continue;
-                    };
-                    let (left, right) = (at - 4.0, at + 4.0);
-                    let _ = write!(
-                        svg,
-                        "<path class=\"s{colour}\" fill=\"none\" d=\"M{at:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}\"/>"
-                    );
-                }
-                for (px, py) in &places {
-                    let _ = write!(svg, "<circle class=\"f{colour}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
-                }
-            }
+            line.draw(&mut svg, x, y, colour);
             let at = HEIGHT + LEGEND_LINE * row as f64 + 6.0;
+            let class = if line.paper { " paper" } else { "" };
             let _ = write!(
                 svg,
                 "<path class=\"line s{colour}{class}\" d=\"M{legend_x:.0} {at:.0}h24\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
@@ -316,6 +293,56 @@ impl Plot {
         }
         svg.push_str("</svg>");
         svg
+    }
+}
+
+/// The path through these places.
+fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut path = String::new();
+    for (i, (px, py)) in places.enumerate() {
+        let _ = write!(path, "{}{px:.1} {py:.1}", if i == 0 { 'M' } else { 'L' });
+    }
+    path
+}
+
+impl Line {
+    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale, colour: usize) {
+        let inside = |(px, py): (f64, f64)| x.place(px).zip(y.place(py));
+        let places: Vec<(f64, f64)> = thinned(&self.points).into_iter().filter_map(inside).collect();
+        let class = if self.paper { " paper" } else { "" };
+        let many = places.len() > MOST_DOTS;
+        if many && self.errors.iter().any(|error| *error > 0.0) {
+            let edge = |sign: f64| {
+                let moved =
+                    self.points.iter().zip(&self.errors).map(|(point, error)| (point.0, point.1 + sign * error));
+                thinned(&moved.collect::<Vec<_>>()).into_iter().filter_map(inside).collect::<Vec<_>>()
+            };
+            let outline = path(edge(1.0).into_iter().chain(edge(-1.0).into_iter().rev()));
+            let _ = write!(svg, "<path class=\"band f{colour}\" d=\"{outline}Z\"/>");
+        }
+        if places.len() > 1 {
+            let path = path(places.iter().copied());
+            let _ = write!(svg, "<path class=\"line s{colour}{class}\" d=\"{path}\"/>");
+        }
+        if many {
+            return;
+        }
+        // A scale runs from the bottom to the top.
+        let bottom = y.from;
+        for ((px, py), error) in self.points.iter().zip(&self.errors).filter(|(_, error)| **error > 0.0) {
+            let ends = y.place(py - error).unwrap_or(bottom).min(bottom);
+            let Some(((at, low), high)) = x.place(*px).zip(Some(ends)).zip(y.place(py + error)) else {
+                continue;
+            };
+            let (left, right) = (at - 4.0, at + 4.0);
+            let _ = write!(
+                svg,
+                "<path class=\"s{colour}\" fill=\"none\" d=\"M{at:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}\"/>"
+            );
+        }
+        for (px, py) in &places {
+            let _ = write!(svg, "<circle class=\"f{colour}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
+        }
     }
 }
 
@@ -462,6 +489,19 @@ mod tests {
         let kept = thinned(&points);
         assert!(kept.len() <= MOST_POINTS + 2 && kept.contains(&(77_777.0, 9.0)));
         assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+
+    #[test]
+    fn errors_of_many_points_are_a_band_and_of_few_points_bars() {
+        let plot = |count: u32| {
+            let points = (0..count).map(|n| (f64::from(n), 5.0)).collect();
+            let line = Line { name: "one".into(), points, errors: vec![1.0; count as usize], paper: false };
+            let axis = || Axis { label: "x".into(), log: false };
+            Plot { title: "t".into(), x: axis(), y: axis(), lines: vec![line] }.svg()
+        };
+        let (few, many) = (plot(5), plot(200));
+        assert_eq!((few.matches("class=\"band").count(), few.matches("fill=\"none\"").count()), (0, 5));
+        assert_eq!((many.matches("class=\"band").count(), many.matches("fill=\"none\"").count()), (1, 0));
     }
 
     #[test]

@@ -40,7 +40,8 @@ fn csv(results: &Results) -> String {
     text
 }
 
-fn quoted(field: &str) -> String {
+/// A field of a CSV file.
+pub(super) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
@@ -66,7 +67,7 @@ pub(super) mod tests {
             log_hash: 0,
             conservation: Conservation::default(),
             flows: vec![],
-            jain: 1.0,
+            jain: Some(1.0),
             goodput: 0.0,
             links: vec![],
             bonds: vec![],

@@ -1,11 +1,11 @@
 //! What people read on a terminal.
 
 use super::document::hash;
-use super::estimate::{Estimate, estimates};
+use super::estimate::{Estimate, alike, estimates};
 use super::words::short;
 use crate::simulation::{Batch, Expected, Finished};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use fairspan_sim::results::{FlowResult, LimitResult, LinkResult, Results, RingEvent, RingLinkResult};
+use fairspan_sim::results::{FlowResult, LimitResult, LinkResult, Percentiles, Results, RingEvent, RingLinkResult};
 use fairspan_sim::scenario::File;
 use std::fmt::Write as _;
 
@@ -14,15 +14,23 @@ const MOST_ROWS: usize = 40;
 /// And more links than this.
 const MOST_LINKS: usize = 16;
 
-/// A factor and the unit that goes with it, for a column whose largest value is `most`.
-pub(crate) fn scale(unit: &str, most: f64) -> (f64, &'static str) {
-    let steps: &[(f64, &'static str)] = match unit {
+/// Tables wider than this many characters go on below, so that no terminal cuts them.
+const WIDEST: usize = 140;
+
+/// The units in which values of `unit` are shown, with their factors, the greatest first.
+pub(crate) fn steps(unit: &str) -> &'static [(f64, &'static str)] {
+    match unit {
         "bit/s" => &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")],
         "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "us")],
         "bytes" => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")],
         "packets" => &[(1.0, "packets")],
         _ => &[(1.0, "")],
-    };
+    }
+}
+
+/// A factor and the unit that goes with it, for a column whose largest value is `most`.
+pub(crate) fn scale(unit: &str, most: f64) -> (f64, &'static str) {
+    let steps = steps(unit);
     // 0.9 s is better read as 900 ms, 1500 kbit/s as 1.5 Mbit/s.
     steps.iter().copied().find(|(factor, _)| most.abs() >= *factor).unwrap_or(steps[steps.len() - 1])
 }
@@ -65,12 +73,41 @@ pub(crate) struct Rows {
 impl Rows {
     /// For a terminal.
     pub(crate) fn text(&self) -> String {
-        let mut out = table(&self.head);
-        for cells in &self.rows {
-            out.add_row(row(cells));
+        let mut text = String::new();
+        for columns in self.parts() {
+            let of = |cells: &[String]| columns.iter().map(|&column| cells[column].clone()).collect::<Vec<String>>();
+            let mut out = table(&of(&self.head));
+            for cells in &self.rows {
+                out.add_row(row(&of(cells)));
+            }
+            let _ = writeln!(text, "{out}");
         }
-        let more = if self.more > 0 { format!("… and {} more; --json has all\n", self.more) } else { String::new() };
-        format!("{out}\n{more}")
+        if self.more > 0 {
+            let _ = writeln!(text, "… and {} more; --json has all", self.more);
+        }
+        text
+    }
+
+    /// Columns of tables that are not too wide; each has the first one, which says what the rows are.
+    fn parts(&self) -> Vec<Vec<usize>> {
+        let longest = |cell: &String| cell.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            // A space on each side, and a line or space between.
+            cells.chain(self.head.get(column)).map(longest).max().unwrap_or(0) + 3
+        };
+        let mut parts = vec![vec![0]];
+        let mut wide = width(0);
+        for column in 1..self.head.len() {
+            let own = width(column);
+            if wide + own > WIDEST && parts.last().is_some_and(|part| part.len() > 1) {
+                parts.push(vec![0]);
+                wide = width(0);
+            }
+            parts.last_mut().expect("one at least").push(column);
+            wide += own;
+        }
+        parts
     }
 }
 
@@ -101,7 +138,8 @@ pub(crate) fn flows(results: &Results) -> Rows {
     let shown = &results.flows[..results.flows.len().min(MOST_ROWS)];
     let all = |value: fn(&FlowResult) -> f64| shown.iter().map(|flow| Some(value(flow))).collect::<Vec<_>>();
     let some = |value: fn(&FlowResult) -> Option<f64>| shown.iter().map(value).collect::<Vec<_>>();
-    let percentile = |i: usize| shown.iter().map(|flow| flow.delay.percentiles.map(|p| p[i])).collect::<Vec<_>>();
+    let percentile =
+        |value: fn(Percentiles) -> f64| shown.iter().map(|flow| flow.delay.percentiles.map(value)).collect::<Vec<_>>();
     let delay = |value: fn(&FlowResult) -> f64| {
         shown.iter().map(|flow| (flow.delay.count > 0).then(|| value(flow))).collect::<Vec<_>>()
     };
@@ -115,8 +153,8 @@ pub(crate) fn flows(results: &Results) -> Rows {
             ("throughput", "bit/s", all(|flow| flow.throughput)),
             ("goodput", "bit/s", all(|flow| flow.goodput)),
             ("delay mean", "s", delay(|flow| flow.delay.mean)),
-            ("median", "s", percentile(0)),
-            ("99 %", "s", percentile(2)),
+            ("median", "s", percentile(|all| all.p50)),
+            ("99 %", "s", percentile(|all| all.p99)),
             ("most", "s", delay(|flow| flow.delay.max)),
             ("jitter", "s", some(|flow| flow.jitter_estimate)),
             ("reordered %", "", some(|flow| flow.reordering.as_ref().map(|r| 100.0 * r.ratio))),
@@ -232,9 +270,14 @@ pub(crate) fn ring_events(results: &Results) -> Rows {
     Rows { head, rows: shown.iter().map(row).collect(), more: all.len() - shown.len() }
 }
 
-/// One line for each run.
-pub(crate) fn runs(file: &File, finished: &[Finished]) -> Rows {
-    let shown = &finished[..finished.len().min(3 * MOST_ROWS)];
+/// Jain's index; of nothing there is none.
+pub(crate) fn index(jain: Option<f64>) -> String {
+    jain.map_or("-".to_owned(), |jain| format!("{jain:.4}"))
+}
+
+/// One line for each run, of the first `most`.
+pub(crate) fn runs(file: &File, finished: &[Finished], most: usize) -> Rows {
+    let shown = &finished[..finished.len().min(most)];
     let leading: Vec<&str> = file.leading_parameters().collect();
     let mut head: Vec<String> = vec!["run".to_owned()];
     head.extend(leading.iter().map(|name| name.replace('.', ".\n")));
@@ -248,41 +291,57 @@ pub(crate) fn runs(file: &File, finished: &[Finished]) -> Rows {
         let mut row = vec![run.number.to_string()];
         let parameters = run.parameters.iter().filter(|(name, _)| leading.contains(&name.as_str()));
         row.extend(parameters.map(|(_, value)| value.clone()));
-        row.extend([results.seed.to_string(), short(results.goodput / factor), format!("{:.4}", results.jain)]);
+        row.extend([results.seed.to_string(), short(results.goodput / factor), index(results.jain)]);
         row.extend([dropped.to_string(), results.events.to_string(), hash(results.log_hash)]);
         row
     };
     Rows { head, rows: shown.iter().map(row).collect(), more: finished.len() - shown.len() }
 }
 
-/// One line for each point that was run with several seeds: means of what the file plots, and their intervals.
-fn means(file: &File, estimates: &[Estimate<'_>]) -> Rows {
+/// One line for each point that was run with several seeds, of the first `most`: means of what the file plots or expects, and
+/// of what every run has, with their intervals.
+pub(crate) fn means(file: &File, estimates: &[Estimate<'_>], most_points: usize) -> Rows {
     let leading: Vec<&str> = file.leading_parameters().collect();
-    let metrics: Vec<&str> = match estimates.first() {
-        Some(first) => estimates.iter().take_while(|other| other.at == first.at).map(|other| other.metric).collect(),
-        None => Vec::new(),
-    };
-    let mut head: Vec<String> = leading.iter().map(|name| name.replace('.', ".\n")).collect();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (number, metric) in metrics.iter().enumerate() {
-        let column: Vec<&Estimate<'_>> = estimates.iter().filter(|other| other.metric == *metric).collect();
-        let most = column.iter().fold(0.0_f64, |most, estimate| most.max(estimate.mean.abs()));
-        let (factor, unit) = scale(&column[0].unit, most);
-        head.push(if unit.is_empty() { (*metric).to_owned() } else { format!("{metric}\n{unit}") });
-        for (row, estimate) in column.iter().take(3 * MOST_ROWS).enumerate() {
-            if number == 0 {
-                let at =
-                    |name: &&str| estimate.at.get(*name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
-                rows.push(leading.iter().map(at).collect());
-            }
-            let (mean, half) = (estimate.mean / factor, estimate.half_width / factor);
-            if let Some(cells) = rows.get_mut(row) {
-                cells.push(format!("{mean:.4} ± {half:.4}"));
-            }
+    let points: Vec<&[Estimate<'_>]> = estimates.chunk_by(|a, b| a.point == b.point).collect();
+    let mut metrics: Vec<&str> = Vec::new();
+    for estimate in estimates {
+        if !metrics.contains(&estimate.metric) {
+            metrics.push(estimate.metric);
         }
     }
-    let points = estimates.len() / metrics.len().max(1);
-    Rows { head, more: points - rows.len(), rows }
+    let shown = &points[..points.len().min(most_points)];
+    let mut head = vec!["point".to_owned()];
+    head.extend(leading.iter().map(|name| name.replace('.', ".\n")));
+    let row = |point: &&[Estimate<'_>]| {
+        let at = |name: &&str| point[0].at.get(*name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
+        let mut row = vec![point[0].point.to_string()];
+        row.extend(leading.iter().map(at));
+        row
+    };
+    let mut rows: Vec<Vec<String>> = shown.iter().map(row).collect();
+    for metric in metrics {
+        let of = |point: &&[Estimate<'_>]| point.iter().position(|estimate| estimate.metric == metric);
+        let column: Vec<Option<&Estimate<'_>>> = shown.iter().map(|point| Some(&point[of(point)?])).collect();
+        let most = column.iter().flatten().fold(0.0_f64, |most, estimate| most.max(estimate.mean.abs()));
+        let unit = column.iter().flatten().next().map_or("", |estimate| estimate.unit.as_str());
+        let (factor, unit) = scale(unit, most);
+        head.push(if unit.is_empty() { metric.to_owned() } else { format!("{metric}\n{unit}") });
+        for (row, estimate) in rows.iter_mut().zip(column) {
+            row.push(estimate.map_or("-".to_owned(), |estimate| {
+                // Two digits of how sure it is; four of the mean where that is not in doubt.
+                let (mean, half) = (estimate.mean / factor, estimate.half_width / factor);
+                let last =
+                    if half > 0.0 { half.log10().floor() - 1.0 } else { mean.abs().max(1.0).log10().floor() - 3.0 };
+                let decimals = (-last).clamp(0.0, 6.0) as usize;
+                if half == 0.0 && mean == 0.0 {
+                    "0".to_owned()
+                } else {
+                    format!("{mean:.decimals$} ± {half:.decimals$}")
+                }
+            }));
+        }
+    }
+    Rows { head, more: points.len() - rows.len(), rows }
 }
 
 /// What was expected, and what came out.
@@ -323,12 +382,15 @@ pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> Stri
     match batch.finished.as_slice() {
         [only] if batch.planned == 1 => one(&mut text, &only.results),
         [] => {}
-        finished => text += &runs(file, finished).text(),
+        finished => text += &runs(file, finished, 3 * MOST_ROWS).text(),
     }
     let estimates = estimates(file, &batch.finished);
     if let Some(one) = estimates.first() {
         let _ = writeln!(text, "means over {} seeds, ± half of the interval that holds them with 95 %:", one.seeds);
-        text += &means(file, &estimates).text();
+        text += &means(file, &estimates, 3 * MOST_ROWS).text();
+    }
+    if let Some(warning) = alike(&batch.finished).warning() {
+        let _ = writeln!(text, "warning: {warning}");
     }
     if !expected.is_empty() {
         text += &expectations(file, expected).text();
@@ -363,10 +425,10 @@ fn one(text: &mut String, results: &Results) {
     let dropped: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();
     let _ = writeln!(
         text,
-        "goodput {} in all over {} s, Jain's index {:.4}",
+        "goodput {} in all over {} s, Jain's index {}",
         quantity(results.goodput, "bit/s"),
         short(results.measured_s),
-        results.jain
+        index(results.jain)
     );
     let _ = writeln!(
         text,
@@ -392,6 +454,18 @@ mod tests {
             quantity(17.0, "packets"),
         ];
         assert_eq!(shown, ["1.923 Mbit/s", "622 Mbit/s", "12.3 ms", "25 kB", "0.998", "0 us", "17 packets"]);
+    }
+
+    #[test]
+    fn a_wide_table_goes_on_below_with_its_first_column() {
+        let head: Vec<String> = (0..30).map(|n| format!("column {n}")).collect();
+        let rows = vec![(0..30).map(|n| format!("cell {n}")).collect()];
+        let text = Rows { head: head.clone(), rows, more: 0 }.text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDEST), "{text}");
+        assert!(head.iter().all(|name| text.contains(name)), "{text}");
+        assert!(text.matches("cell 0 ").count() > 1, "{text}");
+        let narrow = Rows { head: head[..5].to_vec(), rows: vec![head[..5].to_vec()], more: 0 }.text();
+        assert_eq!(narrow.matches("column 0").count(), 2, "{narrow}");
     }
 
     #[test]

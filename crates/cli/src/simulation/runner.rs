@@ -32,7 +32,7 @@ pub(crate) struct Options<'a> {
 }
 
 /// One run that came to its end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Finished {
     /// Its number in the file, from 0.
     pub(crate) number: usize,

@@ -20,7 +20,7 @@
 //! | CoDel | `codel.rs` | what comes to a full buffer | | packets of a queue that stands; drops those that cannot be |
 //!
 //! Another policy is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of the
-//! emulator and links of the simulator.
+//! emulator and links of the simulator. One from a crate outside goes into [`PolicyConfig::Own`].
 
 mod above_share;
 mod average;
@@ -54,7 +54,9 @@ pub use red::{Red, RedConfig};
 pub use tail::DropTail;
 
 use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Share, Value};
+use crate::own::own;
 use crate::units::{FlowNumber, Span, Time};
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -108,6 +110,18 @@ pub enum PolicyConfig {
         /// How long it may last: a round trip. As text by default 100 ms.
         interval: Span,
     },
+    /// A policy of one's own. It has no name in texts, and sees no packet, only what is known of it.
+    Own {
+        /// Makes it.
+        make: PolicyMaker,
+        /// Which packets it evicts or pushes out, if it ever does: a discipline finds only those for which it was made.
+        victim: Option<Victim>,
+    },
+}
+
+own! {
+    /// Makes a buffer policy of one's own from the seed of what it draws, for [`PolicyConfig::Own`].
+    PolicyMaker(u64) -> OwnPolicy: Policy<()>
 }
 
 /// The packets that are a policy's business.
@@ -142,9 +156,11 @@ impl PolicyConfig {
             | PolicyConfig::RandomDrop
             | PolicyConfig::RandomLongest => Judges::WhatDoesNotFit,
             PolicyConfig::EarlyRandom { .. } | PolicyConfig::Pfd(_) | PolicyConfig::PfdAdaptive => Judges::Arrivals,
-            PolicyConfig::Red(_) | PolicyConfig::Fred(_) | PolicyConfig::Pie { .. } | PolicyConfig::CoDel { .. } => {
-                Judges::ArrivalsAndDepartures
-            }
+            PolicyConfig::Red(_)
+            | PolicyConfig::Fred(_)
+            | PolicyConfig::Pie { .. }
+            | PolicyConfig::CoDel { .. }
+            | PolicyConfig::Own { .. } => Judges::ArrivalsAndDepartures,
         }
     }
 
@@ -174,6 +190,7 @@ impl PolicyConfig {
             PolicyConfig::RandomLongest => Some(Victim::AboveShare(0)),
             PolicyConfig::Pfd(config) => Some(config.victim()),
             PolicyConfig::PfdAdaptive => Some(PfdConfig::PLAIN.victim()),
+            PolicyConfig::Own { victim, .. } => *victim,
             PolicyConfig::DropTail
             | PolicyConfig::EarlyRandom { .. }
             | PolicyConfig::Red(_)
@@ -409,6 +426,8 @@ pub enum AnyPolicy {
     Pie(Pie),
     /// [`CoDel`].
     CoDel(CoDel),
+    /// One's own.
+    Own(Box<dyn OwnPolicy>),
 }
 
 impl AnyPolicy {
@@ -431,6 +450,7 @@ impl AnyPolicy {
             PolicyConfig::PfdAdaptive => AnyPolicy::PfdAdaptive(PfdAdaptive::new(seed)),
             PolicyConfig::Pie { target } => AnyPolicy::Pie(Pie::new(target, seed)),
             PolicyConfig::CoDel { target, interval } => AnyPolicy::CoDel(CoDel::new(target, interval)),
+            PolicyConfig::Own { make, .. } => AnyPolicy::Own((make.0)(seed)),
         }
     }
 }
@@ -444,7 +464,7 @@ impl AnyPolicy {
 }
 
 macro_rules! each {
-    ($self:ident, $policy:ident => $call:expr) => {
+    ($self:ident, $policy:ident => $call:expr, $own:ident => $other:expr) => {
         match $self {
             AnyPolicy::DropTail($policy) => $call,
             AnyPolicy::DropFront($policy) => $call,
@@ -459,6 +479,7 @@ macro_rules! each {
             AnyPolicy::PfdAdaptive($policy) => $call,
             AnyPolicy::Pie($policy) => $call,
             AnyPolicy::CoDel($policy) => $call,
+            AnyPolicy::Own($own) => $other,
         }
     };
 }
@@ -466,12 +487,12 @@ macro_rules! each {
 impl<P> Policy<P> for AnyPolicy {
     #[inline]
     fn admit(&mut self, now: Time, flow: FlowNumber, packet: &P, backlog: &Backlog) -> Verdict {
-        each!(self, policy => policy.admit(now, flow, packet, backlog))
+        each!(self, policy => policy.admit(now, flow, packet, backlog), own => own.admit(now, flow, &(), backlog))
     }
 
     #[inline]
     fn release(&mut self, now: Time, flow: FlowNumber, packet: &P, leaving: &Leaving) -> Verdict {
-        each!(self, policy => policy.release(now, flow, packet, leaving))
+        each!(self, policy => policy.release(now, flow, packet, leaving), own => own.release(now, flow, &(), leaving))
     }
 }
 

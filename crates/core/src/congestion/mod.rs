@@ -2,27 +2,37 @@
 //!
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
-//! [`cubic`] are its curves, [`hystart`] its early ends of slow start. [`delay`] goes by delay alone, [`probe`] by a model of the path.
+//! [`cubic`] are its curves, [`hystart`] its early ends of slow start, and so is [`vegas`] a curve, which goes by delay. [`delay`] and
+//! [`ledbat`] go by delay alone, [`probe`] by a model of the path.
 //!
-//! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name.
+//! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name. One from a
+//! crate outside goes into [`Config::own`].
 
 pub mod cubic;
+pub mod dctcp;
 pub mod delay;
 pub mod hystart;
 pub mod law;
 mod least;
+pub mod ledbat;
 pub mod probe;
 pub mod reno;
+pub mod vegas;
 pub mod window;
 
 pub use law::{Acked, Congested, Law, Sent};
 
 use crate::options::words;
+use crate::own::own;
 use crate::units::{Bytes, Rate, Span};
+use alloc::boxed::Box;
 use cubic::Cubic;
+use dctcp::Dctcp;
 use delay::Delay;
+use ledbat::Ledbat;
 use probe::Probe;
 use reno::Reno;
+use vegas::Vegas;
 use window::Windowed;
 
 /// Which law, and its constants.
@@ -35,12 +45,19 @@ pub struct Config {
     pub window: window::Config,
     /// CUBIC's constants.
     pub cubic: cubic::Config,
+    /// A law of one's own, in place of `algorithm`.
+    pub own: Option<LawMaker>,
+}
+
+own! {
+    /// Makes a law of one's own from the constants of a sender, for [`Config::own`].
+    LawMaker(&Config) -> OwnLaw: Law
 }
 
 impl Config {
     /// `algorithm` with RFC 3465's byte counting (L = 2) and RFC 6928's initial window, for packets of `segment` bytes.
     pub fn new(algorithm: Algorithm, segment: u32) -> Config {
-        Config { algorithm, window: window::Config::new(segment), cubic: cubic::Config::default() }
+        Config { algorithm, window: window::Config::new(segment), cubic: cubic::Config::default(), own: None }
     }
 }
 
@@ -71,11 +88,16 @@ macro_rules! laws {
         #[derive(Clone, Debug)]
         pub enum AnyLaw {
             $($(#[doc = $doc])* $law($state),)*
+            /// One's own.
+            Own(Box<dyn OwnLaw>),
         }
 
         impl AnyLaw {
             /// A fresh sender's.
             pub fn new(config: &Config) -> AnyLaw {
+                if let Some(maker) = config.own {
+                    return AnyLaw::Own((maker.0)(config));
+                }
                 match config.algorithm {
                     $(Algorithm::$law => {
                         let begin: fn(&Config) -> $state = $begin;
@@ -88,51 +110,51 @@ macro_rules! laws {
         impl Law for AnyLaw {
             #[inline]
             fn on_sent(&mut self, sent: &Sent) {
-                match self { $(AnyLaw::$law(law) => law.on_sent(sent),)* }
+                match self { $(AnyLaw::$law(law) => law.on_sent(sent),)* AnyLaw::Own(law) => law.on_sent(sent) }
             }
             #[inline]
             fn on_acked(&mut self, acked: &Acked) {
-                match self { $(AnyLaw::$law(law) => law.on_acked(acked),)* }
+                match self { $(AnyLaw::$law(law) => law.on_acked(acked),)* AnyLaw::Own(law) => law.on_acked(acked) }
             }
             fn on_lost(&mut self, lost: &Congested) {
-                match self { $(AnyLaw::$law(law) => law.on_lost(lost),)* }
+                match self { $(AnyLaw::$law(law) => law.on_lost(lost),)* AnyLaw::Own(law) => law.on_lost(lost) }
             }
             fn on_ecn(&mut self, marked: &Congested) {
-                match self { $(AnyLaw::$law(law) => law.on_ecn(marked),)* }
+                match self { $(AnyLaw::$law(law) => law.on_ecn(marked),)* AnyLaw::Own(law) => law.on_ecn(marked) }
             }
             fn on_timeout(&mut self, timeout: &Congested) {
-                match self { $(AnyLaw::$law(law) => law.on_timeout(timeout),)* }
+                match self { $(AnyLaw::$law(law) => law.on_timeout(timeout),)* AnyLaw::Own(law) => law.on_timeout(timeout) }
             }
             fn on_idle(&mut self, idle: Span) {
-                match self { $(AnyLaw::$law(law) => law.on_idle(idle),)* }
+                match self { $(AnyLaw::$law(law) => law.on_idle(idle),)* AnyLaw::Own(law) => law.on_idle(idle) }
             }
             #[inline]
             fn on_recovery(&mut self, window: Bytes) {
-                match self { $(AnyLaw::$law(law) => law.on_recovery(window),)* }
+                match self { $(AnyLaw::$law(law) => law.on_recovery(window),)* AnyLaw::Own(law) => law.on_recovery(window) }
             }
             fn on_path_rate(&mut self, rate: Rate) {
-                match self { $(AnyLaw::$law(law) => law.on_path_rate(rate),)* }
+                match self { $(AnyLaw::$law(law) => law.on_path_rate(rate),)* AnyLaw::Own(law) => law.on_path_rate(rate) }
             }
             fn on_undo(&mut self) {
-                match self { $(AnyLaw::$law(law) => law.on_undo(),)* }
+                match self { $(AnyLaw::$law(law) => law.on_undo(),)* AnyLaw::Own(law) => law.on_undo() }
             }
             #[inline]
             fn window(&self) -> Bytes {
-                match self { $(AnyLaw::$law(law) => law.window(),)* }
+                match self { $(AnyLaw::$law(law) => law.window(),)* AnyLaw::Own(law) => law.window() }
             }
             #[inline]
             fn threshold(&self) -> Bytes {
-                match self { $(AnyLaw::$law(law) => law.threshold(),)* }
+                match self { $(AnyLaw::$law(law) => law.threshold(),)* AnyLaw::Own(law) => law.threshold() }
             }
             fn wants_delivery_rate(&self) -> bool {
-                match self { $(AnyLaw::$law(law) => law.wants_delivery_rate(),)* }
+                match self { $(AnyLaw::$law(law) => law.wants_delivery_rate(),)* AnyLaw::Own(law) => law.wants_delivery_rate() }
             }
             fn path_rate(&self) -> Option<Rate> {
-                match self { $(AnyLaw::$law(law) => law.path_rate(),)* }
+                match self { $(AnyLaw::$law(law) => law.path_rate(),)* AnyLaw::Own(law) => law.path_rate() }
             }
             #[inline]
             fn pacing_rate(&self) -> Option<Rate> {
-                match self { $(AnyLaw::$law(law) => law.pacing_rate(),)* }
+                match self { $(AnyLaw::$law(law) => law.pacing_rate(),)* AnyLaw::Own(law) => law.pacing_rate() }
             }
         }
     };
@@ -149,6 +171,13 @@ laws! {
     Delay = "delay": Delay = |config| Delay::new(&config.window);
     /// By a model of the path, its rate and its queue, probed in turn: for paths of which nothing is known. A loss is not a sign of congestion.
     Probe = "probe": Probe = |config| Probe::new(&config.window);
+    /// Brakmo and Peterson 1995: two to four packets in the queue, found by the delay.
+    Vegas = "vegas": Windowed<Vegas> = |config| Windowed::new(&config.window, Vegas::new(config.window.segment));
+    /// draft-irtf-iccrg-ledbat-plus-plus: for what has time, behind everything else.
+    LedbatPlusPlus = "ledbat++": Ledbat = |config| Ledbat::new(&config.window);
+    /// RFC 8257: the window shrinks by as much as is marked (ECN). Without marks it is Reno.
+    Dctcp = "dctcp": Windowed<Dctcp> =
+        |config| Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting));
 }
 
 #[cfg(test)]
@@ -162,8 +191,8 @@ mod tests {
             assert_eq!(Algorithm::from_word(law.word()), Some(law));
             assert!(Algorithm::EXPECTED.contains(law.word()));
         }
-        assert_eq!(Algorithm::from_word("vegas"), None);
-        assert_eq!(Algorithm::EXPECTED, "\"reno\", \"cubic\", \"delay\" or \"probe\"");
+        assert_eq!(Algorithm::from_word("westwood"), None);
+        assert!(Algorithm::EXPECTED.starts_with("\"reno\", \"cubic\", \"delay\", \"probe\", \"vegas\""));
         assert_eq!(offer!("a", "b", "c"), "\"a\", \"b\" or \"c\"");
     }
 }

@@ -132,8 +132,24 @@ pub trait Curve {
     /// The threshold after a congestion event, before the bound of two segments, from `basis` bytes; `window` is what the
     /// window was.
     fn reduce(&mut self, window: f64, basis: f64) -> f64;
+    /// The threshold after a mark of congestion: as after a loss (RFC 3168, 6.1.2), where the curve says nothing else.
+    fn reduce_for_mark(&mut self, window: f64, basis: f64) -> f64 {
+        self.reduce(window, basis)
+    }
+    /// An acknowledgment came, in whichever state the sender is.
+    fn on_delivered(&mut self, _acked: &Acked) {}
+    /// So many bytes were marked.
+    fn on_marked(&mut self, _bytes: u64) {}
     /// A timeout began the loss window; [`Curve::reduce`] has been called for it.
     fn on_timeout(&mut self);
+    /// An ACK came in slow start: the window at which slow start is over, where the curve finds that by itself.
+    fn leave_slow_start(&mut self, _window: f64, _acked: &Acked) -> Option<f64> {
+        None
+    }
+    /// Whether the window grows in this round of slow start.
+    fn grows_in_slow_start(&self) -> bool {
+        true
+    }
     /// Slow start ended without a loss, at `window`.
     fn on_slow_start_exit(&mut self, window: f64);
     /// The sender had nothing to send, or could not, for `idle`: that time does not count.
@@ -246,6 +262,12 @@ impl<C: Curve + Clone> Windowed<C> {
 
     fn watch_delay(&mut self, acked: &Acked) {
         let slow_start = self.window < self.threshold as f64;
+        if slow_start && let Some(window) = self.curve.leave_slow_start(self.window, acked) {
+            self.set_window(window.max(self.segment));
+            self.threshold = self.whole.max(2 * self.segment as u64);
+            self.curve.on_slow_start_exit(self.window);
+            return;
+        }
         let leave = match &mut self.exit {
             Exit::Standard => false,
             Exit::HyStart(exit) => exit.on_ack(acked, slow_start, self.whole),
@@ -262,12 +284,13 @@ impl<C: Curve + Clone> Windowed<C> {
         self.saved = Some(Saved { window: self.window, threshold: self.threshold, curve: self.curve.clone() });
     }
 
-    fn reduce(&mut self, event: &Congested) {
+    fn reduce(&mut self, event: &Congested, marked: bool) {
         let basis = match self.basis {
             Basis::InFlight => event.in_flight.as_u64() as f64,
             Basis::Window => self.window.min(event.limit.as_u64() as f64),
         };
-        let mut threshold = self.curve.reduce(self.window, basis);
+        let mut threshold =
+            if marked { self.curve.reduce_for_mark(self.window, basis) } else { self.curve.reduce(self.window, basis) };
         if self.basis == Basis::Window {
             threshold = libm::floor(threshold / self.segment) * self.segment;
         }
@@ -285,6 +308,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
     #[inline]
     fn on_acked(&mut self, acked: &Acked) {
         self.smoothed_rtt = acked.smoothed_rtt;
+        self.curve.on_delivered(acked);
         if acked.recovering || acked.bytes == Bytes::ZERO {
             return;
         }
@@ -303,27 +327,35 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         }
         let mut bytes = acked.bytes.as_u64();
         if self.in_slow_start() {
+            if !self.curve.grows_in_slow_start() {
+                return;
+            }
             bytes = self.slow_start(bytes);
             if bytes == 0 {
                 return;
             }
         }
         let window = self.curve.grow(self.window, acked, bytes).max(self.segment);
+        if window < self.window {
+            // A curve that shrinks does not come back by slow start.
+            self.threshold = self.threshold.min((window as u64).max(2 * self.segment as u64));
+        }
         self.set_window(window);
     }
 
     fn on_lost(&mut self, lost: &Congested) {
         if lost.begins {
             self.save();
-            self.reduce(lost);
+            self.reduce(lost, false);
             self.set_window(self.threshold as f64);
         }
     }
 
     fn on_ecn(&mut self, marked: &Congested) {
+        self.curve.on_marked(marked.bytes.as_u64());
         if marked.begins {
             self.saved = None;
-            self.reduce(marked);
+            self.reduce(marked, true);
             self.set_window(self.threshold as f64);
         }
     }
@@ -331,7 +363,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
     fn on_timeout(&mut self, timeout: &Congested) {
         if timeout.begins {
             self.save();
-            self.reduce(timeout);
+            self.reduce(timeout, false);
         }
         // RFC 5681, 3.1, LW: one segment.
         self.set_window(self.segment);

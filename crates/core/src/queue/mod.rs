@@ -21,7 +21,7 @@
 //! | hosts, classes or levels of priority, and then flows | `hierarchy.rs` |
 //!
 //! Another discipline is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of
-//! the emulator and links of the simulator.
+//! the emulator and links of the simulator. One from a crate outside goes into [`DisciplineConfig::Own`].
 //!
 //! ```
 //! use fairspan_core::buffer::{Limit, PolicyConfig};
@@ -56,6 +56,7 @@ mod heap;
 mod hierarchy;
 mod lengths;
 mod means;
+mod order;
 mod parcel;
 mod qfq;
 mod rfq;
@@ -79,6 +80,7 @@ pub use drr::Drr;
 pub use fifo::Fifo;
 pub use flow_queue::FlowQueue;
 pub use hierarchy::{Grouping, Hierarchy};
+pub use order::{Order, OrderMaker, Ordered, OwnOrder, Ticket};
 pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
 pub use qfq::{MOST_LARGEST, Qfq};
 pub use rfq::Rfq;
@@ -217,6 +219,8 @@ pub enum DisciplineConfig {
         /// Bytes a visit of a flow.
         quantum: Bytes,
     },
+    /// An order of one's own. It has no name in texts.
+    Own(OrderMaker),
 }
 
 impl DisciplineConfig {
@@ -247,7 +251,8 @@ impl DisciplineConfig {
             | DisciplineConfig::Rfq
             | DisciplineConfig::Sfq
             | DisciplineConfig::Scfq
-            | DisciplineConfig::Wfq { rate: None } => Ok(()),
+            | DisciplineConfig::Wfq { rate: None }
+            | DisciplineConfig::Own(_) => Ok(()),
             DisciplineConfig::Drr { quantum }
             | DisciplineConfig::Wrr { quantum }
             | DisciplineConfig::FlowQueue { quantum }
@@ -479,6 +484,8 @@ pub enum Fair<P> {
     Stochastic(Stochastic<P>),
     /// [`Hierarchy`].
     Hierarchy(Hierarchy<P>),
+    /// [`Ordered`].
+    Ordered(Ordered<P>),
 }
 
 impl<P> AnyDiscipline<P> {
@@ -511,6 +518,7 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Priority { quantum } => {
                 Fair::Hierarchy(Hierarchy::new(Grouping::Priority, quantum, index, seed))
             }
+            DisciplineConfig::Own(maker) => Fair::Ordered(Ordered::new(maker)),
         }))
     }
 }
@@ -596,6 +604,7 @@ macro_rules! each_fair {
             Fair::Qfq($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
             Fair::Hierarchy($discipline) => $call,
+            Fair::Ordered($discipline) => $call,
         }
     };
 }

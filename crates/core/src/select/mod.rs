@@ -15,6 +15,8 @@
 //! assert_eq!([link(), link(), link(), link()], [Some(0), Some(1), Some(1), Some(0)]);
 //! # Ok::<(), fairspan_core::options::OptionError>(())
 //! ```
+//!
+//! One from a crate outside goes into [`Policy::Own`].
 
 /// The list of all policies: the name here, and the settings that say everything else.
 macro_rules! policies {
@@ -72,6 +74,7 @@ pub mod hash;
 pub mod ieee8023ad;
 pub mod least_queue;
 pub mod n_to_one;
+pub mod own;
 pub mod potent;
 pub mod supervision;
 pub mod tlb;

@@ -235,19 +235,27 @@ fn every_law_fills_a_bottleneck_by_packet_numbers_alone() {
             run(&mut sender, &mut link, Time::ZERO, span);
             let share = utilisation(&sender, span);
             // A queue of one product of rate and delay keeps the link busy through every reduction; the rest is the start.
-            assert!((0.95..=1.0).contains(&share), "{} {paces}: {share}", algorithm.word());
+            // LEDBAT++ lets the queue drain in a tenth of its time.
+            let least = if algorithm == Algorithm::LedbatPlusPlus { 0.9 } else { 0.95 };
+            assert!((least..=1.0).contains(&share), "{} {paces}: {share}", algorithm.word());
             if algorithm == Algorithm::Delay {
                 assert_eq!(sender.lost, 0, "a law of delay stops before the queue overflows");
                 continue;
             }
-            if algorithm == Algorithm::Probe {
+            // The first slow start of Vegas sees the queue a round late.
+            if matches!(algorithm, Algorithm::Probe | Algorithm::Vegas) {
                 let lost = sender.lost;
                 run(&mut sender, &mut link, Time::ZERO + span, Span::from_secs(20));
                 assert_eq!(sender.lost, lost, "once it knows the rate the queue does not overflow");
                 continue;
             }
-            assert!(sender.episodes >= 1 && sender.lost >= u64::from(PACKET), "the queue overflows at last");
-            assert!(sender.episodes * 83 * u64::from(PACKET) > sender.lost, "reductions are one a window");
+            assert!(
+                sender.episodes >= 1 && sender.lost >= u64::from(PACKET),
+                "{}: the queue overflows at last",
+                algorithm.word()
+            );
+            let most = sender.episodes * 83 * u64::from(PACKET);
+            assert!(most > sender.lost, "{}: reductions are one a window", algorithm.word());
         }
     }
 }
@@ -272,7 +280,7 @@ fn marks_keep_the_queue_short_so_that_nothing_is_lost_after_slow_start() {
         sender.delivered = 0;
         run(&mut sender, &mut link, Time::from_millis(2000), span);
         // Laws that see the queue keep it below the marks.
-        let by_marks = !matches!(algorithm, Algorithm::Delay | Algorithm::Probe);
+        let by_marks = !matches!(algorithm, Algorithm::Delay | Algorithm::Probe | Algorithm::Vegas);
         assert!(sender.marked > 0 && (sender.episodes > episodes) == by_marks, "{}", algorithm.word());
         assert_eq!(sender.lost, lost, "{}", algorithm.word());
         // A queue of a quarter of the path's product does not keep the link busy through every reduction.
@@ -303,12 +311,15 @@ fn a_sender_that_paces_has_no_bursts() {
 #[test]
 fn no_event_allocates_once_the_window_was_filled() {
     for &algorithm in Algorithm::ALL {
-        let (mut sender, mut link) = (Sender::new(algorithm, true), bottleneck(40, 300));
+        // These keep fewer packets waiting than the others are marked for.
+        let short = matches!(algorithm, Algorithm::Vegas | Algorithm::LedbatPlusPlus);
+        let mark_above = if short { 0 } else { 40 };
+        let (mut sender, mut link) = (Sender::new(algorithm, true), bottleneck(mark_above, 300));
         run(&mut sender, &mut link, Time::ZERO, Span::from_secs(5));
         let counted = allocation_counter::measure(|| {
             run(&mut sender, &mut link, Time::from_millis(5000), Span::from_secs(10));
         });
-        assert!(sender.lost > 0 && sender.marked > 0);
+        assert!(sender.lost > 0 && sender.marked > 0, "{}", algorithm.word());
         assert_eq!(counted.count_total, 0, "{}", algorithm.word());
     }
 }

@@ -29,6 +29,8 @@ pub enum Purpose {
     RingNode = 10,
     /// What a splitting gateway's policy draws, by gateway.
     Split = 11,
+    /// How far a link's clock is off, by link.
+    LinkDrift = 12,
 }
 
 /// The seed of the stream of `purpose` for entity `index`.

@@ -74,6 +74,11 @@ impl Recorder {
         }
     }
 
+    /// The series' names, in the order in which they were added.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tracks.iter().map(|track| track.series.name.as_str())
+    }
+
     /// Distance of points.
     pub fn interval(&self) -> Span {
         self.interval

@@ -7,7 +7,7 @@
 //!
 //! Cost of a value: two additions of 128 bits and one multiplication; with percentiles one more memory access.
 
-use crate::results::Distribution;
+use crate::results::{Distribution, Percentiles};
 
 /// Sub-buckets of a power of two, as a power of two.
 const BITS: u32 = 7;
@@ -74,6 +74,7 @@ impl Moments {
             max: self.max as f64 / unit,
             deviation: variance.max(0.0).sqrt() / unit,
             percentiles: None,
+            samples: Vec::new(),
         }
     }
 }
@@ -112,6 +113,12 @@ impl Histogram {
                 sum >= rank
             })
             .map(middle)
+    }
+
+    /// How many values there are in each bucket, by its middle, where there are any.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(index, &count)| (middle(index), count))
     }
 
     /// Forgets all values.
@@ -172,10 +179,12 @@ impl Spread {
     pub fn summary(&self, unit: f64) -> Distribution {
         let mut summary = self.moments.summary(unit);
         if let Some(histogram) = self.histogram.as_ref().filter(|_| summary.count > 0) {
-            summary.percentiles = Some([0.5, 0.9, 0.99, 0.999].map(|quantile| {
-                // A bucket's middle may lie beyond the extremes; the true value does not.
-                (histogram.quantile(quantile).unwrap_or(0)).clamp(self.moments.min, self.moments.max) as f64 / unit
-            }));
+            // A bucket's middle may lie beyond the extremes; the true value does not.
+            let value = |middle: u64| middle.clamp(self.moments.min, self.moments.max) as f64 / unit;
+            let [p50, p90, p99, p999] =
+                [0.5, 0.9, 0.99, 0.999].map(|quantile| value(histogram.quantile(quantile).unwrap_or(0)));
+            summary.percentiles = Some(Percentiles { p50, p90, p99, p999 });
+            summary.samples = histogram.counts().map(|(middle, count)| (value(middle), count)).collect();
         }
         summary
     }
@@ -233,8 +242,11 @@ mod tests {
             let mut spread = Spread::new(true);
             values.iter().for_each(|&value| spread.add(value));
             values.sort_unstable();
-            let percentiles = spread.summary(1.0).percentiles.expect("asked for");
-            for (found, quantile) in percentiles.into_iter().zip([0.5, 0.9, 0.99, 0.999]) {
+            let summary = spread.summary(1.0);
+            prop_assert_eq!(summary.samples.iter().map(|sample| sample.1).sum::<u64>(), values.len() as u64);
+            prop_assert!(summary.samples.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            let Percentiles { p50, p90, p99, p999 } = summary.percentiles.expect("asked for");
+            for (found, quantile) in [p50, p90, p99, p999].into_iter().zip([0.5, 0.9, 0.99, 0.999]) {
                 let rank = ((quantile * values.len() as f64).ceil() as usize).max(1);
                 let exact = values[rank - 1] as f64;
                 prop_assert!((found - exact).abs() <= exact / 100.0, "{} instead of {}", found, exact);

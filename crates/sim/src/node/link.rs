@@ -8,7 +8,7 @@
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
 
-use super::waiting::Waiting;
+use super::waiting::{Waiting, mark_of};
 use super::{Here, Next, Node, Output, Tell};
 use crate::engine::Engine;
 use crate::engine::event::Event;
@@ -19,7 +19,9 @@ use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::series;
 use crate::model::{self, Ends};
+use crate::packet::Body;
 use crate::results::{LinkResult, Results};
+use crate::tcp::segment::Mark;
 use crate::traffic::Config;
 use fairspan_core::buffer::Reason;
 use fairspan_core::link::{DropReason, Passage, Served, Server};
@@ -148,6 +150,8 @@ struct Held {
     begun: Option<Time>,
     /// Packets whose drop is still to be told.
     dropped: VecDeque<(Handle, Cause)>,
+    /// Packets on their way that have a mark, which they are still to be given.
+    marked: Vec<Handle>,
     /// Since when the occupancy has been what it is.
     since: Time,
     ends: Ends,
@@ -214,9 +218,9 @@ impl Link {
 
     /// A packet of `size` IP bytes comes to the link's near end.
     #[inline(always)]
-    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, dscp: u8) -> Arrival {
+    fn offer(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, (dscp, mark): (u8, Mark)) -> Arrival {
         if self.holds {
-            return self.offer_queue(at, handle, size, flow, dscp);
+            return self.offer_queue(at, handle, size, flow, (dscp, mark));
         }
         let length = self.framing.length(size);
         match self.server.pass(at.now, length as usize) {
@@ -317,10 +321,17 @@ impl Link {
         }
     }
 
-    fn offer_queue(&mut self, at: At<'_>, handle: Handle, size: u32, flow: FlowNumber, dscp: u8) -> Arrival {
+    fn offer_queue(
+        &mut self,
+        at: At<'_>,
+        handle: Handle,
+        size: u32,
+        flow: FlowNumber,
+        (dscp, mark): (u8, Mark),
+    ) -> Arrival {
         self.weigh(&at);
         let ends = self.held.as_ref().and_then(|held| held.ends.get(flow.0 as usize >> 1)).copied().unwrap_or_default();
-        let packet = Waiting::new(handle, self.framing.length(size), ends, flow.0 & 1 == 1, dscp);
+        let packet = Waiting::new(handle, self.framing.length(size), ends, flow.0 & 1 == 1, dscp).with_mark(mark);
         let idle = self.server.is_idle();
         match self.server.offer(at.now, flow, packet) {
             Ok(()) => self.collect(&at),
@@ -347,11 +358,15 @@ impl Link {
             let served = self.server.serve(at.now);
             self.collect(&at);
             self.watch(&at);
-            let Some(Served { packet: Waiting { packet: handle, .. }, passage }) = served else {
+            let Some(Served { packet, passage }) = served else {
                 return Arrival::Waits;
             };
+            let handle = packet.packet;
             if let Some(held) = &mut self.held {
                 held.begun = self.server.next_ready();
+                if packet.is_marked() {
+                    held.marked.push(handle);
+                }
             }
             match passage {
                 Ok(passage) => {
@@ -383,6 +398,13 @@ impl Link {
     fn after_queue(&mut self, here: &mut Here<'_>) -> Next {
         if let Some(end) = self.poll_begun() {
             here.schedule(TRANSMITTED, end);
+        }
+        if let Some(held) = &mut self.held {
+            for handle in held.marked.drain(..) {
+                if let Body::Segment(segment) = &mut here.engine.pool[handle].body {
+                    segment.mark = Mark::Experienced;
+                }
+            }
         }
         let dropped = self.held.as_ref().is_some_and(|held| !held.dropped.is_empty());
         if dropped { Next::Poll(0) } else { Next::Nothing }
@@ -431,8 +453,9 @@ impl Node for Link {
     fn handle_packet(&mut self, mut here: Here<'_>, _: u32, handle: Handle) -> Next {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
-        let (size, flow, dscp) = (packet.size, within(packet.flow, packet.reverse), packet.dscp);
-        match self.offer(At::new(here.engine), handle, size, flow, dscp) {
+        let (size, flow) = (packet.size, within(packet.flow, packet.reverse));
+        let told = (packet.dscp, mark_of(packet));
+        match self.offer(At::new(here.engine), handle, size, flow, told) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),
             Arrival::Dropped(_) => return Next::Only(Output::Dropped(handle)),
@@ -498,13 +521,17 @@ impl Node for Link {
     }
 }
 
-/// For each link whether several flows meet at it, one of them a source that sends at fixed distances, and clocks are
-/// to differ. A link that such a source saturates clocks the packets to the next link, and their phase there would
-/// stand still whatever the sources' drift.
+/// For each link whether several flows meet at it, one of them a source that goes on whatever becomes of its packets, and
+/// clocks are to differ. A link that such a source saturates clocks the packets to the next link, and their phase there would
+/// stand still whatever the sources' drift, and however random their gaps. A source that pauses of itself finds another
+/// phase after each pause.
 pub(crate) fn periodic(scenario: &model::Scenario) -> Vec<bool> {
     let mut flows = vec![(0_u32, false); scenario.links.len()];
     for flow in &scenario.flows {
-        let fixed = matches!(flow.traffic, Config::Constant { .. } | Config::Replay { .. });
+        let fixed = matches!(
+            flow.traffic,
+            Config::Constant { .. } | Config::Poisson { .. } | Config::Replay { .. } | Config::Own(_)
+        );
         for hop in &flow.path {
             if let model::Hop::Link(link) = hop
                 && let Some(entry) = flows.get_mut(*link as usize)

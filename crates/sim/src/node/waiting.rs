@@ -1,6 +1,8 @@
 //! A packet as the queues of the simulator see it.
 
 use crate::engine::pool::Handle;
+use crate::packet::{Body, Packet};
+use crate::tcp::segment::Mark;
 use fairspan_core::queue::{End, Parcel};
 
 /// A packet that waits in a discipline.
@@ -12,13 +14,27 @@ pub(crate) struct Waiting {
     /// The nodes where it comes from and where it goes to.
     ends: [u32; 2],
     class: u8,
+    mark: Mark,
 }
 
 impl Waiting {
     /// A packet of a flow that goes from the first of `ends` to the second, or in `reverse`.
     #[inline]
     pub(crate) fn new(packet: Handle, size: u32, [from, to]: [u32; 2], reverse: bool, dscp: u8) -> Waiting {
-        Waiting { packet, size, ends: if reverse { [to, from] } else { [from, to] }, class: dscp >> 3 }
+        let ends = if reverse { [to, from] } else { [from, to] };
+        Waiting { packet, size, ends, class: dscp >> 3, mark: Mark::default() }
+    }
+
+    /// With the mark that the packet has: one that is capable can be marked here.
+    #[inline]
+    pub(crate) fn with_mark(self, mark: Mark) -> Waiting {
+        Waiting { mark, ..self }
+    }
+
+    /// Whether it was marked, here or before.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.mark == Mark::Experienced
     }
 }
 
@@ -36,4 +52,18 @@ impl Parcel for Waiting {
     fn class(&self) -> u8 {
         self.class
     }
+
+    fn mark(&mut self) -> bool {
+        let capable = self.mark != Mark::Incapable;
+        if capable {
+            self.mark = Mark::Experienced;
+        }
+        capable
+    }
+}
+
+/// The mark of a packet; what is no segment has none.
+#[inline]
+pub(crate) fn mark_of(packet: &Packet) -> Mark {
+    if let Body::Segment(segment) = &packet.body { segment.mark } else { Mark::default() }
 }

@@ -14,7 +14,7 @@ use crate::model::Scenario;
 use crate::node::timer::Timer;
 use crate::node::{Here, Next, Node, Output};
 use crate::packet::{Body, Packet};
-use crate::results::{BondResult, Distribution, Results};
+use crate::results::{BondResult, Distribution, Percentiles, Results};
 use fairspan_core::arq::{Header, OPTIONS};
 use fairspan_core::units::Time;
 
@@ -264,8 +264,11 @@ impl Node for Joined {
         if let Some(Reckoned { rate, delay }) = self.reckoned {
             let delay = delay.as_secs_f64();
             (result.throughput, result.goodput) = (rate, rate);
-            let percentiles = self.meter.wants_percentiles().then_some([delay; 4]);
-            result.delay = Distribution { count: 1, mean: delay, min: delay, max: delay, deviation: 0.0, percentiles };
+            let all = Percentiles { p50: delay, p90: delay, p99: delay, p999: delay };
+            let percentiles = self.meter.wants_percentiles().then_some(all);
+            let samples = percentiles.iter().map(|_| (delay, 1)).collect();
+            let (min, max) = (delay, delay);
+            result.delay = Distribution { count: 1, mean: delay, min, max, deviation: 0.0, percentiles, samples };
         }
         results.flows.push(result);
         let [sent, mut received] = self.ends.counters();

@@ -20,6 +20,8 @@ const HEAD: [&str; 10] =
 const MOST_POINTS: u64 = 1_000_000;
 const MOST_VALUES: u64 = 50_000_000;
 
+/// The default of `drift`, in parts per million.
+const DRIFT: u32 = 1000;
 /// The default of `processing`.
 const PROCESSING: Span = Span::from_micros(10);
 
@@ -44,10 +46,8 @@ pub(super) fn scenario(
     if warm_up >= duration {
         form.conflict("warm_up", "the warm-up must be shorter than the duration: metrics begin after it", errors);
     }
-    let drift_ppm = match form.value("drift") {
-        Some(value) => flow::drift(&form, value, 0.0, errors).unwrap_or(0.0).round() as u32,
-        None => 1000,
-    };
+    let drift_ppm = form.drift("drift", false, errors).map_or(DRIFT, |ppm| ppm.round() as u32);
+    let link_drift = form.drift("link_drift", false, errors).unwrap_or(0.0);
     let processing = match form.value("processing") {
         Some(value) if matches!(&value.kind, Kind::Text(text) if text == "off") => Span::ZERO,
         Some(_) => form.some_span("processing", errors).unwrap_or_default(),
@@ -69,13 +69,20 @@ pub(super) fn scenario(
     if let Some(inner) = inner {
         inner.finish(None, errors);
     }
-    let topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
+    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
     let splits = split::read(&mut form, [&mut split_defaults, &mut tcp], &topology, &bonds, errors);
     let places = (&topology, &bonds, &rings);
-    let flows = flow::read(&mut form, [&mut flow_defaults, &mut tcp], places, (store, seed, duration), before, errors);
+    let flows = flow::read(
+        &mut form,
+        [&mut flow_defaults, &mut tcp],
+        places,
+        (store, seed, [warm_up, duration]),
+        before,
+        errors,
+    );
     let senders = flows.len() + reliable.len() * 13 + splits.len();
     let metrics = metrics(&mut form, &topology, &rings, senders, duration, errors);
     form.finish(None, errors);
@@ -85,6 +92,8 @@ pub(super) fn scenario(
     if errors.count() > before {
         return None;
     }
+    // Last: bonds and queues are set by what links are said to carry.
+    topology.drift(seed, link_drift);
     let Topology { nodes, links, .. } = topology;
     let (bonds, rings) = (bonds.list, rings.list);
     Some(Scenario {

@@ -4,7 +4,9 @@ use super::build;
 use super::error::{Problem, ReadError};
 use super::expect::{Expectation, Tolerance};
 use super::form::{Defaults, Errors, Form, as_fraction, as_number};
-use super::metric::{Metric, Refers, Unit, matches};
+use super::metric::{Metric, Unit};
+use super::plot::{Plot, plot, points};
+use super::refers::metric;
 use super::store::Store;
 use super::sweep::{self, Sweep};
 use super::value::{Kind, OUTSIDE, Table, Value};
@@ -24,6 +26,8 @@ pub struct File {
     root: Table,
     store: Store,
     head: Head,
+    /// Keys set from outside with their values, in order.
+    settings: Vec<(String, String)>,
     /// Seeds given from outside.
     seeds: Option<Vec<u64>>,
     first: First,
@@ -76,27 +80,6 @@ pub struct Run {
     pub scenario: Scenario,
 }
 
-/// A plot that a file asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plot {
-    /// For people; empty where not given.
-    pub title: String,
-    /// The swept parameter along the x axis.
-    pub x: String,
-    /// What the x axis is, for people.
-    pub x_label: String,
-    /// Along the y axis: a line for each, with its name.
-    pub y: Vec<(String, Metric)>,
-    /// What the y axis is, for people.
-    pub y_label: String,
-    /// A line for each value of this swept parameter.
-    pub by: Option<String>,
-    /// Logarithmic axes.
-    pub log_x: bool,
-    /// See `log_x`.
-    pub log_y: bool,
-}
-
 impl File {
     /// Reads and checks a file called `name` in errors. `files` gives the content of a file that the scenario names:
     /// a trace, a series, a list of packets.
@@ -144,6 +127,7 @@ impl File {
             root,
             store,
             head: Head::default(),
+            settings: settings.iter().map(|&(path, value)| (path.to_owned(), value.to_owned())).collect(),
             seeds: None,
             first: First::default(),
         };
@@ -152,7 +136,9 @@ impl File {
     }
 
     /// Sets a key by its dotted path, as `--set link.bottleneck.queue=50000B` does. An element of a list goes by its
-    /// name or its number from 0. The value is TOML, or a text where it is not. The file stays as it was on an error.
+    /// name or its number from 0. The value is TOML, or a text where it is not. Of a key that is swept, it takes the place of
+    /// the sweep's values; where several keys are swept together, the points with this value remain. The file stays as it was
+    /// on an error.
     ///
     /// # Errors
     /// As for [`File::parse`].
@@ -168,6 +154,7 @@ impl File {
             errors.add(OUTSIDE, path, problem);
             return Err(errors.sorted());
         }
+        changed.settings.push((path.to_owned(), value.to_owned()));
         changed.check(files)?;
         *self = changed;
         Ok(())
@@ -181,6 +168,16 @@ impl File {
     /// The file's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// All of its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Keys set from outside with their values, in order.
+    pub fn settings(&self) -> &[(String, String)] {
+        &self.settings
     }
 
     /// For people; empty where not given.
@@ -208,6 +205,11 @@ impl File {
         self.seeds.as_deref().unwrap_or(&self.head.seeds)
     }
 
+    /// Whether these were given from outside.
+    pub fn seeds_are_set(&self) -> bool {
+        self.seeds.is_some()
+    }
+
     /// Points of the sweeps: 1 without any.
     pub fn points(&self) -> usize {
         self.head.sweeps.iter().map(|sweep| sweep.points.len()).product()
@@ -221,6 +223,11 @@ impl File {
     /// Swept parameters in their order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         self.head.sweeps.iter().flat_map(|sweep| sweep.parameters.iter().map(String::as_str))
+    }
+
+    /// The parameters of each sweep: those that change together.
+    pub fn sweeps(&self) -> impl Iterator<Item = &[String]> {
+        self.head.sweeps.iter().map(|sweep| sweep.parameters.as_slice())
     }
 
     /// The first parameter of each sweep: those that change with it say nothing more about a point.
@@ -309,6 +316,7 @@ impl File {
         let root = self.root.clone();
         let mut form = Form::new(&root, String::new(), &Defaults::none());
         let mut head = Head::read(&mut form, &mut errors);
+        sweep::settle(&mut head.sweeps, &root, &self.settings, &mut errors);
         let places: u64 = head.sweeps.iter().map(|sweep| sweep.points.len() as u64).fold(1, u64::saturating_mul);
         let runs = places.saturating_mul(head.seeds.len() as u64);
         if runs > head.most {
@@ -394,59 +402,6 @@ impl Head {
     }
 }
 
-fn metric(
-    form: &Form<'_>,
-    key: &str,
-    text: &str,
-    at: u32,
-    first: &Scenario,
-    errors: &mut Errors<'_>,
-) -> Option<Metric> {
-    let metric = match Metric::parse(text) {
-        Ok(metric) => metric,
-        Err(error) => {
-            errors.add(at, form.key(key), Problem::Conflict(error.to_string()));
-            return None;
-        }
-    };
-    for refers in metric.refers() {
-        let absent = |what, pattern: &str, names: &mut dyn Iterator<Item = &str>| {
-            let names: Vec<&str> = names.collect();
-            if names.iter().any(|name| matches(pattern, name)) {
-                return None;
-            }
-            let close = super::error::closest(pattern, names.into_iter());
-            Some(Problem::NoSuch { what, found: pattern.to_owned(), close })
-        };
-        let problem = match refers {
-            Refers::Flow(name) => {
-                let reliable = first.reliable.iter().map(|flow| flow.name.as_str());
-                absent("flow", name, &mut first.flows.iter().map(|flow| flow.name.as_str()).chain(reliable))
-            }
-            Refers::Link(name) => absent("link", name, &mut first.links.iter().map(|link| link.name.as_str())),
-            Refers::Bond(name) => {
-                let reliable = first.reliable.iter().map(|flow| &flow.name);
-                let both = first.bonds.iter().map(|bond| &bond.name).chain(reliable);
-                let names: Vec<String> = both.flat_map(|name| [0, 1].map(|end| format!("{name}/{end}"))).collect();
-                absent("bond's end", name, &mut names.iter().map(String::as_str))
-            }
-            Refers::Split(name) => absent("split", name, &mut first.splits.iter().map(|split| split.name.as_str())),
-            Refers::Ring(name) => absent("ring", name, &mut first.rings.iter().map(|ring| ring.name.as_str())),
-            Refers::Percentiles if !first.metrics.delay => {
-                Some(Problem::Conflict("percentiles need `delay = true` in [metrics]".into()))
-            }
-            Refers::Reordering if !first.metrics.reordering => {
-                Some(Problem::Conflict("reordering needs `reordering = true` in [metrics]".into()))
-            }
-            Refers::Percentiles | Refers::Reordering => None,
-        };
-        if let Some(problem) = problem {
-            errors.add(at, form.key(key), problem);
-        }
-    }
-    Some(metric)
-}
-
 /// A value in a metric's unit: a quantity with its unit, or a number where the metric has none.
 fn in_unit(form: &Form<'_>, key: &str, value: &Value, unit: Unit, errors: &mut Errors<'_>) -> Option<f64> {
     let text = match &value.kind {
@@ -502,73 +457,9 @@ fn expectation(
     if !["value", "least", "most"].iter().any(|key| form.has(key)) {
         form.missing("value", "what should come out: value, least or most", errors);
     }
-    let mut at = Vec::new();
-    if let Some(table) = form.raw_table("at", errors) {
-        for entry in &table.entries {
-            let shown = entry.value.show();
-            let swept = sweeps.iter().find_map(|sweep| {
-                let place = sweep.parameters.iter().position(|path| *path == entry.key)?;
-                Some(sweep.points.iter().map(|point| point[place].show()).collect::<Vec<_>>())
-            });
-            match swept {
-                None => {
-                    let paths = sweeps.iter().flat_map(|sweep| &sweep.parameters).map(String::as_str);
-                    let close = super::error::closest(&entry.key, paths);
-                    let problem = Problem::NoSuch { what: "swept parameter", found: entry.key.clone(), close };
-                    errors.add(entry.at, form.key("at"), problem);
-                }
-                Some(values) if !values.contains(&shown) => {
-                    let expected = format!("one of the values that are swept: {}", values.join(", "));
-                    form.wrong("at", &entry.value, expected, errors);
-                }
-                Some(_) => at.push((entry.key.clone(), shown)),
-            }
-        }
-    }
+    let at = points(form, sweeps, errors);
     let source = form.text("where", errors).unwrap_or_default().to_owned();
     let claim = form.text("claim", errors).map(str::to_owned);
     let key = form.text("key", errors).map(str::to_owned);
     Some(Expectation { metric: metric?, at, value, tolerance, least, most, source, claim, key })
-}
-
-fn plot(form: &mut Form<'_>, sweeps: &[Sweep], first: &Scenario, errors: &mut Errors<'_>) -> Option<Plot> {
-    let mut parameter = |key, errors: &mut Errors<'_>| {
-        let text = form.text(key, errors)?;
-        let mut paths = sweeps.iter().flat_map(|sweep| &sweep.parameters).map(String::as_str);
-        if !paths.clone().any(|path| path == text) {
-            let close = super::error::closest(text, &mut paths);
-            let problem = Problem::NoSuch { what: "swept parameter", found: text.into(), close };
-            errors.add(form.place(key), form.key(key), problem);
-            return None;
-        }
-        Some(text.to_owned())
-    };
-    let (x, by) = (parameter("x", errors), parameter("by", errors));
-    if !form.has("x") {
-        form.missing("x", "a swept parameter, such as \"link.bottleneck.rate\"", errors);
-    }
-    if !form.has("y") {
-        form.missing("y", "a metric or a list of them, or a table of names and metrics", errors);
-    }
-    let mut y = Vec::new();
-    if let Some(value) = form.value("y") {
-        let list: Vec<(String, &Value)> = match &value.kind {
-            Kind::List(list) => list.iter().map(|value| (value.show(), value)).collect(),
-            Kind::Table(table) => table.entries.iter().map(|entry| (entry.key.clone(), &entry.value)).collect(),
-            _ => vec![(value.show(), value)],
-        };
-        for (name, value) in list {
-            let Kind::Text(text) = &value.kind else {
-                form.wrong("y", value, "a metric, such as \"flow.NAME.goodput\"", errors);
-                continue;
-            };
-            y.extend(metric(form, "y", text, value.at, first, errors).map(|metric| (name, metric)));
-        }
-    }
-    let title = form.text("title", errors).unwrap_or_default().to_owned();
-    let x_label = form.text("x_label", errors).map_or_else(|| x.clone().unwrap_or_default(), str::to_owned);
-    let y_label = form.text("y_label", errors).unwrap_or_default().to_owned();
-    let log = form.choice("log", &[("x", (true, false)), ("y", (false, true)), ("xy", (true, true))], errors);
-    let (log_x, log_y) = log.unwrap_or_default();
-    Some(Plot { title, x: x?, x_label, y, y_label, by, log_x, log_y })
 }

@@ -9,8 +9,8 @@ use super::route::{NoPath, Router, crossing, mirrored};
 use super::store::Store;
 use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
-use super::value::{Kind, Value};
-use crate::model::{Flow, Hop, Room};
+use super::value::Kind;
+use crate::model::{Flow, Hop, Room, Transport};
 use fairspan_core::buffer::Limit;
 use fairspan_core::link::Capacity;
 use fairspan_core::quantity::parse_span;
@@ -19,9 +19,8 @@ use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 
-/// Most parts in a million that a clock may be off.
-const MOST_DRIFT: f64 = 100_000.0;
-
+/// Longest spread of starts that no key gives.
+const MOST_SPREAD: Span = Span::from_secs(1);
 /// A `[[flow]]` table and the flows that it makes.
 struct Group<'a> {
     via: Option<Vec<(Pattern<'a>, u32)>>,
@@ -32,17 +31,19 @@ struct Group<'a> {
     sending: Sending,
     copies: Copies,
     first: usize,
+    /// Up to how much later each of its flows starts than at once, where its keys say nothing of starts.
+    usual_spread: Span,
     /// Where it stands, for errors about paths.
     at: u32,
     path: String,
 }
 
-/// Reads all flows of a run with this seed; `duration` is when what has no `stop` stops.
+/// Reads all flows of a run with this seed; what has no `stop` stops at the end of `time`, which has the warm-up before it.
 pub(super) fn read<'a>(
     root: &mut Form<'a>,
     [defaults, tcp]: [&mut Defaults<'a>; 2],
     places: (&Topology, &Bonds, &Rings),
-    (store, seed, duration): (&Store, u64, Span),
+    (store, seed, time): (&Store, u64, [Span; 2]),
     before: usize,
     errors: &mut Errors<'_>,
 ) -> Vec<Flow> {
@@ -53,12 +54,21 @@ pub(super) fn read<'a>(
     for (number, mut form) in root.tables("flow", defaults, errors).into_iter().enumerate() {
         // A stream of random numbers for each table: one more flow does not change when the others start.
         let mut rng = Rng::new(seed ^ (number as u64 + 1).wrapping_mul(0xa076_1d64_78bd_642f));
-        let reading = Reading { topology: places.0, store, duration };
+        let reading = Reading { topology: places.0, store, warm_up: time[0], duration: time[1] };
         if let Some(group) = reading.group(&mut form, tcp, &mut rng, &mut flows, &mut names, errors) {
-            groups.push(group);
+            groups.push((group, rng));
         }
         form.finish(Some(defaults), errors);
     }
+    // Who is alone meets nobody, whenever it starts.
+    if flows.len() > 1 {
+        for (group, rng) in &mut groups {
+            for flow in &mut flows[group.first..group.first + group.copies.count as usize] {
+                flow.start += Span::from_nanos(rng.below(group.usual_spread.as_nanos()));
+            }
+        }
+    }
+    let groups: Vec<Group<'_>> = groups.into_iter().map(|(group, _)| group).collect();
     // Paths over links that could not be read would only add errors.
     if errors.count() > before {
         return flows;
@@ -70,6 +80,7 @@ pub(super) fn read<'a>(
 struct Reading<'t> {
     topology: &'t Topology,
     store: &'t Store,
+    warm_up: Span,
     duration: Span,
 }
 
@@ -94,7 +105,9 @@ impl Reading<'_> {
         let start = form.span("start", errors).unwrap_or_default();
         let stop = form.span("stop", errors).unwrap_or(self.duration);
         let stagger = form.span("stagger", errors).unwrap_or_default();
-        let spread = form.span("spread", errors).unwrap_or_default();
+        let spread = spread(form, errors);
+        let told = spread.is_some() || form.has("start") || form.has("stagger");
+        let spread = spread.unwrap_or_default();
         let latest = start + stagger.times(copies.count - 1) + spread;
         if form.has("stop") && latest >= stop {
             let text = format!("the flow stops after {} s, before it has started", stop.as_secs_f64());
@@ -104,7 +117,7 @@ impl Reading<'_> {
             let text = format!("a start after {} s, when the run is over", latest.as_secs_f64());
             form.conflict(key, format!("{text}; it must be below the duration"), errors);
         }
-        let drift_ppm = form.value("drift").and_then(|value| drift(form, value, -MOST_DRIFT, errors));
+        let drift_ppm = form.drift("drift", true, errors);
         let dscp = form.integer("dscp", 0..=63, errors).unwrap_or_default() as u8;
         let weight = form.integer("weight", 1..=u64::from(MOST_WEIGHT), errors).unwrap_or(1) as u32;
         let room = room(form, errors).unwrap_or_default();
@@ -117,6 +130,8 @@ impl Reading<'_> {
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
             return None;
         }
+        let together = matches!(sending.transport, Transport::Tcp(_)) && !told;
+        let usual_spread = if together { self.usual_spread(stop) } else { Span::ZERO };
         let first = flows.len();
         let mut buffer = String::new();
         flows.reserve(copies.count as usize);
@@ -162,10 +177,26 @@ impl Reading<'_> {
             sending,
             copies,
             first,
+            usual_spread,
             at: form.at,
             path: form.key("").trim_end_matches('.').into(),
         })
     }
+}
+
+impl Reading<'_> {
+    /// How far the starts of connections lie apart that would else begin at one instant, and then do the same with every seed: as
+    /// much as half of the warm-up hides, or where that is little, a hundredth of the time until `stop`.
+    fn usual_spread(&self, stop: Span) -> Span {
+        let hidden = if self.warm_up < stop { self.warm_up.as_nanos() / 2 } else { 0 };
+        Span::from_nanos(hidden.max(stop.as_nanos() / 100)).min(MOST_SPREAD)
+    }
+}
+
+/// Up to how much later each flow starts; `None` where that is not said, or `"auto"`.
+fn spread(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Option<Span> {
+    let value = form.value("spread")?;
+    if value.kind == Kind::Text("auto".into()) { None } else { form.span("spread", errors) }
 }
 
 fn pattern<'a>(form: &mut Form<'a>, key: &'static str, copies: Copies, errors: &mut Errors<'_>) -> Option<Pattern<'a>> {
@@ -206,20 +237,6 @@ fn room(form: &mut Form<'_>, errors: &mut Errors<'_>) -> Option<Room> {
         form.wrong("room", value, expected, errors);
     }
     found
-}
-
-/// `"500ppm"` or `"off"`, from `least` on.
-pub(super) fn drift(form: &Form<'_>, value: &Value, least: f64, errors: &mut Errors<'_>) -> Option<f64> {
-    let number = match &value.kind {
-        Kind::Text(text) if text == "off" => Some(0.0),
-        Kind::Text(text) => text.strip_suffix("ppm").and_then(|number| number.trim().parse().ok()),
-        _ => None,
-    };
-    let number = number.filter(|number| (least..=MOST_DRIFT).contains(number));
-    if number.is_none() {
-        form.wrong("drift", value, format!("\"off\", or parts per million from {least}ppm to {MOST_DRIFT}ppm"), errors);
-    }
-    number
 }
 
 fn route(
@@ -356,7 +373,7 @@ impl Paths<'_> {
         Some(path)
     }
 
-    /// Both directions of a link or a bond.
+    /// What a name stands for: both directions of a link or a bond, one direction of a link.
     fn named(&self, name: &str, at: u32, group: &Group<'_>, errors: &mut Errors<'_>) -> Option<Vec<Hop>> {
         if let Some(directions) = self.directions(name) {
             return Some(directions);
@@ -372,6 +389,9 @@ impl Paths<'_> {
             return Some(vec![Hop::Bond(bond, 0), Hop::Bond(bond, 1)]);
         }
         let link = self.topology.link_names.find(name)?;
+        if self.topology.is_back(link, name) {
+            return Some(vec![Hop::Link(link)]);
+        }
         let partner = self.topology.partners[link as usize];
         let back = (partner != topology::NONE).then_some(Hop::Link(partner));
         Some(std::iter::once(Hop::Link(link)).chain(back).collect())

@@ -13,6 +13,8 @@ const MOST_ERRORS: usize = 100;
 pub(super) const LONGEST: Span = Span::from_secs(200_000_000);
 /// Most bytes that a scenario may name.
 const MOST_BYTES: u64 = 1 << 60;
+/// Most parts in a million that a clock may be off.
+const MOST_DRIFT: f64 = 100_000.0;
 /// Highest rate that a scenario may name: 100 Tbit/s.
 const FASTEST: u64 = 100_000_000_000_000;
 
@@ -303,6 +305,23 @@ impl<'a> Form<'a> {
         let value = self.value(key)?;
         self.wrong(key, value, "a length of time above zero", errors);
         None
+    }
+
+    /// How far a clock is off, in parts per million: `"500ppm"` or `"off"`; below zero where `either_way`.
+    pub(super) fn drift(&mut self, key: &'static str, either_way: bool, errors: &mut Errors<'_>) -> Option<f64> {
+        let value = self.value(key)?;
+        let least = if either_way { -MOST_DRIFT } else { 0.0 };
+        let number = match &value.kind {
+            Kind::Text(text) if text == "off" => Some(0.0),
+            Kind::Text(text) => text.strip_suffix("ppm").and_then(|number| number.trim().parse().ok()),
+            _ => None,
+        };
+        let number = number.filter(|number| (least..=MOST_DRIFT).contains(number));
+        if number.is_none() {
+            let expected = format!("\"off\", or parts per million from {least}ppm to {MOST_DRIFT}ppm");
+            self.wrong(key, value, expected, errors);
+        }
+        number
     }
 
     pub(super) fn picoseconds(&mut self, key: &'static str, errors: &mut Errors<'_>) -> Option<u64> {

@@ -23,6 +23,8 @@ pub(super) struct Direction {
     pub(super) framing: Framing,
     pub(super) card: Card,
     pub(super) mtu: u32,
+    /// How far its clock is off, in parts per million; `None`: drawn.
+    pub(super) drift: Option<f64>,
 }
 
 /// Reads one direction. `None` if its capacity cannot be read.
@@ -52,6 +54,10 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let discipline = discipline(form, errors);
     let buffer = named(form, "buffer", errors).unwrap_or(discipline.usual_buffer());
     let mtu = form.bytes("mtu", 68..=65_535, errors).map_or(65_535, |bytes| bytes.as_u64() as u32);
+    let drift = form.drift("drift", true, errors);
+    if drift.is_some() && !matches!(capacity, None | Some(Capacity::Constant(_))) {
+        form.conflict("drift", "only a link with a constant rate has a clock that is off; leave it out", errors);
+    }
     let profile = Profile {
         capacity: capacity?,
         delay,
@@ -72,7 +78,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     {
         form.conflict(error.setting, error.to_string(), errors);
     }
-    Some(Direction { profile, framing, card, mtu })
+    Some(Direction { profile, framing, card, mtu, drift })
 }
 
 fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Capacity> {

@@ -10,6 +10,8 @@ mod form;
 mod link;
 mod metric;
 mod names;
+mod plot;
+mod refers;
 mod reliable;
 mod ring;
 mod route;
@@ -22,5 +24,6 @@ mod value;
 
 pub use error::{Problem, ReadError};
 pub use expect::{Expectation, Outcome, Tolerance};
-pub use file::{File, Plot, Run};
-pub use metric::{Metric, MetricError, Unit};
+pub use file::{File, Run};
+pub use metric::{Metric, MetricError, Sampled, Unit};
+pub use plot::{Content, Plot, SeriesName};

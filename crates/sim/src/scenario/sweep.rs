@@ -2,7 +2,7 @@
 
 use super::error::Problem;
 use super::form::{Defaults, Errors, Form, as_number};
-use super::value::{Kind, Table, Value};
+use super::value::{Kind, OUTSIDE, Table, Value};
 use fairspan_core::quantity::split;
 
 /// Runs of a file that gives no other bound.
@@ -15,6 +15,8 @@ pub(super) struct Sweep {
     pub(super) parameters: Vec<String>,
     /// For each point a value for each parameter.
     pub(super) points: Vec<Vec<Value>>,
+    /// Whether a value set from outside has taken the place of its own ones.
+    pub(super) settled: bool,
 }
 
 impl Sweep {
@@ -24,6 +26,50 @@ impl Sweep {
             root.set(path, value.clone()).map_err(|problem| (value.at, path.clone(), problem))?;
         }
         Ok(())
+    }
+
+    /// Leaves of its points those at which the parameter at `place` has this value. A parameter that changes alone takes any
+    /// value.
+    fn settle(&mut self, place: usize, value: &Value) -> Result<(), Problem> {
+        let shown = value.show();
+        let kept: Vec<Vec<Value>> = self.points.iter().filter(|point| point[place].show() == shown).cloned().collect();
+        self.points = match (kept.is_empty(), self.parameters.len()) {
+            (false, _) => kept,
+            (true, 1) => vec![vec![value.clone()]],
+            (true, _) => {
+                let others = self.parameters.iter().enumerate().filter(|(other, _)| *other != place);
+                let others: Vec<String> = others.map(|(_, path)| format!("`{path}`")).collect();
+                let known: Vec<String> = self.points.iter().map(|point| point[place].show()).collect();
+                let text = format!(
+                    "found {}; this is swept together with {}, so it must be one of its values there: {}",
+                    value.found(),
+                    others.join(", "),
+                    known.join(", ")
+                );
+                return Err(Problem::Conflict(text));
+            }
+        };
+        self.settled = true;
+        Ok(())
+    }
+}
+
+/// What was set from outside takes the place of a sweep's values of the same key: the sweep would else overwrite it.
+pub(super) fn settle(sweeps: &mut [Sweep], root: &Table, settings: &[(String, String)], errors: &mut Errors<'_>) {
+    for (path, value) in settings {
+        let set = root.canonical(path);
+        for sweep in &mut *sweeps {
+            let known: Vec<Vec<String>> = sweep.parameters.iter().map(|path| root.canonical(path)).collect();
+            if let Some(place) = known.iter().position(|swept| *swept == set) {
+                if let Err(problem) = sweep.settle(place, &Value::outside(value)) {
+                    errors.add(OUTSIDE, path, problem);
+                }
+            } else if let Some(place) = known.iter().position(|swept| set.starts_with(swept)) {
+                let text =
+                    format!("`{}` is swept, which replaces all that is in it: set that", sweep.parameters[place]);
+                errors.add(OUTSIDE, path, Problem::Conflict(text));
+            }
+        }
     }
 }
 
@@ -119,7 +165,7 @@ fn sweep(form: &mut Form<'_>, most: u64, errors: &mut Errors<'_>) -> Option<Swee
         errors.add(form.at, form.key("values"), Problem::TooMany { what: "values".into(), count, most });
         return None;
     }
-    Some(Sweep { parameters, points })
+    Some(Sweep { parameters, points, settled: false })
 }
 
 fn listed(form: &mut Form<'_>, value: &Value, width: usize, errors: &mut Errors<'_>) -> Option<Vec<Vec<Value>>> {

@@ -6,7 +6,10 @@ use super::link::{self, Direction};
 use super::names::{EXPECTED, Names, Pattern};
 use super::store::Store;
 use super::value::Kind;
+use crate::engine::streams::{self, Purpose};
 use crate::model::{HostCost, Link, Node};
+use fairspan_core::link::Capacity;
+use fairspan_core::units::Rate;
 
 /// Most nodes, most links and most flows.
 pub(super) const MOST: u64 = 1_000_000;
@@ -25,6 +28,8 @@ pub(super) struct Topology {
     pub(super) partners: Vec<u32>,
     /// For each link the largest IP packet it takes.
     pub(super) mtus: Vec<u32>,
+    /// For each link how far its clock is off, in parts per million, where that is said.
+    drifts: Vec<Option<f64>>,
     pub(super) link_names: Names,
 }
 
@@ -141,6 +146,12 @@ impl Topology {
         topology
     }
 
+    /// Whether a link called `name` is the direction back of another one.
+    pub(super) fn is_back(&self, link: u32, name: &str) -> bool {
+        let partner = self.partners.get(link as usize).and_then(|&partner| self.links.get(partner as usize));
+        partner.is_some_and(|partner| name.strip_suffix("/back") == Some(&partner.name))
+    }
+
     fn node(&mut self, form: &mut Form<'_>, errors: &mut Errors<'_>) {
         let copies = Copies::read(form, errors);
         let kinds = [("host", false), ("router", true), ("switch", true)];
@@ -240,10 +251,26 @@ impl Topology {
     }
 
     fn push(&mut self, name: String, from: u32, to: u32, direction: &Direction, partner: u32) {
-        let Direction { profile, framing, card, mtu } = direction.clone();
+        let Direction { profile, framing, card, mtu, drift } = direction.clone();
         self.links.push(Link { name, from, to, profile, framing, card });
         self.partners.push(partner);
         self.mtus.push(mtu);
+        self.drifts.push(drift);
+    }
+
+    /// Lets the clock of each link be off by what is said of it, or by a constant drawn from minus to plus `most` parts per
+    /// million: who takes longer for a bit carries fewer.
+    pub(super) fn drift(&mut self, seed: u64, most: f64) {
+        for (number, (link, told)) in self.links.iter_mut().zip(&self.drifts).enumerate() {
+            let mut rng = streams::stream(seed, Purpose::LinkDrift, number as u64);
+            let ppm = told.unwrap_or(most * (2.0 * rng.unit() - 1.0));
+            if let Capacity::Constant(rate) = &mut link.profile.capacity
+                && ppm != 0.0
+            {
+                let bits = rate.as_bits_per_sec() as f64 / (1.0 + ppm / 1e6);
+                *rate = Rate::from_bits_per_sec((bits.round() as u64).max(1));
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::value::{Kind, Value};
 use crate::model::Transport;
 use crate::tcp;
 use crate::traffic::{Config, Sizes};
+use fairspan_core::congestion::Algorithm;
 use fairspan_core::units::{Bytes, Span};
 use std::sync::Arc;
 
@@ -373,6 +374,9 @@ pub(super) fn tcp<'a>(
         },
     };
     let before = errors.count();
+    // Who says how large the buffer is does not ask for it to grow, as a socket's does not with SO_RCVBUF.
+    let says = |key| tables.iter().any(|(table, _)| table.get(key).is_some());
+    let fixed = says("receive_buffer") && !says("receive_buffer_maximum");
     for (table, path) in tables {
         for entry in table.entries.iter().filter(|entry| entry.key != "preset") {
             let named = || format!("{path}.{}", entry.key);
@@ -390,6 +394,12 @@ pub(super) fn tcp<'a>(
                 }
             }
         }
+    }
+    if fixed {
+        config.receive_buffer_maximum = config.receive_buffer;
+    }
+    if config.congestion == Algorithm::Dctcp && config.ecn == tcp::config::Ecn::Off {
+        form.conflict(key, "DCTCP goes by marks of congestion: set ecn = \"dctcp\" too", errors);
     }
     (errors.count() == before).then_some(config)
 }

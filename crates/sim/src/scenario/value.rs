@@ -168,6 +168,29 @@ impl Table {
         }
     }
 
+    /// A path with the places of elements of lists instead of their names: one spelling for each thing.
+    pub(super) fn canonical(&self, path: &str) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut here = Some(Inner::Table(self));
+        for part in path.split('.') {
+            let (part, next) = match here {
+                Some(Inner::Table(table)) => (part.to_owned(), table.get(part).map(|entry| &entry.value)),
+                Some(Inner::List(list)) => match element(list, part) {
+                    Some(place) => (place.to_string(), list.get(place)),
+                    None => (part.to_owned(), None),
+                },
+                None => (part.to_owned(), None),
+            };
+            here = next.and_then(|value| match &value.kind {
+                Kind::Table(table) => Some(Inner::Table(table)),
+                Kind::List(list) => Some(Inner::List(list)),
+                _ => None,
+            });
+            parts.push(part);
+        }
+        parts
+    }
+
     /// What a dotted path names.
     #[cfg(test)]
     pub(super) fn lookup(&self, path: &str) -> Option<&Value> {
@@ -184,6 +207,12 @@ impl Table {
             _ => None,
         }
     }
+}
+
+/// What has parts of its own.
+enum Inner<'a> {
+    Table(&'a Table),
+    List(&'a [Value]),
 }
 
 /// Singular names of lists, for errors.
@@ -276,6 +305,15 @@ mod tests {
         assert_eq!(table.lookup("link.b.loss").unwrap().kind, Kind::Text("1%".into()));
         assert_eq!(table.lookup("link.a.rate").unwrap().kind, Kind::Text("2Mbit".into()));
         assert_eq!(table.lookup("metrics.delay").unwrap().kind, Kind::Bool(true));
+    }
+
+    #[test]
+    fn a_name_and_a_place_are_two_spellings_of_one_path() {
+        let table = document();
+        assert_eq!(table.canonical("link.b.rate"), ["link", "1", "rate"]);
+        assert_eq!(table.canonical("link.b.rate"), table.canonical("link.1.rate"));
+        assert_eq!(table.canonical("link.c.rate"), ["link", "c", "rate"]);
+        assert_eq!(table.canonical("metrics.delay"), ["metrics", "delay"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use super::acknowledgment::{Acknowledgment, stamp};
 use super::connection::{Connection, DEFAULT_MSS};
+use super::marks::Echo;
 use super::position::unwrap;
 use super::receiver::{Arrival, Receiver};
 use super::segment::{Flags, Segment};
@@ -105,6 +106,7 @@ impl Connection {
         self.peer_scales = self.config.window_scaling && options.window_scale.is_some();
         self.peer_shift = options.window_scale.filter(|_| self.peer_scales).unwrap_or(0).min(14);
         self.sack = self.config.sack && options.sack_permitted;
+        self.marks.on_syn(segment.flags);
         if let Some((value, _)) = options.timestamps {
             self.recent = value;
             self.recent_at = now;
@@ -230,6 +232,9 @@ impl Connection {
             self.peer_urgent_to = self.peer_urgent_to.max(start.max(1) as u64 + u64::from(segment.urgent));
         }
         // Seventh, the payload, and eighth, the FIN.
+        if payload > 0 && self.marks.on_payload(segment) {
+            self.receiver.acknowledge_now();
+        }
         if end > start {
             self.take_payload(now, start, payload, flags.has(Flags::FIN));
         }
@@ -275,7 +280,15 @@ impl Connection {
         let changed = self.sender.update_window(start.max(0) as u64, position as u64, window);
         let bare = payload == 0 && !changed && !segment.flags.has(Flags::FIN) && !segment.flags.has(Flags::SYN);
         let acknowledgment = self.acknowledgment(segment, position as u64, bare);
+        let una = self.sender.una;
         self.sender.on_acknowledgment(now, &acknowledgment);
+        let marks = self.marks.on_acknowledgment(segment.flags, position as u64, self.sender.next);
+        if let Some(Echo { begins, packets }) = marks {
+            let acknowledged = self.sender.una - una;
+            let most = if acknowledged > 0 { acknowledged } else { u64::MAX };
+            let bytes = packets.map_or(acknowledged, |packets| (packets * self.sender.mss).min(most));
+            self.sender.on_marked(now, bytes, begins);
+        }
         if self.sender.fin_acknowledged() {
             match self.state {
                 State::FinWait1 => self.state = State::FinWait2,

@@ -14,7 +14,7 @@
 //!   use no options. ns-2 rounds its smoothed round trip down to eighths of a tick; ours keeps nanoseconds.
 
 use fairspan_core::congestion::window::{Basis, Counting, InitialWindow, SlowStart, initial_window};
-use fairspan_core::congestion::{self, Algorithm};
+use fairspan_core::congestion::{self, Algorithm, LawMaker};
 use fairspan_core::loss::rtt;
 use fairspan_core::options::Words;
 use fairspan_core::units::{Bytes, Span};
@@ -186,6 +186,20 @@ choice! {
 }
 
 choice! {
+    /// Explicit congestion notification.
+    Ecn, "\"off\", \"on\", \"accurate\" or \"dctcp\"" {
+        /// None.
+        Off = "off",
+        /// RFC 3168: a mark is echoed until the peer tells that it has reduced.
+        On = "on",
+        /// RFC 9768: packets with marks are counted, and three flags tell the count; `on` with a peer that has only that.
+        Accurate = "accurate",
+        /// RFC 8257: each mark is echoed, as DCTCP needs it.
+        Dctcp = "dctcp",
+    }
+}
+
+choice! {
     /// Which small segments wait.
     Nagle, "\"off\", \"on\" or \"minshall\"" {
         /// None.
@@ -258,11 +272,13 @@ macro_rules! settings {
         #[non_exhaustive]
         pub struct Config {
             $($(#[doc = $doc])* pub $name: $type,)*
+            /// A law of congestion control of one's own, in place of `congestion`. It has no name in files.
+            pub own_law: Option<LawMaker>,
         }
 
         impl Default for Config {
             fn default() -> Config {
-                Config { $($name: $rfc,)* }
+                Config { $($name: $rfc,)* own_law: None }
             }
         }
 
@@ -354,6 +370,8 @@ settings! {
     /// Whether tail loss probes are sent (RFC 8985, section 7), with RACK.
     tail_loss_probe: bool = true;
 
+    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark.
+    ecn: Ecn = Ecn::Off;
     /// Whether SACK is permitted to the peer (RFC 2018).
     sack: bool = true;
     /// Whether duplicates are reported (RFC 2883), where SACK is in use.
@@ -407,7 +425,8 @@ settings! {
     send_buffer: Bytes = UNLIMITED, |b| b.as_u64() > 0 => "a size above zero";
     /// Bytes that arrive before the application reads them: the window offered.
     receive_buffer: Bytes = Bytes::new(1 << 20), |b| b.as_u64() > 0 => "a size above zero";
-    /// Where above `receive_buffer`, the buffer grows to this with what is read in a round trip, as in Linux.
+    /// Where above `receive_buffer`, the buffer grows to this with what is read in a round trip, as in Linux. A scenario that
+    /// sets `receive_buffer` alone sets this too.
     receive_buffer_maximum: Bytes = Bytes::new(1 << 20), |b| b.as_u64() > 0 => "a size above zero";
     /// How long a connection stays in TIME-WAIT: twice the segments' lifetime (RFC 9293: 4 minutes).
     time_wait: Span = Span::from_secs(240);
@@ -481,6 +500,7 @@ impl Config {
         law.cubic.fast_convergence = self.cubic_fast_convergence;
         law.cubic.reno_friendly = self.cubic_reno_friendly;
         law.cubic.linux = self.cubic_linux;
+        law.own = self.own_law;
         law
     }
 

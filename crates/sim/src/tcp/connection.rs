@@ -14,9 +14,10 @@
 use super::acknowledgment::stamp;
 use super::config::Config;
 use super::keepalive::{Asked, Keepalive};
+use super::marks::Marks;
 use super::position::{unwrap, wrap};
 use super::receiver::Receiver;
-use super::segment::{Flags, Options, Segment};
+use super::segment::{Flags, Mark, Options, Segment};
 use super::sender::Sender;
 use super::state::{Failure, State, Stats};
 use super::transmission::Outgoing;
@@ -52,6 +53,7 @@ pub struct Connection {
     /// A reset to send.
     pub(super) reset: Option<Segment>,
     pub(super) keepalive: Keepalive,
+    pub(super) marks: Marks,
     probe_peer: bool,
     /// SND.UP and RCV.UP: the positions behind the last urgent bytes, sent and received.
     urgent_to: u64,
@@ -87,6 +89,7 @@ impl Connection {
             closes_at: Time::MAX,
             reset: None,
             keepalive: Keepalive::new(config),
+            marks: Marks::new(config),
             probe_peer: false,
             urgent_to: 0,
             peer_urgent_to: 0,
@@ -200,14 +203,16 @@ impl Connection {
             self.sender.stats.keepalives += 1;
             // RFC 9293, 3.8.4: SEG.SEQ = SND.NXT - 1.
             let start = self.sender.next - 1;
-            return Some(self.build(now, &Outgoing { start, length: 0, syn: false, fin: false, push: false }));
+            return Some(
+                self.build(now, &Outgoing { start, length: 0, syn: false, fin: false, push: false, again: false }),
+            );
         }
         None
     }
 
     fn build_ack(&mut self, now: Time) -> Segment {
         let start = self.sender.next;
-        self.build(now, &Outgoing { start, length: 0, syn: false, fin: false, push: false })
+        self.build(now, &Outgoing { start, length: 0, syn: false, fin: false, push: false, again: false })
     }
 
     fn build(&mut self, now: Time, outgoing: &Outgoing) -> Segment {
@@ -224,6 +229,13 @@ impl Connection {
             }
         }
         let answer = flags.has(Flags::ACK);
+        let mut mark = Mark::default();
+        if outgoing.syn {
+            flags = flags.with(self.marks.syn(answer));
+        } else {
+            let (told, field) = self.marks.on_send(outgoing.length > 0, outgoing.length > 0 && !outgoing.again);
+            (flags, mark) = (flags.with(told), field);
+        }
         let mut options = Options::default();
         if outgoing.syn {
             options.mss = Some(self.config.mss.min(0xffff) as u16);
@@ -252,6 +264,7 @@ impl Connection {
             flags,
             window: self.receiver.on_send(!outgoing.syn),
             urgent: urgent.min(u64::from(u16::MAX)) as u16,
+            mark,
             options,
         }
     }

@@ -9,6 +9,7 @@ mod arrival;
 pub mod config;
 mod connection;
 mod keepalive;
+mod marks;
 mod phase;
 mod position;
 mod receiver;

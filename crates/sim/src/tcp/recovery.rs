@@ -223,6 +223,13 @@ impl Sender {
         }
     }
 
+    /// An ACK echoes marks of congestion, and acknowledges `bytes`. A window of data has one episode, a loss's or a mark's.
+    pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool) {
+        let (in_flight, limit) = (Bytes::new(self.flight().max(bytes)), Bytes::new(self.limit()));
+        let begins = begins && self.phase == Phase::Open;
+        self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins });
+    }
+
     fn slow_start_threshold(&self) -> u64 {
         self.law.threshold().as_u64()
     }

@@ -9,19 +9,34 @@ pub struct Segment {
     pub acknowledgment: u32,
     /// Bytes of payload.
     pub length: u32,
-    /// SYN, ACK, FIN, RST, PSH, URG, ECE, CWR.
+    /// SYN, ACK, FIN, RST, PSH, URG, ECE, CWR, AE.
     pub flags: Flags,
     /// The window field.
     pub window: u16,
     /// The urgent pointer: from `sequence` to behind the last urgent byte; counts where `flags` has URG.
     pub urgent: u16,
+    /// The field of the IP header for marks of congestion, which travels with it.
+    pub mark: Mark,
     /// Options follow.
     pub options: Options,
 }
 
+/// The ECN field of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// Not-ECT: a queue that would mark it drops it.
+    #[default]
+    Incapable = 0,
+    /// ECT(0).
+    Capable = 2,
+    /// CE: a queue has marked it.
+    Experienced = 3,
+}
+
 /// The flags of a segment, as their bits on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -40,6 +55,8 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+    /// Accurate ECN (RFC 9768), which was the nonce sum.
+    pub const AE: Flags = Flags(0x100);
 
     /// Whether all of `other` is set.
     pub const fn has(self, other: Flags) -> bool {

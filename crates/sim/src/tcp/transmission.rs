@@ -30,6 +30,8 @@ pub(super) struct Outgoing {
     pub syn: bool,
     pub fin: bool,
     pub push: bool,
+    /// Whether it went before.
+    pub again: bool,
 }
 
 impl Sender {
@@ -46,7 +48,7 @@ impl Sender {
             self.put_on_board(now, 1, 1);
             self.next = 1;
             self.timed = Some((1, now));
-            return Some(Outgoing { start: 0, length: 0, syn: true, fin: false, push: false });
+            return Some(Outgoing { start: 0, length: 0, syn: true, fin: false, push: false, again: false });
         }
         if !open {
             return None;
@@ -102,7 +104,7 @@ impl Sender {
         self.undo_pending += 1;
         self.reduction.sent += u64::from(sent.length);
         self.on_sent(now, in_flight, sent.bytes, sent.end);
-        Outgoing { start: sent.start(), length, syn, fin, push: length > 0 && sent.end >= self.end }
+        Outgoing { start: sent.start(), length, syn, fin, push: length > 0 && sent.end >= self.end, again: true }
     }
 
     /// RFC 6675, NextSeg, rules 3 and 4: nothing new can be sent, so what may be lost is.
@@ -234,7 +236,7 @@ impl Sender {
         self.stats.window_probes += 1;
         self.probed_to = self.next + 1;
         self.persist_at = now + self.persist_delay(0);
-        Some(Outgoing { start: self.next, length: 1, syn: false, fin: false, push: queued == 1 })
+        Some(Outgoing { start: self.next, length: 1, syn: false, fin: false, push: queued == 1, again: true })
     }
 
     /// RFC 8985, 7.3: new data if the peer's window lets it, else the last segment again.
@@ -276,7 +278,7 @@ impl Sender {
         }
         self.reduction.sent += u64::from(length);
         self.arm_tail_probe(now);
-        Outgoing { start, length, syn: false, fin, push: last && length > 0 }
+        Outgoing { start, length, syn: false, fin, push: last && length > 0, again: false }
     }
 
     /// A segment of `length` positions up to `end` goes out for the first time.

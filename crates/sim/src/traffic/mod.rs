@@ -13,7 +13,9 @@ pub use sizes::Sampler;
 pub use source::Source;
 
 use crate::tcp;
+use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, Rate, Span};
+use std::fmt;
 use std::sync::Arc;
 
 /// What a flow sends.
@@ -86,6 +88,50 @@ pub enum Config {
         /// Begins again this long after it began; at least the last packet's time. `None`: once.
         period: Option<Span>,
     },
+    /// Datagrams of a workload of one's own. It has no name in files.
+    Own(WorkloadMaker),
+}
+
+/// Says when a flow's datagrams leave, and how large they are.
+pub trait Workload {
+    /// How long after the packet before (of the first: after the flow's start) the next one leaves, and its bytes as an IP packet;
+    /// `None` when there are no more. `rng` is the flow's own: what else does not draw from it.
+    fn next(&mut self, rng: &mut Rng) -> Option<(Span, u32)>;
+}
+
+/// Makes a workload of one's own, for [`Config::Own`].
+#[derive(Clone, Copy)]
+pub struct WorkloadMaker(pub fn() -> Box<dyn OwnWorkload>);
+
+impl PartialEq for WorkloadMaker {
+    /// Whether both are the same function.
+    fn eq(&self, other: &WorkloadMaker) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl fmt::Debug for WorkloadMaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WorkloadMaker")
+    }
+}
+
+/// What such a maker makes: whatever is a workload and can be copied.
+pub trait OwnWorkload: Workload + fmt::Debug + Send + Sync {
+    /// A copy of its own.
+    fn copy(&self) -> Box<dyn OwnWorkload>;
+}
+
+impl<T: Workload + Clone + fmt::Debug + Send + Sync + 'static> OwnWorkload for T {
+    fn copy(&self) -> Box<dyn OwnWorkload> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn OwnWorkload> {
+    fn clone(&self) -> Box<dyn OwnWorkload> {
+        (**self).copy()
+    }
 }
 
 /// How large packets (or writes) are, in bytes.
@@ -198,6 +244,7 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         let zero_rate = |rate: &Rate| if rate.as_bits_per_sec() == 0 { Err(ConfigError::ZeroRate) } else { Ok(()) };
         match self {
+            Config::Own(_) => Ok(()),
             Config::Constant { rate, size } | Config::Poisson { rate, size } => {
                 zero_rate(rate)?;
                 size.check()

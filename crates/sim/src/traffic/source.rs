@@ -9,6 +9,7 @@
 //! | Poisson | after one gap | exponential, mean 8 E(s) / rate: arrivals are a Poisson process, sizes independent of them |
 //! | Pareto on-off | see below | 8 s / rate of on time |
 //! | replay | as recorded | as recorded |
+//! | one's own | as it says | as it says |
 //!
 //! The on-off source's packets are a constant-rate source whose clock stands still in off periods: what an on period
 //! leaves of a gap goes on in the next. So the mean rate is rate · on / (on + off) exactly, where the usual rule (every on
@@ -20,10 +21,13 @@
 
 use super::clock::{Drift, FineSpan, FineTime};
 use super::pareto::{Pareto, exponential};
-use super::{Config, ConfigError, Sampler};
+use super::{Config, ConfigError, OwnWorkload, Sampler};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
 use std::sync::Arc;
+
+/// The largest IP packet.
+const LARGEST: u32 = 65_535;
 
 /// A source of datagrams.
 #[derive(Clone, Debug)]
@@ -53,6 +57,12 @@ enum Kind {
         next: usize,
         begin: FineTime,
         period: Option<Span>,
+        drift: Drift,
+    },
+    /// One's own, with the size of the packet that leaves next.
+    Own {
+        workload: Box<dyn OwnWorkload>,
+        size: Option<u32>,
         drift: Drift,
     },
 }
@@ -133,6 +143,14 @@ impl Source {
             Config::Replay { packets, period } => {
                 Kind::Replay { packets: Arc::clone(packets), next: 0, begin: now, period: *period, drift }
             }
+            Config::Own(maker) => {
+                let mut workload = (maker.0)();
+                let first = workload.next(&mut rng);
+                if let Some((gap, _)) = first {
+                    now.advance(drift.stretch(gap.into()));
+                }
+                Kind::Own { workload, size: first.map(|packet| packet.1), drift }
+            }
             Config::Ftp { .. } | Config::Http { .. } | Config::RequestResponse { .. } => return Ok(None),
         };
         Ok(Some(Source { now, stop, rng, kind }))
@@ -180,6 +198,15 @@ impl Source {
                 let wait = source.wait(&mut self.rng);
                 self.now.advance(wait);
                 Some((at, size))
+            }
+            Kind::Own { workload, size, drift } => {
+                let this = (*size)?;
+                let next = workload.next(&mut self.rng);
+                if let Some((gap, _)) = next {
+                    self.now.advance(drift.stretch(gap.into()));
+                }
+                *size = next.map(|packet| packet.1);
+                Some((at, this.clamp(1, LARGEST)))
             }
             Kind::Replay { packets, next, begin, period, drift } => {
                 if *next == packets.len() {

@@ -115,6 +115,11 @@ impl World {
         self.engine.events()
     }
 
+    /// Names of the series that it records.
+    pub fn series_names(&self) -> impl Iterator<Item = &str> {
+        self.recorder.names()
+    }
+
     /// Hash of the event log so far.
     pub fn log_hash(&self) -> u64 {
         self.engine.log_hash()
@@ -241,8 +246,8 @@ impl World {
             node.result(here, name, &mut results);
         });
         let active = results.flows.iter().filter(|flow| flow.sent + flow.received > 0);
-        results.jain = metrics::jain(active.map(|flow| flow.goodput));
         results.goodput = results.flows.iter().map(|flow| flow.goodput).sum();
+        results.jain = (results.goodput > 0.0).then(|| metrics::jain(active.map(|flow| flow.goodput)));
         results.series = self.recorder.into_series();
         Ok(results)
     }

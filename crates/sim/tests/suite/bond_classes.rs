@@ -55,7 +55,7 @@ fn a_call_with_a_latency_budget_has_the_fastest_links_delay_and_the_download_wha
     for known in [false, true] {
         let without = download_and_call(&paths, known, "");
         let with = download_and_call(&paths, known, "name=calls\tprotocol=udp\tmode=prompt\tlatency=20ms");
-        let median = |results: &Results| results.flows[1].delay.percentiles.expect("percentiles")[0] * 1e3;
+        let median = |results: &Results| results.flows[1].delay.percentiles.expect("percentiles").p50 * 1e3;
         let goodput = |results: &Results| results.flows[0].goodput / 1e6;
         println!(
             "rates known {known}: the call's median delay {:.1} ms, without the class {:.1}; the download {:.1} Mbit/s, without {:.1}",
@@ -84,7 +84,10 @@ fn a_call_that_nobody_marked_has_the_fastest_links_delay_and_the_download_what_i
             scenario.bonds[0].config.sparse = sparse;
             World::new(&scenario).unwrap().finish().unwrap()
         });
-        let delays = |results: &Results| results.flows[1].delay.percentiles.expect("percentiles").map(|s| s * 1e3);
+        let delays = |results: &Results| {
+            let all = results.flows[1].delay.percentiles.expect("percentiles");
+            [all.p50, all.p90, all.p99, all.p999].map(|s| s * 1e3)
+        };
         let goodput = |results: &Results| results.flows[0].goodput / 1e6;
         println!(
             "rates known {known}: the call's delays {:.1?} ms, without {:.1?}; the download {:.2} Mbit/s, without {:.2}",

@@ -1,29 +1,17 @@
 //! The scenario files of the repository, and what each part of the format becomes.
 
+use crate::common::{file, no_files, show};
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::link::{Capacity, DuringOutage, Limit, Loss};
 use fairspan_core::queue::DisciplineConfig;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use fairspan_sim::model::{Crossing, Framing, Hop, Scenario, Transport};
-use fairspan_sim::scenario::{File, Metric, ReadError, Unit};
+use fairspan_sim::scenario::{File, Metric, Unit};
 use fairspan_sim::traffic::{Config, Sizes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-fn no_files(name: &str) -> Result<Vec<u8>, String> {
-    Err(format!("no file {name} in this test"))
-}
-
-fn show(errors: &[ReadError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-#[track_caller]
-fn file(text: &str) -> File {
-    File::parse("test.toml", text, &mut no_files).unwrap_or_else(|errors| panic!("{}", show(&errors)))
-}
 
 #[track_caller]
 fn built(file: &File, run: usize) -> Scenario {

@@ -21,7 +21,7 @@ pub(super) fn goodput(results: &Results) -> f64 {
 }
 
 pub(super) fn jain(results: &Results) -> f64 {
-    results.jain
+    results.jain.unwrap_or(0.0)
 }
 
 /// Both together: what the paper calls a combined perspective, which it does not define.

@@ -5,10 +5,12 @@
 
 mod expression;
 mod parser;
+mod sampled;
 mod table;
 
 pub use expression::MetricError;
 pub(super) use expression::{Refers, matches};
+pub use sampled::Sampled;
 pub use table::Unit;
 
 use crate::results::Results;

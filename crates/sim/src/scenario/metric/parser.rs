@@ -6,15 +6,21 @@ use super::table::{self, Unit};
 /// Nesting at most.
 const DEEPEST: u32 = 32;
 
-/// What a text means, and what it counts.
+/// What a text means that stands for one value, and what it counts.
 pub(super) fn parse(text: &str) -> Result<(Node, Unit), MetricError> {
-    let mut parser = Parser { text, tokens: tokens(text), depth: 0 };
-    let (root, unit, many) = parser.sum()?;
-    match parser.tokens.last() {
-        Some(token) => Err(parser.wrong(token, "an operator with spaces around it, or the end")),
-        None if many => Err(parser.wrong("`*`", "a function over the paths with `*`, such as sum(…)")),
-        None => Ok((root, unit)),
+    match (Parser { text, tokens: tokens(text), depth: 0 }).whole()? {
+        (root, unit, false) => Ok((root, unit)),
+        (.., true) => {
+            let parser = Parser { text, tokens: Vec::new(), depth: 0 };
+            Err(parser.wrong("`*`", "a function over the paths with `*`, such as sum(…)"))
+        }
     }
+}
+
+/// The same of a text that may stand for several values.
+pub(super) fn parse_several(text: &str) -> Result<(Node, Unit), MetricError> {
+    let (root, unit, _) = Parser { text, tokens: tokens(text), depth: 0 }.whole()?;
+    Ok((root, unit))
 }
 
 /// The tokens, last first: single characters `()` and `,`, and words.
@@ -45,6 +51,14 @@ type Parsed = (Node, Unit, bool);
 impl<'a> Parser<'a> {
     fn wrong(&self, found: &str, expected: impl Into<String>) -> MetricError {
         MetricError::Grammar { metric: self.text.into(), found: found.into(), expected: expected.into() }
+    }
+
+    fn whole(mut self) -> Result<Parsed, MetricError> {
+        let parsed = self.sum()?;
+        match self.tokens.last() {
+            Some(token) => Err(self.wrong(token, "an operator with spaces around it, or the end")),
+            None => Ok(parsed),
+        }
     }
 
     fn sum(&mut self) -> Result<Parsed, MetricError> {

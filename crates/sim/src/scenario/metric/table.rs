@@ -2,7 +2,7 @@
 //!
 //! A new metric is a row here, a field in `results.rs` if nothing has measured it yet, and a line in docs/scenarios.md.
 
-use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Reordering, Results};
+use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Percentiles, Reordering, Results};
 use crate::results::{RingLinkResult, RingResult, SplitResult, TcpResult, Transfers};
 use std::fmt;
 
@@ -58,7 +58,7 @@ pub(super) struct Spread {
     pub(super) prefix: &'static str,
     unit: Unit,
     /// [`Needs::Percentiles`]: only those of its rows that are percentiles; else all of them.
-    needs: Needs,
+    pub(super) needs: Needs,
     distribution: fn(&FlowResult) -> Result<&Distribution, &'static str>,
 }
 
@@ -90,6 +90,16 @@ impl Spread {
     /// What one of its rows counts.
     pub(super) fn unit(&self, statistic: &Field<Distribution>) -> Unit {
         if statistic.unit == Unit::Count { Unit::Count } else { self.unit }
+    }
+
+    /// What its samples count.
+    pub(super) fn samples_unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// What is summarised of a flow.
+    pub(super) fn distribution<'a>(&self, flow: &'a FlowResult) -> Result<&'a Distribution, &'static str> {
+        (self.distribution)(flow)
     }
 
     /// What one of its rows needs.
@@ -125,9 +135,8 @@ fn transfers(flow: &FlowResult) -> Result<&Transfers, &'static str> {
     flow.transfers.as_ref().ok_or("; the flow has no transfers")
 }
 
-fn percentile(distribution: &Distribution, place: usize) -> Found {
-    let percentiles = distribution.percentiles.ok_or("; percentiles need `delay = true` in [metrics]")?;
-    Ok(percentiles[place])
+fn percentiles(distribution: &Distribution) -> Result<Percentiles, &'static str> {
+    distribution.percentiles.ok_or("; percentiles need `delay = true` in [metrics]")
 }
 
 /// n-reordering for some n, called `reordering.n` and the number: 1 to [`MOST_N`].
@@ -140,7 +149,8 @@ pub(super) const MOST_N: usize = 1000;
 
 /// Of the whole run.
 pub(super) static TOTALS: [Field<Results>; 7] = [
-    row("jain", Unit::None, |all| Ok(all.jain)),
+    // Of nothing it is no number, and so meets no expectation.
+    row("jain", Unit::None, |all| Ok(all.jain.unwrap_or(f64::NAN))),
     row("goodput", Unit::BitsPerSecond, |all| Ok(all.goodput)),
     row("events", Unit::Count, |all| Ok(all.events as f64)),
     row("sent", Unit::Count, |all| Ok(all.conservation.sent as f64)),
@@ -202,10 +212,10 @@ pub(super) static STATISTICS: [Field<Distribution>; 9] = [
     row("min", Unit::None, |of| Ok(of.min)),
     row("max", Unit::None, |of| Ok(of.max)),
     row("deviation", Unit::None, |of| Ok(of.deviation)),
-    row("p50", Unit::None, |of| percentile(of, 0)).needing(Needs::Percentiles),
-    row("p90", Unit::None, |of| percentile(of, 1)).needing(Needs::Percentiles),
-    row("p99", Unit::None, |of| percentile(of, 2)).needing(Needs::Percentiles),
-    row("p99.9", Unit::None, |of| percentile(of, 3)).needing(Needs::Percentiles),
+    row("p50", Unit::None, |of| Ok(percentiles(of)?.p50)).needing(Needs::Percentiles),
+    row("p90", Unit::None, |of| Ok(percentiles(of)?.p90)).needing(Needs::Percentiles),
+    row("p99", Unit::None, |of| Ok(percentiles(of)?.p99)).needing(Needs::Percentiles),
+    row("p99.9", Unit::None, |of| Ok(percentiles(of)?.p999)).needing(Needs::Percentiles),
 ];
 
 /// Of a link.

@@ -10,6 +10,7 @@ use fairspan_core::link::{Limit, Profile};
 use fairspan_core::units::{Rate, Span, Time};
 use fairspan_sim::model::{Card, Flow, Framing, Hop, HostCost, Link, Metrics, Node, Room, Scenario, Transport};
 use fairspan_sim::results::Results;
+use fairspan_sim::scenario::{File, ReadError};
 use fairspan_sim::traffic::{Config, Sizes};
 use fairspan_sim::world::World;
 
@@ -105,4 +106,20 @@ pub fn constant(rate: u64, size: u32) -> Config {
 
 pub fn poisson(rate: u64, size: u32) -> Config {
     Config::Poisson { rate: Rate::from_bits_per_sec(rate), size: Sizes::Constant(size) }
+}
+
+/// Of a scenario that names no file.
+pub fn no_files(name: &str) -> Result<Vec<u8>, String> {
+    Err(format!("no file {name} in this test"))
+}
+
+/// What is wrong with a scenario, one a line.
+pub fn show(errors: &[ReadError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A scenario that is right.
+#[track_caller]
+pub fn file(text: &str) -> File {
+    File::parse("test.toml", text, &mut no_files).unwrap_or_else(|errors| panic!("{}", show(&errors)))
 }
