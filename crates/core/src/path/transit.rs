@@ -12,6 +12,9 @@
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
 //! of their own before them.
 //!
+//! **A link that stands still is no jitter.** What goes alone beside traffic meets it as traffic does, and five deviations with it in them would be
+//! kept for as long as 64 samples take, of which there are few. So beside traffic only what follows closely counts.
+//!
 //! **A path that is used again** after it was not, and has become shorter meanwhile, is seen by [`FEW`] samples in a row that are less than the mean and differ by less
 //! than a quarter of the deviation. What was usual before is forgotten then, once: the deviation would otherwise be as large as the step for as long
 //! as 64 samples take, and echo requests go once a second.
@@ -28,6 +31,8 @@ const MEMORY: Span = Span::from_secs(2);
 const PAUSE: Span = Span::from_millis(5);
 /// A packet that left so long after the one before goes alone.
 const ALONE: i64 = 15_000_000;
+/// So long after packets that followed each other one that goes alone is beside traffic.
+const BESIDE: Span = Span::from_secs(1);
 /// Samples that are averaged, about; and how many there are to be before their deviation counts.
 const SAMPLES: i64 = 64;
 const FEW: i64 = 8;
@@ -82,6 +87,8 @@ pub(crate) struct Transit {
     /// When the packet before left, less a constant, and when one was a sample.
     left: i64,
     sampled: Time,
+    /// When one that followed another closely was a sample.
+    followed: Option<Time>,
     /// When the window of `most` began.
     began: Time,
     /// What was usual may be no more.
@@ -119,6 +126,11 @@ impl Transit {
         sample
     }
 
+    /// Whether packets followed each other closely lately.
+    fn is_beside_traffic(&self, now: Time) -> bool {
+        self.followed.is_some_and(|followed| now.since(followed) < BESIDE)
+    }
+
     fn sample(&mut self, now: Time, transit: i64, close: bool) {
         self.sampled = now;
         if now.since(self.began) >= MEMORY {
@@ -127,6 +139,11 @@ impl Transit {
         }
         let queue = if close { self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0) } else { 0 };
         let transit = transit.saturating_sub(queue);
+        if close {
+            self.followed = Some(now);
+        } else if self.is_beside_traffic(now) {
+            return;
+        }
         let spread = &mut self.spread[usize::from(close)];
         if self.doubted && spread.is_anew(transit) {
             (self.most, self.doubted) = ([None; 2], false);
@@ -218,6 +235,30 @@ mod tests {
             }
             assert!(most > 700_000_000, "the check sees a queue: {most}");
         }
+    }
+
+    #[test]
+    fn what_goes_alone_beside_traffic_and_meets_a_link_that_stands_still_is_no_jitter() {
+        // Over 50 ms, each second one packet alone that takes so long, behind half a second of traffic or none.
+        let usual = |took: u64, traffic: u64| {
+            let (mut transit, mut most) = (Transit::default(), 0);
+            for second in 0..60 {
+                for n in 0..traffic {
+                    transit.add(Time::from_millis(1000 * second + 2 * n + 50), 50_000_000);
+                }
+                transit.add(Time::from_millis(1000 * second + 600 + took), took as i64 * 1_000_000);
+                most = most.max(transit.usual().unwrap() / 1_000_000);
+            }
+            most
+        };
+        assert_eq!([usual(50, 250), usual(380, 250), usual(50, 0)], [50; 3]);
+        let varied = |transit: &mut Transit, from: u64| {
+            for n in from..from + 100 {
+                transit.add(Time::from_millis(1000 * n), [50, 90][n as usize % 2] * 1_000_000);
+            }
+            transit.usual().unwrap() / 1_000_000
+        };
+        assert!(varied(&mut Transit::default(), 0) > 90, "without traffic that is jitter");
     }
 
     #[test]
