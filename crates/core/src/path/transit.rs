@@ -12,8 +12,8 @@
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
 //! of their own before them.
 //!
-//! **A link that stands still is no jitter.** What goes alone beside traffic meets it as traffic does, and five deviations with it in them would be
-//! kept for as long as 64 samples take, of which there are few. So beside traffic only what follows closely counts.
+//! **A link that stands still is no jitter.** What goes alone then takes far longer, and five deviations with it in them are kept for as long as 64
+//! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
 //!
 //! **A path that is used again** after it was not, and has become shorter meanwhile, is seen by [`FEW`] samples in a row that are less than the mean and differ by less
 //! than a quarter of the deviation. What was usual before is forgotten then, once: the deviation would otherwise be as large as the step for as long
@@ -33,6 +33,8 @@ const PAUSE: Span = Span::from_millis(5);
 const ALONE: i64 = 15_000_000;
 /// So long after packets that followed each other one that goes alone is beside traffic.
 const BESIDE: Span = Span::from_secs(1);
+/// What goes alone beside traffic and usually takes so much longer than the least tells of a link that stood still.
+const FAR: i64 = 250_000_000;
 /// Samples that are averaged, about; and how many there are to be before their deviation counts.
 const SAMPLES: i64 = 64;
 const FEW: i64 = 8;
@@ -139,16 +141,19 @@ impl Transit {
         }
         let queue = if close { self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0) } else { 0 };
         let transit = transit.saturating_sub(queue);
+        let beside = !close && self.is_beside_traffic(now);
         if close {
             self.followed = Some(now);
-        } else if self.is_beside_traffic(now) {
-            return;
         }
+        let least = self.least().unwrap_or(transit);
         let spread = &mut self.spread[usize::from(close)];
         if self.doubted && spread.is_anew(transit) {
             (self.most, self.doubted) = ([None; 2], false);
         }
         let usual = spread.add(transit);
+        if beside && usual.max(transit).saturating_sub(least) > FAR {
+            return;
+        }
         // Of packets that come close together this one shows what they take, while their mean may just be moving.
         let usual = if close { usual.min(transit) } else { usual };
         self.most[1] = Some(self.most[1].map_or(usual, |most| most.max(usual)));
