@@ -304,6 +304,7 @@ fn bad_input_is_status_2_says_where_and_runs_nothing() {
         (&["s.toml", "--set", "link.wire.rate=none"], &["link.wire.rate"]),
         (&["s.toml", "--set", "duration"], &["KEY=VALUE"]),
         (&["s.toml", "--seed", "x"], &["--seed"]),
+        (&["s.toml", "--seed", "1", "--seed", "2", "--seed", "1"], &["--seed 1", "twice"]),
         (&["s.toml", "--pcap", "wir"], &["`wir`", "`wire`"]),
         (&["s.toml", "--pcap", "ring.1"], &["`ring.1`", "there is no link"]),
         (&["s.toml", "--out", "s.toml/x"], &["--out"]),

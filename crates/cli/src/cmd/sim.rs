@@ -52,6 +52,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
     let mut file = simulation::read(path, &text, &args.set)?;
+    if let Some(seed) = args.seed.iter().enumerate().find_map(|(n, seed)| args.seed[..n].contains(seed).then_some(seed))
+    {
+        return Err(BadInput(format!("--seed {seed} is there twice: the same seed gives the same run")).into());
+    }
     file.set_seeds(args.seed.clone());
     if let Some(folder) = &args.out {
         report::folder(folder)?;

@@ -32,7 +32,10 @@ pub(super) fn plot(asked: &Asked, lines: &[(String, Sampled)], file: &File, runs
     let shown = spread_out(&pools.iter().map(mean).collect::<Vec<f64>>(), MOST_LINES);
     let mut pools: Vec<_> = pools.into_iter().map(Some).collect();
     let pools: Vec<((usize, String), Pool)> = shown.into_iter().filter_map(|place| pools[place].take()).collect();
-    let unit = pools.first().map(|((number, _), _)| lines[*number].1.unit().to_string())?;
+    let mut units = pools.iter().map(|((number, _), _)| lines[*number].1.unit().to_string());
+    let unit = units.next()?;
+    // Quantities of unlike units share the axis, which then names none.
+    let unit = if units.all(|other| other == unit) { unit } else { String::new() };
     let most = pools.iter().flat_map(|(_, pool)| pool).fold(0.0_f64, |most, sample| most.max(sample.0.abs()));
     let x = scaled(&asked.x_label, &quantity(lines.iter().map(|(_, sampled)| sampled.text())), &unit, most);
     let drawn = pools.into_iter().map(|((number, at), pool)| Line {

@@ -1,6 +1,5 @@
 //! What several seeds tell of a value: its mean, and how sure that is.
 
-use super::words::short;
 use crate::simulation::Finished;
 use fairspan_sim::scenario::{File, Metric};
 use serde::Serialize;
@@ -121,11 +120,11 @@ pub(crate) struct Alike {
     of: usize,
 }
 
-/// Looks for points at which all seeds gave the same to the digit, as people read it.
+/// Looks for points at which all seeds gave the same to four digits.
 pub(crate) fn alike(finished: &[Finished]) -> Alike {
     let mut alike = Alike::default();
     let shown = |run: &Finished| {
-        let goodputs = run.results.flows.iter().map(|flow| short(flow.goodput)).collect::<Vec<String>>();
+        let goodputs = run.results.flows.iter().map(|flow| format!("{:.3e}", flow.goodput)).collect::<Vec<String>>();
         let dropped = run.results.flows.iter().map(|flow| flow.dropped).sum::<u64>();
         (goodputs, dropped)
     };

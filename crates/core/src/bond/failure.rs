@@ -173,7 +173,7 @@ impl<P: Packet> Bond<P> {
         if beyond > CLOCK {
             return;
         }
-        let ran = || self.looked.taken.any(own.arrived, beyond.saturating_sub(bound / 2));
+        let ran = || self.looked.taken.any_within(own.arrived, beyond, bound);
         if late != (beyond > bound) && (late || ran()) {
             self.channels[channel].path.signs.late = !late;
             if late {

@@ -34,8 +34,14 @@ impl Taken {
         self.count = (self.count + 1).min(KEPT);
     }
 
+    /// Whether it ran while the frame that it took at `at` was under way for `beyond` longer than others, which is more than `bound`. Where
+    /// that is too short for two instants nothing tells that it did not.
+    pub(super) fn any_within(&self, at: u64, beyond: i64, bound: i64) -> bool {
+        bound < 4 * APART || self.any(at, beyond.saturating_sub(bound / 2))
+    }
+
     /// Whether it took any before `at`, by so many nanoseconds at most, and [`APART`] at least.
-    pub(super) fn any(&self, at: u64, most: i64) -> bool {
+    fn any(&self, at: u64, most: i64) -> bool {
         let kept = (0..self.count).map(|back| self.at[(self.newest + KEPT - back) % KEPT]);
         kept.map(|taken| at.wrapping_sub(taken) as i64).any(|before| (APART..=most).contains(&before))
     }
@@ -58,6 +64,14 @@ mod tests {
         assert!(!taken.any(3_000 * MS, 1_900 * MS as i64) && taken.any(3_000 * MS, 2_100 * MS as i64));
         assert!(!taken.any(3_030 * MS, 1_900 * MS as i64), "what came at the same time says nothing");
         assert!(taken.any(3_060 * MS, 1_900 * MS as i64));
+    }
+
+    #[test]
+    fn a_bound_that_is_shorter_than_two_instants_is_held_whoever_stood_still() {
+        let mut taken = Taken::default();
+        taken.note(1_000 * MS);
+        let within = |beyond, bound| taken.any_within(1_000 * MS, beyond * MS as i64, bound * MS as i64);
+        assert!(within(30, 20) && within(190, 150) && !within(600, 400));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | RFC | meaning | here |
 //! |---|---|---|
 //! | DCTCP.Alpha | estimated share of bytes that are marked | `alpha` |
-//! | g = 1/16 | weight of the newest window | [`GAIN`] |
+//! | g = 1/16 | weight of the newest window | `GAIN` |
 //! | BytesAcked, BytesMarked | of this window | `acked`, `marked` |
 //! | WindowEnd | the window's end | `end` |
 //!

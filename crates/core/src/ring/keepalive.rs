@@ -113,6 +113,7 @@ impl Neighbour {
         self.carrier = up;
         if !up {
             self.peer = None;
+            self.patience.on_cut();
         }
         self.evaluate(now, config);
     }

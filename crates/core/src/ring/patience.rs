@@ -36,6 +36,8 @@ pub(super) struct Patience {
     instance: u32,
     number: u32,
     heard: Time,
+    /// The link had no carrier since: what was not heard meanwhile tells nothing of the neighbour.
+    cut: bool,
     /// The longest stalls in the period that began at `since`, and in the one before.
     longest: [Span; 2],
     since: Time,
@@ -50,9 +52,10 @@ impl Patience {
             let before = if now.since(self.since) < REMEMBERED.times(2) { self.longest[0] } else { Span::ZERO };
             (self.longest, self.since) = ([Span::ZERO, before], now);
         }
+        let cut = core::mem::take(&mut self.cut);
         if instance != self.instance {
             self.longest = [Span::ZERO; 2];
-        } else if let Some(interval) = config.keepalive {
+        } else if let Some(interval) = config.keepalive.filter(|_| !cut) {
             let gap = now.since(self.heard);
             let numbers = interval.times(u64::from(number.wrapping_sub(self.number).saturating_sub(1)));
             if gap.times(2) > config.silence && numbers.times(2) <= gap {
@@ -61,6 +64,11 @@ impl Patience {
         }
         (self.instance, self.number, self.heard) = (instance, number, now);
         self.deadline = now + self.allowed(config);
+    }
+
+    /// The link has lost its carrier.
+    pub(super) fn on_cut(&mut self) {
+        self.cut = true;
     }
 
     /// When the neighbour has failed, if it is not heard before.
@@ -101,6 +109,18 @@ mod tests {
         let mut patience = Patience::default();
         times.iter().for_each(|(ms, number)| patience.on_heard(at(*ms), &config(), 7, *number));
         patience
+    }
+
+    #[test]
+    fn a_cable_that_was_pulled_is_no_stall_of_the_neighbour() {
+        for (cut, deadline) in [(true, 6012), (false, 6096)] {
+            let mut patience = heard(&[(1000, 1), (1003, 2)]);
+            if cut {
+                patience.on_cut();
+            }
+            patience.on_heard(at(6000), &config(), 7, 3);
+            assert_eq!(patience.deadline(), at(deadline));
+        }
     }
 
     #[test]

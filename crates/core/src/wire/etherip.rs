@@ -386,10 +386,10 @@ mod tests {
                 let packet = wrapped(&mut wrapper, frame, mtu);
                 parts.extend(if packet.len() > mtu { fragments(&packet, mtu) } else { vec![packet] });
             }
-            // What came whole is not held, so that a copy of it is another frame.
+            // What came whole is not held, so that a copy of it is another frame. The second frame is the longer one.
             let whole = parts.len() == 2;
             if !whole {
-                parts.extend(parts.first().cloned());
+                parts.extend(parts.last().cloned());
                 let mut rng = crate::rng::Rng::new(order);
                 for n in (1..parts.len()).rev() {
                     parts.swap(n, rng.next_u64() as usize % (n + 1));

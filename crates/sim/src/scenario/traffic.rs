@@ -398,8 +398,8 @@ pub(super) fn tcp<'a>(
     if fixed {
         config.receive_buffer_maximum = config.receive_buffer;
     }
-    if config.congestion == Algorithm::Dctcp && config.ecn == tcp::config::Ecn::Off {
-        form.conflict(key, "DCTCP goes by marks of congestion: set ecn = \"dctcp\" too", errors);
+    if config.congestion == Algorithm::Dctcp && matches!(config.ecn, tcp::config::Ecn::Off | tcp::config::Ecn::On) {
+        form.conflict(key, "DCTCP goes by each mark of congestion: set ecn = \"dctcp\" or \"accurate\" too", errors);
     }
     (errors.count() == before).then_some(config)
 }

@@ -140,7 +140,8 @@ impl Marks {
             Ecn::On | Ecn::Dctcp if flags.has(Flags::ECE) => None,
             Ecn::On | Ecn::Dctcp => return None,
         };
-        let begins = una >= self.until;
+        // The first segment behind the window says so, and what arrived before it is still echoed.
+        let begins = una > self.until;
         if begins {
             self.until = next;
             self.reduced = self.used != Ecn::Accurate;
@@ -232,10 +233,13 @@ mod tests {
         receiver.on_payload(&Segment { flags: Flags::ACK.with(Flags::CWR), ..DATA });
         assert_eq!(receiver.on_send(false, false).0, Flags::default());
         assert_eq!(sender.on_acknowledgment(Flags::ACK, 9000, 12_000), None);
-        assert_eq!(
-            sender.on_acknowledgment(Flags::ACK.with(Flags::ECE), 9000, 12_000),
-            Some(Echo { begins: true, packets: None })
-        );
+        // The ACK of the window's last byte left before the receiver was told.
+        for (una, begins) in [(9000, false), (10_000, true)] {
+            assert_eq!(
+                sender.on_acknowledgment(Flags::ACK.with(Flags::ECE), una, 12_000),
+                Some(Echo { begins, packets: None })
+            );
+        }
     }
 
     // RFC 8257, 3.2.

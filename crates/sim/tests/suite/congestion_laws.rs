@@ -105,9 +105,16 @@ fn with_ecn_a_queue_that_marks_drops_nothing_of_reno_and_cubic() {
 }
 
 #[test]
-fn dctcp_without_marks_is_refused() {
-    let text = "duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n[[link]]\nname = \"w\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\n\
-                [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"ftp\"\ntcp = { congestion = \"dctcp\" }\n";
-    let errors = File::parse("x", text, &mut |name: &str| Err(name.to_owned())).expect_err("refused");
-    assert!(errors.iter().any(|error| error.to_string().contains("set ecn = \"dctcp\" too")), "{errors:?}");
+fn dctcp_without_each_mark_is_refused() {
+    for (ecn, refused) in
+        [("", true), (", ecn = \"on\"", true), (", ecn = \"dctcp\"", false), (", ecn = \"accurate\"", false)]
+    {
+        let text = format!(
+            "duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n[[link]]\nname = \"w\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"ftp\"\ntcp = {{ congestion = \"dctcp\"{ecn} }}\n"
+        );
+        let errors = File::parse("x", &text, &mut |name: &str| Err(name.to_owned())).err().unwrap_or_default();
+        let told = errors.iter().any(|error| error.to_string().contains("set ecn = \"dctcp\" or \"accurate\" too"));
+        assert_eq!((told, errors.is_empty()), (refused, !refused), "{ecn}: {errors:?}");
+    }
 }

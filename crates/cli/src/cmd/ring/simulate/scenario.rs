@@ -86,9 +86,8 @@ fn flow(text: &mut String, setup: &Setup, index: usize) {
     } else {
         writeln!(text, "kind = \"constant\"\nrate = \"{}bit\"\nsize = \"{packet}B\"", offered.rate)
     };
-    if offered.start_ns > 0 {
-        let _ = writeln!(text, "start = \"{}ns\"", offered.start_ns);
-    }
+    // Always said: a connection without it begins at some time of the first second.
+    let _ = writeln!(text, "start = \"{}ns\"", offered.start_ns);
     if let Some(stop) = offered.stop_ns {
         let _ = writeln!(text, "stop = \"{stop}ns\"");
     }
