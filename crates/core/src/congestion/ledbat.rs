@@ -6,7 +6,7 @@
 //!
 //! | draft | meaning | here |
 //! |---|---|---|
-//! | TARGET = 60 ms | what may wait in queues | [`TARGET`] |
+//! | TARGET = 60 ms | what may wait in queues | `TARGET` |
 //! | base delay | least round trip of the last ten minutes, in bins of one minute | `base` |
 //! | delay | least of the last four samples, less the base | `queue` |
 //! | GAIN = 1/min(16, ceil(2 TARGET/base)) | growth, in packets a round trip | `gain` |

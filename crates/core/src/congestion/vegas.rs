@@ -11,8 +11,8 @@
 //! | BaseRTT | least round trip of the connection | `base` |
 //! | minRTT | least round trip of this round | `least` |
 //! | Diff = W (RTT - BaseRTT)/RTT | bytes that wait in queues | `waiting` |
-//! | alpha = 2, beta = 4 | segments that may wait | [`ALPHA`], [`BETA`] |
-//! | gamma = 1 | segments that wait where slow start ends | [`GAMMA`] |
+//! | alpha = 2, beta = 4 | segments that may wait | `ALPHA`, `BETA` |
+//! | gamma = 1 | segments that wait where slow start ends | `GAMMA` |
 //!
 //! | when a round ends | what |
 //! |---|---|
