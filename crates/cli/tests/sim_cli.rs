@@ -231,6 +231,30 @@ fn a_folder_of_results_has_sheets_means_with_intervals_and_plots_that_pool_no_sw
 }
 
 #[test]
+fn points_of_a_joint_sweep_that_share_x_are_no_samples_of_one_thing() {
+    let folder = Folder::new(&format!(
+        "{SCENARIO}\n[[sweep]]\nparameter = [\"link.wire.rate\", \"link.wire.delay\"]\n\
+         values = [[\"1Mbit\", \"5ms\"], [\"1Mbit\", \"50ms\"], [\"2Mbit\", \"5ms\"], [\"2Mbit\", \"50ms\"]]\n\
+         [[plot]]\nx = \"link.wire.rate\"\ny = \"goodput\"\n"
+    ));
+    let output = folder.run(&["sim", "s.toml", "--out", "out"]);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("out/report.html")).expect("a report");
+    assert!(page.contains(">delay 5ms<") && page.contains(">delay 50ms<"), "a line for each");
+}
+
+#[test]
+fn a_key_that_is_set_twice_has_its_last_value_also_where_it_is_swept_with_another() {
+    let folder = Folder::new(&format!(
+        "{SCENARIO}\n[[sweep]]\nparameter = [\"link.wire.rate\", \"link.wire.delay\"]\nvalues = [[\"1Mbit\", \"5ms\"], [\"2Mbit\", \"50ms\"]]\n"
+    ));
+    let set = ["sim", "s.toml", "--json", "--set", "link.wire.rate=1Mbit", "--set", "link.wire.rate=2Mbit"];
+    let runs = &document(&folder.run(&set))["runs"];
+    assert_eq!(runs.as_array().map(Vec::len), Some(1));
+    assert_eq!(runs[0]["parameters"]["link.wire.delay"], "50ms");
+}
+
+#[test]
 fn seeds_that_agree_to_the_digit_are_warned_of() {
     let folder = Folder::new(&SCENARIO.replace("seed = 7", "seeds = [1, 2, 3]\ndrift = \"off\""));
     let summary = text(&folder.run(&["sim", "s.toml"]).stdout);

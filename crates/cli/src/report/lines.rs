@@ -3,23 +3,26 @@
 use super::estimate::Sample;
 use crate::simulation::Finished;
 use fairspan_sim::scenario::{File, Plot as Asked};
+use std::collections::HashMap;
 
 /// Lines in one plot that a file asks for, at most.
 pub(super) const MOST_LINES: usize = 24;
 
-/// What tells points of a plot apart beside `x`: the value of `by`, and of each other sweep that has several values here. They
-/// are lines of their own, as points of different sweeps are no samples of one thing.
+/// What tells points of a plot apart beside `x`: the value of `by`, and of each other swept parameter that has several values where
+/// `x` and those before have one. They are lines of their own, as points of different sweeps are no samples of one thing.
 pub(super) fn others(file: &File, runs: &[&Finished], x: Option<&str>, by: Option<&str>) -> Vec<(String, bool)> {
-    let varies = |name: &str| {
-        let mut values = runs.iter().filter_map(|run| value_of(&run.parameters, name));
-        let first = values.next();
-        values.any(|value| Some(value) != first)
-    };
     let mut found: Vec<(String, bool)> = by.map(|by| (by.to_owned(), false)).into_iter().collect();
-    for sweep in file.sweeps() {
-        let known = |name: Option<&str>| name.is_some_and(|name| sweep.iter().any(|path| path == name));
-        if let Some(leading) = sweep.first().filter(|leading| !known(x) && !known(by) && varies(leading)) {
-            found.push((leading.clone(), true));
+    for parameter in file.sweeps().flatten().filter(|name| x != Some(name.as_str()) && by != Some(name.as_str())) {
+        let mut known = HashMap::new();
+        let varies = runs.iter().any(|run| {
+            let of = |name: &str| value_of(&run.parameters, name);
+            let place: Vec<Option<&str>> =
+                x.into_iter().chain(found.iter().map(|(name, _)| name.as_str())).map(of).collect();
+            let value = of(parameter);
+            *known.entry(place).or_insert(value) != value
+        });
+        if varies {
+            found.push((parameter.clone(), true));
         }
     }
     found

@@ -81,9 +81,11 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// What the receiver may buffer on each channel: even shares of the memory, or as much of them as is set.
+    /// What the receiver may buffer on each channel: even shares of the memory, or as much of them as is set. Where the order is
+    /// confirmed the window behind it has the other half.
     fn buffers(&self) -> (Bytes, u32) {
-        let share = self.config.hold_bytes / self.channels.joined.count_ones().max(1) as usize;
+        let all = if self.config.confirm_order { self.config.hold_bytes / 2 } else { self.config.hold_bytes };
+        let share = all / self.channels.joined.count_ones().max(1) as usize;
         let bytes = Bytes::from(share.min(1 << 30));
         let bytes = self.config.stripe_buffer.map_or(bytes, |buffer| buffer.min(bytes));
         (bytes, (share / SLOT).clamp(16, 1 << 30) as u32)

@@ -18,7 +18,7 @@
 //! | delay < TARGET: each ACK of x bytes | W += GAIN S x/W |
 //! | otherwise | W += max(GAIN S - Constant W (delay/TARGET - 1), -W/2) x/W |
 //! | slowdown: two round trips after the first slow start; then, nine times as long after each as it took | threshold = W; W = 2 S for two round trips, then slow start to the threshold. The queue drains, and the base is seen |
-//! | a loss, once an episode | W/2 |
+//! | a loss, once an episode | W/2; in a slowdown half of the threshold to which it leads back |
 //! | a timeout | W = S, slow start to half of what was under way |
 //!
 //! Departures: the initial window is the sender's setting, and by default larger than the two packets of RFC 6817. RFC 6817's halving
@@ -54,8 +54,8 @@ const BETWEEN: u64 = 9;
 enum Phase {
     /// The first slow start, or that after a timeout or a pause.
     SlowStart,
-    /// By the delay; the next slowdown begins then, where it is known.
-    Steady(Option<Time>),
+    /// By the delay; the next slowdown begins then.
+    Steady(Time),
     /// Two packets, for so many round trips more; since when.
     Frozen(u32, Time),
     /// Slow start up to what was before; since when the slowdown lasts.
@@ -80,8 +80,8 @@ pub struct Ledbat {
     smoothed_rtt: Span,
     /// A round ends when this position is acknowledged.
     round_end: u64,
-    /// What the last loss changed: window and threshold before it.
-    saved: Option<(f64, f64)>,
+    /// What the last loss changed: window, threshold and phase before it.
+    saved: Option<(f64, f64, Phase)>,
 }
 
 impl Ledbat {
@@ -145,7 +145,7 @@ impl Ledbat {
     }
 
     /// The window is where it is to be: what the queue says counts from here on.
-    fn settle(&mut self, next: Option<Time>) {
+    fn settle(&mut self, next: Time) {
         self.phase = Phase::Steady(next);
         self.first = false;
     }
@@ -164,7 +164,7 @@ impl Ledbat {
                     Phase::Ramp(since) => acked.now + acked.now.since(since).times(BETWEEN),
                     _ => acked.now + self.trips(2),
                 };
-                self.settle(Some(next));
+                self.settle(next);
             }
             Phase::Steady(_) => {
                 let step = gain * self.segment;
@@ -178,13 +178,20 @@ impl Ledbat {
         }
     }
 
-    fn halve(&mut self, lost: bool) {
-        self.saved = lost.then_some((self.window, self.threshold));
-        self.window = (self.window / 2.0).max(2.0 * self.segment);
+    fn halve(&mut self, now: Time, lost: bool) {
+        self.saved = lost.then_some((self.window, self.threshold, self.phase));
+        let half = |window: f64, segment: f64| (window / 2.0).max(2.0 * segment);
+        if matches!(self.phase, Phase::Frozen(..) | Phase::Ramp(_)) {
+            // What was lost was sent before the slowdown, or shows that its end is too far.
+            self.threshold = half(self.threshold, self.segment);
+            self.window = self.window.min(self.threshold);
+            return;
+        }
+        self.window = half(self.window, self.segment);
         self.threshold = self.window;
         self.settle(match self.phase {
             Phase::Steady(next) => next,
-            _ => None,
+            _ => now + self.trips(2),
         });
     }
 }
@@ -205,9 +212,7 @@ impl Law for Ledbat {
             Phase::Frozen(trips, since) if ends => {
                 self.phase = if trips > 1 { Phase::Frozen(trips - 1, since) } else { Phase::Ramp(since) };
             }
-            // A slowdown whose end a loss took away comes after as long as the first one.
-            Phase::Steady(None) => self.phase = Phase::Steady(Some(acked.now + self.trips(2 * BETWEEN))),
-            Phase::Steady(Some(next)) if acked.now >= next && !acked.recovering => {
+            Phase::Steady(next) if acked.now >= next && !acked.recovering => {
                 self.freeze(acked.now);
                 return;
             }
@@ -223,19 +228,19 @@ impl Law for Ledbat {
 
     fn on_lost(&mut self, lost: &Congested) {
         if lost.begins {
-            self.halve(true);
+            self.halve(lost.now, true);
         }
     }
 
     fn on_ecn(&mut self, marked: &Congested) {
         if marked.begins {
-            self.halve(false);
+            self.halve(marked.now, false);
         }
     }
 
     fn on_timeout(&mut self, timeout: &Congested) {
         if timeout.begins {
-            self.saved = Some((self.window, self.threshold));
+            self.saved = Some((self.window, self.threshold, self.phase));
             self.threshold = (timeout.in_flight.as_u64() as f64 / 2.0).max(2.0 * self.segment);
         }
         self.window = self.segment;
@@ -253,8 +258,9 @@ impl Law for Ledbat {
     }
 
     fn on_undo(&mut self) {
-        if let Some((window, threshold)) = self.saved.take() {
+        if let Some((window, threshold, phase)) = self.saved.take() {
             (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));
+            self.phase = phase;
         }
     }
 
@@ -324,7 +330,7 @@ mod tests {
             let mut sender = Sender::new();
             sender.law.sample(Time::from_millis(1), Span::from_millis(base));
             sender.law.window = bytes;
-            sender.law.settle(Some(Time::from_millis(3_600_000)));
+            sender.law.settle(Time::from_millis(3_600_000));
             sender
         }
     }
@@ -396,6 +402,31 @@ mod tests {
         assert_eq!((sender.window(), sender.law.threshold), (1_000.0, 15_000.0));
         (0..20).for_each(|_| sender.law.on_lost(&Congested::new(3_000)));
         assert_eq!(sender.window(), 2_000.0);
+    }
+
+    #[test]
+    fn a_loss_takes_neither_the_first_slowdown_away_nor_the_window_that_a_slowdown_leads_back_to() {
+        let mut sender = Sender::new();
+        sender.round(40);
+        sender.law.on_lost(&Congested { now: Time::from_millis(sender.ms), ..Congested::new(2_000) });
+        assert_eq!(sender.law.phase, Phase::Steady(Time::from_millis(40 + 80)), "two round trips after slow start");
+        let mut sender = Sender::steady(30_000.0, 40);
+        sender.law.freeze(Time::from_millis(10));
+        sender.law.on_lost(&Congested::new(2_000));
+        assert_eq!((sender.window(), sender.law.threshold), (2_000.0, 15_000.0));
+        assert_eq!(sender.law.phase, Phase::Frozen(FROZEN, Time::from_millis(10)));
+    }
+
+    #[test]
+    fn a_timeout_that_was_none_leaves_the_phase_as_it_was() {
+        let mut sender = Sender::steady(30_000.0, 40);
+        let phase = sender.law.phase;
+        sender.law.threshold = 20_000.0;
+        sender.law.on_timeout(&Congested::new(30_000));
+        sender.law.on_undo();
+        assert_eq!((sender.window(), sender.law.phase), (30_000.0, phase));
+        sender.law.grow(&Acked::new(100, SEGMENT), 40e6, 0.0);
+        assert!(sender.window() > 30_000.0, "no slow start clips it: {}", sender.window());
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! Departures: with `follow`, a device that comes with the address that another link's device has by then is given one made
 //! from it, always the same, where the driver draws one.
 //!
-//! Invariant: with `follow`, at most one link has the bond's address, and the link in use is the one.
+//! Invariant: with `follow`, no two links of which the devices were told have the same address, and of the bond's the link in use is the one.
 
 use super::frame;
 use crate::select::active_backup::FailOverMac;
@@ -67,12 +67,21 @@ impl Addresses {
         if current == Some(link) {
             return self.take_over(link);
         }
-        if self.rule == FailOverMac::Follow && mac == self.bond && current.is_some() {
-            let spare = frame::derived(mac, SPARE_VARIANT);
-            *place = spare;
-            return Changes { bond: false, links: [(link, spare)].into() };
+        let bonds = self.rule == FailOverMac::Follow && mac == self.bond && current.is_some();
+        if !bonds && !self.is_shared(link) {
+            return Changes::default();
         }
-        Changes::default()
+        let spare = |variant| frame::derived(mac, variant);
+        let free = (SPARE_VARIANT..64).map(spare).find(|spare| *spare != self.bond && !self.links.contains(spare));
+        let spare = free.unwrap_or_else(|| spare(SPARE_VARIANT));
+        self.links[link.index()] = spare;
+        Changes { bond: false, links: [(link, spare)].into() }
+    }
+
+    /// Whether another link has the address of `link`, and must not.
+    pub(super) fn is_shared(&self, link: ChannelId) -> bool {
+        let others = || self.links.iter().enumerate().filter(|(n, _)| *n != link.index());
+        self.rule == FailOverMac::Follow && others().any(|(_, mac)| self.link(link) == Some(*mac))
     }
 
     /// `link` is the one in use.

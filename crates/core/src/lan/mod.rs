@@ -223,7 +223,8 @@ impl<P: Packet> Lan<P> {
 
     /// The address that `link` sends from, where it does not send from the bond's, is `mac` from now on: another device came.
     pub fn set_link_address(&mut self, now: Time, link: ChannelId, mac: Mac) {
-        if self.addresses.link(link).is_none_or(|known| known == mac) {
+        let known = self.addresses.link(link);
+        if known.is_none() || known == Some(mac) && (self.current == Some(link) || !self.addresses.is_shared(link)) {
             return;
         }
         let changes = self.addresses.set(link, mac, self.current);

@@ -2,7 +2,7 @@
 
 use crate::lan_support::*;
 use fairspan_core::lan::frame::Arp;
-use fairspan_core::lan::{Event, Received};
+use fairspan_core::lan::{Event, LinkConfig, Received};
 use fairspan_core::units::ChannelId;
 use fairspan_core::wire::mac::Mac;
 use std::net::Ipv4Addr;
@@ -50,6 +50,31 @@ fn with_fail_over_mac_follow_a_device_that_comes_never_keeps_the_address_of_the_
     assert_eq!(events(&mut bond), [Event::LinkAddress { link: link(1), mac: link_mac(0) }]);
     let said = run(&mut bond, at(5));
     assert_eq!(said.first().and_then(|(_, sent)| Arp::parse(&sent.frame)).map(|arp| arp.sender_ip), Some(HOST));
+}
+
+#[test]
+fn with_fail_over_mac_follow_no_two_links_have_the_same_address_whichever_is_in_use() {
+    let spare = |told: &[Event]| match told {
+        [Event::LinkAddress { link, mac }] => (*link, *mac),
+        other => panic!("{other:?}"),
+    };
+    // Two that begin with the same one, as networks on one device do: the one in use keeps it.
+    let links = (0..3).map(|n| LinkConfig::new(format!("eth{n}"), link_mac(n.min(1)))).collect();
+    let mut bond = bond_of("active-backup:fail_over_mac=follow", links, |c| c.mac = link_mac(0));
+    events(&mut bond);
+    for n in 0..3 {
+        bond.set_link_address(at(1), link(n), link_mac(n.min(1)));
+    }
+    let (first, mac) = spare(&events(&mut bond));
+    assert!(first == link(1) && ![link_mac(0), link_mac(1)].contains(&mac), "{first:?} {mac}");
+    // None is in use, and a device comes with an address that another link was given: it is given one of its own.
+    for n in 0..3 {
+        bond.set_link(at(2), link(n), down());
+    }
+    events(&mut bond);
+    bond.set_link_address(at(3), link(0), link_mac(1));
+    let (second, other) = spare(&events(&mut bond));
+    assert!(second == link(0) && ![link_mac(0), link_mac(1)].contains(&other), "{second:?} {other}");
 }
 
 #[test]

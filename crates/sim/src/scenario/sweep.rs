@@ -56,8 +56,12 @@ impl Sweep {
 
 /// What was set from outside takes the place of a sweep's values of the same key: the sweep would else overwrite it.
 pub(super) fn settle(sweeps: &mut [Sweep], root: &Table, settings: &[(String, String)], errors: &mut Errors<'_>) {
-    for (path, value) in settings {
+    for (n, (path, value)) in settings.iter().enumerate() {
         let set = root.canonical(path);
+        if settings[n + 1..].iter().any(|(later, _)| root.canonical(later) == set) {
+            // As of keys that are not swept, the last one counts.
+            continue;
+        }
         for sweep in &mut *sweeps {
             let known: Vec<Vec<String>> = sweep.parameters.iter().map(|path| root.canonical(path)).collect();
             if let Some(place) = known.iter().position(|swept| *swept == set) {

@@ -280,15 +280,15 @@ impl Connection {
         let changed = self.sender.update_window(start.max(0) as u64, position as u64, window);
         let bare = payload == 0 && !changed && !segment.flags.has(Flags::FIN) && !segment.flags.has(Flags::SYN);
         let acknowledgment = self.acknowledgment(segment, position as u64, bare);
-        let una = self.sender.una;
-        self.sender.on_acknowledgment(now, &acknowledgment);
         let marks = self.marks.on_acknowledgment(segment.flags, position as u64, self.sender.next);
+        // First the marks: what is acknowledged was under way when they were set, and belongs to the window that may end here.
         if let Some(Echo { begins, packets }) = marks {
-            let acknowledged = self.sender.una - una;
+            let acknowledged = (position - una) as u64;
             let most = if acknowledged > 0 { acknowledged } else { u64::MAX };
             let bytes = packets.map_or(acknowledged, |packets| (packets * self.sender.mss).min(most));
             self.sender.on_marked(now, bytes, begins);
         }
+        self.sender.on_acknowledgment(now, &acknowledgment);
         if self.sender.fin_acknowledged() {
             match self.state {
                 State::FinWait1 => self.state = State::FinWait2,

@@ -14,7 +14,8 @@
 //! Departures: with `on`, segments sent again, bare ACKs and probes of windows are not capable (6.1.4 to 6.1.6); with the others what is
 //! sent again is, as in Linux. A change of what arrives is acknowledged at once, with the new state for all that it acknowledges, in
 //! `dctcp` and `accurate`. Of `accurate` there are no options with counts of bytes, SYNs are not capable, and an ACK that counts more
-//! than seven marks is taken for one that counts eight fewer.
+//! than seven marks is taken for one that counts eight fewer, and one that was overtaken by a later one of the same position for one that
+//! counts more. The window still grows by what an ACK with an echo acknowledges, after its reduction (6.1.2: it should not).
 //! Cost: O(1) a segment.
 
 use super::config::{Config, Ecn};

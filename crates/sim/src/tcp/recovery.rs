@@ -223,7 +223,7 @@ impl Sender {
         }
     }
 
-    /// An ACK echoes marks of congestion, and acknowledges `bytes`. A window of data has one episode, a loss's or a mark's.
+    /// An ACK that is not yet taken echoes marks of congestion on `bytes`. A window of data has one episode, a loss's or a mark's.
     pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool) {
         let (in_flight, limit) = (Bytes::new(self.flight().max(bytes)), Bytes::new(self.limit()));
         let begins = begins && self.phase == Phase::Open;
