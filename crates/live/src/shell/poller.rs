@@ -59,6 +59,25 @@ struct Inner {
     watched: RefCell<Slab<Turn>>,
 }
 
+/// A descriptor that is waited for as long as this lives; the descriptor is closed with it.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    poller: Poller,
+    token: Token,
+}
+
+impl Watched {
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.poller.forget(self.token);
+    }
+}
+
 impl Poller {
     pub(crate) fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -70,6 +89,11 @@ impl Poller {
         let token = self.0.watched.borrow_mut().insert(turn);
         let added = system().watch(self.0.epoll.as_fd(), fd, token.to_u64(), EventFlags::IN);
         added.inspect_err(|_| self.forget(token)).map(|()| token)
+    }
+
+    /// The same, for something that may come to nothing: what is waited for is forgotten with it.
+    pub(crate) fn watched(&self, fd: BorrowedFd<'_>, turn: Turn) -> Result<Watched, Errno> {
+        Ok(Watched { token: self.watch(fd, turn)?, poller: self.clone() })
     }
 
     /// Waits for something else from now on.
@@ -137,6 +161,20 @@ mod tests {
         let mut events = Vec::with_capacity(1 << 17);
         poller.wait(&mut events, &AT_ONCE).expect("epoll");
         events.iter().map(Ready::from).collect()
+    }
+
+    #[test]
+    fn what_is_watched_for_as_long_as_something_lives_is_forgotten_with_it() {
+        let (poller, fd) = (Poller::new().expect("epoll"), readable());
+        let watched = poller.watched(fd.as_fd(), Turn::Links).expect("watched");
+        let token = watched.token();
+        assert_eq!((poller.turn(token), ready(&poller).len()), (Some(Turn::Links), 1));
+        drop((watched, fd));
+        assert_eq!((poller.turn(token), ready(&poller).len()), (None, 0));
+        // Its slot is used again.
+        let other = readable();
+        let again = poller.watched(other.as_fd(), Turn::Others).expect("watched");
+        assert_eq!(again.token().slot(), token.slot());
     }
 
     #[test]

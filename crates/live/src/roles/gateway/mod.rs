@@ -55,7 +55,7 @@ use crate::netlink::{Guard, Interface, LinkChange, Windows};
 use crate::reloaded::Reloaded;
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
-use crate::shell::poller::{Interest, Poller, Token, Turn};
+use crate::shell::poller::{Interest, Poller, Token, Turn, Watched};
 use crate::status::Status;
 use budget::{Budget, Weight};
 use bypass::{Bypass, Why};
@@ -105,8 +105,8 @@ pub(super) struct SplitGateway {
     config: Config,
     poller: Poller,
     intake: Intake,
-    queue: Token,
-    listeners: Vec<(Socket, Token)>,
+    queue: Watched,
+    listeners: Vec<(Socket, Watched)>,
     /// Nobody is accepted until there are descriptors again.
     paused: bool,
     proxy: Option<Proxy>,
@@ -155,8 +155,8 @@ impl SplitGateway {
         };
         let mut listeners = Vec::new();
         for socket in opened {
-            let token = poller.watch(socket.as_fd(), Turn::Others)?;
-            listeners.push((socket, token));
+            let watched = poller.watched(socket.as_fd(), Turn::Others)?;
+            listeners.push((socket, watched));
         }
         let proxy = match settings.proxy {
             Some(address) => {
@@ -169,7 +169,7 @@ impl SplitGateway {
         if let Some(windows) = &windows {
             guard.widen_windows(windows)?;
         }
-        let queue = poller.watch(kernel.as_fd(), Turn::Links)?;
+        let queue = poller.watched(kernel.as_fd(), Turn::Links)?;
         let intake =
             Intake::new(kernel, settings, marks, random()).map_err(|error| DaemonError::setting(&name, error))?;
         // The rules come last: from here on packets are handed over.
@@ -213,8 +213,8 @@ impl SplitGateway {
 
     /// Whether `token` is of one of its descriptors.
     pub(super) fn has(&self, token: Token) -> bool {
-        token == self.queue
-            || self.listeners.iter().any(|(_, listener)| *listener == token)
+        token == self.queue.token()
+            || self.listeners.iter().any(|(_, listener)| listener.token() == token)
             || self.connections.has(token)
     }
 
@@ -450,8 +450,8 @@ impl SplitGateway {
         if self.paused != paused {
             self.paused = paused;
             let interest = if paused { Interest::Nothing } else { Interest::Read };
-            for (socket, token) in &self.listeners {
-                let _ = self.poller.set_interest(*token, socket.as_fd(), interest);
+            for (socket, watched) in &self.listeners {
+                let _ = self.poller.set_interest(watched.token(), socket.as_fd(), interest);
             }
             self.proxy.iter().for_each(|proxy| proxy.pause(paused));
         }
@@ -465,9 +465,9 @@ impl Machine for SplitGateway {
     }
 
     fn handle_readable(&mut self, now: Time, token: Token) -> Result<(), DaemonError> {
-        if token == self.queue {
+        if token == self.queue.token() {
             self.receive(now);
-        } else if let Some(at) = self.listeners.iter().position(|(_, listener)| *listener == token) {
+        } else if let Some(at) = self.listeners.iter().position(|(_, listener)| listener.token() == token) {
             if self.connections.accept(now, &self.listeners[at].0).is_err() {
                 self.pause(true);
             }

@@ -66,6 +66,12 @@ pub(super) struct Proxy {
     pub(super) denied: u64,
 }
 
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.clients.keys().chain([&self.token]).for_each(|token| self.poller.forget(*token));
+    }
+}
+
 impl Proxy {
     /// Listens at an address.
     ///
