@@ -30,7 +30,9 @@ put 755 "$work/dist/fairspan" usr/bin
 for unit in packaging/systemd/*.service; do put 644 "$unit" usr/lib/systemd/system; done
 put 644 packaging/network/80-fairspan.network usr/lib/systemd/network
 put 644 packaging/network/80-fairspan.conf usr/lib/NetworkManager/conf.d
-for document in README.md docs/*.md; do put 644 "$document" usr/share/doc/fairspan; done
+for document in README.md docs/*.md; do
+    [ "$document" = docs/SUMMARY.md ] || put 644 "$document" usr/share/doc/fairspan
+done
 for example in docs/examples/*.toml; do put 644 "$example" usr/share/doc/fairspan/examples; done
 install -d -m 700 "$root/etc/fairspan"
 
@@ -42,7 +44,7 @@ install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/ve
 "$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_fairspan"
 "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/fairspan.fish"
 
-gzip -9nc CHANGELOG.md >"$root/usr/share/doc/fairspan/changelog.gz"
+put 644 CHANGELOG.md usr/share/doc/fairspan
 {
     printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: fairspan\n\n'
     printf 'Files: *\nCopyright: the contributors of Fairspan\nLicense: MIT or Apache-2.0\n\nLicense: MIT\n'
@@ -53,7 +55,9 @@ gzip -9nc CHANGELOG.md >"$root/usr/share/doc/fairspan/changelog.gz"
 # Which libraries of the system the program was linked with, and which versions of them it needs.
 mkdir -p "$work/shlibs/debian"
 printf 'Source: fairspan\n\nPackage: fairspan\nArchitecture: any\n' >"$work/shlibs/debian/control"
-depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$program" | sed -n 's/^shlibs:Depends=//p')
+# It warns that the program is not in a folder of the packaging tools.
+depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$program" 2>"$work/shlibs.log" | sed -n 's/^shlibs:Depends=//p')
+[ -n "$depends" ] || { cat "$work/shlibs.log" >&2; exit 1; }
 install -d "$root/DEBIAN"
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$root/DEBIAN/$script"; done
 cat >"$root/DEBIAN/control" <<EOF
