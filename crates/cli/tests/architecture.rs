@@ -25,7 +25,7 @@ const RULES: &[Rule] = &[
         package: "fairspan-core",
         siblings: &[],
         // Small, no_std, and none that reads a clock or entropy.
-        others: Some(&["hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
+        others: Some(&["base64", "hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
     },
     Rule {
         package: "fairspan-sim",

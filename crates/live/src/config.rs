@@ -11,6 +11,7 @@ mod confine;
 mod fit;
 mod gateway;
 mod host;
+mod invited;
 mod lock;
 mod login;
 mod name;
@@ -32,6 +33,7 @@ pub(crate) use change::paired;
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
 pub use gateway::{Gateway, OfPeer};
+pub use invited::Invited;
 pub use login::Login;
 pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
@@ -542,6 +544,7 @@ impl Reader<'_> {
                 return Err(self.error(span, "peer.public_key", "names two peers: each has a key of its own"));
             }
             peers.push(peer);
+            self.invited_once(span.clone(), &peers)?;
             if interface.port.is_some() {
                 self.peers_of_port(span.clone(), &peers)?;
             }

@@ -6,10 +6,12 @@ mod clock;
 pub mod config;
 pub mod confinement;
 pub mod control;
+pub mod day;
 pub mod emulate;
 mod folders;
 pub mod helper;
 pub mod icmp;
+mod joined;
 pub mod lock;
 mod memory;
 mod metrics;
@@ -21,6 +23,7 @@ mod recorded;
 pub mod reloaded;
 pub mod roles;
 pub mod secure;
+pub mod setup;
 pub mod shell;
 #[cfg(test)]
 mod simulated;
@@ -30,6 +33,7 @@ pub mod status;
 mod sys;
 mod system;
 pub mod tun;
+pub mod uplinks;
 mod user;
 
 pub use fairspan_core::quantity;

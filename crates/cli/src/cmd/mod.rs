@@ -10,6 +10,8 @@ pub(crate) mod explain;
 mod family;
 pub(crate) mod figure;
 pub(crate) mod gateway;
+pub(crate) mod invite;
+pub(crate) mod join;
 pub(crate) mod keygen;
 pub(crate) mod lock;
 pub(crate) mod reload;
