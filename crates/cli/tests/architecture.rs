@@ -71,6 +71,7 @@ const CIRCLES: &[&[&str]] = &[
         "crates/live/src/config/bond.rs",
         "crates/live/src/config/class.rs",
         "crates/live/src/config/gateway.rs",
+        "crates/live/src/config/invited.rs",
         "crates/live/src/config/peer.rs",
         "crates/live/src/config/policy.rs",
         "crates/live/src/config/ring.rs",

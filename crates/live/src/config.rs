@@ -107,6 +107,8 @@ pub struct Interface {
     pub lock_except: Vec<IpNet>,
     /// `dns`: who answers the host's questions for names while it is locked, one of each IP version; default who is asked.
     pub dns: Vec<IpAddr>,
+    /// `masquerade`: whether what peers send to others leaves with this host's addresses; default false.
+    pub masquerade: bool,
     /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
     pub control_socket: PathBuf,
     /// `state_dir`: where the timestamps of handshakes are kept between runs; default `/var/lib/fairspan`.
@@ -270,6 +272,7 @@ struct RawInterface {
     lock_except: Vec<Spanned<String>>,
     #[serde(default)]
     dns: Vec<Spanned<String>>,
+    masquerade: Option<Spanned<bool>>,
     control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
@@ -461,7 +464,11 @@ impl Reader<'_> {
         let may_fail_open = raw.interface.get_ref().lock.is_none();
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
+        let masquerade = raw.interface.get_ref().masquerade.as_ref().map(Spanned::span);
+        let alone = [raw.gateway.is_some(), raw.shape.is_some(), raw.ring.is_some(), raw.bond.is_some()];
+        let has_peers = !alone.contains(&true);
         let interface = self.interface(raw.interface)?;
+        self.masquerade_fits(&interface, masquerade, has_peers)?;
         if let Some(gateway) = raw.gateway {
             self.no_port(kind.as_ref(), "[gateway]")?;
             let alone = raw.ring.is_none() && raw.bond.is_none() && raw.shape.is_none();
@@ -637,6 +644,7 @@ impl Reader<'_> {
             lock,
             lock_except: self.lock_except(&raw.lock_except, lock)?,
             dns: self.dns(&raw.dns, lock, &addresses)?,
+            masquerade: raw.masquerade.is_some_and(Spanned::into_inner),
             control_socket,
             state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,

@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod claims;
 mod daemon;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod emulate;
 pub(crate) mod explain;
 mod family;

@@ -12,6 +12,7 @@ use fairspan_live::shell::DaemonError;
 use fairspan_live::status::Status;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -64,6 +65,12 @@ fn begin_helper(config: &Path) -> anyhow::Result<Helper> {
 fn load(file: &Path) -> anyhow::Result<Config> {
     hide_memory()?;
     Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
+}
+
+/// Waits for SIGINT, SIGTERM or a closed terminal; whether it was SIGINT.
+pub(super) fn until_signalled() -> anyhow::Result<bool> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
+    Ok(signals.forever().next() == Some(SIGINT))
 }
 
 /// Runs a daemon to its end; `helper` reads its file again, where it has one, and `ended` is told what it did.

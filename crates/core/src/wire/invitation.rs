@@ -210,12 +210,23 @@ impl Invitation {
         if let Some(place) = body.chars().position(strange) {
             return Err(InvitationError::Character(first + place + 1));
         }
-        let bytes = whole(body)?;
+        Invitation::from_bytes(&whole(body)?)
+    }
+
+    /// Reads the bytes behind `fairspan1`, checksum and all.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Invitation, InvitationError> {
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(InvitationError::Altered)?;
         if Crc32c::new().with(content).sum().to_be_bytes() != *sum {
             return Err(InvitationError::Altered);
         }
-        let mut rest = Bytes(content.get(2..).unwrap_or_default());
+        let (len, content) = content.split_first_chunk::<2>().ok_or(InvitationError::Altered)?;
+        if usize::from(u16::from_be_bytes(*len)) != bytes.len() || bytes.len() > LONGEST {
+            return Err(InvitationError::Content("its length"));
+        }
+        let mut rest = Bytes(content);
         let invitation = rest.invitation().ok_or(InvitationError::Content("it ends too early"))?;
         if !rest.0.is_empty() {
             return Err(InvitationError::Content("something is left over"));

@@ -128,6 +128,29 @@ impl Netlink {
         kind.ok_or(NetlinkError::Decode { action, detail: "it describes no route".to_owned() })
     }
 
+    /// By which device packets without a mark leave to an address now.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `ENETUNREACH` where no route leads there.
+    pub(crate) fn device_to(&mut self, to: IpAddr) -> Result<String, NetlinkError> {
+        let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(to);
+        message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(to.into()));
+        let action = format!("find the route to {to}");
+        let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0, &action)?;
+        let index = answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Oif(index) => Some(*index),
+                _ => None,
+            }),
+            _ => None,
+        });
+        let found = names.into_iter().find(|(known, _)| Some(*known) == index);
+        found.map(|(_, name)| name).ok_or(NetlinkError::Decode { action, detail: "it names no device".to_owned() })
+    }
+
     /// What the routes of one table lead to, of all kinds and by whatever devices.
     ///
     /// # Errors

@@ -249,9 +249,11 @@ impl Hub {
         let interface = interface_of(&wish.file);
         let beside = format!("{}.key", stem(&wish.file));
         let key = made.key(&folders::of(&wish.file).join(&beside))?;
+        // What lies behind the hub answers the hub, and needs no route to the site.
+        let translates = if wish.networks.is_empty() { "" } else { "masquerade = true\n" };
         let head = format!(
             "# A hub, written by `fairspan invite`; each site that joins is a [[peer]].\n[interface]\nname = {}\naddress = [\"{address}\"]\n\
-             private_key_file = {}\nlisten_port = {port}\n",
+             private_key_file = {}\nlisten_port = {port}\n{translates}",
             quoted(&interface),
             quoted(&beside),
         );

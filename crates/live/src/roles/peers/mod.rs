@@ -51,6 +51,7 @@ use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
 use crate::reloaded::Reloaded;
+use crate::roles::masquerade::Masquerade;
 use crate::secure::{self, Data, Endpoint, FLAG_CHECKSUM_PARTIAL, PeerConfig, PeerId, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
@@ -75,6 +76,8 @@ use std::path::Path;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
 pub(super) struct Peers {
+    /// Undone before the interface goes.
+    masquerade: Option<Masquerade>,
     side: Side,
     transport: Transport,
     peers: Vec<PeerState>,
@@ -123,6 +126,7 @@ impl Peers {
             lookups: Lookups::default(),
             quotas: Quotas::open(&config.interface, now),
             guests,
+            masquerade: None,
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -141,6 +145,7 @@ impl Peers {
             Side::Host(host) => host.configure(&peers.config.interface, nets, links, mtu)?,
             Side::Port(port) => port.compare(mtu),
         }
+        peers.masquerade = Masquerade::start(&peers.config)?;
         peers.transport.sockets.watch_all();
         peers.side.watch()?;
         peers.follow_names(now);
@@ -480,6 +485,9 @@ impl Machine for Peers {
         }
         // A peer that was silent before its last channel was given up makes no event then.
         self.fit_mtu();
+        if let Some(masquerade) = &mut self.masquerade {
+            masquerade.keep(&self.config);
+        }
         self.transport.handle_housekeeping(now);
     }
 

@@ -132,6 +132,9 @@ impl Peers {
         self.guests.follow(&self.config);
         self.route_to_peers();
         self.change_host(&before, &mut done);
+        if let Some(Err(error)) = self.masquerade.as_mut().map(|masquerade| masquerade.follow(&self.config)) {
+            done.failed.push(error.to_string());
+        }
         self.fit_mtu();
         self.follow_leaving(now);
         self.follow_names(now);
