@@ -78,6 +78,8 @@ refused || wrong "a used invitation is not refused as one: $(cat "$work/again.lo
 for pid in $(on hub pgrep -x fairspan); do
     case $(readlink "/proc/$pid/ns/net") in "$(on hub readlink /proc/self/ns/net)") kill -KILL "$pid" ;; esac
 done
+hub_gone() { ! on hub ip link show fs0; }
+eventually hub_gone || wrong 'the interface of a hub that was killed stayed'
 on hub fairspan up /etc/fairspan/fs0.toml >"$work/hub-again.log" 2>&1 &
 pids="$pids $!"
 eventually refused || wrong "a hub that was killed forgot who had joined: $(cat "$work/again.log")"

@@ -45,11 +45,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let after = look(args)?;
     conclude(&after);
     println!("What was changed is undone at the end: Ctrl-C.");
+    let is_whole = fixes.failed.is_empty();
     let interrupted = until_signalled()?;
     let left = fixes.undo();
     left.iter().for_each(|left| eprintln!("not undone: {left}"));
     println!("undone");
-    Ok(if interrupted { Outcome::Interrupted } else { outcome(&after) })
+    Ok(match (interrupted, is_whole && left.is_empty()) {
+        (true, _) => Outcome::Interrupted,
+        (false, true) => Outcome::Done,
+        (false, false) => Outcome::Negative,
+    })
 }
 
 fn look(args: &Args) -> anyhow::Result<Diagnosis> {

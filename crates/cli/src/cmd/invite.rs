@@ -157,7 +157,7 @@ fn show(args: &Args, invited: &Invited, running: bool) -> anyhow::Result<()> {
         true => println!("Wrote {file}, and keys beside it:\n"),
         false => println!("Added to {file}:\n"),
     }
-    invited.written.lines().for_each(|line| println!("  {line}"));
+    invited.written.lines().for_each(|line| println!("{}", format!("  {line}").trim_end()));
     let places: Vec<String> = invited.places.iter().map(Place::to_string).collect();
     println!("\nSites call this hub at {}. Let that UDP port in at its firewall.", places.join(", "));
     if invited.is_private {
@@ -189,7 +189,7 @@ fn qr(word: &str, is_terminal: bool) -> anyhow::Result<String> {
     let text =
         code.render::<Dense1x2>().dark_color(Dense1x2::Dark).light_color(Dense1x2::Light).quiet_zone(true).build();
     Ok(match is_terminal {
-        true => text.lines().map(|line| format!("\x1b[97;40m{line}\x1b[0m\n")).collect(),
+        true => text.lines().map(|line| format!("\x1b[30;107m{line}\x1b[0m\n")).collect(),
         false => text + "\n",
     })
 }

@@ -53,8 +53,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     );
     if let Some(used) = setup::overlap(inner, "").context("the routes of this host")? {
         let problem = format!(
-            "the network inside is {}, and this host has {used}: have the hub choose another one, as with `fairspan invite --network \
-             10.133.7.1/24`",
+            "the network inside is {}, and this host has {used}. Has it joined already? Else have the hub choose another network, as with \
+             `fairspan invite --network 10.133.7.1/24`",
             inner.trunc()
         );
         return Err(BadInput(problem).into());
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let channels: Vec<Channel> = reached.iter().map(channel).collect();
     let (text, notices) = site.write(&invitation, &channels).map_err(failed)?;
     println!("\nJoined. Wrote {}, and keys beside it:\n", args.file.display());
-    text.lines().for_each(|line| println!("  {line}"));
+    text.lines().for_each(|line| println!("{}", format!("  {line}").trim_end()));
     println!();
     notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
     start(args)

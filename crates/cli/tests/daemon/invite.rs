@@ -133,7 +133,7 @@ fn an_expired_invitation_is_refused_by_either_end() {
     let said = text(&refused);
     assert!(refused.status.code() == Some(2) && said.contains("has expired, by the hub's clock"), "{said}");
     assert_eq!(files_of(lab, "guest"), Vec::<String>::new());
-    assert_eq!(hub.counter("join_refused"), 2);
+    assert!(hub.counter("join_refused") > 0 && hub.counter("join_joined") == 0);
     // Nobody asks the hub about a line that says so itself.
     let asked = hub.counter("join_answered");
     let (refused, _) = join(lab, "guest", &expired, &[]);
@@ -174,6 +174,8 @@ fn an_uplink_that_works_from_its_address_alone_gets_a_source_and_one_that_does_n
     lab.ip("guest", &["route", "add", "default", "via", "192.168.3.1", "dev", "eth0"]);
     lab.ip("guest", &["route", "add", "default", "via", "192.168.4.1", "dev", "eth1", "table", "100"]);
     lab.ip("guest", &["rule", "add", "from", "192.168.4.2", "lookup", "100"]);
+    // As a provider's router, which answers for nobody else's address.
+    lab.run("hub", || std::fs::write("/proc/sys/net/ipv4/conf/eth3/arp_ignore", "1").expect("a setting"));
     // A third leads nowhere.
     lab.cable(("guest", "eth2", "192.168.5.2/24"), ("site", "eth5", "192.168.5.1/24"));
     lab.ip("guest", &["route", "add", "default", "via", "192.168.5.1", "dev", "eth2", "metric", "300"]);

@@ -10,6 +10,7 @@ mod privilege;
 mod bond;
 mod classes;
 mod confinement;
+mod doctor;
 mod ethernet;
 mod flow;
 mod gateway;

@@ -45,7 +45,7 @@ const PER_SECOND: u32 = 10;
 /// Questions a second that are computed for those who have proven their address.
 const PROVEN_PER_SECOND: u32 = 50;
 /// The same for one network: a /24 of IPv4, a /48 of IPv6.
-const NETWORK_PER_SECOND: u32 = 5;
+const NETWORK_PER_SECOND: u32 = 10;
 /// Networks of which that is counted at once.
 const NETWORKS_MAX: usize = 64;
 /// Shortest payload of a question: without zeros behind.

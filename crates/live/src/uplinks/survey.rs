@@ -104,31 +104,47 @@ fn look(caller: &Caller, hub: &Hub, uplink: &Uplink) -> Result<Reached, Failure>
         let mut addresses = uplink.addresses.iter().map(|net| net.addr());
         addresses.find(|address| address.is_ipv4() == place.is_ipv4())
     };
-    let mut best: Option<Reached> = None;
-    let mut failure = Failure::NoAddress;
-    for place in &hub.places {
-        let Some(address) = own(place) else { continue };
-        // The kernel's choice first: it goes on where the address changes.
-        for source in [None, Some(address)] {
-            match measure(caller, uplink, source, *place) {
-                Ok(found) => {
-                    if best.as_ref().is_none_or(|best| found.rtt < best.rtt) {
-                        best = Some(found);
-                    }
-                    break;
-                }
-                Err(error) => failure = error,
-            }
-        }
+    let usable: Vec<(SocketAddr, IpAddr)> = hub.places.iter().filter_map(|place| Some((*place, own(place)?))).collect();
+    if usable.is_empty() {
+        return Err(Failure::NoAddress);
     }
-    best.ok_or(failure)
+    // All at once, since one that does not answer takes seconds.
+    let found: Vec<Result<Looked, Failure>> = std::thread::scope(|scope| {
+        let asked: Vec<_> = usable.iter().map(|end| scope.spawn(|| look_at(caller, uplink, *end))).collect();
+        asked.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::NoAnswer))).collect()
+    });
+    let failure = found.iter().find_map(|found| found.as_ref().err().cloned()).unwrap_or(Failure::NoAnswer);
+    let best = found.into_iter().filter_map(Result::ok).min_by_key(|looked| looked.rtt);
+    best.map(|best| measure(caller, uplink, best)).ok_or(failure)
 }
 
-fn measure(caller: &Caller, uplink: &Uplink, source: Option<IpAddr>, place: SocketAddr) -> Result<Reached, Failure> {
-    let mut line = Line::open(uplink, source, place)?;
-    // A second place, or a second way to it, need not be waited for as long.
-    let (answer, mut rtt) = line.ask(caller, Wanted::Look, 0, &PATIENCE[..3])?;
-    let headers = if place.is_ipv4() { 28 } else { 48 };
+/// A place that answers.
+struct Looked {
+    line: Line,
+    answer: Answer,
+    rtt: Duration,
+}
+
+/// Asks at one place: from whichever address the kernel takes, as that goes on where the address changes; and then from that of the device.
+fn look_at(caller: &Caller, uplink: &Uplink, (place, own): (SocketAddr, IpAddr)) -> Result<Looked, Failure> {
+    let mut failure = Failure::NoAnswer;
+    for source in [None, Some(own)] {
+        let looked = Line::open(uplink, source, place).and_then(|mut line| {
+            let (answer, rtt) = line.ask(caller, Wanted::Look, 0, &PATIENCE[..3])?;
+            Ok(Looked { line, answer, rtt })
+        });
+        match looked {
+            Ok(looked) => return Ok(looked),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// How long a packet may be on the way to a place that answers, and how long it takes.
+fn measure(caller: &Caller, uplink: &Uplink, looked: Looked) -> Reached {
+    let Looked { mut line, answer, mut rtt } = looked;
+    let headers = if line.place.is_ipv4() { 28 } else { 48 };
     let mut path_mtu = 0;
     let patience = [rtt * 3 + Duration::from_millis(200); 2];
     for length in LENGTHS.into_iter().filter(|length| *length <= uplink.mtu.max(1280) as usize) {
@@ -137,9 +153,8 @@ fn measure(caller: &Caller, uplink: &Uplink, source: Option<IpAddr>, place: Sock
             break;
         }
     }
-    let own = line.own();
-    let translated = own.is_some_and(|own| own != answer.seen);
-    Ok(Reached { place, source, rtt, path_mtu, answer, translated })
+    let translated = line.own().is_some_and(|own| own != answer.seen);
+    Reached { place: line.place, source: line.source, rtt, path_mtu, answer, translated }
 }
 
 /// A way to one place.
