@@ -465,8 +465,7 @@ impl Reader<'_> {
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
         let masquerade = raw.interface.get_ref().masquerade.as_ref().map(Spanned::span);
-        let alone = [raw.gateway.is_some(), raw.shape.is_some(), raw.ring.is_some(), raw.bond.is_some()];
-        let has_peers = !alone.contains(&true);
+        let has_peers = !raw.peer.is_empty();
         let interface = self.interface(raw.interface)?;
         self.masquerade_fits(&interface, masquerade, has_peers)?;
         if let Some(gateway) = raw.gateway {

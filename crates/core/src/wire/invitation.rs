@@ -269,7 +269,7 @@ fn whole(body: &str) -> Result<Vec<u8>, InvitationError> {
     let head = body.get(..4).ok_or(InvitationError::Stub)?;
     let head = URL_SAFE_NO_PAD.decode(head).map_err(|_| InvitationError::Altered)?;
     let len = usize::from(u16::from_be_bytes([head[0], head[1]]));
-    if len > LONGEST || len < CHECKSUM_LEN + 2 {
+    if !(CHECKSUM_LEN + 2..=LONGEST).contains(&len) {
         return Err(InvitationError::Altered);
     }
     let wanted = (len * 4).div_ceil(3);

@@ -3,7 +3,7 @@
 //! Each uplink has a socket of its own that is bound to its device, as the daemon's channels will have, and all ask at once. A place that
 //! answers a short question is asked a long one, which shows how long a packet may be, as nothing here may be fragmented.
 
-use super::Uplink;
+use super::uplink::Uplink;
 use crate::channel::udp::{Destination, ReceiveBatch, Sent, UdpConfig, UdpSocket};
 use crate::secure::joining::{Answer, Caller, Question, Reply, Wanted};
 use crate::secure::{OsEntropy, PrivateKey, PublicKey};

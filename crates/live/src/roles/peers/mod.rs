@@ -15,7 +15,7 @@
 //! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
 //! | `quota`, `metered` | what channels may carry in a month, and have carried; what follows |
-//! | `guests` | invited sites, which join |
+//! | `guests`, `joins` | invited sites; how they join |
 //! | `names`, `lookups` | endpoints that are names; when they are asked for |
 //! | `recording` | the file of a recorded run |
 //! | `report` | log and status |
@@ -24,6 +24,7 @@ mod change;
 mod eager;
 mod fallback;
 mod guests;
+mod joins;
 mod links;
 mod lookups;
 mod metered;
@@ -41,6 +42,7 @@ mod ways;
 
 use super::hello::Hello;
 use super::host::TUN_BURST;
+use super::masquerade::Masquerade;
 use super::network::IPV6_MTU;
 use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
@@ -51,7 +53,6 @@ use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
 use crate::reloaded::Reloaded;
-use crate::roles::masquerade::Masquerade;
 use crate::secure::{self, Data, Endpoint, FLAG_CHECKSUM_PARTIAL, PeerConfig, PeerId, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
