@@ -9,11 +9,13 @@ use crate::config::{Channel, Config, ConfigError};
 pub use crate::finding::{Finding, Verdict};
 use crate::finding::{Findings, setting};
 use crate::netlink::{Guard, Netlink, NetlinkError};
+use crate::reverse_path;
 use crate::roles::doctor as gateways;
 use crate::roles::{Role, masquerade};
 use crate::secure::has_aes_hardware;
 use crate::status::{State, Status};
 use crate::system::system;
+use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -207,35 +209,32 @@ fn way(findings: &mut Findings, fixes: &mut Vec<Fix>, netlink: &mut Netlink, cha
         return findings.wrong("routes", found, format!("`ip route add default via ADDRESS dev {device} metric 100`"));
     }
     findings.good("routes", format!("channel {name}: a route by {device} leads to {endpoint}"));
-    reverse_path(findings, fixes, netlink, (name, device), endpoint);
+    let source = channel.kind.ends().and_then(|(_, source)| source);
+    let own = source.or_else(|| {
+        let addresses = netlink.addresses(device).unwrap_or_default();
+        addresses.iter().map(IpNet::addr).find(|own| own.is_ipv4() == endpoint.is_ipv4())
+    });
+    way_back(findings, fixes, netlink, (name, device), (endpoint, own));
 }
 
 /// Whether the kernel drops what the other end sends by this device.
-fn reverse_path(
+fn way_back(
     findings: &mut Findings,
     fixes: &mut Vec<Fix>,
     netlink: &mut Netlink,
     (name, device): (&str, &str),
-    endpoint: IpAddr,
+    (endpoint, own): (IpAddr, Option<IpAddr>),
 ) {
-    if endpoint.is_ipv6() {
-        return;
-    }
-    let of = |scope: &str| setting(&format!("net/ipv4/conf/{scope}/rp_filter")).unwrap_or(0);
-    let is_strict = of("all").max(of(device)) == 1;
-    let back = netlink.device_to(endpoint);
-    match back {
-        Ok(back) if is_strict && back != device => {
-            let found = format!(
-                "channel {name}: the kernel drops what comes from {endpoint} by {device}, as the way back leads by {back} (rp_filter 1)"
-            );
+    match reverse_path::obstacle(netlink, device, endpoint, own) {
+        Some(obstacle) => {
+            let found = format!("channel {name}: {obstacle}");
             findings.wrong("rp_filter", found, format!("`sysctl -w net.ipv4.conf.{device}.rp_filter=2`"));
             let fix = Fix::Loosen(device.to_owned());
             if !fixes.contains(&fix) {
                 fixes.push(fix);
             }
         }
-        _ => findings.good("rp_filter", format!("channel {name}: what comes by {device} is let in")),
+        None => findings.good("rp_filter", format!("channel {name}: what comes by {device} is let in")),
     }
 }
 
@@ -282,6 +281,10 @@ fn daemon(findings: &mut Findings, running: Option<&Status>) {
         if let Some(invitation) = invited {
             let until = crate::day::utc(invitation.expires);
             match invitation.state.as_str() {
+                "unreadable" => {
+                    let remedy = "look into the log for the file in `state_dir`, and give it to the daemon's user, or put it back";
+                    findings.wrong("daemon", format!("whether peer {} has joined cannot be read", peer.name), remedy);
+                }
                 "expired" => {
                     let remedy = "remove its [[peer]], and invite again if it is still to join";
                     findings.doubtful(

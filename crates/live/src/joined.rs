@@ -46,10 +46,21 @@ impl Joined {
 
     /// Gives the invited peers of a configuration the keys by which they have joined.
     pub(crate) fn resolve(&self, config: &mut Config) {
-        for peer in &mut config.peers {
-            let Some(invited) = &peer.invited else { continue };
-            peer.public_key = self.known.get(&invited.derived.number()).map(|(key, _)| *key);
+        for place in 0..config.peers.len() {
+            let Some(invited) = &config.peers[place].invited else { continue };
+            let key = self.known.get(&invited.derived.number()).map(|(key, _)| *key);
+            if let Some(other) = config.peers.iter().find(|other| key.is_some() && other.public_key == key) {
+                let name = &config.peers[place].name;
+                tracing::warn!(peer = name, "the key by which it joined is that of peer {}, which has it", other.name);
+                continue;
+            }
+            config.peers[place].public_key = key;
         }
+    }
+
+    /// Whether what was kept could not be read, so that nobody knows who has joined.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.file.is_none()
     }
 
     /// Keeps that a site has joined.

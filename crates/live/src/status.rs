@@ -378,7 +378,7 @@ pub struct PeerStatus {
 /// How an invitation stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvitationStatus {
-    /// `open`, `joined` or `expired`.
+    /// `open`, `joined`, `expired`, or `unreadable` where what was kept of who has joined cannot be read.
     pub state: String,
     /// When it expires if nobody joins, in seconds since 1970.
     pub expires: u64,

@@ -1,11 +1,12 @@
 //! `fairspan doctor`: why a bond does not work, and what helps.
 
-use super::up::until_signalled;
+use super::up::end_signals;
 use crate::exit::{BadInput, Outcome};
 use fairspan_live::config::Config;
 use fairspan_live::control::{self, Request};
 use fairspan_live::doctor::{Diagnosis, Finding, Verdict, examine};
 use fairspan_live::status::Status;
+use signal_hook::consts::SIGINT;
 use std::path::PathBuf;
 
 /// Look at a configuration, this host, and what the running daemon tells: what is wrong, and what helps. Status 1 where something is wrong.
@@ -24,6 +25,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Whether it changes something that it undoes.
+    pub(crate) fn changes(&self) -> bool {
+        self.fix
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let diagnosis = look(args)?;
     if args.json {
@@ -39,6 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         println!("There is nothing that could be changed here.");
         return Ok(outcome(&diagnosis));
     }
+    let mut signals = end_signals()?;
     let fixes = diagnosis.fix()?;
     fixes.done.iter().for_each(|done| println!("changed: {done}"));
     fixes.failed.iter().for_each(|failed| eprintln!("not changed: {failed}"));
@@ -46,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     conclude(&after);
     println!("What was changed is undone at the end: Ctrl-C.");
     let is_whole = fixes.failed.is_empty();
-    let interrupted = until_signalled()?;
+    let interrupted = signals.forever().next() == Some(SIGINT);
     let left = fixes.undo();
     left.iter().for_each(|left| eprintln!("not undone: {left}"));
     println!("undone");

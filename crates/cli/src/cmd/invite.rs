@@ -11,7 +11,7 @@ use fairspan_live::setup::{self, Invited, SetupError, Wish};
 use ipnet::IpNet;
 use qrcode::{EcLevel, QrCode, render::unicode::Dense1x2};
 use serde_json::json;
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Where sites call this hub: an address or a name, perhaps with a port; several times for several [default: this host's addresses]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     endpoint: Vec<(Host, Option<u16>)>,
-    /// What the site is to reach through the hub beside the inner network, such as 192.168.7.0/24, or 0.0.0.0/0 for everything
+    /// What the site is to reach through the hub beside the inner network, such as 192.168.7.0/24, or 0.0.0.0/0 for all of IPv4
     #[arg(long, value_name = "NETWORK")]
     route: Vec<IpNet>,
     /// How long the invitation is good, such as 30min or 48h
@@ -128,7 +128,11 @@ pub(super) fn failed(error: SetupError) -> anyhow::Error {
 
 /// Has a daemon of this configuration take it over, if one runs.
 fn take_over(invited: &Invited) -> Option<anyhow::Result<()>> {
-    let answer = control::ask(&invited.control_socket, &Request::Reload).ok()?;
+    let answer = match control::ask(&invited.control_socket, &Request::Reload) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return None,
+        Err(error) => return Some(Err(error).context(invited.control_socket.display().to_string())),
+        Ok(answer) => answer,
+    };
     let reloaded: Result<Reloaded, _> = serde_json::from_str(&answer);
     Some(match reloaded {
         Ok(reloaded) if reloaded.ok => Ok(()),
@@ -164,6 +168,11 @@ fn show(args: &Args, invited: &Invited, running: bool) -> anyhow::Result<()> {
         println!(
             "None of these is an address of the internet: for sites elsewhere name the one by which this host is reached, as with\n\
              `--endpoint hub.example.net`, and have the router pass the port on."
+        );
+    }
+    if invited.lacks_masquerade {
+        println!(
+            "Write `masquerade = true` into its [interface], unless what lies behind the hub has a route to the site."
         );
     }
     match running {

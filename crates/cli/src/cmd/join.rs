@@ -4,7 +4,7 @@ use super::invite::failed;
 use crate::exit::{BadInput, Outcome};
 use anyhow::{Context as _, anyhow, bail};
 use comfy_table::{Table, presets};
-use fairspan_core::wire::invitation::{Host, Invitation};
+use fairspan_core::wire::invitation::{Host, Invitation, Place};
 use fairspan_live::day::utc;
 use fairspan_live::secure::PublicKey;
 use fairspan_live::secure::joining::Verdict;
@@ -42,28 +42,29 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let invitation = read(&args.invitation)?;
-    let inner = IpNet::new(invitation.site, invitation.prefix).context("the inner network")?;
+    let invitation = read(args)?;
     println!(
         "An invitation to join the hub at {} as {}, with {}, until {}.",
-        invitation.places.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        list(invitation.places.iter().map(ToString::to_string)),
         invitation.name,
         invitation.site,
         utc(invitation.expires.into())
     );
-    if let Some(used) = setup::overlap(inner, "").context("the routes of this host")? {
-        let problem = format!(
-            "the network inside is {}, and this host has {used}. Has it joined already? Else have the hub choose another network, as with \
-             `fairspan invite --network 10.133.7.1/24`",
-            inner.trunc()
-        );
-        return Err(BadInput(problem).into());
-    }
-    let mut site = Site::begin(&args.file).map_err(failed)?;
-    let hub =
-        Hub { key: PublicKey::from_bytes(invitation.hub_key), secret: invitation.secret, places: places(&invitation)? };
+    println!(
+        "Through the hub this host will reach {}.",
+        list(setup::networks(&invitation).iter().map(ToString::to_string))
+    );
+    // Before all else: a host that has joined has these networks.
+    let site = Site::begin(&args.file).map_err(failed)?;
+    networks_are_free(&invitation)?;
+    let places = places(&invitation)?;
+    let hub = Hub {
+        key: PublicKey::from_bytes(invitation.hub_key),
+        secret: invitation.secret,
+        places: places.iter().map(|(address, _)| *address).collect(),
+    };
     let found = candidates(args, &hub)?;
-    println!("Asking the hub over {} …", list(found.iter().map(|uplink| uplink.device.as_str())));
+    println!("Asking the hub over {} …", list(found.iter().map(|uplink| uplink.device.clone())));
     let surveyed = uplinks::survey(&hub, site.key(), &found);
     show(&found, &surveyed);
     let reached = chosen(&invitation, &found, &surveyed)?;
@@ -72,19 +73,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Negative);
     }
     // From here on the hub may know the key, and another one would be refused.
-    let key_file = site.keep_key().to_owned();
+    let key = site.keep_key().map_err(failed)?.display();
     let answer = uplinks::join(&hub, site.key(), &reached).map_err(|failure| {
-        let key = key_file.display();
         anyhow!("the hub did not answer ({failure}): do the same again; the key stays in {key}, as the hub may have it already")
     })?;
     if answer.verdict != Verdict::Joined {
-        // No hub has heard of it as a peer's.
-        let _ = std::fs::remove_file(&key_file);
+        // A hub that says that it could not keep the key may have kept it all the same.
+        if answer.verdict != Verdict::NotKept {
+            site.forget_key();
+        }
         return Err(refusal(answer.verdict, &invitation));
     }
     let channel = |(uplink, reached): &(&Uplink, Reached)| Channel {
         device: uplink.device.clone(),
-        place: reached.place,
+        // A name is followed when its address changes.
+        endpoint: places
+            .iter()
+            .find(|(address, _)| *address == reached.place)
+            .map_or_else(|| reached.place.to_string(), |(_, place)| place.to_string()),
         source: reached.source,
     };
     let channels: Vec<Channel> = reached.iter().map(channel).collect();
@@ -96,16 +102,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     start(args)
 }
 
+/// Nothing that is to be reached through the hub is here already.
+fn networks_are_free(invitation: &Invitation) -> anyhow::Result<()> {
+    for (place, net) in setup::networks(invitation).iter().enumerate().filter(|(_, net)| net.prefix_len() > 0) {
+        let Some(used) = setup::overlap(*net, "").context("the routes of this host")? else { continue };
+        let remedy = match place {
+            0 => "have the hub choose another network, as with `fairspan invite --network 10.133.7.1/24`",
+            _ => "have the hub invite without that `--route`",
+        };
+        return Err(BadInput(format!("{net} would lie behind the hub, and this host has {used}: {remedy}")).into());
+    }
+    Ok(())
+}
+
 /// The invitation, or what is wrong with it. None of it is shown.
-fn read(word: &str) -> anyhow::Result<Invitation> {
-    let mut text = word.to_owned();
-    if word == "-" {
+fn read(args: &Args) -> anyhow::Result<Invitation> {
+    let mut text = args.invitation.clone();
+    if text == "-" {
         text.clear();
         std::io::stdin().lock().take(65_536).read_to_string(&mut text).context("standard input")?;
     }
     let invitation = Invitation::decode(&text).map_err(|error| BadInput(error.to_string()))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    if now >= invitation.expires.into() {
+    // A key that is there may be one that the hub let join in time, and whose answer was lost.
+    if now >= invitation.expires.into() && !setup::key_file_of(&args.file).exists() {
         let problem = format!(
             "the invitation expired on {} (by the clock of this host it is {}): have the hub invite again",
             utc(invitation.expires.into()),
@@ -116,23 +136,30 @@ fn read(word: &str) -> anyhow::Result<Invitation> {
     Ok(invitation)
 }
 
-/// Where the hub is called, its names looked up.
-fn places(invitation: &Invitation) -> anyhow::Result<Vec<SocketAddr>> {
-    let (mut places, mut unknown) = (Vec::new(), Vec::new());
+/// Where the hub is called, its names looked up, each address with the place that has it.
+fn places(invitation: &Invitation) -> anyhow::Result<Vec<(SocketAddr, Place)>> {
+    let (mut places, mut unknown) = (Vec::<(SocketAddr, Place)>::new(), Vec::new());
     for place in &invitation.places {
-        match &place.host {
-            Host::Address(address) => places.push(SocketAddr::new(*address, place.port)),
+        let found: Vec<SocketAddr> = match &place.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, place.port)],
             Host::Name(name) => match (name.as_str(), place.port).to_socket_addrs() {
-                Ok(found) => places.extend(found),
-                Err(error) => unknown.push(format!("{name}: {error}")),
+                Ok(found) => found.collect(),
+                Err(error) => {
+                    unknown.push(format!("{name}: {error}"));
+                    continue;
+                }
             },
+        };
+        for address in found {
+            if !places.iter().any(|(known, _)| *known == address) {
+                places.push((address, place.clone()));
+            }
         }
     }
     unknown.iter().for_each(|problem| eprintln!("warning: the hub's name has no address: {problem}"));
     if places.is_empty() {
         bail!("the hub cannot be called: its name has no address here; does this host have a resolver?");
     }
-    places.dedup();
     places.truncate(8);
     Ok(places)
 }
@@ -163,7 +190,7 @@ fn candidates(args: &Args, hub: &Hub) -> anyhow::Result<Vec<Uplink>> {
     Ok(found)
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn list(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -210,7 +237,7 @@ fn chosen<'a>(
         bail!(
             "the hub answers over none of them. Does `fairspan up` run there, with this invitation in its configuration? Does its firewall \
              let the UDP port of {} in? Does a network on the way let UDP through?",
-            list(invitation.places.iter().map(ToString::to_string).collect::<Vec<_>>().iter().map(String::as_str))
+            list(invitation.places.iter().map(ToString::to_string))
         );
     };
     match first.answer.verdict {

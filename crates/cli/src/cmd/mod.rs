@@ -15,6 +15,7 @@ pub(crate) mod invite;
 pub(crate) mod join;
 pub(crate) mod keygen;
 pub(crate) mod lock;
+pub(crate) mod pages;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod ring;

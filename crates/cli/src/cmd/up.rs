@@ -7,6 +7,7 @@ use fairspan_live::config::Config;
 use fairspan_live::confinement;
 use fairspan_live::helper::Helper;
 use fairspan_live::lock::Lock;
+use fairspan_live::notify::Manager;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use fairspan_live::status::Status;
@@ -67,10 +68,9 @@ fn load(file: &Path) -> anyhow::Result<Config> {
     Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
 }
 
-/// Waits for SIGINT, SIGTERM or a closed terminal; whether it was SIGINT.
-pub(super) fn until_signalled() -> anyhow::Result<bool> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
-    Ok(signals.forever().next() == Some(SIGINT))
+/// From here on SIGINT, SIGTERM and a closed terminal are wishes to end, which wait to be taken.
+pub(super) fn end_signals() -> anyhow::Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")
 }
 
 /// Runs a daemon to its end; `helper` reads its file again, where it has one, and `ended` is told what it did.
@@ -93,6 +93,10 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
         false => anyhow::Error::from(error),
     };
     let interface = config.interface.name.clone();
+    let manager = Manager::from_environment().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the service manager of NOTIFY_SOCKET cannot be told anything");
+        Manager::default()
+    });
     let confinement = confinement::enter(&config).map_err(|error| match error.is_permission() {
         true => anyhow::Error::from(NoPrivilege(error.to_string())),
         false => anyhow::Error::from(error),
@@ -116,6 +120,7 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
             daemon.follow(helper, asked)?;
         }
         tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+        daemon.obey(manager);
         daemon.run(stop.as_fd())?;
         Ok(daemon.status())
     });

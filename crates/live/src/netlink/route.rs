@@ -128,16 +128,20 @@ impl Netlink {
         kind.ok_or(NetlinkError::Decode { action, detail: "it describes no route".to_owned() })
     }
 
-    /// By which device packets without a mark leave to an address now.
+    /// By which device packets without a mark leave to an address now, from one of this host's where that is given.
     ///
     /// # Errors
     /// What the kernel says, such as `ENETUNREACH` where no route leads there.
-    pub(crate) fn device_to(&mut self, to: IpAddr) -> Result<String, NetlinkError> {
+    pub(crate) fn device_to(&mut self, to: IpAddr, from: Option<IpAddr>) -> Result<String, NetlinkError> {
         let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(to);
         message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
         message.attributes.push(RouteAttribute::Destination(to.into()));
+        if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
+            message.header.source_prefix_length = message.header.destination_prefix_length;
+            message.attributes.push(RouteAttribute::Source(from.into()));
+        }
         let action = format!("find the route to {to}");
         let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0, &action)?;
         let index = answers.iter().find_map(|answer| match answer {

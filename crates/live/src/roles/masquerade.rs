@@ -4,11 +4,13 @@
 //! killed. What comes from a peer has one of its `allowed_ips` as its source, since nothing else is let in; so those are what is
 //! translated where it leaves by another device than the interface. With a network of 0 bits, everything would be: it is left out.
 //!
-//! IPv4 is forwarded device by device (`net.ipv4.conf.DEVICE.forwarding`): the interface, whose setting goes with it, and those that have a
-//! default route, by which answers come. No setting for all devices is changed. IPv6 has no other, so that is the host's to switch on.
+//! What comes by the interface is forwarded, over IPv4: the interface's setting is the daemon's, and goes with it. Whether this host forwards
+//! what comes by its other devices, as answers do, is the host's to say: whoever switches that on for a device lets its neighbours
+//! send through this host too, and that would outlast a daemon that is killed. What is missing is told.
 
 use super::gateway::ranges;
 use crate::config::Config;
+use crate::finding::setting;
 use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
 use crate::netlink::{Guard, Netlink, NetlinkError, TABLE_MAIN};
 use ipnet::IpNet;
@@ -21,7 +23,7 @@ const CHAIN: &str = "leaves";
 #[derive(Debug)]
 pub(crate) struct Masquerade {
     table: OwnedTable,
-    forwarding: Guard,
+    _forwarding: Guard,
 }
 
 fn table_of(config: &Config) -> String {
@@ -38,9 +40,12 @@ impl Masquerade {
             return Ok(None);
         }
         let table = OwnedTable::set(&table_of(config), |transaction| write(config, transaction))?;
-        let mut masquerade = Masquerade { table, forwarding: Guard::new()? };
-        masquerade.forward(config);
-        Ok(Some(masquerade))
+        let mut forwarding = Guard::new()?;
+        forwarding.forward(&config.interface.name);
+        if let Some(problem) = problem(config) {
+            tracing::warn!("interface.masquerade: {problem}");
+        }
+        Ok(Some(Masquerade { table, _forwarding: forwarding }))
     }
 
     /// Whether the kernel could have the rules: nothing is changed.
@@ -59,7 +64,6 @@ impl Masquerade {
     /// # Errors
     /// What the kernel says; the rules are as before.
     pub(crate) fn follow(&mut self, config: &Config) -> Result<(), NetlinkError> {
-        self.forward(config);
         self.table.replace(|transaction| write(config, transaction))
     }
 
@@ -75,16 +79,6 @@ impl Masquerade {
             }
         }
     }
-
-    /// Has the interface and the devices with a default route forward IPv4.
-    fn forward(&mut self, config: &Config) {
-        let routes = self.forwarding.netlink().routes(TABLE_MAIN).unwrap_or_default();
-        let beyond = routes.iter().filter(|route| route.destination == default_v4()).map(|route| route.device.as_str());
-        let mut devices = vec![config.interface.name.as_str()];
-        devices.extend(beyond);
-        devices.dedup();
-        devices.into_iter().for_each(|device| self.forwarding.forward(device));
-    }
 }
 
 /// What keeps from others what peers send, though the rules can be set.
@@ -99,11 +93,20 @@ pub(crate) fn problem(config: &Config) -> Option<String> {
                 .to_owned(),
         );
     }
+    let is_off = |path: &str| setting(path) == Some(0);
+    let mut beyond: Vec<&str> =
+        routes.iter().filter(|route| route.destination == default_v4()).map(|route| route.device.as_str()).collect();
+    beyond.retain(|device| *device != config.interface.name && is_off(&format!("net/ipv4/conf/{device}/forwarding")));
+    if let Some(device) = beyond.first() {
+        return Some(format!(
+            "this host does not forward what comes by {device}, so no answer reaches a peer: `sysctl -w \
+             net.ipv4.conf.{device}.forwarding=1`, and a firewall that lets its neighbours send nothing else through this host"
+        ));
+    }
     let sends_six = peers_nets(config).any(|net| net.addr().is_ipv6());
-    let is_off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/forwarding").is_ok_and(|text| text.trim() == "0");
-    (sends_six && is_off).then(|| {
-        "this host does not forward IPv6, for which there is one setting for all devices: `sysctl -w net.ipv6.conf.all.forwarding=1`, and \
-         accept_ra=2 on devices that get their addresses from a router"
+    (sends_six && is_off("net/ipv6/conf/all/forwarding")).then(|| {
+        "this host does not forward IPv6: `sysctl -w net.ipv6.conf.all.forwarding=1`, and accept_ra=2 on devices that get their addresses \
+         from a router"
             .to_owned()
     })
 }

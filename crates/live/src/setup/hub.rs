@@ -62,6 +62,8 @@ pub struct Invited {
     pub written: String,
     /// Whether there was no configuration before.
     pub is_new: bool,
+    /// Whether the site reaches others through the hub, whose configuration does not let their answers come back.
+    pub lacks_masquerade: bool,
     /// Where the daemon of this configuration answers.
     pub control_socket: PathBuf,
     /// What of the configuration works and is hardly meant, and what on this host stands in the daemon's way.
@@ -99,7 +101,7 @@ pub fn invite(wish: &Wish) -> Result<Invited, SetupError> {
         hub: hub.address.addr(),
         site,
         prefix: hub.address.prefix_len(),
-        networks: wish.networks.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
+        networks: networks(wish, hub.address)?,
         places: places.clone(),
         name: name.clone(),
     };
@@ -144,9 +146,28 @@ pub fn invite(wish: &Wish) -> Result<Invited, SetupError> {
         invitation_file,
         written: written.trim_start().to_owned(),
         is_new: before.is_none(),
+        lacks_masquerade: !wish.networks.is_empty() && !config.interface.masquerade,
         control_socket: config.interface.control_socket.clone(),
         notices: config.notices,
     })
+}
+
+/// What the site reaches through the hub, each network once.
+fn networks(wish: &Wish, inner: IpNet) -> Result<Vec<(IpAddr, u8)>, SetupError> {
+    let mut networks = Vec::new();
+    for net in wish.networks.iter().map(IpNet::trunc) {
+        if net.addr().is_ipv4() != inner.addr().is_ipv4() {
+            let problem = format!(
+                "--route {net} is not of the IP version of the network inside ({}), and the site has no other address",
+                inner.trunc()
+            );
+            return Err(SetupError::Wrong(problem));
+        }
+        if net != inner.trunc() && !networks.contains(&(net.addr(), net.prefix_len())) {
+            networks.push((net.addr(), net.prefix_len()));
+        }
+    }
+    Ok(networks)
 }
 
 /// Writes a new configuration, or what is new behind an old one.
@@ -154,6 +175,12 @@ fn write(wish: &Wish, before: Option<&str>, written: &str, made: &mut Made) -> R
     match before {
         None => made.write(&wish.file, written),
         Some(before) => {
+            if std::fs::read_to_string(&wish.file).map_err(failed(&wish.file))? != before {
+                return Err(SetupError::Wrong(format!(
+                    "{}: somebody else has just changed it: do the same again",
+                    wish.file.display()
+                )));
+            }
             let end = if before.ends_with('\n') || before.is_empty() { "" } else { "\n" };
             replace(&wish.file, &format!("{before}{end}{written}"))
         }

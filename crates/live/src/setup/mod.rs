@@ -15,7 +15,7 @@ mod site;
 
 pub use addresses::places_of_this_host;
 pub use hub::{Invited, Wish, invite};
-pub use site::{Channel, Site, overlap};
+pub use site::{Channel, Site, key_file_of, networks, overlap};
 
 use crate::folders;
 use crate::secure::{OsEntropy, PrivateKey};
@@ -90,21 +90,16 @@ impl Made {
 
     /// The private key in a file; a new one where there is no file.
     fn key(&mut self, path: &Path) -> Result<PrivateKey, SetupError> {
-        match File::open(path) {
-            Ok(file) => {
-                let mut text = Zeroizing::new(String::new());
-                file.take(KEY_FILE_MAX).read_to_string(&mut text).map_err(failed(path))?;
-                let wrong = |error| SetupError::Wrong(format!("{}: {error}", path.display()));
-                text.trim().parse().map_err(wrong)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let key = PrivateKey::generate(&mut OsEntropy::new());
-                let text = Zeroizing::new(format!("{}\n", key.to_base64().as_str()));
-                self.write(path, &text)?;
-                Ok(key)
-            }
-            Err(error) => Err(failed(path)(error)),
+        if let Some(key) = read_key(path)? {
+            return Ok(key);
         }
+        let key = PrivateKey::generate(&mut OsEntropy::new());
+        self.write_key(path, &key)?;
+        Ok(key)
+    }
+
+    fn write_key(&mut self, path: &Path, key: &PrivateKey) -> Result<(), SetupError> {
+        self.write(path, &Zeroizing::new(format!("{}\n", key.to_base64().as_str())))
     }
 
     fn keep(mut self) {
@@ -120,6 +115,18 @@ impl Drop for Made {
     }
 }
 
+/// The private key in a file, if there is one.
+fn read_key(path: &Path) -> Result<Option<PrivateKey>, SetupError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed(path))?,
+    };
+    let mut text = Zeroizing::new(String::new());
+    file.take(KEY_FILE_MAX).read_to_string(&mut text).map_err(failed(path))?;
+    let wrong = |error| SetupError::Wrong(format!("{}: {error}", path.display()));
+    text.trim().parse().map(Some).map_err(wrong)
+}
+
 /// Puts `text` into a file in place of what is there, with the same owner and mode; what a link leads to, not the link.
 fn replace(path: &Path, text: &str) -> Result<(), SetupError> {
     let real = fs::canonicalize(path).map_err(failed(path))?;
@@ -128,6 +135,11 @@ fn replace(path: &Path, text: &str) -> Result<(), SetupError> {
     name.push(".new");
     let mut made = Made::default();
     let new = PathBuf::from(name);
+    // What somebody left who was killed here.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&new)(error)),
+        _ => {}
+    }
     made.write(&new, text)?;
     let file = File::open(&new).map_err(failed(&new))?;
     // Whoever is not root owns it already.
@@ -191,6 +203,7 @@ mod tests {
         fs::write(&real, "one").expect("written");
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("a mode");
         std::os::unix::fs::symlink(&real, &link).expect("a link");
+        fs::write(folder.path().join("real.new"), "left by one who was killed").expect("written");
         replace(&link, "two").expect("replaced");
         assert_eq!(fs::read_to_string(&real).expect("read"), "two");
         assert_eq!(fs::metadata(&real).expect("there").permissions().mode() & 0o777, 0o640);

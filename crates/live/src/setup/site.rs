@@ -1,15 +1,14 @@
 //! A site that has joined: its keys and its configuration.
 
-use super::{Made, SetupError, Turn, interface_of, quoted, stem};
+use super::{Made, SetupError, Turn, interface_of, quoted, read_key, replace, stem};
 use crate::config::{Config, ConfigError};
 use crate::folders;
 use crate::netlink::{Netlink, NetlinkError};
-use crate::secure::PrivateKey;
-use crate::secure::PublicKey;
 use crate::secure::joining::Derived;
-use fairspan_core::wire::invitation::{Host, Invitation};
+use crate::secure::{OsEntropy, PrivateKey, PublicKey};
+use fairspan_core::wire::invitation::Invitation;
 use ipnet::IpNet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -18,26 +17,32 @@ use zeroize::Zeroizing;
 pub struct Channel {
     /// The device by which it leaves.
     pub device: String,
-    /// Where the hub is called.
-    pub place: SocketAddr,
+    /// Where the hub is called: an address or a name, and a port.
+    pub endpoint: String,
     /// The address to send from, where only that one will do.
     pub source: Option<IpAddr>,
 }
 
-/// A site that joins. What it makes is gone again when it is dropped, until it is [written](Site::write).
+/// A site that joins. It writes nothing before it [keeps its key](Site::keep_key).
 pub struct Site {
     file: PathBuf,
     key_file: PathBuf,
     key: PrivateKey,
-    made: Made,
+    /// The key was not there before.
+    is_new: bool,
     _turn: Turn,
 }
 
+/// The file of the private key of a site with this configuration.
+pub fn key_file_of(file: &Path) -> PathBuf {
+    folders::of(file).join(format!("{}.key", stem(file)))
+}
+
 impl Site {
-    /// Makes the site's key, or takes the one that is there already. Nobody else may set something up in the folder meanwhile.
+    /// A new key, or the one that is there already. Nobody else may set something up in the folder meanwhile.
     ///
     /// # Errors
-    /// There is a configuration already, or something cannot be written.
+    /// There is a configuration already, or something cannot be read.
     pub fn begin(file: &Path) -> Result<Site, SetupError> {
         let turn = Turn::wait(file)?;
         if file.exists() {
@@ -47,10 +52,11 @@ impl Site {
             );
             return Err(SetupError::Wrong(problem));
         }
-        let key_file = folders::of(file).join(format!("{}.key", stem(file)));
-        let mut made = Made::default();
-        let key = made.key(&key_file)?;
-        Ok(Site { file: file.to_owned(), key_file, key, made, _turn: turn })
+        let key_file = key_file_of(file);
+        let found = read_key(&key_file)?;
+        let is_new = found.is_none();
+        let key = found.unwrap_or_else(|| PrivateKey::generate(&mut OsEntropy::new()));
+        Ok(Site { file: file.to_owned(), key_file, key, is_new, _turn: turn })
     }
 
     /// The site's key.
@@ -58,10 +64,24 @@ impl Site {
         &self.key
     }
 
-    /// The key stays, whatever comes: the hub may have heard of it.
-    pub fn keep_key(&mut self) -> &Path {
-        std::mem::take(&mut self.made).keep();
-        &self.key_file
+    /// Writes the key, before the hub hears that it is to be a peer's: its answer may be lost. The file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn keep_key(&self) -> Result<&Path, SetupError> {
+        if self.is_new {
+            let mut made = Made::default();
+            made.write_key(&self.key_file, &self.key)?;
+            made.keep();
+        }
+        Ok(&self.key_file)
+    }
+
+    /// Removes the key again, if it is new: the hub has refused it.
+    pub fn forget_key(&self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.key_file);
+        }
     }
 
     /// Writes the configuration and checks it; the text, and what of it is hardly meant or stands in the daemon's way on this host.
@@ -69,28 +89,45 @@ impl Site {
     /// # Errors
     /// What cannot be written, or what `fairspan check` would say.
     pub fn write(
-        mut self,
+        self,
         invitation: &Invitation,
         channels: &[Channel],
     ) -> Result<(String, Vec<ConfigError>), SetupError> {
         let stem = stem(&self.file);
         let preshared = format!("{stem}.psk");
         let psk = Derived::of(&invitation.secret).preshared_key().to_base64();
-        self.made.write(&folders::of(&self.file).join(&preshared), &Zeroizing::new(format!("{}\n", psk.as_str())))?;
+        let (psk, path) = (Zeroizing::new(format!("{}\n", psk.as_str())), folders::of(&self.file).join(&preshared));
+        let mut made = Made::default();
+        match path.exists() {
+            // Of a site that was here before.
+            true => replace(&path, &psk)?,
+            false => made.write(&path, &psk)?,
+        }
         let text = text(&self.file, invitation, channels, [&format!("{stem}.key"), &preshared]);
-        self.made.write(&self.file, &text)?;
+        made.write(&self.file, &text)?;
         let config = Config::load_for_this_host(&self.file).map_err(|error| SetupError::Wrong(error.to_string()))?;
-        self.made.keep();
+        made.keep();
         Ok((text, config.notices))
     }
 }
 
+/// What a site is to reach through the hub, each network once: the network inside, and what lies behind the hub.
+pub fn networks(invitation: &Invitation) -> Vec<IpNet> {
+    let inner = (invitation.hub, invitation.prefix);
+    let mut networks = Vec::new();
+    for (address, prefix) in std::iter::once(&inner).chain(&invitation.networks) {
+        if let Ok(net) = IpNet::new(*address, *prefix)
+            && !networks.contains(&net.trunc())
+        {
+            networks.push(net.trunc());
+        }
+    }
+    networks
+}
+
 /// The configuration of a site; `keys` are the files of its private and of the pre-shared key.
 fn text(file: &Path, invitation: &Invitation, channels: &[Channel], keys: [&str; 2]) -> String {
-    let network = |(address, prefix): (IpAddr, u8)| IpNet::new(address, prefix).map(|net| net.trunc()).ok();
-    let inner = (invitation.hub, invitation.prefix);
-    let behind = std::iter::once(inner).chain(invitation.networks.iter().copied()).filter_map(network);
-    let behind: Vec<String> = behind.map(|net| format!("\"{net}\"")).collect();
+    let behind: Vec<String> = networks(invitation).iter().map(|net| format!("\"{net}\"")).collect();
     let mut text = format!(
         "# A site, written by `fairspan join`.\n[interface]\nname = {}\naddress = [\"{}/{}\"]\nprivate_key_file = {}\n\n\
          [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\npreshared_key_file = {}\nallowed_ips = [{}]\n",
@@ -108,17 +145,7 @@ fn text(file: &Path, invitation: &Invitation, channels: &[Channel], keys: [&str;
             quoted(&channel.device),
             quoted(&channel.device)
         );
-        let named = invitation
-            .places
-            .iter()
-            .find(|place| matches!(&place.host, Host::Name(_)) && place.port == channel.place.port());
-        let is_given = |address: IpAddr| invitation.places.iter().any(|place| place.host == Host::Address(address));
-        // A name is followed when its address changes.
-        let endpoint = match named {
-            Some(place) if !is_given(channel.place.ip()) => place.to_string(),
-            _ => channel.place.to_string(),
-        };
-        text += &format!("endpoint = {}\n", quoted(&endpoint));
+        text += &format!("endpoint = {}\n", quoted(&channel.endpoint));
         if let Some(source) = channel.source {
             text += &format!("source = \"{source}\"\n");
         }
@@ -145,7 +172,7 @@ pub fn overlap(inner: IpNet, own: &str) -> Result<Option<String>, NetlinkError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairspan_core::wire::invitation::Place;
+    use fairspan_core::wire::invitation::{Host, Place};
 
     fn invitation() -> Invitation {
         let hub = PrivateKey::from_bytes([3; 32]);
@@ -156,7 +183,10 @@ mod tests {
             hub: "10.77.0.1".parse().expect("an address"),
             site: "10.77.0.2".parse().expect("an address"),
             prefix: 24,
-            networks: vec![("192.168.0.0".parse().expect("an address"), 16)],
+            networks: vec![
+                ("192.168.0.0".parse().expect("an address"), 16),
+                ("192.168.1.0".parse().expect("an address"), 16),
+            ],
             places: vec![
                 Place { host: Host::Address("203.0.113.1".parse().expect("an address")), port: 51900 },
                 Place { host: Host::Name("hub.example.net".into()), port: 51900 },
@@ -169,15 +199,18 @@ mod tests {
     fn what_is_written_is_what_the_daemon_reads_with_keys_in_files_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("site.toml");
+        // A pre-shared key that a former site left is no obstacle.
+        std::fs::write(folder.path().join("site.psk"), "left").expect("written");
         let site = Site::begin(&file).expect("begun");
         let key = site.key().public_key();
+        site.keep_key().expect("kept");
         let channel = |device: &str, place: &str, source: Option<&str>| Channel {
             device: device.into(),
-            place: place.parse().expect("an address"),
+            endpoint: place.into(),
             source: source.map(|source| source.parse().expect("an address")),
         };
         let channels =
-            [channel("eth1", "203.0.113.1:51900", None), channel("wwan0", "198.51.100.9:51900", Some("192.0.2.1"))];
+            [channel("eth1", "203.0.113.1:51900", None), channel("wwan0", "hub.example.net:51900", Some("192.0.2.1"))];
         let (text, _) = site.write(&invitation(), &channels).expect("written");
         let config = Config::load(&file).expect("good");
         assert_eq!(config.interface.name, "site");
@@ -207,12 +240,19 @@ mod tests {
         let file = folder.path().join("fs0.toml");
         drop(Site::begin(&file).expect("begun"));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
-        let mut site = Site::begin(&file).expect("begun");
+        let site = Site::begin(&file).expect("begun");
+        site.keep_key().expect("kept");
+        site.forget_key();
+        drop(site);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        let site = Site::begin(&file).expect("begun");
         let key = site.key().public_key();
-        site.keep_key();
+        site.keep_key().expect("kept");
         drop(site);
         let again = Site::begin(&file).expect("begun");
         assert_eq!(again.key().public_key(), key);
+        again.forget_key();
+        assert!(folder.path().join("fs0.key").exists(), "it was there before");
         // What cannot be right is taken back.
         assert!(again.write(&invitation(), &[]).is_err());
         assert!(!file.exists() && !folder.path().join("fs0.psk").exists() && folder.path().join("fs0.key").exists());

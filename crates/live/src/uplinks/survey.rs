@@ -5,6 +5,8 @@
 
 use super::uplink::Uplink;
 use crate::channel::udp::{Destination, ReceiveBatch, Sent, UdpConfig, UdpSocket};
+use crate::netlink::Netlink;
+use crate::reverse_path;
 use crate::secure::joining::{Answer, Caller, Question, Reply, Wanted};
 use crate::secure::{OsEntropy, PrivateKey, PublicKey};
 use fairspan_core::bond::Handling;
@@ -63,6 +65,9 @@ pub enum Failure {
     /// Nothing came back.
     #[error("no answer")]
     NoAnswer,
+    /// Nothing came back, and would be dropped.
+    #[error("no answer, and {0}: `sysctl -w net.ipv4.conf.{1}.rp_filter=2`")]
+    Deaf(String, String),
     /// The hub is of another version.
     #[error("the hub speaks version {0} of the protocol, this is version {1}: run the same release on both ends")]
     OtherVersion(u8, u8),
@@ -138,7 +143,13 @@ fn look_at(caller: &Caller, uplink: &Uplink, (place, own): (SocketAddr, IpAddr))
             Err(error) => failure = error,
         }
     }
-    Err(failure)
+    let obstacle = Netlink::open()
+        .ok()
+        .and_then(|mut netlink| reverse_path::obstacle(&mut netlink, &uplink.device, place.ip(), Some(own)));
+    Err(match obstacle {
+        Some(obstacle) if failure == Failure::NoAnswer => Failure::Deaf(obstacle, uplink.device.clone()),
+        _ => failure,
+    })
 }
 
 /// How long a packet may be on the way to a place that answers, and how long it takes.
@@ -146,7 +157,7 @@ fn measure(caller: &Caller, uplink: &Uplink, looked: Looked) -> Reached {
     let Looked { mut line, answer, mut rtt } = looked;
     let headers = if line.place.is_ipv4() { 28 } else { 48 };
     let mut path_mtu = 0;
-    let patience = [rtt * 3 + Duration::from_millis(200); 2];
+    let patience = [rtt * 3 + Duration::from_millis(400); 2];
     for length in LENGTHS.into_iter().filter(|length| *length <= uplink.mtu.max(1280) as usize) {
         if let Ok((_, again)) = line.ask(caller, Wanted::Look, length - headers, &patience) {
             (rtt, path_mtu) = (rtt.min(again), length);

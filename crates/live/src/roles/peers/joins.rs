@@ -59,6 +59,7 @@ impl Peers {
         match Peers::know(&self.config.peers[place], &mut self.transport) {
             Ok(id) => self.peers[place].id = id,
             Err(error) => {
+                self.config.peers[place].public_key = None;
                 tracing::warn!(peer = name, %error, "a site has joined by its invitation, and is no peer");
                 return Verdict::KeyTaken;
             }
@@ -73,6 +74,7 @@ impl Peers {
         let invited = peer.invited.as_ref()?;
         let state = match peer.public_key {
             Some(_) => "joined",
+            None if self.guests.joined.is_unreadable() => "unreadable",
             None if clock() >= invited.expires => "expired",
             None => "open",
         };
