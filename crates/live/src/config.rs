@@ -465,9 +465,8 @@ impl Reader<'_> {
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
         let masquerade = raw.interface.get_ref().masquerade.as_ref().map(Spanned::span);
-        let has_peers = !raw.peer.is_empty();
         let interface = self.interface(raw.interface)?;
-        self.masquerade_fits(&interface, masquerade, has_peers)?;
+        self.masquerade_fits(&interface, masquerade, !raw.peer.is_empty())?;
         if let Some(gateway) = raw.gateway {
             self.no_port(kind.as_ref(), "[gateway]")?;
             let alone = raw.ring.is_none() && raw.bond.is_none() && raw.shape.is_none();

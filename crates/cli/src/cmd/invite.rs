@@ -170,6 +170,13 @@ fn show(args: &Args, invited: &Invited, running: bool) -> anyhow::Result<()> {
              `--endpoint hub.example.net`, and have the router pass the port on."
         );
     }
+    let is_six = |place: &Place| matches!(place.host, Host::Address(IpAddr::V6(_)));
+    if args.endpoint.is_empty() && invited.places.iter().all(is_six) {
+        println!(
+            "These are addresses of IPv6 alone, and sites without it cannot call: where a router translates IPv4, name its address with\n\
+             `--endpoint`, and have it pass the port on."
+        );
+    }
     if invited.lacks_masquerade {
         println!(
             "Write `masquerade = true` into its [interface], unless what lies behind the hub has a route to the site."

@@ -238,7 +238,8 @@ fn a_hub_that_cannot_keep_who_has_joined_lets_nobody_join() {
     let (refused, _) = join(lab, "guest", &word(&invited), &[]);
     let said = text(&refused);
     assert!(refused.status.code() == Some(2) && said.contains("cannot keep who has joined"), "{said}");
-    assert_eq!(files_of(lab, "guest"), Vec::<String>::new());
+    // It may have been kept all the same: the next attempt has the same key.
+    assert_eq!(files_of(lab, "guest"), ["guest.key"]);
     assert_eq!(hub.status()["peers"][1]["invitation"]["state"], "open");
     mode(0o700);
     let (joined, _) = join(lab, "guest", &word(&invited), &[]);
