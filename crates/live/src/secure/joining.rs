@@ -1,6 +1,6 @@
 //! How a site that was invited makes its key known to the hub: one question and one answer.
 //!
-//! What it is: `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` once more ([`noise`](super::noise)), under a prologue of its own, so that no message
+//! What it is: `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` once more (`noise`), under a prologue of its own, so that no message
 //! of it passes for one of a session's handshake. The pre-shared key follows from the invitation's secret. After the answer the
 //! handshake's keys are thrown away.
 //!
@@ -21,8 +21,8 @@
 //! - **Once.** The first key that joins is the invitation's. The same key gets the same answer again, as the answer may be lost; so a
 //!   recorded question changes nothing. Another key is told that the invitation was used.
 //! - **Strangers meet silence.** Without the hub's public key there is no mac1; without S no proof. Neither gets an answer.
-//! - **Cost.** Questions are computed by the daemon's own thread, two agreements each: [`PER_SECOND`] of them, and beyond these only of
-//!   senders who prove their address ([`cookie`](super::cookie)), [`PROVEN_PER_SECOND`] in all and [`NETWORK_PER_SECOND`] of one network. An answer is
+//! - **Cost.** Questions are computed by the daemon's own thread, two agreements each: `PER_SECOND` of them, and beyond these only of
+//!   senders who prove their address (`cookie`), `PROVEN_PER_SECOND` in all and `NETWORK_PER_SECOND` of one network. An answer is
 //!   shorter than its question.
 
 use super::aead::TAG_LEN;
