@@ -19,8 +19,8 @@ use std::time::Duration;
 /// Longest that an invitation is good.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// Invite a site to this hub: prints one line, and as a QR code, with which `fairspan join` makes a site a peer, once. Writes the site's
-/// [[peer]] into the hub's configuration, which is made where there is none, and has a running daemon take it over.
+/// Invite a site to this hub: prints one line, and as a QR code, with which `fairspan join` makes a site a peer, once. Writes an entry for the
+/// site into the hub's configuration, which is made where there is none, and has a running daemon take it over.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The hub's configuration
