@@ -14,6 +14,7 @@ use fairspan_core::rng::Rng;
 use fairspan_core::select::POLICIES;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Compressed, Echo, Envelope, Extended, Feedback, Heartbeat, Message, Probe};
+use fairspan_core::wire::invitation::{Host, Invitation, Place};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::{Ack, Control, Marker, Plan};
 use fairspan_core::wire::parity::{Mended, Parity, Row};
@@ -50,6 +51,56 @@ fn main() {
     reliable_flows();
     captures();
     link_headers();
+    invitations();
+}
+
+/// Words, and what is in them without length and checksum.
+fn invitations() {
+    let place = |text: &str| Place { host: Host::Address(text.parse().expect("an address")), port: 51900 };
+    let least = Invitation {
+        hub_key: [1; 32],
+        secret: [2; 16],
+        expires: 1_800_000_000,
+        hub: "10.77.0.1".parse().expect("an address"),
+        site: "10.77.0.2".parse().expect("an address"),
+        prefix: 24,
+        networks: Vec::new(),
+        places: vec![place("203.0.113.1")],
+        name: "site1".into(),
+    };
+    let six = Invitation {
+        hub: "fd77::1".parse().expect("an address"),
+        site: "fd77::2".parse().expect("an address"),
+        prefix: 64,
+        places: vec![place("2001:db8::1"), Place { host: Host::Name("hub.example.net".into()), port: 443 }],
+        networks: vec![("0.0.0.0".parse().expect("an address"), 0), ("fd00::".parse().expect("an address"), 8)],
+        ..least.clone()
+    };
+    for (name, invitation) in [("least", &least), ("six", &six)] {
+        let word = invitation.encode().expect("a word");
+        write("invitation", &format!("word-{name}"), word.as_bytes());
+        write("invitation", &format!("cut-{name}"), &word.as_bytes()[..word.len() - 9]);
+        write("invitation", &format!("bytes-{name}"), &content(invitation));
+    }
+    write("invitation", "other-version", b"fairspan2AGQAAAA");
+}
+
+/// What is between the length and the checksum.
+fn content(invitation: &Invitation) -> Vec<u8> {
+    let word = invitation.encode().expect("a word");
+    let value =
+        |c: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".iter().position(|d| *d == c);
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for c in word.bytes().skip("fairspan1".len()) {
+        bits = bits << 6 | value(c).expect("a character of the alphabet") as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    bytes[2..bytes.len() - 4].to_vec()
 }
 
 /// A message of each kind, alone and together.

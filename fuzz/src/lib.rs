@@ -16,10 +16,12 @@ pub use trace::{capture, headers, packed};
 use fairspan_core::ip::{Header, Version, checksum, ecn, fragment, icmp, mss};
 use fairspan_core::lacp::{Event, Lacp, Lacpdu, Pdu, PortInfo, PortLink, State};
 use fairspan_core::record::replay;
+use fairspan_core::ring::checksum::Crc32c;
 use fairspan_core::select::ieee8023ad::{self, AdSelect, LacpRate};
 use fairspan_core::select::{Frame, Layer, LinkState, Links, Select, Selector, Settings};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::Envelope;
+use fairspan_core::wire::invitation::Invitation;
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::Control;
 use fairspan_sim::scenario::File;
@@ -29,7 +31,7 @@ use std::collections::BTreeSet;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("envelope", envelope),
     ("marker", marker),
     ("ip", ip),
@@ -45,6 +47,7 @@ pub const TARGETS: [Target; 15] = [
     ("capture", capture),
     ("packed", packed),
     ("headers", headers),
+    ("invitation", invitation),
 ];
 
 /// The envelope's decoder: what decodes must encode to bytes that decode to the same.
@@ -65,6 +68,22 @@ pub fn marker(data: &[u8]) {
         let mut bytes = Vec::new();
         control.encode(&mut bytes);
         assert_eq!(Control::decode(&bytes), Ok(control));
+    }
+}
+
+/// An invitation: as text; and as bytes to which length and checksum are added, so that all behind these is reached. What decodes must
+/// encode to a word that decodes to the same.
+pub fn invitation(data: &[u8]) {
+    let text = core::str::from_utf8(data).ok().and_then(|text| Invitation::decode(text).ok());
+    let mut bytes = vec![0; 2];
+    bytes.extend_from_slice(data);
+    let len = (bytes.len() + 4) as u16;
+    bytes[..2].copy_from_slice(&len.to_be_bytes());
+    let sum = Crc32c::new().with(&bytes).sum();
+    bytes.extend_from_slice(&sum.to_be_bytes());
+    for invitation in text.into_iter().chain(Invitation::from_bytes(&bytes)) {
+        let word = invitation.encode().expect("what was read can be written");
+        assert_eq!(Invitation::decode(&word), Ok(invitation));
     }
 }
 

@@ -37,8 +37,11 @@ enum Command {
     Top(cmd::top::Args),
     Explain(cmd::explain::Args),
     Check(cmd::check::Args),
+    Doctor(cmd::doctor::Args),
     Lock(cmd::lock::LockArgs),
     Unlock(cmd::lock::UnlockArgs),
+    Invite(cmd::invite::Args),
+    Join(cmd::join::Args),
     Keygen(cmd::keygen::KeygenArgs),
     Pubkey(cmd::keygen::PubkeyArgs),
     Emulate(Box<cmd::emulate::Args>),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     // What runs long and serves others, or cleans up after itself, is not to be ended by a reader that goes away.
     let runs_long = match &args.command {
         Command::Ring(args) => args.is_daemon(),
+        Command::Doctor(args) => args.changes(),
         command => matches!(
             command,
             Command::Up(_)
@@ -94,9 +98,12 @@ fn main() -> ExitCode {
         Command::Explain(args) => cmd::explain::run(&args),
         Command::Status(args) => cmd::status::run(&args),
         Command::Top(args) => cmd::top::run(&args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Lock(args) => cmd::lock::lock(&args),
         Command::Unlock(args) => cmd::lock::unlock(&args),
+        Command::Invite(args) => cmd::invite::run(&args),
+        Command::Join(args) => cmd::join::run(&args),
         Command::Keygen(args) => cmd::keygen::keygen(&args),
         Command::Pubkey(args) => cmd::keygen::pubkey(&args),
         Command::Emulate(args) => cmd::emulate::run(&args),

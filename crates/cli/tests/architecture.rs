@@ -25,7 +25,7 @@ const RULES: &[Rule] = &[
         package: "fairspan-core",
         siblings: &[],
         // Small, no_std, and none that reads a clock or entropy.
-        others: Some(&["hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
+        others: Some(&["base64", "hashbrown", "foldhash", "libm", "rand_pcg", "slab", "thiserror"]),
     },
     Rule {
         package: "fairspan-sim",
@@ -71,6 +71,7 @@ const CIRCLES: &[&[&str]] = &[
         "crates/live/src/config/bond.rs",
         "crates/live/src/config/class.rs",
         "crates/live/src/config/gateway.rs",
+        "crates/live/src/config/invited.rs",
         "crates/live/src/config/peer.rs",
         "crates/live/src/config/policy.rs",
         "crates/live/src/config/ring.rs",

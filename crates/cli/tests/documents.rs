@@ -2,6 +2,8 @@
 
 #[path = "common/child.rs"]
 mod child;
+#[path = "common/keys.rs"]
+mod keys;
 
 use fairspan_core::bond;
 use fairspan_core::buffer::PolicyConfig;
@@ -13,13 +15,11 @@ use fairspan_core::select::POLICIES;
 use fairspan_live::config::{Config, ConfigError};
 use fairspan_live::emulate::EmulateConfig;
 use fairspan_live::{channel, secure, tun};
+use keys::{KEY, PEER_KEY, key_folder};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-const KEY: &str = "\"QHRWemFtcGxlLWtleS1leGFtcGxlLWtleS1leGFtcGw=\"";
-const PEER_KEY: &str = "\"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\"";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
@@ -106,7 +106,8 @@ fn sections(udp: bool) -> [(&'static str, Settings); 3] {
 fn parse(folder: &Path, sections: &[(&str, Settings)]) -> Result<Config, ConfigError> {
     let mut text = String::new();
     let port = sections[0].1.get("kind").is_some_and(|kind| kind == "\"port\"");
-    for (heading, settings) in sections {
+    let invited = sections[1].1.contains_key("invitation_file");
+    for (heading, settings) in sections.iter().filter(|(heading, _)| !(invited && *heading == "[[peer.channel]]")) {
         text += &format!("{heading}\n");
         // The peer of a port has none.
         let settings = settings.iter().filter(|(key, _)| !(port && *key == "allowed_ips"));
@@ -121,6 +122,10 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     let mut base = sections(!ethernet);
     if let Some(stem) = key.strip_suffix("_file") {
         base[place].1.remove(stem);
+    }
+    if key == "invitation_file" {
+        base[0].1.insert("listen_port".into(), "51900".into());
+        base[1].1.remove("public_key");
     }
     if key == "device" {
         base[0].1.insert("kind".into(), "\"port\"".into());
@@ -142,14 +147,6 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
         }
     }
     base
-}
-
-fn key_folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    for file in ["private.key", "preshared.key", "web.password"] {
-        fs::write(folder.path().join(file), KEY.trim_matches('"')).expect("a key file");
-    }
-    folder
 }
 
 #[test]

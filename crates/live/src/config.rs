@@ -11,6 +11,7 @@ mod confine;
 mod fit;
 mod gateway;
 mod host;
+mod invited;
 mod lock;
 mod login;
 mod name;
@@ -34,6 +35,7 @@ pub(crate) use web::Served;
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
 pub use gateway::{Gateway, OfPeer};
+pub use invited::Invited;
 pub use login::Login;
 pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
@@ -107,6 +109,8 @@ pub struct Interface {
     pub lock_except: Vec<IpNet>,
     /// `dns`: who answers the host's questions for names while it is locked, one of each IP version; default who is asked.
     pub dns: Vec<IpAddr>,
+    /// `masquerade`: whether what peers send to others leaves with this host's addresses; default false.
+    pub masquerade: bool,
     /// `control_socket`: Unix socket for `fairspan status`; default `/run/fairspan/NAME.sock`.
     pub control_socket: PathBuf,
     /// `state_dir`: where the timestamps of handshakes are kept between runs; default `/var/lib/fairspan`.
@@ -278,6 +282,7 @@ struct RawInterface {
     lock_except: Vec<Spanned<String>>,
     #[serde(default)]
     dns: Vec<Spanned<String>>,
+    masquerade: Option<Spanned<bool>>,
     control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
@@ -475,7 +480,9 @@ impl Reader<'_> {
         let may_fail_open = raw.interface.get_ref().lock.is_none();
         let dns: Vec<_> = raw.interface.get_ref().dns.iter().map(Spanned::span).collect();
         let kind = raw.interface.get_ref().kind.clone();
+        let masquerade = raw.interface.get_ref().masquerade.as_ref().map(Spanned::span);
         let interface = self.interface(raw.interface)?;
+        self.masquerade_fits(&interface, masquerade, !raw.peer.is_empty())?;
         if let Some(gateway) = raw.gateway {
             self.no_port(kind.as_ref(), "[gateway]")?;
             let alone = raw.ring.is_none() && raw.bond.is_none() && raw.shape.is_none();
@@ -558,6 +565,7 @@ impl Reader<'_> {
                 return Err(self.error(span, "peer.public_key", "names two peers: each has a key of its own"));
             }
             peers.push(peer);
+            self.invited_once(span.clone(), &peers)?;
             if interface.port.is_some() {
                 self.peers_of_port(span.clone(), &peers)?;
             }
@@ -651,6 +659,7 @@ impl Reader<'_> {
             lock,
             lock_except: self.lock_except(&raw.lock_except, lock)?,
             dns: self.dns(&raw.dns, lock, &addresses)?,
+            masquerade: raw.masquerade.is_some_and(Spanned::into_inner),
             control_socket,
             state_dir: raw.state_dir.unwrap_or_else(folders::state),
             name,

@@ -355,6 +355,9 @@ pub struct PeerStatus {
     /// The peer's scheduler, in the same case.
     #[serde(with = "optional_word")]
     pub peer_scheduler: Option<Scheduler>,
+    /// How the invitation stands, where the peer is a site that was invited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<InvitationStatus>,
     /// True while at least one channel is up.
     pub up: bool,
     /// Largest packet that fits every active channel, in bytes.
@@ -375,6 +378,15 @@ pub struct PeerStatus {
     /// Which channels carry which traffic, and why: what `fairspan explain` prints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explained: Vec<ExplainedStatus>,
+}
+
+/// How an invitation stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvitationStatus {
+    /// `open`, `joined`, `expired`, or `unreadable` where what was kept of who has joined cannot be read.
+    pub state: String,
+    /// When it expires if nobody joins, in seconds since 1970.
+    pub expires: u64,
 }
 
 /// What carries one class of traffic, why, and what would change that.

@@ -1,10 +1,11 @@
 //! `fairspan gateway`: gateways that split TCP connections.
 
+use super::doctor::show;
 use crate::exit::{BadInput, Outcome};
 use clap::Subcommand;
 use fairspan_live::config::Config;
 use fairspan_live::control::{self, Request};
-use fairspan_live::roles::doctor::{Daemon, Finding, Together, Verdict, examine};
+use fairspan_live::roles::doctor::{Daemon, Together, Verdict, examine};
 use fairspan_live::status::Status;
 use std::path::PathBuf;
 
@@ -79,16 +80,4 @@ fn daemon<'a>(status: Option<&'a Status>, peer: Option<&str>) -> Daemon<'a> {
         Some(name) => status.peers.iter().find(|peer| peer.name == name).and_then(|peer| peer.split.as_deref()),
     };
     gateway.map_or(Daemon::Without, Daemon::Tells)
-}
-
-fn show(finding: &Finding) {
-    let mark = match finding.verdict {
-        Verdict::Good => "good",
-        Verdict::Doubtful => "?",
-        Verdict::Wrong => "WRONG",
-    };
-    println!("{mark:<6}{:<12}{}", finding.subject, finding.found);
-    if let Some(remedy) = &finding.remedy {
-        println!("{:18}-> {remedy}", "");
-    }
 }

@@ -13,6 +13,7 @@ use fairspan_live::shell::DaemonError;
 use fairspan_live::status::Status;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -68,6 +69,11 @@ fn begin_helper(config: &Path) -> anyhow::Result<Helper> {
 fn load(file: &Path) -> anyhow::Result<Config> {
     hide_memory()?;
     Ok(Config::load(file).map_err(|e| BadInput(e.to_string()))?)
+}
+
+/// From here on SIGINT, SIGTERM and a closed terminal are wishes to end, which wait to be taken.
+pub(super) fn end_signals() -> anyhow::Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")
 }
 
 /// Runs a daemon to its end; `helper` reads its file again, where it has one, and `ended` is told what it did.

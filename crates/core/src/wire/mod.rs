@@ -5,6 +5,7 @@ pub mod envelope;
 pub mod etherip;
 mod extended;
 mod head;
+pub mod invitation;
 pub mod mac;
 pub mod marker;
 pub mod parity;

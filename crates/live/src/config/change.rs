@@ -90,6 +90,7 @@ impl Interface {
             ("lock", self.lock != new.lock),
             ("lock_except", self.lock_except != new.lock_except),
             ("dns", self.dns != new.dns),
+            ("masquerade", self.masquerade != new.masquerade),
             ("control_socket", self.control_socket != new.control_socket),
             ("state_dir", self.state_dir != new.state_dir),
             ("metrics", self.metrics != new.metrics),

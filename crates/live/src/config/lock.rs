@@ -92,6 +92,26 @@ impl Reader<'_> {
         }
     }
 
+    /// Addresses of peers are translated where there are some. `at`: where that is said.
+    pub(super) fn masquerade_fits(
+        &self,
+        interface: &Interface,
+        at: Option<Range<usize>>,
+        has_peers: bool,
+    ) -> Result<(), ConfigError> {
+        let Some(at) = at.filter(|_| interface.masquerade) else { return Ok(()) };
+        let problem = if !has_peers {
+            "is for [[peer]]s, whose packets leave with this host's addresses: leave it out"
+        } else if interface.port.is_some() {
+            "has no meaning for a port, whose frames keep their addresses: leave it out"
+        } else if interface.lock {
+            "does not go together with `lock`, which lets nothing leave but through the interface: leave one of them out"
+        } else {
+            return Ok(());
+        };
+        Err(self.error(at, "interface.masquerade", problem))
+    }
+
     /// Everything is routed through the tunnel, and nothing is said of what happens without it.
     pub(super) fn fails_open(&self, interface: &Interface, span: Range<usize>, setting: &str, nets: &[IpNet]) {
         let default = nets.iter().find(|net| net.prefix_len() == 0);

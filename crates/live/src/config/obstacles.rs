@@ -16,6 +16,7 @@ use crate::lock::Lock;
 use crate::memory;
 use crate::netlink::{Destination, Netlink, TABLE_MAIN};
 use crate::roles::doctor::{self, Verdict};
+use crate::roles::masquerade::{self, Masquerade};
 use crate::roles::{Role, is_claimed, network};
 use crate::sys::packet;
 use crate::tun::TunError;
@@ -349,6 +350,17 @@ impl Obstacles<'_> {
             && let Err(error) = Lock::of(self.config).attempt()
         {
             self.tell("interface.lock", "interface.lock", error);
+        }
+        if self.may_change
+            && !is_running
+            && let Err(error) = Masquerade::attempt(self.config)
+        {
+            let needs =
+                "`masquerade` needs nf_tables with its expressions `masq` and sets (modules nf_tables, nft_masq)";
+            self.tell("interface.masquerade", "interface.masquerade", format!("{error}: {needs}"));
+        }
+        if let Some(problem) = masquerade::problem(self.config) {
+            self.tell("interface.masquerade", "interface.masquerade", problem);
         }
         if is_running {
             return;

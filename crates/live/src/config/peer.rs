@@ -3,10 +3,11 @@
 use super::class::RawClass;
 use super::class::words;
 use super::gateway::RawGateway;
+use super::invited::Identity;
 use super::name::host_and_port;
 use super::policy::RawPolicy;
 use super::secret::Text;
-use super::{ConfigError, ETHERNET_OVERHEAD, Gateway, Interface, Reader};
+use super::{ConfigError, ETHERNET_OVERHEAD, Gateway, Interface, Invited, Reader};
 use crate::quantity::{QuantityError, parse_bytes, parse_span, show_span};
 use crate::secure::{PresharedKey, PublicKey};
 use fairspan_core::bond::{Compression, Config as BondConfig, ConfigError as BondError, Mode, OPTIONS, Scheduler};
@@ -32,6 +33,8 @@ pub struct Peer {
     pub public_key: Option<PublicKey>,
     /// `preshared_key` or `preshared_key_file`; default none.
     pub preshared_key: Option<PresharedKey>,
+    /// `invitation_file`: the peer is a site that was invited. Its key is known once it has joined; the pre-shared key is the invitation's.
+    pub invited: Option<Invited>,
     /// `allowed_ips`: what the peer may send from and what is routed to it.
     pub allowed_ips: Vec<IpNet>,
     /// The settings of the bond, each by its name in a file ([`OPTIONS`]); `mode` by default [`Mode::USUAL`], and `stripe` where all
@@ -139,8 +142,18 @@ impl ChannelKind {
 const CONFIRM_MTU: Span = Span::from_millis(100);
 
 /// Settings of a peer that are no options of its bond, with `policy`, which may be a table.
-const OWN: [&str; 9] =
-    ["name", "public_key", "preshared_key", "preshared_key_file", "allowed_ips", "policy", "channel", "class", "split"];
+const OWN: [&str; 10] = [
+    "name",
+    "public_key",
+    "preshared_key",
+    "preshared_key_file",
+    "invitation_file",
+    "allowed_ips",
+    "policy",
+    "channel",
+    "class",
+    "split",
+];
 
 #[derive(Default)]
 pub(super) struct RawPeer {
@@ -148,6 +161,7 @@ pub(super) struct RawPeer {
     public_key: Option<Spanned<Text>>,
     preshared_key: Option<Spanned<Text>>,
     preshared_key_file: Option<Spanned<String>>,
+    invitation_file: Option<Spanned<String>>,
     allowed_ips: Vec<Spanned<String>>,
     policy: Option<Spanned<RawPolicy>>,
     channel: Vec<Spanned<RawChannel>>,
@@ -203,6 +217,7 @@ impl<'de> Deserialize<'de> for RawPeer {
                         "public_key" => raw.public_key = Some(map.next_value()?),
                         "preshared_key" => raw.preshared_key = Some(map.next_value()?),
                         "preshared_key_file" => raw.preshared_key_file = Some(map.next_value()?),
+                        "invitation_file" => raw.invitation_file = Some(map.next_value()?),
                         "allowed_ips" => raw.allowed_ips = map.next_value()?,
                         "policy" => raw.policy = Some(map.next_value()?),
                         "channel" => raw.channel = map.next_value()?,
@@ -307,8 +322,19 @@ impl Reader<'_> {
         let public_key = self.public_key(interface, raw.public_key.as_ref(), "peer.public_key")?;
         let plain = !channels.is_empty()
             && channels.iter().all(|c| matches!(c.kind, ChannelKind::Ethernet { secure: false, .. }));
+        let identity = Identity {
+            public_key: raw.public_key.as_ref(),
+            preshared_key: raw
+                .preshared_key
+                .as_ref()
+                .map(Spanned::span)
+                .or(raw.preshared_key_file.as_ref().map(Spanned::span)),
+            has_channels: !channels.is_empty(),
+            invitation_file: raw.invitation_file.as_ref(),
+        };
+        let invited = self.invited(interface, &identity, &allowed_ips)?;
         if !plain {
-            if public_key.is_none() {
+            if public_key.is_none() && invited.is_none() {
                 return Err(self.error(span, "peer.public_key", "missing: encrypted channels need the peer's key"));
             }
             if interface.private_key.is_none() {
@@ -322,6 +348,9 @@ impl Reader<'_> {
         }
         let (bond, notice) = self.bond_of_peer(&raw, span, plain, &channels, &allowed_ips)?;
         let split = raw.split.take().map(|split| self.split(interface, split, &allowed_ips)).transpose()?;
+        let preshared_key =
+            self.key(raw.preshared_key.as_ref(), raw.preshared_key_file.as_ref(), "peer.preshared_key")?;
+        let preshared_key = invited.as_ref().map(|invited| invited.derived.preshared_key().clone()).or(preshared_key);
         let peer = Peer {
             name: match raw.name {
                 Some(n) if !(1..=64).contains(&n.get_ref().len()) || n.get_ref().chars().any(char::is_control) => {
@@ -332,11 +361,8 @@ impl Reader<'_> {
                 None => format!("peer{number}"),
             },
             public_key,
-            preshared_key: self.key(
-                raw.preshared_key.as_ref(),
-                raw.preshared_key_file.as_ref(),
-                "peer.preshared_key",
-            )?,
+            preshared_key,
+            invited,
             allowed_ips,
             bond,
             channels,

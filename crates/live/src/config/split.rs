@@ -41,6 +41,7 @@ impl Interface {
             table: self.table,
             lock: false,
             lock_except: Vec::new(),
+            masquerade: false,
             dns: Vec::new(),
             control_socket: self.control_socket.clone(),
             state_dir: self.state_dir.clone(),

@@ -397,6 +397,11 @@ impl Guard {
         }
     }
 
+    /// Has what comes by `device` forwarded, over IPv4.
+    pub(crate) fn forward(&mut self, device: &str) {
+        self.set_setting(&format!("/proc/sys/net/ipv4/conf/{device}/forwarding"), "1");
+    }
+
     /// Undoes everything now, and says what could not be undone.
     pub fn undo(mut self) -> Vec<NetlinkError> {
         self.undo_all()

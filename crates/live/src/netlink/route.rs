@@ -87,6 +87,16 @@ impl Netlink {
     /// # Errors
     /// What the kernel says.
     pub fn routes(&mut self, table: u32) -> Result<Vec<Route>, NetlinkError> {
+        let mut routes = self.all_routes()?;
+        routes.retain(|route| route.table == table);
+        Ok(routes)
+    }
+
+    /// The unicast routes of all tables, IPv4 and IPv6, by whatever device; one with several next hops is as many.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn all_routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
         let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -94,9 +104,8 @@ impl Netlink {
             message.header.address_family = family;
             let message = RouteNetlinkMessage::GetRoute(message);
             let answers = self.request(message, NLM_F_DUMP, "list the routes")?;
-            routes.extend(answers.iter().filter_map(|answer| route_of(answer, &names)));
+            routes.extend(answers.iter().flat_map(|answer| routes_of(answer, &names)));
         }
-        routes.retain(|route| route.table == table);
         Ok(routes)
     }
 
@@ -117,6 +126,33 @@ impl Netlink {
             _ => None,
         });
         kind.ok_or(NetlinkError::Decode { action, detail: "it describes no route".to_owned() })
+    }
+
+    /// By which device packets without a mark leave to an address now, from one of this host's where that is given.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `ENETUNREACH` where no route leads there.
+    pub(crate) fn device_to(&mut self, to: IpAddr, from: Option<IpAddr>) -> Result<String, NetlinkError> {
+        let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(to);
+        message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(to.into()));
+        if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
+            message.header.source_prefix_length = message.header.destination_prefix_length;
+            message.attributes.push(RouteAttribute::Source(from.into()));
+        }
+        let action = format!("find the route to {to}");
+        let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0, &action)?;
+        let index = answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Oif(index) => Some(*index),
+                _ => None,
+            }),
+            _ => None,
+        });
+        let found = names.into_iter().find(|(known, _)| Some(*known) == index);
+        found.map(|(_, name)| name).ok_or(NetlinkError::Decode { action, detail: "it names no device".to_owned() })
     }
 
     /// What the routes of one table lead to, of all kinds and by whatever devices.
@@ -158,26 +194,44 @@ impl Netlink {
     }
 }
 
-fn route_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Option<Route> {
-    let RouteNetlinkMessage::NewRoute(route) = message else { return None };
+fn routes_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Vec<Route> {
+    let RouteNetlinkMessage::NewRoute(route) = message else { return Vec::new() };
+    let Some(any) = unspecified(route.header.address_family) else { return Vec::new() };
     if route.header.kind != RouteType::Unicast {
-        return None;
+        return Vec::new();
     }
-    let any = unspecified(route.header.address_family)?;
-    let (mut destination, mut gateway, mut device, mut metric) = (any, None, None, None);
+    let (mut destination, mut metric) = (any, None);
     let mut table = u32::from(route.header.table);
+    let mut hops = vec![(None, None)];
     for attribute in &route.attributes {
         match attribute {
-            RouteAttribute::Destination(address) => destination = ip_of(address)?,
-            RouteAttribute::Gateway(address) => gateway = ip_of(address),
-            RouteAttribute::Oif(index) => device = names.iter().find(|(i, _)| i == index),
+            RouteAttribute::Destination(address) => match ip_of(address) {
+                Some(address) => destination = address,
+                None => return Vec::new(),
+            },
+            RouteAttribute::Gateway(address) => hops[0].1 = ip_of(address),
+            RouteAttribute::Oif(index) => hops[0].0 = Some(*index),
+            RouteAttribute::MultiPath(several) => {
+                hops.extend(several.iter().map(|hop| (Some(hop.interface_index), gateway_of(&hop.attributes))));
+            }
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Priority(number) => metric = Some(*number),
             _ => {}
         }
     }
-    let destination = IpNet::new(destination, route.header.destination_prefix_length).ok()?;
-    Some(Route { destination, device: device?.1.clone(), gateway, table, metric })
+    let Ok(destination) = IpNet::new(destination, route.header.destination_prefix_length) else { return Vec::new() };
+    let by_name = hops.into_iter().filter_map(|(index, gateway)| {
+        let (_, device) = names.iter().find(|(known, _)| Some(*known) == index)?;
+        Some(Route { destination, device: device.clone(), gateway, table, metric })
+    });
+    by_name.collect()
+}
+
+fn gateway_of(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(address) => ip_of(address),
+        _ => None,
+    })
 }
 
 fn unspecified(family: AddressFamily) -> Option<IpAddr> {

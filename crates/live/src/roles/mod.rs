@@ -10,6 +10,7 @@
 //! | `gateway` | TCP connections split before a long link, which is shared fairly |
 //! | `shaper` | two devices joined, with a queue of choice in each direction |
 //! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
+//! | `masquerade` | what peers send to others leaves as this host's own |
 //! | `device` | a device whose frames are the daemon's: what Ethernet bonds, ports and shapers share |
 //! | `hello` | what the ends tell each other about a channel |
 
@@ -18,6 +19,7 @@ mod gateway;
 mod hello;
 mod host;
 mod lan;
+pub(crate) mod masquerade;
 pub(crate) mod network;
 mod peers;
 mod ring;

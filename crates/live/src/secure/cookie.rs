@@ -38,6 +38,15 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Mac {
     mac.finalize_fixed().into()
 }
 
+/// 32 bytes that follow from a key of 16 or 32 and `parts`.
+pub(super) fn keyed(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = <Blake2sMac<U32> as KeyInit>::new_from_slice(key).expect("BLAKE2s takes keys of 16 and 32 bytes");
+    for part in parts {
+        Update::update(&mut mac, part);
+    }
+    mac.finalize_fixed().into()
+}
+
 fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = blake2::Blake2s256::new();
     for part in parts {
@@ -99,10 +108,7 @@ impl MacKeys {
 
     // One key per nonce, so that the AEAD's own nonce may stay zero.
     fn cookie_key(&self, nonce: &[u8]) -> Key {
-        let mut mac =
-            <Blake2sMac<U32> as KeyInit>::new_from_slice(&self.cookie).expect("BLAKE2s takes keys of 32 bytes");
-        Update::update(&mut mac, nonce);
-        Key::new(Cipher::ChaCha20Poly1305, &mac.finalize_fixed().into())
+        Key::new(Cipher::ChaCha20Poly1305, &keyed(&self.cookie, &[nonce]))
     }
 
     /// The answer of the owner of the key to an initiation of another version.
@@ -130,6 +136,11 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) const FULL: Bucket = Bucket { full_at: Time::ZERO };
+
+    /// Whether no token is missing.
+    pub(super) fn is_full(&self, now: Time) -> bool {
+        self.full_at <= now
+    }
 
     /// Takes one token of a bucket that holds `burst` and gains `rate` a second; says whether there was one.
     pub(super) fn take(&mut self, now: Time, rate: u32, burst: u32) -> bool {

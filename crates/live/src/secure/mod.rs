@@ -14,6 +14,7 @@
 //! | `stamp`, `behind` | the timestamps by which a recorded handshake is known; how a peer learns that its own are behind |
 //! | `aead`, `replay`, `session` | one session: cipher, window, counters, limits |
 //! | `sessions` | peers, paths, timers: the state machine |
+//! | `joining` | how an invited site makes its key known |
 //!
 //! A *path* is one channel of one peer: a local socket and a remote address. Each path has sessions of its own, so
 //! that one path's failure or roaming touches no other.
@@ -56,6 +57,7 @@ mod aead;
 mod behind;
 mod cookie;
 mod entropy;
+pub mod joining;
 pub mod keys;
 mod noise;
 #[cfg(test)]

@@ -180,7 +180,8 @@ impl Initiator {
         Initiator::begin(entropy, local, remote, psk, &prologue(index), payload, out)
     }
 
-    fn begin(
+    /// As [`start`](Self::start), under any prologue.
+    pub(super) fn begin(
         entropy: &mut dyn Entropy,
         local: &PrivateKey,
         remote: &PublicKey,
@@ -237,7 +238,8 @@ impl Responder {
         Responder::accept(entropy, local, &prologue(index), message)
     }
 
-    fn accept(
+    /// As [`read`](Self::read), under any prologue.
+    pub(super) fn accept(
         entropy: &mut dyn Entropy,
         local: &PrivateKey,
         prologue: &[u8],

@@ -10,6 +10,7 @@
 //! | 4 version | kind 1, version 1, zero 2, receiver index 4, mac 16 |
 //! | data | one bit that is set and a counter of 31 bits 4, low half of the receiver index 2, ciphertext n, tag 16 |
 //! | 6 behind | kind 1, version 1, zero 2, receiver index 4, nonce 16, sealed stamp 24 |
+//! | 7, 8 | of those who join by an invitation ([`joining`](super::joining)), which have no session yet |
 //!
 //! The first 8 bytes and the last 32 of kinds 1, 3 and 4 stay as they are in every version of the protocol, so that
 //! peers of different versions can tell each other so.
@@ -63,6 +64,8 @@ pub(super) const RESPONSE: u8 = 2;
 pub(super) const COOKIE: u8 = 3;
 pub(super) const VERSION_REPLY: u8 = 4;
 pub(super) const BEHIND: u8 = 6;
+pub(super) const JOIN_QUESTION: u8 = 7;
+pub(super) const JOIN_ANSWER: u8 = 8;
 /// The bit of byte 0 that makes a data datagram.
 const DATA: u8 = 0x80;
 

@@ -13,7 +13,9 @@ use crate::channel::udp::{Datagram, Receive, ReceiveBatch};
 use crate::config::Interface;
 use crate::memory::Keeper;
 use crate::pool::PacketBuf;
-use crate::secure::{self, Data, FLAG_CHECKSUM_PARTIAL, OsEntropy, PathId, Received, RejectReason, Sessions, SocketId};
+use crate::secure::{
+    self, Data, FLAG_CHECKSUM_PARTIAL, OsEntropy, PathId, Received, RejectReason, Sessions, SocketId, joining,
+};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::TimerName;
 use crate::shell::poller::{Poller, Token};
@@ -79,6 +81,11 @@ pub(crate) trait Receiver {
 
     /// A frame in the clear.
     fn handle_plain(&mut self, now: Time, socket: usize, source: Mac, codepoint: Codepoint, frame: PacketBuf);
+
+    /// A site asks that may have been invited and has no session yet. False where nobody is.
+    fn handle_question(&mut self, _now: Time, _socket: usize, _datagram: &Datagram<'_>) -> bool {
+        false
+    }
 
     /// The sessions have something to tell, and what they tell is to be known before the next packet.
     fn handle_session_events(&mut self, now: Time);
@@ -421,6 +428,9 @@ fn receive_frames(receiver: &mut impl Receiver, now: Time, number: usize) {
 }
 
 fn handle_datagram(receiver: &mut impl Receiver, now: Time, number: usize, datagram: &Datagram<'_>) {
+    if joining::is_question(datagram.bytes) && receiver.handle_question(now, number, datagram) {
+        return;
+    }
     let Some(sessions) = &mut receiver.transport().sessions else { return };
     // Opened straight into the slot that goes on: decryption is the copy.
     let mut slot = PacketBuf::with_room(datagram.bytes.len());

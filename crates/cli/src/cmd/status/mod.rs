@@ -12,6 +12,7 @@ use fairspan_core::bond::Mode;
 use fairspan_core::options::Words;
 use fairspan_live::config::{CONTROL_FOLDER, default_control_socket};
 use fairspan_live::control::{self, Request};
+use fairspan_live::day::utc;
 use fairspan_live::lock;
 use fairspan_live::status::{BondStatus, ChannelStatus, ClassStatus, Status};
 use std::io::ErrorKind;
@@ -105,6 +106,13 @@ fn show(status: &Status) {
         let mode =
             peer.policy.as_ref().map_or_else(|| peer.mode.to_string(), |policy| format!("{}, {policy}", peer.mode));
         println!("\n  peer {} ({mode}): {state}, MTU {}", peer.name, peer.mtu);
+        if let Some(invitation) = peer.invitation.as_ref().filter(|invitation| invitation.state != "joined") {
+            println!(
+                "  invited, and has not joined: the invitation is {} (until {})",
+                invitation.state,
+                utc(invitation.expires)
+            );
+        }
         if let (Some(mode), Some(scheduler)) = (&peer.peer_mode, &peer.peer_scheduler) {
             let works = peer.mode != Mode::Stripe && *mode != Mode::Stripe;
             let note = if works { "" } else { ": that cannot work, set `mode` alike on both ends" };

@@ -8,74 +8,17 @@ use super::intake::keeps_units;
 use super::offloads;
 use super::rules::{self, Marks};
 use crate::config::{Config, Gateway, Table};
+pub use crate::finding::{Finding, Verdict};
+use crate::finding::{Findings, setting};
 use crate::netlink::nftables::tables;
 use crate::netlink::queue::PacketQueue;
 use crate::netlink::{Interface, Netlink, Route, TABLE_MAIN};
 use crate::status::GatewayStatus;
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
 use std::fs;
 
 /// What every link of IPv6 has to take (RFC 8200, 5).
 const LEAST_MTU: u32 = 1280;
-
-/// How a finding is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// As it should be.
-    Good,
-    /// It works, but perhaps not as wanted; or it could not be found out.
-    Doubtful,
-    /// It does not work.
-    Wrong,
-}
-
-/// Something that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What: `devices`, `routes`, and so on.
-    pub subject: &'static str,
-    /// How it is.
-    pub verdict: Verdict,
-    /// What was found, in a sentence.
-    pub found: String,
-    /// What to do, where there is something to do.
-    pub remedy: Option<String>,
-    /// The peer before whose bond the gateway is, where it is one's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer: Option<String>,
-}
-
-/// What was found.
-#[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn good(&mut self, subject: &'static str, found: impl Into<String>) {
-        self.0.push(Finding { subject, verdict: Verdict::Good, found: found.into(), remedy: None, peer: None });
-    }
-
-    fn doubtful(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding {
-            subject,
-            verdict: Verdict::Doubtful,
-            found: found.into(),
-            remedy: Some(remedy.into()),
-            peer: None,
-        });
-    }
-
-    fn wrong(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding {
-            subject,
-            verdict: Verdict::Wrong,
-            found: found.into(),
-            remedy: Some(remedy.into()),
-            peer: None,
-        });
-    }
-}
 
 /// What is known of a gateway's daemon.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +84,7 @@ pub fn examine(config: &Config, daemon: Daemon<'_>, together: Together) -> Vec<F
     kernel(&mut findings, gateway);
     limits(&mut findings, gateway, together);
     traffic(&mut findings, gateway, daemon);
-    findings.0
+    findings.all()
 }
 
 fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway, is_running: bool) {
@@ -251,11 +194,6 @@ fn forwarding(findings: &mut Findings, gateway: &Gateway) {
             }
         }
     }
-}
-
-/// A number in `/proc/sys`.
-fn setting(path: &str) -> Option<i64> {
-    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }
 
 fn reverse_path(findings: &mut Findings, gateway: &Gateway) {

@@ -41,7 +41,7 @@ mod numbers;
 mod offloads;
 mod pipes;
 mod proxy;
-mod ranges;
+pub(crate) mod ranges;
 mod reach;
 mod report;
 mod request;

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 /// Those of one IP version that are the peer's own; of each network is said whether it is. Of two that are the same network it is the peer's.
-pub(super) fn own(networks: &[(IpNet, bool)], is_v6: bool) -> Vec<RangeInclusive<u128>> {
+pub(crate) fn own(networks: &[(IpNet, bool)], is_v6: bool) -> Vec<RangeInclusive<u128>> {
     let of_version = networks.iter().filter(|(net, _)| net.addr().is_ipv6() == is_v6);
     let mut nets: Vec<(RangeInclusive<u128>, bool)> = of_version.map(|(net, own)| (range(net), *own)).collect();
     // What lies within comes behind what it lies in.

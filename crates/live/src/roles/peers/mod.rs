@@ -15,6 +15,7 @@
 //! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
 //! | `quota`, `metered` | what channels may carry in a month, and have carried; what follows |
+//! | `guests`, `joins` | invited sites; how they join |
 //! | `names`, `lookups` | endpoints that are names; when they are asked for |
 //! | `recording` | the file of a recorded run |
 //! | `report` | log and status |
@@ -22,6 +23,8 @@
 mod change;
 mod eager;
 mod fallback;
+mod guests;
+mod joins;
 mod links;
 mod lookups;
 mod metered;
@@ -39,6 +42,7 @@ mod ways;
 
 use super::hello::Hello;
 use super::host::TUN_BURST;
+use super::masquerade::Masquerade;
 use super::network::IPV6_MTU;
 use crate::allowed::Allowed;
 use crate::channel::ethernet::Mac;
@@ -49,7 +53,7 @@ use crate::netlink::LinkChange;
 use crate::offload;
 use crate::pool::PacketBuf;
 use crate::reloaded::Reloaded;
-use crate::secure::{self, Data, Endpoint, FLAG_CHECKSUM_PARTIAL, PeerConfig, SocketId};
+use crate::secure::{self, Data, Endpoint, FLAG_CHECKSUM_PARTIAL, PeerConfig, PeerId, SocketId};
 use crate::shell::error::DaemonError;
 use crate::shell::machine::{Machine, Order, TimerName};
 use crate::shell::poller::{Poller, Token};
@@ -62,6 +66,7 @@ use fairspan_core::bond::{self, Codepoint, Event, Link, Transmit};
 use fairspan_core::ip;
 use fairspan_core::packet::Packet;
 use fairspan_core::units::{ChannelId, Time};
+use guests::Guests;
 use lookups::Lookups;
 use peer::{Joining, PeerState, random_seed};
 use quota::Quotas;
@@ -72,6 +77,8 @@ use std::path::Path;
 
 /// The peers of a daemon, each with its bond. Dropping them undoes all that was done to the host's network.
 pub(super) struct Peers {
+    /// Undone before the interface goes.
+    masquerade: Option<Masquerade>,
     side: Side,
     transport: Transport,
     peers: Vec<PeerState>,
@@ -84,6 +91,7 @@ pub(super) struct Peers {
     eager: Option<Eager>,
     lookups: Lookups,
     quotas: Quotas,
+    guests: Guests,
 }
 
 /// What is counted here.
@@ -102,7 +110,10 @@ impl Peers {
     ///
     /// # Errors
     /// The first thing that failed; what was done by then is undone.
-    pub(super) fn start(config: Config, now: Time, poller: &Poller) -> Result<Peers, DaemonError> {
+    pub(super) fn start(mut config: Config, now: Time, poller: &Poller) -> Result<Peers, DaemonError> {
+        let mut guests = Guests::open(&config.interface, now);
+        guests.joined.resolve(&mut config);
+        guests.follow(&config);
         let seal = secure::overhead(config.interface.padding);
         let mut peers = Peers {
             side: Side::open(&config.interface, poller)?,
@@ -115,6 +126,8 @@ impl Peers {
             eager: None,
             lookups: Lookups::default(),
             quotas: Quotas::open(&config.interface, now),
+            guests,
+            masquerade: None,
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -133,6 +146,7 @@ impl Peers {
             Side::Host(host) => host.configure(&peers.config.interface, nets, links, mtu)?,
             Side::Port(port) => port.compare(mtu),
         }
+        peers.masquerade = Masquerade::start(&peers.config)?;
         peers.transport.sockets.watch_all();
         peers.side.watch()?;
         peers.follow_names(now);
@@ -154,16 +168,19 @@ impl Peers {
             None => None,
         };
         let mut peer = PeerState::new(now, config, seal, recording)?;
+        peer.id = Peers::know(config, transport)?;
+        Ok(peer)
+    }
+
+    /// Makes a peer known to the sessions, if it has a key.
+    fn know(config: &config::Peer, transport: &mut Transport) -> Result<Option<PeerId>, DaemonError> {
+        let (Some(key), Some(sessions)) = (config.public_key, transport.sessions.as_mut()) else { return Ok(None) };
         // What channels that the peer opens are told in our answer.
         let answer = Hello { mode: Some(config.bond.mode), scheduler: Some(config.bond.scheduler), ..Hello::default() };
-        if let (Some(key), Some(sessions)) = (config.public_key, transport.sessions.as_mut()) {
-            let mut known = PeerConfig::new(key);
-            known.preshared_key.clone_from(&config.preshared_key);
-            known.hello = answer.encode();
-            let id = sessions.add_peer(known).map_err(|e| DaemonError::setting(&config.name, e))?;
-            peer.id = Some(id);
-        }
-        Ok(peer)
+        let mut known = PeerConfig::new(key);
+        known.preshared_key.clone_from(&config.preshared_key);
+        known.hello = answer.encode();
+        sessions.add_peer(known).map(Some).map_err(|e| DaemonError::setting(&config.name, e))
     }
 
     /// Opens all configured channels of a peer, which is the last one.
@@ -469,6 +486,9 @@ impl Machine for Peers {
         }
         // A peer that was silent before its last channel was given up makes no event then.
         self.fit_mtu();
+        if let Some(masquerade) = &mut self.masquerade {
+            masquerade.keep(&self.config);
+        }
         self.transport.handle_housekeeping(now);
     }
 
@@ -557,6 +577,10 @@ impl Receiver for Peers {
             tracing::info!(peer = peer.name, channel = peer.channel_name(id), mac = %source, "peer's address learnt");
         }
         peer.handle_channel(now, id, codepoint, frame, 0);
+    }
+
+    fn handle_question(&mut self, now: Time, socket: usize, datagram: &Datagram<'_>) -> bool {
+        self.hear_question(now, socket, datagram)
     }
 
     fn handle_session_events(&mut self, now: Time) {

@@ -13,14 +13,13 @@
 //! | `used BYTES SINCE KEY NAME` | so many bytes went by the channel of this name to the peer with this key since that day |
 
 use crate::config::{Interface, Quota};
+use crate::day::Day;
 use crate::secure::PublicKey;
 use crate::state_file;
 use crate::system::system;
 use fairspan_core::units::{Span, Time};
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,72 +27,6 @@ use std::time::Duration;
 const TITLE: &str = "fairspan usage 1";
 /// How often what was counted is kept.
 const KEEP_EVERY: Span = Span::from_secs(60);
-
-/// A day by the calendar, UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Day {
-    year: u32,
-    month: u8,
-    day: u8,
-}
-
-impl Day {
-    /// The day of this time since 1970.
-    fn of(wall: Duration) -> Day {
-        let mut left = wall.as_secs() / 86_400;
-        let mut year = 1970;
-        while left >= days_of(year) {
-            left -= days_of(year);
-            year += 1;
-        }
-        let mut month = 1;
-        while left >= days_in(year, month) {
-            left -= days_in(year, month);
-            month += 1;
-        }
-        Day { year, month, day: left as u8 + 1 }
-    }
-
-    /// The last `first` of a month, from 1 to 28, up to this day.
-    fn month_from(self, first: u8) -> Day {
-        match self {
-            Day { day, .. } if day >= first => Day { day: first, ..self },
-            Day { year, month: 1, .. } => Day { year: year - 1, month: 12, day: first },
-            Day { year, month, .. } => Day { year, month: month - 1, day: first },
-        }
-    }
-}
-
-fn days_of(year: u32) -> u64 {
-    (1..=12).map(|month| days_in(year, month)).sum()
-}
-
-fn days_in(year: u32, month: u8) -> u64 {
-    let leaps = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 => 28 + u64::from(leaps),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-impl Display for Day {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
-    }
-}
-
-impl FromStr for Day {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Day, ()> {
-        let mut parts = text.splitn(3, '-');
-        let mut next = || parts.next()?.parse::<u32>().ok();
-        let (year, month, day) = next().zip(next()).zip(next()).map(|((y, m), d)| (y, m, d)).ok_or(())?;
-        let fits = (1..=12).contains(&month) && (1..=31).contains(&day);
-        if fits { Ok(Day { year, month: month as u8, day: day as u8 }) } else { Err(()) }
-    }
-}
 
 /// What a channel has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -96,6 +96,7 @@ fn is_plain(channel: &Channel) -> bool {
 impl Peers {
     /// See [`Machine::reload`](crate::shell::machine::Machine::reload).
     pub(super) fn take_over(&mut self, now: Time, mut after: Config) -> Reloaded {
+        self.guests.joined.resolve(&mut after);
         let mut restart = self.config.needing_restart(&after);
         restart.extend(self.needs.lacks(&Needs::of(&after)).map(str::to_owned));
         let pairs = paired(&self.config.peers, &after.peers);
@@ -128,8 +129,12 @@ impl Peers {
                 }
             }
         }
+        self.guests.follow(&self.config);
         self.route_to_peers();
         self.change_host(&before, &mut done);
+        if let Some(Err(error)) = self.masquerade.as_mut().map(|masquerade| masquerade.follow(&self.config)) {
+            done.failed.push(error.to_string());
+        }
         self.fit_mtu();
         self.follow_leaving(now);
         self.follow_names(now);

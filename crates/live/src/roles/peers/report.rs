@@ -21,6 +21,7 @@ impl Peers {
         counters.insert("spoofed_source".into(), self.counters.spoofed);
         counters.insert("send_refused".into(), self.counters.send_refused);
         self.transport.count(counters);
+        counters.extend(self.guests.counters());
         self.side.tell(status);
         status.listen_port = self.config.interface.listen_port;
         status.listen_tcp_port = self.config.interface.listen_tcp_port;
@@ -104,6 +105,7 @@ impl Peers {
             channels,
             queue: (peer.mode != Mode::Flow).then(|| queue_status(now, &peer.bond)),
             classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
+            invitation: self.invitation_status(number),
             split: None,
             explained: peer.bond.explain(now).into_iter().map(|told| explained(peer, told)).collect(),
         }

@@ -138,6 +138,7 @@ mod tests {
             scheduler: Scheduler::Srr,
             peer_mode: None,
             peer_scheduler: None,
+            invitation: None,
             up: true,
             mtu: 1400,
             counters: Counters::new(),
