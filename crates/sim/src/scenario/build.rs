@@ -1,6 +1,7 @@
 //! One run: the tables of a file, with swept values in place, to what the world runs.
 
 use super::bond::Bonds;
+use super::copies;
 use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
@@ -35,6 +36,8 @@ pub(super) fn scenario(
     errors: &mut Errors<'_>,
 ) -> Option<Scenario> {
     let before = errors.count();
+    let expanded = copies::expand(root, errors);
+    let root = expanded.as_ref().unwrap_or(root);
     let mut form = Form::new(root, String::new(), &Defaults::none());
     for key in HEAD {
         form.value(key);

@@ -2,6 +2,7 @@
 
 mod bond;
 mod build;
+mod copies;
 mod error;
 mod expect;
 mod file;

@@ -104,6 +104,40 @@ fn a_path_chosen_by_ecmp_is_as_short_as_the_first() {
 }
 
 #[test]
+fn copies_have_values_of_their_own_by_list_and_by_formula() {
+    let link = "[[link]]\nname = \"w#\"\ncount = 4\nfirst = 2\nfrom = \"a\"\nto = \"b\"\nrate = { each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }\n\
+                delay = { formula = \"5 + 2 * #\", unit = \"ms\" }\nreverse = { rate = { formula = \"# * 10\", unit = \"kbit\" } }\n";
+    let flow = "[[flow]]\nname = \"f#\"\ncount = 2\nfrom = \"a\"\nto = \"b\"\nkind = \"ftp\"\nweight = { formula = \"# + 1\" }\n";
+    let text = format!("duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n{link}{flow}");
+    let scenario = scenario(&text);
+    let found: Vec<(&str, u64, u64)> = scenario
+        .links
+        .iter()
+        .map(|link| match &link.profile.capacity {
+            fairspan_core::link::Capacity::Constant(rate) => {
+                (link.name.as_str(), rate.as_bits_per_sec(), link.profile.delay.as_nanos())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let ms = |ms: u64| ms * 1_000_000;
+    assert_eq!(found[..3], [("w2", 1_000_000, ms(9)), ("w2/back", 20_000, ms(9)), ("w3", 2_000_000, ms(11))]);
+    assert_eq!((found.len(), found[6]), (8, ("w5", 1_000_000, ms(15))), "the list takes turns");
+    assert_eq!(scenario.flows.iter().map(|flow| flow.weight).collect::<Vec<_>>(), [1, 2]);
+    for (from, to, said) in [
+        ("5 + 2 * #", "5 + ", "found \"5 + \", expected numbers"),
+        ("5 + 2 * #", "1 / (# - 3)", "inf for copy 3"),
+        ("5 + 2 * #", "# - 10", "zero or more"),
+        ("{ each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }", "{ each = [] }", "a value for each copy"),
+        ("{ each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }", "{ each = [\"1Mbit\"], more = 1 }", "a table with other keys"),
+        ("count = 4", "count = 900000", "100000"),
+    ] {
+        let errors = read(&text.replace(from, to)).expect_err(to).join("\n");
+        assert!(errors.contains(said), "{to}: {errors}");
+    }
+}
+
+#[test]
 fn hostile_graphs_are_refused_with_what_would_be_right() {
     let refused = |shape: &str| {
         let text = format!("duration = \"1s\"\n{}{}", graph(shape), flows(1, "g-h0", "g-h1"));
