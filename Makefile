@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`. Each installs what is missing (see scripts/setup.sh).
 
-.PHONY: help demo test test-all bench rivals setup sample dist
+.PHONY: help demo test test-all bench rivals setup sample dist package book
 
 help:
 	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (two minutes, and the build the first time)'
@@ -9,6 +9,8 @@ help:
 	@echo 'make bench     one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
 	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
 	@echo 'make dist      builds what is shipped: target/dist/fairspan, its line tables and its parts list beside it'
+	@echo 'make package   builds the Debian package: target/package/fairspan_VERSION_ARCHITECTURE.deb'
+	@echo 'make book      makes a book of the documents: target/book/index.html'
 	@echo 'make setup     installs what building and testing needs'
 	@echo 'make sample    measures the demo and puts its output into the README'
 
@@ -40,6 +42,14 @@ dist: setup
 	@scripts/dist.sh target/dist
 	@scripts/sbom.sh target/dist/fairspan.cdx.json
 	@ls -l target/dist
+
+# The same program, with manual pages, completions and units for systemd, as a Debian package.
+package: setup
+	@scripts/package.sh target/package
+
+# The documents as pages that can be searched.
+book: setup
+	@scripts/book.sh target/book
 
 sample: setup
 	@. scripts/toolchain.sh && cargo build --profile demo -p fairspan

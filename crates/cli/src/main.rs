@@ -12,7 +12,7 @@ mod scenarios;
 mod simulation;
 mod testbed;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use fairspan_live::config::veiled;
 use std::process::ExitCode;
 
@@ -51,6 +51,8 @@ enum Command {
     Claims(cmd::claims::Args),
     Ring(cmd::ring::Args),
     Gateway(cmd::gateway::Args),
+    Completions(cmd::pages::CompletionsArgs),
+    Man(cmd::pages::ManArgs),
     #[command(hide = true)]
     Helper(cmd::reload::HelperArgs),
 }
@@ -101,6 +103,8 @@ fn main() -> ExitCode {
         Command::Claims(args) => cmd::claims::run(&args),
         Command::Ring(args) => cmd::ring::run(&args),
         Command::Gateway(args) => cmd::gateway::run(&args),
+        Command::Completions(args) => cmd::pages::completions(&args, Args::command()),
+        Command::Man(args) => cmd::pages::man(&args, Args::command()),
         Command::Helper(args) => cmd::reload::help_daemon(&args),
     };
     exit::code(outcome)

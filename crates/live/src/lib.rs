@@ -14,6 +14,7 @@ pub mod lock;
 mod memory;
 mod metrics;
 pub mod netlink;
+pub mod notify;
 pub mod offload;
 pub mod pool;
 mod privilege;

@@ -12,6 +12,7 @@ pub(crate) mod figure;
 pub(crate) mod gateway;
 pub(crate) mod keygen;
 pub(crate) mod lock;
+pub(crate) mod pages;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod ring;

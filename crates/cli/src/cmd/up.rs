@@ -7,6 +7,7 @@ use fairspan_live::config::Config;
 use fairspan_live::confinement;
 use fairspan_live::helper::Helper;
 use fairspan_live::lock::Lock;
+use fairspan_live::notify::Manager;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use fairspan_live::status::Status;
@@ -86,6 +87,10 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
         false => anyhow::Error::from(error),
     };
     let interface = config.interface.name.clone();
+    let manager = Manager::from_environment().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the service manager of NOTIFY_SOCKET cannot be told anything");
+        Manager::default()
+    });
     let confinement = confinement::enter(&config).map_err(|error| match error.is_permission() {
         true => anyhow::Error::from(NoPrivilege(error.to_string())),
         false => anyhow::Error::from(error),
@@ -109,6 +114,7 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
             daemon.follow(helper, asked)?;
         }
         tracing::info!(interface = daemon.interface(), mtu = daemon.mtu(), "ready");
+        daemon.obey(manager);
         daemon.run(stop.as_fd())?;
         Ok(daemon.status())
     });

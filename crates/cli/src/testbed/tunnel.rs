@@ -203,7 +203,7 @@ impl Tunnel {
 }
 
 /// How many channels the daemon behind a control socket says are up.
-fn channels_up(socket: &Path) -> Option<usize> {
+pub(crate) fn channels_up(socket: &Path) -> Option<usize> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
     stream.write_all(b"{\"command\":\"status\"}\n").ok()?;

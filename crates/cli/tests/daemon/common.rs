@@ -129,12 +129,24 @@ impl Lab {
 
     /// Starts a daemon by `fairspan COMMAND`, and does not wait for it.
     pub fn start_by(&self, command: &[&str], namespace: &str, name: &str, config: &str) -> Daemon {
+        self.start_with(command, &[], namespace, name, config)
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(
+        &self,
+        command: &[&str],
+        variables: &[(&str, &str)],
+        namespace: &str,
+        name: &str,
+        config: &str,
+    ) -> Daemon {
         let config = self.config(name, config);
         let log = self.path(&format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).expect("the log");
         let mut up = Command::new("ip");
         up.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(command).arg(config);
-        up.env("STATE_DIRECTORY", self.path("state"));
+        up.env("STATE_DIRECTORY", self.path("state")).envs(variables.iter().copied());
         up.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
         let child = up.spawn().expect("`ip netns exec`");
         Daemon { name: name.into(), child, log, socket: self.path(&format!("{name}.sock")) }

@@ -4,6 +4,7 @@ use crate::common::*;
 use rustix::process::{Signal, Uid};
 use rustix::thread::set_thread_res_uid;
 use socket2::{Domain, SockAddr, Socket, Type};
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,6 +28,36 @@ fn sigterm_and_sigint_leave_nothing_behind() {
             assert!(!daemon.socket.exists());
         }
         assert_eq!((lab.traces("site"), lab.traces("hub")), before);
+    }
+}
+
+#[test]
+fn a_service_manager_hears_that_a_daemon_of_any_role_is_ready_alive_and_ends() {
+    let Some(lab) = Lab::new(&["host", "other"]) else { return };
+    lab.cable(("host", "eth0", ""), ("other", "eth0", ""));
+    for (role, text) in roles() {
+        let path = lab.path(&format!("{role}.notify"));
+        let manager = UnixDatagram::bind(&path).expect("a socket");
+        manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let named = path.display().to_string();
+        // Half a second: several times in the time that this test takes.
+        let variables = [("NOTIFY_SOCKET", named.as_str()), ("WATCHDOG_USEC", "500000")];
+        let mut daemon = lab.start_with(&["up"], &variables, "host", role, &text);
+        let hear = || {
+            let mut bytes = [0; 256];
+            let length = manager.recv(&mut bytes).unwrap_or_else(|error| panic!("{role}: {error}"));
+            String::from_utf8_lossy(&bytes[..length]).into_owned()
+        };
+        let ready = hear();
+        let name = ["fs0", "bond0", "ring0"].into_iter().find(|name| text.contains(name)).expect("a name");
+        assert!(ready.starts_with(&format!("READY=1\nSTATUS={name}, MTU ")), "{ready}");
+        // It is up when it says so.
+        daemon.status();
+        assert_eq!([hear(), hear(), hear()], ["WATCHDOG=1"; 3]);
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.ended().code(), Some(0), "{}", daemon.log());
+        let rest: Vec<String> = std::iter::repeat_with(hear).take_while(|message| message != "STOPPING=1").collect();
+        assert!(rest.iter().all(|message| message == "WATCHDOG=1"), "{rest:?}");
     }
 }
 

@@ -15,8 +15,11 @@
 //! struck: what it sends is dropped. Between the thresholds a flow with more than min_q and its part loses packets at random, as by RED. Works
 //! with one queue for all as well as with fair queues: it counts flows itself.
 //!
-//! Departures: lengths are shares of the buffer, in the unit of its limit. Packets that would be dropped at random are marked if they can be. The
-//! paper's change for very many flows (two packets each) is left out. Cost: O(1) a packet; 32 bytes a flow that has packets. Invariant: no flow has
+//! With `many`, the paper's change for more flows than the buffer has room for (its section on many flows): while the average is at max_th or beyond it, a
+//! flow may have two packets waiting (`FEW`), in place of none, and is struck for a third. So a flow gets in at all, and has enough to find out what was lost.
+//!
+//! Departures: lengths are shares of the buffer, in the unit of its limit. Packets that would be dropped at random are marked if they can be. `many`
+//! is a setting, where the paper always has it: without it results are those of its figure 4. Cost: O(1) a packet; 32 bytes a flow that has packets. Invariant: no flow has
 //! more than min_th and a packet.
 
 use super::average::Average;
@@ -40,7 +43,12 @@ pub struct FredConfig {
     pub weight: Share,
     /// min_q: a flow with fewer packets loses none at random. As text by default 2.
     pub spared: u32,
+    /// Whether each flow may have two packets waiting while the average is beyond twice `least`. As text by default off.
+    pub many: bool,
 }
+
+/// What a flow may have waiting while the average is beyond max_th, with `many`: packets.
+const FEW: u64 = 2;
 
 impl FredConfig {
     /// The defaults.
@@ -49,6 +57,7 @@ impl FredConfig {
         probability: Share::from_millionths(20_000),
         weight: Share::from_millionths(2000),
         spared: 2,
+        many: false,
     };
 }
 
@@ -138,7 +147,9 @@ impl<P> Policy<P> for Fred {
         let held = self.bounds.share(packets, bytes, 0);
         let part = (average / self.slots.len().max(1) as f64).max(self.bounds.share(1, backlog.size, 0));
         let is_full = average >= 2.0 * least;
-        if held >= least || (is_full && held > 2.0 * part) || (held >= part && strikes > 1) {
+        let is_many = is_full && self.config.many;
+        let has_too_much = if is_many { packets >= FEW } else { held >= least || (is_full && held > 2.0 * part) };
+        if has_too_much || (held >= part && strikes > 1) {
             if let Some(slot) = slot {
                 self.flows[slot as usize].strikes += 1;
             }
@@ -146,7 +157,7 @@ impl<P> Policy<P> for Fred {
         }
         if is_full {
             self.count = Some(0);
-            return Verdict::Drop(Reason::Average);
+            return if is_many { Verdict::Pass } else { Verdict::Drop(Reason::Average) };
         }
         if average < least {
             self.count = None;

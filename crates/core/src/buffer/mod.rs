@@ -225,6 +225,8 @@ static FRED_PROBABILITY: OptionSpec =
     OptionSpec::new("probability", SHARE, "how likely each is dropped at twice that share");
 static SPARED: OptionSpec =
     OptionSpec::new("spared", Kind::Count(1, 1 << 20, None), "a flow with fewer packets loses none at random");
+static MANY: OptionSpec =
+    OptionSpec::new("many", Kind::Flag, "at twice the share each flow may have two packets, in place of none");
 static QUASI: OptionSpec =
     OptionSpec::new("quasi", Kind::Flag, "who pays is the longest queue that was seen, not the longest that is");
 const SHARE: Kind = Kind::Share(Share::from_millionths(1), Share::ONE);
@@ -328,6 +330,7 @@ impl Family for PolicyConfig {
                 (&FRED_PROBABILITY, &fred.probability),
                 (&WEIGHT, &fred.weight),
                 (&SPARED, &fred.spared),
+                (&MANY, &fred.many),
             ],
             PolicyConfig::Pfd(pfd) => {
                 vec![(&THRESHOLD, &pfd.threshold as &dyn Field), (&PROBABILITY, &pfd.probability), (&QUASI, &pfd.quasi)]
@@ -351,6 +354,7 @@ impl Family for PolicyConfig {
             (PolicyConfig::Fred(fred), "probability") => Some(&mut fred.probability),
             (PolicyConfig::Fred(fred), "weight") => Some(&mut fred.weight),
             (PolicyConfig::Fred(fred), "spared") => Some(&mut fred.spared),
+            (PolicyConfig::Fred(fred), "many") => Some(&mut fred.many),
             (PolicyConfig::Pfd(pfd), "threshold") => Some(&mut pfd.threshold),
             (PolicyConfig::Pfd(pfd), "probability") => Some(&mut pfd.probability),
             (PolicyConfig::Pfd(pfd), "quasi") => Some(&mut pfd.quasi),

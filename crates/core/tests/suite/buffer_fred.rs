@@ -29,6 +29,7 @@ struct Model {
     most: f64,
     least: f64,
     weight: f64,
+    many: bool,
     average: f64,
     waiting: BTreeMap<u32, (u32, u32)>,
 }
@@ -49,14 +50,22 @@ impl Model {
         let part = (self.average / active).max(1.0);
         let (length, strikes) = self.waiting.get(&flow).copied().unwrap_or_default();
         let (held, twice) = (f64::from(length), 2.0 * self.least);
-        if held >= self.least || (self.average >= twice && held > 2.0 * part) || (held >= part && strikes > 1) {
+        let is_full = self.average >= twice;
+        let most = if is_full && self.many { 2.0 } else { self.least };
+        if held >= most || (is_full && held > 2.0 * part) || (held >= part && strikes > 1) {
             if let Some((_, strikes)) = self.waiting.get_mut(&flow) {
                 *strikes += 1;
             }
             return Fate::Drops;
         }
         match self.average {
-            average if average >= twice => Fate::Drops,
+            average if average >= twice => {
+                if self.many {
+                    Fate::Passes
+                } else {
+                    Fate::Drops
+                }
+            }
             average if average < self.least => Fate::Passes,
             _ if held < 2.0_f64.max(part) => Fate::Passes,
             _ => Fate::Either,
@@ -82,13 +91,15 @@ proptest! {
 
     #[test]
     fn a_packet_is_dropped_and_passes_where_the_pseudo_code_says_so(
-        seed: u64, flows in 1u64..12, packets in 8u32..60, load in 45u64..70,
+        seed: u64, many: bool, flows in 1u64..30, packets in 8u32..60, load in 45u64..70,
         discipline in proptest::sample::select(vec!["fifo", "drr", "sfq"]),
     ) {
-        let mut queue = queue(discipline, "fred:weight=0.05,probability=0.2,least=0.25", packets);
+        let switch = if many { "on" } else { "off" };
+        let buffer = format!("fred:weight=0.05,probability=0.2,least=0.25,many={switch}");
+        let mut queue = queue(discipline, &buffer, packets);
         let most = f64::from(packets);
         let mut model =
-            Model { most, least: most / 4.0, weight: 0.05, average: 0.0, waiting: BTreeMap::new() };
+            Model { most, least: most / 4.0, weight: 0.05, many, average: 0.0, waiting: BTreeMap::new() };
         let mut rng = Rng::new(seed);
         // Never idle, so that the average depends on samples alone.
         for number in 0..800u32 {
@@ -139,6 +150,24 @@ fn a_flow_that_never_slows_down_gets_little_more_than_its_share_of_one_queue_for
     // A sixth would be fair; of what is offered it has 2 of 3.5.
     let (fred, red) = (share("fred"), share("red"));
     assert!(red > 0.5 && fred < 0.3, "{red} {fred}");
+}
+
+#[test]
+fn beyond_the_upper_threshold_a_flow_may_have_two_packets_where_that_is_set_and_none_where_it_is_not() {
+    for (switch, passed) in [("off", 0), ("on", 2)] {
+        let mut queue = queue("fifo", &format!("fred:weight=1,least=0.1,many={switch}"), 100);
+        // 25 flows with one packet: beyond twice a tenth of 100.
+        for flow in 0..25 {
+            let _ = queue.enqueue(Time::ZERO, FlowNumber(flow), Opaque { packet: 0, size: 1000 });
+        }
+        let before = queue.packets();
+        assert!(before >= 20, "{before}");
+        let put = |queue: &mut Queue<Opaque<u32>>| {
+            queue.enqueue(Time::ZERO, FlowNumber(99), Opaque { packet: 0, size: 1000 }) == Admit::Queued
+        };
+        let queued = (0..5).filter(|_| put(&mut queue)).count();
+        assert_eq!(queued, passed, "many={switch}");
+    }
 }
 
 /// A packet that can be marked.

@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::confinement::Confinement;
 use crate::helper::Helper;
 use crate::lock::Lock;
+use crate::notify::Manager;
 use crate::shell::machine::Machine;
 use crate::shell::{DaemonError, Shell};
 pub(crate) use device::is_claimed;
@@ -129,6 +130,12 @@ impl Daemon {
     /// What the kernel says.
     pub fn follow(&mut self, helper: Helper, asked: UnixStream) -> Result<(), DaemonError> {
         self.shell.follow(helper, asked)
+    }
+
+    /// Tells `manager` that the daemon is ready, and from then on what it wants to hear.
+    pub fn obey(&mut self, manager: Manager) {
+        manager.ready(&format!("{}, MTU {}", self.interface(), self.mtu()));
+        self.shell.obey(manager);
     }
 
     /// Moves packets until `stop` becomes readable.

@@ -27,6 +27,7 @@ use crate::control::{Control, Request};
 use crate::helper::{Answer, Helper};
 use crate::lock::Lock;
 use crate::netlink::Monitor;
+use crate::notify::Manager;
 use crate::reloaded::Reloaded;
 use crate::status::Status;
 use fairspan_core::units::{Span, Time};
@@ -62,6 +63,7 @@ pub(crate) struct Shell {
     /// What keeps packets from leaving by other ways.
     lock: Option<Lock>,
     reloads: Reloads,
+    manager: Manager,
     housekeeping: Time,
 }
 
@@ -83,6 +85,7 @@ impl Shell {
             confinement: None,
             lock: None,
             reloads: Reloads::default(),
+            manager: Manager::default(),
             clock,
             poller,
             control,
@@ -106,6 +109,11 @@ impl Shell {
         (self.confinement, self.lock) = (confinement, lock);
     }
 
+    /// Whom to tell that the daemon is alive.
+    pub(crate) fn obey(&mut self, manager: Manager) {
+        self.manager = manager;
+    }
+
     /// Serves metrics from now on.
     ///
     /// # Errors
@@ -125,6 +133,7 @@ impl Shell {
         let token = self.poller.watch(stop, Turn::Others)?;
         let ended = self.drive(machine, token);
         self.poller.unwatch(token, stop);
+        self.manager.stopping();
         ended
     }
 
@@ -187,7 +196,8 @@ impl Shell {
     fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
         let scraper = self.scrapes.as_ref().and_then(Scrapes::poll_timeout);
-        let timers = [machine.poll_timeout(), client, scraper].into_iter().flatten();
+        let alive = self.manager.poll_timeout().map(|due| (due, TimerName("watchdog")));
+        let timers = [machine.poll_timeout(), client, scraper, alive].into_iter().flatten();
         timers.fold(
             (self.housekeeping, TimerName("housekeeping")),
             |first, timer| {
@@ -206,6 +216,7 @@ impl Shell {
                 lock.keep();
             }
         }
+        self.manager.handle_timeout(now);
         if let Some(scrapes) = &mut self.scrapes {
             scrapes.handle_timeout(now);
         }

@@ -44,6 +44,17 @@ fn address(v6: bool, net: u8, host: u8) -> String {
     if v6 { format!("fd96:{net}::{host}") } else { format!("10.96.{net}.{host}") }
 }
 
+/// The networks behind a gateway, by its index.
+pub(super) fn behind(index: usize) -> [String; 2] {
+    let net = index + 1;
+    [format!("10.96.{net}.0/24"), format!("fd96:{net}::/64")]
+}
+
+/// A gateway's IPv4 address on the long link, by its index.
+pub(super) fn long_address(index: usize) -> String {
+    format!("10.96.9.{}", index + 1)
+}
+
 /// Everything that is made; dropped, it is gone.
 #[derive(Debug)]
 pub(super) struct Bed {

@@ -24,16 +24,19 @@ pub(super) enum Way {
     AtServer,
     /// At both sides.
     AtBoth,
+    /// At both sides, each of which is an end of a reliable bond over the link.
+    Bond,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 3] = [Way::Unsplit, Way::AtServer, Way::AtBoth];
+    pub(super) const ALL: [Way; 4] = [Way::Unsplit, Way::AtServer, Way::AtBoth, Way::Bond];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Unsplit => "unsplit",
             Way::AtServer => "a gateway at the server's side",
             Way::AtBoth => "a gateway at each side",
+            Way::Bond => "the same, a bond between them",
         }
     }
 }
@@ -66,9 +69,10 @@ impl Long {
     }
 
     /// What stands in `[gateway]` of the gateways at its ends; `more` stands in place of what it names too.
-    pub(super) fn settings(&self, more: &[String]) -> Vec<String> {
-        // A little below what the link carries, so that packets wait in the gateway.
-        let rate = Rate::from_bits_per_sec(self.rate.as_bits_per_sec() / 100 * 98);
+    pub(super) fn settings(&self, way: Way, more: &[String]) -> Vec<String> {
+        // A little below what the link carries, so that packets wait in the gateway. A bond adds headers of its own.
+        let hundredths = if way == Way::Bond { 93 } else { 98 };
+        let rate = Rate::from_bits_per_sec(self.rate.as_bits_per_sec() / 100 * hundredths);
         settings(
             &[
                 format!("rate = \"{}\"", exact_rate(rate)),
@@ -100,6 +104,7 @@ pub(super) fn gateways(
         Way::Unsplit => &[][..],
         Way::AtServer => bed.gateways.get(1..).context("no gateway at the server's side")?,
         Way::AtBoth => &bed.gateways[..],
+        Way::Bond => return Gateway::start_bond(interrupt, bed, settings, directory),
     };
     namespaces.iter().map(|namespace| Gateway::start(interrupt, namespace, settings, directory)).collect()
 }
@@ -148,7 +153,7 @@ mod tests {
     fn what_is_set_stands_in_place_of_the_default() {
         let link = Long { rate: Rate::from_mbit(70), round_trip: Span::from_millis(600), loss: 0.0 };
         assert_eq!(link.product(), 5_250_000);
-        let lines = link.settings(&["congestion = \"cubic\"".to_owned(), "queue = \"64kB\"".to_owned()]);
+        let lines = link.settings(Way::AtBoth, &["congestion = \"cubic\"".to_owned(), "queue = \"64kB\"".to_owned()]);
         assert_eq!(
             lines,
             [

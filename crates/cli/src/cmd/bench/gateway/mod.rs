@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Measure a gateway that splits TCP connections, over a long link and beside haproxy and the kernel's forwarding
 ///
 /// Builds a client, a server, two gateways, and an emulated link of 70 Mbit/s between the gateways. Downloads over 600 ms,
-/// without loss and with 0.5 %: unsplit, split at the server's side, split at both sides. Unsplit with loss takes a quarter
+/// without loss and with 0.5 %: unsplit, split at the server's side, split at both sides, and so with a reliable bond over the link. Unsplit with loss takes a quarter
 /// of an hour a download, and is measured with --unsplit only. One TCP connection beside UDP that offers twice the link. Then a client, a server and one gateway without a link between: 1,000 downloads at once, forwarded by
 /// the kernel, through haproxy if it is installed, and through Fairspan; and 10,000 connections, half of them abandoned. All ways of a part
 /// are measured in turn, in several runs; figures are medians. All ends use TCP cubic. Needs root, or unprivileged user
@@ -153,7 +153,7 @@ impl Bench<'_> {
     fn ways(&self, link: &Long) -> Vec<Way> {
         let wanted = |way: &Way| match way {
             Way::Unsplit => self.args.unsplit || link.loss == 0.0,
-            Way::AtServer | Way::AtBoth => !self.args.unsplit,
+            Way::AtServer | Way::AtBoth | Way::Bond => !self.args.unsplit,
         };
         Way::ALL.into_iter().filter(wanted).collect()
     }
@@ -165,7 +165,7 @@ impl Bench<'_> {
         let mut found = vec![vec![Vec::new(); ways.len()]; sizes.len()];
         for run in 1..=self.args.runs {
             for (index, way) in ways.iter().enumerate() {
-                let settings = link.settings(&self.args.set);
+                let settings = link.settings(*way, &self.args.set);
                 let mut gateways = far::gateways(self.interrupt, &bed, *way, &settings, self.directory)?;
                 for (megabytes, found) in sizes.iter().zip(&mut found) {
                     let one = far::download(self.interrupt, &bed, u64::from(*megabytes) * 1_000_000);
@@ -191,11 +191,13 @@ impl Bench<'_> {
 
     fn beside(&self, link: &Long) -> Result<Besides> {
         let bed = Bed::new("beside", Some(&link.profile()), self.args.ipv6).context("cannot build the long link")?;
-        let ways = self.ways(link);
+        let mut ways = self.ways(link);
+        // A bond has a queue of its own, which shares by flow as the gateway does.
+        ways.retain(|way| *way != Way::Bond);
         let mut found = vec![Vec::new(); ways.len()];
         for run in 1..=self.args.runs {
             for (way, found) in ways.iter().zip(&mut found) {
-                let settings = link.settings(&self.args.set);
+                let settings = link.settings(*way, &self.args.set);
                 let mut gateways = far::gateways(self.interrupt, &bed, *way, &settings, self.directory)?;
                 let one = beside::measure(self.interrupt, &bed, link, self.args.seconds);
                 gateways.iter_mut().try_for_each(relays::Gateway::check)?;

@@ -1,8 +1,8 @@
 //! What stands in the gateways: Fairspan, haproxy, or nothing but the kernel that forwards.
 
-use super::bed::{Bed, LAN, LONG};
+use super::bed::{Bed, LAN, LONG, behind, long_address};
 use crate::measure::memory;
-use crate::testbed::tunnel::daemon;
+use crate::testbed::tunnel::{KeyPair, PORT, channels_up, daemon};
 use crate::testbed::{Interrupt, Namespace, Process, command};
 use anyhow::{Context, Result, bail};
 use fairspan_live::control;
@@ -44,16 +44,66 @@ impl Gateway {
         }
         let process = daemon(namespace, "the gateway", &text, &base)?;
         let mut gateway = Gateway { process, socket };
+        gateway.wait(interrupt, "answer", |socket| control::ask(socket, &control::Request::Status).is_ok())?;
+        Ok(gateway)
+    }
+
+    /// Starts both gateways as ends of one `reliable` bond over the long link, with these lines in `[peer.split]`, and waits until
+    /// its channel is up.
+    pub(super) fn start_bond(
+        interrupt: &Interrupt,
+        bed: &Bed,
+        settings: &[String],
+        directory: &Path,
+    ) -> Result<Vec<Gateway>> {
+        let keys = [KeyPair::new()?, KeyPair::new()?];
+        let mut gateways = Vec::new();
+        for (index, namespace) in bed.gateways.iter().enumerate() {
+            let other = 1 - index;
+            let base = directory.join(namespace.name());
+            let socket = base.with_extension("sock");
+            let mut text = format!(
+                "[interface]\nname = \"{NAME}\"\naddress = [\"10.77.0.{}/24\"]\nprivate_key = \"{}\"\nlisten_port = {PORT}\n\
+                 control_socket = \"{}\"\nstate_dir = \"{}\"\n\n[[peer]]\nname = \"other\"\npublic_key = \"{}\"\nmode = \"reliable\"\n\
+                 allowed_ips = [\"10.77.0.{}/32\", {}]\n\n[peer.split]\ninside = [\"{LAN}\"]\n",
+                index + 1,
+                keys[index].private,
+                socket.display(),
+                base.with_extension("state").display(),
+                keys[other].public,
+                other + 1,
+                behind(other).map(|net| format!("\"{net}\"")).join(", "),
+            );
+            for line in settings {
+                let _ = writeln!(text, "{line}");
+            }
+            if index == 0 {
+                let _ = write!(
+                    text,
+                    "\n[[peer.channel]]\nname = \"long\"\nkind = \"udp\"\ndevice = \"{LONG}\"\nendpoint = \"{}:{PORT}\"\n",
+                    long_address(other)
+                );
+            }
+            let process = daemon(namespace, "an end of the bond", &text, &base)?;
+            gateways.push(Gateway { process, socket });
+        }
+        for gateway in &mut gateways {
+            gateway.wait(interrupt, "have its channel", |socket| channels_up(socket) == Some(1))?;
+        }
+        Ok(gateways)
+    }
+
+    fn wait(&mut self, interrupt: &Interrupt, what: &str, is_ready: impl Fn(&Path) -> bool) -> Result<()> {
         let end = Instant::now() + READY;
-        while control::ask(&gateway.socket, &control::Request::Status).is_err() {
+        while !is_ready(&self.socket) {
             interrupt.check()?;
-            gateway.process.check()?;
+            self.process.check()?;
             if Instant::now() > end {
-                bail!("the gateway does not answer within {} s: {}", READY.as_secs(), gateway.process.log().trim());
+                bail!("the gateway does not {what} within {} s: {}", READY.as_secs(), self.process.log().trim());
             }
             interrupt.sleep(Duration::from_millis(20))?;
         }
-        Ok(gateway)
+        Ok(())
     }
 
     pub(super) fn id(&self) -> u32 {

@@ -1,0 +1,102 @@
+#!/bin/sh
+# Makes the Debian package of this machine's architecture: program, manual pages, completions, units, documents.
+#
+#   scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of the release
+#
+# The same bytes come out for the same commit and compiler. It is looked at before it is shown: unpacked, its program is run, its pages are
+# read, and its units are verified where systemd-analyze is installed. Then its size is told.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/toolchain.sh
+out=${1:-target/package}
+profile=${2:-release}
+for tool in dpkg-deb dpkg-shlibdeps objcopy gzip; do
+    command -v $tool >/dev/null 2>&1 || { echo "package: $tool is missing (Debian packages dpkg, dpkg-dev, binutils, gzip)" >&2; exit 1; }
+done
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+architecture=$(dpkg --print-architecture)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH
+umask 022
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+scripts/dist.sh "$work/dist" "$profile"
+root=$work/root
+put() { # mode, file, folder
+    install -D -m "$1" "$2" "$root/$3/$(basename "$2")"
+}
+put 755 "$work/dist/fairspan" usr/bin
+for unit in packaging/systemd/*.service; do put 644 "$unit" usr/lib/systemd/system; done
+put 644 packaging/network/80-fairspan.network usr/lib/systemd/network
+put 644 packaging/network/80-fairspan.conf usr/lib/NetworkManager/conf.d
+for document in README.md docs/*.md; do
+    [ "$document" = docs/SUMMARY.md ] || put 644 "$document" usr/share/doc/fairspan
+done
+for example in docs/examples/*.toml; do put 644 "$example" usr/share/doc/fairspan/examples; done
+install -d -m 700 "$root/etc/fairspan"
+
+program=$root/usr/bin/fairspan
+"$program" man --out "$root/usr/share/man/man1"
+gzip -9n "$root"/usr/share/man/man1/*.1
+install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
+"$program" completions bash >"$root/usr/share/bash-completion/completions/fairspan"
+"$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_fairspan"
+"$program" completions fish >"$root/usr/share/fish/vendor_completions.d/fairspan.fish"
+
+put 644 CHANGELOG.md usr/share/doc/fairspan
+{
+    printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: fairspan\n\n'
+    printf 'Files: *\nCopyright: the contributors of Fairspan\nLicense: MIT or Apache-2.0\n\nLicense: MIT\n'
+    sed 's/^$/./; s/^/ /' LICENSE-MIT
+    printf '\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n'
+} >"$root/usr/share/doc/fairspan/copyright"
+
+# Which libraries of the system the program was linked with, and which versions of them it needs.
+mkdir -p "$work/shlibs/debian"
+printf 'Source: fairspan\n\nPackage: fairspan\nArchitecture: any\n' >"$work/shlibs/debian/control"
+# It warns that the program is not in a folder of the packaging tools.
+depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$program" 2>"$work/shlibs.log" | sed -n 's/^shlibs:Depends=//p')
+[ -n "$depends" ] || { cat "$work/shlibs.log" >&2; exit 1; }
+install -d "$root/DEBIAN"
+for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$root/DEBIAN/$script"; done
+cat >"$root/DEBIAN/control" <<EOF
+Package: fairspan
+Version: $version
+Architecture: $architecture
+Maintainer: The contributors of Fairspan <contributors@fairspan.invalid>
+Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
+Depends: $depends
+Recommends: iproute2
+Section: net
+Priority: optional
+Description: several links act as one, shared fairly
+ Fairspan bonds unlike links (DSL, LTE, 5G, satellite, Ethernet) into one
+ encrypted interface, splits TCP connections before long links, runs fair
+ packet rings, and shares a link among flows and hosts. A simulator and an
+ analyser of captures with the same core show beforehand what it will do.
+EOF
+(cd "$root" && find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | sed 's|^\./||' | xargs md5sum >DEBIAN/md5sums)
+find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+mkdir -p "$out"
+package=$out/fairspan_${version}_$architecture.deb
+dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+
+# What a user gets.
+dpkg-deb -x "$package" "$work/got"
+found=$("$work/got/usr/bin/fairspan" --version)
+[ "$found" = "fairspan $version" ] || { echo "package: its program says \`$found\`" >&2; exit 1; }
+for page in fairspan fairspan-up fairspan-trace-flows; do
+    gzip -dc "$work/got/usr/share/man/man1/$page.1.gz" | grep -q '^\.TH' || { echo "package: no page $page" >&2; exit 1; }
+done
+bash -n "$work/got/usr/share/bash-completion/completions/fairspan"
+if command -v systemd-analyze >/dev/null 2>&1; then
+    for unit in fairspan@fs0 fairspan-lock@fs0; do
+        cp "$work/got/usr/lib/systemd/system/${unit%@*}@.service" "$work/${unit%@*}@.service"
+        sed -i "s|/usr/bin/fairspan|$work/got/usr/bin/fairspan|" "$work/${unit%@*}@.service"
+        systemd-analyze verify --man=no "$work/$unit.service"
+    done
+else
+    echo 'package: units not verified, systemd-analyze is missing'
+fi
+ls -l "$package" "$work/got/usr/bin/fairspan" | awk -v folder="$work/got" '{ sub(folder, "", $NF); printf "%s: %.1f MB\n", $NF, $5 / 1e6 }'
