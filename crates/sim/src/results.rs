@@ -233,7 +233,7 @@ pub struct VideoResult {
     pub level: f64,
     /// How often the quality changed from one chunk to the next.
     pub switches: u64,
-    /// Seconds from asking for the first chunk until it played; `None`: it never did.
+    /// Seconds from asking for the first chunk until it played, or until the end where it never did; `None`: it was never asked for.
     pub start_s: Option<f64>,
     /// How often it stood still after that, and for how long in all.
     pub stalls: u64,
@@ -252,7 +252,7 @@ pub struct CallResult {
     pub lost: u64,
     /// Of these, there when their time was over.
     pub late: u64,
-    /// From mouth to ear, in seconds; `None`: nothing came.
+    /// From mouth to ear, in seconds; `None`: nothing came, and R is 0.
     pub delay_s: Option<f64>,
     /// Mean length of bursts of missing frames over what it would be if each were missing by chance.
     pub burst_ratio: f64,

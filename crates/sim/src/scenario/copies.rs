@@ -6,6 +6,8 @@
 use super::error::Problem;
 use super::form::Errors;
 use super::value::{Entry, Kind, Table, Value};
+use fairspan_core::quantity::parse_span;
+use fairspan_core::units::Span;
 
 /// Tables of which copies are made.
 const TABLES: [&str; 7] = ["node", "link", "bond", "reliable", "ring", "split", "flow"];
@@ -36,6 +38,30 @@ pub(super) fn expand(root: &Table, errors: &mut Errors<'_>) -> Option<Table> {
         *list = all;
     }
     Some(expanded)
+}
+
+/// How many values there are in a table.
+fn size_of_table(table: &Table) -> u64 {
+    table.entries.iter().map(|entry| size_of(&entry.value)).sum()
+}
+
+fn size_of(value: &Value) -> u64 {
+    match &value.kind {
+        Kind::List(list) => 1 + list.iter().map(size_of).sum::<u64>(),
+        Kind::Table(table) => 1 + size_of_table(table),
+        _ => 1,
+    }
+}
+
+/// When this copy starts, where the table says by how much copies are apart: it is the only one of its table.
+fn staggered(table: &Table, place: u64) -> Option<String> {
+    let span = |key: &str| match &table.get(key)?.value.kind {
+        Kind::Text(text) => parse_span(text).ok(),
+        _ => None,
+    };
+    let start = if table.get("start").is_some() { span("start")? } else { Span::ZERO };
+    let nanos = u128::from(span("stagger")?.as_nanos()) * u128::from(place) + u128::from(start.as_nanos());
+    Some(format!("{nanos}ns"))
 }
 
 fn name(table: &Table, place: usize) -> String {
@@ -73,12 +99,14 @@ fn integer(table: &Table, key: &str, usual: u64) -> Option<u64> {
 
 /// All copies of a table.
 fn copies(table: &Table, path: &str, made: &mut u64, all: &mut Vec<Value>, errors: &mut Errors<'_>) {
-    let (Some(count), Some(first)) = (integer(table, "count", 1), integer(table, "first", 0)) else {
+    let count = integer(table, "count", 1).filter(|count| *count > 0);
+    let (Some(count), Some(first)) = (count, integer(table, "first", 0)) else {
         // What is wrong with them the reader says.
         all.push(Value { at: table.at, kind: Kind::Table(table.clone()) });
         return;
     };
-    *made = made.saturating_add(count);
+    // A long list is copied with each.
+    *made = made.saturating_add(count.saturating_mul(size_of_table(table).div_ceil(100)));
     if *made > MOST || first > 1_000_000_000 {
         let what = "copies that differ".to_owned();
         errors.add(table.at, path, Problem::TooMany { what, count: made.to_string(), most: MOST });
@@ -90,8 +118,11 @@ fn copies(table: &Table, path: &str, made: &mut u64, all: &mut Vec<Value>, error
         for entry in &mut own.entries {
             put(&mut entry.value, [copy, first + copy], &format!("{path}.{}", entry.key), 0, errors);
         }
-        set(&mut own, "count", 1);
-        set(&mut own, "first", first + copy);
+        if let Some(start) = staggered(&own, copy) {
+            set(&mut own, "start", Kind::Text(start));
+        }
+        set(&mut own, "count", Kind::Integer(1));
+        set(&mut own, "first", Kind::Integer((first + copy) as i64));
         all.push(Value { at: table.at, kind: Kind::Table(own) });
         if errors.count() > before {
             return;
@@ -99,8 +130,7 @@ fn copies(table: &Table, path: &str, made: &mut u64, all: &mut Vec<Value>, error
     }
 }
 
-fn set(table: &mut Table, key: &str, number: u64) {
-    let kind = Kind::Integer(number as i64);
+fn set(table: &mut Table, key: &str, kind: Kind) {
     match table.entries.iter_mut().find(|entry| entry.key == key) {
         Some(entry) => entry.value.kind = kind,
         None => {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | fat tree of k ports | Al-Fares, Loukissas, Vahdat, SIGCOMM 2008: k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 core switches |
 //! | dragonfly | Kim, Dally, Scott, Abts, ISCA 2008: groups of fully meshed routers, and one link between any two groups |
-//! | random | connected, without loops or double links, as many links as the degree says; Jellyfish (Singla and others, NSDI 2012) is one |
+//! | random | connected, without loops or double links, as many links as the degree says on average |
 //! | dumbbell, star, ring of rings | |
 //!
 //! Names begin with the graph's own: `G-h0` is a host, `G-s0` a switch, `G-e0`, `G-a0` and `G-c0` an edge, aggregation and core switch of a

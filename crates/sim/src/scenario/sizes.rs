@@ -14,7 +14,7 @@ const EXPECTED: &str = "a size such as \"1000B\", a list of sizes that take turn
 const EXPONENTIAL: &str = "{ mean = \"50kB\" }, with most = \"1MB\" if it is to be cut off";
 const LOGNORMAL: &str =
     "{ median = \"20kB\", sigma = 2 }, with most = \"1GB\" if it is to be cut off; sigma is above 0 and at most 10";
-const PARETO: &str = "{ mean = \"100kB\", shape = 1.2 }, with most = \"1GB\" if it is to be cut off; shape is above 1";
+const PARETO: &str = "{ mean = \"100kB\", shape = 1.2 }, with most = \"1GB\" if it is to be cut off; shape is above 1, and most above mean (shape - 1) / shape";
 const CDF: &str = "a file of lines `BYTES SHARE`, or pairs such as [[\"1kB\", 0.2], [\"10kB\", 1]]: sizes, and the share of what is \
                    not larger, ascending to 1";
 

@@ -35,6 +35,12 @@ pub enum ConfigError {
         /// As given.
         sigma: f64,
     },
+    /// A bound that leaves nothing of a distribution.
+    #[error("most is {most} bytes, and the least size of the distribution is not below it")]
+    Most {
+        /// As given.
+        most: u32,
+    },
     /// A share that is none.
     #[error("point {index} of the distribution has the share {share}; shares are from 0 to 1")]
     Share {

@@ -259,8 +259,12 @@ impl Sizes {
             }
             Sizes::Pareto { mean, shape, most } => {
                 positive(*mean, *most)?;
-                let valid = *shape > 1.0 && shape.is_finite();
-                return if valid { Ok(()) } else { Err(ConfigError::Shape { shape: *shape }) };
+                if !(*shape > 1.0 && shape.is_finite()) {
+                    return Err(ConfigError::Shape { shape: *shape });
+                }
+                // Else all would be the most.
+                let below = least(*mean, *shape) < f64::from(*most);
+                return if below { Ok(()) } else { Err(ConfigError::Most { most: *most }) };
             }
             Sizes::Cdf(points) => return distribution(points),
             Sizes::Uniform(low, high) if low > high => {
@@ -383,6 +387,8 @@ mod tests {
         assert_eq!(refused(&[(5, 0.5), (4, 1.0)]), Some(ConfigError::Falls { index: 1 }));
         assert_eq!(refused(&[(5, 0.5), (6, 0.9)]), Some(ConfigError::LastShare { share: 0.9 }));
         assert_eq!(refused(&[(5, -0.5), (6, 1.0)]), Some(ConfigError::Share { index: 0, share: -0.5 }));
+        let most = Sizes::Pareto { mean: 100_000.0, shape: 2.0, most: 50_000 }.check();
+        assert_eq!(most, Err(ConfigError::Most { most: 50_000 }), "the least of this distribution is 50 kB");
         let sigma = Sizes::Lognormal { median: 9.0, sigma: f64::NAN, most: 9 }.check();
         assert!(matches!(sigma, Err(ConfigError::Sigma { .. })));
     }

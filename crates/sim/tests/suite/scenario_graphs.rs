@@ -124,7 +124,11 @@ fn copies_have_values_of_their_own_by_list_and_by_formula() {
     assert_eq!(found[..3], [("w2", 1_000_000, ms(9)), ("w2/back", 20_000, ms(9)), ("w3", 2_000_000, ms(11))]);
     assert_eq!((found.len(), found[6]), (8, ("w5", 1_000_000, ms(15))), "the list takes turns");
     assert_eq!(scenario.flows.iter().map(|flow| flow.weight).collect::<Vec<_>>(), [1, 2]);
+    let apart = text.replace("weight =", "start = \"100ms\"\nstagger = \"200ms\"\nweight =");
+    let starts: Vec<u64> = self::scenario(&apart).flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000).collect();
+    assert_eq!(starts, [100, 300], "copies with values of their own are apart as well");
     for (from, to, said) in [
+        ("count = 4", "count = 0", "from 1 to"),
         ("5 + 2 * #", "5 + ", "found \"5 + \", expected numbers"),
         ("5 + 2 * #", "1 / (# - 3)", "inf for copy 3"),
         ("5 + 2 * #", "# - 10", "zero or more"),

@@ -2,8 +2,8 @@
 //!
 //! What it is: a sender that goes at the rate at which the path delivers, and keeps as much under way as that rate and the least round
 //! trip want. It probes for more rate every two or three seconds, and shows itself the true round trip every five. Unlike version 1 it learns from losses
-//! how much the path holds. Source: draft-ietf-ccwg-bbr, sections 5.2 to 5.6. What marks (ECN) do is no part of the draft; it is what the
-//! authors' version 3 for Linux does where marks come early.
+//! how much the path holds. Source: draft-ietf-ccwg-bbr, sections 5.2 to 5.6. What marks (ECN) do is no part of the draft; it
+//! follows the authors' version 3 for Linux, see below.
 //!
 //! | draft | here |
 //! |---|---|
@@ -20,7 +20,9 @@
 //!
 //! Departures: what was under way, and lost, when a packet was sent is known by how much had been delivered then, and not packet by packet; a
 //! lost packet is taken for one that was sent with the newest one delivered. Random waits are drawn from a hash of the time and of what was delivered. A recovery does not
-//! conserve packets. There is no send quantum: senders here pace packet by packet, and three packets stand for it. The time of ProbeRTT does not count as
+//! conserve packets. After a timeout the window comes back when what was sent from then on has come round. After idle time the pace stays what it
+//! was. Of Linux's reaction to marks, one round with many of them and not two ends Startup, and where packets were lost as well only that counts. It is meant for marks that come
+//! one by one (`ecn` is `dctcp` or `accurate`); the echo of RFC 3168 repeats one for a round trip, and says too much. There is no send quantum: senders here pace packet by packet, and three packets stand for it. The time of ProbeRTT does not count as
 //! limited by the application. Cost: some fifty operations on floats an acknowledgment, only the four that IEEE 754 rounds exactly. Memory: at
 //! most 4096 notes. Invariants: the window is at least four packets, but for one after a timeout; the rate is at most the largest sample.
 
@@ -109,6 +111,12 @@ pub struct Bbr {
     lost: u64,
     sendings: Sendings,
     idle: bool,
+    /// Whether the newest sample was limited by the application.
+    app_limited: bool,
+    /// After a timeout, the round in which the window comes back.
+    restored: u64,
+    /// Window and bounds before the last sign of congestion, for taking it back.
+    saved: Option<[f64; 4]>,
     now: Time,
 }
 
@@ -150,6 +158,9 @@ impl Bbr {
             lost: 0,
             sendings: Sendings::default(),
             idle: false,
+            app_limited: false,
+            restored: 0,
+            saved: None,
             now: Time::ZERO,
         }
     }
@@ -265,10 +276,8 @@ impl Bbr {
     fn close_signals(&mut self) {
         let signals = self.signals;
         let delivered = (self.delivered - signals.delivered) as f64;
-        if signals.marked > 0.0 || self.alpha < 1.0 {
-            let share = if delivered > 0.0 { (signals.marked / delivered).min(1.0) } else { 0.0 };
-            self.alpha += (share - self.alpha) * ALPHA_GAIN;
-        }
+        let share = if delivered > 0.0 { (signals.marked / delivered).min(1.0) } else { 0.0 };
+        self.alpha += (share - self.alpha) * ALPHA_GAIN;
         let (lossy, marked) = (signals.losses > 0, signals.marked > 0.0);
         let probes = matches!(self.state, State::Startup | State::Refill | State::Up);
         if self.state == State::Startup {
@@ -316,7 +325,8 @@ impl Bbr {
 
     /// `BBRCheckFullBWReached`.
     fn check_full(&mut self, sample: &Sample, rate: f64, begins: bool) {
-        if self.full.now || !begins || sample.app_limited {
+        let looks = matches!(self.state, State::ProbeTrip { .. });
+        if self.full.now || !begins || sample.app_limited || looks {
             return;
         }
         if rate >= GROWTH * self.full.rate {
@@ -368,7 +378,9 @@ impl Bbr {
     /// `BBRHandleInflightTooHigh`.
     fn handle_too_high(&mut self, in_flight: f64, now: Time) {
         self.probing = false;
-        self.long = in_flight.max(BETA * self.target()).max(self.least());
+        if !self.app_limited {
+            self.long = in_flight.max(BETA * self.target()).max(self.least());
+        }
         if self.state == State::Up {
             self.start_down(now);
         }
@@ -459,6 +471,11 @@ impl Bbr {
         }
     }
 
+    /// A sign of congestion begins.
+    fn save(&mut self) {
+        self.saved = Some([self.window, self.bw_short, self.short, self.long]);
+    }
+
     /// `BBRSetPacingRate`, `BBRSetCwnd`.
     fn control(&mut self, newly: f64, recovering: bool) {
         let [pacing, gain] = self.gains();
@@ -467,7 +484,11 @@ impl Bbr {
             self.pace = pace;
         }
         let most = self.volume(self.rate(), gain) + self.extra.most[0].max(self.extra.most[1]);
-        if self.before > 0.0 && !recovering && !matches!(self.state, State::ProbeTrip { .. }) {
+        if self.before > 0.0
+            && !recovering
+            && self.rounds >= self.restored
+            && !matches!(self.state, State::ProbeTrip { .. })
+        {
             // A timeout's recovery is over.
             self.window = self.window.max(self.before);
             self.before = 0.0;
@@ -502,6 +523,7 @@ impl Law for Bbr {
         let delivered = sample.prior_delivered.as_u64().saturating_add(sample.delivered.as_u64());
         let newly = delivered.saturating_sub(self.delivered) as f64;
         self.delivered = self.delivered.max(delivered);
+        self.app_limited = sample.app_limited;
         self.in_flight = (self.in_flight - newly).max(0.0);
         self.sendings.find(sample.prior_delivered.as_u64());
         let rate = sample.delivered.as_u64() as f64 * 1e9 / sample.interval.as_nanos().max(1) as f64;
@@ -528,6 +550,9 @@ impl Law for Bbr {
         if bytes == 0 {
             return;
         }
+        if lost.begins {
+            self.save();
+        }
         self.lost += bytes;
         self.signals.losses += 1;
         self.in_flight = (self.in_flight - bytes as f64).max(0.0);
@@ -548,9 +573,15 @@ impl Law for Bbr {
     fn on_timeout(&mut self, timeout: &Congested) {
         self.lost += timeout.bytes.as_u64();
         self.signals.losses += 1;
+        if timeout.begins {
+            self.save();
+        }
         self.before = self.before.max(self.window);
         self.in_flight = 0.0;
         self.window = self.segment;
+        // What is sent from now on has come round.
+        self.start_round();
+        self.restored = self.rounds + 1;
     }
 
     fn on_idle(&mut self, _: Span) {
@@ -559,10 +590,11 @@ impl Law for Bbr {
 
     fn on_recovery(&mut self, _: Bytes) {}
 
-    /// A timeout was for nothing.
     fn on_undo(&mut self) {
-        self.window = self.window.max(self.before);
-        (self.bw_short, self.short) = (f64::INFINITY, f64::INFINITY);
+        let Some([window, rate, short, long]) = self.saved.take() else { return };
+        self.window = self.window.max(window);
+        (self.bw_short, self.short, self.long) = (self.bw_short.max(rate), self.short.max(short), self.long.max(long));
+        (self.before, self.signals.losses) = (0.0, 0);
     }
 
     fn window(&self) -> Bytes {

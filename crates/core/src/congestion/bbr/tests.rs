@@ -142,11 +142,31 @@ fn a_round_with_losses_takes_three_tenths_and_one_with_marks_a_third_of_their_sh
 }
 
 #[test]
-fn silence_leaves_one_packet_and_what_was_there_comes_back_with_the_first_acknowledgment_after_it() {
+fn silence_leaves_one_packet_and_the_window_comes_back_a_round_later_or_when_it_was_for_nothing() {
     let mut law = Bbr::new(&window::Config::new(PACKET as u32));
-    law.window = 50_000.0;
+    law.on_undo();
+    assert_eq!(law.window(), Bytes::new(10_000), "nothing to take back");
+    (law.window, law.long, law.delivered) = (50_000.0, 80_000.0, 5000);
     law.on_timeout(&Congested::new(50_000));
     assert_eq!(law.window(), Bytes::new(PACKET));
-    law.on_undo();
-    assert_eq!(law.window(), Bytes::new(50_000));
+    let mut undone = law.clone();
+    undone.long = 20_000.0;
+    undone.on_undo();
+    assert_eq!((undone.window(), undone.long), (Bytes::new(50_000), 80_000.0));
+    // What comes was sent before: the window grows by it, and is not what it was.
+    let acknowledge = |law: &mut Bbr, before: u64, ms: u64| {
+        let delivery = Some(Sample {
+            delivered: Bytes::new(PACKET),
+            interval: Span::from_millis(100),
+            prior_delivered: Bytes::new(before),
+            delivered_at: Time::from_millis(ms),
+            app_limited: false,
+        });
+        let rtt = Some(Span::from_millis(100));
+        law.on_acked(&Acked { now: Time::from_millis(ms), rtt, delivery, ..Acked::new(ms, PACKET) });
+    };
+    acknowledge(&mut law, 4500, 100);
+    assert!(law.window() < Bytes::new(10_000), "{:?}", law.window());
+    acknowledge(&mut law, 5000, 200);
+    assert!(law.window() >= Bytes::new(50_000), "{:?}", law.window());
 }

@@ -39,6 +39,8 @@ pub struct Call {
     /// When the next frame leaves, and its number.
     next: Option<Time>,
     spoken: u64,
+    /// Of these, before the measured time.
+    spoken_before: u64,
     /// When frame 0 is played: known from the first frame that arrived, with what that took.
     clock: Option<(Time, Span)>,
     /// The frame that is played next, and which of it and those after it are there.
@@ -68,6 +70,7 @@ impl Call {
             config,
             next: None,
             spoken: 0,
+            spoken_before: 0,
             clock: None,
             turn: 0,
             there: VecDeque::new(),
@@ -95,6 +98,19 @@ impl Call {
 
     /// What the listener heard until now.
     pub fn result(&self, now: Time) -> CallResult {
+        let unheard = self.spoken - self.spoken_before;
+        if self.clock.is_none() && unheard > 0 {
+            // Nothing came at all, and there is no clock to say what was due: as bad as it can be.
+            let (frames, rating) = (unheard, Some(0.0));
+            return CallResult {
+                frames,
+                lost: frames,
+                burst_ratio: 1.0,
+                rating,
+                mos: Some(1.0),
+                ..CallResult::default()
+            };
+        }
         let mut until = self.clone();
         until.advance(now);
         let heard = until.heard;
@@ -184,6 +200,7 @@ impl Endpoint for Call {
 
     fn begin(&mut self, now: Time) {
         self.advance(now);
+        self.spoken_before = self.spoken;
         self.heard = Heard { in_burst: self.heard.in_burst, ..Heard::default() };
     }
 }
@@ -313,6 +330,14 @@ mod tests {
         assert_eq!((heard.frames, heard.late, heard.lost), (4, 0, 1));
         near(heard.delay_s.expect("frames came"), 0.1, 1e-12);
         assert_eq!(Call::new(call.config).result(Time::from_millis(1000)).mos, None, "nothing was to be heard");
+        let mut silent = self::call(30);
+        run(&mut silent, &[None; 5]);
+        let heard = silent.result(Time::from_millis(1000));
+        assert_eq!(
+            (heard.frames, heard.lost, heard.rating, heard.mos),
+            (5, 5, Some(0.0), Some(1.0)),
+            "nothing was heard"
+        );
     }
 
     #[test]

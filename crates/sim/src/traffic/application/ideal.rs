@@ -1,8 +1,8 @@
 //! How long a transfer takes that has its path for itself: what slowdowns are measured against.
 //!
-//! All packets leave at the start, without a handshake and without a window, as fast as the slowest link takes them. So the time is the
-//! sum of the links' delays, the serialisation of all packets on the slowest link, of the first packet on the links before it, and of the
-//! last packet on those behind it. Real TCP is slower on an empty path as well: the handshake alone takes a round trip.
+//! All packets leave at the start, without a handshake and without a window, and no link waits while it has one. So the time is the sum of the
+//! links' delays and the longest chain of serialisations that wait for one another: a full packet over the links up to some link, all further full
+//! ones on the slowest of these, and the last packet from that link on. Real TCP is slower on an empty path as well: the handshake alone takes a round trip.
 //!
 //! Between an empty packet and a full one, what a link takes is straight. That is exact but for cells and for padding.
 
@@ -21,23 +21,27 @@ impl Ideal {
     /// Nanoseconds for so many bytes of payload.
     pub fn nanos(&self, bytes: u64) -> f64 {
         let payload = self.payload.max(1);
-        let part = |bytes: u64| bytes as f64 / payload as f64;
-        let time = |link: &[f64; 2], bytes: u64| link[0] + (link[1] - link[0]) * part(bytes);
         let (full, rest) = (bytes / payload, bytes % payload);
-        let (first, last) = (bytes.min(payload), if rest > 0 { rest } else { payload });
-        let mut slowest = 0;
-        for (place, link) in self.links.iter().enumerate() {
-            if link[1] > self.links[slowest][1] {
-                slowest = place;
+        let part = rest as f64 / payload as f64;
+        let last = |link: &[f64; 2]| if rest > 0 { link[0] + (link[1] - link[0]) * part } else { link[1] };
+        // What the last packet takes on a link and all behind it.
+        let mut behind: f64 = self.links.iter().map(last).sum();
+        if full == 0 {
+            return (self.delay + behind).max(1.0);
+        }
+        // Full packets before the last one of all.
+        let more = if rest > 0 { full - 1 } else { full.saturating_sub(2) } as f64;
+        let (mut before, mut slowest, mut most) = (0.0_f64, 0.0_f64, behind);
+        if full > 1 || rest > 0 {
+            for link in &self.links {
+                before += link[1];
+                slowest = slowest.max(link[1]);
+                most = most.max(before + more * slowest + behind);
+                behind -= last(link);
             }
         }
-        let links = self.links.iter().enumerate().map(|(place, link)| match place.cmp(&slowest) {
-            std::cmp::Ordering::Less => time(link, first),
-            std::cmp::Ordering::Greater => time(link, last),
-            std::cmp::Ordering::Equal => full as f64 * link[1] + if rest > 0 { time(link, rest) } else { 0.0 },
-        });
         // A path that takes no time at all would make every slowdown infinite.
-        (self.delay + links.sum::<f64>()).max(1.0)
+        (self.delay + most).max(1.0)
     }
 }
 
@@ -54,5 +58,35 @@ mod tests {
         assert_eq!(ideal.nanos(10_000), 5000.0 + 1040.0 + 20_800.0 + 520.0);
         assert_eq!(ideal.nanos(2500), 5000.0 + 1040.0 + 2.0 * 2080.0 + 1080.0 + 270.0);
         assert_eq!(ideal.nanos(100), 5000.0 + 140.0 + 280.0 + 70.0);
+    }
+
+    /// Each packet begins on a link when it has left the one before, and the packet before it has left this one.
+    fn slow(ideal: &Ideal, bytes: u64) -> f64 {
+        let (mut free, mut left, mut end) = (vec![0.0_f64; ideal.links.len()], bytes, 0.0);
+        while left > 0 {
+            let size = left.min(ideal.payload);
+            left -= size;
+            let mut at = 0.0_f64;
+            for (link, free) in ideal.links.iter().zip(&mut free) {
+                at = at.max(*free) + link[0] + (link[1] - link[0]) * size as f64 / ideal.payload as f64;
+                *free = at;
+            }
+            end = at;
+        }
+        ideal.delay + end
+    }
+
+    #[test]
+    fn it_is_what_packets_one_behind_the_other_take_also_where_links_are_alike() {
+        let (fast, even, long) = ([10.0, 500.0], [40.0, 1040.0], [80.0, 2080.0]);
+        for links in
+            [vec![even], vec![even; 3], vec![even, fast, even], vec![fast, even, even], vec![long, even, long, fast]]
+        {
+            let ideal = Ideal { delay: 100.0, links, payload: 1000 };
+            for bytes in [1, 999, 1000, 1001, 1100, 2000, 2500, 10_000, 10_300] {
+                let (found, expected) = (ideal.nanos(bytes), slow(&ideal, bytes));
+                assert!((found - expected).abs() < 1e-6, "{:?} {bytes}: {found} instead of {expected}", ideal.links);
+            }
+        }
     }
 }

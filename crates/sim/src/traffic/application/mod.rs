@@ -130,6 +130,11 @@ impl Transfers {
         self.failed += 1;
     }
 
+    /// One that was begun is no longer wanted.
+    pub fn handle_given_up(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
     /// How many are under way.
     pub fn under_way(&self) -> u64 {
         self.under_way

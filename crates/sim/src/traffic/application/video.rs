@@ -232,7 +232,8 @@ impl Video {
             bitrate: mean(counted.rates),
             level: mean(counted.levels as f64),
             switches: counted.switches,
-            start_s: counted.start.map(Span::as_secs_f64),
+            // Who waits still has waited so long at least.
+            start_s: counted.start.or(seen.begun.map(|begun| seen.updated.since(begun))).map(Span::as_secs_f64),
             stalls: counted.stalls,
             stalled_s: counted.stalled.as_secs_f64(),
             played_s: counted.played.as_secs_f64(),
@@ -256,6 +257,9 @@ impl Application for Video {
         self.advance(now);
         self.state = State::Over;
         self.next = None;
+        if self.chunk.take().is_some() {
+            self.transfers.handle_given_up();
+        }
         if let Some(pair) = self.connection.and_then(|number| pairs.get(number)) {
             pair.end_mut(End::Receiver).abort(now);
         }
