@@ -7,7 +7,7 @@
 //!
 //! | draft | here |
 //! |---|---|
-//! | `BBR.max_bw` of two cycles; `BBR.bw_shortterm`; `BBR.bw` | `most`; `bw_short`; [`Bbr::rate`] |
+//! | `BBR.max_bw` of two cycles; `BBR.bw_shortterm`; `BBR.bw` | `most`; `bw_short`; `Bbr::rate` |
 //! | `BBR.min_rtt`; `probe_rtt_min_delay` | `trip`; `recent` |
 //! | `BBR.inflight_longterm`, `inflight_shortterm` | `long`, `short` |
 //! | `BBR.bw_latest`, `inflight_latest`, `loss_round_delivered`, `loss_in_round` | `latest`, `signals` |
@@ -15,8 +15,8 @@
 //! | `BBR.extra_acked` over ten rounds | `extra` |
 //! | `bw_probe_up_cnt`, `bw_probe_up_acks`, `bw_probe_up_rounds` | `climb` |
 //! | `ack_phase` | `feedback` |
-//! | C.inflight, `P.tx_in_flight`, P.lost | `in_flight`, [`Sendings`] |
-//! | `ecn_alpha`; 1/16, 1/3, 1/2 (Linux) | `alpha`; [`ALPHA_GAIN`], [`ECN_FACTOR`], [`ECN_THRESHOLD`] |
+//! | C.inflight, `P.tx_in_flight`, P.lost | `in_flight`, `Sendings` |
+//! | `ecn_alpha`; 1/16, 1/3, 1/2 (Linux) | `alpha`; `ALPHA_GAIN`, `ECN_FACTOR`, `ECN_THRESHOLD` |
 //!
 //! Departures: what was under way, and lost, when a packet was sent is known by how much had been delivered then, and not packet by packet; a
 //! lost packet is taken for one that was sent with the newest one delivered. Random waits are drawn from a hash of the time and of what was delivered. A recovery does not

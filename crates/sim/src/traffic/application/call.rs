@@ -5,9 +5,9 @@
 //!
 //! | symbol | here |
 //! |---|---|
-//! | Ro - Is, with all defaults | [`BEST`] |
+//! | Ro - Is, with all defaults | `BEST` |
 //! | Ta, the delay from mouth to ear in ms | frame + look-ahead + the first frame's way + `playout` |
-//! | Idd | [`delayed`] |
+//! | Idd | `delayed` |
 //! | Ie, Bpl | `codec.impairment`, `codec.robustness` |
 //! | Ppl, in per cent | frames that were not there when they were to be played |
 //! | `BurstR` | [`results::CallResult::burst_ratio`](crate::results::CallResult::burst_ratio) |

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `R_min` … `R_max` | `levels` |
 //! | r, the reservoir; cu, the cushion | `reservoir`, `cushion` |
-//! | `Buf_now` | [`Video::stored`] |
-//! | f(B), from `R_min` at r straight to `R_max` at r + cu | [`Video::allowed`] |
+//! | `Buf_now` | `Video::stored` |
+//! | f(B), from `R_min` at r straight to `R_max` at r + cu | `Video::allowed` |
 //!
 //! The flow's receiver is the player. It has one connection to the flow's sender, asks for one chunk at a time, and for the next one as
 //! soon as the last is there and the buffer has room. It plays from the moment when `resume` is in store. When nothing is left it
