@@ -2,14 +2,18 @@
 //!
 //! Of one kind of line about one peer, link or address, a few are written at once, and then one every few seconds. The next
 //! one that is written says how many like it were left out. What is asked for by `--log debug` comes whole.
+//!
+//! The newest lines are kept for status and pages too ([`fairspan_live::events`]).
 
 use crate::exit::BadInput;
+use fairspan_live::events;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
@@ -28,12 +32,22 @@ const KINDS: usize = 1024;
 /// The fields that say what a line is about.
 const ABOUT: [&str; 5] = ["peer", "channel", "link", "node", "device"];
 
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document a line, for programs.
+    Json,
+}
+
 /// Begins the log; `filter` says how much of it.
-pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
+pub(crate) fn start(filter: &str, form: Form) -> anyhow::Result<()> {
     let filter: Targets =
         filter.parse().map_err(|e| BadInput(format!("--log `{filter}`: {e}; write for example `debug`")))?;
     let colours = std::io::stderr().is_terminal();
-    let limited = Limited::new(colours, Instant::now);
+    let limited = Limited { form, ..Limited::new(colours, Instant::now) };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours).event_format(limited);
     tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
@@ -42,6 +56,7 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
 /// Lines as usual, a limited number of each kind.
 struct Limited {
     format: Format,
+    form: Form,
     clock: fn() -> Instant,
     kinds: Mutex<HashMap<u64, Kind>>,
 }
@@ -57,7 +72,7 @@ struct Kind {
 impl Limited {
     fn new(colours: bool, clock: fn() -> Instant) -> Limited {
         let format = Format::default().with_target(false).with_ansi(colours);
-        Limited { format, clock, kinds: Mutex::default() }
+        Limited { format, form: Form::Text, clock, kinds: Mutex::default() }
     }
 
     /// Whether a line may be written: then how many like it were not.
@@ -98,12 +113,94 @@ where
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let Some(left_out) = self.admit(event) else { return Ok(()) };
+        let level = *event.metadata().level();
+        if level <= Level::INFO {
+            events::keep(&level.as_str().to_ascii_lowercase(), &Words::of(event).text());
+        }
+        if self.form == Form::Json {
+            return writeln!(writer, "{}", Words::of(event).json(level, left_out));
+        }
         let mut line = String::new();
         self.format.format_event(ctx, Writer::new(&mut line), event)?;
         match left_out {
             0 => writer.write_str(&line),
             n => writeln!(writer, "{} ({n} lines like this were left out)", line.trim_end()),
         }
+    }
+}
+
+/// The message of an event, and its fields.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Words {
+    fn of(event: &Event<'_>) -> Words {
+        let mut words = Words::default();
+        event.record(&mut words);
+        words
+    }
+
+    /// As people read it.
+    fn text(&self) -> String {
+        let fields = self.fields.iter().map(|(name, value)| match value {
+            Value::String(text) => format!("{name}={text}"),
+            other => format!("{name}={other}"),
+        });
+        let message = Some(self.message.clone()).filter(|message| !message.is_empty());
+        message.into_iter().chain(fields).collect::<Vec<_>>().join(" ")
+    }
+
+    /// As programs do.
+    fn json(&self, level: Level, left_out: u64) -> Value {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let fields: serde_json::Map<String, Value> =
+            self.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let mut line = json!({
+            "time": since.as_millis() as f64 / 1e3,
+            "level": level.as_str().to_ascii_lowercase(),
+            "message": self.message,
+            "fields": fields,
+        });
+        if left_out > 0 {
+            line["left_out"] = left_out.into();
+        }
+        line
+    }
+
+    fn add(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(text)) => self.message = text,
+            (name, value) => self.fields.push((name, value)),
+        }
+    }
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, value.into());
     }
 }
 
@@ -198,11 +295,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_for_programs_is_one_document_with_its_fields_and_is_kept_as_people_read_it() {
+        let page = Page::default();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(page.clone())
+            .event_format(Limited { form: Form::Json, ..Limited::new(false, Instant::now) });
+        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+        tracing::warn!(peer = "hub \"x\"\n", mtu = 1400, up = false, "channel down");
+        let text = page.take();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((&line["level"], &line["message"]), (&json!("warn"), &json!("channel down")));
+        assert_eq!(line["fields"], json!({"peer": "hub \"x\"\n", "mtu": 1400, "up": false}));
+        assert!(line["time"].as_f64().is_some_and(|time| time > 1e9) && line.get("left_out").is_none());
+    }
+
+    #[test]
     fn a_filter_is_a_level_or_levels_by_place() {
         for good in ["debug", "off", "info,fairspan_live::secure=debug"] {
             assert!(good.parse::<Targets>().is_ok(), "{good}");
         }
-        let refused = start("info,fairspan_live=loud").expect_err("no such level").to_string();
+        let refused = start("info,fairspan_live=loud", Form::Text).expect_err("no such level").to_string();
         assert!(
             refused.contains("--log `info,fairspan_live=loud`") && refused.contains("for example `debug`"),
             "{refused}"

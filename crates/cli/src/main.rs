@@ -34,6 +34,7 @@ enum Command {
     Up(cmd::up::Args),
     Reload(cmd::reload::Args),
     Status(cmd::status::Args),
+    Top(cmd::top::Args),
     Explain(cmd::explain::Args),
     Check(cmd::check::Args),
     Lock(cmd::lock::LockArgs),
@@ -74,7 +75,12 @@ fn main() -> ExitCode {
         Command::Ring(args) => args.is_daemon(),
         command => matches!(
             command,
-            Command::Up(_) | Command::Demo(_) | Command::Emulate(_) | Command::Shape(_) | Command::Bench(_)
+            Command::Up(_)
+                | Command::Top(_)
+                | Command::Demo(_)
+                | Command::Emulate(_)
+                | Command::Shape(_)
+                | Command::Bench(_)
         ),
     };
     if !runs_long {
@@ -87,6 +93,7 @@ fn main() -> ExitCode {
         Command::Reload(args) => cmd::reload::run(&args),
         Command::Explain(args) => cmd::explain::run(&args),
         Command::Status(args) => cmd::status::run(&args),
+        Command::Top(args) => cmd::top::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Lock(args) => cmd::lock::lock(&args),
         Command::Unlock(args) => cmd::lock::unlock(&args),

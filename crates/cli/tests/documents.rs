@@ -146,7 +146,7 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
 
 fn key_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for file in ["private.key", "preshared.key"] {
+    for file in ["private.key", "preshared.key", "web.password"] {
         fs::write(folder.path().join(file), KEY.trim_matches('"')).expect("a key file");
     }
     folder

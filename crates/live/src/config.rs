@@ -26,8 +26,10 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod values;
+mod web;
 
 pub(crate) use change::paired;
+pub(crate) use web::Served;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
@@ -111,6 +113,14 @@ pub struct Interface {
     pub state_dir: PathBuf,
     /// `metrics`: address of the Prometheus endpoint; default off.
     pub metrics: Option<SocketAddr>,
+    /// `web`: address of the page; default off.
+    pub web: Option<SocketAddr>,
+    /// `web_password`, `web_password_file`: what who looks at it has to know; default nothing.
+    pub web_password: Option<Login>,
+    /// `web_hosts`: names under which browsers may know it, beside addresses and `localhost`.
+    pub web_hosts: Vec<String>,
+    /// `web_control`: whether links may be taken out there; default false.
+    pub web_control: bool,
     /// `record`: file into which every input of the core is written; default off. For one peer only.
     pub record: Option<PathBuf>,
     /// `offload`: 64 kB units between host and daemon; default true.
@@ -271,6 +281,12 @@ struct RawInterface {
     control_socket: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
     metrics: Option<Spanned<String>>,
+    web: Option<Spanned<String>>,
+    web_password: Option<Spanned<Text>>,
+    web_password_file: Option<Spanned<String>>,
+    #[serde(default)]
+    web_hosts: Vec<Spanned<String>>,
+    web_control: Option<Spanned<bool>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
     padding: Option<bool>,
@@ -620,6 +636,7 @@ impl Reader<'_> {
                 return Err(self.error(port.span(), &format!("interface.{name}"), problem));
             }
         }
+        let web = self.web(&raw)?;
         let (at, control_socket) = match raw.control_socket {
             Some(path) => (path.span(), path.into_inner()),
             None => (raw.name.as_ref().map_or(span, Spanned::span), default_control_socket(&name)),
@@ -646,6 +663,10 @@ impl Reader<'_> {
             fwmark,
             table,
             metrics,
+            web: web.address,
+            web_password: web.password,
+            web_hosts: web.hosts,
+            web_control: web.may_control,
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
             padding: raw.padding.unwrap_or(false),

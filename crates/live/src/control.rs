@@ -30,6 +30,30 @@ pub enum Request {
     Status,
     /// Read the configuration file again and take over what differs; the answer is a [`Reloaded`](crate::reloaded::Reloaded).
     Reload,
+    /// Take a channel out of use while there are others; the answer is a [`Taken`].
+    TakeOut {
+        /// The peer whose it is.
+        peer: String,
+        /// Its name.
+        channel: String,
+    },
+    /// Take it in again.
+    TakeIn {
+        /// The peer whose it is.
+        peer: String,
+        /// Its name.
+        channel: String,
+    },
+}
+
+/// What became of the wish to take a channel out or in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// It is done.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Why the control socket cannot be opened.

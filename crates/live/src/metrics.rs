@@ -5,8 +5,8 @@
 //! here. The shell serves the page.
 
 use crate::status::{
-    Counters, GatewayStatus, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus, ShapeStatus,
-    SharingStatus, State, Status,
+    ChannelStatus, Counters, GatewayStatus, LinkStatus, PeerStatus, PortStatus, RingStatus, ShapeDirectionStatus,
+    ShapeStatus, SharingStatus, State, Status,
 };
 use fairspan_core::options::Words;
 use prometheus_client::collector::Collector;
@@ -106,6 +106,7 @@ impl Collector for StatusCollector {
                 )
             })
         })?;
+        encode_paths(&mut encoder, interface, &status.peers)?;
         encode_queues(&mut encoder, interface, &status.peers)?;
         encode_role(&mut encoder, interface, status)?;
         counter(&mut encoder, "fairspan_events", "Events outside any peer, by name", |m| {
@@ -128,6 +129,37 @@ impl Collector for StatusCollector {
             Ok(())
         })
     }
+}
+
+/// What is known of the channels' paths; what is not known is left out.
+fn encode_paths(encoder: &mut DescriptorEncoder<'_>, interface: &str, peers: &[PeerStatus]) -> fmt::Result {
+    type Read = fn(&ChannelStatus) -> Option<f64>;
+    let gauges: [(&str, &str, Read); 5] = [
+        ("fairspan_channel_rate_bits", "What may be sent there, in bit/s, as configured", |channel| {
+            channel.rate_mbit.map(|rate| rate * 1e6)
+        }),
+        ("fairspan_channel_measured_bits", "What its path was found to carry, in bit/s", |channel| {
+            channel.path.as_ref()?.measured_mbit.map(|rate| rate * 1e6)
+        }),
+        ("fairspan_channel_rtt_seconds", "Its smoothed round trip", |channel| channel.rtt_ms.map(|ms| ms / 1e3)),
+        ("fairspan_channel_loss_ratio", "The share of its frames that is lost", |channel| {
+            channel.path.as_ref().map(|path| f64::from(path.loss_ppm) / 1e6)
+        }),
+        ("fairspan_channel_queue_seconds", "How long frames wait on its way", |channel| {
+            channel.path.as_ref()?.queue_ms.map(|ms| ms / 1e3)
+        }),
+    ];
+    for (name, help, read) in gauges {
+        gauge(encoder, name, help, |m| {
+            peers.iter().flat_map(|peer| peer.channels.iter().map(move |channel| (peer, channel))).try_for_each(
+                |(peer, channel)| {
+                    let labels = [("interface", interface), ("peer", &peer.name), ("channel", &channel.name)];
+                    read(channel).map_or(Ok(()), |value| put_gauge(m, &labels, value))
+                },
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// The traffic classes of peers.
@@ -380,11 +412,12 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 }
 
 #[cfg(test)]
+mod board;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{
-        ChannelStatus, ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus, WaitStatus,
-    };
+    use crate::status::{ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus, WaitStatus};
     use fairspan_core::bond::{ClassMode, Mode, Scheduler};
     use std::collections::BTreeMap;
 
@@ -470,6 +503,7 @@ mod tests {
             ring: Some(ring),
             shape: None,
             gateway: None,
+            events: Vec::new(),
         }
     }
 
@@ -490,6 +524,7 @@ mod tests {
             ring: None,
             shape: None,
             gateway: None,
+            events: Vec::new(),
             counters: counters("handshake_unknown_peer", 3),
             peers: vec![PeerStatus {
                 name: "hub".into(),
@@ -511,6 +546,7 @@ mod tests {
                     rate_mbit: None,
                     rtt_ms: None,
                     quota: None,
+                    taken_out: None,
                     queued_packets: Some(2),
                     queued_bytes: Some(3000),
                     path: None,

@@ -9,6 +9,7 @@ pub use sharing::{FlowStatus, QueueStatus, SharingStatus, WaitStatus};
 pub use state::{Counters, State};
 
 use crate::confinement::Confinement;
+use crate::events::EventStatus;
 use fairspan_core::bond::{ClassMode, Mode, Scheduler};
 use fairspan_core::path;
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,9 @@ pub struct Status {
     /// The gateway that splits TCP connections, where the daemon is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayStatus>,
+    /// What happened lately, the oldest first: the newest lines of the log.
+    #[serde(default)]
+    pub events: Vec<EventStatus>,
 }
 
 impl Status {
@@ -108,6 +112,7 @@ impl Status {
             ring: None,
             shape: None,
             gateway: None,
+            events: Vec::new(),
         }
     }
 }
@@ -435,6 +440,9 @@ pub struct ChannelStatus {
     /// What it may carry in a month, and has carried, where a quota is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaStatus>,
+    /// Whether somebody took it out of use; left out where that is not possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_out: Option<bool>,
     /// Mode `flow`: packets that wait for this channel, else null.
     pub queued_packets: Option<u64>,
     /// Mode `flow`: their bytes, else null.

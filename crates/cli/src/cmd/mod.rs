@@ -20,5 +20,6 @@ pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod sim;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

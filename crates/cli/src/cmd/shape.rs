@@ -63,13 +63,16 @@ pub(crate) struct Args {
     /// How much to log: error, warn, info, debug, trace, or a filter
     #[arg(long, default_value = "info", env = "FAIRSPAN_LOG")]
     log: String,
+    /// How lines of the log are written
+    #[arg(long, value_enum, default_value_t, env = "FAIRSPAN_LOG_FORMAT")]
+    log_format: log::Form,
     /// Print one JSON document at the end: that of `fairspan status --json`
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    log::start(&args.log)?;
+    log::start(&args.log, args.log_format)?;
     let text = toml::to_string(&file(args)?)?;
     // As if it stood in a file: so options and files are read and checked alike.
     let config = Config::parse(Path::new("options"), &text).map_err(|error| bad_input(&error))?;

@@ -29,10 +29,13 @@ pub(crate) struct Args {
     /// How much to log: error, warn, info, debug, trace, or a filter such as `info,fairspan_live::secure=debug`
     #[arg(long, default_value = "info", env = "FAIRSPAN_LOG")]
     log: String,
+    /// How lines of the log are written
+    #[arg(long, value_enum, default_value_t, env = "FAIRSPAN_LOG_FORMAT")]
+    log_format: log::Form,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    log::start(&args.log)?;
+    log::start(&args.log, args.log_format)?;
     let helper = begin_helper(&args.config)?;
     let config = load(&args.config)?;
     serve(config, Some(helper), |_| ())
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// As [`run`], for a node of a ring and nothing else.
 pub(crate) fn run_ring(args: &Args) -> anyhow::Result<Outcome> {
-    log::start(&args.log)?;
+    log::start(&args.log, args.log_format)?;
     let helper = begin_helper(&args.config)?;
     let config = load(&args.config)?;
     if Role::of(&config) != Role::Ring {

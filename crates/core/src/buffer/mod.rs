@@ -279,7 +279,7 @@ impl Family for PolicyConfig {
         member(
             "fred",
             "flow random early drop: as red, but flows that have less than their part lose nothing at random, and who has too much \
-             again and again gets no more than its part",
+             again and again gets no more than its part; with many=on each flow may have two packets where else none is let in",
             || PolicyConfig::Fred(FredConfig::PLAIN),
         ),
         member(

@@ -16,13 +16,19 @@ impl Login {
     /// Longest name and password, in bytes: what RFC 1929 can say.
     pub const LONGEST: usize = 255;
 
-    pub(super) fn new(name: Option<String>, password: Zeroizing<String>) -> Login {
+    pub(crate) fn new(name: Option<String>, password: Zeroizing<String>) -> Login {
         Login { name, password }
     }
 
     /// The name; without one any name will do.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What stands for the password where that is not to be shown: it follows from the password, and not the other way round.
+    pub(crate) fn session(&self) -> String {
+        let key = digest(b"fairspan page, session", self.password.as_bytes());
+        key.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether these are they. How long it takes tells nothing of how much of them is right.

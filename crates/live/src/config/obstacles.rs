@@ -319,6 +319,7 @@ impl Obstacles<'_> {
             ("interface.listen_port", Type::DGRAM, interface.listen_port.map(of_all)),
             ("interface.listen_tcp_port", Type::STREAM, interface.listen_tcp_port.map(of_all)),
             ("interface.metrics", Type::STREAM, interface.metrics.map(|address| vec![address])),
+            ("interface.web", Type::STREAM, interface.web.map(|address| vec![address])),
             ("gateway.proxy", Type::STREAM, proxy.map(|address| vec![address])),
         ] {
             for address in addresses.into_iter().flatten() {

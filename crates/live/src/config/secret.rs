@@ -79,7 +79,7 @@ pub(super) fn excerpt(line: &str) -> &str {
 pub(super) fn misplaced_key(source: &str) -> Option<usize> {
     let holds_key = |line: &str| {
         let code = before_comment(line);
-        let keys = ["private_key", "preshared_key", "public_key", "proxy_password"];
+        let keys = ["private_key", "preshared_key", "public_key", "proxy_password", "web_password"];
         !names(code).any(|(name, _)| keys.contains(&name)) && code.split(['"', '\'']).any(is_or_holds_key)
     };
     source.lines().position(holds_key)
@@ -87,8 +87,9 @@ pub(super) fn misplaced_key(source: &str) -> Option<usize> {
 
 /// Whether a secret is written in the file itself.
 pub(super) fn has_key(source: &str) -> bool {
-    let own =
-        |line: &str| names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password"].contains(&name));
+    let own = |line: &str| {
+        names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password", "web_password"].contains(&name))
+    };
     source.lines().any(|line| !line.trim_start().starts_with('#') && own(line))
 }
 

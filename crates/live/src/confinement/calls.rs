@@ -100,6 +100,10 @@ const OLDER: &[libc::c_long] = &[];
 /// Files that it reads and keeps: settings of the kernel, timestamps of handshakes, a recording.
 const FILES: &[libc::c_long] = &[libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_lseek];
 
+/// A page with a history of links: the file lies where it is needed.
+const PAGE: &[libc::c_long] =
+    &[libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_ftruncate, libc::SYS_fallocate, libc::SYS_flock];
+
 /// Threads.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_eventfd2,
@@ -149,7 +153,7 @@ pub(crate) struct Needs {
     is_bond: bool,
     /// Settings of the kernel are read and timestamps kept by all but those, shapers and gateways.
     files: bool,
-    /// Handshakes are computed and timestamps kept beside the packets, and a bond's capacity is asked for.
+    /// Handshakes are computed and timestamps kept beside the packets, a bond's capacity is asked for, and a page is served.
     threads: bool,
     udp: bool,
     tcp: bool,
@@ -160,8 +164,8 @@ pub(crate) struct Needs {
     splits: bool,
     /// What it is confined by.
     confined: Wanted,
-    /// Where metrics are served.
-    metrics: Option<SocketAddr>,
+    /// Where metrics and a page are served.
+    served: [Option<SocketAddr>; 2],
 }
 
 impl Needs {
@@ -198,7 +202,9 @@ impl Needs {
         Needs {
             is_bond: config.bond.is_some(),
             files: config.bond.is_none() && config.shape.is_none() && config.gateway.is_none(),
-            threads: interface.private_key.is_some() || sides().any(|side| side.bond.is_some()),
+            threads: interface.private_key.is_some()
+                || interface.web.is_some()
+                || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
             tcp: config.has_tcp() || config.splits(),
             tcp_ports: tcp_ports(config),
@@ -208,7 +214,7 @@ impl Needs {
                 || !channels.iter().all(|channel| is_udp(channel) || is_tcp(channel)),
             splits: config.splits(),
             confined: interface.confine,
-            metrics: interface.metrics,
+            served: [interface.metrics, interface.web],
         }
     }
 }
@@ -271,6 +277,7 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
         (OLDER, true),
         (FILES, needs.files),
         (THREADS, needs.threads),
+        (PAGE, needs.served[1].is_some()),
         (UDP, needs.udp),
         (FRAMES, needs.frames),
         (SPLITS, needs.splits),
@@ -323,8 +330,8 @@ fn sockets(needs: &Needs) -> Result<Vec<SeccompRule>, BackendError> {
     if needs.frames {
         rules.push(kind(libc::AF_PACKET, libc::SOCK_RAW)?);
     }
-    if let Some(metrics) = needs.metrics {
-        rules.push(kind(if metrics.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }, libc::SOCK_STREAM)?);
+    for served in needs.served.into_iter().flatten() {
+        rules.push(kind(if served.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }, libc::SOCK_STREAM)?);
     }
     Ok(rules)
 }

@@ -32,7 +32,7 @@ pub(super) fn reduce(config: &Config) -> Result<(Held, Held), ConfinementError> 
                 .map_err(|source| ConfinementError::Folder { path: folder.path.to_owned(), source })?;
         }
     }
-    let addresses = [interface.metrics, config.gateway.as_ref().and_then(|gateway| gateway.proxy)];
+    let addresses = [interface.metrics, interface.web, config.gateway.as_ref().and_then(|gateway| gateway.proxy)];
     let listens = addresses.map(|address| address.map(|address| address.port()));
     let ports = listens.into_iter().chain([interface.listen_port, interface.listen_tcp_port]);
     let privileged = ports.flatten().any(|port| (1..PRIVILEGED_PORTS).contains(&port));

@@ -47,9 +47,11 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
             Ok(Held::new(Holds::On, "files of its own, and any TCP"))
         }
         Ok(RulesetStatus::FullyEnforced) if config.has_tcp() => {
-            Ok(Held::new(Holds::On, "files of its own, and no TCP ports but metrics and those of channels"))
+            Ok(Held::new(Holds::On, "files of its own, and no TCP ports but metrics, the page and those of channels"))
         }
-        Ok(RulesetStatus::FullyEnforced) => Ok(Held::new(Holds::On, "files of its own, and no TCP but metrics")),
+        Ok(RulesetStatus::FullyEnforced) => {
+            Ok(Held::new(Holds::On, "files of its own, and no TCP but metrics and the page"))
+        }
         Ok(RulesetStatus::PartiallyEnforced) => {
             Ok(Held::new(Holds::Partial, "this kernel knows an older Landlock, which limits less"))
         }
@@ -63,7 +65,8 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
 /// The TCP ports that the daemon binds, with `true`, and connects to.
 pub(super) fn tcp_ports(config: &Config) -> Vec<(u16, bool)> {
     let interface = &config.interface;
-    let bound = interface.metrics.map(|metrics| metrics.port()).into_iter().chain(interface.listen_tcp_port);
+    let served = [interface.metrics, interface.web].into_iter().flatten().map(|address| address.port());
+    let bound = served.chain(interface.listen_tcp_port);
     let mut ports: Vec<_> = bound.map(|port| (port, true)).collect();
     for channel in config.peers.iter().flat_map(|peer| &peer.channels) {
         let (to, source) = match &channel.kind {

@@ -26,7 +26,7 @@ impl Folder<'_> {
     }
 }
 
-/// The folders of a daemon; with nothing encrypted there is nothing to keep.
+/// The folders of a daemon; with nothing encrypted and no page there is nothing to keep.
 pub(crate) fn folders_of(interface: &Interface) -> Vec<Folder<'_>> {
     let control = folders::of(&interface.control_socket);
     let control = Folder {
@@ -37,6 +37,6 @@ pub(crate) fn folders_of(interface: &Interface) -> Vec<Folder<'_>> {
     };
     let state = interface.state_dir.as_path();
     let state = Folder { path: state, mode: 0o700, setting: "state_dir", is_default: state == folders::state() };
-    let state = interface.private_key.is_some().then_some(state);
+    let state = (interface.private_key.is_some() || interface.web.is_some()).then_some(state);
     std::iter::once(control).chain(state).collect()
 }

@@ -87,7 +87,8 @@ impl Daemon {
     pub fn start(config: Config, confinement: Option<Confinement>, lock: Option<Lock>) -> Result<Daemon, DaemonError> {
         let mut shell = Shell::open(&config.interface.control_socket)?;
         shell.tell(confinement, lock);
-        let (now, metrics) = (shell.now(), config.interface.metrics);
+        let now = shell.now();
+        let served = config.interface.served();
         let machine: Box<dyn Machine> = match Role::of(&config) {
             // Peers may get gateways later.
             Role::Peers => Box::new(SplitPeers::start(config, now, shell.poller())?),
@@ -96,9 +97,7 @@ impl Daemon {
             Role::Shaper => Box::new(Shapers::start(config, now, shell.poller())?),
             Role::Gateway => Box::new(SplitGateway::start(config, now, shell.poller())?),
         };
-        if let Some(address) = metrics {
-            shell.serve_metrics(address)?;
-        }
+        shell.serve(served)?;
         Ok(Daemon { machine, shell })
     }
 

@@ -268,6 +268,10 @@ impl Machine for SplitPeers {
         done
     }
 
+    fn take_out(&mut self, now: Time, of: &str, name: &str, out: bool) -> Result<(), String> {
+        self.peers.take_out(now, of, name, out)
+    }
+
     fn report(&self, now: Time, status: &mut Status) {
         self.peers.report(now, status);
         for seat in &self.seats {

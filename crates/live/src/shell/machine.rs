@@ -92,6 +92,14 @@ pub(crate) trait Machine {
         )
     }
 
+    /// Takes a link out of use while there are others, or in again: `name` of the peer `of`.
+    ///
+    /// # Errors
+    /// Why not.
+    fn take_out(&mut self, _now: Time, _of: &str, _name: &str, _out: bool) -> Result<(), String> {
+        Err("only channels of peers can be taken out".to_owned())
+    }
+
     /// Fills in what there is to tell at `now`, beside what every daemon tells.
     fn report(&self, now: Time, status: &mut Status);
 }

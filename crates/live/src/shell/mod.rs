@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `mod` | the loop, its own timers, control socket and metrics |
 //! | `scrapes` | the metrics over HTTP |
+//! | `web` | the page, with what was |
 //! | `machine` | what a role must be able to do |
 //! | `reloads` | when the configuration is read again |
 //! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
 //! | `error` | why a daemon does not start or ends, and whether a privilege is missing |
 //!
-//! One thread does all of it. The shell calls the machine once for each descriptor that is ready, never for each packet.
+//! One thread does all of it but the page. The shell calls the machine once for each descriptor that is ready, never for each packet.
 
 pub(crate) mod error;
 pub(crate) mod machine;
@@ -17,13 +18,15 @@ pub(crate) mod poller;
 mod reloads;
 mod scrapes;
 pub(crate) mod slab;
+mod web;
 
 pub use error::DaemonError;
 
 use crate::clock::{Clock, until};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Served};
 use crate::confinement::{Confinement, tell_refused};
-use crate::control::{Control, Request};
+use crate::control::{Control, Request, Taken};
+use crate::events;
 use crate::helper::{Answer, Helper};
 use crate::lock::Lock;
 use crate::netlink::Monitor;
@@ -36,10 +39,10 @@ use poller::{Poller, Ready, Token, Turn};
 use reloads::Reloads;
 use rustix::event::epoll;
 use scrapes::Scrapes;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use web::Web;
 
 /// How often a machine tries again what failed.
 const HOUSEKEEPING: Span = Span::from_secs(1);
@@ -58,6 +61,7 @@ pub(crate) struct Shell {
     monitor: Monitor,
     monitor_token: Token,
     scrapes: Option<Scrapes>,
+    web: Option<Web>,
     /// What the process gave up.
     confinement: Option<Confinement>,
     /// What keeps packets from leaving by other ways.
@@ -82,6 +86,7 @@ impl Shell {
             monitor_token: poller.watch(monitor.as_fd(), Turn::Others)?,
             housekeeping: clock.now() + HOUSEKEEPING,
             scrapes: None,
+            web: None,
             confinement: None,
             lock: None,
             reloads: Reloads::default(),
@@ -114,14 +119,19 @@ impl Shell {
         self.manager = manager;
     }
 
-    /// Serves metrics from now on.
+    /// Serves metrics and the page from now on, where they are `served`.
     ///
     /// # Errors
-    /// When the address cannot be bound.
-    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), DaemonError> {
-        let scrapes =
-            Scrapes::open(address, &self.poller).map_err(|source| DaemonError::Metrics { address, source })?;
-        self.scrapes = Some(scrapes);
+    /// When an address cannot be bound.
+    pub(crate) fn serve(&mut self, served: Served) -> Result<(), DaemonError> {
+        if let Some(address) = served.metrics {
+            let scrapes = Scrapes::open(address, &self.poller);
+            self.scrapes = Some(scrapes.map_err(|source| DaemonError::Metrics { address, source })?);
+        }
+        if let Some(address) = served.web {
+            let web = Web::open(self.now(), address, served, &self.poller);
+            self.web = Some(web.map_err(|source| DaemonError::Web { address, source })?);
+        }
         Ok(())
     }
 
@@ -196,8 +206,9 @@ impl Shell {
     fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
         let scraper = self.scrapes.as_ref().and_then(Scrapes::poll_timeout);
+        let page = self.web.as_ref().map(|web| (web.poll_timeout(), TimerName("page")));
         let alive = self.manager.poll_timeout().map(|due| (due, TimerName("watchdog")));
-        let timers = [machine.poll_timeout(), client, scraper, alive].into_iter().flatten();
+        let timers = [machine.poll_timeout(), client, scraper, page, alive].into_iter().flatten();
         timers.fold(
             (self.housekeeping, TimerName("housekeeping")),
             |first, timer| {
@@ -220,6 +231,8 @@ impl Shell {
         if let Some(scrapes) = &mut self.scrapes {
             scrapes.handle_timeout(now);
         }
+        let Shell { clock, confinement, lock, web: Some(web), .. } = self else { return };
+        web.handle_timeout(now, || status(*clock, (confinement.as_ref(), lock.as_ref()), machine));
     }
 
     /// Hands over what is ready; true when it is time to stop.
@@ -240,6 +253,7 @@ impl Shell {
                     token if token == self.monitor_token => self.follow_interfaces(now, machine)?,
                     token if token == self.control_token => self.serve_control(machine),
                     token if self.reloads.is(token) => self.follow_reloads(now, machine, token),
+                    token if self.web.as_ref().is_some_and(|web| web.is(token)) => self.follow_orders(now, machine),
                     _ if self.serve_scrapes(now, machine, ready) => {}
                     token => {
                         if ready.writable {
@@ -275,7 +289,14 @@ impl Shell {
         scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, held, machine)))
     }
 
-    fn serve_control(&mut self, machine: &dyn Machine) {
+    /// Does what is wanted by the page.
+    fn follow_orders(&mut self, now: Time, machine: &mut dyn Machine) {
+        if let Some(web) = &self.web {
+            web.handle_orders(|order| machine.take_out(now, &order.of, &order.name, order.out));
+        }
+    }
+
+    fn serve_control(&mut self, machine: &mut dyn Machine) {
         let Shell { clock, confinement, lock, control, reloads, .. } = self;
         let mut unread = None;
         control.serve(|request| match request {
@@ -287,6 +308,8 @@ impl Shell {
                 unread = reloads.begin();
                 None
             }
+            Request::TakeOut { peer, channel } => Some(taken(machine.take_out(clock.now(), &peer, &channel, true))),
+            Request::TakeIn { peer, channel } => Some(taken(machine.take_out(clock.now(), &peer, &channel, false))),
         });
         if let Some(reloaded) = unread {
             self.tell_reloaded(&reloaded);
@@ -332,6 +355,12 @@ impl Shell {
     }
 }
 
+/// What became of the wish to take a channel out or in.
+fn taken(done: Result<(), String>) -> String {
+    let taken = Taken { ok: done.is_ok(), problem: done.err() };
+    serde_json::to_string(&taken).unwrap_or_default()
+}
+
 /// Everything that a daemon has to tell, now.
 fn status(clock: Clock, (confinement, lock): (Option<&Confinement>, Option<&Lock>), machine: &dyn Machine) -> Status {
     let now = clock.now();
@@ -339,6 +368,7 @@ fn status(clock: Clock, (confinement, lock): (Option<&Confinement>, Option<&Lock
     status.confinement = confinement.map(Confinement::now);
     status.lock = lock.and_then(Lock::status);
     machine.report(now, &mut status);
+    status.events = events::recent();
     status
 }
 

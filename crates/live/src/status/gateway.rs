@@ -47,6 +47,12 @@ pub struct GatewayStatus {
     pub memory_bytes: u64,
     /// What they may be allowed to together.
     pub most_memory_bytes: u64,
+    /// What callers acknowledged in the last second, in Mbit/s, of all connections.
+    #[serde(default)]
+    pub caller_mbit: f64,
+    /// What those who were called did.
+    #[serde(default)]
+    pub called_mbit: f64,
     /// What the long link carries, in Mbit/s, where that is configured.
     pub rate_mbit: Option<f64>,
     /// What waits before the long link, and how its flows share; left out without fair queueing.
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_gateway_is_read_as_it_is_written_and_limits_are_the_words_that_people_see() {
-        let text = r#"{"up":true,"rules":"fairspan-gw-gw0","long":"sat0","state":"up","problem":"no room","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"near_networks":1,"one_way_networks":2,"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
+        let text = r#"{"up":true,"rules":"fairspan-gw-gw0","long":"sat0","state":"up","problem":"no room","open":1,"most_open":4000,"opened":7,"refused":2,"bypassed":{"memory":3},"near_networks":1,"one_way_networks":2,"half_open":0,"most_half_open":1024,"memory_bytes":9000,"most_memory_bytes":256000000,"caller_mbit":1.5,"called_mbit":0.0,"rate_mbit":null,"counters":{},"connections":[{"caller":"10.0.0.2:50123","called":"192.0.2.7:443","by":"transparent","age_s":1.5,"caller_side":{"rtt_ms":0.5,"send_buffer_bytes":87040,"unsent_bytes":0,"receive_buffer_bytes":131072,"rate_mbit":0.5,"congestion":"cubic","limited_by":"application"},"called_side":{"rtt_ms":null,"send_buffer_bytes":16000000,"unsent_bytes":4096,"receive_buffer_bytes":16000000,"rate_mbit":12.5,"congestion":"bbr","limited_by":null}}]}"#;
         let gateway: GatewayStatus = serde_json::from_str(text).expect("a gateway");
         assert_eq!(gateway.connections[0].caller_side.limited_by, Some(LimitedBy::Application));
         assert_eq!(serde_json::to_string(&gateway).expect("text"), text);

@@ -36,6 +36,8 @@ impl SplitGateway {
             most_half_open: settings.half_open.into(),
             memory_bytes: 0,
             most_memory_bytes: settings.memory.as_u64(),
+            caller_mbit: 0.0,
+            called_mbit: 0.0,
             rate_mbit: settings.rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
             queue: None,
             counters: Counters::new(),
@@ -64,7 +66,12 @@ impl SplitGateway {
             Some(_) => State::Down,
             None => State::Absent,
         };
+        let mbit_from =
+            |side: Side| all.iter().map(|connection| connection.rates[side as usize]).sum::<u64>() as f64 * 8.0 / 1e6;
+        let (caller_mbit, called_mbit) = (mbit_from(Side::Called), mbit_from(Side::Caller));
         let mut status = GatewayStatus {
+            caller_mbit,
+            called_mbit,
             up: state == State::Up && (self.table.is_some() || !settings.transparent),
             rules: self.table.is_some().then(|| table_of(&self.config)),
             state,

@@ -512,6 +512,10 @@ impl Machine for Peers {
         self.tell(now, status);
     }
 
+    fn take_out(&mut self, now: Time, of: &str, name: &str, out: bool) -> Result<(), String> {
+        self.take_channel_out(now, of, name, out)
+    }
+
     fn poll_lookup(&mut self) -> Option<String> {
         self.lookups.poll()
     }

@@ -29,7 +29,7 @@ pub(super) struct PeerState {
     /// Which ones the peer has told of, and its process.
     pub(super) told: Option<(u64, Listed)>,
     /// The channels that cost money: those that the configuration names, those of which the peer says so, and those that have carried what they may.
-    metered: [Vec<Name>; 3],
+    metered: [Vec<Name>; 4],
     /// What sealing adds at most.
     seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
@@ -131,7 +131,7 @@ impl PeerState {
             scheduler: config.bond.scheduler,
             listed: Listed::default(),
             told: None,
-            metered: [config.bond.metered.0.clone(), Vec::new(), Vec::new()],
+            metered: [config.bond.metered.0.clone(), Vec::new(), Vec::new(), Vec::new()],
             seal,
             differs: None,
             bond,
@@ -263,6 +263,30 @@ impl PeerState {
             self.follow_cost(now);
         }
         is_news
+    }
+
+    /// Somebody takes a channel out, or in again. Whether that is news.
+    pub(super) fn take_out(&mut self, now: Time, name: &str, out: bool) -> bool {
+        let taken = &mut self.metered[3];
+        let was = taken.iter().any(|taken| taken.0 == name);
+        if was == out {
+            return false;
+        }
+        taken.retain(|taken| taken.0 != name);
+        if out {
+            taken.push(Name(name.to_owned()));
+            tracing::warn!(peer = self.name, channel = name, "channel taken out: others carry all");
+        } else {
+            tracing::info!(peer = self.name, channel = name, "channel taken in again");
+        }
+        self.follow_cost(now);
+        true
+    }
+
+    /// Whether somebody took the channel out; `None` where that is not possible.
+    pub(super) fn is_taken_out(&self, name: &str) -> Option<bool> {
+        let can = !matches!(self.mode, Mode::Stripe | Mode::Flow);
+        can.then(|| self.metered[3].iter().any(|taken| taken.0 == name))
     }
 
     /// Has the bond use channels by what they cost.

@@ -79,6 +79,7 @@ impl Peers {
                     rate_mbit: channel.rate.map(mbit),
                     rtt_ms: rtt,
                     quota: self.quota_status(number, channel),
+                    taken_out: peer.is_taken_out(&channel.name),
                     queued_packets: queued.map(|(packets, _)| packets as u64),
                     queued_bytes: queued.map(|(_, bytes)| bytes.as_u64()),
                     path: path.and_then(|path| path_status(&path)),

@@ -125,6 +125,7 @@ mod tests {
             rate_mbit: *rate,
             rtt_ms: None,
             quota: None,
+            taken_out: None,
             queued_packets: None,
             queued_bytes: None,
             path: None,

@@ -1,0 +1,247 @@
+"""Drives a browser over its debugging pipe, for web.sh: no package is needed for that.
+
+    web.py BROWSER RESTART SHOTS [long]
+
+RESTART is a command that begins the site's daemon anew; pictures go to the folder SHOTS.
+"""
+
+import base64
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+BROWSER, RESTART, SHOTS = sys.argv[1:4]
+LONG = sys.argv[4:] == ["long"]
+PAGE = "http://127.0.0.1:9320/"
+HOSTILE_PEER = "<img src=x onerror=document.title='owned'>"
+HOSTILE_CHANNEL = "lte</script><script>document.title='owned'</script>"
+
+
+class Browser:
+    """A browser with one page."""
+
+    def __init__(self):
+        self.profile = tempfile.TemporaryDirectory()
+        ours, theirs = os.pipe(), os.pipe()
+
+        def pipes():
+            os.dup2(ours[0], 13)
+            os.dup2(theirs[1], 14)
+            os.dup2(13, 3)
+            os.dup2(14, 4)
+
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
+                   "--remote-debugging-pipe", "--hide-scrollbars", f"--user-data-dir={self.profile.name}"]
+        log = open(os.path.join(self.profile.name, "log"), "wb")
+        self.process = subprocess.Popen([BROWSER, *options, "about:blank"], preexec_fn=pipes, close_fds=False,
+                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        os.close(ours[0])
+        os.close(theirs[1])
+        self.out, self.into = ours[1], theirs[0]
+        self.number, self.rest, self.told, self.answers = 0, b"", [], {}
+        targets = self.call("Target.getTargets", session=None)["targetInfos"]
+        target = next(target for target in targets if target["type"] == "page")
+        self.session = self.call("Target.attachToTarget", session=None, targetId=target["targetId"],
+                                 flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def read(self, seconds):
+        """Takes what the browser says within so many seconds."""
+        if not select.select([self.into], [], [], seconds)[0]:
+            return
+        part = os.read(self.into, 1 << 20)
+        assert part, "the browser has ended"
+        *messages, self.rest = (self.rest + part).split(b"\0")
+        for message in map(json.loads, messages):
+            if "id" in message:
+                self.answers[message["id"]] = message
+            else:
+                self.told.append(message)
+
+    def call(self, method, session="own", **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = self.session
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + 60
+        while self.number not in self.answers:
+            assert time.monotonic() < end, f"the browser does not answer {method}"
+            self.read(1)
+        answer = self.answers.pop(self.number)
+        assert "error" not in answer, f"{method}: {answer}"
+        return answer["result"]
+
+    def value(self, expression):
+        """What an expression gives on the page."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, f"{expression}: {result}"
+        return result["result"].get("value")
+
+    def until(self, expression, why, seconds=90):
+        """Waits until an expression holds; how long that took."""
+        began = time.monotonic()
+        while True:
+            if self.call("Runtime.evaluate", expression=f"Boolean({expression})")["result"].get("value"):
+                return time.monotonic() - began
+            if time.monotonic() - began > seconds:
+                text = self.value("document.body ? document.body.innerText : ''")
+                raise AssertionError(f"{why}: {expression} does not come true\n{text}")
+            self.read(0.02)
+
+    def open(self, address):
+        self.call("Page.navigate", url=address)
+        self.until("document.readyState === 'complete' && location.href !== 'about:blank'", "it does not load")
+
+    def size(self, width, height, dark=False):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 500)
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def picture(self, name):
+        time.sleep(0.3)
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+        with open(os.path.join(SHOTS, name + ".png"), "wb") as out:
+            out.write(base64.b64decode(picture))
+
+    def press(self, key, code):
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def complaints(self):
+        """Errors of scripts and what the page's policy refused; a daemon that is away is none."""
+        found = []
+        for message in self.told:
+            if message["method"] == "Runtime.exceptionThrown":
+                found.append(message["params"]["exceptionDetails"])
+            elif message["method"] == "Log.entryAdded":
+                entry = message["params"]["entry"]
+                if entry["level"] == "error" and "net::ERR_" not in entry["text"] and entry["source"] != "network":
+                    found.append(entry)
+        return found
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.profile.cleanup()
+
+
+LIVE = "document.getElementById('connection').textContent === 'live'"
+ROW = "document.querySelector('#rows tr:first-child')"
+
+
+def loads_and_moves(browser):
+    browser.size(1200, 900)
+    browser.open(PAGE)
+    browser.until(LIVE, "the page does not go live")
+    browser.until(f"Number({ROW}.children[2].textContent) > 0", "no rate is shown")
+    first = browser.value("document.getElementById('summary').textContent")
+    browser.until(f"document.getElementById('summary').textContent !== {json.dumps(first)}", "the page does not move")
+    browser.until("document.querySelectorAll('#plots [role=img] path.sent')[0].getAttribute('d').split('L').length > 5", "no plot")
+    print("it loads, and moves")
+
+
+def names_are_text(browser):
+    shown = browser.value("document.getElementById('rows').innerText")
+    assert HOSTILE_PEER in shown and HOSTILE_CHANNEL in shown, shown
+    assert browser.value("document.querySelectorAll('main img, main script').length") == 0
+    assert "owned" != browser.value("document.title")
+    print("hostile names are text")
+
+
+def seen_failure(browser):
+    subprocess.run(["ip", "link", "set", "dsl", "down"], check=True)
+    took = browser.until(f"{ROW}.querySelector('.state.down')", "a link that fails is not shown")
+    news = browser.value("document.getElementById('news').textContent")
+    assert "dsl" in news, f"who cannot see is not told: {news!r}"
+    browser.picture("failure")
+    subprocess.run(["ip", "link", "set", "dsl", "up"], check=True)
+    browser.until(f"{ROW}.querySelector('.state.up')", "a link that is back is not shown")
+    print(f"a link that failed was seen after {took:.2f} s")
+    assert not LONG or took < 2, "that is too late"
+
+
+def works_with_keys_and_on_a_phone(browser):
+    browser.value("document.activeElement.blur(); window.scrollTo(0, 0)")
+    reached = set()
+    for _ in range(12):
+        browser.press("Tab", 9)
+        reached.add(browser.value("document.activeElement.id || document.activeElement.name || document.activeElement.className"))
+    assert {"skip", "span", "pause"} <= reached, f"the keyboard does not reach all: {reached}"
+    for name, width, height, dark in [("desktop-light", 1200, 900, False), ("desktop-dark", 1200, 900, True),
+                                      ("phone-light", 360, 780, False), ("phone-dark", 360, 780, True)]:
+        browser.size(width, height, dark)
+        browser.until(f"outerWidth <= {width} || innerWidth <= {width}", "no such window")
+        browser.until("!document.querySelector('#plots svg') || document.querySelector('#plots svg').clientWidth > 0", "no plot")
+        browser.until(f"document.documentElement.scrollWidth <= {width}", f"the page is wider than {width}", 15)
+        browser.picture(name)
+    browser.size(1200, 900)
+    print("it works with the keyboard and at 360 pixels")
+
+
+def remembers(browser):
+    before = time.time()
+    subprocess.run([RESTART], check=True)
+    browser.until("!(" + LIVE + ")", "the page does not see that the daemon is away", 30)
+    browser.until(LIVE, "the page does not find the daemon again")
+    known = f"""fetch('/history.json?link=0&span=hour&points=3600').then((answer) => answer.json()).then((history) =>
+        history.sent.filter((sent, n) => sent !== null && history.from + n * history.step < {before} - 2).length)"""
+    count = browser.value(known)
+    assert count >= 3, f"of the time before the restart {count} seconds are known"
+    browser.value("document.querySelector('input[value=hour]').click()")
+    browser.until("[...document.querySelectorAll('#plots [role=img] path.sent')].every((path) => path.getAttribute('d').split('L').length > 2)", "no plot of the hour")
+    browser.picture("hour")
+    print(f"after a restart {count} seconds from before it are known")
+
+
+def works_without_scripts(browser):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.call("Page.navigate", url=PAGE)
+    end = time.monotonic() + 60
+    while True:
+        document = browser.call("DOM.getDocument")["root"]["nodeId"]
+        rows = browser.call("DOM.querySelectorAll", nodeId=document, selector="#rows tr td .state")["nodeIds"]
+        if len(rows) == 2:
+            break
+        assert time.monotonic() < end, "without JavaScript there is no table"
+        browser.read(0.1)
+    browser.picture("without-scripts")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    print("without JavaScript there is a table")
+
+
+def asks_for_the_password(browser):
+    browser.open("http://192.0.2.1:9320/")
+    assert browser.value("document.querySelector('#rows')") is None
+    browser.picture("password")
+    for password, selector in [("wrong horse", ".wrong"), ("correct horse", "#rows tr")]:
+        browser.value(f"document.getElementById('password').value = {json.dumps(password)}; document.querySelector('form').submit()")
+        browser.until(f"document.querySelector({json.dumps(selector)})", f"after {password}")
+    browser.until("[...document.querySelectorAll('.card button')].length === 2", "no links can be taken out")
+    browser.value("document.querySelector('.card button').click()")
+    browser.until("document.querySelector('#rows .note') && document.querySelector('#rows .note').textContent === 'taken out'", "not taken out")
+    browser.picture("taken-out")
+    browser.value("document.querySelector('.card button').click()")
+    browser.until("![...document.querySelectorAll('#rows .note')].some((note) => note.textContent === 'taken out')", "not taken in")
+    print("the password is asked for, and links are taken out and in")
+
+
+def main():
+    browser = Browser()
+    try:
+        for step in (loads_and_moves, names_are_text, seen_failure, works_with_keys_and_on_a_phone, remembers,
+                     works_without_scripts, asks_for_the_password):
+            step(browser)
+        complaints = browser.complaints()
+        assert not complaints, f"the browser complains: {complaints}"
+    finally:
+        browser.end()
+
+
+main()
