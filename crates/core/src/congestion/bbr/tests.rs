@@ -170,3 +170,13 @@ fn silence_leaves_one_packet_and_the_window_comes_back_a_round_later_or_when_it_
     acknowledge(&mut law, 5000, 200);
     assert!(law.window() >= Bytes::new(50_000), "{:?}", law.window());
 }
+
+#[test]
+fn a_probe_loses_too_much_above_two_per_cent_of_what_was_under_way_then() {
+    let mut law = Bbr::new(&window::Config::new(PACKET as u32));
+    law.sendings.newest = Sending { delivered: 0, in_flight: 100_000.0, lost: 5000 };
+    law.lost = 7000;
+    assert!(!law.is_too_high());
+    law.lost = 7001;
+    assert!(law.is_too_high());
+}
