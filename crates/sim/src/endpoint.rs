@@ -7,7 +7,7 @@
 //! Datagram sources need none of this: the world asks a [`Source`](crate::traffic::Source) for its next packet.
 
 use crate::packet::{Body, Packet};
-use crate::results::{TcpResult, Transfers};
+use crate::results::{CallResult, TcpResult, Transfers, VideoResult};
 use fairspan_core::units::Time;
 
 /// Both ends of a flow.
@@ -43,8 +43,22 @@ pub trait Endpoint: std::fmt::Debug + Send {
         None
     }
 
+    /// What the viewer of a video saw until now.
+    fn video(&self, now: Time) -> Option<VideoResult> {
+        let _ = now;
+        None
+    }
+
+    /// What the listener of a call heard until now.
+    fn call(&self, now: Time) -> Option<CallResult> {
+        let _ = now;
+        None
+    }
+
     /// The measurement begins: counts are forgotten, state is not.
-    fn begin(&mut self) {}
+    fn begin(&mut self, now: Time) {
+        let _ = now;
+    }
 
     /// The sender's congestion window in bytes, where it has one.
     fn window(&self) -> Option<u64> {

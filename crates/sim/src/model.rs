@@ -63,6 +63,26 @@ impl Scenario {
         self.flows.iter().map(|flow| [flow.from, flow.to]).collect()
     }
 
+    /// When the first outage of a link, or of anything of a ring, begins that begins in the measured time.
+    pub fn first_outage(&self) -> Option<Time> {
+        let links = self.links.iter().flat_map(|link| &link.profile.outages);
+        let of_rings = |ring: &'_ Ring| {
+            let links = ring.links.iter().flat_map(|link| link.outages.clone());
+            links.chain(ring.node_outages.iter().flat_map(|node| node.outages.clone())).collect::<Vec<Outage>>()
+        };
+        let all = links.copied().chain(self.rings.iter().flat_map(of_rings));
+        let first = |outage: Outage| match outage.every {
+            // The first one that is not in the warm-up.
+            Some(period) if outage.start < self.warm_up && period > Span::ZERO => {
+                let missed = (self.warm_up - outage.start).as_nanos().div_ceil(period.as_nanos());
+                outage.start + period.times(missed)
+            }
+            _ => outage.start,
+        };
+        let measured = |start: &Span| (self.warm_up..self.duration).contains(start);
+        all.map(first).filter(measured).min().map(|start| Time::ZERO + start)
+    }
+
     /// The number by which [`Metrics::capture`] knows a link of this name: that of a link, or, behind all links, of a ring's: `RING.2` is
     /// what ringlet 0 carries over its second link, `RING.2/1` what ringlet 1 does.
     pub fn captured(&self, name: &str) -> Option<u32> {

@@ -91,6 +91,13 @@ pub struct FlowResult {
     pub tcp: Option<TcpResult>,
     /// Completed transfers or requests, and their durations, where the traffic has any.
     pub transfers: Option<Transfers>,
+    /// Of a video.
+    pub video: Option<VideoResult>,
+    /// Of a call.
+    pub call: Option<CallResult>,
+    /// Longest time without a delivery to the application after the first outage of the scenario began; `None`: there was no outage in the
+    /// measured time, or nothing was delivered before it.
+    pub failover: Option<f64>,
 }
 
 /// Summary of a distribution. Percentiles are there where they were asked for.
@@ -173,12 +180,86 @@ pub struct Transfers {
     pub completed: u64,
     /// How many came to nothing: their connection failed, or no answer came in time.
     pub failed: u64,
+    /// How many were under way at the end.
+    pub unfinished: u64,
     /// Payload bytes of the completed ones.
     pub bytes: u64,
     /// Seconds from the first of them that was begun to the end of the last.
     pub elapsed_s: f64,
     /// Their durations.
     pub duration: Distribution,
+    /// Their durations over what they would be on an empty path, where that can be said.
+    pub slowdown: Option<Distribution>,
+    /// The same by classes of sizes, ascending, where the traffic has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<SizeClass>,
+    /// Each of them, in the order of completion, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<Record>,
+}
+
+/// Completed transfers of a class of sizes.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct SizeClass {
+    /// Its largest size in bytes; `None`: it has no bound.
+    pub up_to: Option<u64>,
+    /// Their durations.
+    pub duration: Distribution,
+    /// Their slowdowns; without samples where these cannot be said.
+    pub slowdown: Distribution,
+}
+
+/// One completed transfer.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Record {
+    /// When it began, in seconds since the run did.
+    pub start_s: f64,
+    /// Its payload.
+    pub bytes: u64,
+    /// How long it took, in seconds.
+    pub duration_s: f64,
+    /// That over what it would be on an empty path, where that can be said.
+    pub slowdown: Option<f64>,
+}
+
+/// What the viewer of a video saw.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct VideoResult {
+    /// Chunks that came.
+    pub chunks: u64,
+    /// Mean rate of these in bit/s.
+    pub bitrate: f64,
+    /// Their mean quality; the least one is 0.
+    pub level: f64,
+    /// How often the quality changed from one chunk to the next.
+    pub switches: u64,
+    /// Seconds from asking for the first chunk until it played, or until the end where it never did; `None`: it was never asked for.
+    pub start_s: Option<f64>,
+    /// How often it stood still after that, and for how long in all.
+    pub stalls: u64,
+    /// See `stalls`.
+    pub stalled_s: f64,
+    /// Seconds that it played.
+    pub played_s: f64,
+}
+
+/// What a listener heard of one direction of a call.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct CallResult {
+    /// Frames that were to be played.
+    pub frames: u64,
+    /// Of these, never there.
+    pub lost: u64,
+    /// Of these, there when their time was over.
+    pub late: u64,
+    /// From mouth to ear, in seconds; `None`: nothing came, and R is 0.
+    pub delay_s: Option<f64>,
+    /// Mean length of bursts of missing frames over what it would be if each were missing by chance.
+    pub burst_ratio: f64,
+    /// R of the E-model, and the mean opinion score that follows from it; `None`: nothing was to be played.
+    pub rating: Option<f64>,
+    /// See `rating`.
+    pub mos: Option<f64>,
 }
 
 /// One link's metrics.

@@ -1,7 +1,7 @@
 //! `fairspan figure`: figures and tables of the papers, run again.
 
 use crate::exit::{BadInput, Outcome};
-use crate::report::{self, Document, nearest, text};
+use crate::report::{self, Document, nearest, summary, text};
 use crate::scenarios::{self, Figure};
 use crate::simulation::{self, Batch, Expected, Options};
 use crate::testbed::Interrupt;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         if args.json {
             documents.push(document(&figure.key, file, &batch, &expected)?);
         } else {
-            println!("{}: {}", figure.key, text::summary(file, &batch, &expected));
+            println!("{}: {}", figure.key, summary::summary(file, &batch, &expected));
         }
         if batch.interrupted {
             outcome = Outcome::Interrupted;

@@ -1,7 +1,7 @@
 //! `fairspan sim`: runs a scenario.
 
 use crate::exit::{BadInput, Outcome};
-use crate::report::{self, Document, text};
+use crate::report::{self, Document, summary};
 use crate::simulation::{self, Captures, Options};
 use crate::testbed::Interrupt;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.json {
         println!("{}", serde_json::to_string(&Document::new(&file, &batch, &expected))?);
     } else {
-        print!("{}", text::summary(&file, &batch, &expected));
+        print!("{}", summary::summary(&file, &batch, &expected));
     }
     Ok(if batch.interrupted {
         Outcome::Interrupted

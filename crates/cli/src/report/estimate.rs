@@ -76,6 +76,8 @@ pub(crate) struct Estimate<'a> {
     pub(super) deviation: f64,
     /// Of the interval that holds the mean with 95 % confidence.
     pub(super) half_width: f64,
+    /// Of a percentile of samples: that of the samples of all seeds together.
+    pub(super) pooled: Option<f64>,
 }
 
 /// The metrics that tell of a run: those that the file plots or expects, and what every run has, each once.
@@ -105,7 +107,9 @@ pub(crate) fn estimates<'a>(file: &'a File, finished: &[Finished]) -> Vec<Estima
             let at = runs[0].parameters.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
             let (seeds, mean, deviation) = (sample.count as usize, sample.mean, sample.deviation());
             let (point, unit) = (runs[0].point, metric.unit().to_string());
-            estimates.push(Estimate { point, at, metric: metric.text(), unit, seeds, mean, deviation, half_width });
+            let pooled = metric.pooled(runs.iter().map(|run| &run.results)).filter(|value| value.is_finite());
+            let metric = metric.text();
+            estimates.push(Estimate { point, at, metric, unit, seeds, mean, deviation, half_width, pooled });
         }
     }
     estimates

@@ -3,7 +3,7 @@
 #[cfg(feature = "arrow")]
 use super::arrow;
 use super::document::Document;
-use super::{html, series, sheet};
+use super::{html, series, sheet, transfers};
 use crate::exit::BadInput;
 use crate::simulation::{Batch, Expected};
 use anyhow::{Context, Result};
@@ -30,7 +30,7 @@ pub(crate) fn write(folder: &Path, file: &File, batch: &Batch, expected: &[Expec
     };
     put("summary.json", serde_json::to_string(&Document::new(file, batch, expected))? + "\n")?;
     put("report.html", html::report(file, batch, expected))?;
-    for (name, text) in sheet::all(file, &batch.finished) {
+    for (name, text) in sheet::all(file, &batch.finished).into_iter().chain(transfers::sheets(file, &batch.finished)) {
         put(name, text)?;
     }
     for run in batch.finished.iter().filter(|run| !run.results.series.is_empty()) {

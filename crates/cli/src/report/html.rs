@@ -4,7 +4,7 @@ use super::document::{VERSION, hash};
 use super::estimate::{alike, estimates};
 use super::text::{self, Rows};
 use super::words::escape;
-use super::{chart, timeline};
+use super::{chart, timeline, transfers};
 use crate::simulation::{Batch, Expected, Finished};
 use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
@@ -140,6 +140,13 @@ pub(crate) fn report(file: &File, batch: &Batch, expected: &[Expected]) -> Strin
         page.heading("Means");
         page.note(&format!("Over {} seeds, ± half of the interval that holds the mean with 95 %.", one.seeds));
         page.table(&text::means(file, &estimates, MOST_LINES));
+        text::pooled(&estimates).iter().for_each(|line| page.paragraph(line));
+    }
+    let classes = transfers::rows(file, &batch.finished, MOST_LINES);
+    if !classes.rows.is_empty() {
+        page.heading("Transfers by size");
+        page.note("Pooled over flows with the same classes, and over seeds. The slowdown is the duration over that on an empty path.");
+        page.table(&classes);
     }
     if !expected.is_empty() {
         page.heading("Expected, and found");

@@ -14,8 +14,10 @@ pub(crate) mod pcapng;
 pub(crate) mod plot;
 mod series;
 mod sheet;
+pub(crate) mod summary;
 pub(crate) mod text;
 mod timeline;
+mod transfers;
 mod words;
 
 pub(crate) use document::Document;

@@ -6,22 +6,28 @@ use super::document::hash;
 use super::estimate::{estimates, metrics};
 use super::series::quoted;
 use crate::simulation::Finished;
+use fairspan_sim::results::FlowResult;
 use fairspan_sim::scenario::File;
 
 /// A sheet that grows line by line.
-struct Sheet(String);
+pub(super) struct Sheet(String);
 
 impl Sheet {
-    fn new(head: &[String]) -> Sheet {
+    pub(super) fn new(head: &[String]) -> Sheet {
         let mut sheet = Sheet(String::new());
         sheet.line(head);
         sheet
     }
 
-    fn line(&mut self, cells: &[String]) {
+    pub(super) fn line(&mut self, cells: &[String]) {
         let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
         self.0 += &cells.join(",");
         self.0.push('\n');
+    }
+
+    /// The whole text.
+    pub(super) fn finish(self) -> String {
+        self.0
     }
 }
 
@@ -37,12 +43,12 @@ pub(super) fn all(file: &File, finished: &[Finished]) -> Vec<(&'static str, Stri
 }
 
 /// A number as short as it can be read back.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { String::new() }
 }
 
 /// The columns that say which run a line is of.
-fn head(file: &File, own: &[&str]) -> Vec<String> {
+pub(super) fn head(file: &File, own: &[&str]) -> Vec<String> {
     let mut head = vec!["run".to_owned(), "point".to_owned()];
     head.extend(file.parameters().map(str::to_owned));
     head.push("seed".to_owned());
@@ -50,7 +56,7 @@ fn head(file: &File, own: &[&str]) -> Vec<String> {
     head
 }
 
-fn which(run: &Finished) -> Vec<String> {
+pub(super) fn which(run: &Finished) -> Vec<String> {
     let mut cells = vec![run.number.to_string(), run.point.to_string()];
     cells.extend(run.parameters.iter().map(|(_, value)| value.trim_matches('"').to_owned()));
     cells.push(run.results.seed.to_string());
@@ -97,6 +103,18 @@ fn flows(file: &File, finished: &[Finished]) -> String {
             "duration_mean",
             "duration_p50",
             "duration_p99",
+            "transfers_unfinished",
+            "slowdown_mean",
+            "slowdown_p50",
+            "slowdown_p99",
+            "failover",
+            "video_bitrate",
+            "video_switches",
+            "video_stalls",
+            "video_stalled",
+            "call_missing",
+            "call_rating",
+            "call_mos",
         ],
     ));
     for run in finished {
@@ -124,10 +142,30 @@ fn flows(file: &File, finished: &[Finished]) -> String {
             cells.push(of(duration.map(|all| all.mean)));
             let percentiles = duration.and_then(|all| all.percentiles);
             cells.extend([percentiles.map(|all| all.p50), percentiles.map(|all| all.p99)].map(of));
+            cells.extend(applications(flow));
             sheet.line(&cells);
         }
     }
     sheet.0
+}
+
+/// What of a flow its application tells.
+fn applications(flow: &FlowResult) -> Vec<String> {
+    let of = |value: Option<f64>| value.map_or(String::new(), number);
+    let (transfers, video, call) = (flow.transfers.as_ref(), flow.video.as_ref(), flow.call.as_ref());
+    let slowdown = transfers.and_then(|all| all.slowdown.as_ref()).filter(|slowdown| slowdown.count > 0);
+    let percentiles = slowdown.and_then(|all| all.percentiles);
+    let mut cells = vec![transfers.map_or(String::new(), |all| all.unfinished.to_string())];
+    cells
+        .extend([slowdown.map(|all| all.mean), percentiles.map(|all| all.p50), percentiles.map(|all| all.p99)].map(of));
+    cells.push(of(flow.failover));
+    cells.push(of(video.map(|video| video.bitrate)));
+    let counts = [video.map(|video| video.switches), video.map(|video| video.stalls)];
+    cells.extend(counts.map(|count| count.map_or(String::new(), |count| count.to_string())));
+    cells.push(of(video.map(|video| video.stalled_s)));
+    cells.push(of(call.map(|call| (call.lost + call.late) as f64 / call.frames.max(1) as f64)));
+    cells.extend([call.and_then(|call| call.rating), call.and_then(|call| call.mos)].map(of));
+    cells
 }
 
 fn links(file: &File, finished: &[Finished]) -> String {
@@ -147,7 +185,7 @@ fn links(file: &File, finished: &[Finished]) -> String {
 fn means(file: &File, finished: &[Finished]) -> String {
     let mut columns = vec!["point".to_owned()];
     columns.extend(file.parameters().map(str::to_owned));
-    columns.extend(["metric", "unit", "seeds", "mean", "deviation", "half_width"].map(str::to_owned));
+    columns.extend(["metric", "unit", "seeds", "mean", "deviation", "half_width", "pooled"].map(str::to_owned));
     let mut sheet = Sheet::new(&columns);
     for estimate in estimates(file, finished) {
         let mut cells = vec![estimate.point.to_string()];
@@ -155,6 +193,7 @@ fn means(file: &File, finished: &[Finished]) -> String {
         cells.extend(file.parameters().map(|name| at(name).trim_matches('"').to_owned()));
         cells.extend([estimate.metric.to_owned(), estimate.unit.clone(), estimate.seeds.to_string()]);
         cells.extend([estimate.mean, estimate.deviation, estimate.half_width].map(number));
+        cells.push(estimate.pooled.map_or(String::new(), number));
         sheet.line(&cells);
     }
     sheet.0

@@ -1,16 +1,16 @@
 //! What people read on a terminal.
 
 use super::document::hash;
-use super::estimate::{Estimate, alike, estimates};
+use super::estimate::Estimate;
 use super::words::short;
-use crate::simulation::{Batch, Expected, Finished};
+use crate::simulation::{Expected, Finished};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use fairspan_sim::results::{FlowResult, LimitResult, LinkResult, Percentiles, Results, RingEvent, RingLinkResult};
 use fairspan_sim::scenario::File;
 use std::fmt::Write as _;
 
 /// More rows than this are counted, not shown.
-const MOST_ROWS: usize = 40;
+pub(crate) const MOST_ROWS: usize = 40;
 /// And more links than this.
 const MOST_LINKS: usize = 16;
 
@@ -112,11 +112,11 @@ impl Rows {
 }
 
 /// One column: its name, its unit, and its values; `None`: a dash.
-type Column<'a> = (&'a str, &'a str, Vec<Option<f64>>);
+pub(crate) type Column<'a> = (&'a str, &'a str, Vec<Option<f64>>);
 
 /// Rows of names and columns of values, each column in a unit that suits its largest value. Columns that say nothing
 /// are left out.
-fn columns(what: &str, names: Vec<String>, more: usize, columns: Vec<Column<'_>>) -> Rows {
+pub(crate) fn columns(what: &str, names: Vec<String>, more: usize, columns: Vec<Column<'_>>) -> Rows {
     let mut head = vec![what.to_owned()];
     let mut rows: Vec<Vec<String>> = names.into_iter().map(|name| vec![name]).collect();
     for (name, unit, values) in columns {
@@ -162,6 +162,25 @@ pub(crate) fn flows(results: &Results) -> Rows {
             ("timeouts", "", some(|flow| flow.tcp.as_ref().map(|tcp| tcp.timeouts as f64))),
             ("transfers", "", some(|flow| flow.transfers.as_ref().map(|t| t.completed as f64))),
             ("each", "s", some(|flow| flow.transfers.as_ref().map(|t| t.duration.mean))),
+            (
+                "slowdown",
+                "",
+                some(|flow| Some(flow.transfers.as_ref()?.slowdown.as_ref().filter(|all| all.count > 0)?.mean)),
+            ),
+            ("unfinished", "", some(|flow| flow.transfers.as_ref().map(|t| t.unfinished as f64).filter(|n| *n > 0.0))),
+            ("failover", "s", some(|flow| flow.failover)),
+            ("video", "bit/s", some(|flow| flow.video.as_ref().map(|video| video.bitrate))),
+            ("stalls", "", some(|flow| flow.video.as_ref().map(|video| video.stalls as f64))),
+            ("stalled", "s", some(|flow| flow.video.as_ref().map(|video| video.stalled_s))),
+            (
+                "missing %",
+                "",
+                some(|flow| {
+                    let call = flow.call.as_ref().filter(|call| call.frames > 0)?;
+                    Some(100.0 * (call.lost + call.late) as f64 / call.frames as f64)
+                }),
+            ),
+            ("MOS", "", some(|flow| flow.call.as_ref()?.mos)),
         ],
     )
 }
@@ -374,68 +393,20 @@ pub(crate) fn expectations(file: &File, expected: &[Expected]) -> Rows {
     Rows { head, rows: rows.collect(), more: 0 }
 }
 
-/// Everything, as the terminal shows it.
-pub(crate) fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> String {
-    let mut text = String::new();
-    let title = if file.title().is_empty() { file.name() } else { file.title() };
-    let _ = writeln!(text, "{title}");
-    match batch.finished.as_slice() {
-        [only] if batch.planned == 1 => one(&mut text, &only.results),
-        [] => {}
-        finished => text += &runs(file, finished, 3 * MOST_ROWS).text(),
-    }
-    let estimates = estimates(file, &batch.finished);
-    if let Some(one) = estimates.first() {
-        let _ = writeln!(text, "means over {} seeds, ± half of the interval that holds them with 95 %:", one.seeds);
-        text += &means(file, &estimates, 3 * MOST_ROWS).text();
-    }
-    if let Some(warning) = alike(&batch.finished).warning() {
-        let _ = writeln!(text, "warning: {warning}");
-    }
-    if !expected.is_empty() {
-        text += &expectations(file, expected).text();
-    }
-    if batch.interrupted {
-        let _ = writeln!(text, "interrupted: {} of {} runs were finished", batch.finished.len(), batch.planned);
-    }
-    text
+/// Percentiles over the samples of all seeds together, of the first points.
+pub(crate) fn pooled(estimates: &[Estimate<'_>]) -> Vec<String> {
+    let several = estimates.iter().any(|estimate| estimate.point > 0);
+    let told = estimates.iter().filter_map(|estimate| Some((estimate, estimate.pooled?))).take(MOST_ROWS);
+    let line = |(estimate, pooled): (&Estimate<'_>, f64)| {
+        let point = if several { format!("point {}, ", estimate.point) } else { String::new() };
+        format!("{point}{} over the samples of all seeds: {}", estimate.metric, quantity(pooled, &estimate.unit))
+    };
+    told.map(line).collect()
 }
 
 /// What there is to tell of the rings.
 pub(crate) fn ring_tables(results: &Results) -> impl Iterator<Item = Rows> {
     [limits(results), ring_links(results), ring_events(results)].into_iter().filter(|rows| !rows.rows.is_empty())
-}
-
-/// One run: its tables, and the line that replays it.
-fn one(text: &mut String, results: &Results) {
-    *text += &flows(results).text();
-    if !results.links.is_empty() {
-        *text += &links(results).text();
-    }
-    if !results.bonds.is_empty() {
-        *text += &bonds(results).text();
-    }
-    for rows in ring_tables(results) {
-        *text += &rows.text();
-    }
-    if !results.conservation.dropped.is_empty() {
-        *text += &drops(results).text();
-    }
-    let conservation = &results.conservation;
-    let dropped: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();
-    let _ = writeln!(
-        text,
-        "goodput {} in all over {} s, Jain's index {}",
-        quantity(results.goodput, "bit/s"),
-        short(results.measured_s),
-        index(results.jain)
-    );
-    let _ = writeln!(
-        text,
-        "{} packets sent = {} delivered + {dropped} dropped + {} on the way",
-        conservation.sent, conservation.delivered, conservation.in_flight
-    );
-    let _ = writeln!(text, "seed {}, log hash {}, {} events", results.seed, hash(results.log_hash), results.events);
 }
 
 #[cfg(test)]

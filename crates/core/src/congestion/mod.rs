@@ -3,11 +3,12 @@
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
 //! [`cubic`] are its curves, [`hystart`] its early ends of slow start, and so is [`vegas`] a curve, which goes by delay. [`delay`] and
-//! [`ledbat`] go by delay alone, [`probe`] by a model of the path.
+//! [`ledbat`] go by delay alone, [`probe`] and [`bbr`] by a model of the path.
 //!
 //! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name. One from a
 //! crate outside goes into [`Config::own`].
 
+pub mod bbr;
 pub mod cubic;
 pub mod dctcp;
 pub mod delay;
@@ -26,6 +27,7 @@ use crate::options::words;
 use crate::own::own;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
+use bbr::Bbr;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use delay::Delay;
@@ -178,6 +180,8 @@ laws! {
     /// RFC 8257: the window shrinks by as much as is marked (ECN). Without marks it is Reno.
     Dctcp = "dctcp": Windowed<Dctcp> =
         |config| Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting));
+    /// draft-ietf-ccwg-bbr, version 3: by a model of the path; losses bound how much is under way.
+    Bbr = "bbr": Bbr = |config| Bbr::new(&config.window);
 }
 
 #[cfg(test)]

@@ -31,13 +31,43 @@ pub struct FlowMeter {
 struct Details {
     jitter: Option<Jitter>,
     reordering: Option<Reordering>,
+    failover: Option<Failover>,
+}
+
+/// How long deliveries stop once something has failed.
+#[derive(Clone, Copy, Debug)]
+struct Failover {
+    /// When the first outage begins.
+    first: Time,
+    /// The last delivery.
+    last: Option<Time>,
+    worst: Option<Span>,
+}
+
+impl Failover {
+    #[inline]
+    fn handle_delivery(&mut self, now: Time) {
+        self.handle_end(now);
+        self.last = Some(now);
+    }
+
+    /// Nothing came since the last delivery: what was under way when the outage began counts from there.
+    fn handle_end(&mut self, now: Time) {
+        if let Some(last) = self.last.filter(|_| now > self.first) {
+            let gap = now.since(last.max(self.first));
+            self.worst = Some(self.worst.map_or(gap, |worst| worst.max(gap)));
+        }
+    }
 }
 
 impl FlowMeter {
-    /// Measures what `metrics` asks for.
-    pub fn new(metrics: &Metrics) -> FlowMeter {
-        let details =
-            Details { jitter: metrics.delay.then(Jitter::new), reordering: metrics.reordering.then(Reordering::new) };
+    /// Measures what `metrics` asks for, and how long deliveries stop where the scenario's first outage begins at `outage`.
+    pub fn new(metrics: &Metrics, outage: Option<Time>) -> FlowMeter {
+        let details = Details {
+            jitter: metrics.delay.then(Jitter::new),
+            reordering: metrics.reordering.then(Reordering::new),
+            failover: outage.map(|first| Failover { first, last: None, worst: None }),
+        };
         FlowMeter {
             received: 0,
             dropped: 0,
@@ -46,7 +76,7 @@ impl FlowMeter {
             got: 0,
             gap: 0,
             delay: Spread::new(metrics.delay),
-            details: (metrics.delay || metrics.reordering).then(|| Box::new(details)),
+            details: (metrics.delay || metrics.reordering || outage.is_some()).then(|| Box::new(details)),
         }
     }
 
@@ -71,10 +101,20 @@ impl FlowMeter {
     #[inline]
     pub fn handle_goodput(&mut self, now: Time, bytes: u64) {
         self.goodput += bytes;
+        if let Some(failover) = self.details.as_mut().and_then(|details| details.failover.as_mut()) {
+            failover.handle_delivery(now);
+        }
         let now = ((now.as_nanos() / 1000) as u32).max(1);
         let before = core::mem::replace(&mut self.got, now);
         if before != 0 {
             self.gap = self.gap.max(now.wrapping_sub(before));
+        }
+    }
+
+    /// The flow had more to deliver until `end`, when it was over or the run was.
+    pub fn handle_end(&mut self, end: Time) {
+        if let Some(failover) = self.details.as_mut().and_then(|details| details.failover.as_mut()) {
+            failover.handle_end(end);
         }
     }
 
@@ -155,6 +195,9 @@ impl FlowMeter {
             reordering: reordering.map(Reordering::result),
             tcp: None,
             transfers: None,
+            video: None,
+            call: None,
+            failover: self.details.as_ref().and_then(|details| details.failover?.worst).map(Span::as_secs_f64),
         }
     }
 }
@@ -172,7 +215,7 @@ mod tests {
     use super::*;
 
     fn meter(metrics: Metrics) -> FlowMeter {
-        let mut meter = FlowMeter::new(&metrics);
+        let mut meter = FlowMeter::new(&metrics, None);
         for number in 0..10 {
             if number % 3 == 2 {
                 meter.handle_dropped();
@@ -214,12 +257,28 @@ mod tests {
         meter.begin();
         assert_eq!((meter.bytes(), meter.goodput_bytes()), (0, 0));
         let result = meter.result("f", Span::from_secs(1), 0);
-        let expected = FlowMeter::new(&Metrics { delay: true, reordering: true, ..Metrics::default() });
+        let expected = FlowMeter::new(&Metrics { delay: true, reordering: true, ..Metrics::default() }, None);
         let expected = expected.result("f", Span::from_secs(1), 0);
         assert_eq!(
             (result.delay, result.jitter, result.reordering),
             (expected.delay, expected.jitter, expected.reordering)
         );
         assert_eq!((result.throughput, result.goodput, result.gap), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_failover_lasts_from_the_outage_or_the_last_delivery_after_it_to_the_next_one() {
+        let of = |deliveries: &[u64], end: Option<u64>| {
+            let mut meter = FlowMeter::new(&Metrics::default(), Some(Time::from_millis(100)));
+            deliveries.iter().for_each(|&ms| meter.handle_goodput(Time::from_millis(ms), 1));
+            end.into_iter().for_each(|ms| meter.handle_end(Time::from_millis(ms)));
+            meter.result("f", Span::from_secs(1), 0).failover
+        };
+        assert_eq!(of(&[10, 80, 130, 131], None), Some(0.03), "from the outage on");
+        assert_eq!(of(&[10, 99, 104, 164, 170], None), Some(0.06), "what was under way still came");
+        assert_eq!(of(&[10, 70, 90], None), None, "before the outage nothing counts");
+        assert_eq!(of(&[10, 90], Some(400)), Some(0.3), "it never came back");
+        assert_eq!(of(&[150, 160], None), Some(0.01), "who begins later was not hit");
+        assert_eq!(of(&[], Some(400)), None);
     }
 }

@@ -35,6 +35,8 @@ use fairspan_core::units::Span;
 pub struct Metrics {
     /// Distributions of one-way delay and jitter.
     pub delay: bool,
+    /// A record of every transfer.
+    pub transfers: bool,
     /// RFC 4737, RFC 5236 and the burst round robin paper's count.
     pub reordering: bool,
     /// Throughput, windows, queues and buffers over time, a point every so often. Zero: none.

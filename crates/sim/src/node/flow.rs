@@ -3,6 +3,7 @@
 //! Its packets are launched here and come back here. What it is handed at an instant its endpoint handles first; then the
 //! world takes the packets that the endpoint sends, one by one, and each goes as far as it gets before the next one leaves.
 
+use super::ideal::ideal;
 use super::outbox::Outbox;
 use super::timer::Timer;
 use super::{Here, Next, Node, Output};
@@ -22,6 +23,7 @@ use crate::traffic::{self, Source};
 use fairspan_core::link::Capacity;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
+use std::sync::Arc;
 
 /// Its timers: it sends, begins, ends, or its endpoint's timer runs out; a packet leaves the sender's end, or the
 /// receiver's.
@@ -102,12 +104,14 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The flow `number` of a scenario, its paths compiled; `processors` are those of its sender's and receiver's nodes.
+    /// The flow `number` of a scenario, its paths compiled; `processors` are those of its sender's and receiver's nodes, and
+    /// `outage` is when the first measured one of the scenario begins.
     pub(crate) fn new(
         scenario: &Scenario,
         number: usize,
         entry: [u32; 2],
         processors: [Option<u32>; 2],
+        outage: Option<Time>,
     ) -> Result<Flow, WorldError> {
         let model = &scenario.flows[number];
         let wrong =
@@ -139,12 +143,18 @@ impl Flow {
                 }
                 check_instant(scenario, model)?;
                 let rng = streams::stream(scenario.seed, Purpose::Transport, number as u64);
-                let endpoint = application::tcp::endpoint(&model.traffic, &model.transport, rng).map_err(wrong)?;
+                let wanted = application::Wanted {
+                    ideal: ideal(scenario, model).map(Arc::new),
+                    records: scenario.metrics.transfers,
+                    ..application::Wanted::default()
+                };
+                let endpoint =
+                    application::tcp::endpoint(&model.traffic, &model.transport, wanted, rng).map_err(wrong)?;
                 let attach = |endpoint| Attached::new(endpoint, scenario, number, processors);
                 endpoint.map_or(Agent::Done, |endpoint| Agent::Endpoint(Box::new(attach(endpoint))))
             }
         };
-        let meter = FlowMeter::new(&scenario.metrics);
+        let meter = FlowMeter::new(&scenario.metrics, outage);
         let (next_size, numbers, sent_before) = (0, [0; 2], 0);
         Ok(Flow {
             agent,
@@ -377,20 +387,27 @@ impl Node for Flow {
         }
     }
 
-    fn measure(&mut self, restart: &mut dyn FnMut(usize, f64)) {
+    fn measure(&mut self, now: Time, restart: &mut dyn FnMut(usize, f64)) {
         restart(0, self.meter.bytes() as f64 * 8.0);
         self.meter.begin();
         self.sent_before = self.numbers[0];
         if let Some(attached) = self.agent.attached() {
-            attached.endpoint.begin();
+            attached.endpoint.begin(now);
         }
     }
 
     fn result(&mut self, here: Here<'_>, name: &str, results: &mut Results) {
         let sent = self.numbers[0] - self.sent_before;
+        let transfers = self.agent.endpoint().and_then(|endpoint| endpoint.transfers());
+        // Who has nothing left to send waits for nothing.
+        if transfers.as_ref().is_none_or(|transfers| transfers.unfinished > 0) {
+            self.meter.handle_end(self.stop.min(here.engine.end()));
+        }
         let mut result = self.meter.result(name, here.engine.measured().span(), sent);
         if let Some(endpoint) = self.agent.endpoint() {
-            (result.tcp, result.transfers) = (endpoint.tcp(), endpoint.transfers());
+            let now = here.now();
+            (result.tcp, result.transfers) = (endpoint.tcp(), transfers);
+            (result.video, result.call) = (endpoint.video(now), endpoint.call(now));
         }
         results.flows.push(result);
     }

@@ -22,6 +22,7 @@
 //! The kinds of nodes, and which are which, are listed in `world/nodes.rs`.
 
 pub(crate) mod flow;
+mod ideal;
 pub(crate) mod link;
 pub(crate) mod outbox;
 pub(crate) mod processor;
@@ -185,8 +186,8 @@ pub(crate) trait Node: std::fmt::Debug {
     }
 
     /// The warm-up is over. Tells which of its series begin anew at zero, by their order, and what they had come to.
-    fn measure(&mut self, restart: &mut dyn FnMut(usize, f64)) {
-        let _ = restart;
+    fn measure(&mut self, now: Time, restart: &mut dyn FnMut(usize, f64)) {
+        let _ = (now, restart);
     }
 
     /// Puts what was measured where it belongs; time has ended.

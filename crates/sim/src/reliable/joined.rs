@@ -82,7 +82,7 @@ impl Joined {
             carried: vec![0; model.paths.len()],
             flights: Vec::new(),
             free: Vec::new(),
-            meter: FlowMeter::new(&scenario.metrics),
+            meter: FlowMeter::new(&scenario.metrics, scenario.first_outage()),
             expected: 0,
             disordered: 0,
             reckoned: Reckoned::of(scenario, model),
@@ -252,7 +252,7 @@ impl Node for Joined {
         self.carried.iter().for_each(|bytes| tell(*bytes as f64 * 8.0));
     }
 
-    fn measure(&mut self, restart: &mut dyn FnMut(usize, f64)) {
+    fn measure(&mut self, _: Time, restart: &mut dyn FnMut(usize, f64)) {
         restart(0, self.meter.bytes() as f64 * 8.0);
         self.meter.begin();
         self.sent_before = self.numbers[0];

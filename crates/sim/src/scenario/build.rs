@@ -1,9 +1,11 @@
 //! One run: the tables of a file, with swept values in place, to what the world runs.
 
 use super::bond::Bonds;
+use super::copies;
 use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
+use super::graph;
 use super::reliable;
 use super::ring::Rings;
 use super::split;
@@ -34,6 +36,8 @@ pub(super) fn scenario(
     errors: &mut Errors<'_>,
 ) -> Option<Scenario> {
     let before = errors.count();
+    let expanded = copies::expand(root, errors);
+    let root = expanded.as_ref().unwrap_or(root);
     let mut form = Form::new(root, String::new(), &Defaults::none());
     for key in HEAD {
         form.value(key);
@@ -69,17 +73,18 @@ pub(super) fn scenario(
     if let Some(inner) = inner {
         inner.finish(None, errors);
     }
-    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links], store, errors);
+    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links], store, graph::read, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
     let splits = split::read(&mut form, [&mut split_defaults, &mut tcp], &topology, &bonds, errors);
+    let ecmp = form.bool("ecmp", errors).unwrap_or(false);
     let places = (&topology, &bonds, &rings);
     let flows = flow::read(
         &mut form,
         [&mut flow_defaults, &mut tcp],
         places,
-        (store, seed, [warm_up, duration]),
+        (store, seed, [warm_up, duration], ecmp),
         before,
         errors,
     );
@@ -125,6 +130,7 @@ fn metrics(
     let Some(mut form) = root.table("metrics", errors) else { return Metrics::default() };
     let mut metrics = Metrics {
         delay: form.bool("delay", errors).unwrap_or(false),
+        transfers: form.bool("transfers", errors).unwrap_or(false),
         reordering: form.bool("reordering", errors).unwrap_or(false),
         ..Metrics::default()
     };

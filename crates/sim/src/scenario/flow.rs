@@ -11,6 +11,7 @@ use super::topology::{self, Copies, Topology};
 use super::traffic::{self, Sending};
 use super::value::Kind;
 use crate::model::{Flow, Hop, Room, Transport};
+use crate::traffic::Config as Traffic;
 use fairspan_core::buffer::Limit;
 use fairspan_core::link::Capacity;
 use fairspan_core::quantity::parse_span;
@@ -43,7 +44,7 @@ pub(super) fn read<'a>(
     root: &mut Form<'a>,
     [defaults, tcp]: [&mut Defaults<'a>; 2],
     places: (&Topology, &Bonds, &Rings),
-    (store, seed, time): (&Store, u64, [Span; 2]),
+    (store, seed, time, ecmp): (&Store, u64, [Span; 2], bool),
     before: usize,
     errors: &mut Errors<'_>,
 ) -> Vec<Flow> {
@@ -73,7 +74,7 @@ pub(super) fn read<'a>(
     if errors.count() > before {
         return flows;
     }
-    route(&mut flows, &groups, places, errors);
+    route(&mut flows, &groups, places, ecmp.then_some(seed), errors);
     flows
 }
 
@@ -130,7 +131,8 @@ impl Reading<'_> {
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
             return None;
         }
-        let together = matches!(sending.transport, Transport::Tcp(_)) && !told;
+        let alike = matches!(sending.transport, Transport::Tcp(_)) || matches!(sending.traffic, Traffic::Call(_));
+        let together = alike && !told;
         let usual_spread = if together { self.usual_spread(stop) } else { Span::ZERO };
         let first = flows.len();
         let mut buffer = String::new();
@@ -243,6 +245,7 @@ fn route(
     flows: &mut [Flow],
     groups: &[Group<'_>],
     (topology, bonds, rings): (&Topology, &Bonds, &Rings),
+    ecmp: Option<u64>,
     errors: &mut Errors<'_>,
 ) {
     let ends: Vec<[u32; 2]> = bonds.list.iter().map(|bond| bond.ends).collect();
@@ -259,6 +262,7 @@ fn route(
     for &(_, number, group) in &order {
         let (flow, group) = (&mut flows[number as usize], &groups[group as usize]);
         let index = group.copies.first + (number as usize - group.first) as u64;
+        paths.router.pick = ecmp.map(|seed| pick(seed, &flow.name));
         let Some(path) = paths.find(flow.from, flow.to, group.via.as_deref(), index, group, errors) else { return };
         flow.path = path;
         if !paths.cross(&mut flow.path, group, errors) {
@@ -281,6 +285,7 @@ fn route(
     for (_, number, group) in back {
         let (flow, group) = (&mut flows[number as usize], &groups[group as usize]);
         let index = group.copies.first + (number as usize - group.first) as u64;
+        paths.router.pick = ecmp.map(|seed| !pick(seed, &flow.name));
         let Some(mut path) = paths.find(flow.to, flow.from, group.back_via.as_deref(), index, group, errors) else {
             return;
         };
@@ -291,6 +296,12 @@ fn route(
         }
         flow.back = path;
     }
+}
+
+/// By which a flow chooses among equal paths: its name and the seed (FNV-1a).
+fn pick(seed: u64, name: &str) -> u64 {
+    name.bytes()
+        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The places with the least length.

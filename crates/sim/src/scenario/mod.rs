@@ -2,11 +2,13 @@
 
 mod bond;
 mod build;
+mod copies;
 mod error;
 mod expect;
 mod file;
 mod flow;
 mod form;
+mod graph;
 mod link;
 mod metric;
 mod names;
@@ -15,12 +17,14 @@ mod refers;
 mod reliable;
 mod ring;
 mod route;
+mod sizes;
 mod split;
 mod store;
 mod sweep;
 mod topology;
 mod traffic;
 mod value;
+mod workload;
 
 pub use error::{Problem, ReadError};
 pub use expect::{Expectation, Outcome, Tolerance};

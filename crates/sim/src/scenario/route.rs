@@ -3,10 +3,14 @@
 //!
 //! One breadth-first search over the forwarding nodes for each distinct place where flows enter them, so a hundred
 //! thousand hosts around a few routers cost a search for each router and not for each host.
+//!
+//! With equal-cost multipath (RFC 2992 has why flows, and not packets, are spread) a flow chooses among all paths of the fewest hops: from its
+//! end backwards, at each node one of the links by which a shortest path comes there, by a hash of its name, the seed and the node.
 
 use super::topology::{NONE, Topology};
 use crate::model::{Crossing, Hop, Ring};
 use fairspan_core::ring::{Class, Ringlet};
+use fairspan_core::rng::Rng;
 
 /// Steps over links that searching may take in all before the scenario is refused.
 const MOST_WORK: u64 = 4_000_000_000;
@@ -35,6 +39,8 @@ pub(super) struct Router<'a> {
     found_by: Vec<u32>,
     order: Vec<u32>,
     work: u64,
+    /// By which the flow whose path is looked for chooses among equal ones; `None`: it takes the first.
+    pub(super) pick: Option<u64>,
 }
 
 /// Why there is no path.
@@ -83,6 +89,7 @@ impl<'a> Router<'a> {
             found_by,
             order,
             work,
+            pick: None,
         }
     }
 
@@ -110,8 +117,8 @@ impl<'a> Router<'a> {
         if from == to {
             return Ok(());
         }
-        let direct = self.leaving(from).iter().copied().find(|&edge| self.edges[edge as usize].to == to);
-        if let Some(edge) = direct {
+        let direct = self.leaving(from).iter().copied().filter(|&edge| self.edges[edge as usize].to == to);
+        if let Some(edge) = self.choose(to, direct) {
             path.push(self.edges[edge as usize].hop);
             return Ok(());
         }
@@ -131,9 +138,12 @@ impl<'a> Router<'a> {
             let distance = self.distance[node as usize];
             (usable && distance != NONE).then_some((distance, edge))
         };
-        let Some((_, last)) = self.entering(to).iter().copied().filter_map(before).min() else {
+        let Some((least, first)) = self.entering(to).iter().copied().filter_map(before).min() else {
             return Err(self.why(from, to));
         };
+        let nearest =
+            self.entering(to).iter().copied().filter(|&edge| before(edge).is_some_and(|found| found.0 == least));
+        let last = self.choose(to, nearest).unwrap_or(first);
         let start = path.len();
         let mut edge = last;
         loop {
@@ -143,9 +153,25 @@ impl<'a> Router<'a> {
                 break;
             }
             edge = self.found_by[node as usize];
+            if self.pick.is_some() {
+                let nearer = |&edge: &u32| {
+                    let before = self.edges[edge as usize].from as usize;
+                    // Without forwarding nothing was found but the root.
+                    self.distance[before] != NONE && self.distance[before] + 1 == self.distance[node as usize]
+                };
+                edge = self.choose(node, self.entering(node).iter().copied().filter(nearer)).unwrap_or(edge);
+            }
         }
         path[start..].reverse();
         Ok(())
+    }
+
+    /// One of the edges that lead to `node`: the first, or by the flow's hash any.
+    fn choose(&self, node: u32, mut edges: impl Iterator<Item = u32> + Clone) -> Option<u32> {
+        let Some(pick) = self.pick else { return edges.next() };
+        let count = edges.clone().count() as u64;
+        let chosen = Rng::new(pick ^ u64::from(node).wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(count);
+        edges.nth(chosen as usize)
     }
 
     /// Distances of the forwarding nodes from `root`.

@@ -4,7 +4,7 @@ use super::value::{Kind, Table, Value};
 use std::collections::BTreeMap;
 
 /// Keys whose value is the name of a file.
-const KEYS: [&str; 3] = ["trace", "series", "file"];
+const KEYS: [&str; 4] = ["trace", "series", "file", "cdf"];
 
 /// Contents by name, or why there are none.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,9 @@ impl Store {
         }
         for (path, value) in swept {
             let last = path.rsplit('.').next().unwrap_or_default();
-            if let (true, Kind::Text(name)) = (KEYS.contains(&last), &value.kind) {
-                names.push(name.clone());
+            match &value.kind {
+                Kind::Text(name) if KEYS.contains(&last) => names.push(name.clone()),
+                _ => collect(value, &mut names),
             }
         }
         for name in names {

@@ -33,6 +33,9 @@ pub(super) struct Topology {
     pub(super) link_names: Names,
 }
 
+/// What reads a `[[graph]]` into a topology.
+pub(super) type ReadGraph<'a> = fn(&mut Topology, &mut Form<'a>, &mut Defaults<'a>, &Store, &mut Errors<'_>);
+
 /// How many copies a table makes, and the number of the first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
@@ -125,6 +128,7 @@ impl Topology {
         root: &mut Form<'a>,
         [nodes, links]: [&mut Defaults<'a>; 2],
         store: &Store,
+        graph: ReadGraph<'a>,
         errors: &mut Errors<'_>,
     ) -> Topology {
         let mut topology = Topology::default();
@@ -133,10 +137,15 @@ impl Topology {
             topology.node(&mut form, errors);
             form.finish(Some(nodes), errors);
         }
-        if !root.has("node") {
-            root.missing("node", "nodes: [[node]] with a name each", errors);
+        if !root.has("node") && !root.has("graph") {
+            root.missing("node", "nodes: [[node]] with a name each, or a [[graph]]", errors);
+        }
+        for mut form in root.tables("graph", links, errors) {
+            graph(&mut topology, &mut form, links, store, errors);
+            form.finish(Some(links), errors);
         }
         topology.node_names.incomplete = errors.count() > before;
+        topology.link_names.incomplete = topology.node_names.incomplete;
         let before = errors.count();
         for mut form in root.tables("link", links, errors) {
             topology.link(&mut form, links, store, errors);
@@ -250,7 +259,8 @@ impl Topology {
         }
     }
 
-    fn push(&mut self, name: String, from: u32, to: u32, direction: &Direction, partner: u32) {
+    /// Adds one direction.
+    pub(super) fn push(&mut self, name: String, from: u32, to: u32, direction: &Direction, partner: u32) {
         let Direction { profile, framing, card, mtu, drift } = direction.clone();
         self.links.push(Link { name, from, to, profile, framing, card });
         self.partners.push(partner);

@@ -1,20 +1,20 @@
 //! What a flow sends and how: its traffic and its transport.
 
 use super::error::{Problem, closest};
-use super::form::{Defaults, Errors, Form, as_number};
+use super::form::{Defaults, Errors, Form};
+use super::sizes::{size_of, sizes};
 use super::store::Store;
 use super::value::{Kind, Value};
+use super::workload::{self, MOST_MESSAGE};
 use crate::model::Transport;
 use crate::tcp;
-use crate::traffic::{Config, Sizes};
+use crate::traffic::Config;
 use fairspan_core::congestion::Algorithm;
 use fairspan_core::units::{Bytes, Span};
 use std::sync::Arc;
 
 /// Largest IP packet.
 const LARGEST: u64 = 65_535;
-/// Most bytes of one write or message.
-const MOST_MESSAGE: u64 = u32::MAX as u64;
 
 /// The kinds of traffic by their names in files.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,9 +26,13 @@ enum Name {
     Http,
     RequestResponse,
     Replay,
+    Transfers,
+    Web,
+    Video,
+    Call,
 }
 
-const NAMES: [(&str, Name); 8] = [
+const NAMES: [(&str, Name); 12] = [
     ("constant", Name::Constant),
     ("cbr", Name::Constant),
     ("poisson", Name::Poisson),
@@ -37,6 +41,10 @@ const NAMES: [(&str, Name); 8] = [
     ("http", Name::Http),
     ("request-response", Name::RequestResponse),
     ("replay", Name::Replay),
+    ("transfers", Name::Transfers),
+    ("web", Name::Web),
+    ("video", Name::Video),
+    ("call", Name::Call),
 ];
 
 /// A flow's traffic and transport.
@@ -67,7 +75,7 @@ pub(super) fn sending<'a>(
     };
     let traffic = traffic(name, form, store, errors);
     let is_tcp = match name {
-        Name::Ftp | Name::Http => true,
+        Name::Ftp | Name::Http | Name::Transfers | Name::Web | Name::Video => true,
         Name::RequestResponse => form.choice("transport", &[("tcp", true), ("udp", false)], errors).unwrap_or(true),
         _ => false,
     };
@@ -75,6 +83,8 @@ pub(super) fn sending<'a>(
         let config = tcp("tcp", form, defaults, errors)?;
         let largest = config.mss.saturating_add(config.network_header).saturating_add(20);
         (Transport::Tcp(Box::new(config)), largest)
+    } else if let Some(Config::Call(call)) = &traffic {
+        (Transport::Datagram { header: call.header }, call.codec.payload + call.header)
     } else {
         let header = form.bytes("header", 0..=1000, errors).map_or(28, |bytes| bytes.as_u64() as u32);
         (Transport::Datagram { header }, 0)
@@ -84,10 +94,10 @@ pub(super) fn sending<'a>(
         form.conflict("kind", error.to_string(), errors);
         return None;
     }
-    let both_ways = is_tcp || name == Name::RequestResponse;
+    let both_ways = is_tcp || matches!(name, Name::RequestResponse | Name::Call);
     let largest = match (&traffic, &transport) {
         (Config::Constant { size, .. } | Config::Poisson { size, .. } | Config::ParetoOnOff { size, .. }, _) => {
-            let (least, most) = extremes(size);
+            let (least, most) = (size.least(), size.largest());
             if let Transport::Datagram { header } = transport
                 && least < header
             {
@@ -114,7 +124,7 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
             required(form, "rate", "IP bits a second, such as \"10Mbit\"", errors);
             required(form, "size", "bytes of each IP packet, such as \"1000B\"", errors);
             let rate = form.rate("rate", errors);
-            let size = sizes(form, "size", LARGEST, errors);
+            let size = sizes(form, "size", LARGEST, store, errors);
             if name != Name::Pareto {
                 let (rate, size) = (rate?, size?);
                 return Some(match name {
@@ -130,7 +140,7 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
         }
         Name::Ftp => {
             let bytes = form.bytes("bytes", 1..=u64::MAX, errors);
-            let writes = form.has("writes").then(|| sizes(form, "writes", MOST_MESSAGE, errors));
+            let writes = form.has("writes").then(|| sizes(form, "writes", MOST_MESSAGE, store, errors));
             form.value("writes");
             Some(Config::Ftp { bytes, writes: writes.flatten() })
         }
@@ -155,8 +165,8 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
         Name::RequestResponse => {
             required(form, "request", "bytes of a request, such as \"100B\"", errors);
             required(form, "response", "bytes of an answer, such as \"1000B\"", errors);
-            let request = sizes(form, "request", MOST_MESSAGE, errors);
-            let response = sizes(form, "response", MOST_MESSAGE, errors);
+            let request = sizes(form, "request", MOST_MESSAGE, store, errors);
+            let response = sizes(form, "response", MOST_MESSAGE, store, errors);
             let think = form.span("think", errors).unwrap_or_default();
             let timeout = form.some_span("timeout", errors).unwrap_or(Span::from_secs(1));
             Some(Config::RequestResponse { request: request?, response: response?, think, timeout })
@@ -188,81 +198,10 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
             };
             Some(Config::Replay { packets: Arc::from(packets), period })
         }
-    }
-}
-
-fn size_of(form: &Form<'_>, key: &str, value: &Value, most: u64, errors: &mut Errors<'_>) -> Option<u32> {
-    form.bytes_of(key, value, 1..=most, errors).map(|bytes| bytes.as_u64() as u32)
-}
-
-/// `"1000B"`, `["200B", "1000B"]` in turn, `{ uniform = [A, B] }`, `{ mixture = [[A, weight], …] }`.
-fn sizes(form: &mut Form<'_>, key: &'static str, most: u64, errors: &mut Errors<'_>) -> Option<Sizes> {
-    const EXPECTED: &str = "a size such as \"1000B\", a list of sizes that take turns, { uniform = [\"64B\", \"1500B\"] } \
-                            or { mixture = [[\"200B\", 1], [\"1000B\", 3]] } with weights";
-    let value = form.value(key)?;
-    let list = |value: &Value, errors: &mut Errors<'_>| match &value.kind {
-        Kind::List(list) if !list.is_empty() => {
-            list.iter().map(|value| size_of(form, key, value, most, errors)).collect::<Option<Vec<u32>>>()
-        }
-        _ => {
-            form.wrong(key, value, EXPECTED, errors);
-            None
-        }
-    };
-    match &value.kind {
-        Kind::List(_) => list(value, errors).map(Sizes::Alternating),
-        Kind::Table(table) => match table.entries.as_slice() {
-            [entry] if entry.key == "uniform" => match list(&entry.value, errors)?[..] {
-                [low, high] if low <= high => Some(Sizes::Uniform(low, high)),
-                _ => {
-                    form.wrong(key, &entry.value, "the least and the most, such as [\"64B\", \"1500B\"]", errors);
-                    None
-                }
-            },
-            [entry] if entry.key == "mixture" => mixture(form, key, &entry.value, most, errors).or_else(|| {
-                form.wrong(
-                    key,
-                    &entry.value,
-                    "pairs of size and weight, such as [[\"200B\", 1], [\"1000B\", 3]]",
-                    errors,
-                );
-                None
-            }),
-            _ => {
-                form.wrong(key, value, EXPECTED, errors);
-                None
-            }
-        },
-        Kind::Text(_) => size_of(form, key, value, most, errors).map(Sizes::Constant),
-        _ => {
-            form.wrong(key, value, EXPECTED, errors);
-            None
-        }
-    }
-}
-
-fn mixture(form: &Form<'_>, key: &str, value: &Value, most: u64, errors: &mut Errors<'_>) -> Option<Sizes> {
-    let Kind::List(list) = &value.kind else { return None };
-    let pair = |value: &Value, errors: &mut Errors<'_>| match &value.kind {
-        Kind::List(pair) if pair.len() == 2 => {
-            let weight = as_number(&pair[1]).filter(|&weight| weight > 0.0)?;
-            Some((size_of(form, key, &pair[0], most, errors)?, weight))
-        }
-        _ => None,
-    };
-    let pairs: Option<Vec<(u32, f64)>> = list.iter().map(|value| pair(value, errors)).collect();
-    pairs.filter(|pairs| !pairs.is_empty()).map(Sizes::Mixture)
-}
-
-fn extremes(sizes: &Sizes) -> (u32, u32) {
-    match sizes {
-        Sizes::Constant(size) => (*size, *size),
-        Sizes::Uniform(low, high) => (*low, *high),
-        Sizes::Alternating(list) => (list.iter().copied().min().unwrap_or(0), list.iter().copied().max().unwrap_or(0)),
-        Sizes::Mixture(list) => {
-            let sizes = list.iter().map(|pair| pair.0);
-            (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0))
-        }
+        Name::Transfers => workload::transfers(form, store, errors),
+        Name::Web => workload::web(form, store, errors),
+        Name::Video => workload::video(form, errors),
+        Name::Call => workload::call(form, errors),
     }
 }
 

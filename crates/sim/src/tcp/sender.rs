@@ -137,7 +137,7 @@ impl Sender {
             window_limit: u64::MAX,
             restart_after_idle: config.restart_after_idle,
             // A model of the path is nothing without its pace.
-            pacing: config.pacing || config.congestion == Algorithm::Probe,
+            pacing: config.pacing || matches!(config.congestion, Algorithm::Probe | Algorithm::Bbr),
             keep_sacked: config.sack_kept_over_timeout,
             retries: config.retries,
             syn_retries: config.syn_retries,

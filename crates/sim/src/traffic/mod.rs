@@ -5,11 +5,14 @@
 
 pub mod application;
 pub mod clock;
+pub mod error;
 pub mod pareto;
 pub mod sizes;
 pub mod source;
+pub mod workload;
 
-pub use sizes::Sampler;
+pub use error::ConfigError;
+pub use sizes::{Sampler, Sizes};
 pub use source::Source;
 
 use crate::tcp;
@@ -88,6 +91,15 @@ pub enum Config {
         /// Begins again this long after it began; at least the last packet's time. `None`: once.
         period: Option<Span>,
     },
+    /// Transfers from the flow's sender to its receiver, which begin whether or not those before are complete, each on a connection
+    /// of its own.
+    Transfers(workload::Transfers),
+    /// Web pages, whose objects depend on one another. The flow's sender is the server, the flow's receiver the browser.
+    Web(workload::Web),
+    /// A film in chunks of several qualities. The flow's sender is the server, the flow's receiver the player.
+    Video(workload::Video),
+    /// One direction of a call, as datagrams.
+    Call(workload::Call),
     /// Datagrams of a workload of one's own. It has no name in files.
     Own(WorkloadMaker),
 }
@@ -134,19 +146,6 @@ impl Clone for Box<dyn OwnWorkload> {
     }
 }
 
-/// How large packets (or writes) are, in bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Sizes {
-    /// All the same.
-    Constant(u32),
-    /// These in turn.
-    Alternating(Vec<u32>),
-    /// Drawn at random: (bytes, weight).
-    Mixture(Vec<(u32, f64)>),
-    /// Uniformly from the first to the second.
-    Uniform(u32, u32),
-}
-
 /// How a flow's data is carried.
 #[derive(Clone, Debug)]
 pub enum Transport {
@@ -159,92 +158,16 @@ pub enum Transport {
     Tcp(Box<tcp::Config>),
 }
 
-/// Why a traffic cannot be made.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A rate of zero.
-    #[error("rate is zero; a source needs at least 1 bit/s")]
-    ZeroRate,
-    /// A size of zero.
-    #[error("a size is zero bytes; sizes are at least one byte")]
-    ZeroSize,
-    /// No size at all.
-    #[error("the list of sizes is empty; give at least one")]
-    NoSizes,
-    /// A weight that is none.
-    #[error("the weight {weight} is not a number above zero")]
-    Weight {
-        /// As given.
-        weight: f64,
-    },
-    /// The range is upside down.
-    #[error("sizes from {low} to {high} bytes: the first must not be above the second")]
-    SizeRange {
-        /// As given.
-        low: u32,
-        /// As given.
-        high: u32,
-    },
-    /// A Pareto distribution without a mean.
-    #[error("shape {shape}: a Pareto distribution has a mean only with a shape above 1")]
-    Shape {
-        /// As given.
-        shape: f64,
-    },
-    /// A period of length zero.
-    #[error("the mean of the {which} periods is zero; it must be at least 1 ns")]
-    ZeroPeriod {
-        /// `on` or `off`.
-        which: &'static str,
-    },
-    /// A replay that jumps back.
-    #[error("packet {index} of the replay lies before its predecessor; sort them by time")]
-    ReplayOrder {
-        /// From 0.
-        index: usize,
-    },
-    /// A replay that begins anew before it is over.
-    #[error("the replay's period is {} s, but its last packet comes at {} s; the period must not be shorter",
-        period.as_secs_f64(), last.as_secs_f64())]
-    ReplayPeriod {
-        /// As given.
-        period: Span,
-        /// The time of the last packet.
-        last: Span,
-    },
-    /// A replay without time that would never end.
-    #[error("the replay is repeated with a period of zero; it must be at least 1 ns")]
-    ZeroReplayPeriod,
-    /// An exchange of datagrams that waits for no time at all.
-    #[error("the timeout is zero; an answer needs some time")]
-    ZeroTimeout,
-    /// A traffic over a transport that cannot carry it.
-    #[error("this traffic needs {needed} as its transport")]
-    Transport {
-        /// `TCP` or `datagrams`.
-        needed: &'static str,
-    },
-    /// HTTP without files.
-    #[error("the list of files is empty; give at least one size")]
-    NoFiles,
-    /// HTTP without connections.
-    #[error("parallel is zero; at least one fetch must be under way")]
-    ZeroParallel,
-    /// A message of zero bytes.
-    #[error("the {which} has zero bytes; it needs at least one")]
-    ZeroMessage {
-        /// `request`, `file` or `transfer`.
-        which: &'static str,
-    },
-}
-
 impl Config {
     /// Whether it can be made.
     pub fn check(&self) -> Result<(), ConfigError> {
         let zero_rate = |rate: &Rate| if rate.as_bits_per_sec() == 0 { Err(ConfigError::ZeroRate) } else { Ok(()) };
         match self {
             Config::Own(_) => Ok(()),
+            Config::Transfers(config) => config.check(),
+            Config::Web(config) => config.check(),
+            Config::Video(config) => config.check(),
+            Config::Call(config) => config.check(),
             Config::Constant { rate, size } | Config::Poisson { rate, size } => {
                 zero_rate(rate)?;
                 size.check()

@@ -152,6 +152,7 @@ impl Source {
                 Kind::Own { workload, size: first.map(|packet| packet.1), drift }
             }
             Config::Ftp { .. } | Config::Http { .. } | Config::RequestResponse { .. } => return Ok(None),
+            Config::Transfers(_) | Config::Web(_) | Config::Video(_) | Config::Call(_) => return Ok(None),
         };
         Ok(Some(Source { now, stop, rng, kind }))
     }

@@ -283,8 +283,8 @@ impl World {
     fn on_measure(&mut self) {
         let (recorder, mut series) = (&mut self.recorder, 0);
         let recording = recorder.due().is_some();
-        self.nodes.each_here(&mut self.engine, &self.scenario, &mut |node, _, name| {
-            node.measure(&mut |which, last| recorder.restart(series + which, last));
+        self.nodes.each_here(&mut self.engine, &self.scenario, &mut |node, here, name| {
+            node.measure(here.now(), &mut |which, last| recorder.restart(series + which, last));
             if recording {
                 node.series(name, &mut |_, _, _| series += 1);
             }

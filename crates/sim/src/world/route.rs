@@ -10,7 +10,7 @@ use crate::node::processor::{Port, Work};
 use crate::reliable::joined::Joined as Reliable;
 use crate::split::Split;
 use fairspan_core::link::Capacity;
-use fairspan_core::units::Span;
+use fairspan_core::units::{Span, Time};
 
 /// The table of steps while it is made.
 pub(super) struct Routes<'a> {
@@ -18,6 +18,8 @@ pub(super) struct Routes<'a> {
     pub(super) steps: Vec<Step>,
     /// The splitting gateways, which learn the flows' paths through them.
     pub(super) splits: Vec<Split>,
+    /// When the first measured outage begins.
+    outage: Option<Time>,
 }
 
 /// What a path is of.
@@ -34,7 +36,8 @@ impl<'a> Routes<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
         let layout = Layout::new(scenario)?;
         let splits = (0..scenario.splits.len()).map(|number| Split::new(scenario, number));
-        Ok(Routes { layout, steps: Vec::new(), splits: splits.collect::<Result<_, WorldError>>()? })
+        let (splits, outage) = (splits.collect::<Result<_, WorldError>>()?, scenario.first_outage());
+        Ok(Routes { layout, steps: Vec::new(), splits, outage })
     }
 
     /// The flow `number` of the scenario with its paths.
@@ -52,7 +55,7 @@ impl<'a> Routes<'a> {
             u32::MAX
         };
         let processors = [model.from, model.to].map(|node| self.layout.processor(node));
-        Flow::new(scenario, number, [first, second], processors)
+        Flow::new(scenario, number, [first, second], processors, self.outage)
     }
 
     /// The bond `number` of the scenario with the paths of its channels.

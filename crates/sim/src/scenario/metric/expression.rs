@@ -1,6 +1,6 @@
 //! A metric as it is computed: arithmetic on values that results have by name.
 
-use super::table::{Field, Found, Needs, Spread, n_reordering};
+use super::table::{ClassSpread, Field, Found, Needs, Spread, class, n_reordering};
 use crate::results::SplitResult;
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Results, RingLinkResult, RingResult};
 use std::fmt;
@@ -35,6 +35,73 @@ pub(super) enum Node {
     Path(Path),
     Call(Function, Vec<Node>),
     Binary(char, Box<Node>, Box<Node>),
+    /// What a share of all samples is not above.
+    Percentile(f64, Box<Samples>),
+}
+
+/// Where samples come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Samples {
+    /// A value of each thing that is called so.
+    Values(Node),
+    /// All samples of the flows that are called so: packets' delays, transfers' durations.
+    Spread(String, &'static Spread),
+    /// The same of one of their classes of sizes.
+    Class(String, usize, &'static ClassSpread),
+}
+
+/// How many samples there are of which value.
+pub(super) type Pool = Vec<(f64, u64)>;
+
+impl Samples {
+    /// Adds the samples of one run.
+    pub(super) fn collect(&self, results: &Results, pool: &mut Pool) -> Result<(), MetricError> {
+        let flows = |pattern| results.flows.iter().filter(move |flow: &&FlowResult| matches(pattern, &flow.name));
+        match self {
+            Samples::Values(node) => {
+                let mut values = Vec::new();
+                node.evaluate(results, &mut values)?;
+                pool.extend(values.into_iter().filter(|value| value.is_finite()).map(|value| (value, 1)));
+            }
+            Samples::Spread(pattern, spread) => {
+                let found = flows(pattern).filter_map(|flow| spread.distribution(flow).ok());
+                found.for_each(|distribution| pool.extend(&distribution.samples));
+            }
+            Samples::Class(pattern, number, spread) => {
+                let found = flows(pattern).filter_map(|flow| class(flow, *number).ok());
+                found.for_each(|class| pool.extend(&(spread.distribution)(class).samples));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn refers<'a>(&'a self, found: &mut Vec<Refers<'a>>) {
+        match self {
+            Samples::Values(node) => node.refers(found),
+            Samples::Spread(name, spread) => {
+                found.push(Refers::Flow(name));
+                match spread.needs {
+                    Needs::Percentiles => found.push(Refers::Percentiles),
+                    Needs::Reordering => found.push(Refers::Reordering),
+                    Needs::Nothing => {}
+                }
+            }
+            Samples::Class(name, ..) => found.push(Refers::Flow(name)),
+        }
+    }
+}
+
+/// The value that a share of the samples is not above; no number where there are none.
+pub(super) fn percentile(share: f64, mut pool: Pool) -> f64 {
+    pool.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: u64 = pool.iter().map(|sample| sample.1).sum();
+    let rank = ((share * all as f64).ceil() as u64).max(1);
+    let mut sum = 0;
+    let found = pool.iter().find(|(_, count)| {
+        sum += count;
+        sum >= rank
+    });
+    found.map_or(f64::NAN, |sample| sample.0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +137,8 @@ pub(super) enum FlowField {
     Statistic(&'static Spread, &'static Field<Distribution>),
     /// n-reordering for this n.
     NReordering(usize),
+    /// Of a class of sizes.
+    Class(usize, &'static ClassSpread, &'static Field<Distribution>),
 }
 
 impl FlowField {
@@ -78,6 +147,7 @@ impl FlowField {
             FlowField::Plain(field) => field.needs,
             FlowField::Statistic(spread, statistic) => spread.needs(statistic),
             FlowField::NReordering(_) => Needs::Reordering,
+            FlowField::Class(..) => Needs::Nothing,
         }
     }
 
@@ -86,6 +156,9 @@ impl FlowField {
             FlowField::Plain(field) => (field.value)(flow),
             FlowField::Statistic(spread, statistic) => spread.value(statistic, flow),
             FlowField::NReordering(n) => n_reordering(flow, n),
+            FlowField::Class(number, spread, statistic) => {
+                (statistic.value)((spread.distribution)(class(flow, number)?))
+            }
         }
     }
 }
@@ -96,6 +169,9 @@ impl fmt::Display for FlowField {
             FlowField::Plain(field) => f.write_str(field.name),
             FlowField::Statistic(spread, statistic) => write!(f, "{}{}", spread.prefix, statistic.name),
             FlowField::NReordering(n) => write!(f, "reordering.n{n}"),
+            FlowField::Class(number, spread, statistic) => {
+                write!(f, "transfers.class{number}.{}{}", spread.prefix, statistic.name)
+            }
         }
     }
 }
@@ -147,6 +223,7 @@ impl Node {
             }
             Node::Path(Path::Split(name, _)) => found.push(Refers::Split(name)),
             Node::Call(_, inner) => inner.iter().for_each(|node| node.refers(found)),
+            Node::Percentile(_, samples) => samples.refers(found),
             Node::Binary(_, left, right) => {
                 left.refers(found);
                 right.refers(found);
@@ -164,6 +241,11 @@ impl Node {
                     node.evaluate(results, &mut list)?;
                 }
                 values.push(function.apply(&list));
+            }
+            Node::Percentile(share, samples) => {
+                let mut pool = Pool::new();
+                samples.collect(results, &mut pool)?;
+                values.push(percentile(*share, pool));
             }
             Node::Binary(operator, left, right) => {
                 let mut pair = Vec::with_capacity(2);

@@ -1,7 +1,8 @@
 //! Values taken from results by name: `flow.a.goodput`, `link.x.load`, `jain`, and arithmetic on them.
 //!
 //! The grammar: `+ - * /` with a space on each side, parentheses, numbers, and `sum`, `mean`, `min`, `max`, `jain`,
-//! `count` over paths in which `*` stands for any letters of a name: `sum(flow.web*.goodput) / goodput`.
+//! `count` over paths in which `*` stands for any letters of a name: `sum(flow.web*.goodput) / goodput`. `p50`, `p90`, `p95`, `p99` and `p99.9`
+//! are percentiles of all samples of a spread, pooled: `p99(flow.*.transfers.slowdown)`.
 
 mod expression;
 mod parser;
@@ -52,6 +53,16 @@ impl Metric {
         let mut values = Vec::new();
         self.root.evaluate(results, &mut values)?;
         Ok(values.first().copied().unwrap_or(f64::NAN))
+    }
+
+    /// Its value over the samples of several runs together, where it is a percentile of samples; `None` where it is something else.
+    pub fn pooled<'r>(&self, runs: impl Iterator<Item = &'r Results>) -> Option<f64> {
+        let Node::Percentile(share, samples) = &self.root else { return None };
+        let mut pool = Vec::new();
+        for results in runs {
+            samples.collect(results, &mut pool).ok()?;
+        }
+        Some(expression::percentile(*share, pool))
     }
 
     /// What it refers to.

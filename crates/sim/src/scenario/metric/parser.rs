@@ -1,7 +1,8 @@
 //! The grammar of metrics.
 
-use super::expression::{FlowField, Function, MetricError, Node, Path};
+use super::expression::{FlowField, Function, MetricError, Node, Path, Samples};
 use super::table::{self, Unit};
+use crate::traffic::workload::MOST_CLASSES;
 
 /// Nesting at most.
 const DEEPEST: u32 = 32;
@@ -113,6 +114,11 @@ impl<'a> Parser<'a> {
             let inner = self.sum()?;
             self.expect(")")?;
             inner
+        } else if let Some(share) = percentile(word)
+            && self.tokens.last() == Some(&"(")
+        {
+            self.tokens.pop();
+            self.percentile(share)?
         } else if let Some(function) = function(word)
             && self.tokens.last() == Some(&"(")
         {
@@ -134,6 +140,23 @@ impl<'a> Parser<'a> {
             Some(found) => Err(self.wrong(&format!("`{found}`"), format!("`{token}`"))),
             None => Err(self.wrong("the end", format!("`{token}`"))),
         }
+    }
+
+    /// A percentile of all samples of a spread, or of the values of what a `*` stands for.
+    fn percentile(&mut self, share: f64) -> Result<Parsed, MetricError> {
+        let spread = self.tokens.last().and_then(|word| spread(word));
+        let (samples, unit) = match spread {
+            Some(found) => {
+                self.tokens.pop();
+                found
+            }
+            None => {
+                let (node, unit, _) = self.sum()?;
+                (Samples::Values(node), unit)
+            }
+        };
+        self.expect(")")?;
+        Ok((Node::Percentile(share, Box::new(samples)), unit, false))
     }
 
     fn call(&mut self, function: Function) -> Result<Parsed, MetricError> {
@@ -193,6 +216,36 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// The share of a percentile by its name.
+fn percentile(word: &str) -> Option<f64> {
+    Some(match word {
+        "p50" => 0.5,
+        "p90" => 0.9,
+        "p95" => 0.95,
+        "p99" => 0.99,
+        "p99.9" => 0.999,
+        _ => return None,
+    })
+}
+
+/// `flow.NAME.` and a spread: all its samples, and what they count.
+pub(super) fn spread(text: &str) -> Option<(Samples, Unit)> {
+    let (name, what) = text.strip_prefix("flow.")?.split_once('.')?;
+    let of = |prefix: &str| prefix.strip_suffix('.') == Some(what);
+    if let Some(spread) = table::SPREADS.iter().find(|spread| of(spread.prefix)) {
+        return Some((Samples::Spread(name.to_owned(), spread), spread.samples_unit()));
+    }
+    let (number, what) = class(what)?;
+    let spread = table::CLASS.iter().find(|spread| spread.prefix.strip_suffix('.') == Some(what))?;
+    Some((Samples::Class(name.to_owned(), number, spread), spread.unit))
+}
+
+/// The number of a class of sizes, and what follows it.
+fn class(text: &str) -> Option<(usize, &str)> {
+    let (number, rest) = text.strip_prefix("transfers.class")?.split_once('.')?;
+    Some((number.parse().ok().filter(|number| *number < MOST_CLASSES)?, rest))
+}
+
 fn function(word: &str) -> Option<Function> {
     Some(match word {
         "sum" => Function::Sum,
@@ -218,6 +271,13 @@ fn flow_field(text: &str) -> Option<(FlowField, Unit)> {
         let n: usize = n.parse().ok().filter(|n| (1..=table::MOST_N).contains(n))?;
         return Some((FlowField::NReordering(n), Unit::None));
     }
+    if let Some((number, rest)) = class(text) {
+        return table::CLASS.iter().find_map(|spread| {
+            let statistic = table::find(&table::STATISTICS, rest.strip_prefix(spread.prefix)?)?;
+            let unit = if statistic.unit == Unit::Count { Unit::Count } else { spread.unit };
+            Some((FlowField::Class(number, spread, statistic), unit))
+        });
+    }
     table::SPREADS.iter().find_map(|spread| {
         let statistic = table::find(&table::STATISTICS, text.strip_prefix(spread.prefix)?)?;
         Some((FlowField::Statistic(spread, statistic), spread.unit(statistic)))
@@ -227,7 +287,10 @@ fn flow_field(text: &str) -> Option<(FlowField, Unit)> {
 /// What there is of a flow, for errors.
 fn flow_fields() -> String {
     let spreads: Vec<&str> = table::SPREADS.iter().map(|spread| spread.prefix).collect();
-    format!("a flow's {}, or STATISTIC of {}", table::names(&table::FLOW), spreads.join(", "))
+    let classes: Vec<String> =
+        table::CLASS.iter().map(|spread| format!("transfers.classN.{}", spread.prefix)).collect();
+    let (fields, spreads) = (table::names(&table::FLOW), [spreads.join(", "), classes.join(", ")].join(", "));
+    format!("a flow's {fields}, or STATISTIC of {spreads}")
 }
 
 fn ring(name: &str, text: &str) -> Option<(Path, Unit)> {

@@ -1,7 +1,7 @@
 //! Values of which a distribution is drawn: a metric's, of all that its `*` stands for, or all samples of a spread.
 
-use super::expression::{Node, Refers, matches};
-use super::table::{self, Needs, Spread, Unit};
+use super::expression::{Pool, Refers, Samples};
+use super::table::Unit;
 use super::{MetricError, parser};
 use crate::results::Results;
 
@@ -9,35 +9,22 @@ use crate::results::Results;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     text: String,
-    from: From,
+    from: Samples,
     unit: Unit,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum From {
-    /// A value of each thing that is called so.
-    Values(Node),
-    /// All samples of the flows that are called so: packets' delays, transfers' durations.
-    Spread(String, &'static Spread),
-}
-
 impl Sampled {
-    /// Reads `flow.NAME.delay`, `flow.NAME.jitter`, `flow.NAME.transfers.duration`, `flow.NAME.reordering.extent`, or a
-    /// metric; `*` in names stands for several.
+    /// Reads `flow.NAME.delay`, `flow.NAME.jitter`, `flow.NAME.transfers.duration`, `flow.NAME.transfers.slowdown`, the same of a class,
+    /// such as `flow.NAME.transfers.class0.slowdown`, `flow.NAME.reordering.extent`, or a metric; `*` in names stands for several.
     ///
     /// # Errors
     /// [`MetricError::Grammar`] with what stands where and what would be right.
     pub fn parse(text: &str) -> Result<Sampled, MetricError> {
-        let flow = text.strip_prefix("flow.").and_then(|rest| rest.split_once('.'));
-        let spread = flow.and_then(|(name, what)| {
-            let of = |spread: &&Spread| spread.prefix.strip_suffix('.') == Some(what);
-            Some((name, table::SPREADS.iter().find(of)?))
-        });
-        let (from, unit) = match spread {
-            Some((name, spread)) => (From::Spread(name.to_owned(), spread), spread.samples_unit()),
+        let (from, unit) = match parser::spread(text) {
+            Some(found) => found,
             None => {
                 let (node, unit) = parser::parse_several(text)?;
-                (From::Values(node), unit)
+                (Samples::Values(node), unit)
             }
         };
         Ok(Sampled { text: text.to_owned(), from, unit })
@@ -58,39 +45,15 @@ impl Sampled {
     /// # Errors
     /// [`MetricError::Absent`] where the results do not have what it names.
     pub fn samples(&self, results: &Results) -> Result<Vec<(f64, u64)>, MetricError> {
-        match &self.from {
-            From::Values(node) => {
-                let mut values = Vec::new();
-                node.evaluate(results, &mut values)?;
-                Ok(values.into_iter().filter(|value| value.is_finite()).map(|value| (value, 1)).collect())
-            }
-            From::Spread(pattern, spread) => {
-                let flows = results.flows.iter().filter(|flow| matches(pattern, &flow.name));
-                let mut samples = Vec::new();
-                for flow in flows {
-                    if let Ok(distribution) = spread.distribution(flow) {
-                        samples.extend(&distribution.samples);
-                    }
-                }
-                Ok(samples)
-            }
-        }
+        let mut pool = Pool::new();
+        self.from.collect(results, &mut pool)?;
+        Ok(pool)
     }
 
     /// What it refers to.
     pub(in crate::scenario) fn refers(&self) -> Vec<Refers<'_>> {
         let mut found = Vec::new();
-        match &self.from {
-            From::Values(node) => node.refers(&mut found),
-            From::Spread(name, spread) => {
-                found.push(Refers::Flow(name));
-                match spread.needs {
-                    Needs::Percentiles => found.push(Refers::Percentiles),
-                    Needs::Reordering => found.push(Refers::Reordering),
-                    Needs::Nothing => {}
-                }
-            }
-        }
+        self.from.refers(&mut found);
         found
     }
 }

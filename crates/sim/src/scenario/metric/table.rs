@@ -2,8 +2,10 @@
 //!
 //! A new metric is a row here, a field in `results.rs` if nothing has measured it yet, and a line in docs/scenarios.md.
 
+use crate::results::{
+    CallResult, RingLinkResult, RingResult, SizeClass, SplitResult, TcpResult, Transfers, VideoResult,
+};
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Percentiles, Reordering, Results};
-use crate::results::{RingLinkResult, RingResult, SplitResult, TcpResult, Transfers};
 use std::fmt;
 
 /// What a metric counts.
@@ -135,6 +137,24 @@ fn transfers(flow: &FlowResult) -> Result<&Transfers, &'static str> {
     flow.transfers.as_ref().ok_or("; the flow has no transfers")
 }
 
+fn video(flow: &FlowResult) -> Result<&VideoResult, &'static str> {
+    flow.video.as_ref().ok_or("; the flow is no video")
+}
+
+fn call(flow: &FlowResult) -> Result<&CallResult, &'static str> {
+    flow.call.as_ref().ok_or("; the flow is no call")
+}
+
+const NO_SLOWDOWN: &str = "; slowdowns are those of transfers over links of constant rates";
+
+/// A class of sizes, from 0.
+pub(super) fn class(flow: &FlowResult, number: usize) -> Result<&SizeClass, &'static str> {
+    transfers(flow)?
+        .classes
+        .get(number)
+        .ok_or("; `classes` of a flow with kind = \"transfers\" says how many there are")
+}
+
 fn percentiles(distribution: &Distribution) -> Result<Percentiles, &'static str> {
     distribution.percentiles.ok_or("; percentiles need `delay = true` in [metrics]")
 }
@@ -162,7 +182,7 @@ pub(super) static TOTALS: [Field<Results>; 7] = [
 ];
 
 /// Of a flow.
-pub(super) static FLOW: [Field<FlowResult>; 17] = [
+pub(super) static FLOW: [Field<FlowResult>; 36] = [
     row("goodput", Unit::BitsPerSecond, |flow| Ok(flow.goodput)),
     row("throughput", Unit::BitsPerSecond, |flow| Ok(flow.throughput)),
     row("gap", Unit::Seconds, |flow| Ok(flow.gap)),
@@ -177,7 +197,10 @@ pub(super) static FLOW: [Field<FlowResult>; 17] = [
     row("tcp.recoveries", Unit::Count, |flow| Ok(tcp(flow)?.recoveries as f64)),
     row("tcp.window", Unit::Bytes, |flow| Ok(tcp(flow)?.window as f64)),
     row("tcp.smoothed_rtt", Unit::Seconds, |flow| Ok(tcp(flow)?.smoothed_rtt)),
+    row("failover", Unit::Seconds, |flow| flow.failover.ok_or("; no outage begins in the measured time")),
     row("transfers.completed", Unit::Count, |flow| Ok(transfers(flow)?.completed as f64)),
+    row("transfers.failed", Unit::Count, |flow| Ok(transfers(flow)?.failed as f64)),
+    row("transfers.unfinished", Unit::Count, |flow| Ok(transfers(flow)?.unfinished as f64)),
     row("transfers.bytes", Unit::Bytes, |flow| Ok(transfers(flow)?.bytes as f64)),
     // What http_load says: bytes of all over the time from the first beginning to the last end.
     row("transfers.throughput", Unit::BitsPerSecond, |flow| {
@@ -185,10 +208,54 @@ pub(super) static FLOW: [Field<FlowResult>; 17] = [
         // None is complete: nothing came through.
         Ok(if transfers.elapsed_s > 0.0 { 8.0 * transfers.bytes as f64 / transfers.elapsed_s } else { 0.0 })
     }),
+    row("video.chunks", Unit::Count, |flow| Ok(video(flow)?.chunks as f64)),
+    row("video.bitrate", Unit::BitsPerSecond, |flow| Ok(video(flow)?.bitrate)),
+    row("video.level", Unit::None, |flow| Ok(video(flow)?.level)),
+    row("video.switches", Unit::Count, |flow| Ok(video(flow)?.switches as f64)),
+    row("video.start", Unit::Seconds, |flow| video(flow)?.start_s.ok_or("; it never began to play")),
+    row("video.stalls", Unit::Count, |flow| Ok(video(flow)?.stalls as f64)),
+    row("video.stalled", Unit::Seconds, |flow| Ok(video(flow)?.stalled_s)),
+    row("video.played", Unit::Seconds, |flow| Ok(video(flow)?.played_s)),
+    row("call.frames", Unit::Count, |flow| Ok(call(flow)?.frames as f64)),
+    row("call.lost", Unit::Count, |flow| Ok(call(flow)?.lost as f64)),
+    row("call.late", Unit::Count, |flow| Ok(call(flow)?.late as f64)),
+    row("call.missing", Unit::None, |flow| {
+        let call = call(flow)?;
+        Ok((call.lost + call.late) as f64 / call.frames.max(1) as f64)
+    }),
+    row("call.delay", Unit::Seconds, |flow| call(flow)?.delay_s.ok_or("; no frame came")),
+    row("call.burst_ratio", Unit::None, |flow| Ok(call(flow)?.burst_ratio)),
+    row("call.rating", Unit::None, |flow| call(flow)?.rating.ok_or("; no frame was to be played")),
+    row("call.mos", Unit::None, |flow| call(flow)?.mos.ok_or("; no frame was to be played")),
 ];
 
+/// Of a class of sizes, called `transfers.classN.`, each with the [`STATISTICS`]: name, unit and what is summarised.
+pub(super) static CLASS: [ClassSpread; 2] = [
+    ClassSpread { prefix: "duration.", unit: Unit::Seconds, distribution: |class| &class.duration },
+    ClassSpread { prefix: "slowdown.", unit: Unit::None, distribution: |class| &class.slowdown },
+];
+
+/// What is summarised of a class of sizes.
+pub(super) struct ClassSpread {
+    pub(super) prefix: &'static str,
+    pub(super) unit: Unit,
+    pub(super) distribution: fn(&SizeClass) -> &Distribution,
+}
+
+impl PartialEq for ClassSpread {
+    fn eq(&self, other: &ClassSpread) -> bool {
+        self.prefix == other.prefix
+    }
+}
+
+impl fmt::Debug for ClassSpread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prefix)
+    }
+}
+
 /// Of a flow too, each with the [`STATISTICS`].
-pub(super) static SPREADS: [Spread; 4] = [
+pub(super) static SPREADS: [Spread; 5] = [
     Spread { prefix: "delay.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.delay) },
     Spread { prefix: "jitter.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.jitter) },
     Spread {
@@ -202,6 +269,12 @@ pub(super) static SPREADS: [Spread; 4] = [
         unit: Unit::Seconds,
         needs: Needs::Nothing,
         distribution: |flow| Ok(&transfers(flow)?.duration),
+    },
+    Spread {
+        prefix: "transfers.slowdown.",
+        unit: Unit::None,
+        needs: Needs::Nothing,
+        distribution: |flow| transfers(flow)?.slowdown.as_ref().ok_or(NO_SLOWDOWN),
     },
 ];
 

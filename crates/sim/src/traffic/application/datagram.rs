@@ -118,6 +118,7 @@ impl Endpoint for Datagrams {
             && due <= now
         {
             let bytes = self.request.next(&mut self.rng);
+            self.transfers.handle_begun();
             self.state = State::Asked { bytes, begun: now, until: now + self.timeout };
             return Some(self.datagram(false, self.number, bytes));
         }
@@ -140,7 +141,7 @@ impl Endpoint for Datagrams {
         Some(self.transfers.result())
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Time) {
         self.transfers.begin();
     }
 }

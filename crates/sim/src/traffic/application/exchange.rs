@@ -36,7 +36,13 @@ struct Message {
 
 impl Exchange {
     /// Messages of these sizes, with this pause from an answer to the next request.
-    pub fn new(request: &Sizes, response: &Sizes, think: Span, rng: Rng) -> Result<Exchange, ConfigError> {
+    pub fn new(
+        request: &Sizes,
+        response: &Sizes,
+        think: Span,
+        transfers: Transfers,
+        rng: Rng,
+    ) -> Result<Exchange, ConfigError> {
         Ok(Exchange {
             request: Sampler::new(request)?,
             response: Sampler::new(response)?,
@@ -46,13 +52,14 @@ impl Exchange {
             next: None,
             under_way: None,
             connection: 0,
-            transfers: Transfers::new(),
+            transfers,
         })
     }
 
     fn ask(&mut self, now: Time, pair: &mut Pair) {
         let (request, response) = (self.request.next(&mut self.rng), self.response.next(&mut self.rng));
         self.next = None;
+        self.transfers.handle_begun();
         self.under_way = Some(Message {
             begun: now,
             request,
@@ -125,7 +132,7 @@ impl Application for Exchange {
         Some(&self.transfers)
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Time) {
         self.transfers.begin();
     }
 }

@@ -28,19 +28,28 @@ struct Writes {
 }
 
 impl Ftp {
-    /// Of this many bytes (`None`: without end), in writes of these sizes (`None`: at once).
-    pub fn new(bytes: Option<Bytes>, writes: Option<&Sizes>, rng: Rng) -> Result<Ftp, ConfigError> {
+    /// Of this many bytes (`None`: without end), in writes of these sizes (`None`: at once). What is measured of one that ends goes to
+    /// `transfers`.
+    pub fn new(
+        bytes: Option<Bytes>,
+        writes: Option<&Sizes>,
+        transfers: Transfers,
+        rng: Rng,
+    ) -> Result<Ftp, ConfigError> {
         let bytes = bytes.map(Bytes::as_u64);
         let writes = match writes {
             Some(sizes) => Some(Writes { sizes: Sampler::new(sizes)?, rng, left: bytes.unwrap_or(u64::MAX) }),
             None => None,
         };
-        Ok(Ftp { bytes, writes, transfers: bytes.map(|_| Transfers::new()) })
+        Ok(Ftp { bytes, writes, transfers: bytes.map(|_| transfers) })
     }
 }
 
 impl Application for Ftp {
     fn start(&mut self, now: Time, pairs: &mut Pairs) {
+        if let Some(transfers) = &mut self.transfers {
+            transfers.handle_begun();
+        }
         let pair = pairs.open(now, End::Sender);
         if self.writes.is_none() {
             pair.write(now, End::Sender, self.bytes.unwrap_or(u64::MAX));
@@ -94,7 +103,7 @@ impl Application for Ftp {
         self.transfers.as_ref()
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Time) {
         if let Some(transfers) = &mut self.transfers {
             transfers.begin();
         }

@@ -34,7 +34,15 @@ const DONE: u64 = u64::MAX;
 
 impl Http {
     /// `parallel` fetches at once of `files` in turn, `fetches` in all (`None`: until stopped).
-    pub fn new(parallel: u32, files: &[Bytes], fetches: Option<u64>, request: Bytes, think: Span, rng: Rng) -> Http {
+    pub fn new(
+        parallel: u32,
+        files: &[Bytes],
+        fetches: Option<u64>,
+        request: Bytes,
+        think: Span,
+        transfers: Transfers,
+        rng: Rng,
+    ) -> Http {
         Http {
             parallel,
             files: files.iter().map(|file| file.as_u64()).collect(),
@@ -45,7 +53,7 @@ impl Http {
             rng,
             stopped: false,
             pauses: BinaryHeap::new(),
-            transfers: Transfers::new(),
+            transfers,
         }
     }
 
@@ -54,6 +62,7 @@ impl Http {
             return;
         }
         self.left -= u64::from(self.left != u64::MAX);
+        self.transfers.handle_begun();
         let pair = pairs.open(now, End::Receiver);
         pair.mark = self.files[self.next_file];
         self.next_file = (self.next_file + 1) % self.files.len();
@@ -126,7 +135,7 @@ impl Application for Http {
         Some(&self.transfers)
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Time) {
         self.transfers.begin();
     }
 }

@@ -6,6 +6,7 @@ use super::Transfers;
 use super::pair::{End, Pair};
 use crate::endpoint::Outgoing;
 use crate::packet::Body;
+use crate::results::VideoResult;
 use crate::tcp::{Config, Connection};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::Time;
@@ -44,8 +45,16 @@ pub trait Application: std::fmt::Debug + Send {
         None
     }
 
+    /// What the viewer of a video saw until now.
+    fn video(&self, now: Time) -> Option<VideoResult> {
+        let _ = now;
+        None
+    }
+
     /// The measurement begins.
-    fn begin(&mut self) {}
+    fn begin(&mut self, now: Time) {
+        let _ = now;
+    }
 }
 
 /// The connections of a flow.

@@ -10,15 +10,20 @@
 //!
 //! Warm-up: counters of TCP count from its end on; windows and round trips are as they are.
 
+use super::call::Call;
 use super::datagram::Datagrams;
 use super::exchange::Exchange;
 use super::ftp::Ftp;
 use super::http::Http;
 use super::pair::End;
 use super::pairs::{Application, Pairs};
+use super::transfers::OpenLoop;
+use super::video::Video;
+use super::web::Web;
+use super::{Transfers, Wanted};
 use crate::endpoint::{Endpoint, Handled, Outgoing};
 use crate::packet::{Body, Packet};
-use crate::results::{TcpResult, Transfers};
+use crate::results::{self, TcpResult, VideoResult};
 use crate::tcp::{self, Connection};
 
 use crate::tcp::config::Nagle;
@@ -28,10 +33,11 @@ use fairspan_core::units::Time;
 
 /// The endpoint of a flow with this traffic; `None` where a [`Source`](crate::traffic::Source) sends and nothing answers.
 ///
-/// `start` and `stop` are the world's to call.
+/// `start` and `stop` are the world's to call. `wanted` is what is measured of transfers besides.
 pub fn endpoint(
     traffic: &Config,
     transport: &Transport,
+    wanted: Wanted,
     mut rng: Rng,
 ) -> Result<Option<Box<dyn Endpoint>>, ConfigError> {
     traffic.check()?;
@@ -44,25 +50,36 @@ pub fn endpoint(
                     let datagrams = Datagrams::new(request, response, *think, *timeout, *header, draws)?;
                     Ok(Some(Box::new(datagrams)))
                 }
-                Config::Ftp { .. } | Config::Http { .. } => Err(ConfigError::Transport { needed: "TCP" }),
+                Config::Call(call) => Ok(Some(Box::new(Call::new(*call)))),
+                Config::Ftp { .. } | Config::Http { .. } | Config::Transfers(_) | Config::Web(_) | Config::Video(_) => {
+                    Err(ConfigError::Transport { needed: "TCP" })
+                }
                 _ => Ok(None),
             };
         }
     };
     let mut settings = (**settings).clone();
+    // A transfer is compared with an empty path; what a server or a browser takes its time for is not.
+    let records = Wanted { ideal: None, ..wanted.clone() };
     let application: Box<dyn Application> = match traffic {
         Config::Ftp { bytes, writes } => {
             if writes.is_some() {
                 settings.segment_per_write = true;
                 settings.nagle = Nagle::Off;
             }
-            Box::new(Ftp::new(*bytes, writes.as_ref(), draws)?)
+            Box::new(Ftp::new(*bytes, writes.as_ref(), Transfers::with(wanted), draws)?)
         }
         Config::Http { parallel, files, fetches, request, think } => {
-            Box::new(Http::new(*parallel, files, *fetches, *request, *think, draws))
+            Box::new(Http::new(*parallel, files, *fetches, *request, *think, Transfers::with(records), draws))
         }
+        Config::Transfers(config) => {
+            let wanted = Wanted { classes: config.classes.clone(), ..wanted };
+            Box::new(OpenLoop::new(config, Transfers::with(wanted), draws)?)
+        }
+        Config::Web(config) => Box::new(Web::new(config, Transfers::with(records), draws)?),
+        Config::Video(config) => Box::new(Video::new(config, Transfers::with(records))),
         Config::RequestResponse { request, response, think, .. } => {
-            Box::new(Exchange::new(request, response, *think, draws)?)
+            Box::new(Exchange::new(request, response, *think, Transfers::with(records), draws)?)
         }
         _ => return Err(ConfigError::Transport { needed: "datagrams" }),
     };
@@ -156,16 +173,20 @@ impl Endpoint for TcpEndpoint {
         })
     }
 
-    fn transfers(&self) -> Option<Transfers> {
-        self.application.transfers().map(super::Transfers::result)
+    fn transfers(&self) -> Option<results::Transfers> {
+        self.application.transfers().map(Transfers::result)
+    }
+
+    fn video(&self, now: Time) -> Option<VideoResult> {
+        self.application.video(now)
     }
 
     fn window(&self) -> Option<u64> {
         Some(self.sender().map_or(self.pairs.last.0, Connection::window))
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, now: Time) {
         self.pairs.before = self.pairs.counters();
-        self.application.begin();
+        self.application.begin(now);
     }
 }

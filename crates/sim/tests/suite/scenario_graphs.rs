@@ -1,0 +1,168 @@
+//! Graphs of a known shape, and flows spread over them.
+
+use fairspan_sim::model::{Hop, Scenario};
+use fairspan_sim::scenario::File;
+use std::collections::BTreeSet;
+
+fn read(text: &str) -> Result<File, Vec<String>> {
+    let mut files = |_: &str| Err("no files here".to_owned());
+    File::parse("x", text, &mut files).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+fn scenario(text: &str) -> Scenario {
+    let file = read(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:?}")).scenario
+}
+
+fn graph(shape: &str) -> String {
+    format!("[[graph]]\nname = \"g\"\nshape = {shape}\nrate = \"1Gbit\"\n")
+}
+
+fn flows(count: u32, from: &str, to: &str) -> String {
+    format!("[[flow]]\nname = \"f#\"\ncount = {count}\nfrom = \"{from}\"\nto = \"{to}\"\nkind = \"ftp\"\n")
+}
+
+const TREE: &str = "\"fat-tree\"\nk = 4";
+
+#[test]
+fn the_links_between_switches_are_what_core_says_and_the_others_what_the_graph_says() {
+    let core = "core = { rate = \"10Gbit\", delay = \"1ms\" }\n";
+    let text = format!("duration = \"1s\"\n{}{core}{}", graph("\"dumbbell\"\nhosts = 2"), flows(2, "g-l#", "g-r#"));
+    let scenario = scenario(&text);
+    let rates: Vec<(&str, String)> =
+        scenario.links.iter().map(|link| (link.name.as_str(), format!("{:?}", link.profile.capacity))).collect();
+    for (name, rate) in &rates {
+        let between = name.starts_with("g-s0:s1");
+        assert_eq!(rate.contains("10000000000"), between, "{name}: {rate}");
+    }
+    assert_eq!(scenario.flows[0].path.len(), 3);
+    assert_eq!(scenario.nodes.len(), 6);
+}
+
+#[test]
+fn without_ecmp_flows_between_two_pods_take_one_path_and_with_it_all_equally_often() {
+    let text = |ecmp: bool| {
+        // All from hosts of pod 0's first switch to hosts of pod 1's.
+        let flows = flows(400, "g-h#%2", "g-h#+4%2");
+        let flows = flows.replace("g-h#+4%2", "g-h4");
+        format!("duration = \"1s\"\necmp = {ecmp}\n{}{flows}", graph(TREE))
+    };
+    let paths = |scenario: &Scenario| {
+        let core = |path: &[Hop]| match path {
+            [_, _, Hop::Link(up), Hop::Link(down), _, _] => {
+                let [up, down] = [up, down].map(|link| &scenario.links[*link as usize]);
+                assert_eq!(up.to, down.from);
+                scenario.nodes[up.to as usize].name.clone()
+            }
+            _ => panic!("six hops between pods: {path:?}"),
+        };
+        scenario.flows.iter().map(|flow| core(&flow.path)).collect::<Vec<String>>()
+    };
+    let one = paths(&scenario(&text(false)));
+    assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), 1);
+    let spread = scenario(&text(true));
+    let cores = paths(&spread);
+    for core in ["g-c0", "g-c1", "g-c2", "g-c3"] {
+        let count = cores.iter().filter(|name| *name == core).count();
+        // A quarter of 400 with a deviation of 8.7; five of them.
+        assert!((56..=144).contains(&count), "{core}: {count}");
+    }
+    // The way back passes the same links, and another seed spreads otherwise.
+    let back = |scenario: &Scenario| match (&scenario.flows[0].path[2], &scenario.flows[0].back[3]) {
+        (Hop::Link(there), Hop::Link(back)) => {
+            scenario.links[*there as usize].from == scenario.links[*back as usize].to
+        }
+        _ => false,
+    };
+    assert!(back(&spread));
+    let other = scenario(&text(true).replace("duration", "seed = 2\nduration"));
+    assert_ne!(paths(&other), cores);
+    assert_eq!(paths(&scenario(&text(true))), cores, "the same seed, the same paths");
+}
+
+#[test]
+fn a_path_chosen_by_ecmp_is_as_short_as_the_first() {
+    let text = |ecmp: bool| {
+        let graph = graph("\"random\"\nswitches = 30\ndegree = 10\nseed = 5");
+        format!("duration = \"1s\"\necmp = {ecmp}\n{graph}{}", flows(30, "g-h#", "g-h#+13%30"))
+    };
+    let (first, spread) = (scenario(&text(false)), scenario(&text(true)));
+    let mut differ = 0;
+    for (a, b) in first.flows.iter().zip(&spread.flows) {
+        assert_eq!(a.path.len(), b.path.len(), "{}", a.name);
+        differ += usize::from(a.path != b.path);
+        let mut here = b.from;
+        for hop in &b.path {
+            let Hop::Link(link) = hop else { panic!("{hop:?}") };
+            let link = &spread.links[*link as usize];
+            assert_eq!(link.from, here, "{}", b.name);
+            here = link.to;
+        }
+        assert_eq!(here, b.to);
+    }
+    assert!(differ > 3, "{differ}");
+}
+
+#[test]
+fn copies_have_values_of_their_own_by_list_and_by_formula() {
+    let link = "[[link]]\nname = \"w#\"\ncount = 4\nfirst = 2\nfrom = \"a\"\nto = \"b\"\nrate = { each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }\n\
+                delay = { formula = \"5 + 2 * #\", unit = \"ms\" }\nreverse = { rate = { formula = \"# * 10\", unit = \"kbit\" } }\n";
+    let flow = "[[flow]]\nname = \"f#\"\ncount = 2\nfrom = \"a\"\nto = \"b\"\nkind = \"ftp\"\nweight = { formula = \"# + 1\" }\n";
+    let text = format!("duration = \"1s\"\n[[node]]\nname = [\"a\", \"b\"]\n{link}{flow}");
+    let scenario = scenario(&text);
+    let found: Vec<(&str, u64, u64)> = scenario
+        .links
+        .iter()
+        .map(|link| match &link.profile.capacity {
+            fairspan_core::link::Capacity::Constant(rate) => {
+                (link.name.as_str(), rate.as_bits_per_sec(), link.profile.delay.as_nanos())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let ms = |ms: u64| ms * 1_000_000;
+    assert_eq!(found[..3], [("w2", 1_000_000, ms(9)), ("w2/back", 20_000, ms(9)), ("w3", 2_000_000, ms(11))]);
+    assert_eq!((found.len(), found[6]), (8, ("w5", 1_000_000, ms(15))), "the list takes turns");
+    assert_eq!(scenario.flows.iter().map(|flow| flow.weight).collect::<Vec<_>>(), [1, 2]);
+    let apart = text.replace("weight =", "start = \"100ms\"\nstagger = \"200ms\"\nweight =");
+    let starts: Vec<u64> = self::scenario(&apart).flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000).collect();
+    assert_eq!(starts, [100, 300], "copies with values of their own are apart as well");
+    for (from, to, said) in [
+        ("count = 4", "count = 0", "from 1 to"),
+        ("5 + 2 * #", "5 + ", "found \"5 + \", expected numbers"),
+        ("5 + 2 * #", "1 / (# - 3)", "inf for copy 3"),
+        ("5 + 2 * #", "# - 10", "zero or more"),
+        ("{ each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }", "{ each = [] }", "a value for each copy"),
+        ("{ each = [\"1Mbit\", \"2Mbit\", \"3Mbit\"] }", "{ each = [\"1Mbit\"], more = 1 }", "a table with other keys"),
+        ("count = 4", "count = 900000", "100000"),
+    ] {
+        let errors = read(&text.replace(from, to)).expect_err(to).join("\n");
+        assert!(errors.contains(said), "{to}: {errors}");
+    }
+}
+
+#[test]
+fn hostile_graphs_are_refused_with_what_would_be_right() {
+    let refused = |shape: &str| {
+        let text = format!("duration = \"1s\"\n{}{}", graph(shape), flows(1, "g-h0", "g-h1"));
+        read(&text).expect_err(shape).join("\n")
+    };
+    for (shape, said) in [
+        ("\"star\"\nhosts = 1000000", "at most 1000000"),
+        ("\"star\"\nhosts = 10000000000", "from 1 to 1000000"),
+        ("\"fat-tree\"\nk = 1000000", "at most 1000000"),
+        ("\"fat-tree\"\nk = 5", "even"),
+        ("\"fat-tree\"", "how many ports"),
+        ("\"dragonfly\"\nswitches = 1000000\nglobal = 1000000", "at most 1000000"),
+        ("\"random\"\nswitches = 5\ndegree = 5", "at most 4"),
+        ("\"random\"\nswitches = 50\ndegree = 1", "connected"),
+        ("\"random\"\nswitches = 999999\ndegree = 999998", "at most 1000000"),
+        ("\"ring-of-rings\"\nrings = 2\nswitches = 3", "from 3 to"),
+        ("\"cube\"", "\"dragonfly\""),
+    ] {
+        let found = refused(shape);
+        assert!(found.contains(said), "{shape}: {found}");
+    }
+    let double = format!("duration = \"1s\"\n{0}{0}{1}", graph(TREE), flows(1, "g-h0", "g-h1"));
+    assert!(read(&double).expect_err("twice").join("\n").contains("g-c0"));
+}
