@@ -170,7 +170,7 @@ argument=
 start() { # how many at a time, argument of the scripts
     argument=${2:-}
     rm -rf "$parts" && mkdir -p "$parts"
-    awk -F "$tab" -v first='/ring.sh /daemon- /fairspan_live- /suite- /demo /bench /secrets- /fairspan- /bounded-' '
+    awk -F "$tab" -v first='/web-roles.sh /ring.sh /daemon- /fairspan_live- /suite- /demo /bench /secrets- /fairspan- /bounded-' '
         BEGIN { n = split(first, names, " ") }
         { rank = n + 1; for (i = n; i > 0; i--) if (index($3, names[i])) rank = i; print rank FS $0 }' "$list" \
         | sort -n -s -k 1,1 | cut -f 2- >"$list.sorted"
