@@ -5,7 +5,7 @@
 //!
 //! Continuous distributions are drawn by inversion (log-normal: Box and Muller 1958), rounded up to whole bytes, and cut off: what
 //! would be above `most` is `most`, and the mean is that of what is drawn so. A measured distribution is a list of points of its
-//! distribution function, straight between them, as papers on data centres publish theirs and ns-2 reads them.
+//! distribution function, straight between them, as papers on data centres publish theirs. (Files for ns-2 have a third column, which is refused: their sizes may be packets.)
 
 use super::error::ConfigError;
 use super::pareto::exponential;

@@ -12,11 +12,13 @@ use crate::clock::{Clock, until};
 use crate::events::wall_clock;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 /// Most clients at once.
@@ -27,6 +29,8 @@ const STREAMS: usize = 16;
 const BURST: usize = 16;
 /// Longest sleep.
 const SLEEP: Span = Span::from_secs(60);
+/// Wait after a browser that could not be let in.
+const BREATH: Duration = Duration::from_millis(200);
 /// Longest that the daemon takes to do what somebody wants.
 const DONE_WITHIN: Duration = Duration::from_secs(1);
 /// Points of a history that are given at most, and where nobody says how many.
@@ -144,7 +148,16 @@ impl Running {
 
     fn accept(&mut self, now: Time) {
         for _ in 0..BURST {
-            let Ok((stream, _)) = self.server.listener.accept() else { return };
+            let stream = match self.server.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    if error.kind() != ErrorKind::WouldBlock {
+                        // As when the process has no descriptor left: who waits is told of at once again.
+                        thread::sleep(BREATH);
+                    }
+                    return;
+                }
+            };
             if self.clients.len() == CLIENTS {
                 // Who only asks gives way, the oldest first.
                 let Some(place) = self.clients.iter().position(|client| !client.is_stream) else { return };
