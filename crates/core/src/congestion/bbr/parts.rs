@@ -98,7 +98,7 @@ pub(super) struct Sendings {
 impl Sendings {
     pub(super) fn note(&mut self, sending: Sending) {
         if self.notes.len() >= MOST_SENDINGS {
-            // Of more than that many, every second one tells enough.
+            // Of more than that many, every second one tells enough. The oldest become the fewest.
             let mut odd = true;
             self.notes.retain(|_| {
                 odd = !odd;
@@ -135,7 +135,8 @@ mod tests {
         for n in (100..=count).step_by(100) {
             sendings.find(n);
             let lost = sendings.newest.lost;
-            assert!(lost <= n && n - lost < 32, "what was lost when {n} were delivered: {lost}");
+            // The first of them were thinned out eight times: a note for 256 packets, of 20,000 under way.
+            assert!(lost <= n && n - lost < 256, "what was lost when {n} were delivered: {lost}");
         }
     }
 }
