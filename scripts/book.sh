@@ -33,6 +33,8 @@ src = "src"
 
 [output.html]
 no-section-label = true
+# Two hyphens stay what they are, also in the names of headings, as on GitHub.
+smart-punctuation = false
 EOF
 mdbook build "$work" --dest-dir "$work/book" >/dev/null
 pages=$(sed -n 's/^[- ]*\[.*\](\(.*\)\.md)$/\1/p' "$work/src/SUMMARY.md")
