@@ -30,7 +30,7 @@ const SOON: Span = Span::from_secs(600);
 const ELSEWHERE: Span = Span::from_millis(50);
 
 /// A channel carries little if it is one part in so many of all.
-const SMALL: u64 = 8;
+const SMALL: u64 = 16;
 /// So long may packets wait on any channel, however little it carries.
 const SHORT: Span = Span::from_millis(50);
 
