@@ -337,8 +337,20 @@ pub(super) fn tcp<'a>(
     if fixed {
         config.receive_buffer_maximum = config.receive_buffer;
     }
-    if config.congestion == Algorithm::Dctcp && matches!(config.ecn, tcp::config::Ecn::Off | tcp::config::Ecn::On) {
-        form.conflict(key, "DCTCP goes by each mark of congestion: set ecn = \"dctcp\" or \"accurate\" too", errors);
+    if matches!(config.ecn, tcp::config::Ecn::Off | tcp::config::Ecn::On) {
+        match config.congestion {
+            Algorithm::Dctcp => {
+                form.conflict(
+                    key,
+                    "DCTCP goes by each mark of congestion: set ecn = \"dctcp\" or \"accurate\" too",
+                    errors,
+                );
+            }
+            Algorithm::Prague => {
+                form.conflict(key, "Prague goes by a count of marks: set ecn = \"l4s\" (or \"accurate\") too", errors);
+            }
+            _ => {}
+        }
     }
     (errors.count() == before).then_some(config)
 }

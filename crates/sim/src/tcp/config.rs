@@ -187,7 +187,7 @@ choice! {
 
 choice! {
     /// Explicit congestion notification.
-    Ecn, "\"off\", \"on\", \"accurate\" or \"dctcp\"" {
+    Ecn, "\"off\", \"on\", \"accurate\", \"dctcp\" or \"l4s\"" {
         /// None.
         Off = "off",
         /// RFC 3168: a mark is echoed until the peer tells that it has reduced.
@@ -196,6 +196,8 @@ choice! {
         Accurate = "accurate",
         /// RFC 8257: each mark is echoed, as DCTCP needs it.
         Dctcp = "dctcp",
+        /// RFC 9331: as `accurate`, and what is sent says ECT(1), so that L4S queues take it; `on` with a peer that has only that.
+        L4s = "l4s",
     }
 }
 

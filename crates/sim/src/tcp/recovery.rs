@@ -220,14 +220,16 @@ impl Sender {
             in_flight: Bytes::new(in_flight),
             limit: Bytes::new(self.limit()),
             begins,
+            exact: true,
         }
     }
 
     /// An ACK that is not yet taken echoes marks of congestion on `bytes`. A window of data has one episode, a loss's or a mark's.
-    pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool) {
+    /// `exact`: they are the bytes that were marked.
+    pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool, exact: bool) {
         let (in_flight, limit) = (Bytes::new(self.flight().max(bytes)), Bytes::new(self.limit()));
         let begins = begins && self.phase == Phase::Open;
-        self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins });
+        self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins, exact });
     }
 
     fn slow_start_threshold(&self) -> u64 {
