@@ -100,16 +100,18 @@ pub(crate) struct Flow {
     sent_before: u64,
     /// First step of the path to the receiver, and of the path back.
     entry: [u32; 2],
+    /// Those of the other paths among which its connections are spread.
+    others: Box<[[u32; 2]]>,
     meter: FlowMeter,
 }
 
 impl Flow {
-    /// The flow `number` of a scenario, its paths compiled; `processors` are those of its sender's and receiver's nodes, and
+    /// The flow `number` of a scenario, its paths compiled, of which there is at least one; `processors` are those of its sender's and receiver's nodes, and
     /// `outage` is when the first measured one of the scenario begins.
     pub(crate) fn new(
         scenario: &Scenario,
         number: usize,
-        entry: [u32; 2],
+        entries: &[[u32; 2]],
         processors: [Option<u32>; 2],
         outage: Option<Time>,
     ) -> Result<Flow, WorldError> {
@@ -166,7 +168,8 @@ impl Flow {
             wander,
             numbers,
             sent_before,
-            entry,
+            entry: entries[0],
+            others: entries[1..].into(),
             meter,
         })
     }
@@ -210,6 +213,16 @@ impl Flow {
         }
     }
 
+    /// The first steps of a connection's paths: the first one has the flow's own, the others any.
+    #[inline]
+    fn way_of(&self, connection: u32) -> [u32; 2] {
+        if self.others.is_empty() || connection == 0 {
+            return self.entry;
+        }
+        let place = Rng::new(u64::from(connection)).below(self.others.len() as u64 + 1) as usize;
+        if place == 0 { self.entry } else { self.others[place - 1] }
+    }
+
     /// A packet begins its way.
     #[inline]
     fn launch(&mut self, here: &mut Here<'_>, outgoing: Outgoing) -> Output {
@@ -217,7 +230,7 @@ impl Flow {
         let way = usize::from(reverse);
         let number = self.numbers[way];
         self.numbers[way] += 1;
-        let (created, step) = (here.now(), self.entry[way]);
+        let (created, step) = (here.now(), self.way_of(connection)[way]);
         let packet =
             Packet { flow: here.number, reverse, number, size, created, connection, step, dscp: self.dscp, body };
         Output::Forward(here.engine.launch(here.mark, packet))
