@@ -347,10 +347,19 @@ pub(super) fn tcp<'a>(
                 );
             }
             Algorithm::Prague => {
-                form.conflict(key, "Prague goes by a count of marks: set ecn = \"l4s\" (or \"accurate\") too", errors);
+                form.conflict(key, "Prague goes by a count of marks: set ecn = \"l4s\" too", errors);
             }
             _ => {}
         }
+    }
+    let scalable = matches!(config.congestion, Algorithm::Prague | Algorithm::Dctcp | Algorithm::Bbr);
+    if config.ecn == tcp::config::Ecn::L4s && !scalable {
+        // RFC 9331, 4.3.
+        form.conflict(
+            key,
+            "ecn = \"l4s\" says that each mark is answered in proportion: prague, dctcp and bbr do",
+            errors,
+        );
     }
     (errors.count() == before).then_some(config)
 }

@@ -372,7 +372,8 @@ settings! {
     /// Whether tail loss probes are sent (RFC 8985, section 7), with RACK.
     tail_loss_probe: bool = true;
 
-    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark.
+    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark. `on` is RFC 3168, `accurate` counts
+    /// marks (RFC 9768), `dctcp` echoes each (RFC 8257), `l4s` counts and says ECT(1) (RFC 9331), as `prague` needs it.
     ecn: Ecn = Ecn::Off;
     /// Whether SACK is permitted to the peer (RFC 2018).
     sack: bool = true;

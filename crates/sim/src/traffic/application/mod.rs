@@ -97,12 +97,12 @@ impl Transfers {
     pub fn handle_begun(&mut self, bytes: u64) {
         self.started += 1;
         self.under_way += 1;
-        self.pending += bytes;
+        self.pending = self.pending.saturating_add(bytes);
     }
 
     /// One that was begun is of `now` bytes, not of `before`.
     pub fn handle_resized(&mut self, before: u64, now: u64) {
-        self.pending = self.pending.saturating_sub(before) + now;
+        self.pending = self.pending.saturating_sub(before).saturating_add(now);
     }
 
     /// One that was begun is no longer under way.
