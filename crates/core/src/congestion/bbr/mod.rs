@@ -21,7 +21,7 @@
 //! Departures: what was under way, and lost, when a packet was sent is known by how much had been delivered then, and not packet by packet; a
 //! lost packet is taken for one that was sent with the newest one delivered. Random waits are drawn from a hash of the time and of what was delivered. A recovery does not
 //! conserve packets. After a timeout the window comes back when what was sent from then on has come round. After idle time the pace stays what it
-//! was. Of Linux's reaction to marks in Startup, one round with many of them and not two ends Startup, and where packets were lost as well only that counts. It is meant for marks that come
+//! was. Of Linux's reaction to marks, one round with many of them and not two ends Startup, and where packets were lost as well only that counts. It is meant for marks that come
 //! one by one (`ecn` is `dctcp` or `accurate`); the echo of RFC 3168 repeats one for a round trip, and says too much. There is no send quantum: senders here pace packet by packet, and three packets stand for it. The time of ProbeRTT does not count as
 //! limited by the application. Cost: some fifty operations on floats an acknowledgment, only the four that IEEE 754 rounds exactly. Memory: at
 //! most 4096 notes. Invariants: the window is at least four packets, but for one after a timeout; the rate is at most the largest sample.
@@ -109,7 +109,6 @@ pub struct Bbr {
     in_flight: f64,
     delivered: u64,
     lost: u64,
-    marked: u64,
     sendings: Sendings,
     idle: bool,
     /// Whether the newest sample was limited by the application.
@@ -157,7 +156,6 @@ impl Bbr {
             in_flight: 0.0,
             delivered: 0,
             lost: 0,
-            marked: 0,
             sendings: Sendings::default(),
             idle: false,
             app_limited: false,
@@ -289,6 +287,8 @@ impl Bbr {
                 self.full.reached = true;
                 self.long = self.volume(self.largest(), 1.0).max(self.latest[1]);
             }
+        } else if self.state == State::Up && marked && signals.marked > ECN_THRESHOLD * delivered {
+            self.handle_too_high(self.sendings.newest.in_flight, self.now);
         }
         if !probes && (lossy || marked) {
             if self.bw_short.is_infinite() {
@@ -353,7 +353,7 @@ impl Bbr {
                 Feedback::Probing | Feedback::Refilling => {}
             }
         }
-        if self.long.is_infinite() || self.is_too_high() || self.is_too_marked(sample) {
+        if self.long.is_infinite() || self.is_too_high() {
             return;
         }
         self.long = self.long.max(self.sendings.newest.in_flight);
@@ -373,12 +373,6 @@ impl Bbr {
     fn is_too_high(&self) -> bool {
         let newest = self.sendings.newest;
         self.lost.saturating_sub(newest.lost) as f64 > LOSS_THRESHOLD * newest.in_flight
-    }
-
-    /// Linux's `bbr_is_inflight_too_high`: of what was delivered since the newest packet was sent, more than half had marks.
-    fn is_too_marked(&self, sample: &Sample) -> bool {
-        let marked = self.marked.saturating_sub(self.sendings.newest.marked) as f64;
-        marked > 0.0 && marked > ECN_THRESHOLD * sample.delivered.as_u64() as f64
     }
 
     /// `BBRHandleInflightTooHigh`.
@@ -517,12 +511,7 @@ impl Bbr {
 impl Law for Bbr {
     fn on_sent(&mut self, sent: &Sent) {
         self.in_flight = (sent.in_flight + sent.bytes).as_u64() as f64;
-        self.sendings.note(Sending {
-            delivered: self.delivered,
-            in_flight: self.in_flight,
-            lost: self.lost,
-            marked: self.marked,
-        });
+        self.sendings.note(Sending { delivered: self.delivered, in_flight: self.in_flight, lost: self.lost });
     }
 
     fn on_acked(&mut self, acked: &Acked) {
@@ -546,9 +535,6 @@ impl Law for Bbr {
         }
         if self.state == State::Drain && self.in_flight <= self.volume(self.rate(), 1.0) {
             self.start_down(acked.now);
-        }
-        if self.probing && self.is_too_marked(&sample) {
-            self.handle_too_high(self.sendings.newest.in_flight, acked.now);
         }
         if self.full.reached {
             self.adapt_long(&sample, begins, newly, acked.limited);
@@ -581,7 +567,6 @@ impl Law for Bbr {
     }
 
     fn on_ecn(&mut self, marked: &Congested) {
-        self.marked += marked.bytes.as_u64();
         self.signals.marked += marked.bytes.as_u64() as f64;
     }
 

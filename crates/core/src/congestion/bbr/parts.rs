@@ -79,13 +79,12 @@ pub(super) struct Extra {
     pub(super) turn: u64,
 }
 
-/// What was under way, and lost or marked so far, when so much was delivered.
+/// What was under way, and lost, when so much was delivered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sending {
     pub(super) delivered: u64,
     pub(super) in_flight: f64,
     pub(super) lost: u64,
-    pub(super) marked: u64,
 }
 
 /// Notes of that, the oldest first.
@@ -130,7 +129,7 @@ mod tests {
         let mut sendings = Sendings::default();
         let count = 20_000;
         for n in 1..=count {
-            sendings.note(Sending { delivered: n, in_flight: 0.0, lost: n, marked: 0 });
+            sendings.note(Sending { delivered: n, in_flight: 0.0, lost: n });
         }
         assert!(sendings.notes.len() <= MOST_SENDINGS);
         for n in (100..=count).step_by(100) {
