@@ -60,6 +60,7 @@ fn flow(scenario: &mut Scenario, from: u32, to: u32, links: std::ops::Range<u32>
         to,
         path: links.map(Hop::Link).collect(),
         back: Vec::new(),
+        others: Vec::new(),
         start: Time::ZERO,
         stop: Time::MAX,
         traffic: Config::Constant { rate: Rate::from_bits_per_sec(rate), size: Sizes::Constant(size) },

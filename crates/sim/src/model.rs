@@ -479,6 +479,9 @@ pub struct Flow {
     pub path: Vec<Hop>,
     /// And back; may be empty where nothing flows back.
     pub back: Vec<Hop>,
+    /// Further paths there and back, among which and these two its connections are spread by their numbers; the first connection takes these
+    /// two. With gateways that split in the scenario, all take these two.
+    pub others: Vec<[Vec<Hop>; 2]>,
     /// First packet not before.
     pub start: Time,
     /// Last packet not after.

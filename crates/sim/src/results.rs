@@ -176,12 +176,16 @@ pub struct TcpResult {
 /// Transfers of a flow that has several.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Transfers {
+    /// How many began in the measured time. Those that were under way when it began are not among them, but may be among the others.
+    pub started: u64,
     /// How many were completed.
     pub completed: u64,
     /// How many came to nothing: their connection failed, or no answer came in time.
     pub failed: u64,
     /// How many were under way at the end.
     pub unfinished: u64,
+    /// The whole sizes of these, in payload bytes, where sizes are known before the end: not of web pages and exchanges of datagrams.
+    pub unfinished_bytes: u64,
     /// Payload bytes of the completed ones.
     pub bytes: u64,
     /// Seconds from the first of them that was begun to the end of the last.

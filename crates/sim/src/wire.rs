@@ -226,6 +226,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
         TCP_PROTOCOL => {
             let mark = match ip[1] & 3 {
                 0 => Mark::Incapable,
+                1 => Mark::Scalable,
                 3 => Mark::Experienced,
                 _ => Mark::Capable,
             };
@@ -394,7 +395,7 @@ mod tests {
         fn segments_survive_and_their_sums_are_right(
             fields in any::<(u32, u32, u16, u16, u16)>(), options in options(), length in 0u32..9000, flow in 0..MOST_FLOWS,
             reverse: bool, number: u64, connection in 0u32..PORTS,
-            mark in proptest::sample::select(vec![Mark::Incapable, Mark::Capable, Mark::Experienced]),
+            mark in proptest::sample::select(vec![Mark::Incapable, Mark::Scalable, Mark::Capable, Mark::Experienced]),
         ) {
             let (sequence, acknowledgment, window, flags, urgent) = fields;
             let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags & 0x1ff), window, urgent, mark, options };

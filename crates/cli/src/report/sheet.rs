@@ -104,6 +104,8 @@ fn flows(file: &File, finished: &[Finished]) -> String {
             "duration_p50",
             "duration_p99",
             "transfers_unfinished",
+            "transfers_started",
+            "unfinished_bytes",
             "slowdown_mean",
             "slowdown_p50",
             "slowdown_p99",
@@ -155,7 +157,9 @@ fn applications(flow: &FlowResult) -> Vec<String> {
     let (transfers, video, call) = (flow.transfers.as_ref(), flow.video.as_ref(), flow.call.as_ref());
     let slowdown = transfers.and_then(|all| all.slowdown.as_ref()).filter(|slowdown| slowdown.count > 0);
     let percentiles = slowdown.and_then(|all| all.percentiles);
-    let mut cells = vec![transfers.map_or(String::new(), |all| all.unfinished.to_string())];
+    let counts = transfers.map(|all| [all.unfinished, all.started, all.unfinished_bytes]);
+    let mut cells: Vec<String> =
+        counts.map_or_else(|| vec![String::new(); 3], |counts| counts.map(|count| count.to_string()).to_vec());
     cells
         .extend([slowdown.map(|all| all.mean), percentiles.map(|all| all.p50), percentiles.map(|all| all.p99)].map(of));
     cells.push(of(flow.failover));

@@ -160,6 +160,7 @@ pub(crate) fn flows(results: &Results) -> Rows {
             ("reordered %", "", some(|flow| flow.reordering.as_ref().map(|r| 100.0 * r.ratio))),
             ("sent again", "packets", some(|flow| flow.tcp.as_ref().map(|tcp| tcp.retransmitted as f64))),
             ("timeouts", "", some(|flow| flow.tcp.as_ref().map(|tcp| tcp.timeouts as f64))),
+            ("started", "", some(|flow| flow.transfers.as_ref().map(|t| t.started as f64))),
             ("transfers", "", some(|flow| flow.transfers.as_ref().map(|t| t.completed as f64))),
             ("each", "s", some(|flow| flow.transfers.as_ref().map(|t| t.duration.mean))),
             (
@@ -168,6 +169,11 @@ pub(crate) fn flows(results: &Results) -> Rows {
                 some(|flow| Some(flow.transfers.as_ref()?.slowdown.as_ref().filter(|all| all.count > 0)?.mean)),
             ),
             ("unfinished", "", some(|flow| flow.transfers.as_ref().map(|t| t.unfinished as f64).filter(|n| *n > 0.0))),
+            (
+                "unfinished size",
+                "bytes",
+                some(|flow| flow.transfers.as_ref().map(|t| t.unfinished_bytes as f64).filter(|n| *n > 0.0)),
+            ),
             ("failover", "s", some(|flow| flow.failover)),
             ("video", "bit/s", some(|flow| flow.video.as_ref().map(|video| video.bitrate))),
             ("stalls", "", some(|flow| flow.video.as_ref().map(|video| video.stalls as f64))),

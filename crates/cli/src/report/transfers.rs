@@ -3,6 +3,7 @@
 use super::sheet::{Sheet, head, number, which};
 use super::text::{Rows, columns};
 use crate::simulation::Finished;
+use fairspan_sim::metrics::spread::percentile;
 use fairspan_sim::results::{Distribution, SizeClass};
 use fairspan_sim::scenario::File;
 
@@ -43,7 +44,6 @@ impl Class {
     fn told(&mut self, which: usize) -> [Option<f64>; 5] {
         let (count, sum) = self.sums[which];
         let pool = if which == 0 { &mut self.durations } else { &mut self.slowdowns };
-        pool.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut told = [None; 5];
         if count > 0 {
             told[0] = Some(sum / count as f64);
@@ -67,18 +67,6 @@ impl Class {
 
 fn size(bytes: u64) -> String {
     super::text::quantity(bytes as f64, "bytes")
-}
-
-/// Of samples in order, the value that a share of them is not above.
-fn percentile(pool: &Pool, share: f64) -> Option<f64> {
-    let all: u64 = pool.iter().map(|sample| sample.1).sum();
-    let rank = ((share * all as f64).ceil() as u64).max(1);
-    let mut sum = 0;
-    let found = pool.iter().find(|(_, count)| {
-        sum += count;
-        sum >= rank
-    });
-    found.map(|sample| sample.0)
 }
 
 /// All classes of all points.

@@ -614,6 +614,7 @@ impl Ways {
                 in_flight,
                 limit: Bytes::new(u64::MAX),
                 begins,
+                exact: true,
             });
         }
     }
@@ -623,7 +624,14 @@ impl Ways {
         let bytes = Bytes::new(bytes);
         for governor in &mut self.laws {
             let in_flight = Bytes::new(governor.in_flight);
-            governor.law.on_lost(&Congested { now, bytes, in_flight, limit: Bytes::new(u64::MAX), begins });
+            governor.law.on_lost(&Congested {
+                now,
+                bytes,
+                in_flight,
+                limit: Bytes::new(u64::MAX),
+                begins,
+                exact: true,
+            });
         }
     }
 

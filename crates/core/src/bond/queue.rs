@@ -89,6 +89,10 @@ impl<P: Packet, N> Parcel for Queued<P, N> {
     fn class(&self) -> u8 {
         queue::class_of(self.packet.bytes())
     }
+
+    fn is_scalable(&self) -> bool {
+        self.tos & 1 == 1
+    }
 }
 
 /// The queue of the bond, in the order of `D`.

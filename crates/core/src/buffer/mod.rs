@@ -17,6 +17,7 @@
 //! | FRED | `fred.rs` | as RED; besides, what comes of a flow that has too much itself | | one of those that arrive, of flows with more than their part |
 //! | PFD, and one that adapts | `pfd.rs`, `pfd_adaptive.rs` | | the oldest packet of the longest queue | from a threshold on, that packet |
 //! | PIE | `pie.rs` | what comes to a full buffer | | one of those that arrive, by the delay |
+//! | PI2, coupled | `pi2.rs` | what comes to a full buffer | | packets that go, by the delay: Classic ones by the square, L4S ones by a multiple |
 //! | CoDel | `codel.rs` | what comes to a full buffer | | packets of a queue that stands; drops those that cannot be |
 //!
 //! Another policy is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of the
@@ -32,6 +33,7 @@ mod front;
 mod longest;
 mod pfd;
 mod pfd_adaptive;
+mod pi2;
 mod pie;
 mod policy;
 mod random;
@@ -47,6 +49,7 @@ pub use front::DropFront;
 pub use longest::LongestQueue;
 pub use pfd::{Pfd, PfdConfig};
 pub use pfd_adaptive::PfdAdaptive;
+pub use pi2::{Pi2, Pi2Config};
 pub use pie::Pie;
 pub use policy::{Backlog, Bounds, ConfigError, Leaving, Limit, Policy, Reason, Room, Verdict, Victim};
 pub use random::RandomDrop;
@@ -103,6 +106,8 @@ pub enum PolicyConfig {
         /// The wait. As text by default 15 ms.
         target: Span,
     },
+    /// `pi2` (RFC 9332, appendix A): marks or drops packets that go, by the delay; L4S ones more often, by marks alone.
+    Pi2(Pi2Config),
     /// `codel` (RFC 8289): marks or drops when packets waited longer than `target` for a whole `interval`.
     CoDel {
         /// Wait that is always fine. As text by default 5 ms.
@@ -159,6 +164,7 @@ impl PolicyConfig {
             PolicyConfig::Red(_)
             | PolicyConfig::Fred(_)
             | PolicyConfig::Pie { .. }
+            | PolicyConfig::Pi2(_)
             | PolicyConfig::CoDel { .. }
             | PolicyConfig::Own { .. } => Judges::ArrivalsAndDepartures,
         }
@@ -196,6 +202,7 @@ impl PolicyConfig {
             | PolicyConfig::Red(_)
             | PolicyConfig::Fred(_)
             | PolicyConfig::Pie { .. }
+            | PolicyConfig::Pi2(_)
             | PolicyConfig::CoDel { .. } => None,
         }
     }
@@ -304,6 +311,12 @@ impl Family for PolicyConfig {
              then others more and more often; a packet without ECN is dropped instead",
             || PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(100) },
         ),
+        member(
+            "pi2",
+            "as drop-tail; besides, it marks or drops packets that go with the square of a probability that holds the wait, and marks \
+             those of L4S with a multiple of it, and when they waited beyond threshold (RFC 9332)",
+            || PolicyConfig::Pi2(Pi2Config::PLAIN),
+        ),
     ];
 
     fn same(&self, other: &PolicyConfig) -> bool {
@@ -313,6 +326,7 @@ impl Family for PolicyConfig {
     fn fields(&self) -> Fields<'_> {
         match self {
             PolicyConfig::CoDel { target, interval } => vec![(&TARGET, target as &dyn Field), (&INTERVAL, interval)],
+            PolicyConfig::Pi2(pi2) => pi2.fields(),
             PolicyConfig::Pie { target } => vec![(&WAIT, target as &dyn Field)],
             PolicyConfig::EarlyRandom { threshold, probability } => {
                 vec![(&THRESHOLD, threshold as &dyn Field), (&PROBABILITY, probability)]
@@ -359,6 +373,7 @@ impl Family for PolicyConfig {
             (PolicyConfig::Pfd(pfd), "probability") => Some(&mut pfd.probability),
             (PolicyConfig::Pfd(pfd), "quasi") => Some(&mut pfd.quasi),
             (PolicyConfig::CoDel { interval, .. }, "interval") => Some(interval),
+            (PolicyConfig::Pi2(pi2), option) => pi2.field_mut(option),
             _ => None,
         }
     }
@@ -428,6 +443,8 @@ pub enum AnyPolicy {
     PfdAdaptive(PfdAdaptive),
     /// [`Pie`].
     Pie(Pie),
+    /// [`Pi2`].
+    Pi2(Pi2),
     /// [`CoDel`].
     CoDel(CoDel),
     /// One's own.
@@ -453,6 +470,7 @@ impl AnyPolicy {
             PolicyConfig::Pfd(config) => AnyPolicy::Pfd(Pfd::new(config, seed)),
             PolicyConfig::PfdAdaptive => AnyPolicy::PfdAdaptive(PfdAdaptive::new(seed)),
             PolicyConfig::Pie { target } => AnyPolicy::Pie(Pie::new(target, seed)),
+            PolicyConfig::Pi2(config) => AnyPolicy::Pi2(Pi2::new(config)),
             PolicyConfig::CoDel { target, interval } => AnyPolicy::CoDel(CoDel::new(target, interval)),
             PolicyConfig::Own { make, .. } => AnyPolicy::Own((make.0)(seed)),
         }
@@ -464,6 +482,15 @@ impl AnyPolicy {
     #[inline]
     pub(crate) fn counts_flows(&mut self) -> Option<&mut Fred> {
         if let AnyPolicy::Fred(fred) = self { Some(fred) } else { None }
+    }
+
+    /// The policy, if it goes by the clock and is to be told now what waits.
+    #[inline]
+    pub(crate) fn is_due(&mut self, now: Time) -> Option<&mut Pi2> {
+        match self {
+            AnyPolicy::Pi2(pi2) if pi2.is_due(now) => Some(pi2),
+            _ => None,
+        }
     }
 }
 
@@ -482,6 +509,7 @@ macro_rules! each {
             AnyPolicy::Pfd($policy) => $call,
             AnyPolicy::PfdAdaptive($policy) => $call,
             AnyPolicy::Pie($policy) => $call,
+            AnyPolicy::Pi2($policy) => $call,
             AnyPolicy::CoDel($policy) => $call,
             AnyPolicy::Own($own) => $other,
         }
@@ -508,7 +536,7 @@ mod tests {
     fn only_a_passive_policy_lets_all_pass_that_fits_and_all_that_goes() {
         let bounds = Limit::Packets(10).into();
         let backlog = Backlog { packets: 9, bytes: 13_500, memory: 0, bounds, size: 1500, cost: 0, by_flow: true };
-        let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500 };
+        let leaving = Leaving { waited: Span::from_secs(1), queue: 0, key: 0, behind: 13_500, is_scalable: true };
         for member in PolicyConfig::MEMBERS {
             let config = (member.plain)();
             let (mut policy, mut all_go) = (AnyPolicy::new(config, 1), true);

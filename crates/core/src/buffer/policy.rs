@@ -230,6 +230,8 @@ pub struct Leaving {
     pub key: u32,
     /// Bytes that stay in this queue.
     pub behind: u64,
+    /// Whether it says that its sender answers each mark in proportion (L4S).
+    pub is_scalable: bool,
 }
 
 /// How much may wait at once; the packet in transmission does not count.

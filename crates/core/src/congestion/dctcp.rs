@@ -23,7 +23,7 @@
 //! a window of 100,000 bytes a mark then leaves 73,800.
 //! Cost: two additions an ACK, a division a window. Invariant: 0 <= alpha <= 1.
 
-use super::law::Acked;
+use super::law::{Acked, Congested};
 use super::reno::Reno;
 use super::window::{Counting, Curve};
 use crate::units::Span;
@@ -67,8 +67,8 @@ impl Curve for Dctcp {
         (self.acked, self.marked, self.end) = (0, 0, acked.next);
     }
 
-    fn on_marked(&mut self, bytes: u64) {
-        self.marked = self.marked.saturating_add(bytes);
+    fn on_marked(&mut self, marked: &Congested) {
+        self.marked = self.marked.saturating_add(marked.bytes.as_u64());
     }
 
     fn reduce_for_mark(&mut self, window: f64, _: f64) -> f64 {
@@ -95,7 +95,7 @@ impl Curve for Dctcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::{Congested, Law};
+    use super::super::law::Law;
     use super::super::window::{Config, Windowed};
     use super::*;
     use crate::units::Bytes;

@@ -68,6 +68,8 @@ pub struct Congested {
     /// Whether it begins a new episode. A window of data has one episode at most (RFC 5681, 3.2; RFC 9002, 7.3.2); of timeouts
     /// of the same packet only the first begins one (RFC 5681, 3.1).
     pub begins: bool,
+    /// Of marks: whether `bytes` are those that were marked, and not all of an acknowledgment with an echo (RFC 3168) that says of none which.
+    pub exact: bool,
 }
 
 /// A law of congestion control: events in, a window and a rate out.
@@ -139,6 +141,7 @@ impl Congested {
             in_flight: Bytes::new(in_flight),
             limit: Bytes::new(u64::MAX),
             begins: true,
+            exact: true,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod hystart;
 pub mod law;
 mod least;
 pub mod ledbat;
+pub mod prague;
 pub mod probe;
 pub mod reno;
 pub mod vegas;
@@ -32,6 +33,7 @@ use cubic::Cubic;
 use dctcp::Dctcp;
 use delay::Delay;
 use ledbat::Ledbat;
+use prague::Prague;
 use probe::Probe;
 use reno::Reno;
 use vegas::Vegas;
@@ -182,6 +184,8 @@ laws! {
         |config| Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting));
     /// draft-ietf-ccwg-bbr, version 3: by a model of the path; losses bound how much is under way.
     Bbr = "bbr": Bbr = |config| Bbr::new(&config.window);
+    /// draft-briscoe-iccrg-prague-congestion-control: as DCTCP, for the internet with L4S (ECN). Without marks it is Reno.
+    Prague = "prague": Windowed<Prague> = |config| Windowed::new(&config.window, Prague::new(config.window.segment));
 }
 
 #[cfg(test)]

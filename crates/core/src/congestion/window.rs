@@ -14,7 +14,8 @@
 //! | L (RFC 3465) | [`Counting::Bytes`] |
 //!
 //! The pacing rate is Linux's (`tcp_update_pacing_rate`): twice the window a smoothed round trip while the window is below half
-//! the threshold, 1.2 windows from there on, so that the window and not the pacer limits a sender in the long run.
+//! the threshold, 1.2 windows from there on, so that the window and not the pacer limits a sender in the long run. A curve may
+//! have other shares ([`prague`](super::prague)).
 //!
 //! Departures: the window is a 64-bit float of bytes, so that a fraction of a byte is not lost between ACKs; only the
 //! four operations that IEEE 754 rounds exactly, and `libm`'s cube root, touch it, so that every platform gives the same.
@@ -138,8 +139,12 @@ pub trait Curve {
     }
     /// An acknowledgment came, in whichever state the sender is.
     fn on_delivered(&mut self, _acked: &Acked) {}
-    /// So many bytes were marked.
-    fn on_marked(&mut self, _bytes: u64) {}
+    /// Packets were marked.
+    fn on_marked(&mut self, _marked: &Congested) {}
+    /// The pacing rate, in percent of a window a round trip: in slow start, below half the threshold, and later.
+    fn pacing(&self) -> (u64, u64) {
+        PACING
+    }
     /// A timeout began the loss window; [`Curve::reduce`] has been called for it.
     fn on_timeout(&mut self);
     /// An ACK came in slow start: the window at which slow start is over, where the curve finds that by itself.
@@ -352,7 +357,7 @@ impl<C: Curve + Clone> Law for Windowed<C> {
     }
 
     fn on_ecn(&mut self, marked: &Congested) {
-        self.curve.on_marked(marked.bytes.as_u64());
+        self.curve.on_marked(marked);
         if marked.begins {
             self.saved = None;
             self.reduce(marked, true);
@@ -414,7 +419,8 @@ impl<C: Curve + Clone> Law for Windowed<C> {
         if self.smoothed_rtt == Span::ZERO {
             return None;
         }
-        let percent = if self.whole < self.threshold / 2 { PACING.0 } else { PACING.1 };
+        let (begins, later) = self.curve.pacing();
+        let percent = if self.whole < self.threshold / 2 { begins } else { later };
         let bits = u128::from(self.whole) * 8 * u128::from(percent) * 10_000_000;
         let rate = bits / u128::from(self.smoothed_rtt.as_nanos());
         Some(Rate::from_bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX)))

@@ -149,15 +149,24 @@ impl Control {
         if let Some(rtt) = report.rtt {
             self.rtt.on_sample(rtt);
         }
-        let congested =
-            |bytes, begins| Congested { now, bytes, in_flight: report.in_flight, limit: Bytes::new(u64::MAX), begins };
+        let congested = |bytes, begins| Congested {
+            now,
+            bytes,
+            in_flight: report.in_flight,
+            limit: Bytes::new(u64::MAX),
+            begins,
+            exact: true,
+        };
         if let Some(lost) = report.lost_up_to {
             let begins = self.episode.begins(lost, next);
             self.law.on_lost(&congested(report.lost, begins));
         }
         if report.marked > 0 {
             let begins = self.episode.begins(report.highest, next);
-            self.law.on_ecn(&congested(report.delivered, begins));
+            // The peer counts frames: of the bytes the same share had marks.
+            let bytes = u128::from(report.delivered.as_u64()) * u128::from(report.marked);
+            let bytes = bytes / u128::from(report.packets.max(report.marked));
+            self.law.on_ecn(&congested(Bytes::new(bytes as u64), begins));
         }
         if report.delivered > Bytes::ZERO {
             self.law.on_acked(&Acked {
@@ -189,7 +198,14 @@ impl Control {
     pub(crate) fn on_timeout(&mut self, now: Time, lost: Bytes, next: u64) {
         self.due = None;
         let begins = self.episode.begins(next.saturating_sub(1), next);
-        self.law.on_timeout(&Congested { now, bytes: lost, in_flight: lost, limit: Bytes::new(u64::MAX), begins });
+        self.law.on_timeout(&Congested {
+            now,
+            bytes: lost,
+            in_flight: lost,
+            limit: Bytes::new(u64::MAX),
+            begins,
+            exact: true,
+        });
         self.rtt.back_off();
     }
 

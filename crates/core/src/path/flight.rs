@@ -83,7 +83,8 @@ pub(crate) struct Report {
     /// Bytes that are lost, and the highest number of them.
     pub(crate) lost: Bytes,
     pub(crate) lost_up_to: Option<u64>,
-    /// Frames that arrived with the mark of congestion.
+    /// Frames that arrived, as the peer counts them, and of those the ones with the mark of congestion.
+    pub(crate) packets: u32,
     pub(crate) marked: u32,
     /// The round trip that it measured.
     pub(crate) rtt: Option<Span>,
@@ -261,9 +262,10 @@ impl Flight {
             }
         }
         if newer {
-            report.marked = feedback.marked.wrapping_sub(marked).min(feedback.packets.wrapping_sub(packets));
+            report.packets = feedback.packets.wrapping_sub(packets);
+            report.marked = feedback.marked.wrapping_sub(marked).min(report.packets);
             // What the count has more than the window arrived before it.
-            let untold = feedback.packets.wrapping_sub(packets).saturating_sub(told);
+            let untold = report.packets.saturating_sub(told);
             self.counted = Some((feedback.packets, feedback.marked));
             self.highest = self.highest.max(highest);
             self.settle(at, untold, &mut report);

@@ -68,6 +68,12 @@ pub trait Discipline<P> {
         true
     }
 
+    /// When the first packets came: of all, or of the Classic and of the low-latency queue where these are apart. Disciplines with many
+    /// queues look for it.
+    fn heads(&self) -> [Option<Time>; 2] {
+        [self.peek().map(|entry| entry.since), None]
+    }
+
     /// Whether it remembers nothing once it is empty: a packet that comes and goes while nothing else waits then changes nothing,
     /// and it need not know of it.
     fn forgets(&self) -> bool {

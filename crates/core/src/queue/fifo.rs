@@ -31,6 +31,24 @@ impl<P> Fifo<P> {
         self.queue.insert(place, entry);
     }
 
+    /// How many wait.
+    #[inline]
+    pub(super) fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Their bytes.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first one.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Entry<P>> {
+        self.queue.front()
+    }
+
     /// Where the victim is.
     fn place(&self, victim: Victim) -> Option<usize> {
         let last = self.queue.len().checked_sub(1)?;

@@ -19,6 +19,7 @@
 //! | quick fair queueing | `qfq.rs` |
 //! | stochastic fair queueing | `stochastic.rs` |
 //! | hosts, classes or levels of priority, and then flows | `hierarchy.rs` |
+//! | a low-latency and a Classic queue (L4S) | `dual.rs` |
 //!
 //! Another discipline is its own file and its lines in this one, and is then a setting of bonds, stations of rings, links of
 //! the emulator and links of the simulator. One from a crate outside goes into [`DisciplineConfig::Own`].
@@ -49,6 +50,7 @@ mod backlogs;
 mod delay_edd;
 mod discipline;
 mod drr;
+mod dual;
 mod fifo;
 mod finishes;
 mod flow_queue;
@@ -77,11 +79,14 @@ pub use crate::buffer::ConfigError;
 pub use delay_edd::{Deadlines, DelayEdd, MOST_DELAY};
 pub use discipline::{Discipline, Entry, Index, MOST_ROOM, MOST_WEIGHT, Taken, Unit};
 pub use drr::Drr;
+pub use dual::{Dual, DualConfig, Scheduler};
 pub use fifo::Fifo;
 pub use flow_queue::FlowQueue;
 pub use hierarchy::{Grouping, Hierarchy};
 pub use order::{Order, OrderMaker, Ordered, OwnOrder, Ticket};
-pub use parcel::{End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame};
+pub use parcel::{
+    End, Opaque, Parcel, class_of, class_of_frame, host_of, host_of_frame, is_scalable, is_scalable_frame,
+};
 pub use qfq::{MOST_LARGEST, Qfq};
 pub use rfq::Rfq;
 pub use scfq::Scfq;
@@ -94,7 +99,7 @@ pub use waiting::{Admit, Config, Dropped, Queue};
 pub use weights::{CLASSES, Weights};
 pub use wfq::Wfq;
 
-use crate::buffer::{PolicyConfig, Victim};
+use crate::buffer::{Pi2Config, PolicyConfig, Victim};
 use crate::options::{self, Dialect, Family, Field, Fields, Kind, Member, OptionError, OptionSpec, Value, Words};
 use crate::units::{Bytes, FlowNumber, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -219,6 +224,8 @@ pub enum DisciplineConfig {
         /// Bytes a visit of a flow.
         quantum: Bytes,
     },
+    /// `dual`: a low-latency and a Classic queue (RFC 9332), by the ECN field.
+    Dual(DualConfig),
     /// An order of one's own. It has no name in texts.
     Own(OrderMaker),
 }
@@ -229,6 +236,7 @@ impl DisciplineConfig {
     pub fn usual_buffer(&self) -> PolicyConfig {
         match self {
             DisciplineConfig::Fifo => PolicyConfig::DropTail,
+            DisciplineConfig::Dual(_) => PolicyConfig::Pi2(Pi2Config::PLAIN),
             _ => PolicyConfig::LongestQueue,
         }
     }
@@ -252,6 +260,7 @@ impl DisciplineConfig {
             | DisciplineConfig::Sfq
             | DisciplineConfig::Scfq
             | DisciplineConfig::Wfq { rate: None }
+            | DisciplineConfig::Dual(_)
             | DisciplineConfig::Own(_) => Ok(()),
             DisciplineConfig::Drr { quantum }
             | DisciplineConfig::Wrr { quantum }
@@ -364,6 +373,11 @@ impl Family for DisciplineConfig {
              round robin",
             || DisciplineConfig::Priority { quantum: QUANTUM },
         ),
+        member(
+            "dual",
+            "two queues (RFC 9332): what says ECT(1) or CE (L4S) waits apart, and goes before all else within bounds",
+            || DisciplineConfig::Dual(DualConfig::PLAIN),
+        ),
     ];
 
     fn same(&self, other: &DisciplineConfig) -> bool {
@@ -390,6 +404,7 @@ impl Family for DisciplineConfig {
             DisciplineConfig::Stochastic { buckets, quantum } => {
                 vec![(&BUCKETS_SPEC, buckets as &dyn Field), (&QUANTUM_SPEC, quantum)]
             }
+            DisciplineConfig::Dual(dual) => dual.fields(),
             _ => Vec::new(),
         }
     }
@@ -414,6 +429,7 @@ impl Family for DisciplineConfig {
             (DisciplineConfig::Stochastic { buckets, .. }, "buckets") => Some(buckets),
             (DisciplineConfig::Hosts { by, .. }, "by") => Some(by),
             (DisciplineConfig::Classes { weights, .. }, "weights") => Some(weights),
+            (DisciplineConfig::Dual(dual), option) => dual.field_mut(option),
             _ => None,
         }
     }
@@ -484,6 +500,8 @@ pub enum Fair<P> {
     Stochastic(Stochastic<P>),
     /// [`Hierarchy`].
     Hierarchy(Hierarchy<P>),
+    /// [`Dual`].
+    Dual(Dual<P>),
     /// [`Ordered`].
     Ordered(Ordered<P>),
 }
@@ -518,6 +536,7 @@ impl<P> AnyDiscipline<P> {
             DisciplineConfig::Priority { quantum } => {
                 Fair::Hierarchy(Hierarchy::new(Grouping::Priority, quantum, index, seed))
             }
+            DisciplineConfig::Dual(config) => Fair::Dual(Dual::new(config, index)),
             DisciplineConfig::Own(maker) => Fair::Ordered(Ordered::new(maker)),
         }))
     }
@@ -580,6 +599,10 @@ impl<P: Parcel> Discipline<P> for AnyDiscipline<P> {
         each!(self, d => d.by_flow())
     }
 
+    fn heads(&self) -> [Option<Time>; 2] {
+        each!(self, d => d.heads())
+    }
+
     fn forgets(&self) -> bool {
         each!(self, d => d.forgets())
     }
@@ -604,6 +627,7 @@ macro_rules! each_fair {
             Fair::Qfq($discipline) => $call,
             Fair::Stochastic($discipline) => $call,
             Fair::Hierarchy($discipline) => $call,
+            Fair::Dual($discipline) => $call,
             Fair::Ordered($discipline) => $call,
         }
     };
@@ -651,6 +675,14 @@ impl<P: Parcel> Discipline<P> for Fair<P> {
 
     fn active_flows(&self) -> usize {
         each_fair!(self, d => d.active_flows())
+    }
+
+    fn by_flow(&self) -> bool {
+        each_fair!(self, d => d.by_flow())
+    }
+
+    fn heads(&self) -> [Option<Time>; 2] {
+        each_fair!(self, d => d.heads())
     }
 
     fn forgets(&self) -> bool {

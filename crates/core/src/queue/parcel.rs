@@ -33,6 +33,12 @@ pub trait Parcel {
         false
     }
 
+    /// Whether it says that its sender answers each mark in proportion (RFC 9331, 5.1): its ECN field is ECT(1) or CE.
+    /// [`is_scalable`] and [`is_scalable_frame`] read it.
+    fn is_scalable(&self) -> bool {
+        false
+    }
+
     /// The address of the host at this end, as a number; 0 where it is not known. The discipline `hosts` asks it of a packet
     /// that finds none of its flow waiting, and hashes it with a secret key. [`host_of`] and [`host_of_frame`] read it.
     fn host(&self, _end: End) -> u128 {
@@ -90,6 +96,21 @@ pub fn class_of_frame(frame: &[u8]) -> u8 {
     ethernet::packet(frame).and_then(|at| frame.get(at..)).map_or(0, class_of)
 }
 
+/// Whether an IP packet says that its sender answers each mark in proportion (L4S): ECT(1) or CE. False where it is no IP packet.
+#[inline]
+pub fn is_scalable(packet: &[u8]) -> bool {
+    match packet {
+        [first, second, ..] if first >> 4 == 4 => second & 1 == 1,
+        [first, second, ..] if first >> 4 == 6 => second >> 4 & 1 == 1,
+        _ => false,
+    }
+}
+
+/// The same of an Ethernet frame: of the IP packet within, behind VLAN tags too.
+pub fn is_scalable_frame(frame: &[u8]) -> bool {
+    ethernet::packet(frame).and_then(|at| frame.get(at..)).is_some_and(is_scalable)
+}
+
 /// A packet of which no more is known than its size. It cannot be marked, and belongs to no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opaque<P> {
@@ -142,6 +163,26 @@ mod tests {
             }
             assert_eq!((class_of(&packet), class_of_frame(&frame(ether_type, &[], &packet))), (5, 5));
         }
+    }
+
+    // RFC 9331, 5.1: the last bit of the field.
+    #[test]
+    fn a_packet_is_scalable_by_the_last_bit_of_its_ecn_field_behind_tags_too() {
+        for (packet, ether_type) in [
+            (testing::udp4(1, 2, 100, 200, &[1; 10]), ethernet::IPV4),
+            (testing::udp6(1, 2, 100, 200, &[1; 10]), ethernet::IPV6),
+        ] {
+            let fields = [0, 1, 2, 3].map(|field| {
+                let mut packet = packet.clone();
+                let version = if ether_type == ethernet::IPV4 { ip::Version::V4 } else { ip::Version::V6 };
+                ip::ecn::set(&mut packet, version, field);
+                (is_scalable(&packet), is_scalable_frame(&frame(ether_type, &[0x81, 0, 0, 5], &packet)))
+            });
+            assert_eq!(fields, [(false, false), (true, true), (false, false), (true, true)]);
+        }
+        assert!(
+            !is_scalable(&[]) && !is_scalable(&[0x45]) && !is_scalable_frame(&frame(ethernet::ARP, &[], &[0xff; 28]))
+        );
     }
 
     #[test]

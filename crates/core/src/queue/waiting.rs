@@ -219,6 +219,7 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// A packet arrives, and the policy is asked.
     #[inline(never)]
     fn admit(&mut self, now: Time, flow: FlowNumber, mut packet: P) -> Admit<P> {
+        self.tell_time(now);
         let backlog = Backlog {
             packets: self.packets,
             bytes: self.bytes,
@@ -241,6 +242,18 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
         }
         self.readmit(now, flow, packet);
         Admit::Queued
+    }
+
+    /// A policy that goes by the clock is told when the first packets came, before that changes.
+    #[inline]
+    fn tell_time(&mut self, now: Time) {
+        if let Some(policy) = self.policy.is_due(now) {
+            let heads = match &self.lone {
+                Some(entry) => [Some(entry.since), None],
+                None => self.discipline.heads(),
+            };
+            policy.on_time(now, heads);
+        }
     }
 
     /// Marks the victim, or drops it where it cannot be marked.
@@ -293,10 +306,12 @@ impl<P: Parcel, D: Discipline<P>> Queue<P, D> {
     /// The packet that goes next, of which the policy is asked.
     #[inline(never)]
     fn release(&mut self, now: Time) -> Option<Entry<P>> {
+        self.tell_time(now);
         loop {
             let Taken { mut entry, queue, key, behind } = self.next(now)?;
             self.discount(&entry);
-            let leaving = Leaving { waited: now.since(entry.since), queue, key, behind };
+            let is_scalable = entry.packet.is_scalable();
+            let leaving = Leaving { waited: now.since(entry.since), queue, key, behind, is_scalable };
             let reason = match self.policy.release(now, entry.flow, &entry.packet, &leaving) {
                 Verdict::Pass | Verdict::Evict(..) | Verdict::PushOut(..) => return Some(entry),
                 Verdict::Mark(_) if entry.packet.mark() => {
@@ -461,6 +476,10 @@ mod tests {
 
         fn class(&self) -> u8 {
             (self.number % 5) as u8
+        }
+
+        fn is_scalable(&self) -> bool {
+            self.number.is_multiple_of(4)
         }
     }
 

@@ -17,7 +17,7 @@ use super::frame::Head;
 use crate::buffer::{Bounds, Reason};
 use crate::ip::ecn;
 use crate::packet::Packet;
-use crate::queue::{Admit, Config, ConfigError, End, Parcel, Queue, class_of, host_of};
+use crate::queue::{Admit, Config, ConfigError, End, Parcel, Queue, class_of, host_of, is_scalable};
 use crate::units::{FlowNumber, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -59,6 +59,10 @@ impl<P: Packet> Parcel for Held<P> {
 
     fn class(&self) -> u8 {
         class_of(self.packet.bytes())
+    }
+
+    fn is_scalable(&self) -> bool {
+        is_scalable(self.packet.bytes())
     }
 }
 

@@ -108,6 +108,10 @@ impl<P: Parcel> Parcel for Held<P> {
     fn class(&self) -> u8 {
         self.packet.class()
     }
+
+    fn is_scalable(&self) -> bool {
+        self.packet.is_scalable()
+    }
 }
 
 /// One direction. After [`handle_packet`](Shaper::handle_packet), and when [`poll_timeout`](Shaper::poll_timeout) is due, drain

@@ -83,6 +83,10 @@ impl<P: Parcel> Parcel for Held<P> {
     fn class(&self) -> u8 {
         self.packet.class()
     }
+
+    fn is_scalable(&self) -> bool {
+        self.packet.is_scalable()
+    }
 }
 
 /// What holds back a lane.

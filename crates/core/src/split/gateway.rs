@@ -76,6 +76,10 @@ impl<P: Parcel> Parcel for Item<P> {
     fn class(&self) -> u8 {
         self.packet.class()
     }
+
+    fn is_scalable(&self) -> bool {
+        self.packet.is_scalable()
+    }
 }
 
 /// Both servers.

@@ -127,7 +127,7 @@ impl Sender {
         let begins = self.episode.begins(position, self.next);
         self.episodes += u64::from(begins);
         let in_flight = Bytes::new(self.board.in_flight());
-        Congested { now, bytes: Bytes::new(bytes), in_flight, limit: Bytes::new(u64::MAX), begins }
+        Congested { now, bytes: Bytes::new(bytes), in_flight, limit: Bytes::new(u64::MAX), begins, exact: true }
     }
 
     fn on_feedback(&mut self, feedback: Feedback) {

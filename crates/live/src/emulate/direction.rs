@@ -70,6 +70,10 @@ impl Parcel for Held {
     fn class(&self) -> u8 {
         queue::class_of_frame(self.frame())
     }
+
+    fn is_scalable(&self) -> bool {
+        queue::is_scalable_frame(self.frame())
+    }
 }
 
 /// A frame under way: virtio-net header and frame.

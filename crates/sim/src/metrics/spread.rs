@@ -139,6 +139,19 @@ fn middle(index: usize) -> u64 {
     low + ((1_u64 << octave) >> 1)
 }
 
+/// Of samples, which it sorts, and how many there are of each: the value that a share of them is not above. `None`: there are none.
+pub fn percentile(samples: &mut [(f64, u64)], share: f64) -> Option<f64> {
+    samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: u64 = samples.iter().map(|sample| sample.1).sum();
+    let rank = ((share * all as f64).ceil() as u64).max(1);
+    let mut sum = 0;
+    let found = samples.iter().find(|(_, count)| {
+        sum += count;
+        sum >= rank
+    });
+    found.map(|sample| sample.0)
+}
+
 /// Moments, and a histogram where percentiles are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
@@ -209,6 +222,15 @@ mod tests {
     #[test]
     fn without_values_everything_is_zero() {
         assert_eq!(Spread::new(true).summary(1e9), Distribution::default());
+    }
+
+    #[test]
+    fn a_percentile_of_nothing_is_nothing_and_else_the_least_sample_that_enough_are_not_above() {
+        assert_eq!(percentile(&mut [], 0.5), None);
+        assert_eq!(percentile(&mut [(7.0, 0)], 0.5), None);
+        let mut samples = [(9.0, 1), (1.0, 98), (3.0, 1)];
+        let found = [0.0, 0.5, 0.98, 0.981, 0.99, 1.0].map(|share| percentile(&mut samples, share));
+        assert_eq!(found, [1.0, 1.0, 1.0, 3.0, 3.0, 9.0].map(Some));
     }
 
     proptest! {

@@ -74,6 +74,8 @@ struct Attached {
     outbox: Option<Outbox>,
     /// The processors of the sender's and the receiver's node, where these have one.
     processors: [Option<u32>; 2],
+    /// First steps of the other paths among which its connections are spread.
+    others: Box<[[u32; 2]]>,
     /// The endpoint was told that its time has begun, and that it is over.
     begun: bool,
     stopped: bool,
@@ -104,12 +106,12 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The flow `number` of a scenario, its paths compiled; `processors` are those of its sender's and receiver's nodes, and
+    /// The flow `number` of a scenario, its paths compiled, of which there is at least one; `processors` are those of its sender's and receiver's nodes, and
     /// `outage` is when the first measured one of the scenario begins.
     pub(crate) fn new(
         scenario: &Scenario,
         number: usize,
-        entry: [u32; 2],
+        entries: &[[u32; 2]],
         processors: [Option<u32>; 2],
         outage: Option<Time>,
     ) -> Result<Flow, WorldError> {
@@ -150,7 +152,7 @@ impl Flow {
                 };
                 let endpoint =
                     application::tcp::endpoint(&model.traffic, &model.transport, wanted, rng).map_err(wrong)?;
-                let attach = |endpoint| Attached::new(endpoint, scenario, number, processors);
+                let attach = |endpoint| Attached::new(endpoint, scenario, number, processors, &entries[1..]);
                 endpoint.map_or(Agent::Done, |endpoint| Agent::Endpoint(Box::new(attach(endpoint))))
             }
         };
@@ -166,7 +168,7 @@ impl Flow {
             wander,
             numbers,
             sent_before,
-            entry,
+            entry: entries[0],
             meter,
         })
     }
@@ -210,6 +212,18 @@ impl Flow {
         }
     }
 
+    /// The first steps of a connection's paths: the first one has the flow's own, the others any.
+    #[inline]
+    fn way_of(&self, connection: u32) -> [u32; 2] {
+        match &self.agent {
+            Agent::Endpoint(attached) if connection > 0 && !attached.others.is_empty() => {
+                let place = Rng::new(u64::from(connection)).below(attached.others.len() as u64 + 1) as usize;
+                if place == 0 { self.entry } else { attached.others[place - 1] }
+            }
+            _ => self.entry,
+        }
+    }
+
     /// A packet begins its way.
     #[inline]
     fn launch(&mut self, here: &mut Here<'_>, outgoing: Outgoing) -> Output {
@@ -217,7 +231,7 @@ impl Flow {
         let way = usize::from(reverse);
         let number = self.numbers[way];
         self.numbers[way] += 1;
-        let (created, step) = (here.now(), self.entry[way]);
+        let (created, step) = (here.now(), self.way_of(connection)[way]);
         let packet =
             Packet { flow: here.number, reverse, number, size, created, connection, step, dscp: self.dscp, body };
         Output::Forward(here.engine.launch(here.mark, packet))
@@ -225,7 +239,13 @@ impl Flow {
 }
 
 impl Attached {
-    fn new(endpoint: Box<dyn Endpoint>, scenario: &Scenario, number: usize, processors: [Option<u32>; 2]) -> Attached {
+    fn new(
+        endpoint: Box<dyn Endpoint>,
+        scenario: &Scenario,
+        number: usize,
+        processors: [Option<u32>; 2],
+        others: &[[u32; 2]],
+    ) -> Attached {
         let model = &scenario.flows[number];
         let outbox = (scenario.processing > Span::ZERO).then(|| {
             let rng = streams::stream(scenario.seed, Purpose::Outbox, number as u64);
@@ -238,6 +258,7 @@ impl Attached {
             stop: model.stop,
             outbox,
             processors,
+            others: others.into(),
             begun: false,
             stopped: false,
         }
@@ -415,14 +436,16 @@ impl Node for Flow {
 
 /// What answers itself needs something on its way that takes time.
 fn check_instant(scenario: &Scenario, flow: &model::Flow) -> Result<(), WorldError> {
-    let takes_time = flow.path.iter().chain(&flow.back).any(|hop| match hop {
+    let takes_time = |hop: &model::Hop| match hop {
         model::Hop::Link(link) => {
             let profile = &scenario.links[*link as usize].profile;
             profile.delay > Span::ZERO || profile.capacity != Capacity::Unlimited
         }
         model::Hop::Bond(..) | model::Hop::Ring(..) => true,
-    });
-    if takes_time { Ok(()) } else { Err(WorldError::Instant { flow: flow.name.clone() }) }
+    };
+    let first = flow.path.iter().chain(&flow.back).any(takes_time);
+    let others = flow.others.iter().all(|[there, back]| there.iter().chain(back).any(takes_time));
+    if first && others { Ok(()) } else { Err(WorldError::Instant { flow: flow.name.clone() }) }
 }
 
 /// What a constant-rate source takes to get a packet out: between nothing and the distance of its packets, slowly to

@@ -6,14 +6,22 @@ use fairspan_core::link::Capacity;
 use fairspan_core::units::Span;
 
 /// What slowdowns of this flow's transfers are measured against; `None` where its path has something whose rate is not constant, or a
-/// ring. A bond counts as one link with the sum of its channels' rates and the least of their delays; its headers do not count.
+/// ring. A bond counts as one link with the sum of its channels' rates and the least of their delays; its headers do not count. Nor is there one where connections have paths that differ in that.
 pub(super) fn ideal(scenario: &Scenario, flow: &Flow) -> Option<Ideal> {
+    let first = along(scenario, flow, &flow.path)?;
+    let same = |ideal: &Ideal| ideal.delay == first.delay && ideal.links == first.links;
+    let all = flow.others.iter().all(|[path, _]| along(scenario, flow, path).is_some_and(|ideal| same(&ideal)));
+    all.then_some(first)
+}
+
+/// The same of one path.
+fn along(scenario: &Scenario, flow: &Flow, path: &[Hop]) -> Option<Ideal> {
     let Transport::Tcp(tcp) = &flow.transport else { return None };
     // Without options.
     let header = tcp.network_header.saturating_add(20);
     let sizes = [header, header.saturating_add(tcp.mss)];
-    let mut ideal = Ideal { delay: 0.0, links: Vec::with_capacity(flow.path.len()), payload: u64::from(tcp.mss) };
-    for hop in &flow.path {
+    let mut ideal = Ideal { delay: 0.0, links: Vec::with_capacity(path.len()), payload: u64::from(tcp.mss) };
+    for hop in path {
         match *hop {
             Hop::Link(link) => {
                 let link = scenario.links.get(link as usize)?;

@@ -532,7 +532,7 @@ pub(crate) fn periodic(scenario: &model::Scenario) -> Vec<bool> {
             flow.traffic,
             Config::Constant { .. } | Config::Poisson { .. } | Config::Replay { .. } | Config::Own(_)
         );
-        for hop in &flow.path {
+        for hop in flow.path.iter().chain(flow.others.iter().flat_map(|[there, _]| there)) {
             if let model::Hop::Link(link) = hop
                 && let Some(entry) = flows.get_mut(*link as usize)
             {

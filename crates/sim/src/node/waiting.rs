@@ -53,6 +53,10 @@ impl Parcel for Waiting {
         self.class
     }
 
+    fn is_scalable(&self) -> bool {
+        matches!(self.mark, Mark::Scalable | Mark::Experienced)
+    }
+
     fn mark(&mut self) -> bool {
         let capable = self.mark != Mark::Incapable;
         if capable {

@@ -160,6 +160,7 @@ impl Reading<'_> {
                 to,
                 path: Vec::new(),
                 back: Vec::new(),
+                others: Vec::new(),
                 start: Time::ZERO + start + stagger.times(index - copies.first) + random,
                 stop: Time::ZERO + stop,
                 traffic: sending.traffic.clone(),
@@ -269,6 +270,11 @@ fn route(
             return;
         }
         paths.fits(&flow.path, group, errors);
+        if let Some(seed) = ecmp.filter(|_| flow.traffic.has_connections()) {
+            let index = (index, group);
+            let Some(others) = paths.others(flow, pick(seed, &flow.name), index, errors) else { return };
+            flow.others = others.into_iter().map(|path| [path, Vec::new()]).collect();
+        }
     }
     let mut back: Vec<(u32, u32, u32)> = Vec::new();
     for &(_, number, group) in &order {
@@ -277,7 +283,12 @@ fn route(
             continue;
         }
         match mirrored(topology, &flow.path).filter(|_| its.back_via.is_none()) {
-            Some(path) => flow.back = path,
+            Some(path) => {
+                flow.back = path;
+                for [there, back] in &mut flow.others {
+                    *back = mirrored(topology, there).unwrap_or_default();
+                }
+            }
             None => back.push((paths.router.entry(flow.to), number, group)),
         }
     }
@@ -294,9 +305,15 @@ fn route(
                 way.class = group.class.map_or(way.class, |class| class.0);
             }
         }
+        for [_, back] in &mut flow.others {
+            back.clone_from(&path);
+        }
         flow.back = path;
     }
 }
+
+/// Paths of a flow of many connections with equal-cost multipath, besides the first one's.
+const OTHERS: usize = 31;
 
 /// By which a flow chooses among equal paths: its name and the seed (FNV-1a).
 fn pick(seed: u64, name: &str) -> u64 {
@@ -321,6 +338,30 @@ struct Paths<'a> {
 }
 
 impl Paths<'_> {
+    /// Paths of a flow's further connections, each drawn as the first one's was; none where all are the same.
+    fn others(
+        &mut self,
+        flow: &Flow,
+        pick: u64,
+        (index, group): (u64, &Group<'_>),
+        errors: &mut Errors<'_>,
+    ) -> Option<Vec<Vec<Hop>>> {
+        let mut others = Vec::with_capacity(OTHERS);
+        for number in 1..=OTHERS as u64 {
+            self.router.pick = Some(Rng::new(pick.wrapping_add(number)).next_u64());
+            let mut path = self.find(flow.from, flow.to, group.via.as_deref(), index, group, errors)?;
+            if !self.cross(&mut path, group, errors) {
+                return None;
+            }
+            others.push(path);
+        }
+        if others.iter().all(|path| *path == flow.path) {
+            others.clear();
+        }
+        others.iter().for_each(|path| self.fits(path, group, errors));
+        Some(others)
+    }
+
     /// The path through the waypoints, or the shortest.
     fn find(
         &mut self,

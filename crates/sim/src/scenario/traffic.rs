@@ -337,8 +337,29 @@ pub(super) fn tcp<'a>(
     if fixed {
         config.receive_buffer_maximum = config.receive_buffer;
     }
-    if config.congestion == Algorithm::Dctcp && matches!(config.ecn, tcp::config::Ecn::Off | tcp::config::Ecn::On) {
-        form.conflict(key, "DCTCP goes by each mark of congestion: set ecn = \"dctcp\" or \"accurate\" too", errors);
+    if matches!(config.ecn, tcp::config::Ecn::Off | tcp::config::Ecn::On) {
+        match config.congestion {
+            Algorithm::Dctcp => {
+                form.conflict(
+                    key,
+                    "DCTCP goes by each mark of congestion: set ecn = \"dctcp\" or \"accurate\" too",
+                    errors,
+                );
+            }
+            Algorithm::Prague => {
+                form.conflict(key, "Prague goes by a count of marks: set ecn = \"l4s\" too", errors);
+            }
+            _ => {}
+        }
+    }
+    let scalable = matches!(config.congestion, Algorithm::Prague | Algorithm::Dctcp | Algorithm::Bbr);
+    if config.ecn == tcp::config::Ecn::L4s && !scalable {
+        // RFC 9331, 4.3.
+        form.conflict(
+            key,
+            "ecn = \"l4s\" says that each mark is answered in proportion: prague, dctcp and bbr do",
+            errors,
+        );
     }
     (errors.count() == before).then_some(config)
 }

@@ -282,11 +282,11 @@ impl Connection {
         let acknowledgment = self.acknowledgment(segment, position as u64, bare);
         let marks = self.marks.on_acknowledgment(segment.flags, position as u64, self.sender.next);
         // First the marks: what is acknowledged was under way when they were set, and belongs to the window that may end here.
-        if let Some(Echo { begins, packets }) = marks {
+        if let Some(Echo { begins, packets, exact }) = marks {
             let acknowledged = (position - una) as u64;
             let most = if acknowledged > 0 { acknowledged } else { u64::MAX };
             let bytes = packets.map_or(acknowledged, |packets| (packets * self.sender.mss).min(most));
-            self.sender.on_marked(now, bytes, begins);
+            self.sender.on_marked(now, bytes, begins, exact);
         }
         self.sender.on_acknowledgment(now, &acknowledgment);
         if self.sender.fin_acknowledged() {

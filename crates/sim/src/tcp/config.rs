@@ -187,7 +187,7 @@ choice! {
 
 choice! {
     /// Explicit congestion notification.
-    Ecn, "\"off\", \"on\", \"accurate\" or \"dctcp\"" {
+    Ecn, "\"off\", \"on\", \"accurate\", \"dctcp\" or \"l4s\"" {
         /// None.
         Off = "off",
         /// RFC 3168: a mark is echoed until the peer tells that it has reduced.
@@ -196,6 +196,8 @@ choice! {
         Accurate = "accurate",
         /// RFC 8257: each mark is echoed, as DCTCP needs it.
         Dctcp = "dctcp",
+        /// RFC 9331: as `accurate`, and what is sent says ECT(1), so that L4S queues take it; `on` with a peer that has only that.
+        L4s = "l4s",
     }
 }
 
@@ -370,7 +372,8 @@ settings! {
     /// Whether tail loss probes are sent (RFC 8985, section 7), with RACK.
     tail_loss_probe: bool = true;
 
-    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark.
+    /// Explicit congestion notification, if both ends want it: marks in place of drops by queues that mark. `on` is RFC 3168, `accurate` counts
+    /// marks (RFC 9768), `dctcp` echoes each (RFC 8257), `l4s` counts and says ECT(1) (RFC 9331), as `prague` needs it.
     ecn: Ecn = Ecn::Off;
     /// Whether SACK is permitted to the peer (RFC 2018).
     sack: bool = true;

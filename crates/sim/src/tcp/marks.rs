@@ -1,7 +1,8 @@
 //! Explicit congestion notification of one end: what is agreed, what is echoed, what is answered.
 //!
 //! What it is: the ECN field of segments that go out, the flags AE, CWR and ECE, and which echo begins an episode. Source: RFC 3168,
-//! section 6.1 (`on`); RFC 8257, sections 3.2 and 3.3 (`dctcp`); RFC 9768, sections 3.1 and 3.2 (`accurate`).
+//! section 6.1 (`on`); RFC 8257, sections 3.2 and 3.3 (`dctcp`); RFC 9768, sections 3.1 and 3.2 (`accurate`); RFC 9331, section 4 (`l4s`: as
+//! `accurate`, but with ECT(1) for ECT(0)). On the wire `accurate` and `l4s` agree with each other.
 //!
 //! | RFC 3168, RFC 9768 | here |
 //! |---|---|
@@ -50,6 +51,15 @@ pub(super) struct Echo {
     pub begins: bool,
     /// How many packets had marks; `None`: all that it acknowledges.
     pub packets: Option<u64>,
+    /// Whether those are the ones that were marked: RFC 3168's echo does not tell.
+    pub exact: bool,
+}
+
+impl Ecn {
+    /// Whether ACKs count marks.
+    fn counts(self) -> bool {
+        matches!(self, Ecn::Accurate | Ecn::L4s)
+    }
 }
 
 impl Marks {
@@ -63,10 +73,10 @@ impl Marks {
     pub(super) fn syn(&self, answer: bool) -> Flags {
         match (if answer { self.used } else { self.wanted }, answer) {
             (Ecn::Off, _) => Flags::default(),
-            (Ecn::Accurate, false) => Flags::AE.with(Flags::CWR).with(Flags::ECE),
+            (Ecn::Accurate | Ecn::L4s, false) => Flags::AE.with(Flags::CWR).with(Flags::ECE),
             (_, false) => Flags::ECE.with(Flags::CWR),
             // RFC 9768, table 2: the SYN was not capable.
-            (Ecn::Accurate, true) => Flags::CWR,
+            (Ecn::Accurate | Ecn::L4s, true) => Flags::CWR,
             (_, true) => Flags::ECE,
         }
     }
@@ -75,15 +85,15 @@ impl Marks {
     pub(super) fn on_syn(&mut self, flags: Flags) {
         let [accurate, reduced, echo] = COUNT.map(|flag| flags.has(flag));
         let agreed = match (self.wanted, flags.has(Flags::ACK)) {
-            (Ecn::Accurate, true) if reduced && !echo => Ecn::Accurate,
-            (Ecn::Accurate, false) if accurate && reduced && echo => Ecn::Accurate,
+            (Ecn::Accurate | Ecn::L4s, true) if reduced && !echo => self.wanted,
+            (Ecn::Accurate | Ecn::L4s, false) if accurate && reduced && echo => self.wanted,
             (_, true) if echo && !reduced => self.wanted,
             (_, false) if echo && reduced => self.wanted,
             _ => Ecn::Off,
         };
         let counts = accurate || (reduced && !echo);
         // RFC 9768, 3.1.2: with a peer that has only RFC 3168, that.
-        self.used = if agreed == Ecn::Accurate && !counts { Ecn::On } else { agreed };
+        self.used = if agreed.counts() && !counts { Ecn::On } else { agreed };
     }
 
     /// Payload has come; whether it has to be acknowledged at once.
@@ -98,7 +108,7 @@ impl Marks {
                 self.echo |= marked;
                 false
             }
-            Ecn::Accurate | Ecn::Dctcp => {
+            Ecn::Accurate | Ecn::Dctcp | Ecn::L4s => {
                 self.came += u64::from(marked);
                 std::mem::replace(&mut self.echo, marked) != marked
             }
@@ -109,7 +119,7 @@ impl Marks {
     pub(super) fn on_send(&mut self, payload: bool, new: bool) -> (Flags, Mark) {
         let flags = match self.used {
             Ecn::Off => return (Flags::default(), Mark::default()),
-            Ecn::Accurate => {
+            Ecn::Accurate | Ecn::L4s => {
                 let bit = |place: usize| self.came >> (2 - place) & 1 == 1;
                 let set = (0..COUNT.len()).filter(|place| bit(*place));
                 set.fold(Flags::default(), |flags, place| flags.with(COUNT[place]))
@@ -121,7 +131,8 @@ impl Marks {
             }
         };
         let capable = payload && (new || self.used != Ecn::On);
-        (flags, if capable { Mark::Capable } else { Mark::default() })
+        let field = if self.used == Ecn::L4s { Mark::Scalable } else { Mark::Capable };
+        (flags, if capable { field } else { Mark::default() })
     }
 
     /// An ACK up to `una` has come, `next` is what will be sent next: what it says of marks, if it does.
@@ -129,7 +140,7 @@ impl Marks {
         let packets = match self.used {
             Ecn::Off => return None,
             _ if flags.has(Flags::SYN) => return None,
-            Ecn::Accurate => {
+            Ecn::Accurate | Ecn::L4s => {
                 let count = COUNT.iter().fold(0, |count, flag| count << 1 | u64::from(flags.has(*flag)));
                 let more = count.wrapping_sub(self.told) & 7;
                 self.told += more;
@@ -145,9 +156,9 @@ impl Marks {
         let begins = una > self.until;
         if begins {
             self.until = next;
-            self.reduced = self.used != Ecn::Accurate;
+            self.reduced = !self.used.counts();
         }
-        Some(Echo { begins, packets })
+        Some(Echo { begins, packets, exact: self.used != Ecn::On })
     }
 }
 
@@ -220,11 +231,11 @@ mod tests {
         // Of a window of data up to 9000 the first echo begins an episode, and no other.
         assert_eq!(
             sender.on_acknowledgment(echo.with(Flags::ACK), 1000, 9000),
-            Some(Echo { begins: true, packets: None })
+            Some(Echo { begins: true, packets: None, exact: false })
         );
         assert_eq!(
             sender.on_acknowledgment(echo.with(Flags::ACK), 2000, 9500),
-            Some(Echo { begins: false, packets: None })
+            Some(Echo { begins: false, packets: None, exact: false })
         );
         let (again, field) = sender.on_send(true, false);
         assert_eq!((again, field), (Flags::default(), Mark::Incapable), "what is sent again says nothing");
@@ -238,7 +249,7 @@ mod tests {
         for (una, begins) in [(9000, false), (10_000, true)] {
             assert_eq!(
                 sender.on_acknowledgment(Flags::ACK.with(Flags::ECE), una, 12_000),
-                Some(Echo { begins, packets: None })
+                Some(Echo { begins, packets: None, exact: false })
             );
         }
     }
@@ -267,6 +278,32 @@ mod tests {
         assert_eq!(used(Ecn::Off, Ecn::Accurate), [Ecn::Off; 2]);
     }
 
+    // RFC 9331, 4.1 to 4.3.
+    #[test]
+    fn l4s_says_ect_1_and_counts_with_a_peer_that_counts_and_is_as_rfc_3168_with_another_one() {
+        for (client, server, client_field, server_field) in [
+            (Ecn::L4s, Ecn::L4s, Mark::Scalable, Mark::Scalable),
+            (Ecn::L4s, Ecn::Accurate, Mark::Scalable, Mark::Capable),
+            (Ecn::Accurate, Ecn::L4s, Mark::Capable, Mark::Scalable),
+            (Ecn::L4s, Ecn::On, Mark::Capable, Mark::Capable),
+            (Ecn::On, Ecn::L4s, Mark::Capable, Mark::Capable),
+            (Ecn::L4s, Ecn::Off, Mark::Incapable, Mark::Incapable),
+        ] {
+            let [mut client_end, mut server_end] = pair(client, server);
+            let fields = [client_end.on_send(true, true).1, server_end.on_send(true, true).1];
+            assert_eq!(fields, [client_field, server_field], "{client:?} {server:?}");
+            // What is sent again is capable where marks are counted.
+            assert_eq!(client_end.on_send(true, false).1 == client_field, client_end.used != Ecn::On);
+            server_end.on_payload(&Segment { mark: Mark::Experienced, ..DATA });
+            let (flags, _) = server_end.on_send(false, false);
+            let echo = client_end.on_acknowledgment(flags.with(Flags::ACK), 1000, 9000);
+            assert_eq!(
+                echo.map(|echo| echo.exact),
+                (server != Ecn::Off).then_some(client_end.used == Ecn::L4s || client_end.used == Ecn::Accurate)
+            );
+        }
+    }
+
     // RFC 9768, 3.2.2.
     #[test]
     fn accurate_marks_are_counted_and_what_acks_lost_is_told_by_the_next() {
@@ -282,12 +319,12 @@ mod tests {
         for _ in 0..3 {
             receiver.on_payload(&marked);
         }
-        assert_eq!(ack(&mut receiver, 4000, 9000), Some(Echo { begins: true, packets: Some(3) }));
+        assert_eq!(ack(&mut receiver, 4000, 9000), Some(Echo { begins: true, packets: Some(3), exact: true }));
         // Two ACKs are lost, each of two marks; the third tells of all.
         for _ in 0..6 {
             receiver.on_payload(&marked);
         }
-        assert_eq!(ack(&mut receiver, 8000, 12_000), Some(Echo { begins: false, packets: Some(6) }));
+        assert_eq!(ack(&mut receiver, 8000, 12_000), Some(Echo { begins: false, packets: Some(6), exact: true }));
         assert_eq!(ack(&mut receiver, 9000, 12_000), None);
         assert_eq!(sender.on_send(true, true).1, Mark::Capable);
     }

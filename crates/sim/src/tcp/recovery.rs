@@ -220,14 +220,16 @@ impl Sender {
             in_flight: Bytes::new(in_flight),
             limit: Bytes::new(self.limit()),
             begins,
+            exact: true,
         }
     }
 
     /// An ACK that is not yet taken echoes marks of congestion on `bytes`. A window of data has one episode, a loss's or a mark's.
-    pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool) {
+    /// `exact`: they are the bytes that were marked.
+    pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool, exact: bool) {
         let (in_flight, limit) = (Bytes::new(self.flight().max(bytes)), Bytes::new(self.limit()));
         let begins = begins && self.phase == Phase::Open;
-        self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins });
+        self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins, exact });
     }
 
     fn slow_start_threshold(&self) -> u64 {
@@ -344,8 +346,7 @@ impl Sender {
         self.rescued_to = 0;
         self.partial_seen = false;
         self.timed = None;
-        self.undo_stamp = Some(stamp(now));
-        self.undo_pending = 0;
+        self.begin_undo(now);
         self.tail.cancel();
         self.tail_at = Time::MAX;
         self.forced = true;
@@ -426,8 +427,7 @@ impl Sender {
         self.recover = self.next;
         self.duplicates = 0;
         if first {
-            self.undo_stamp = Some(stamp(now));
-            self.undo_pending = 0;
+            self.begin_undo(now);
         }
         if frto {
             // RFC 5682, 2.1, step 1
@@ -493,6 +493,13 @@ impl Sender {
         self.frto = Frto::Off;
         self.move_window(window);
         self.board.lose_all(self.keep_sacked);
+    }
+
+    /// An episode begins, which may turn out to be for nothing. What an episode before sent again and is still out proves that neither by
+    /// its echo, which is older than whatever is sent again from now on, nor by its duplicate.
+    fn begin_undo(&mut self, now: Time) {
+        self.undo_stamp = (self.una >= self.resent_to).then(|| stamp(now));
+        self.undo_pending = 0;
     }
 
     /// RFC 3522 §3.2: the ACK was caused by a segment older than our first retransmission. RFC 3708: DSACKs tell that all

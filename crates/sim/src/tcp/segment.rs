@@ -28,6 +28,8 @@ pub enum Mark {
     /// Not-ECT: a queue that would mark it drops it.
     #[default]
     Incapable = 0,
+    /// ECT(1): the sender answers each mark in proportion (RFC 9331).
+    Scalable = 1,
     /// ECT(0).
     Capable = 2,
     /// CE: a queue has marked it.

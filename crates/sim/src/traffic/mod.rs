@@ -159,6 +159,11 @@ pub enum Transport {
 }
 
 impl Config {
+    /// Whether it opens connection after connection, each with ports of its own.
+    pub fn has_connections(&self) -> bool {
+        matches!(self, Config::Transfers(_) | Config::Http { .. } | Config::Web(_))
+    }
+
     /// Whether it can be made.
     pub fn check(&self) -> Result<(), ConfigError> {
         let zero_rate = |rate: &Rate| if rate.as_bits_per_sec() == 0 { Err(ConfigError::ZeroRate) } else { Ok(()) };

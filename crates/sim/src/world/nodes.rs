@@ -578,7 +578,8 @@ fn share(scenario: &Scenario, links: &mut [Link]) {
         if (flow.weight, room, flow.deadline) == (1, 1, None) {
             continue;
         }
-        for (hops, reverse) in [(&flow.path, false), (&flow.back, true)] {
+        let others = flow.others.iter().flat_map(|[there, back]| [(there, false), (back, true)]);
+        for (hops, reverse) in [(&flow.path, false), (&flow.back, true)].into_iter().chain(others) {
             for link in links_of(hops) {
                 links[link].set_share(number as u32, reverse, flow.weight, room, flow.deadline);
             }

@@ -54,8 +54,20 @@ impl<'a> Routes<'a> {
         } else {
             u32::MAX
         };
+        let mut entries = vec![[first, second]];
+        // A gateway that splits knows one path of a flow.
+        let others = if self.splits.is_empty() { &model.others[..] } else { &[] };
+        for [path, way_back] in others {
+            let first = self.add(&there, Of::Flow(number, false), [model.from, model.to], path, deliver)?;
+            let second = if answers && !way_back.is_empty() {
+                self.add(&back, Of::Flow(number, true), [model.to, model.from], way_back, deliver)?
+            } else {
+                second
+            };
+            entries.push([first, second]);
+        }
         let processors = [model.from, model.to].map(|node| self.layout.processor(node));
-        Flow::new(scenario, number, [first, second], processors, self.outage)
+        Flow::new(scenario, number, &entries, processors, self.outage)
     }
 
     /// The bond `number` of the scenario with the paths of its channels.

@@ -19,6 +19,7 @@ mod engine_line;
 mod engine_links;
 mod engine_metrics;
 mod gateway_figures;
+mod l4s;
 mod regress;
 mod reliable_world;
 mod ring_figures;

@@ -1,7 +1,9 @@
 //! Graphs of a known shape, and flows spread over them.
 
 use fairspan_sim::model::{Hop, Scenario};
+use fairspan_sim::results::Results;
 use fairspan_sim::scenario::File;
+use fairspan_sim::world::World;
 use std::collections::BTreeSet;
 
 fn read(text: &str) -> Result<File, Vec<String>> {
@@ -165,4 +167,47 @@ fn hostile_graphs_are_refused_with_what_would_be_right() {
     }
     let double = format!("duration = \"1s\"\n{0}{0}{1}", graph(TREE), flows(1, "g-h0", "g-h1"));
     assert!(read(&double).expect_err("twice").join("\n").contains("g-c0"));
+}
+
+#[test]
+fn with_ecmp_connections_of_one_flow_take_all_paths_and_each_of_them_one() {
+    // Two ways of three hops in the middle, one of which takes 20 ms more.
+    let link = |name: &str, from: &str, to: &str, delay: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"100Mbit\"\ndelay = \"{delay}\"\n"
+        )
+    };
+    let text = |ecmp: bool| {
+        let mut text = format!("duration = \"8s\"\necmp = {ecmp}\n[[node]]\nname = [\"a\", \"b\"]\n");
+        text += "[[node]]\nname = [\"s\", \"m\", \"n\", \"t\"]\nkind = \"router\"\n";
+        for (name, from, to, delay) in [
+            ("first", "a", "s", "1ms"),
+            ("up", "s", "m", "1ms"),
+            ("on", "m", "t", "1ms"),
+            ("detour", "s", "n", "21ms"),
+            ("off", "n", "t", "1ms"),
+            ("last", "t", "b", "1ms"),
+        ] {
+            text += &link(name, from, to, delay);
+        }
+        text + "[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nkind = \"transfers\"\nbytes = \"100kB\"\nevery = \"40ms\"\ntransfers = 100\n"
+    };
+    let run =
+        |ecmp| World::new(&scenario(&text(ecmp))).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"));
+    let packets = |results: &Results, name: &str| {
+        results.links.iter().find(|link| link.name == name).map_or(0, |link| link.packets)
+    };
+    let one = run(false);
+    let ways = ["up", "detour"].map(|name| packets(&one, name));
+    assert!(ways.contains(&0) && ways.iter().sum::<u64>() > 7000, "{ways:?}");
+    let both = run(true);
+    let ways = ["up", "detour"].map(|name| packets(&both, name) as f64 / packets(&both, "first") as f64);
+    // Half of 100 connections, with a deviation of 5; five of them.
+    assert!(ways.iter().all(|share| (0.25..0.75).contains(share)), "{ways:?}");
+    assert_eq!(packets(&both, "up") + packets(&both, "detour"), packets(&both, "first"));
+    let flow = &both.flows[0];
+    assert_eq!(flow.transfers.as_ref().map(|transfers| (transfers.started, transfers.completed)), Some((100, 100)));
+    // Acknowledgments come back by the same way; packets of one connection by both would overtake one another.
+    assert_eq!(packets(&both, "up/back") + packets(&both, "detour/back"), packets(&both, "first/back"));
+    assert!(flow.tcp.as_ref().is_some_and(|tcp| tcp.retransmitted == 0), "{:?}", flow.tcp);
 }

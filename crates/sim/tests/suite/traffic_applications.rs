@@ -41,6 +41,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
             to: 1,
             path: vec![Hop::Link(0)],
             back: vec![Hop::Link(1)],
+            others: Vec::new(),
             start: Time::from_millis(100),
             stop: Time::MAX,
             traffic,

@@ -56,6 +56,7 @@ pub(super) struct Arrival {
     class: u8,
     pub(super) dscp: u8,
     is_capable: bool,
+    is_scalable: bool,
     pub(super) from_long: bool,
     pub(super) segment: Option<Segment>,
 }
@@ -74,6 +75,7 @@ impl Arrival {
             class: class_of(bytes),
             dscp: tos >> 2,
             is_capable: tos & 3 != ecn::NOT_ECT,
+            is_scalable: tos & 1 == 1,
             from_long,
             segment: Segment::read(bytes, packet.len),
         }
@@ -106,6 +108,10 @@ impl Parcel for Waiting {
 
     fn class(&self) -> u8 {
         self.arrival.class
+    }
+
+    fn is_scalable(&self) -> bool {
+        self.arrival.is_scalable
     }
 }
 

@@ -70,6 +70,10 @@ impl Parcel for Waiting {
     fn class(&self) -> u8 {
         queue::class_of_frame(self.0.as_slice())
     }
+
+    fn is_scalable(&self) -> bool {
+        queue::is_scalable_frame(self.0.as_slice())
+    }
 }
 
 /// A direction: frames of the device of the same number, which leave by the other one.

@@ -1,6 +1,7 @@
 //! A metric as it is computed: arithmetic on values that results have by name.
 
 use super::table::{ClassSpread, Field, Found, Needs, Spread, class, n_reordering};
+use crate::metrics::spread::percentile;
 use crate::results::SplitResult;
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Results, RingLinkResult, RingResult};
 use std::fmt;
@@ -89,19 +90,6 @@ impl Samples {
             Samples::Class(name, ..) => found.push(Refers::Flow(name)),
         }
     }
-}
-
-/// The value that a share of the samples is not above; no number where there are none.
-pub(super) fn percentile(share: f64, mut pool: Pool) -> f64 {
-    pool.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let all: u64 = pool.iter().map(|sample| sample.1).sum();
-    let rank = ((share * all as f64).ceil() as u64).max(1);
-    let mut sum = 0;
-    let found = pool.iter().find(|(_, count)| {
-        sum += count;
-        sum >= rank
-    });
-    found.map_or(f64::NAN, |sample| sample.0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -245,7 +233,7 @@ impl Node {
             Node::Percentile(share, samples) => {
                 let mut pool = Pool::new();
                 samples.collect(results, &mut pool)?;
-                values.push(percentile(*share, pool));
+                values.push(percentile(&mut pool, *share).unwrap_or(f64::NAN));
             }
             Node::Binary(operator, left, right) => {
                 let mut pair = Vec::with_capacity(2);

@@ -14,6 +14,7 @@ pub(super) use expression::{Refers, matches};
 pub use sampled::Sampled;
 pub use table::Unit;
 
+use crate::metrics::spread::percentile;
 use crate::results::Results;
 use expression::Node;
 
@@ -55,14 +56,15 @@ impl Metric {
         Ok(values.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// Its value over the samples of several runs together, where it is a percentile of samples; `None` where it is something else.
+    /// Its value over the samples of several runs together, where it is a percentile of samples; `None` where it is something else, or
+    /// there are no samples.
     pub fn pooled<'r>(&self, runs: impl Iterator<Item = &'r Results>) -> Option<f64> {
         let Node::Percentile(share, samples) = &self.root else { return None };
         let mut pool = Vec::new();
         for results in runs {
             samples.collect(results, &mut pool).ok()?;
         }
-        Some(expression::percentile(*share, pool))
+        percentile(&mut pool, *share)
     }
 
     /// What it refers to.

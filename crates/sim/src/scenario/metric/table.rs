@@ -182,7 +182,7 @@ pub(super) static TOTALS: [Field<Results>; 7] = [
 ];
 
 /// Of a flow.
-pub(super) static FLOW: [Field<FlowResult>; 36] = [
+pub(super) static FLOW: [Field<FlowResult>; 38] = [
     row("goodput", Unit::BitsPerSecond, |flow| Ok(flow.goodput)),
     row("throughput", Unit::BitsPerSecond, |flow| Ok(flow.throughput)),
     row("gap", Unit::Seconds, |flow| Ok(flow.gap)),
@@ -200,7 +200,9 @@ pub(super) static FLOW: [Field<FlowResult>; 36] = [
     row("failover", Unit::Seconds, |flow| flow.failover.ok_or("; no outage begins in the measured time")),
     row("transfers.completed", Unit::Count, |flow| Ok(transfers(flow)?.completed as f64)),
     row("transfers.failed", Unit::Count, |flow| Ok(transfers(flow)?.failed as f64)),
+    row("transfers.started", Unit::Count, |flow| Ok(transfers(flow)?.started as f64)),
     row("transfers.unfinished", Unit::Count, |flow| Ok(transfers(flow)?.unfinished as f64)),
+    row("transfers.unfinished_bytes", Unit::Bytes, |flow| Ok(transfers(flow)?.unfinished_bytes as f64)),
     row("transfers.bytes", Unit::Bytes, |flow| Ok(transfers(flow)?.bytes as f64)),
     // What http_load says: bytes of all over the time from the first beginning to the last end.
     row("transfers.throughput", Unit::BitsPerSecond, |flow| {

@@ -107,7 +107,7 @@ impl Endpoint for Datagrams {
         if let State::Asked { until, .. } = self.state
             && until <= now
         {
-            self.transfers.handle_failed();
+            self.transfers.handle_failed(0);
             self.number = self.number.wrapping_add(1);
             self.state = State::Pause(now + self.think);
         }
@@ -118,7 +118,7 @@ impl Endpoint for Datagrams {
             && due <= now
         {
             let bytes = self.request.next(&mut self.rng);
-            self.transfers.handle_begun();
+            self.transfers.handle_begun(0);
             self.state = State::Asked { bytes, begun: now, until: now + self.timeout };
             return Some(self.datagram(false, self.number, bytes));
         }

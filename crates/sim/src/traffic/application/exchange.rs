@@ -59,7 +59,7 @@ impl Exchange {
     fn ask(&mut self, now: Time, pair: &mut Pair) {
         let (request, response) = (self.request.next(&mut self.rng), self.response.next(&mut self.rng));
         self.next = None;
-        self.transfers.handle_begun();
+        self.transfers.handle_begun(u64::from(request) + u64::from(response));
         self.under_way = Some(Message {
             begun: now,
             request,
@@ -111,8 +111,8 @@ impl Application for Exchange {
 
     fn over(&mut self, _: Time, _: &Pair) {
         self.next = None;
-        if self.under_way.take().is_some() {
-            self.transfers.handle_failed();
+        if let Some(message) = self.under_way.take() {
+            self.transfers.handle_failed(u64::from(message.request) + u64::from(message.response));
         }
     }
 

@@ -48,7 +48,7 @@ impl Ftp {
 impl Application for Ftp {
     fn start(&mut self, now: Time, pairs: &mut Pairs) {
         if let Some(transfers) = &mut self.transfers {
-            transfers.handle_begun();
+            transfers.handle_begun(self.bytes.unwrap_or(0));
         }
         let pair = pairs.open(now, End::Sender);
         if self.writes.is_none() {
@@ -95,7 +95,7 @@ impl Application for Ftp {
 
     fn over(&mut self, _: Time, pair: &Pair) {
         if let Some(transfers) = self.transfers.as_mut().filter(|_| pair.mark == 0) {
-            transfers.handle_failed();
+            transfers.handle_failed(self.bytes.unwrap_or(0));
         }
     }
 

@@ -62,9 +62,9 @@ impl Http {
             return;
         }
         self.left -= u64::from(self.left != u64::MAX);
-        self.transfers.handle_begun();
         let pair = pairs.open(now, End::Receiver);
         pair.mark = self.files[self.next_file];
+        self.transfers.handle_begun(pair.mark);
         self.next_file = (self.next_file + 1) % self.files.len();
         pair.write(now, End::Receiver, self.request);
     }
@@ -106,7 +106,7 @@ impl Application for Http {
             if pair.received(End::Receiver) == size {
                 self.transfers.handle_completed(now, pair.opened, size);
             } else {
-                self.transfers.handle_failed();
+                self.transfers.handle_failed(size);
             }
             pair.mark = DONE;
             self.rest(now);
@@ -115,7 +115,7 @@ impl Application for Http {
 
     fn over(&mut self, now: Time, pair: &Pair) {
         if pair.mark != DONE {
-            self.transfers.handle_failed();
+            self.transfers.handle_failed(pair.mark);
             self.rest(now);
         }
     }

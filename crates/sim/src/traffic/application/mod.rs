@@ -45,8 +45,11 @@ pub const MOST_RECORDS: usize = 1_000_000;
 /// Transfers of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Transfers {
-    /// Begun, and neither complete nor failed.
+    /// Begun since the measurement did.
+    started: u64,
+    /// Begun, and neither complete nor failed; and their bytes.
     under_way: u64,
+    pending: u64,
     completed: u64,
     failed: u64,
     bytes: u64,
@@ -90,14 +93,27 @@ impl Transfers {
         }
     }
 
-    /// One begins.
-    pub fn handle_begun(&mut self) {
+    /// One of so many bytes begins; 0 where that is not known yet.
+    pub fn handle_begun(&mut self, bytes: u64) {
+        self.started += 1;
         self.under_way += 1;
+        self.pending = self.pending.saturating_add(bytes);
+    }
+
+    /// One that was begun is of `now` bytes, not of `before`.
+    pub fn handle_resized(&mut self, before: u64, now: u64) {
+        self.pending = self.pending.saturating_sub(before).saturating_add(now);
+    }
+
+    /// One that was begun is no longer under way.
+    fn handle_ended(&mut self, bytes: u64) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.pending = self.pending.saturating_sub(bytes);
     }
 
     /// One that was begun at `begun` is complete.
     pub fn handle_completed(&mut self, now: Time, begun: Time, bytes: u64) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.handle_ended(bytes);
         self.completed += 1;
         self.bytes += bytes;
         let nanos = now.since(begun).as_nanos();
@@ -119,9 +135,9 @@ impl Transfers {
         }
     }
 
-    /// One that was begun came to nothing.
-    pub fn handle_failed(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+    /// One of so many bytes, as it was begun, came to nothing.
+    pub fn handle_failed(&mut self, bytes: u64) {
+        self.handle_ended(bytes);
         self.failed += 1;
     }
 
@@ -130,9 +146,9 @@ impl Transfers {
         self.failed += 1;
     }
 
-    /// One that was begun is no longer wanted.
-    pub fn handle_given_up(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+    /// One of so many bytes, as it was begun, is no longer wanted.
+    pub fn handle_given_up(&mut self, bytes: u64) {
+        self.handle_ended(bytes);
     }
 
     /// How many are under way.
@@ -142,9 +158,9 @@ impl Transfers {
 
     /// The measurement begins.
     pub fn begin(&mut self) {
-        let under_way = self.under_way;
+        let (under_way, pending) = (self.under_way, self.pending);
         *self = Transfers::with(std::mem::take(&mut self.wanted));
-        self.under_way = under_way;
+        (self.under_way, self.pending) = (under_way, pending);
     }
 
     /// What was counted.
@@ -156,9 +172,11 @@ impl Transfers {
             slowdown: slowdown.summary(SLOWDOWN),
         };
         results::Transfers {
+            started: self.started,
             completed: self.completed,
             failed: self.failed,
             unfinished: self.under_way,
+            unfinished_bytes: self.pending,
             bytes: self.bytes,
             elapsed_s: self.extent.map_or(0.0, |(first, last)| last.since(first).as_secs_f64()),
             duration: self.duration.summary(1e9),

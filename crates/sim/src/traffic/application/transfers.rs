@@ -71,7 +71,7 @@ impl OpenLoop {
             self.transfers.handle_refused();
             return;
         }
-        self.transfers.handle_begun();
+        self.transfers.handle_begun(size);
         let pair = pairs.open(now, End::Sender);
         pair.mark = size;
         pair.write(now, End::Sender, size);
@@ -101,7 +101,7 @@ impl Application for OpenLoop {
 
     fn over(&mut self, _: Time, pair: &Pair) {
         if pair.mark != DONE {
-            self.transfers.handle_failed();
+            self.transfers.handle_failed(pair.mark);
         }
     }
 

@@ -180,8 +180,9 @@ impl Video {
         let size = (bits(self.config.levels[level]) * chunk.as_nanos() as f64 / 8e9).max(1.0) as u64;
         let request = self.config.request.as_u64();
         let begun = self.chunk.map_or(now, |chunk| chunk.begun);
-        if !again {
-            self.transfers.handle_begun();
+        match self.chunk {
+            Some(chunk) if again => self.transfers.handle_resized(chunk.size, size),
+            _ => self.transfers.handle_begun(size),
         }
         self.chunk = Some(Chunk {
             begun,
@@ -257,8 +258,8 @@ impl Application for Video {
         self.advance(now);
         self.state = State::Over;
         self.next = None;
-        if self.chunk.take().is_some() {
-            self.transfers.handle_given_up();
+        if let Some(chunk) = self.chunk.take() {
+            self.transfers.handle_given_up(chunk.size);
         }
         if let Some(pair) = self.connection.and_then(|number| pairs.get(number)) {
             pair.end_mut(End::Receiver).abort(now);

@@ -83,7 +83,7 @@ impl Web {
             return;
         }
         self.left -= u64::from(self.left != u64::MAX);
-        self.transfers.handle_begun();
+        self.transfers.handle_begun(0);
         let objects = &self.config.objects;
         let first = objects.iter().enumerate().filter(|(_, object)| object.after.is_empty());
         self.page = Some(Page {
@@ -209,7 +209,7 @@ impl Application for Web {
             && !page.over
         {
             page.over = true;
-            self.transfers.handle_failed();
+            self.transfers.handle_failed(0);
         }
     }
 

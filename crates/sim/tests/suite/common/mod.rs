@@ -64,6 +64,7 @@ impl Line {
             to,
             path: (from..to).map(Hop::Link).collect(),
             back: Vec::new(),
+            others: Vec::new(),
             start,
             stop,
             traffic,

@@ -1,6 +1,7 @@
 //! TCP held to its RFCs by packet scripts: a test for each numbered rule, named after what the rule claims; and the byte
 //! stream under a hostile channel.
 
+mod bbr;
 mod close;
 mod congestion;
 mod delayed_ack;
@@ -10,6 +11,7 @@ mod handshake;
 mod keepalive;
 mod newreno;
 mod pacing;
+mod prague;
 mod rack;
 mod rto;
 mod sack_receiver;

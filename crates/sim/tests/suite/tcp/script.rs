@@ -6,7 +6,7 @@
 //! and not expected is an error at the next segment from the peer, at the next [`Script::at`] and at the end.
 //!
 //! Segments are written as `FLAGS FIRST[:END] [ack N] [win N] [urg N] [mss N] [ws N] [sackok] [ts VALUE:ECHO] [sack A:B,C:D]`.
-//! Flags: `S` SYN, `F` FIN, `R` RST, `.` ACK, `P` PSH (ignored in what is expected), `U` URG, `E` ECE, `W` CWR. Numbers are
+//! Flags: `S` SYN, `F` FIN, `R` RST, `.` ACK, `P` PSH (ignored in what is expected), `U` URG, `E` ECE, `W` CWR, `A` AE. Numbers are
 //! relative to the initial sequence numbers, which lie shortly before 2^32, so that every script crosses the wrap. Of what
 //! is expected, the window and the options of a SYN count only where they are written; `no-ws`, `no-sackok`, `no-ts` and
 //! `no-mss` want them absent. SACK blocks count always, unless `sack any`.
@@ -437,12 +437,13 @@ impl Drop for Script {
     }
 }
 
-const FLAGS: [(Flags, char); 8] = [
+const FLAGS: [(Flags, char); 9] = [
     (Flags::SYN, 'S'),
     (Flags::FIN, 'F'),
     (Flags::RST, 'R'),
     (Flags::PSH, 'P'),
     (Flags::URG, 'U'),
+    (Flags::AE, 'A'),
     (Flags::ECE, 'E'),
     (Flags::CWR, 'W'),
     (Flags::ACK, '.'),
