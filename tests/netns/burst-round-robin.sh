@@ -19,6 +19,7 @@ python3 -c 'import tomllib' 2>/dev/null || skip 'needs Python 3.11'
 program=$(pwd)/tests/netns/burst_round_robin.py
 scenario=$(pwd)/scenarios/cross-check/burst-round-robin.toml
 
+python3 "$program" check
 python3 "$program" points "$scenario" >"$work/points"
 if [ "$1" != long ]; then
     runs=$1
