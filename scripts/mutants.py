@@ -209,6 +209,7 @@ class State:
 
 
 def limit():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.setpgid(0, 0)
 
@@ -292,6 +293,9 @@ def accepted():
 
 
 def main():
+    # What a shell starts in the background ignores Ctrl-C; this is to end by it, and by what ends services, in good order.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"one of {', '.join(FOLDERS)}; without one, all of them")
     parser.add_argument("--minutes", type=float, default=120.0, help="ends after so many minutes; the next run goes on")
@@ -330,4 +334,7 @@ def main():
     sys.exit(1 if bad else 0)
 
 
-main()
+try:
+    main()
+except KeyboardInterrupt:
+    sys.exit(130)
