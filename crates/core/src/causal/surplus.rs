@@ -216,10 +216,10 @@ mod tests {
                 let slot = rng.below(6) as usize;
                 if !turns.contains(slot as u32) && rng.below(2) == 0 {
                     turns.join(slot as u32);
-                    for other in 0..6 {
+                    (0..6).for_each(|other| {
                         began[slot][other] = [sent[slot], sent[other]];
                         began[other][slot] = [sent[other], sent[slot]];
-                    }
+                    });
                 }
                 let next = turns.peek();
                 assert_eq!(turns.select(), next, "seed {seed}");
