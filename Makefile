@@ -1,11 +1,12 @@
 # The two commands of the README are `make demo` and `make test`. Each installs what is missing (see scripts/setup.sh).
 
-.PHONY: help demo test test-all bench rivals setup sample dist package book
+.PHONY: help demo test test-all mutants bench rivals setup sample dist package book
 
 help:
 	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (two minutes, and the build the first time)'
 	@echo 'make test      format, lints, documentation, licences, unit, property and namespace tests, fuzz corpora'
 	@echo 'make test-all  the same, every kept scenario to its end, all features, and measurements of real programs'
+	@echo 'make mutants   changes the core'\''s algorithms in small ways and says which change no test sees (two hours at most; goes on where it stopped)'
 	@echo 'make bench     one encrypted channel and the simulator beside their rivals (make rivals), and the core (divan)'
 	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
 	@echo 'make dist      builds what is shipped: target/dist/fairspan, its line tables and its parts list beside it'
@@ -24,6 +25,9 @@ test: setup
 
 test-all: setup
 	@scripts/test.sh all
+
+mutants: setup
+	@scripts/mutants.sh
 
 bench: setup
 	@. scripts/toolchain.sh && cargo build --release -p fairspan

@@ -4,6 +4,7 @@ points SCENARIO            the points of the scenario's sweep, one a line, for t
 links SCENARIO POINT       the links of a point, as a file for `fairspan emulate`
 serve ADDRESS PORT CC      a web server with this congestion control: GET /N answers with N bytes
 measure ...                fetches, with a capture beside them, and counts: one line of JSON
+check                      whether the comparison sees what is just beyond each of its margins
 compare SCENARIO SIM REAL [strict]   a table of both, medians; strict: status 1 where they differ by more than allowed
 """
 
@@ -264,6 +265,29 @@ def allowed_out_of_order(policy, simulated_share):
     return ALLOWED_NONE if simulated_share < NEXT_TO_NONE else ALLOWED_BY_BURSTS
 
 
+def is_beyond(policy, simulated_share, difference):
+    """Whether any difference is more than what is allowed where the simulator has this share out of order."""
+    allowed = {**ALLOWED, "out_of_order": allowed_out_of_order(policy, simulated_share)}
+    return any(abs(difference[key]) > allowed[key] for key in allowed)
+
+
+def check():
+    """The comparison itself, just inside and just outside of each margin."""
+    inside = {"throughput": 0.149, "load_difference": 0.049, "out_of_order": 0.029}
+    for sign in (1, -1):
+        # Policy, share out of order in the simulator, and differences of it that are allowed and that are not.
+        for policy, share, most, more in [
+            ("balance-rr", 0.2, 0.349, 0.351),
+            ("balance-rr", 0.0, 0.349, 0.351),
+            ("brr:12ms", 0.0099, 0.029, 0.031),
+            ("brr:12ms", 0.0101, 0.059, 0.061),
+            ("active-backup", 0.0, 0.029, 0.031),
+        ]:
+            of = lambda **changed: is_beyond(policy, share, {key: sign * n for key, n in (inside | changed).items()})
+            assert not of() and not of(out_of_order=most) and of(out_of_order=more), (policy, share, sign)
+            assert of(throughput=0.151) and of(load_difference=0.051), (policy, share, sign)
+
+
 def compare(scenario, sim, real, strict=None):
     _, table = scenario_points(scenario)
     sims, reals = simulated(sim), {}
@@ -291,16 +315,16 @@ def compare(scenario, sim, real, strict=None):
         for key in ["load_difference", "out_of_order"]:
             difference[key] = middle(ours, key) - middle(runs, key)
             row += [f"{middle(runs, key):.1%}", f"{middle(ours, key):.1%}"]
-        order = allowed_out_of_order(point["bond.bond0.policy"], middle(ours, "out_of_order"))
-        allowed = {**ALLOWED, "out_of_order": order}
-        beyond += any(abs(difference[key]) > allowed[key] for key in allowed)
+        beyond += is_beyond(point["bond.bond0.policy"], middle(ours, "out_of_order"), difference)
         print("|", " | ".join(map(str, row)), "|")
     sys.exit(1 if strict and beyond else 0)
 
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    if command == "points":
+    if command == "check":
+        check()
+    elif command == "points":
         points(*arguments)
     elif command == "links":
         links(arguments[0], int(arguments[1]))

@@ -87,6 +87,78 @@ fn the_tables_of_claims_are_the_kept_answers() {
     assert!(before == text, "PAPERS.md is not what scenarios/claims.json says; UPDATE_DOCS=1 renews it");
 }
 
+/// A document as one line, so that a sentence is found wherever its lines break.
+fn flowing(name: &str) -> String {
+    let text = fs::read_to_string(root().join(name)).expect("a document");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A small number as the change log writes it.
+fn word(count: usize) -> &'static str {
+    const WORDS: [&str; 15] = [
+        "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+        "thirteen", "fourteen",
+    ];
+    WORDS[count]
+}
+
+/// Sentences of the change log and the design that quote a kept answer or a constant of DVSR, as these have them now.
+fn quoted(rows: &[Value], constants: &str) -> [(&'static str, String); 5] {
+    let of = |paper: &str| {
+        rows.iter().filter(|row| row["id"].as_str().expect("an id").starts_with(paper)).collect::<Vec<_>>()
+    };
+    let agree =
+        |rows: &[&Value]| rows.iter().filter(|row| row["verdict"] == "holds" || row["verdict"] == "calibrated").count();
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no answer to {id}"));
+    let (striping, brr) = (of("striping."), of("brr."));
+    let grr = row("striping.grr-worst-case")["deviation"].as_f64().expect("a deviation");
+    let limiters = row("rings.dvsr-unbalanced")["measured"][0]["lines"].as_array().expect("lines").iter();
+    let limiter = limiters.map(|line| line["cells"][0][0].as_f64().expect("a number")).fold(0.0, f64::max);
+    let drain = constants.split_once("const MOST_DRAIN: f64 = ").and_then(|(_, rest)| rest.split_once(';'));
+    let drain: f64 = drain.expect("MOST_DRAIN").0.parse().expect("a number");
+    let spare = fairspan_core::ring::dvsr::Config::default().spare.as_f64();
+    [
+        ("CHANGELOG.md", format!("{} of {} claims hold, the worst case", word(agree(&striping)), word(striping.len()))),
+        ("CHANGELOG.md", format!("the worst case of GRR differs by {:.0} %", 100.0 * grr)),
+        (
+            "CHANGELOG.md",
+            format!("adaptive threshold as scenarios; {} of {} claims hold", word(agree(&brr)), word(brr.len())),
+        ),
+        ("CHANGELOG.md", format!("all downstream rates and differs ({limiter:.2} % where the paper has 0.1 %")),
+        (
+            "DESIGN.md",
+            format!(
+                "does not give away {} % of each link and what control messages take, and it keeps up to {} % more",
+                short(100.0 * spare),
+                short(100.0 * drain)
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn what_the_change_log_and_the_design_quote_is_what_was_kept() {
+    let kept = fs::read_to_string(root().join("scenarios/claims.json")).expect("kept answers");
+    let mut rows: Vec<Value> = serde_json::from_str(&kept).expect("a list");
+    let constants = fs::read_to_string(root().join("crates/core/src/ring/dvsr.rs")).expect("a source file");
+    for (document, sentence) in quoted(&rows, &constants) {
+        assert!(flowing(document).contains(&sentence), "{document} does not say: {sentence}");
+    }
+    // Each of them would be missed with another answer, or another constant.
+    let before = quoted(&rows, &constants);
+    for row in &mut rows {
+        row["verdict"] = "differs".into();
+        row["deviation"] = 0.5.into();
+        if row["id"] == "rings.dvsr-unbalanced" {
+            row["measured"][0]["lines"][0]["cells"][0][0] = 0.5.into();
+        }
+    }
+    let after = quoted(&rows, &constants.replace("MOST_DRAIN: f64 = 0.003;", "MOST_DRAIN: f64 = 0.005;"));
+    for ((document, before), (_, after)) in before.iter().zip(&after) {
+        assert!(before != after && !flowing(document).contains(after), "{after}");
+    }
+}
+
 #[test]
 fn numbers_are_short_and_none_is_lost() {
     let shown: Vec<String> = [0.25, 18.3, 1.054e-5, 540.0, -0.05, 83_904.0, 0.0].map(short).into();

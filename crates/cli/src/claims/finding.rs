@@ -77,6 +77,14 @@ impl Finding {
     }
 }
 
+/// How many faults `judge` finds.
+#[cfg(test)]
+pub(crate) fn faults(judge: impl FnOnce(&mut Finding)) -> usize {
+    let mut finding = Finding::default();
+    judge(&mut finding);
+    finding.faults.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

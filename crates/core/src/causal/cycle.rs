@@ -152,3 +152,62 @@ impl Cycle {
         self.ring.remove(&mut self.links, slot);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use alloc::collections::VecDeque;
+
+    /// Whether a ring is the slots of the model, from the first on.
+    fn check(ring: &Ring, links: &Links, model: &VecDeque<u32>, seed: u64) {
+        assert_eq!(ring.first(), model.front().copied(), "seed {seed}");
+        assert_eq!(ring.len(), model.len(), "seed {seed}");
+        assert!(ring.iter(links).eq(model.iter().copied()), "seed {seed}: {:?}", ring.iter(links).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rings_that_share_a_table_are_queues_whose_first_goes_behind_all_others_and_any_of_which_leaves() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let slots = 1 + rng.below(9) as u32;
+            let (mut links, mut rings, mut models) = (Links::EMPTY, [Ring::EMPTY; 2], [const { VecDeque::new() }; 2]);
+            for _ in 0..300 {
+                let (slot, n) = (rng.below(u64::from(slots)) as u32, rng.below(2) as usize);
+                let owner = models.iter().position(|model| model.contains(&slot));
+                assert_eq!(links.holds(slot), owner.is_some(), "seed {seed}");
+                match owner {
+                    None => {
+                        rings[n].push(&mut links, slot);
+                        models[n].push_back(slot);
+                    }
+                    Some(owner) if rng.below(3) == 0 => {
+                        rings[owner].remove(&mut links, slot);
+                        models[owner].retain(|other| *other != slot);
+                    }
+                    Some(_) => {
+                        rings[n].rotate(&links);
+                        if let Some(first) = models[n].pop_front() {
+                            models[n].push_back(first);
+                        }
+                    }
+                }
+                rings.iter().zip(&models).for_each(|(ring, model)| check(ring, &links, model, seed));
+            }
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_one_ring_with_a_table_of_its_own_and_has_room_for_the_slots_it_was_made_for() {
+        let mut cycle = Cycle::with_slots(4);
+        assert_eq!((cycle.links.0.len(), cycle.first(), cycle.len(), cycle.contains(3)), (4, None, 0, false));
+        for slot in [3, 1, 7] {
+            cycle.push(slot);
+        }
+        assert!(cycle.contains(7) && !cycle.contains(0) && !cycle.contains(8));
+        cycle.rotate();
+        assert_eq!((cycle.first(), cycle.len(), cycle.iter().collect::<Vec<_>>()), (Some(1), 3, alloc::vec![1, 7, 3]));
+        cycle.remove(7);
+        assert_eq!((cycle.contains(7), cycle.iter().collect::<Vec<_>>()), (false, alloc::vec![1, 3]));
+    }
+}

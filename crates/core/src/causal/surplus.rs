@@ -137,3 +137,103 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn a_turn_ends_when_the_counter_is_no_longer_positive_and_the_next_one_gives_a_quantum_more() {
+        let mut counter = Counter(500);
+        assert!(!counter.charge(499) && counter.charge(1));
+        counter.refill(500);
+        assert!(counter.charge(550));
+        assert_eq!(counter, Counter(-50));
+        // Who owes sits out a turn, which pays a quantum.
+        assert!(counter.sits_out(50) && counter == Counter(0));
+        assert!(counter.sits_out(500) && !counter.sits_out(500) && counter == Counter(500));
+    }
+
+    #[test]
+    fn what_is_not_used_of_a_turn_is_lost_and_what_is_overdrawn_is_owed_until_it_is_forgotten() {
+        // How much slot 0 sends in its turn, by tens, before slot 1 has its own.
+        let turn = |turns: &mut Turns| {
+            let mut sent = 0;
+            while turns.select() == Some(0) {
+                turns.update(10, true);
+                sent += 10;
+            }
+            sent
+        };
+        let fresh = |first: u32| {
+            let mut turns = Turns::new(500, 2);
+            turns.join(0);
+            assert_eq!(turns.select(), Some(0));
+            turns.update(first, false);
+            assert!(turns.is_empty() && !turns.contains(0));
+            turns
+        };
+        let joined = |mut turns: Turns| {
+            turns.join(0);
+            turns.join(1);
+            assert!(turns.len() == 2 && !turns.is_empty() && turns.contains(0) && turns.contains(1));
+            turn(&mut turns)
+        };
+        assert_eq!(joined(fresh(100)), 500, "400 are lost");
+        assert_eq!(joined(fresh(700)), 300, "200 are owed");
+        let mut forgotten = fresh(700);
+        forgotten.forget(0);
+        // Of a slot that there never was there is nothing to forget.
+        forgotten.forget(9);
+        assert_eq!(joined(forgotten), 500);
+        // Who leaves when it is another's turn, or its own that has not begun, keeps what is left.
+        let mut turns = Turns::new(500, 0);
+        turns.join(0);
+        turns.join(1);
+        turns.update(700, true);
+        assert_eq!(turns.select(), Some(1));
+        turns.update(100, true);
+        turns.leave(0);
+        turns.join(0);
+        assert_eq!((turns.select(), turns.peek()), (Some(1), Some(1)));
+        turns.update(400, true);
+        assert_eq!(turn(&mut turns), 300);
+        // One turn after the other, however long they sit out; the others go on.
+        assert_eq!(Turns::new(0, 1).quantum, 1);
+    }
+
+    #[test]
+    fn backlogged_queues_get_alike_within_a_quantum_and_two_packets_and_the_next_is_known_before() {
+        for seed in 0..100 {
+            let mut rng = Rng::new(seed);
+            let (quantum, longest) = (100 + rng.below(2000), 100 + rng.below(3000));
+            let mut turns = Turns::new(quantum as u32, rng.below(4) as usize);
+            let mut sent = [0_i64; 6];
+            // What both of two had sent when the later of them became backlogged.
+            let mut began = [[[0_i64; 2]; 6]; 6];
+            for _ in 0..400 {
+                let slot = rng.below(6) as usize;
+                if !turns.contains(slot as u32) && rng.below(2) == 0 {
+                    turns.join(slot as u32);
+                    (0..6).for_each(|other| {
+                        began[slot][other] = [sent[slot], sent[other]];
+                        began[other][slot] = [sent[other], sent[slot]];
+                    });
+                }
+                let next = turns.peek();
+                assert_eq!(turns.select(), next, "seed {seed}");
+                let Some(next) = next else { continue };
+                let len = 1 + rng.below(longest);
+                sent[next as usize] += len as i64;
+                turns.update(len as u32, rng.below(20) > 0);
+                let here: Vec<usize> = (0..6).filter(|slot| turns.contains(*slot as u32)).collect();
+                for (&one, &other) in here.iter().flat_map(|one| here.iter().map(move |other| (one, other))) {
+                    let [mine, theirs] = began[one][other];
+                    let apart = (sent[one] - mine) - (sent[other] - theirs);
+                    assert!(apart <= (quantum + 2 * longest) as i64, "seed {seed}: {apart}, {quantum}, {longest}");
+                }
+            }
+        }
+    }
+}

@@ -41,6 +41,7 @@ mod ring_allocations;
 mod ring_control;
 mod ring_discovery;
 mod ring_dvsr;
+mod ring_dvsr_agent;
 mod ring_hostile;
 mod ring_network;
 mod ring_node;

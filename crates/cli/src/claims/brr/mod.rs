@@ -269,6 +269,19 @@ fn is_ordered(turns: f64, bursts: f64) -> bool {
     turns > 3.0 * bursts && bursts > 0.0
 }
 
+/// What the paper says of delay: how much of turns is out of order without it and with 50 ms, how much of bursts at most, and what
+/// share of their throughput bursts keep at 25 ms.
+fn delayed(finding: &mut Finding, [none, fifty]: [f64; 2], burst: f64, kept: f64) {
+    finding.check(fifty > none, || "turns do not get worse with delay".to_owned());
+    finding.check(burst < 0.01, || format!("burst round robin has {:.1} % out of order", 100.0 * burst));
+    finding.check(kept > 0.75, || format!("burst round robin keeps only {:.0} % at 25 ms", 100.0 * kept));
+}
+
+/// Whether bursts over turns is more than one.
+fn is_ahead(ratio: f64) -> bool {
+    ratio > 1.0
+}
+
 /// Figures 10 and 11: delay added to the links.
 pub(crate) fn delay(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("brr.fig11")?;
@@ -282,9 +295,7 @@ pub(crate) fn delay(bench: &mut Bench) -> anyhow::Result<Answer> {
     let burst = most(&order.at(&[(POLICY, "brr:12ms")]));
     let kept = at(&throughput, "brr:12ms", "25ms") / at(&throughput, "brr:12ms", "0ms");
     let mut faults = Finding::default();
-    faults.check(fifty > none, || "turns do not get worse with delay".to_owned());
-    faults.check(burst < 0.01, || format!("burst round robin has {:.1} % out of order", 100.0 * burst));
-    faults.check(kept > 0.75, || format!("burst round robin keeps only {:.0} % at 25 ms", 100.0 * kept));
+    delayed(&mut faults, [none, fifty], burst, kept);
     let told = format!(
         "brr.fig11, {} seeds, links at 1, 0.8, 1.2 and 0.9 times the nominal delay (equal ones would reorder nothing; the paper's \
          spread is not told): turns {:.0} % out of order without delay, {:.0} % at 50 ms, burst round robin {:.2} % at most; burst round \
@@ -299,8 +310,10 @@ pub(crate) fn delay(bench: &mut Bench) -> anyhow::Result<Answer> {
     let noise = run.noise("brr.delay", MBYTE)?;
     let sensitivity = free::delayed(bench)?;
     // At every value of every constant bursts are ahead where links are 100 ms long.
-    let ahead = sensitivity.iter().flat_map(|table| &table.lines).all(|line| line.cells[free::RATIO].mean() > 1.0);
-    faults.check(ahead, || "burst round robin is not ahead of turns at 100 ms with every constant".to_owned());
+    let mut ratios = sensitivity.iter().flat_map(|table| &table.lines).map(|line| line.cells[free::RATIO].mean());
+    faults.check(ratios.all(is_ahead), || {
+        "burst round robin is not ahead of turns at 100 ms with every constant".to_owned()
+    });
     let calibrated = free::fitted_window(&sensitivity);
     let answer = faults.answer(told).with(ours);
     Ok(Answer { noise, sensitivity, calibrated, ..answer })
@@ -401,6 +414,21 @@ mod tests {
             change(&mut found);
             assert_eq!(count(|finding| found.judge(finding)), 1, "change {n}");
         }
+    }
+
+    #[test]
+    fn what_delay_does_is_judged_by_each_of_its_margins() {
+        let judged = |turns, burst, kept| count(|finding| delayed(finding, turns, burst, kept));
+        assert_eq!(judged([0.3, 0.300_1], 0.009_9, 0.750_1), 0);
+        for (turns, burst, kept) in [
+            ([0.3, 0.3], 0.009_9, 0.750_1),
+            ([0.3, 0.300_1], 0.010_1, 0.750_1),
+            ([0.3, 0.300_1], 0.009_9, 0.749_9),
+            ([0.3, f64::NAN], 0.009_9, 0.750_1),
+        ] {
+            assert_eq!(judged(turns, burst, kept), 1, "{turns:?} {burst} {kept}");
+        }
+        assert!(is_ahead(1.000_1) && !is_ahead(0.999_9) && !is_ahead(1.0) && !is_ahead(f64::NAN));
     }
 
     #[test]

@@ -93,6 +93,14 @@ fn with(answer: Answer, ours: Map<String, Value>) -> Answer {
 /// What stands where the paper's traces do.
 const INSTEAD: &str = "The values are of other traffic than the paper's: the first and the second 258,804 packets of a mix of captures stand for its two traces";
 
+/// What Table 2.2 says of timeouts that get shorter: fewer flows at once, more flow operations, fewer collisions.
+fn shorter(finding: &mut Finding, name: &str, most: &[u64], halved: &[u64], collisions: &[u64]) {
+    let falls = |numbers: &[u64]| numbers.windows(2).all(|pair| pair[0] > pair[1]);
+    finding.check(falls(most), || format!("{name}: at most {} flows", list(most)));
+    finding.check(halved.windows(2).all(|pair| pair[0] < pair[1]), || format!("{name}: {} operations", list(halved)));
+    finding.check(falls(collisions), || format!("{name}: {} collisions", list(collisions)));
+}
+
 /// Table 2.2, Figure 2.3.
 pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Answer> {
     let halves = flows(bench, &["pair"], &[10, 5, 1, 0], (65_536, 1))?;
@@ -101,11 +109,7 @@ pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Answer> {
         let most = most(rows);
         let halved: Vec<u64> = rows.iter().map(|row| (row.counts.created + row.counts.expired) / 2).collect();
         let collisions: Vec<u64> = rows.iter().map(|row| row.counts.collisions).collect();
-        let falls = |numbers: &[u64]| numbers.windows(2).all(|pair| pair[0] > pair[1]);
-        finding.check(falls(&most), || format!("{name}: at most {} flows", list(&most)));
-        finding
-            .check(halved.windows(2).all(|pair| pair[0] < pair[1]), || format!("{name}: {} operations", list(&halved)));
-        finding.check(falls(&collisions), || format!("{name}: {} collisions", list(&collisions)));
+        shorter(&mut finding, name, &most, &halved, &collisions);
         told.push(list(&collisions));
         ours.insert(format!("{name}_timeout_10_5_1_0_max_flows"), json!(most));
         ours.insert(format!("{name}_flow_operations_halved"), json!(halved));
@@ -117,6 +121,12 @@ pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Answer> {
 /// Keys of the hash over which collisions are averaged, and chains: with the 65,536 of the other claims there are so few that chance decides.
 const KEYS: u64 = 8;
 const CHAINS: u32 = 1024;
+
+/// Whether finer definitions have more. Sources and destinations are parts of pairs, but neither is part of the other.
+fn is_finer([source, destination, pair, five]: [u64; 4]) -> bool {
+    let least = source.max(destination);
+    least <= pair && pair <= five && least < five
+}
 
 /// Table 2.3, Figure 2.4.
 pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
@@ -131,12 +141,9 @@ pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (mut finding, mut ours, mut told) = (Finding::default(), Map::new(), Vec::new());
     for ((name, most), collisions) in HALVES.iter().zip(&most_of).zip(&collisions) {
         let collisions = collisions.map(|sum| sum / KEYS);
-        // Sources and destinations are parts of pairs, but neither is part of the other.
         for (what, numbers) in [("flows", &most[..]), ("collisions", &collisions)] {
-            let [source, destination, pair, five] = *numbers else { anyhow::bail!("four definitions") };
-            let least = source.max(destination);
-            finding
-                .check(least <= pair && pair <= five && least < five, || format!("{name}: {what} {}", list(numbers)));
+            let &[source, destination, pair, five] = numbers else { anyhow::bail!("four definitions") };
+            finding.check(is_finer([source, destination, pair, five]), || format!("{name}: {what} {}", list(numbers)));
         }
         told.push(list(&collisions));
         ours.insert(format!("{name}_max_flows_f3_f2_f1_f0"), json!(most));
@@ -146,6 +153,11 @@ pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
         told.join(" and ")
     );
     Ok(with(finding.answer(told), ours))
+}
+
+/// Whether shares of TCP, UDP and others are in the order of the paper's trace of that name.
+fn is_mixed_alike(name: &str, [tcp, udp, other]: [f64; 3]) -> bool {
+    if name == "dec" { tcp > udp && udp > other } else { udp > other && other > tcp }
 }
 
 /// Table 2.4.
@@ -161,8 +173,7 @@ pub(crate) fn mix(bench: &mut Bench) -> anyhow::Result<Answer> {
         let all = info.tally().classified.max(1) as f64;
         let shares = [of(ip::TCP) / all, of(ip::UDP) / all, 1.0 - (of(ip::TCP) + of(ip::UDP)) / all];
         let [tcp, udp, other] = shares;
-        let same = if *name == "dec" { tcp > udp && udp > other } else { udp > other && other > tcp };
-        finding.check(same, || {
+        finding.check(is_mixed_alike(name, shares), || {
             format!(
                 "{name}: TCP {:.1} %, UDP {:.1} %, others {:.1} %: another order",
                 100.0 * tcp,
@@ -199,6 +210,13 @@ impl Meter for Unmeasured {
     }
 }
 
+/// What Figures 2.5 and 2.6 say of mean operations: WFQ far above SFQ, SFQ somewhat above DRR, stochastic queueing just below it.
+fn costs(finding: &mut Finding, told: impl Fn() -> String, [wfq, sfq, drr, stochastic]: [f64; 4]) {
+    let little = drr - stochastic;
+    finding.check(wfq > 1.5 * sfq && sfq > drr && sfq < 1.5 * drr, &told);
+    finding.check(little > 0.0 && little < 0.05 * drr, &told);
+}
+
 /// Figures 2.5 and 2.6.
 pub(crate) fn cost(bench: &mut Bench) -> anyhow::Result<Answer> {
     let config = cost::Config {
@@ -222,13 +240,71 @@ pub(crate) fn cost(bench: &mut Bench) -> anyhow::Result<Answer> {
         };
         let [wfq, sfq, drr, stochastic] = [mean("wfq")?, mean("sfq")?, mean("drr")?, mean("stochastic")?];
         let line = format!("WFQ {wfq:.2}, SFQ {sfq:.2}, DRR {drr:.2}, stochastic {stochastic:.4} (DRR {drr:.4})");
-        let little = drr - stochastic;
-        finding.check(wfq > 1.5 * sfq && sfq > drr && sfq < 1.5 * drr, || format!("{name}: {line}"));
-        finding.check(little > 0.0 && little < 0.05 * drr, || format!("{name}: {line}"));
+        costs(&mut finding, || format!("{name}: {line}"), [wfq, sfq, drr, stochastic]);
         told.push(format!("{line} with up to {} active flows", active.most()));
     }
     Ok(finding.answer(format!(
         "Operations for each packet, on average, of five-tuples in the two halves of a mix of captures that loads 1 Gbit/s to 90 %: {}",
         told.join("; ")
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::finding::faults;
+
+    #[test]
+    fn shorter_timeouts_have_to_change_each_number_at_each_step() {
+        let count = |most: [u64; 4], halved: [u64; 4], collisions: [u64; 4]| {
+            faults(|finding| shorter(finding, "dec", &most, &halved, &collisions))
+        };
+        let (falls, rises) = ([9, 8, 7, 6], [6, 7, 8, 9]);
+        assert_eq!(count(falls, rises, falls), 0);
+        for at in 0..3 {
+            let (mut flat, mut level) = (falls, rises);
+            flat[at + 1] = flat[at];
+            level[at + 1] = level[at];
+            // Where one is level the next step is steeper, so only this one is at fault.
+            assert_eq!(
+                [count(flat, rises, falls), count(falls, level, falls), count(falls, rises, flat)],
+                [1; 3],
+                "{at}"
+            );
+        }
+    }
+
+    #[test]
+    fn finer_definitions_have_no_less_and_the_finest_has_more() {
+        assert!(is_finer([5, 4, 5, 6]) && is_finer([4, 5, 6, 6]));
+        assert!(![[5, 4, 4, 6], [4, 5, 4, 6], [4, 4, 6, 5], [5, 4, 5, 5], [4, 5, 5, 5]].into_iter().any(is_finer));
+    }
+
+    #[test]
+    fn the_order_of_protocols_is_the_traces_own() {
+        assert!(is_mixed_alike("dec", [0.5, 0.3, 0.2]) && is_mixed_alike("fixwest", [0.2, 0.5, 0.3]));
+        for shares in [[0.4, 0.4, 0.2], [0.6, 0.2, 0.2], [f64::NAN, 0.3, 0.2]] {
+            assert!(!is_mixed_alike("dec", shares), "{shares:?}");
+        }
+        for shares in [[0.2, 0.4, 0.4], [0.25, 0.5, 0.25], [f64::NAN, 0.5, 0.3]] {
+            assert!(!is_mixed_alike("fixwest", shares), "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn operations_are_held_to_each_of_their_ratios() {
+        let count = |values| faults(|finding| costs(finding, String::new, values));
+        assert_eq!(count([22.6, 15.0, 10.01, 10.0]), 0);
+        assert_eq!(count([22.51, 14.99, 10.0, 9.51]), 0);
+        for outside in [
+            [22.4, 14.99, 10.0, 9.9],
+            [30.0, 10.0, 10.0, 9.9],
+            [30.0, 15.01, 10.0, 9.9],
+            [22.6, 14.99, 10.0, 10.0],
+            [22.6, 14.99, 10.0, 9.49],
+            [f64::NAN, 14.99, 10.0, 9.9],
+        ] {
+            assert_eq!(count(outside), 1, "{outside:?}");
+        }
+    }
 }

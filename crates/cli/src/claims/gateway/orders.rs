@@ -25,6 +25,7 @@ const CHAINS: [u32; 2] = [65_536, 16];
 const RAW_IP: LinkType = 101;
 
 /// Work for a packet that finds `n` flows active.
+#[derive(Clone, Copy, Debug)]
 struct Work {
     n: f64,
     /// Entries searched, on average, with many chains and with few.
@@ -83,14 +84,9 @@ fn work(flows: u32) -> anyhow::Result<Work> {
     })
 }
 
-/// Table 2.1.
-pub(crate) fn complexity(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let (mut finding, mut all) = (Finding::default(), Vec::new());
-    for flows in FLOWS {
-        bench.check()?;
-        all.push(work(flows)?);
-    }
-    for work in &all {
+/// What Table 2.1 says of the work as flows get more, four times as many at each step.
+fn scales(finding: &mut Finding, all: &[Work]) {
+    for work in all {
         let Work { n, entries: [search, _], wfq, sfq, drr, stochastic, held } = *work;
         let same = |one: f64, other: f64| (one - other).abs() < 1e-6;
         let told = || format!("{n} flows: WFQ {wfq}, SFQ {sfq}, DRR {drr}, stochastic {stochastic}, searched {search}");
@@ -109,6 +105,16 @@ pub(crate) fn complexity(bench: &mut Bench) -> anyhow::Result<Answer> {
         finding.check(after < 1.3 * before && few_after > few_before, told);
         finding.check(pair[0].n < 256.0 || (3.0..5.0).contains(&grows), told);
     }
+}
+
+/// Table 2.1.
+pub(crate) fn complexity(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let (mut finding, mut all) = (Finding::default(), Vec::new());
+    for flows in FLOWS {
+        bench.check()?;
+        all.push(work(flows)?);
+    }
+    scales(&mut finding, &all);
     let list =
         |each: fn(&Work) -> f64| all.iter().map(|work| format!("{:.2}", each(work))).collect::<Vec<_>>().join(", ");
     Ok(finding.answer(format!(
@@ -130,6 +136,48 @@ pub(crate) fn complexity(bench: &mut Bench) -> anyhow::Result<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::finding::faults;
+
+    /// As Table 2.1 has it, with so many entries searched.
+    fn exact(n: f64, search: f64, few: f64) -> Work {
+        let (drr, stochastic) = (n + search, n + 1.0);
+        let sfq = drr + 1.0 + (2.0 * n).log2();
+        Work { n, entries: [search, few], wfq: sfq + n - 1.0, sfq, drr, stochastic, held: n as u32 }
+    }
+
+    #[test]
+    fn each_number_of_operations_is_the_formulas_own_and_searches_hardly_grow_with_many_chains() {
+        let base = exact(1024.0, 1.1, 17.0);
+        let count = |work: Work| faults(|finding| scales(finding, &[work]));
+        assert_eq!([count(base), count(exact(1024.0, 1.499, 17.0))], [0, 0]);
+        for outside in [
+            Work { held: 1023, ..base },
+            Work { wfq: base.wfq + 1e-5, ..base },
+            Work { stochastic: base.stochastic - 1e-5, ..base },
+            exact(1024.0, 1.501, 17.0),
+        ] {
+            assert_eq!(count(outside), 1, "{outside:?}");
+        }
+        // Two differences hang on each of these.
+        for outside in [Work { drr: base.drr + 1e-5, ..base }, Work { drr: base.drr - 1e-5, ..base }] {
+            assert_eq!(count(outside), 2, "{outside:?}");
+        }
+        assert_eq!(count(Work { sfq: base.sfq + 1e-5, ..base }), 1, "both differences are in one check");
+    }
+
+    #[test]
+    fn four_times_as_many_flows_search_chains_four_times_as_long_where_chains_are_few() {
+        let count = |before: [f64; 2], after: [f64; 2], n: f64| {
+            let all = [exact(n, before[0], before[1]), exact(4.0 * n, after[0], after[1])];
+            faults(|finding| scales(finding, &all))
+        };
+        assert_eq!([count([1.0, 2.0], [1.299, 4.0], 256.0), count([1.0, 2.0], [1.0, 5.99], 256.0)], [0, 0]);
+        for (after, n) in [([1.301, 4.0], 256.0), ([1.0, 3.99], 256.0), ([1.0, 6.01], 256.0), ([1.0, 2.0], 64.0)] {
+            assert_eq!(count([1.0, 2.0], after, n), 1, "{after:?} {n}");
+        }
+        // With fewer flows than that chance decides by how much.
+        assert_eq!(count([1.0, 2.0], [1.0, 2.1], 64.0), 0);
+    }
 
     #[test]
     fn all_flows_are_active_for_packets_from_the_second_round_on_and_searches_are_counted_in_the_chains() {

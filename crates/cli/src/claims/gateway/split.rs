@@ -43,15 +43,9 @@ fn waiting(results: &Results) -> anyhow::Result<(f64, f64)> {
     Ok((gateway.total.last as f64, gateway.total.mean))
 }
 
-/// Figure 4.5: a T1 link.
-pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let run = bench.figure("gateway.fig4-05")?;
-    let results = &run.batch.finished.first().context("no run")?.results;
-    let (carried, unsent) = (series(results, "flow f throughput")?, series(results, "split gateway1 unsent")?);
-    let window = series(results, "split gateway1 window")?;
-    let link = 1.544e6;
+/// What Figure 4.5 says of the rate and of what is unsent, second by second: when the link is full, and the rate at the end.
+fn opens(finding: &mut Finding, carried: &[f64], unsent: &[f64], link: f64) -> (Option<usize>, f64) {
     let full = carried.iter().position(|rate| *rate >= 0.99 * link);
-    let mut finding = Finding::default();
     finding.check(carried[1] < 0.2 * link && full.is_some_and(|at| at > 2), || {
         format!("the window does not limit the beginning: {:.3} Mbit/s in the second second", carried[1] * MBIT)
     });
@@ -59,6 +53,18 @@ pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
     finding.check(settled >= 0.99 * link, || format!("{:.3} Mbit/s at the end", settled * MBIT));
     let growing = unsent.windows(50).step_by(10).all(|part| part[49] > part[0]);
     finding.check(growing, || "the send buffer does not keep growing".to_owned());
+    (full, settled)
+}
+
+/// Figure 4.5: a T1 link.
+pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let run = bench.figure("gateway.fig4-05")?;
+    let results = &run.batch.finished.first().context("no run")?.results;
+    let (carried, unsent) = (series(results, "flow f throughput")?, series(results, "split gateway1 unsent")?);
+    let window = series(results, "split gateway1 window")?;
+    let link = 1.544e6;
+    let mut finding = Finding::default();
+    let (full, settled) = opens(&mut finding, carried, unsent, link);
     Ok(finding.answer(format!(
         "gateway.fig4-05: the window grows from {:.1} to {:.0} kB; {:.3} Mbit/s in the second second, the link's rate from {} s on, {:.3} Mbit/s \
          at the end, when {:.0} MB wait in the send buffer",
@@ -71,6 +77,12 @@ pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
     )))
 }
 
+/// Whether twice the window carries twice as much.
+fn doubles(finding: &mut Finding, pair: [&str; 2], ratio: f64) {
+    finding
+        .check((1.8..2.2).contains(&ratio), || format!("{} carries {ratio:.2} times what {} does", pair[1], pair[0]));
+}
+
 /// Figure 4.6: a T3 link.
 pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig4-06")?;
@@ -80,10 +92,7 @@ pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Answer> {
     let unsplit = |offered| curve.one(&[(MODE, "off"), ("flow.f.tcp.receive_buffer", offered)]) * MBIT;
     let mut finding = Finding::default();
     for pair in [["50kB", "100kB"], ["100kB", "200kB"], ["200kB", "400kB"]] {
-        let ratio = split(pair[1]) / split(pair[0]);
-        finding.check((1.8..2.2).contains(&ratio), || {
-            format!("{} carries {ratio:.2} times what {} does", pair[1], pair[0])
-        });
+        doubles(&mut finding, pair, split(pair[1]) / split(pair[0]));
     }
     let answer = finding.answer(format!(
         "assumed: half of gateway 2's receive buffer waits for its periodic flush, so that 100 kB are offered of 200 kB; offered whole, 200 and \
@@ -103,6 +112,15 @@ pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Answer> {
     Ok(Answer { ours, ..answer })
 }
 
+/// What Figures 4.7 and 4.8 say of a rate: comparable throughput, and a tenth at most of what plain splitting has waiting, on average
+/// and at the end.
+fn waits_less(finding: &mut Finding, rate: &str, share: f64, mean: [f64; 2], last: [f64; 2]) {
+    finding.check(share >= COMPARABLE, || format!("with {rate} it carries {:.1} %", 100.0 * share));
+    finding.check(mean[0] < mean[1] / 10.0 && last[0] < last[1] / 10.0, || {
+        format!("with {rate} {:.2} MB wait on average, {:.2} MB at the end", mean[0] * MB, last[0] * MB)
+    });
+}
+
 /// Figures 4.7 and 4.8: the two-server queue beside plain splitting.
 pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig4-07")?;
@@ -115,10 +133,7 @@ pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
         let results = at(&run, RATE, rate)?;
         let (last, mean) = waiting(results)?;
         let share = carried(results) / carried(plain);
-        finding.check(share >= COMPARABLE, || format!("with {rate} it carries {:.1} %", 100.0 * share));
-        finding.check(mean < plain_mean / 10.0 && last < plain_last / 10.0, || {
-            format!("with {rate} {:.2} MB wait on average, {:.2} MB at the end", mean * MB, last * MB)
-        });
+        waits_less(&mut finding, rate, share, [mean, plain_mean], [last, plain_last]);
         told.push(format!(
             "{rate}: {:.1} % of its throughput, {:.2} MB on average and {:.3} MB at the end",
             100.0 * share,
@@ -137,9 +152,33 @@ pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
 
 /// The second from which on nothing waits unsent, once something has; `None`: never.
 fn starved_at(results: &Results) -> anyhow::Result<Option<usize>> {
-    let unsent = series(results, "split gateway1 unsent")?;
+    Ok(runs_dry(series(results, "split gateway1 unsent")?))
+}
+
+/// The first second without anything unsent after one with more than 100 kB.
+fn runs_dry(unsent: &[f64]) -> Option<usize> {
     let begun = unsent.iter().position(|bytes| *bytes > 100_000.0).unwrap_or(unsent.len());
-    Ok(unsent[begun..].iter().position(|bytes| *bytes == 0.0).map(|at| begun + at))
+    unsent[begun..].iter().position(|bytes| *bytes == 0.0).map(|at| begun + at)
+}
+
+/// Whether a rate starves for more than half of the run.
+fn is_early(starved: Option<usize>, seconds: f64) -> bool {
+    starved.is_some_and(|at| (at as f64) < seconds / 2.0)
+}
+
+/// What the rate that finds itself is held to: the best fixed one's throughput, and what waits at the end beside the best fixed one and
+/// beside plain splitting.
+fn finds_itself(finding: &mut Finding, share: f64, last: f64, best_last: f64, plain_last: f64) {
+    finding.check(share >= 0.99, || {
+        format!("the rate that finds itself carries {:.1} % of the best fixed one's", 100.0 * share)
+    });
+    finding.check(last <= 1.2 * best_last && last <= plain_last / 10.0, || {
+        format!(
+            "with the rate that finds itself {:.3} MB wait at the end, with the best fixed one {:.3}",
+            last * MB,
+            best_last * MB
+        )
+    });
 }
 
 /// Figure 4.9: which rate is best, and the one that finds itself.
@@ -156,9 +195,11 @@ pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
     let seconds = run.batch.finished.first().context("no run")?.results.measured_s;
     // Of the paper's own rates those that starve for more than half of the run; the optimum is the lowest rate that never starves.
     let paper = [400, 450, 500, 540, 550];
-    let early = |at: &Option<usize>| at.is_some_and(|at| (at as f64) < seconds / 2.0);
-    let starving: Vec<u32> =
-        rates.iter().filter(|(rate, _, at)| paper.contains(rate) && early(at)).map(|rate| rate.0).collect();
+    let starving: Vec<u32> = rates
+        .iter()
+        .filter(|(rate, _, at)| paper.contains(rate) && is_early(*at, seconds))
+        .map(|rate| rate.0)
+        .collect();
     let best = rates.iter().find(|(.., starved)| starved.is_none()).context("every rate starves")?;
     let late = rates.iter().find(|rate| rate.0 == 500).and_then(|rate| rate.2);
     let mut ours = Map::new();
@@ -172,16 +213,7 @@ pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
     let auto = at(&run, RATE, "auto")?;
     let (share, (auto_last, _), (best_last, _)) = (carried(auto) / most, waiting(auto)?, waiting(best.1)?);
     let (plain_last, _) = waiting(at(&run, RATE, "unlimited")?)?;
-    finding.check(share >= 0.99, || {
-        format!("the rate that finds itself carries {:.1} % of the best fixed one's", 100.0 * share)
-    });
-    finding.check(auto_last <= 1.2 * best_last && auto_last <= plain_last / 10.0, || {
-        format!(
-            "with the rate that finds itself {:.3} MB wait at the end, with the best fixed one {:.3}",
-            auto_last * MB,
-            best_last * MB
-        )
-    });
+    finds_itself(&mut finding, share, auto_last, best_last, plain_last);
     let mean = |results: &Results| {
         let at = |name: &str| {
             results.links.iter().find(|link| link.name == name).map_or((0, 0), |link| (link.bytes, link.packets))
@@ -208,6 +240,27 @@ pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
     Ok(Answer { calibrated, ..answer.with(ours) })
 }
 
+/// What Figure 4.10 says: TCP has next to nothing of what UDP has.
+fn is_shut_out(finding: &mut Finding, share: f64) {
+    finding.check(share < 0.01, || format!("in a FIFO TCP has {share:.3} of what UDP has"));
+}
+
+/// What Figure 4.11 says of TCP with 50 and with 100 kB, in Mbit/s: half of 3 Mbit/s is fair; 50 kB a round trip of 500 ms are 0.86
+/// Mbit/s with headers.
+fn is_served(finding: &mut Finding, rate: &str, small: f64, large: f64) {
+    finding.check((0.8..0.9).contains(&small), || format!("with {rate} and 50 kB TCP has {small:.3} Mbit/s"));
+    finding.check((1.4..1.6).contains(&large), || format!("with {rate} and 100 kB TCP has {large:.3} Mbit/s"));
+}
+
+/// The second in which TCP's window has opened to what it may have, which takes some round trips.
+fn has_opened(finding: &mut Finding, rates: &[f64]) -> Option<usize> {
+    let reached = rates.iter().position(|rate| *rate >= 0.8e6);
+    finding.check(reached.is_some_and(|at| (2..30).contains(&at)), || {
+        format!("its window has opened after {reached:?} s")
+    });
+    reached
+}
+
 /// Figures 4.10 and 4.11: a connection beside datagrams that do not adapt.
 pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (fifo, fair) = (bench.figure("gateway.fig4-10")?, bench.figure("gateway.fig4-11")?);
@@ -217,15 +270,13 @@ pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
     };
     let mut finding = Finding::default();
     let shut_out = of(in_fifo, "tcp") / of(in_fifo, "udp");
-    finding.check(shut_out < 0.01, || format!("in a FIFO TCP has {:.3} of what UDP has", shut_out));
+    is_shut_out(&mut finding, shut_out);
     let (tcp, udp) = (Curve::of(&fair, "flow.tcp.throughput")?, Curve::of(&fair, "flow.udp.throughput")?);
     let mut told = Vec::new();
     for rate in ["3Mbit", "auto"] {
         let here = |curve: &Curve<'_>, buffer| curve.one(&[("split.gateway.matching", rate), (BUFFER, buffer)]) * MBIT;
         let (small, large) = (here(&tcp, "50kB"), here(&tcp, "100kB"));
-        // Half of 3 Mbit/s is fair; 50 kB a round trip of 500 ms are 0.86 Mbit/s with headers.
-        finding.check((0.8..0.9).contains(&small), || format!("with {rate} and 50 kB TCP has {small:.3} Mbit/s"));
-        finding.check((1.4..1.6).contains(&large), || format!("with {rate} and 100 kB TCP has {large:.3} Mbit/s"));
+        is_served(&mut finding, rate, small, large);
         told.push(format!(
             "{rate}: TCP {small:.3} with 50 kB, {large:.3} with 100 kB, UDP {:.3} and {:.3}",
             here(&udp, "50kB"),
@@ -237,10 +288,7 @@ pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
         fair.batch.finished.iter().find(|run| run.parameters.iter().any(is)).map(|run| &run.results)
     };
     let opening = narrow("50kB").and_then(|results| series(results, "flow tcp throughput").ok());
-    let reached = opening.and_then(|values| values.iter().position(|rate| *rate >= 0.8e6));
-    finding.check(reached.is_some_and(|at| (2..30).contains(&at)), || {
-        format!("its window has opened after {reached:?} s")
-    });
+    let reached = has_opened(&mut finding, opening.unwrap_or_default());
     Ok(finding.answer(format!(
         "gateway.fig4-10: in a FIFO TCP has {:.5} of what UDP has. gateway.fig4-11, SFQ and PFD, 3 Mbit/s, Mbit/s over the last 200 of 600 s: {}; with \
          50 kB TCP reaches its rate after {} s",
@@ -248,4 +296,81 @@ pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
         told.join("; "),
         reached.map_or_else(|| "never".to_owned(), |at| at.to_string())
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::finding::faults;
+
+    #[test]
+    fn a_window_opens_late_fills_the_link_and_goes_on_growing() {
+        let rates = |second: f64, full: usize, rest: f64| {
+            let mut rates = vec![1.0; 100];
+            (rates[1], rates[2]) = (second, 0.5);
+            rates[..full].iter_mut().for_each(|rate| *rate = rate.min(0.989));
+            rates[90..].fill(rest);
+            rates
+        };
+        let growing: Vec<f64> = (0..100).map(f64::from).collect();
+        let count = |carried: &[f64], unsent: &[f64]| faults(|finding| _ = opens(finding, carried, unsent, 1.0));
+        assert_eq!(count(&rates(0.199, 3, 0.990_1), &growing), 0);
+        assert_eq!(opens(&mut Finding::default(), &rates(0.199, 3, 1.0), &growing, 1.0), (Some(3), 1.0));
+        assert_eq!(count(&rates(0.201, 3, 1.0), &growing), 1);
+        assert_eq!(count(&rates(0.199, 3, 0.989), &growing), 1, "the last tenth");
+        let mut early = rates(0.199, 3, 1.0);
+        early[2] = 0.991;
+        assert_eq!(count(&early, &growing), 1, "the link is full in the third second");
+        assert_eq!(count(&[0.1; 100], &growing), 2, "it never is");
+        // One stretch of 50 seconds in which nothing more waits at the end than at the beginning.
+        let mut still = growing.clone();
+        still[50..=69].fill(20.0);
+        assert_eq!(count(&rates(0.199, 3, 1.0), &still), 1);
+        still[69] = 20.001;
+        assert_eq!(count(&rates(0.199, 3, 1.0), &still), 0, "a little more is growth");
+    }
+
+    #[test]
+    fn twice_the_window_carries_twice_within_a_tenth() {
+        let count = |ratio| faults(|finding| doubles(finding, ["50kB", "100kB"], ratio));
+        assert_eq!([1.801, 2.199].map(count), [0, 0]);
+        assert_eq!([1.799, 2.201, f64::NAN].map(count), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_rate_carries_as_much_and_has_a_tenth_waiting_on_average_and_at_the_end() {
+        let count =
+            |share, mean, last| faults(|finding| waits_less(finding, "auto", share, [mean, 10.0], [last, 20.0]));
+        assert_eq!(count(0.951, 0.999, 1.999), 0);
+        assert_eq!([count(0.949, 0.999, 1.999), count(0.951, 1.001, 1.999), count(0.951, 0.999, 2.001)], [1; 3]);
+    }
+
+    #[test]
+    fn a_buffer_runs_dry_once_it_has_held_more_than_100_kb() {
+        assert_eq!(runs_dry(&[0.0, 99_999.0, 0.0, 100_001.0, 1.0, 0.0]), Some(5));
+        assert_eq!((runs_dry(&[0.0, 100_000.0, 0.0]), runs_dry(&[100_001.0, 1.0])), (None, None));
+        assert!(is_early(Some(299), 600.0) && !is_early(Some(300), 600.0) && !is_early(None, 600.0));
+    }
+
+    #[test]
+    fn the_rate_that_finds_itself_is_held_to_the_best_fixed_one_and_to_plain_splitting() {
+        let count = |share, last, plain| faults(|finding| finds_itself(finding, share, last, 1.0, plain));
+        assert_eq!(count(0.990_1, 1.199, 12.0), 0);
+        assert_eq!([count(0.989_9, 1.199, 12.0), count(0.990_1, 1.201, 100.0), count(0.990_1, 1.199, 11.9)], [1; 3]);
+    }
+
+    #[test]
+    fn tcp_beside_datagrams_is_judged_by_each_of_its_margins() {
+        let shut = |share| faults(|finding| is_shut_out(finding, share));
+        assert_eq!([0.009_9, 0.010_1, f64::NAN].map(shut), [0, 1, 1]);
+        let served = |small, large| faults(|finding| is_served(finding, "auto", small, large));
+        assert_eq!([served(0.801, 1.401), served(0.899, 1.599)], [0, 0]);
+        assert_eq!([served(0.799, 1.5), served(0.901, 1.5), served(0.85, 1.399), served(0.85, 1.601)], [1; 4]);
+        let opened = |at: usize, rate| {
+            let rates: Vec<f64> = (0..40).map(|second| if second < at { 0.799e6 } else { rate }).collect();
+            faults(|finding| _ = has_opened(finding, &rates))
+        };
+        assert_eq!([opened(2, 0.8e6), opened(29, 0.8e6)], [0, 0]);
+        assert_eq!([opened(1, 0.8e6), opened(30, 0.8e6), opened(2, 0.799e6)], [1; 3]);
+    }
 }

@@ -117,6 +117,29 @@ fn messages(run: &FigureRun) -> anyhow::Result<[f64; 3]> {
     Ok(MODES.map(|mode| sent.one(&[(ALGORITHM, mode)]) / (whole * 1e3 * NODES * 2.0)))
 }
 
+/// What the paper says of the three algorithms' times, of those on long links, and of DVSR's limiters, in ms.
+fn settles(finding: &mut Finding, short: [f64; 3], long: [f64; 3], limiters: f64) {
+    let [dvsr, am, cm] = short;
+    finding.check(dvsr <= 2.0 + 1e-9, || format!("DVSR needs {dvsr:.1} ms: more than two ring times"));
+    finding.check(limiters <= 2.0, || format!("DVSR's limiters need {limiters:.2} ms: more than two ring times"));
+    finding.check(am > 4.0 * dvsr && cm > 4.0 * dvsr, || {
+        format!("RPR is not far slower: {am:.0} and {cm:.0} ms against {dvsr:.0}")
+    });
+    // Largely linear: ten times within a factor of two.
+    for ((name, short), long) in ["DVSR", "RPR-AM", "RPR-CM"].into_iter().zip(short).zip(long) {
+        finding.check((5.0..=20.0).contains(&(long / short)), || {
+            format!("{name}'s time is not linear in the links' delay: {short:.0} ms and, with ten times the delay, {long:.0}")
+        });
+    }
+}
+
+/// What it says of the messages that one of them needs until then: half as many more or less is the same.
+fn few_messages(finding: &mut Finding, mode: usize, until: f64) {
+    finding.check((until / MESSAGES[mode] - 1.0).abs() <= 0.5, || {
+        format!("{} needs {until:.0} control messages, in the paper {}", MODES[mode], MESSAGES[mode])
+    });
+}
+
 /// The claim.
 pub(crate) fn convergence(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (run, long) = (bench.figure("rings.fig20")?, bench.figure("rings.delay-x10")?);
@@ -124,17 +147,7 @@ pub(crate) fn convergence(bench: &mut Bench) -> anyhow::Result<Answer> {
     let [dvsr, am, cm, dvsr_long, am_long, cm_long] = [0, 1, 2, 3, 4, 5].map(|n| cells[n].mean());
     let limiters = Curve::of(&run, "ring.ring.converged")?.one(&[(ALGORITHM, "dvsr")]) * 1e3;
     let mut finding = Finding::default();
-    finding.check(dvsr <= 2.0 + 1e-9, || format!("DVSR needs {dvsr:.1} ms: more than two ring times"));
-    finding.check(limiters <= 2.0, || format!("DVSR's limiters need {limiters:.2} ms: more than two ring times"));
-    finding.check(am > 4.0 * dvsr && cm > 4.0 * dvsr, || {
-        format!("RPR is not far slower: {am:.0} and {cm:.0} ms against {dvsr:.0}")
-    });
-    // Largely linear: ten times within a factor of two.
-    for (name, short, long) in [("DVSR", dvsr, dvsr_long), ("RPR-AM", am, am_long), ("RPR-CM", cm, cm_long)] {
-        finding.check((5.0..=20.0).contains(&(long / short)), || {
-            format!("{name}'s time is not linear in the links' delay: {short:.0} ms and, with ten times the delay, {long:.0}")
-        });
-    }
+    settles(&mut finding, [dvsr, am, cm], [dvsr_long, am_long, cm_long], limiters);
     let mut counted = Evidence::new(
         "rings.fig20: control messages of a node on a ringlet until then; the paper has 2, 500, 180",
         &["a millisecond", "until settled"],
@@ -142,9 +155,7 @@ pub(crate) fn convergence(bench: &mut Bench) -> anyhow::Result<Answer> {
     for (n, each) in messages(&run)?.into_iter().enumerate() {
         let until = each * cells[n].mean();
         counted.line(MODES[n], true, vec![Cell::exact(each), Cell::exact(until)]);
-        finding.check((until / MESSAGES[n] - 1.0).abs() <= 0.5, || {
-            format!("{} needs {until:.0} control messages, in the paper {}", MODES[n], MESSAGES[n])
-        });
+        few_messages(&mut finding, n, until);
     }
     let told = format!(
         "rings.fig20, {} seeds, and rings.delay-x10, {}: medians of the time from the start of the fourth flow until each flow's throughput over \
@@ -167,6 +178,7 @@ pub(crate) fn convergence(bench: &mut Bench) -> anyhow::Result<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::finding::faults;
     use crate::{scenarios, simulation};
 
     /// A figure's first run, with these throughputs in place of its own.
@@ -209,6 +221,43 @@ mod tests {
         // Off every hundredth window: never, however long the run is.
         let ever = flow(&[(5, 2.0), (104, 2.0), (150, 2.0), (204, 1.2), (300, 2.0), (350, 2.0)]);
         assert_eq!(of(&[ever], HOLD), None);
+    }
+
+    #[test]
+    fn near_is_three_packets_of_the_nineteen_that_a_window_carries() {
+        let of = |value: f64| settled_ms(&results(&[flow(&[(7, value)])]), 10, NEAR, HOLD);
+        assert_eq!([1.15, 0.85, 1.16, 0.84].map(of), [Some(0.0), Some(0.0), Some(8.0), Some(8.0)]);
+        // And it has to stay there for a hundred windows: 99 between two excursions are too few.
+        let between = |good: usize| settled_ms(&results(&[flow(&[(0, 2.0), (good + 1, 2.0)])]), 10, NEAR, HOLD);
+        assert_eq!((between(100), between(99)), (Some(1.0), Some(101.0)));
+    }
+
+    #[test]
+    fn times_are_judged_by_two_ring_times_four_times_dvsr_s_and_ten_times_within_a_factor_of_two() {
+        let inside = ([2.0, 8.01, 8.01], [10.0, 160.0, 41.0], 2.0);
+        let count = |(short, long, limiters)| faults(|finding| settles(finding, short, long, limiters));
+        assert_eq!(count(inside), 0);
+        for (name, outside) in [
+            ("DVSR", ([2.001, 8.01, 8.01], [10.01, 160.0, 41.0], 2.0)),
+            ("limiters", ([2.0, 8.01, 8.01], [10.0, 160.0, 41.0], 2.01)),
+            ("RPR-AM", ([2.0, 8.0, 8.01], [10.0, 160.0, 41.0], 2.0)),
+            ("RPR-CM", ([2.0, 8.01, 8.0], [10.0, 160.0, 41.0], 2.0)),
+            ("DVSR, too little", ([2.0, 8.01, 8.01], [9.9, 160.0, 41.0], 2.0)),
+            ("RPR-AM, too much", ([2.0, 8.01, 8.01], [10.0, 160.3, 41.0], 2.0)),
+            ("RPR-CM, too little", ([2.0, 8.01, 8.01], [10.0, 160.0, 40.0], 2.0)),
+            ("nothing", ([2.0, 8.01, 8.01], [10.0, f64::NAN, 41.0], 2.0)),
+        ] {
+            assert_eq!(count(outside), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn control_messages_are_the_papers_within_half() {
+        for (mode, low, high) in [(0, 1.0, 3.0), (1, 250.0, 750.0), (2, 90.0, 270.0)] {
+            let count = |until: f64| faults(|finding| few_messages(finding, mode, until));
+            assert_eq!([low, high].map(count), [0, 0], "{mode}");
+            assert_eq!([low * 0.999, high * 1.001, f64::NAN].map(count), [1, 1, 1], "{mode}");
+        }
     }
 
     #[test]

@@ -105,6 +105,37 @@ fn periods(run: &FigureRun, algorithm: &str, limit: &str, cycle: &Cycle) -> f64 
     if found.is_empty() { f64::NAN } else { found.iter().sum::<f64>() / found.len() as f64 }
 }
 
+/// Whether a rate is the model's within `share` of the link, bit/s.
+fn same_rate(finding: &mut Finding, what: &str, [ours, model]: [f64; 2], share: f64) {
+    finding.check((ours - model).abs() <= share * LINK, || {
+        format!("{what} is {:.0} Mbit/s, {:.0} by the model", ours / 1e6, model / 1e6)
+    });
+}
+
+/// Whether a period is the model's within `share` of it, or two intervals; seconds.
+fn same_period(finding: &mut Finding, algorithm: &str, [ours, model]: [f64; 2], share: f64) {
+    finding.check((ours - model).abs() <= (share * model).max(2.0 * INTERVAL), || {
+        format!("{algorithm}: the period is {:.1} ms, {:.1} ms by the model", ours * 1e3, model * 1e3)
+    });
+}
+
+/// Whether a rate swings as far as Proposition 2 says, as shares of the link.
+fn swings(ours: f64, predicted: f64) -> bool {
+    // A balanced rate moves by an interval or two of growth, one 64th of half the link each.
+    if predicted > 0.0 { ours >= 0.98 * predicted } else { ours < 0.03 }
+}
+
+/// Whether a loss by downstream rate is greatest between a trickle and a balanced one.
+fn is_greatest_between(losses: &[f64]) -> bool {
+    losses.first().is_some_and(|first| *first < most(losses)) && losses.last().is_some_and(|last| *last < 0.01)
+}
+
+/// Whether the highest rate without a filter is the threshold less what the other flow sends, bit/s.
+fn is_under_the_threshold(highest: f64) -> bool {
+    // A packet of 1 kB more or less in an interval is 80 Mbit/s unfiltered.
+    (highest - (0.8 * LINK - 5e6)).abs() < 0.03 * LINK
+}
+
 /// Compares a limiter's cycle with the model's: lowest, mean and highest rate within `share` of the link, the period within
 /// `share` of that of `timed`, or two intervals. What there is to tell.
 fn compare(
@@ -119,15 +150,11 @@ fn compare(
     let mut rates = Vec::new();
     for (statistic, model) in [("min", cycle.least()), ("mean", cycle.mean()), ("max", cycle.most())] {
         let ours = Curve::of(run, &format!("ring.ring.limit.{limit}.{statistic}"))?.one(&at);
-        finding.check((ours - model).abs() <= share * LINK, || {
-            format!("{algorithm}: the {statistic} rate is {:.0} Mbit/s, {:.0} by the model", ours / 1e6, model / 1e6)
-        });
+        same_rate(finding, &format!("{algorithm}: the {statistic} rate"), [ours, model], share);
         rates.push(format!("{:.0} ({:.0})", ours / 1e6, model / 1e6));
     }
     let (ours, model) = (periods(run, algorithm, limit, cycle), timed.rates.len() as f64 * INTERVAL);
-    finding.check((ours - model).abs() <= (share * model).max(2.0 * INTERVAL), || {
-        format!("{algorithm}: the period is {:.1} ms, {:.1} ms by the model", ours * 1e3, model * 1e3)
-    });
+    same_period(finding, algorithm, [ours, model], share);
     Ok(format!(
         "{algorithm}: lowest, mean and highest rate {} Mbit/s, period {:.1} ({:.1}) ms",
         rates.join(", "),
@@ -159,9 +186,7 @@ pub(crate) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
             let predicted = oscillation::aggressive(&problem, &rates, link_two());
             let ours = swing.one(&[(ALGORITHM, algorithm), ("flow.2-3.rate", &format!("{downstream}Mbit"))]);
             let range = predicted.map_or(0.0, |predicted| (predicted.most - predicted.least) / LINK);
-            // A balanced rate moves by an interval or two of growth, one 64th of half the link each.
-            let holds = if range > 0.0 { ours >= 0.98 * range } else { ours < 0.03 };
-            finding.check(holds, || {
+            finding.check(swings(ours, range), || {
                 format!("{algorithm}, {downstream} Mbit/s downstream: Proposition 2 says a swing of {range:.3} of the link, ours is {ours:.3}")
             });
         }
@@ -223,8 +248,9 @@ pub(crate) fn am_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
             apart.push((found - model).abs());
         }
         let top = most(&ours);
-        let rises = ours[0] < top && ours[DOWNSTREAM.len() - 1] < 0.01;
-        finding.check(rises, || format!("{algorithm}: the loss is not greatest between a trickle and 311 Mbit/s"));
+        finding.check(is_greatest_between(&ours), || {
+            format!("{algorithm}: the loss is not greatest between a trickle and 311 Mbit/s")
+        });
         told.push(format!("rampcoef {ramp}: at most {top:.3}, model and simulation within {:.3}", most(&apart)));
         furthest = furthest.max(most(&apart));
         worst.push(top);
@@ -279,8 +305,7 @@ pub(crate) fn cm_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
     finding.check(predicted.is_some_and(|predicted| predicted.flow == 1), || "Proposition 3 says nothing".to_owned());
     let top = Curve::of(&run, "ring.ring.limit.2-3.max")?;
     let unfiltered = top.one(&[(ALGORITHM, UNFILTERED)]);
-    // A packet of 1 kB more or less in an interval is 80 Mbit/s unfiltered.
-    finding.check((unfiltered - (0.8 * LINK - 5e6)).abs() < 0.03 * LINK, || {
+    finding.check(is_under_the_threshold(unfiltered), || {
         format!("the highest rate is {:.0} Mbit/s, low_threshold - 5 is 493", unfiltered / 1e6)
     });
     Ok(finding.answer(format!(
@@ -339,7 +364,41 @@ pub(crate) fn cm_loss(bench: &mut Bench) -> anyhow::Result<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::finding::faults;
     use crate::{scenarios, simulation};
+
+    #[test]
+    fn rates_and_periods_are_the_models_within_a_share_and_a_period_within_two_intervals_too() {
+        let rate = |ours: f64| faults(|finding| same_rate(finding, "it", [ours, 300e6], 0.02));
+        // 2 % of 622 Mbit/s are 12.44.
+        assert_eq!([312.43e6, 287.57e6].map(rate), [0, 0]);
+        assert_eq!([312.45e6, 287.55e6, f64::NAN].map(rate), [1, 1, 1]);
+        let period = |ours: f64, model: f64| faults(|finding| same_period(finding, "it", [ours, model], 0.02));
+        // 2 % of 35 ms are 0.7 ms; of 5 ms they are less than two intervals of 0.1 ms.
+        assert_eq!([period(0.035_69, 0.035), period(0.034_31, 0.035), period(0.005_199, 0.005)], [0, 0, 0]);
+        assert_eq!([period(0.035_71, 0.035), period(0.034_29, 0.035), period(0.005_201, 0.005)], [1, 1, 1]);
+        assert_eq!(period(f64::NAN, 0.005), 1);
+    }
+
+    #[test]
+    fn a_swing_is_that_of_proposition_2_but_for_a_fiftieth_and_a_balanced_rate_hardly_swings() {
+        assert!(swings(0.491, 0.5) && swings(0.7, 0.5) && !swings(0.489, 0.5) && !swings(f64::NAN, 0.5));
+        assert!(swings(0.029_9, 0.0) && !swings(0.030_1, 0.0) && !swings(f64::NAN, 0.0));
+    }
+
+    #[test]
+    fn a_loss_is_greatest_in_the_middle_and_next_to_nothing_at_the_end() {
+        assert!(is_greatest_between(&[0.1, 0.11, 0.009_9]));
+        assert!(!is_greatest_between(&[0.11, 0.11, 0.009_9]) && !is_greatest_between(&[0.1, 0.11, 0.010_1]));
+        assert!(!is_greatest_between(&[]) && !is_greatest_between(&[f64::NAN, 0.1, f64::NAN]));
+    }
+
+    #[test]
+    fn the_threshold_less_the_trickle_is_met_within_three_per_cent_of_the_link() {
+        // 0.8 * 622 - 5 = 492.6, and 18.66 to either side.
+        assert!(is_under_the_threshold(511.2e6) && is_under_the_threshold(474.0e6));
+        assert!(![511.3e6, 473.9e6, f64::NAN].into_iter().any(is_under_the_threshold));
+    }
 
     #[test]
     fn a_period_is_the_time_from_fall_to_fall() {

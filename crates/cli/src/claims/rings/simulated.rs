@@ -92,6 +92,22 @@ pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> 
     Ok(Answer { ours: map(json!({ "dvsr_12_15_25_35_45": list(&dvsr) })), ..answer })
 }
 
+/// The byte of a control message that stands for a limiter's rate on the testbed's links of 100 Mbit/s.
+fn byte(rate: f64) -> f64 {
+    // A limiter is a whole number of bits, a little below its byte.
+    (rate / 100e6 * 255.0).round()
+}
+
+/// Whether the bytes of two and of three flows, and of the upstream one of two unlike ones, are the paper's but for one.
+fn near_the_papers(finding: &mut Finding, two: &[f64], three: &[f64], unbalanced: f64) {
+    for (what, bytes, paper) in [("two", two, 127.0), ("three", three, 85.0), ("unbalanced", &[unbalanced], 148.0)] {
+        let (low, high) = (least(bytes), most(bytes));
+        finding.check((low - paper).abs() <= 1.0 && (high - paper).abs() <= 1.0, || {
+            format!("{what}: bytes {low:.2} to {high:.2}, the paper's {paper}")
+        });
+    }
+}
+
 /// Section VIII-C.
 pub(crate) fn testbed(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("rings.testbed")?;
@@ -99,9 +115,7 @@ pub(crate) fn testbed(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (two, three, unlike) = (at("58Mbit", "1us"), at("58Mbit", "10s"), at("100Mbit", "1us"));
     // The byte of the control message that a limiter's value stands for.
     let byte = |from: u8, at: &[(&str, &str)]| -> anyhow::Result<f64> {
-        let rate = Curve::of(&run, &format!("max(ring.ring.limit.{from}-*.last)"))?.one(at);
-        // A limiter is a whole number of bits, a little below its byte.
-        Ok((rate / 100e6 * 255.0).round())
+        Ok(byte(Curve::of(&run, &format!("max(ring.ring.limit.{from}-*.last)"))?.one(at)))
     };
     let rate = |flow: &str, at: &[(&str, &str)]| -> anyhow::Result<f64> {
         Ok(Curve::of(&run, &format!("flow.{flow}.throughput"))?.one(at) / 1e6)
@@ -110,13 +124,7 @@ pub(crate) fn testbed(bench: &mut Bench) -> anyhow::Result<Answer> {
     let trio = [byte(1, &three)?, byte(2, &three)?, byte(3, &three)?];
     let upstream = byte(1, &unlike)?;
     let mut finding = Finding::default();
-    for (what, bytes, paper) in [("two", &pair[..], 127.0), ("three", &trio, 85.0), ("unbalanced", &[upstream], 148.0)]
-    {
-        let (low, high) = (least(bytes), most(bytes));
-        finding.check((low - paper).abs() <= 1.0 && (high - paper).abs() <= 1.0, || {
-            format!("{what}: bytes {low:.2} to {high:.2}, the paper's {paper}")
-        });
-    }
+    near_the_papers(&mut finding, &pair, &trio, upstream);
     let rates = [rate("one", &three)?, rate("two", &three)?, rate("three", &three)?];
     let ours = json!({
         "two_flows_58_byte": rounded(pair[0]),
@@ -142,6 +150,35 @@ pub(super) fn map(value: Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::finding::faults;
+
+    #[test]
+    fn a_rate_is_the_nearest_255th_of_the_link() {
+        // Halfway between 84 and 85, and between 127 and 128: 84.5 and 127.5 of 255.
+        for (rate, byte_) in [(33.13e6, 84.0), (33.14e6, 85.0), (49.99e6, 127.0), (50.01e6, 128.0), (100e6, 255.0)] {
+            assert_eq!(byte(rate), byte_, "{rate}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_the_papers_within_one() {
+        let count = |two: [f64; 2], three: [f64; 3], upstream: f64| {
+            faults(|finding| near_the_papers(finding, &two, &three, upstream))
+        };
+        assert_eq!(count([126.0, 128.0], [84.0, 86.0, 85.0], 147.0), 0);
+        assert_eq!(count([127.0, 127.0], [85.0; 3], 149.0), 0);
+        for (two, three, upstream) in [
+            ([125.0, 127.0], [85.0; 3], 148.0),
+            ([127.0, 129.0], [85.0; 3], 148.0),
+            ([127.0; 2], [85.0, 83.0, 85.0], 148.0),
+            ([127.0; 2], [85.0, 85.0, 87.0], 148.0),
+            ([127.0; 2], [85.0; 3], 146.0),
+            ([127.0; 2], [85.0; 3], 150.0),
+            ([127.0; 2], [85.0; 3], f64::NAN),
+        ] {
+            assert_eq!(count(two, three, upstream), 1, "{two:?} {three:?} {upstream}");
+        }
+    }
 
     #[test]
     fn spatial_reuse_is_judged_at_one_per_cent_for_either_mode() {

@@ -117,6 +117,16 @@ pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
     })))
 }
 
+/// Lemma 3.2: where the counter is when its channel is left, the quantum added.
+fn is_in_bounds(counter: i64, quantum: i64, largest: i64) -> bool {
+    quantum - largest < counter && counter <= quantum
+}
+
+/// Theorem 3.3: how far what was sent may be from K quanta.
+fn is_fair(apart: i64, largest: i64) -> bool {
+    apart.abs() < largest
+}
+
 fn rounds_are_fair(rng: &mut Rng) -> Result<u64, String> {
     let quanta = random_quanta(rng);
     let mut srr = Srr::new(&set_of(&quanta)?).map_err(|e| e.to_string())?;
@@ -136,12 +146,12 @@ fn rounds_are_fair(rng: &mut Rng) -> Result<u64, String> {
         rounds += 1;
         let (quantum, bytes) = (quanta[channel.index()] as i64, sent[channel.index()]);
         let (k, counter) = (i64::from(before), srr.deficit(channel));
-        if !(quantum - largest < counter && counter <= quantum) {
+        if !is_in_bounds(counter, quantum, largest) {
             return Err(format!(
                 "channel {channel} after round {k}: counter {counter}, quantum {quantum}, largest {largest}"
             ));
         }
-        if (k * quantum - bytes).abs() > largest {
+        if !is_fair(k * quantum - bytes, largest) {
             return Err(format!(
                 "channel {channel} has sent {bytes} in {k} rounds of {quantum}, largest packet {largest}"
             ));
@@ -172,6 +182,13 @@ mod tests {
         fn pass(&mut self) {
             self.0 ^= 1;
         }
+    }
+
+    #[test]
+    fn a_counter_and_what_was_sent_stay_within_a_largest_packet() {
+        assert!(is_in_bounds(2000, 2000, 1500) && is_in_bounds(501, 2000, 1500));
+        assert!(!is_in_bounds(2001, 2000, 1500) && !is_in_bounds(500, 2000, 1500));
+        assert!(is_fair(1499, 1500) && is_fair(-1499, 1500) && !is_fair(1500, 1500) && !is_fair(-1500, 1500));
     }
 
     #[test]

@@ -91,6 +91,26 @@ fn mean(run: &FigureRun, metric: &str) -> anyhow::Result<f64> {
 /// How much below a variant SRR may be and still lead: what packets' granularity and seeds leave open.
 const LEAD: f64 = 0.98;
 
+/// Whether SRR over a variant says that the variant does not lead.
+fn keeps_the_lead(ratio: f64) -> bool {
+    ratio >= LEAD
+}
+
+/// Whether SRR's distance from what both links carry jointly is a tenth at most.
+fn is_the_sum(furthest: f64) -> bool {
+    furthest <= 0.1
+}
+
+/// Whether GRR has not much less than SRR.
+fn keeps_up(least: f64) -> bool {
+    least >= 0.94
+}
+
+/// Whether RR over twice the slower link is one, but for what ends of a run blur.
+fn is_twice(ratio: f64) -> bool {
+    (ratio - 1.0).abs() <= 0.05
+}
+
 /// Who leads over the whole sweep.
 pub(crate) fn figure_15(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("striping.fig15")?;
@@ -101,7 +121,7 @@ pub(crate) fn figure_15(bench: &mut Bench) -> anyhow::Result<Answer> {
             if ratio < worst.0 {
                 worst = (ratio, format!("{other} at {}", rate(at)));
             }
-            if ratio < LEAD {
+            if !keeps_the_lead(ratio) {
                 faults.push(format!("{other} leads SRR by {:.1} % at {}", 100.0 * (1.0 / ratio - 1.0), rate(at)));
             }
         }
@@ -109,18 +129,18 @@ pub(crate) fn figure_15(bench: &mut Bench) -> anyhow::Result<Answer> {
     let joint = "flow.srr-in-order.goodput / (flow.pvc-jointly.goodput + flow.ethernet-jointly.goodput)";
     let joint = run.curve(joint)?;
     let furthest = joint.iter().map(|point| (point.1 - 1.0).abs()).fold(0.0, f64::max);
-    if furthest > 0.1 {
+    if !is_the_sum(furthest) {
         faults.push(format!("SRR is {:.1} % off the joint throughput", 100.0 * furthest));
     }
     let grr = run.curve("flow.grr-in-order.goodput / flow.srr-in-order.goodput")?;
     let least = grr.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
-    if least < 0.94 {
+    if !keeps_up(least) {
         faults.push(format!("GRR falls to {:.1} % of SRR", 100.0 * least));
     }
     // RR against twice the slower link alone, at every point.
     let twice = "flow.rr-in-order.goodput / (2 * min(flow.pvc-alone.goodput, flow.ethernet-alone.goodput))";
     for (at, ratio) in run.curve(twice)? {
-        if (ratio - 1.0).abs() > 0.05 {
+        if !is_twice(ratio) {
             faults.push(format!("RR has {:.1} % of twice the slower link at {}", 100.0 * ratio, rate(at)));
         }
     }
@@ -170,13 +190,7 @@ pub(crate) fn credits(bench: &mut Bench) -> anyhow::Result<Answer> {
     let column = |n: usize| measured.lines.iter().map(|line| line.cells[n].mean()).collect::<Vec<f64>>();
     let (without, with, rates) = (column(0), column(2), column(3));
     let mut finding = Finding::default();
-    finding.check(least(&without) > 0.0, || "without credits nothing finds the buffer full".to_owned());
-    finding.check(with.iter().all(|share| *share == 0.0), || {
-        format!("with credits {:.2} % of the packets find the buffer full", 100.0 * most(&with))
-    });
-    finding.check(survives(&rates), || {
-        format!("with every second message lost {:.1} of {:.1} Mbit/s are left", least(&rates), rates[0])
-    });
+    helps(&mut finding, &without, &with, &rates);
     let answer = finding.answer(format!(
         "a small buffer for each channel, where one is 40 ms slower: without credits {:.0} % of the packets find the buffer full, with them {:.0}; \
          what a buffer carries in a round trip then is {:.1} Mbit/s, and {:.1} with every second message lost on all channels",
@@ -186,6 +200,18 @@ pub(crate) fn credits(bench: &mut Bench) -> anyhow::Result<Answer> {
         least(&rates)
     ));
     Ok(Answer { measured: vec![measured], ..answer })
+}
+
+/// What the paper says of credits: the shares of packets that find the buffer full without and with them, and Mbit/s with them, by the
+/// share of messages that are lost.
+fn helps(finding: &mut Finding, without: &[f64], with: &[f64], rates: &[f64]) {
+    finding.check(least(without) > 0.0, || "without credits nothing finds the buffer full".to_owned());
+    finding.check(with.iter().all(|share| *share == 0.0), || {
+        format!("with credits {:.2} % of the packets find the buffer full", 100.0 * most(with))
+    });
+    finding.check(survives(rates), || {
+        format!("with every second message lost {:.1} of {:.1} Mbit/s are left", least(rates), rates[0])
+    });
 }
 
 /// Whether messages that are lost leave more than half of what goes without loss.
@@ -250,7 +276,7 @@ fn lasting(bench: &Bench, finding: &mut Finding) -> Evidence {
                 cells.push(Cell::of(wrong));
             }
         }
-        finding.check(out >= DELIVERED, || {
+        finding.check(works(out), || {
             format!(
                 "at a loss of {:.0} % only {:.1} % of what crosses the channels comes out",
                 100.0 * loss,
@@ -263,12 +289,32 @@ fn lasting(bench: &Bench, finding: &mut Finding) -> Evidence {
     table
 }
 
+/// Whether a receiver works out of whose channels such a share comes out.
+fn works(share: f64) -> bool {
+    share >= DELIVERED
+}
+
+/// Whether such a share out of order counts as order kept.
+fn is_kept(wrong: f64) -> bool {
+    wrong <= KEPT
+}
+
+/// Whether markers at the end bring order back no later than those at the start and in the middle.
+fn is_no_later([start, middle, end]: [f64; 3]) -> bool {
+    end <= start && end <= middle
+}
+
+/// Whether markers at the end leave less out of order than those at the start and in the middle.
+fn is_best([start, middle, end]: [f64; 3]) -> bool {
+    end < start && end < middle
+}
+
 /// Loss up to 80 %: back in step after it, from markers at each place; and what order is left while it lasts.
 pub(crate) fn loss(bench: &mut Bench) -> anyhow::Result<Answer> {
     let mut finding = Finding::default();
     let times = recoveries(bench, &mut finding);
     if let [start, middle, end] = times[..] {
-        finding.check(end <= start && end <= middle, || {
+        finding.check(is_no_later([start, middle, end]), || {
             format!(
                 "after losses stop the last packet out of order comes {start:.2}, {middle:.2} and {end:.2} ms later by place: the end is not the best"
             )
@@ -284,12 +330,10 @@ pub(crate) fn loss(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * values.iter().sum::<f64>() / values.len().max(1) as f64
     };
     let (every, all) = ([0, 1, 2].map(|place| mean(1..4, place)), [0, 1, 2].map(|place| mean(1..10, place)));
-    finding.check(all[2] < all[0] && all[2] < all[1], || {
-        format!("out of order by place: {all:.2?} %: the end is not the best")
-    });
+    finding.check(is_best(all), || format!("out of order by place: {all:.2?} %: the end is not the best"));
     // Up to which loss order is kept, with markers at the end of every 1, 4, 16 rounds.
     let kept = [3, 6, 9].map(|column| {
-        let last = table.lines.iter().take_while(|line| line.cells[column].mean() <= KEPT).last();
+        let last = table.lines.iter().take_while(|line| is_kept(line.cells[column].mean())).last();
         last.map_or_else(|| "none".to_owned(), |line| line.at.clone())
     });
     let answer = finding.answer(format!(
@@ -308,6 +352,35 @@ pub(crate) fn loss(bench: &mut Bench) -> anyhow::Result<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::finding::faults;
+
+    #[test]
+    fn each_comparison_of_figure_15_has_its_margin() {
+        assert!(keeps_the_lead(0.980_1) && !keeps_the_lead(0.979_9) && !keeps_the_lead(f64::NAN));
+        assert!(is_the_sum(0.099_9) && !is_the_sum(0.100_1) && !is_the_sum(f64::NAN));
+        assert!(keeps_up(0.940_1) && !keeps_up(0.939_9) && !keeps_up(f64::NAN));
+        assert!(is_twice(1.049_9) && is_twice(0.950_1));
+        assert!(!is_twice(1.050_1) && !is_twice(0.949_9) && !is_twice(f64::NAN));
+    }
+
+    #[test]
+    fn credits_remove_all_overflow_where_there_was_some_at_every_loss() {
+        let count = |without: [f64; 2], with: [f64; 2], rates: [f64; 2]| {
+            faults(|finding| helps(finding, &without, &with, &rates))
+        };
+        assert_eq!(count([0.1, 1e-6], [0.0, 0.0], [4.0, 2.001]), 0);
+        assert_eq!(count([0.1, 0.0], [0.0, 0.0], [4.0, 2.001]), 1);
+        assert_eq!(count([0.1, 1e-6], [0.0, 1e-6], [4.0, 2.001]), 1);
+        assert_eq!(count([0.1, 1e-6], [0.0, 0.0], [4.0, 1.999]), 1);
+    }
+
+    #[test]
+    fn under_loss_a_receiver_works_order_is_kept_and_the_end_is_the_best_place_by_their_own_margins() {
+        assert!(works(0.950_1) && !works(0.949_9) && !works(f64::NAN));
+        assert!(is_kept(0.099_9) && !is_kept(0.100_1) && !is_kept(f64::NAN));
+        assert!(is_no_later([1.0, 1.0, 1.0]) && !is_no_later([1.0, 2.0, 1.001]) && !is_no_later([2.0, 1.0, 1.001]));
+        assert!(is_best([1.0, 1.0, 0.999]) && !is_best([1.0, 2.0, 1.0]) && !is_best([2.0, 1.0, 1.0]));
+    }
 
     #[test]
     fn more_than_half_of_the_throughput_survives_lost_credits_or_they_did_harm() {

@@ -55,11 +55,21 @@ fn quanta_are_what_the_links_carry(rng: &mut Rng) -> Result<(), String> {
     for &(channel, rate) in &rates {
         let quantum = Bytes::new(u64::from(set.quantum(channel)));
         smallest = smallest.min(quantum);
-        if rate.transmit_time(quantum) > delay || rate.transmit_time(quantum + Bytes::new(1)) <= delay {
+        if !is_carried(rate, quantum, delay) {
             return Err(format!("{} bytes for {rate:?} in {delay:?}", quantum.as_u64()));
         }
     }
     if fragment == smallest { Ok(()) } else { Err(format!("fragments of {fragment:?}, smallest quantum {smallest:?}")) }
+}
+
+/// Whether a link carries so much in the delay, and not a byte more.
+fn is_carried(rate: Rate, quantum: Bytes, delay: Span) -> bool {
+    rate.transmit_time(quantum) <= delay && rate.transmit_time(quantum + Bytes::new(1)) > delay
+}
+
+/// Whether a real-time packet waited for more than one fragment.
+fn is_too_long(wait: Span, delay: Span) -> bool {
+    wait > delay
 }
 
 struct Wait {
@@ -157,7 +167,7 @@ fn interleaved(rng: &mut Rng) -> Result<Wait, String> {
         link.queue.push_back((link.free, len.as_u64()));
         arrivals.push((link.free + link.delay, channel.index(), frame));
     }
-    if longest > delay {
+    if is_too_long(longest, delay) {
         return Err(format!("a real-time packet waited {longest:?}, the fragment delay is {delay:?}"));
     }
     arrivals.sort_by_key(|&(at, link, _)| (at, link));
@@ -183,4 +193,19 @@ fn tagged(class: u8, number: u32, len: usize) -> Vec<u8> {
     let mut packet = vec![class; len.max(5)];
     packet[1..5].copy_from_slice(&number.to_be_bytes());
     packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_is_what_a_link_carries_in_the_delay_to_the_byte_and_no_wait_is_longer() {
+        // 8 Mbit/s: a byte a microsecond.
+        let (rate, delay) = (Rate::from_mbit(8), Span::from_micros(5000));
+        assert!(is_carried(rate, Bytes::new(5000), delay));
+        assert!(!is_carried(rate, Bytes::new(4999), delay) && !is_carried(rate, Bytes::new(5001), delay));
+        assert!(!is_too_long(delay, delay) && is_too_long(Span::from_nanos(5_000_001), delay));
+        assert_eq!(as_printed(), Ok(()));
+    }
 }

@@ -91,7 +91,7 @@ fn lossless(rng: &mut Rng) -> Result<u64, String> {
     network.stop();
     // The slowest channel and its jitter.
     network.run_for(Span::from_millis(500));
-    let in_order = network.delivered.iter().zip(0..).all(|(packet, n)| packet.number == n);
+    let in_order = is_in_order(network.delivered.iter().map(|packet| packet.number));
     if !in_order || network.delivered.len() != network.sent.len() || network.sent.is_empty() {
         let first = network.delivered.iter().zip(0..).find(|(packet, n)| packet.number != *n);
         return Err(format!(
@@ -198,6 +198,21 @@ pub(super) fn lasting(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace)
     Ok(found)
 }
 
+/// Whether these are all numbers from 0 on.
+fn is_in_order(numbers: impl Iterator<Item = u64>) -> bool {
+    numbers.zip(0..).all(|(number, n)| number == n)
+}
+
+/// How long after the last loss packets may come out of order: the sender's markers of one period, and their way.
+fn allowed(period: Span, slowest: Span) -> Span {
+    period + slowest
+}
+
+/// Whether the last packet out of order came later than that.
+fn is_late(last_wrong: Span, allowed: Span) -> bool {
+    last_wrong > allowed
+}
+
 struct Recovery {
     lost: u64,
     /// When the last packet came out of order or went missing, as a share of what the theorem allows.
@@ -228,9 +243,7 @@ fn recovers(rng: &mut Rng) -> Result<Recovery, String> {
     network.stop();
     network.run_for(Span::from_millis(500));
     let lost = network.sent.len() as u64 - network.delivered.len() as u64;
-    // The sender's markers of one period, and their way.
-    let bound = period + slowest;
-    let good = (stopped + bound).since(stopped);
+    let good = allowed(period, slowest);
     let mut highest = 0;
     let mut last_wrong = Span::ZERO;
     for packet in &network.delivered {
@@ -247,7 +260,7 @@ fn recovers(rng: &mut Rng) -> Result<Recovery, String> {
             network.sent.len() as u64 - before
         ));
     }
-    if last_wrong > good {
+    if is_late(last_wrong, good) {
         return Err(format!(
             "loss {loss:.2} ended; a packet still came out of order {:.1} ms later, more than {:.1} ms",
             1e3 * last_wrong.as_secs_f64(),
@@ -255,4 +268,19 @@ fn recovers(rng: &mut Rng) -> Result<Recovery, String> {
         ));
     }
     Ok(Recovery { lost, share_of_bound: last_wrong.as_secs_f64() / good.as_secs_f64() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_that_of_numbers_and_is_back_a_marker_period_and_the_slowest_way_after_the_loss() {
+        assert!(is_in_order([0, 1, 2].into_iter()));
+        for wrong in [[0, 2, 1], [1, 2, 3], [0, 1, 1], [0, 2, 3]] {
+            assert!(!is_in_order(wrong.into_iter()), "{wrong:?}");
+        }
+        let good = allowed(Span::from_millis(10), Span::from_millis(25));
+        assert!(!is_late(Span::from_millis(35), good) && is_late(Span::from_nanos(35_000_001), good));
+    }
 }

@@ -69,7 +69,7 @@ fn compare(rng: &mut Rng) -> Result<Comparison, String> {
     let formula = ratio * rated.iter().sum::<f64>();
     let resolution = resolution(&rated_quanta);
     let deviation = (by_rated / formula - 1.0).abs();
-    if deviation > resolution {
+    if !follows(deviation, resolution) {
         return Err(format!("{by_rated:.0} bit/s; the formula gives {formula:.0}: off by {:.2} %", 100.0 * deviation));
     }
     // Beyond the paper: the quanta follow the actual rates, as core measures them on each channel.
@@ -96,12 +96,21 @@ fn compare(rng: &mut Rng) -> Result<Comparison, String> {
     }
     let by_actual = measure(&mut network, &actual, &new)?;
     let lost = 1.0 - by_actual / sum;
-    // A quantum is a whole number of bytes.
-    // A measured rate that is off costs as much at most, twice where one is too high and another too low.
-    if lost.abs() > self::resolution(&new) + 1.0 / MAX as f64 + 2.0 * furthest {
+    if !wins_back(lost, self::resolution(&new), furthest) {
         return Err(format!("with the actual rates' quanta {by_actual:.0} bit/s of {sum:.0}"));
     }
     Ok(Comparison { deviation, share: by_rated / sum, regained: by_actual / sum, furthest })
+}
+
+/// Whether what was measured is the formula's, relative to it.
+fn follows(deviation: f64, resolution: f64) -> bool {
+    deviation <= resolution
+}
+
+/// Whether no more of the sum is lost than can be told, with quanta of whole bytes. A measured rate that is off costs as much at most, twice
+/// where one is too high and another too low.
+fn wins_back(lost: f64, resolution: f64, furthest: f64) -> bool {
+    lost.abs() <= resolution + 1.0 / MAX as f64 + 2.0 * furthest
 }
 
 /// What the ends of a measurement blur: queues that fill or drain by a visit or two, a round that is not over.
@@ -124,4 +133,19 @@ fn measure(network: &mut Network, actual: &[u64], quanta: &[u64]) -> Result<f64,
         return Err("nothing was sent".to_owned());
     }
     Ok(8.0 * sent as f64 / span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_no_more_than_the_measurement_blurs_and_the_rates_are_off() {
+        assert!(follows(0.05, 0.05) && !follows(0.050_1, 0.05) && !follows(f64::NAN, 0.05));
+        // 0.05 + 1/1500 + 0.02.
+        assert!(wins_back(0.070_6, 0.05, 0.01) && wins_back(-0.070_6, 0.05, 0.01));
+        assert!(![0.070_7, -0.070_7, f64::NAN].into_iter().any(|lost| wins_back(lost, 0.05, 0.01)));
+        // Two channels of 3000 bytes: twice a round and ten packets each, and one more round, of 200.
+        assert!((resolution(&[3000, 3000]) - (2.0 * 36_000.0 / 6000.0 + 1.0) / 200.0).abs() < 1e-12);
+    }
 }

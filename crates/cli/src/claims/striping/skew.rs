@@ -45,8 +45,29 @@ fn equal_channels_are_a_special_case(rng: &mut Rng) -> Result<(), String> {
     let channels: Vec<(u64, Span)> = (0..count).map(|i| (rate, if i == slow { base + skew } else { base })).collect();
     let sum: f64 = fluid(&channels).iter().sum();
     let formula = (count - 1) as f64 * rate as f64 / 8.0 * skew.as_secs_f64();
-    // Sums of up to 63 terms in double precision.
-    if (sum - formula).abs() <= 1e-12 * formula.max(1.0) { Ok(()) } else { Err(format!("{sum} against {formula}")) }
+    if is_same(sum, formula) { Ok(()) } else { Err(format!("{sum} against {formula}")) }
+}
+
+/// Whether two sums of up to 63 terms in double precision are the same.
+fn is_same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-12 * other.max(1.0)
+}
+
+/// How far a channel's peak may be from the fluid's: a quantum and a packet, and where channels transmit what the others get while the
+/// slowest one still sends what it was overdrawn by.
+fn allowed(quantum: u64, smallest: f64, transmit: bool) -> [f64; 2] {
+    let waiting = if transmit { quantum as f64 * MAX as f64 / smallest + MAX as f64 } else { 0.0 };
+    [(quantum + MAX) as f64, waiting]
+}
+
+/// Whether a peak is that far from the fluid's at most.
+fn is_allowed(held: f64, fluid: f64, [allowance, waiting]: [f64; 2]) -> bool {
+    (held - fluid).abs() <= allowance + waiting
+}
+
+/// Whether a packet overtook the slowest channel, by more than the two rounds that its neighbours may be ahead.
+fn overtakes(took: Span, round: Span, slowest: Span) -> bool {
+    took + round.times(2) < slowest
 }
 
 /// Runs one stripe; how far a peak was from the fluid's figure, as a share of a quantum and a packet.
@@ -83,10 +104,9 @@ fn holds(rng: &mut Rng, transmit: bool) -> Result<f64, String> {
     let smallest = quanta.iter().copied().min().unwrap_or(MAX) as f64;
     let mut furthest = 0.0_f64;
     for ((&held, &fluid), &quantum) in network.most_buffered.iter().zip(&expected).zip(&quanta) {
-        let allowance = (quantum + MAX) as f64;
-        let waiting = if transmit { quantum as f64 * MAX as f64 / smallest + MAX as f64 } else { 0.0 };
+        let [allowance, waiting] = allowed(quantum, smallest, transmit);
         let beyond = (held as f64 - fluid).abs();
-        if beyond > allowance + waiting {
+        if !is_allowed(held as f64, fluid, [allowance, waiting]) {
             return Err(format!(
                 "of {count} channels one held {held} bytes, the fluid {fluid:.0}; a quantum and a packet are {allowance} bytes"
             ));
@@ -96,7 +116,7 @@ fn holds(rng: &mut Rng, transmit: bool) -> Result<f64, String> {
     // What a round takes: a packet follows those of the slowest channel that were sent a round before it.
     let round = Rate::from_bits_per_sec(unit * 8).transmit_time(Bytes::new(8));
     let early = network.delivered[from..].iter().map(|packet| packet.at.since(packet.sent)).min().unwrap_or(Span::ZERO);
-    if early + round.times(2) < slowest {
+    if overtakes(early, round, slowest) {
         return Err(format!("a packet took {early:?}, though the slowest channel takes {slowest:?}"));
     }
     let wrong = network.delivered.windows(2).any(|pair| pair[0].number + 1 != pair[1].number);
@@ -104,4 +124,29 @@ fn holds(rng: &mut Rng, transmit: bool) -> Result<f64, String> {
         return Err("not in order, or nothing came".to_owned());
     }
     Ok(furthest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_within_a_quantum_and_a_packet_of_the_fluids_and_further_where_channels_transmit() {
+        assert_eq!(allowed(6000, 3000.0, false), [7500.0, 0.0]);
+        // A packet of 1500 on the smallest channel takes half a round, in which this one gets 3000.
+        assert_eq!(allowed(6000, 3000.0, true), [7500.0, 4500.0]);
+        for (held, within) in
+            [(27_500.0, true), (12_500.0, true), (27_501.0, false), (12_499.0, false), (f64::NAN, false)]
+        {
+            assert_eq!(is_allowed(held, 20_000.0, [7500.0, 0.0]), within, "{held}");
+        }
+        assert!(is_allowed(32_000.0, 20_000.0, [7500.0, 4500.0]) && !is_allowed(32_001.0, 20_000.0, [7500.0, 4500.0]));
+    }
+
+    #[test]
+    fn a_packet_overtakes_by_more_than_two_rounds_and_sums_differ_by_more_than_rounding() {
+        let ms = Span::from_millis;
+        assert!(!overtakes(ms(30), ms(10), ms(50)) && overtakes(ms(30), ms(10), ms(51)));
+        assert!(is_same(1e6 + 9e-7, 1e6) && !is_same(1e6 + 1.1e-6, 1e6) && !is_same(f64::NAN, 1e6));
+    }
 }
