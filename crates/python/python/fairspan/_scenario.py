@@ -1,0 +1,211 @@
+"""Scenarios: read, run, swept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from . import _cache, _native, _toml
+from ._law import Law
+from ._progress import Progress, Wish
+from ._results import Results
+
+#: One seed, or several.
+Seeds = Union[int, Iterable[int], None]
+#: The text of a scenario file, its path, or a dictionary of what would be in it.
+Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+
+class Scenario:
+    """A scenario that has been read and checked.
+
+    ``source`` is the text of a scenario file, the path of one (``pathlib.Path``), or a dictionary of its keys and tables.
+    ``settings`` are keys set from outside, as ``--set`` does. ``name`` is what a text is called in errors; files that it names are
+    looked for beside it. What is wrong raises :class:`ScenarioError`.
+
+    >>> import fairspan
+    >>> scenario = fairspan.Scenario({
+    ...     "duration": "1s",
+    ...     "node": [{"name": ["a", "b"]}],
+    ...     "link": [{"name": "wire", "from": "a", "to": "b", "rate": "1Mbit", "delay": "10ms"}],
+    ...     "flow": [{"name": "f", "from": "a", "to": "b", "kind": "constant", "rate": "500kbit", "size": "500B"}],
+    ... }, settings={"link.wire.rate": "2Mbit"})
+    >>> scenario.run().links["name"]
+    ['wire']
+    >>> fairspan.Scenario('duration = "1parsec"')
+    Traceback (most recent call last):
+    ...
+    fairspan.ScenarioError: scenario.toml:1:12: duration: found "1parsec", expected a length of time such as "10s"
+    """
+
+    def __init__(
+        self, source: Source, *, settings: Optional[Mapping[str, Any]] = None, name: Union[str, "os.PathLike[str]", None] = None
+    ) -> None:
+        told = [(key, value if isinstance(value, str) else _toml._value(key, value)) for key, value in (settings or {}).items()]
+        if isinstance(source, os.PathLike):
+            self._native = _native.Scenario.read(source, told)
+        elif isinstance(source, (str, Mapping)):
+            text = source if isinstance(source, str) else _toml.text(source)
+            self._native = _native.Scenario(text, name or "scenario.toml", told)
+        else:
+            raise TypeError(f"a scenario is a text, a path or a dictionary, and this is {source!r}")
+
+    @property
+    def name(self) -> str:
+        """What it is called in errors."""
+        return self._native.name
+
+    @property
+    def title(self) -> str:
+        """Its title; empty where it has none."""
+        return self._native.title
+
+    @property
+    def description(self) -> str:
+        """Its description; empty where it has none."""
+        return self._native.description
+
+    @property
+    def text(self) -> str:
+        """All of its text: what ``fairspan sim`` takes."""
+        return self._native.text
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Keys set from outside."""
+        return dict(self._native.settings)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Each point of the sweeps runs once with each of these."""
+        return self._native.seeds
+
+    @property
+    def parameters(self) -> list[str]:
+        """Swept parameters."""
+        return self._native.parameters
+
+    @property
+    def points(self) -> int:
+        """Points of the sweeps; 1 without any."""
+        return self._native.points
+
+    def swept(self, parameters: Mapping[str, Sequence[Any]]) -> Scenario:
+        """The same scenario with a sweep over each of these parameters besides its own."""
+        tables = [{"parameter": key, "values": list(values)} for key, values in parameters.items()]
+        text = self.text if self.text.endswith("\n") or not self.text else self.text + "\n"
+        return Scenario(text + _toml.text({"sweep": tables}), settings=self.settings, name=self.name) if tables else self
+
+    def run(
+        self,
+        seed: Seeds = None,
+        *,
+        jobs: int = 0,
+        laws: Optional[Mapping[str, type[Law]]] = None,
+        progress: Wish = None,
+    ) -> Results:
+        """Runs every point of the sweeps with every seed, on all cores (``jobs``: threads at most).
+
+        ``seed`` is one seed or several in place of the scenario's. ``laws`` are Python classes for TCP flows, by the flow's name or
+        how names begin (``"tcp*"``). ``progress``: True and False show and hide it; a function is called with the share that is
+        done; by default it is shown on a terminal and in a notebook. Ctrl-C ends the runs within a second.
+        """
+        classes = list((laws or {}).items())
+        with Progress(progress, self.title or "sim") as shown:
+            wanted: _native._Runs = {
+                "seeds": _seeds(seed),
+                "jobs": jobs,
+                "points": None,
+                "laws": classes,
+                "progress": shown.function,
+            }
+            return Results(self._native.run_all(wanted))
+
+    def __repr__(self) -> str:
+        return f"<Scenario {self.name}: {self.title or 'no title'}, {self.points} points, {len(self.seeds)} seeds>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        contents = {name: _cache.content(self.name, name) for name in set(self._native.files)}
+        return (_again, (self.text, self.name, self._native.settings, contents))
+
+
+def _again(text: str, name: str, settings: list[tuple[str, str]], files: dict[str, bytes]) -> Scenario:
+    scenario = Scenario.__new__(Scenario)
+    scenario._native = _native.Scenario(text, name, settings, files)
+    return scenario
+
+
+def _seeds(seed: Seeds) -> list[int]:
+    seeds = [] if seed is None else [seed] if isinstance(seed, int) else list(seed)
+    for one in seeds:
+        if not isinstance(one, int) or not 0 <= one < 1 << 64:
+            raise _native.InputError(f"seed {one!r}: write a whole number from 0 to 2^64 - 1")
+    return seeds
+
+
+def sweep(
+    scenario: Union[Scenario, Source],
+    parameters: Optional[Mapping[str, Sequence[Any]]] = None,
+    *,
+    seeds: Seeds = None,
+    jobs: int = 0,
+    laws: Optional[Mapping[str, type[Law]]] = None,
+    on: Optional[str] = None,
+    cache: Union[str, "os.PathLike[str]", None] = None,
+    progress: Wish = None,
+) -> Results:
+    """Runs a scenario at every combination of the values of some parameters, with every seed.
+
+    ``parameters`` are keys of the scenario and lists of values, besides the sweeps of the scenario itself.
+    ``on="ray"`` runs the points on the machines of Ray, started here or already connected to; an address such as
+    ``"ray://host:10001"`` connects to a cluster. ``cache`` keeps the results of each point in a folder, or with fsspec at an address such as
+    ``"s3://bucket/folder"``: a point that was run before with the same scenario, settings, seeds, files and version is not run again.
+    However it is run, the results are the same, bit for bit.
+
+    >>> import fairspan
+    >>> scenario = fairspan.build(duration="1s").node(["a", "b"]).link("wire", "a", "b", rate="1Mbit", delay="10ms")
+    >>> scenario = scenario.flow("f", "a", "b", kind="constant", rate="900kbit", size="500B").scenario()
+    >>> results = fairspan.sweep(scenario, {"link.wire.rate": ["500kbit", "1Mbit"]}, seeds=[1, 2])
+    >>> results.flows["seed"]
+    [1, 2, 1, 2]
+    """
+    whole = scenario if isinstance(scenario, Scenario) else Scenario(scenario)
+    whole = whole.swept(parameters or {})
+    if on is None and cache is None:
+        return whole.run(seeds, jobs=jobs, laws=laws, progress=progress)
+    if laws:
+        raise _native.InputError("laws: a law in Python works without `on` and `cache`: its code is not known elsewhere")
+    chosen = _seeds(seeds)
+    store = _cache.Store(cache) if cache is not None else None
+    with Progress(progress, whole.title or "sweep") as shown:
+        points = _cache.Points(whole, chosen, store, shown)
+        if on is None:
+            points.run_here(jobs)
+        else:
+            from . import _ray
+
+            _ray.run(points, on)
+        return points.results()
+
+
+def figures() -> dict[str, str]:
+    """The figures and tables of the papers that can be run again: keys and titles.
+
+    >>> import fairspan
+    >>> fairspan.figures()["cross-check.cbr-line"]
+    'A line of three links, constant bit rate'
+    """
+    return dict(_native.figures())
+
+
+def figure(key: str, *, jobs: int = 0, progress: Wish = None) -> Results:
+    """Runs a figure or a table of the papers again, as ``fairspan figure KEY`` does.
+
+    ``expectations`` of the results has what the paper says beside ours, and ``plots()`` draws it.
+    """
+    found = _native.figure([key])
+    if len(found) > 1:
+        raise _native.InputError(f"`{key}` begins several figures: {', '.join(name for name, _, _ in found)}; name one")
+    _, path, text = found[0]
+    return Scenario(text, name=path).run(jobs=jobs, progress=progress)
