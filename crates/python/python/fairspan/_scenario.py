@@ -32,11 +32,11 @@ class Scenario:
     ...     "flow": [{"name": "f", "from": "a", "to": "b", "kind": "constant", "rate": "500kbit", "size": "500B"}],
     ... }, settings={"link.wire.rate": "2Mbit"})
     >>> scenario.run().links["name"]
-    ['wire']
-    >>> fairspan.Scenario('duration = "1parsec"')
+    ['wire', 'wire/back']
+    >>> fairspan.Scenario(scenario.text.replace("10ms", "10parsec"))
     Traceback (most recent call last):
     ...
-    fairspan.ScenarioError: scenario.toml:1:12: duration: found "1parsec", expected a length of time such as "10s"
+    fairspan.ScenarioError: scenario.toml:11:9: link.wire.delay: found "10parsec", expected a length of time with its unit (ns, us, ms, s, min, h), such as "25ms"
     """
 
     def __init__(
@@ -194,7 +194,7 @@ def figures() -> dict[str, str]:
 
     >>> import fairspan
     >>> fairspan.figures()["cross-check.cbr-line"]
-    'A line of three links, constant bit rate'
+    'Four constant-rate flows down a line of four links'
     """
     return dict(_native.figures())
 

@@ -21,7 +21,7 @@ class Documents(unittest.TestCase):
     def test_the_examples_of_the_docstrings_run(self):
         tried = 0
         for name in MODULES:
-            result = doctest.testmod(importlib.import_module(name), optionflags=doctest.IGNORE_EXCEPTION_DETAIL & 0)
+            result = doctest.testmod(importlib.import_module(name))
             self.assertEqual(result.failed, 0, name)
             tried += result.attempted
         runner = doctest.DocTestRunner()
