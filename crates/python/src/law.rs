@@ -24,9 +24,11 @@ use std::sync::Arc;
 /// Classes in one study at most.
 const MOST: usize = 8;
 
+/// What the simulator's settings take.
+type Maker = fn(&Config) -> Box<dyn OwnLaw>;
+
 /// A function for each.
-const MAKERS: [fn(&Config) -> Box<dyn OwnLaw>; MOST] =
-    [make::<0>, make::<1>, make::<2>, make::<3>, make::<4>, make::<5>, make::<6>, make::<7>];
+const MAKERS: [Maker; MOST] = [make::<0>, make::<1>, make::<2>, make::<3>, make::<4>, make::<5>, make::<6>, make::<7>];
 
 /// A packet goes out.
 #[pyclass(frozen, get_all, module = "fairspan")]
