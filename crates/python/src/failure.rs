@@ -4,6 +4,7 @@ use fairspan_sim::scenario::ReadError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -38,6 +39,16 @@ pub(crate) struct Problem {
 
 #[pymethods]
 impl Problem {
+    #[new]
+    fn new(file: String, line: u32, column: u32, key: String, message: String) -> Problem {
+        Problem { file, line, column, key, message }
+    }
+
+    /// What it takes to make it again in another process.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (&str, u32, u32, &str, &str))> {
+        Ok((py.get_type::<Problem>(), (&self.file, self.line, self.column, &self.key, &self.message)))
+    }
+
     fn __repr__(&self) -> String {
         format!("<Problem {}:{}:{} {}: {}>", self.file, self.line, self.column, self.key, self.message)
     }
@@ -78,6 +89,7 @@ pub(crate) fn study(error: &fairspan_study::Error) -> PyErr {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     match error {
         // The command line puts its name before each further line.
+        fairspan_study::Error::Scenario(errors) => Python::attach(|py| scenario(py, errors)),
         fairspan_study::Error::Input(text) => input(text.replace("\nfairspan: ", "\n")),
         fairspan_study::Error::Write { source, .. } => match source.raw_os_error() {
             Some(number) => PyOSError::new_err((number, format!("{error}{cause}"))),

@@ -27,6 +27,9 @@ const MOST: usize = 8;
 /// What the simulator's settings take.
 type Maker = fn(&Config) -> Box<dyn OwnLaw>;
 
+/// Bytes that no path holds, and that a sender can still add to.
+const NO_BOUND: u64 = 1 << 60;
+
 /// A function for each.
 const MAKERS: [Maker; MOST] = [make::<0>, make::<1>, make::<2>, make::<3>, make::<4>, make::<5>, make::<6>, make::<7>];
 
@@ -67,6 +70,7 @@ pub(crate) struct Laws {
 }
 
 /// What a thread makes laws of.
+#[derive(Clone)]
 struct Context {
     classes: Arc<Vec<Py<PyAny>>>,
     failure: Arc<Failure>,
@@ -125,16 +129,14 @@ impl Laws {
 
 fn make<const N: usize>(config: &Config) -> Box<dyn OwnLaw> {
     let (segment, window) = (u64::from(config.window.segment), config.window.initial_window);
-    let made = CONTEXT.with(|place| {
-        let place = place.borrow();
-        let context = place.as_ref()?;
-        let failure = Arc::clone(&context.failure);
-        let class = context.classes.get(N)?;
-        let object =
-            Python::attach(|py| class.call1(py, (segment, window)).map_err(|error| fail(&failure, error)).ok());
-        Some((object, failure))
+    // Not held while Python runs, which may begin runs of its own.
+    let context = CONTEXT.with(|place| place.borrow().clone());
+    let context = context.expect("a thread that runs laws in Python knows their classes");
+    let failure = context.failure;
+    let object = Python::attach(|py| {
+        let made = context.classes[N].call1(py, (segment, window));
+        made.map_err(|error| fail(&failure, error)).ok()
     });
-    let (object, failure) = made.unwrap_or_default();
     let mut law = PyLaw { object, failure, window, threshold: u64::MAX, rate: None, has: [false; 8] };
     law.begin();
     Box::new(law)
@@ -192,17 +194,13 @@ impl PyLaw {
         let said = Python::attach(|py| {
             let object = object.bind(py);
             call(object, method.map_or("", |number| METHODS[number]))?;
-            Ok((
-                bytes(object, "window")?,
-                bytes(object, "threshold")?,
-                object.getattr("pacing_rate")?.extract::<Option<f64>>()?,
-            ))
+            Ok((bytes(object, "window")?, bytes(object, "threshold")?, rate(object)?))
         });
         match said {
             Ok((window, threshold, rate)) => {
-                self.window = window.unwrap_or(u64::MAX);
+                self.window = window.unwrap_or(NO_BOUND);
                 self.threshold = threshold.unwrap_or(u64::MAX);
-                self.rate = rate.filter(|rate| *rate >= 1.0).map(|rate| Rate::from_bits_per_sec(rate as u64));
+                self.rate = rate.map(|rate| Rate::from_bits_per_sec((rate as u64).max(1)));
             }
             Err(error) => {
                 fail(&self.failure, error);
@@ -226,7 +224,22 @@ fn bytes(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<u64>> {
             "{name} is {real}; a law's {name} is a number of bytes, at least 0"
         )));
     }
-    Ok(Some(real as u64))
+    Ok(Some((real as u64).min(NO_BOUND)))
+}
+
+/// The rate that the object says; `None` for none.
+fn rate(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    let value = object.getattr("pacing_rate")?;
+    let wrong = || {
+        format!(
+            "pacing_rate is {value:?}; a law's pacing_rate is a number of bit/s above 0, or None to send as the window allows"
+        )
+    };
+    if value.is_none() {
+        return Ok(None);
+    }
+    let real: f64 = value.extract().map_err(|_| PyTypeError::new_err(wrong()))?;
+    if real > 0.0 { Ok(Some(real)) } else { Err(PyValueError::new_err(wrong())) }
 }
 
 fn congested(it: &CoreCongested) -> Congested {
@@ -275,7 +288,9 @@ impl CoreLaw for PyLaw {
     }
 
     fn on_recovery(&mut self, window: Bytes) {
-        self.tell(Some(6), |object, name| object.call_method1(name, (window.as_u64(),)).map(drop));
+        // Where the law has no threshold, the recovery leads back to its own window.
+        let window = if window.as_u64() >= NO_BOUND { self.window } else { window.as_u64() };
+        self.tell(Some(6), |object, name| object.call_method1(name, (window,)).map(drop));
     }
 
     fn on_undo(&mut self) {

@@ -1,7 +1,7 @@
 //! What a study gave: the document, its tables, and what the command line makes of it.
 
 use crate::document::Node;
-use crate::failure::{Error, guarded, study};
+use crate::failure::{Error, detached, study};
 use crate::merge::join;
 use crate::table::{Rows, Table};
 use arrow_array::{ArrayRef, Float64Array};
@@ -14,21 +14,21 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The tables by the names of what they are of, and where these are within a run.
-const TABLES: [(&str, &[&str]); 13] = [
-    ("runs", &[]),
-    ("flows", &["flows"]),
-    ("transfers", &["flows", "transfers", "records"]),
-    ("classes", &["flows", "transfers", "classes"]),
-    ("links", &["links"]),
-    ("drops", &["conservation", "dropped"]),
-    ("bonds", &["bonds"]),
-    ("rings", &["rings"]),
-    ("limits", &["rings", "limits"]),
-    ("ring_links", &["rings", "links"]),
-    ("ring_events", &["rings", "events"]),
-    ("ring_drops", &["rings", "dropped"]),
-    ("splits", &["splits"]),
+/// The tables by the names of what they are of, where these are within a run, and which columns even a table without rows has.
+const TABLES: [(&str, &[&str], &[&str]); 13] = [
+    ("runs", &[], &["log_hash", "events"]),
+    ("flows", &["flows"], &["name"]),
+    ("transfers", &["flows", "transfers", "records"], &["flow", "start_s", "bytes", "duration_s", "slowdown"]),
+    ("classes", &["flows", "transfers", "classes"], &["flow", "up_to"]),
+    ("links", &["links"], &["name"]),
+    ("drops", &["conservation", "dropped"], &["place", "reason", "packets"]),
+    ("bonds", &["bonds"], &["name"]),
+    ("rings", &["rings"], &["name"]),
+    ("limits", &["rings", "limits"], &["ring", "name"]),
+    ("ring_links", &["rings", "links"], &["ring", "name"]),
+    ("ring_events", &["rings", "events"], &["ring", "at_s", "at", "what"]),
+    ("ring_drops", &["rings", "dropped"], &["ring", "place", "reason", "packets"]),
+    ("splits", &["splits"], &["name"]),
 ];
 
 /// What was run in this process.
@@ -169,23 +169,23 @@ fn walk(path: &[&str], node: &Node, before: &[(String, Node)], rows: &mut Rows) 
 
 /// The results of a study from those of its parts, each a JSON document, in the order of their points.
 #[pyfunction]
-pub(crate) fn merge(parts: Vec<String>) -> PyResult<Results> {
-    guarded(|| join(&parts))?.map(Results::of_text)
+pub(crate) fn merge(py: Python<'_>, parts: Vec<String>) -> PyResult<Results> {
+    detached(py, || join(&parts))?.map(Results::of_text)
 }
 
 #[pymethods]
 impl Results {
     /// Results that were kept as JSON.
     #[staticmethod]
-    fn from_json(text: String) -> PyResult<Results> {
+    fn from_json(py: Python<'_>, text: String) -> PyResult<Results> {
         // What is no document of a study, or only nearly, is not taken for one.
-        guarded(|| join(std::slice::from_ref(&text)))??;
+        detached(py, || join(std::slice::from_ref(&text)))??;
         Ok(Results::of_text(text))
     }
 
     /// The document that `fairspan sim --json` prints, byte for byte.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| py.detach(|| self.text().to_owned()))
+        detached(py, || self.text().to_owned())
     }
 
     /// Runs of the whole study.
@@ -211,22 +211,28 @@ impl Results {
     }
 
     /// A table by its name.
-    fn table(&self, name: &str) -> PyResult<Table> {
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
         if ["estimates", "expectations"].contains(&name) {
-            return guarded(|| self.listed(name))?;
+            return detached(py, || self.listed(name))?;
         }
-        let Some((_, path)) = TABLES.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<&str> = TABLES.iter().map(|(name, _)| *name).chain(["estimates", "expectations"]).collect();
+        let Some((_, path, base)) = TABLES.iter().find(|(known, _, _)| *known == name) else {
+            let known: Vec<&str> =
+                TABLES.iter().map(|(name, _, _)| *name).chain(["estimates", "expectations"]).collect();
             let near = report::nearest(name, known.iter().copied());
             return Err(PyKeyError::new_err(format!(
                 "no table `{name}`; did you mean `{near}`? There are {}",
                 known.join(", ")
             )));
         };
-        guarded(|| {
+        detached(py, || {
             let mut rows = Rows::default();
             for run in self.runs()? {
                 walk(path, run, &which(run), &mut rows);
+            }
+            if rows.is_empty() {
+                let first = self.runs()?.first().map(which).unwrap_or_default();
+                let first = first.into_iter().map(|(name, _)| name).chain(base.iter().map(|&name| name.to_owned()));
+                rows = Rows::with(&first.collect::<Vec<_>>());
             }
             rows.finish()
         })?
@@ -268,36 +274,36 @@ impl Results {
     }
 
     /// What the command line prints without `--json`.
-    fn summary(&self) -> PyResult<String> {
+    fn summary(&self, py: Python<'_>) -> PyResult<String> {
         let Native { file, batch, expected } = self.native("summary()")?;
-        guarded(|| summary::summary(file, batch, expected))
+        detached(py, || summary::summary(file, batch, expected))
     }
 
     /// The plots that the scenario asks for, as SVG.
-    fn plots(&self) -> PyResult<Vec<String>> {
+    fn plots(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let Native { file, batch, expected } = self.native("plots()")?;
-        guarded(|| report::plots(file, &batch.finished, expected))
+        detached(py, || report::plots(file, &batch.finished, expected))
     }
 
     /// The report as an HTML page.
-    fn report(&self) -> PyResult<String> {
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
         let Native { file, batch, expected } = self.native("report()")?;
-        guarded(|| report::html::report(file, batch, expected))
+        detached(py, || report::html::report(file, batch, expected))
     }
 
     /// Writes what `fairspan sim --out FOLDER` does.
     fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let Native { file, batch, expected } = self.native("write()")?;
-        crate::failure::detached(py, || {
+        detached(py, || {
             report::folder(&folder)?;
             report::write(&folder, file, batch, expected)
         })?
         .map_err(|error| study(&error))
     }
 
-    fn _repr_html_(&self) -> PyResult<Option<String>> {
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Ok(Native { file, batch, expected }) = self.native("") else { return Ok(None) };
-        guarded(|| {
+        detached(py, || {
             let text = summary::summary(file, batch, expected);
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             let plots = report::plots(file, &batch.finished, expected);
@@ -306,9 +312,9 @@ impl Results {
         })
     }
 
-    fn __repr__(&self) -> PyResult<String> {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         match &self.native {
-            Some(_) => self.summary(),
+            Some(_) => self.summary(py),
             None => Ok(format!("<Results of {} runs>", self.runs()?.len())),
         }
     }

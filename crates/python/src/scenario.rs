@@ -9,6 +9,7 @@ use fairspan_study::scenarios::{choose, figures as kept};
 use fairspan_study::simulation::{self, Options};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -33,8 +34,8 @@ pub(crate) struct Wanted {
 #[pyclass(frozen, subclass, module = "fairspan._native")]
 pub(crate) struct Scenario {
     file: Arc<File>,
-    /// Names of the files that it reads.
-    files: Vec<String>,
+    /// The files that it reads, as they were then.
+    files: Given,
 }
 
 /// Files that are not looked for: their names, and what is in them.
@@ -48,13 +49,14 @@ impl Scenario {
         settings: &[(String, String)],
         given: &Given,
     ) -> PyResult<Scenario> {
-        let mut files = Vec::new();
+        let mut files = Given::new();
         let mut find = |name: &str| {
-            files.push(name.to_owned());
-            match given.get(name) {
-                Some(content) => Ok(content.clone()),
-                None => simulation::beside(path, name),
-            }
+            let content = match given.get(name) {
+                Some(content) => content.clone(),
+                None => simulation::beside(path, name)?,
+            };
+            files.insert(name.to_owned(), content.clone());
+            Ok(content)
         };
         let file = detached(py, || simulation::parse(path, text, settings, &mut find))?;
         let file = file.map_err(|errors| failure::scenario(py, &errors))?;
@@ -103,8 +105,8 @@ impl Scenario {
     }
 
     #[getter]
-    fn files(&self) -> Vec<String> {
-        self.files.clone()
+    fn files<'py>(&self, py: Python<'py>) -> HashMap<&str, Bound<'py, PyBytes>> {
+        self.files.iter().map(|(name, content)| (name.as_str(), PyBytes::new(py, content))).collect()
     }
 
     #[getter]

@@ -6,14 +6,14 @@ use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchIterator,
-    StringArray, StructArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, NullArray, PrimitiveArray, RecordBatch,
+    RecordBatchIterator, StringArray, StructArray, UInt64Array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyTuple};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const WIDTH: usize = 120;
 /// [0.5, 0.5]
 /// >>> len(table), table.rows()[0]["to"]
 /// (2, 3)
-#[pyclass(frozen, module = "fairspan")]
+#[pyclass(frozen, mapping, module = "fairspan")]
 pub(crate) struct Table {
     batch: RecordBatch,
 }
@@ -49,6 +49,17 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// No rows yet, and these columns to begin with.
+    pub(crate) fn with(names: &[String]) -> Rows {
+        let places = names.iter().cloned().enumerate().map(|(place, name)| (name, place)).collect();
+        Rows { names: names.to_vec(), places, columns: vec![Vec::new(); names.len()], count: 0 }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// One more row.
     pub(crate) fn add(&mut self, cells: Vec<(String, Node)>) {
         for (name, value) in cells {
@@ -88,11 +99,11 @@ impl Rows {
     }
 }
 
-/// A column of one type: that of its values, and real numbers where there are whole ones beside them, or none at all.
+/// A column of one type: that of its values, real numbers where there are whole ones beside them, and Arrow's null where there are none.
 fn array(column: &[Node]) -> ArrayRef {
     let all = |is: fn(&Node) -> bool| column.iter().all(|node| *node == Node::Null || is(node));
     if all(|_| false) {
-        return Arc::new(Float64Array::new_null(column.len()));
+        return Arc::new(NullArray::new(column.len()));
     }
     if all(|node| matches!(node, Node::Bool(_))) {
         let bools = column.iter().map(|node| if let Node::Bool(value) = node { Some(*value) } else { None });
@@ -155,7 +166,7 @@ impl Table {
         fn number<T: arrow_array::ArrowPrimitiveType>(column: &dyn Array, row: usize) -> Option<T::Native> {
             column.as_any().downcast_ref::<PrimitiveArray<T>>().map(|array| array.value(row))
         }
-        if column.is_null(row) {
+        if column.is_null(row) || *column.data_type() == DataType::Null {
             return Ok(py.None().into_bound(py));
         }
         Ok(match column.data_type() {
@@ -209,6 +220,14 @@ impl Table {
 
     fn __len__(&self) -> usize {
         self.batch.num_rows()
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.batch.schema_ref().index_of(name).is_ok()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, self.columns())?.try_iter()
     }
 
     /// A column's values as a list.

@@ -19,7 +19,7 @@ fn built() -> PathBuf {
 fn package() -> &'static Path {
     static PACKAGE: OnceLock<PathBuf> = OnceLock::new();
     PACKAGE.get_or_init(|| {
-        let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join("site");
+        let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("site-{}", std::process::id()));
         let package = site.join("fairspan");
         let _ = std::fs::remove_dir_all(&package);
         std::fs::create_dir_all(&package).expect("a folder");

@@ -1,5 +1,6 @@
 //! Why a study came to nothing.
 
+use fairspan_sim::scenario::ReadError;
 use fairspan_sim::world::WorldError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,9 @@ pub enum Error {
     /// The input is wrong: everything that is, one a line, with what would be right.
     #[error("{0}")]
     Input(String),
+    /// A run cannot be built: everything that is wrong.
+    #[error("{}", told(.0))]
+    Scenario(Vec<ReadError>),
     /// A file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
@@ -19,12 +23,24 @@ pub enum Error {
         source: io::Error,
     },
     /// A run is wrong in itself, which is our error and not the scenario's.
-    #[error("run {number}")]
+    #[error("run {number}, seed {seed}")]
     Run {
         /// Which.
         number: usize,
+        /// What replays it.
+        seed: u64,
         /// What is wrong.
         source: WorldError,
+    },
+    /// A run panicked, which is our error too.
+    #[error("this is a mistake in fairspan, please report it: run {number}, seed {seed}: {told}")]
+    Panic {
+        /// Which.
+        number: usize,
+        /// What replays it.
+        seed: u64,
+        /// What it said.
+        told: String,
     },
 }
 
@@ -36,6 +52,11 @@ impl Error {
 
     /// Whether whoever gave the input can mend it.
     pub fn is_input(&self) -> bool {
-        matches!(self, Error::Input(_))
+        matches!(self, Error::Input(_) | Error::Scenario(_))
     }
+}
+
+/// Errors, one a line as the program prints them.
+fn told(errors: &[ReadError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nfairspan: ")
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
     from ._scenario import Scenario
 
 
-def content(scenario: str, name: str) -> bytes:
-    """What is in a file that a scenario names."""
-    return Path(scenario).parent.joinpath(name).read_bytes()
-
-
-def _build() -> str:
+def build() -> str:
     # The same version may be built of other sources while somebody works on it.
     global _known
     if _known is None:
@@ -62,14 +58,15 @@ class Store:
         return text
 
     def write(self, name: str, text: str) -> None:
-        """Keeps it; whoever reads at the same time sees all of it or nothing."""
+        """Keeps it. In a folder, whoever reads at the same time sees all of it or nothing; elsewhere what is cut is run again."""
         path = f"{self._where}/{name}.json"
         if self._remote:
             self._remote.pipe_file(path, text.encode())
             return
-        part = f"{path}.{os.getpid()}.{threading.get_ident()}.part"
+        handle, part = tempfile.mkstemp(prefix=f"{name}.", suffix=".part", dir=self._where)
         try:
-            Path(part).write_text(text, encoding="utf-8")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
             os.replace(part, path)
         finally:
             if os.path.exists(part):
@@ -87,8 +84,8 @@ class Points:
         self._known: dict[int, str] = {}
         self._runs = scenario.points * len(seeds or scenario.seeds)
         if store is not None:
-            files = {name: hashlib.sha256(content(scenario.name, name)).hexdigest() for name in scenario._native.files}
-            about = [_native.__version__, _build(), scenario.name, scenario.text, scenario._native.settings, sorted(files.items())]
+            files = {name: hashlib.sha256(content).hexdigest() for name, content in scenario._native.files.items()}
+            about = [_native.__version__, build(), scenario.name, scenario.text, scenario._native.settings, sorted(files.items())]
             self._about = json.dumps([*about, seeds or scenario.seeds])
             for point in range(scenario.points):
                 kept = store.read(self._name(point))

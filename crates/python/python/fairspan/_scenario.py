@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -45,6 +46,8 @@ class Scenario:
         told = [(key, value if isinstance(value, str) else _toml._value(key, value)) for key, value in (settings or {}).items()]
         if isinstance(source, os.PathLike):
             self._native = _native.Scenario.read(source, told)
+        elif isinstance(source, str) and source.endswith(".toml") and "\n" not in source and "=" not in source:
+            raise _native.InputError(f"a text is taken for what is in a scenario file; for the file of this name write pathlib.Path({source!r})")
         elif isinstance(source, (str, Mapping)):
             text = source if isinstance(source, str) else _toml.text(source)
             self._native = _native.Scenario(text, name or "scenario.toml", told)
@@ -93,9 +96,14 @@ class Scenario:
 
     def swept(self, parameters: Mapping[str, Sequence[Any]]) -> Scenario:
         """The same scenario with a sweep over each of these parameters besides its own."""
+        for key, values in parameters.items():
+            if isinstance(values, (str, bytes)):
+                raise _native.InputError(f"{key}: {values!r} is one value; write a list of values to sweep, such as [{values!r}]")
         tables = [{"parameter": key, "values": list(values)} for key, values in parameters.items()]
+        if not tables:
+            return self
         text = self.text if self.text.endswith("\n") or not self.text else self.text + "\n"
-        return Scenario(text + _toml.text({"sweep": tables}), settings=self.settings, name=self.name) if tables else self
+        return _again(text + _toml.text({"sweep": tables}), self.name, self._native.settings, self._native.files)
 
     def run(
         self,
@@ -126,8 +134,7 @@ class Scenario:
         return f"<Scenario {self.name}: {self.title or 'no title'}, {self.points} points, {len(self.seeds)} seeds>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        contents = {name: _cache.content(self.name, name) for name in set(self._native.files)}
-        return (_again, (self.text, self.name, self._native.settings, contents))
+        return (_again, (self.text, self.name, self._native.settings, self._native.files))
 
 
 def _again(text: str, name: str, settings: list[tuple[str, str]], files: dict[str, bytes]) -> Scenario:
@@ -137,11 +144,23 @@ def _again(text: str, name: str, settings: list[tuple[str, str]], files: dict[st
 
 
 def _seeds(seed: Seeds) -> list[int]:
-    seeds = [] if seed is None else [seed] if isinstance(seed, int) else list(seed)
-    for one in seeds:
-        if not isinstance(one, int) or not 0 <= one < 1 << 64:
-            raise _native.InputError(f"seed {one!r}: write a whole number from 0 to 2^64 - 1")
+    if seed is None:
+        return []
+    several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes))
+    seeds = [_whole(one) for one in (seed if several else [seed])]
+    if not seeds:
+        raise _native.InputError("seed: there is none in the list; leave it out for the scenario's own")
     return seeds
+
+
+def _whole(seed: Any) -> int:
+    try:
+        whole = operator.index(seed)
+    except TypeError:
+        whole = -1
+    if isinstance(seed, bool) or not 0 <= whole < 1 << 64:
+        raise _native.InputError(f"seed {seed!r}: write a whole number from 0 to 2^64 - 1")
+    return whole
 
 
 def sweep(

@@ -9,31 +9,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def _text(text: str) -> str:
+    # TOML takes JSON's texts, but for this one sign, and it knows no surrogates.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _key(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"the key {key!r} is no text; keys of a scenario are texts such as 'rate'")
-    return key if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key) else json.dumps(key)
+    return key if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key) else _text(key)
 
 
 def _value(path: str, value: Any) -> str:
-    # Numbers of NumPy and the like know what they are in Python.
-    if not isinstance(value, (bool, int, float, str)) and hasattr(value, "item") and callable(value.item):
-        value = value.item()
+    # Numbers and arrays of NumPy and the like know what they are in Python; those that are numbers of Python too write themselves otherwise.
+    if not isinstance(value, (bool, int, float, str)) and callable(getattr(value, "tolist", None)):
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        return int.__repr__(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else ("nan" if math.isnan(value) else ("inf" if value > 0 else "-inf"))
+        if math.isfinite(value):
+            return float.__repr__(value)
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, str):
-        # TOML takes JSON's texts, but for this one sign.
-        return json.dumps(value).replace("\x7f", "\\u007f")
+        return _text(value)
     if isinstance(value, os.PathLike):
-        return json.dumps(os.fspath(value))
+        return _text(os.fspath(value))
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_key(key)} = {_value(f'{path}.{key}', inner)}" for key, inner in value.items() if inner is not None)
         return "{ " + inner + " }"
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return "[" + ", ".join(_value(path, inner) for inner in value) + "]"
     raise TypeError(f"{path}: a scenario holds texts, numbers, lists and dictionaries, and this is {value!r}")
 

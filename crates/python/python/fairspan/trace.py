@@ -45,6 +45,8 @@ def flows(
     sequence by their times. A timeout is a number of seconds, a text such as ``"500ms"``, or None for a flow that never ends. What
     cannot be read to its end is a warning, and what is no capture at all an :class:`InputError`. ``docs/trace.md`` has the rest.
     """
+    if not path:
+        raise _native.InputError("path: there is no capture in the list")
     paths: list[str | os.PathLike[str]] = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     wanted: _native._Captures = {
         "paths": paths,

@@ -1,5 +1,6 @@
 """What is wrong is an exception, in the words of the command line."""
 
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,13 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(fairspan.ScenarioError, "set from outside the file: link.wire.rat"):
             fairspan.Scenario(WHOLE, settings={"link.wire.rat": "1Mbit"})
 
+    def test_an_error_travels_with_its_problems(self):
+        with self.assertRaises(fairspan.ScenarioError) as caught:
+            fairspan.Scenario(WRONG["several things"], name="x.toml")
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual(str(again), str(caught.exception))
+        self.assertEqual([str(problem) for problem in again.problems], [str(problem) for problem in caught.exception.problems])
+
     def test_a_file_that_is_not_there_is_an_os_error_with_its_name(self):
         with self.assertRaises(FileNotFoundError) as caught:
             fairspan.Scenario(Path("nowhere.toml"))
@@ -72,6 +80,11 @@ class Errors(unittest.TestCase):
             (lambda: scenario.run([3, 4, 3]), fairspan.InputError, "seed 3 is there twice: the same seed gives the same run"),
             (lambda: scenario.run(-1), fairspan.InputError, "seed -1: write a whole number"),
             (lambda: scenario.run("1"), fairspan.InputError, "seed '1': write a whole number"),
+            (lambda: scenario.run([]), fairspan.InputError, "seed: there is none"),
+            (lambda: scenario.run(True), fairspan.InputError, "seed True"),
+            (lambda: scenario.swept({"link.wire.delay": "1ms"}), fairspan.InputError, "'1ms' is one value; write a list"),
+            (lambda: fairspan.Scenario("office.toml"), fairspan.InputError, "write pathlib.Path"),
+            (lambda: fairspan.trace.flows([]), fairspan.InputError, "path: there is no capture"),
             (lambda: fairspan.Scenario({"duration": object()}), TypeError, "duration: a scenario holds texts"),
             (lambda: fairspan.Scenario({3: "x"}), TypeError, "the key 3 is no text"),
             (lambda: fairspan.Scenario("\0"), fairspan.ScenarioError, "not TOML"),

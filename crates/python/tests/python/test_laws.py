@@ -89,6 +89,10 @@ class Laws(unittest.TestCase):
             def on_acked(self, acked):
                 self.window = -1
 
+        class Rate(fairspan.Law):
+            def on_acked(self, acked):
+                self.pacing_rate = -5
+
         class No:
             def __init__(self, segment):
                 pass
@@ -98,11 +102,32 @@ class Laws(unittest.TestCase):
             (Wrong, ZeroDivisionError, "mine"),
             (Text, TypeError, "window is 'wide'; a law's window is a number of bytes"),
             (Less, ValueError, "window is -1; a law's window"),
+            (Rate, ValueError, "pacing_rate is -5; a law's pacing_rate"),
             (No, TypeError, ""),
         ]:
             with self.assertRaisesRegex(error, words):
                 long.run(laws={"*": law})
             self.assertEqual(len(long.run(1)), 1, "and the next one goes on")
+
+    def test_a_law_without_bounds_takes_over_what_recovery_says(self):
+        class Open(fairspan.Law):
+            def __init__(self, segment, initial_window):
+                super().__init__(segment, initial_window)
+                self.window = None
+
+            def on_recovery(self, window):
+                told.append(window)
+                self.window = window
+
+        told = []
+        builder = fairspan.build(duration="5s").node(["a", "b"])
+        builder.link("wire", "a", "b", rate="10Mbit", delay="20ms", queue="60 packets", loss="1%")
+        for preset in ["rfc", "linux", "ns2-1999"]:
+            builder.flow(preset, "a", "b", kind="ftp", tcp=preset)
+        lossy = builder.scenario()
+        flows = lossy.run(1, laws={"*": Open}).flows
+        self.assertTrue(all(goodput > 1e5 for goodput in flows["goodput"]), flows["goodput"])
+        self.assertTrue(told and max(told) <= 1 << 61)
 
     def test_only_tcp_has_a_law(self):
         builder = fairspan.build(duration="1s").node(["a", "b"]).link("wire", "a", "b", rate="1Mbit", delay="1ms")

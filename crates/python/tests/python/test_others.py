@@ -73,7 +73,7 @@ class Others(unittest.TestCase):
         packets = [(second / 2, second % 7) for second in range(200)] + [(200, 1), (203, 1), (209, 1)]
         Path(self.folder, "one.pcap").write_bytes(capture(packets))
         Path(self.folder, "two.pcap").write_bytes(capture([(second, 200) for second in range(100)]))
-        arguments = ["--definition", "five-tuple,source,prefix/24", "--timeout", "2,500ms,none", "--seed", "3"]
+        arguments = ["--definition", "five-tuple,source,prefix/24", "--timeout", "2,500ms,none", "--seed", "3", "--table-size", "16"]
         status, printed, errors = program("trace", "flows", "one.pcap", "two.pcap", "--json", *arguments, folder=self.folder)
         self.assertEqual(status, 0, errors)
         theirs = json.loads(printed)
@@ -82,6 +82,7 @@ class Others(unittest.TestCase):
             definitions=["five-tuple", "source", "prefix/24"],
             timeouts=[2, "500ms", None],
             seed=3,
+            table_size=16,
         )
         self.assertEqual((flows.packets, flows.classified), (theirs["packets"], theirs["classified"]))
         self.assertEqual(flows.skipped, theirs["skipped"])

@@ -14,8 +14,8 @@ LONG = WHOLE.replace('duration = "3s"', 'duration = "200s"')
 
 
 def workers():
-    """The processes that run tasks just now."""
-    found = []
+    """The processes of ours that run tasks just now."""
+    found, parents = [], {}
     for process in os.listdir("/proc"):
         if process.isdigit():
             try:
@@ -25,9 +25,18 @@ def workers():
                     parent = next(line for line in file if line.startswith("PPid")).split()[1]
             except OSError:
                 continue
+            parents[int(process)] = int(parent)
             if title.startswith(b"ray::_chunk"):
-                found.append((int(process), int(parent)))
-    return found
+                found.append(int(process))
+
+    def ours(process):
+        while process > 1:
+            if process == os.getpid():
+                return True
+            process = parents.get(process, 0)
+        return False
+
+    return [process for process in found if ours(process)]
 
 
 class Ray(unittest.TestCase):
@@ -50,7 +59,7 @@ class Ray(unittest.TestCase):
         def kill():
             end = time.monotonic() + 120
             while not killed and time.monotonic() < end:
-                for process, _ in workers():
+                for process in workers():
                     os.kill(process, signal.SIGKILL)
                     killed.append(process)
                     break

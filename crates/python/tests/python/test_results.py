@@ -177,6 +177,18 @@ class Results(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no column `godput`"):
             results.flows["godput"]
         self.assertEqual(len(results.rings), 0)
+        self.assertIn("goodput", results.flows)
+        self.assertEqual(list(results.links)[:3], ["run", "point", "seed"])
+
+    def test_a_table_without_rows_has_its_columns(self):
+        results = fairspan.Scenario(WHOLE).run(1)
+        for name in ["rings", "limits", "ring_events", "splits", "bonds", "transfers", "classes"]:
+            table = results.table(name)
+            self.assertEqual(len(table), 0, name)
+            self.assertEqual(table.columns[:5], ["run", "point", "seed", "link.wire.loss", "link.wire.rate"])
+            self.assertGreater(len(table.columns), 5)
+            self.assertEqual(table[table.columns[-1]], [])
+            table.__arrow_c_array__()
 
     def test_a_notebook_shows_tables_and_plots(self):
         results = fairspan.Scenario(WHOLE).run()

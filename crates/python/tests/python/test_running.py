@@ -67,6 +67,10 @@ class Running(unittest.TestCase):
     def test_an_interrupt_ends_runs_on_all_cores(self):
         self.interrupted("fairspan.Scenario(ENDLESS).run(range(8))")
 
+    def test_an_interrupt_ends_short_runs_on_one_thread(self):
+        short = WHOLE.replace('"3s"', '"600ms"')
+        self.interrupted(f"fairspan.Scenario({short!r}).run(range(24_000), jobs=1)")
+
     def test_an_interrupt_ends_a_run_with_a_law_in_python(self):
         self.interrupted("fairspan.Scenario(ENDLESS).run(1, laws={'f': Slow})")
 

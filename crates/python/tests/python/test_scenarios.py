@@ -9,7 +9,7 @@ import fairspan
 from common import WHOLE, program
 
 TABLES = {
-    "title": 'with "quotes", a \\ and a \x7f',
+    "title": 'with "quotes", a \\, a \x7f, ä and 🙂',
     "duration": "1s",
     "node": [{"name": ["a", "b"]}],
     "link": [{"name": "wire", "from": "a", "to": "b", "rate": "1Mbit", "delay": "10ms", "queue": None}],
@@ -58,6 +58,38 @@ class Scenarios(unittest.TestCase):
     def test_results_travel_as_their_document(self):
         results = built().scenario().run(1)
         self.assertEqual(pickle.loads(pickle.dumps(results)).json(), results.json())
+
+    def test_numbers_and_arrays_of_others_are_written_as_numbers(self):
+        class Float(float):
+            def __repr__(self):
+                return f"np.float64({float(self)})"
+
+        class Array:
+            def tolist(self):
+                return [0.0, 0.25]
+
+        text = fairspan._scenario._toml.text({"a": Float(0.5), "b": Array(), "c": [Float(1e-7)], "d": True})
+        self.assertEqual(text, "a = 0.5\nb = [0.0, 0.25]\nc = [1e-07]\nd = true\n")
+        swept = built().scenario().swept({"link.wire.loss": [Float(0), Float(0.1)]})
+        self.assertEqual(swept.points, 2)
+        with self.assertRaisesRegex(TypeError, "a: a scenario holds texts"):
+            fairspan._scenario._toml.text({"a": b"bytes"})
+
+    def test_a_file_that_changes_later_changes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "rates.csv").write_text("time,wifi\n0,2\n1,1\n2,3\n")
+            text = built().scenario().text.replace('rate = "1Mbit"\ndelay', 'series = "rates.csv"\ndelay')
+            Path(folder, "s.toml").write_text(text)
+            scenario = fairspan.Scenario(Path(folder, "s.toml"))
+            before = scenario.run(1).json()
+            Path(folder, "rates.csv").write_text("time,wifi\n0,0.1\n")
+            kept = Path(folder, "kept")
+            self.assertEqual(fairspan.sweep(scenario, seeds=1, cache=kept).json(), before)
+            fresh = fairspan.Scenario(Path(folder, "s.toml"))
+            self.assertNotEqual(fairspan.sweep(fresh, seeds=1, cache=kept).flows.to_dict(), scenario.run(1).flows.to_dict())
+        twice = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(scenario))))
+        self.assertEqual(twice.run(1).json(), before)
+        self.assertEqual(twice.swept({"flow.f.rate": ["0.1Mbit", "0.2Mbit"]}).points, 2)
 
     def test_a_figure_is_that_of_the_command_line(self):
         self.assertIn("cross-check.cbr-line", fairspan.figures())

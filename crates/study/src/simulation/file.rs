@@ -4,13 +4,14 @@ use crate::Error;
 use fairspan_sim::scenario::{File, ReadError};
 use fairspan_trace::capture::Capture;
 use fairspan_trace::replay::Replay;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Reads the scenario `text`, which stands in `path`; files that it names are looked for beside it. `settings` are
 /// keys set from outside.
 ///
 /// # Errors
-/// [`Error::Input`] with everything that is wrong, one a line.
+/// [`Error::Scenario`] with everything that is wrong.
 pub fn read(path: &Path, text: &str, settings: &[(String, String)]) -> Result<File, Error> {
     parse(path, text, settings, &mut |name| beside(path, name)).map_err(bad_input)
 }
@@ -56,8 +57,8 @@ fn replayed(name: &str, content: &[u8]) -> Result<Vec<u8>, String> {
 /// # Errors
 /// [`Error::Input`] where one is there twice. `name` is what the seeds are called where they were given.
 pub fn set_seeds(file: &mut File, seeds: Vec<u64>, name: &str) -> Result<(), Error> {
-    let twice = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed));
-    if let Some((_, seed)) = twice {
+    let mut known = BTreeSet::new();
+    if let Some(seed) = seeds.iter().find(|seed| !known.insert(**seed)) {
         return Err(Error::Input(format!("{name} {seed} is there twice: the same seed gives the same run")));
     }
     file.set_seeds(seeds);
@@ -66,5 +67,5 @@ pub fn set_seeds(file: &mut File, seeds: Vec<u64>, name: &str) -> Result<(), Err
 
 /// Everything that is wrong, one a line.
 pub fn bad_input(errors: Vec<ReadError>) -> Error {
-    Error::Input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nfairspan: "))
+    Error::Scenario(errors)
 }

@@ -9,6 +9,7 @@ use fairspan_sim::results::Results;
 use fairspan_sim::scenario::{File, Run};
 use fairspan_sim::world::World;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -99,11 +100,18 @@ type Outcome = Result<(Vec<Finished>, bool), Error>;
 
 /// One run after the other on this thread.
 fn in_turn(file: &File, wanted: Range<usize>, options: &Options<'_>, watch: &mut dyn Watch, meter: &Meter) -> Outcome {
+    let planned = wanted.len();
     let mut finished = Vec::new();
     for run in wanted.map_while(|number| file.run(number)) {
         let run = run.map_err(super::file::bad_input)?;
         match one(run, options, meter, &mut || watch.look(meter))? {
-            Some(done) => finished.push(done),
+            Some(done) => {
+                finished.push(done);
+                // Short runs never ask themselves.
+                if finished.len() < planned && watch.look(meter) {
+                    return Ok((finished, true));
+                }
+            }
             None => return Ok((finished, true)),
         }
     }
@@ -134,7 +142,7 @@ fn spread(
                     let Some(run) = file.run(number).filter(|_| number < end) else { break };
                     let done = run
                         .map_err(super::file::bad_input)
-                        .and_then(|run| one(run, options, meter, &mut || stop.load(Ordering::Relaxed)));
+                        .and_then(|run| guarded(run, options, meter, &mut || stop.load(Ordering::Relaxed)));
                     if report.send(done).is_err() {
                         break;
                     }
@@ -164,6 +172,22 @@ fn spread(
         Some(error) => Err(error),
         None => Ok((std::mem::take(&mut finished), interrupted && finished.len() < planned)),
     }
+}
+
+/// [`one`], where a panic ends the other runs as well, and not only this thread.
+fn guarded(
+    run: Run,
+    options: &Options<'_>,
+    meter: &Meter,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Option<Finished>, Error> {
+    let (number, seed) = (run.number, run.seed);
+    // What the run had at hand is not looked at again.
+    catch_unwind(AssertUnwindSafe(|| one(run, options, meter, stop))).unwrap_or_else(|panic| {
+        let told = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let told = told.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::Panic { number, seed, told })
+    })
 }
 
 /// One run from beginning to end, or `None` where `stop` said so half-way.
@@ -196,7 +220,7 @@ fn one(
             return Ok(None);
         }
     }
-    let results = world.finish().map_err(|source| Error::Run { number: run.number, source })?;
+    let results = world.finish().map_err(|source| Error::Run { number: run.number, seed: run.seed, source })?;
     if let Some(capture) = capture {
         capture.finish()?;
     }
