@@ -27,6 +27,9 @@ create_exception!(
     "A scenario is wrong. `problems` is a list of all that is wrong, each with `file`, `line`, `column`, `key` and `message`."
 );
 
+/// What a problem is made of.
+type Parts<'a> = (&'a str, u32, u32, &'a str, &'a str);
+
 /// One thing that is wrong with a scenario.
 #[pyclass(frozen, get_all, module = "fairspan")]
 pub(crate) struct Problem {
@@ -45,7 +48,7 @@ impl Problem {
     }
 
     /// What it takes to make it again in another process.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (&str, u32, u32, &str, &str))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Parts<'_>)> {
         Ok((py.get_type::<Problem>(), (&self.file, self.line, self.column, &self.key, &self.message)))
     }
 

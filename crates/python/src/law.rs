@@ -137,7 +137,7 @@ fn make<const N: usize>(config: &Config) -> Box<dyn OwnLaw> {
         let made = context.classes[N].call1(py, (segment, window));
         made.map_err(|error| fail(&failure, error)).ok()
     });
-    let mut law = PyLaw { object, failure, window, threshold: u64::MAX, rate: None, has: [false; 8] };
+    let mut law = PyLaw { object, failure, window, threshold: NO_BOUND, rate: None, has: [false; 8] };
     law.begin();
     Box::new(law)
 }
@@ -199,7 +199,7 @@ impl PyLaw {
         match said {
             Ok((window, threshold, rate)) => {
                 self.window = window.unwrap_or(NO_BOUND);
-                self.threshold = threshold.unwrap_or(u64::MAX);
+                self.threshold = threshold.unwrap_or(NO_BOUND);
                 self.rate = rate.map(|rate| Rate::from_bits_per_sec((rate as u64).max(1)));
             }
             Err(error) => {

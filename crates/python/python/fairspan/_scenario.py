@@ -146,8 +146,8 @@ def _again(text: str, name: str, settings: list[tuple[str, str]], files: dict[st
 def _seeds(seed: Seeds) -> list[int]:
     if seed is None:
         return []
-    several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes))
-    seeds = [_whole(one) for one in (seed if several else [seed])]
+    listed: Iterable[Any] = seed if isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) else [seed]
+    seeds = [_whole(one) for one in listed]
     if not seeds:
         raise _native.InputError("seed: there is none in the list; leave it out for the scenario's own")
     return seeds
