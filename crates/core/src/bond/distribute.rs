@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub(super) enum Distribute<P> {
     /// A discipline over the usable channels; `None` without any.
     Discipline(Option<Share>),
-    /// The channels' paces, where a law finds their rates: of those that may send, the one that has sent a packet first.
+    /// The channels' paces, where a law finds their rates: of those that may send, the one that has sent a packet first, and a wait on the way counts.
     Pace,
     /// The usable channels, the best priority first.
     Best(Vec<ChannelId>),
@@ -126,7 +126,7 @@ impl<P: Packet> Distribute<P> {
             Distribute::Pace => {
                 let (.., first) = each(channels.in_use())
                     .filter(is_open)
-                    .map(|c| (channels[c].sent_at(now), channels[c].data, c))
+                    .map(|c| (channels[c].sent_at(now) + channels[c].path.waits(now), channels[c].data, c))
                     .min()?;
                 Some(Ready { first, others: 0, skipped: 0 })
             }
@@ -227,6 +227,20 @@ mod tests {
         assert_eq!(ready(&channels), None, "no other is taken in its place");
         let known = |channel: ChannelId| members[channel.index()].rate;
         assert_eq!(distribute.rate(&members, known), Some(Rate::from_mbit(11)), "the one that drains the queue");
+    }
+
+    #[test]
+    fn a_wait_on_the_way_counts_where_paces_choose_until_it_is_over() {
+        let (_, mut channels, _) = made(Mode::Reliable, [1, 1, 1]);
+        let distribute = Distribute::<Vec<u8>>::Pace;
+        let at = |ms: u64| Time::from_millis(1000 + ms);
+        let first = |channels: &Channels, ms: u64| distribute.ready(at(ms), channels, 1).map(|ready| ready.first.0);
+        assert_eq!(first(&channels, 0), Some(0));
+        channels[ChannelId(0)].path.waited = Some((at(0), Span::from_millis(210)));
+        assert_eq!([0, 199, 200].map(|ms| first(&channels, ms)), [Some(1), Some(1), Some(0)]);
+        channels[ChannelId(1)].path.waited = Some((at(0), Span::from_millis(300)));
+        channels[ChannelId(2)].path.waited = Some((at(0), Span::from_millis(300)));
+        assert_eq!(first(&channels, 0), Some(0), "the one that waits least, where all do");
     }
 
     #[test]

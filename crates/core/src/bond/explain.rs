@@ -426,7 +426,7 @@ impl<P: Packet> Bond<P> {
                 )
             } else if signs.late {
                 (
-                    "brings packets too late behind those of the others".into(),
+                    "brings packets too late behind those of the others, for what it carries".into(),
                     Some("has a delay that is nearer to the others'"),
                 )
             } else if signs.lossy {

@@ -6,6 +6,7 @@
 //! | this process did not run for a while | that time is no silence of anybody |
 //! | a channel was out of use, while the peer was heard elsewhere | it failed; when it fails again and again, it is held back ([`hold`](crate::path::hold)) |
 //! | what goes by it comes so much later than by the others that nobody waits for it | it is set aside |
+//! | it carries little, and what goes by it waits longer than that is worth | it is set aside |
 //! | it loses so much that it brings less than it costs ([`worth`](crate::path::worth)) | it is set aside, and has failed |
 //!
 //! Channels that are held back or set aside are used all the same where there is no other. No channel is more than the others:
@@ -27,6 +28,11 @@ const LOOK_EVERY: Span = Span::from_millis(20);
 const SOON: Span = Span::from_secs(600);
 /// How much longer another channel's arrivals are waited for before they tell of the peer.
 const ELSEWHERE: Span = Span::from_millis(50);
+
+/// A channel carries little if it is one part in so many of all.
+const SMALL: u64 = 8;
+/// So long may packets wait on any channel, however little it carries.
+const SHORT: Span = Span::from_millis(50);
 
 /// Transits that differ by more, in nanoseconds, are of a clock that was set in between.
 const CLOCK: i64 = 10_000_000_000;
@@ -155,6 +161,8 @@ impl<P: Packet> Bond<P> {
     /// others bring for `equalize` at most, and then waits for `deadline`. So what comes later than others by the first and four fifths of the second
     /// is of no use; it is of use again below seven tenths.
     ///
+    /// A channel that carries little is worth less: [`Bond::worth_waiting`]. It is of use again below three fifths of that.
+    ///
     /// A peer that stood still takes what came meanwhile all at once, and all of it late. So that counts only if the peer took something else while
     /// this was late.
     pub(super) fn look_whether_late(&mut self, now: Time, channel: ChannelId) {
@@ -173,6 +181,14 @@ impl<P: Packet> Bond<P> {
         if beyond > CLOCK {
             return;
         }
+        let (mut beyond, mut bound) = (beyond, bound);
+        if let Some(small) = self.worth_waiting(channel) {
+            let waits = self.channels[channel].path.delay.beyond_least(own.took);
+            let small = if late { small.as_nanos() / 5 * 3 } else { small.as_nanos() } as i64;
+            if late || waits > small {
+                (beyond, bound) = (waits, small);
+            }
+        }
         let ran = || self.looked.taken.any_within(own.arrived, beyond, bound);
         if late != (beyond > bound) && (late || ran()) {
             self.channels[channel].path.signs.late = !late;
@@ -181,5 +197,21 @@ impl<P: Packet> Bond<P> {
             }
             self.refresh(now, Reason::Delay);
         }
+    }
+
+    /// How long packets may wait on `channel` beyond its least, where it carries one part in [`SMALL`] of all at most; `None` of others. Whoever
+    /// keeps order has all wait for it, and so little is not worth that.
+    fn worth_waiting(&self, channel: ChannelId) -> Option<Span> {
+        let rate = |c: ChannelId| Some(self.channels[c].known_rate()?.as_bits_per_sec());
+        let own = rate(channel)?;
+        let others =
+            each(self.channels.usable & !bit(channel)).try_fold(0u64, |sum, c| Some(sum.saturating_add(rate(c)?)))?;
+        let all = own.saturating_add(others);
+        if own > all / SMALL {
+            return None;
+        }
+        let whole = u128::from((self.config.equalize + self.config.deadline).as_nanos());
+        let share = (whole * u128::from(own) / u128::from(all.max(1))) as u64;
+        Some(Span::from_nanos(share).max(SHORT) + self.channels[channel].path.delay.full_variation())
     }
 }

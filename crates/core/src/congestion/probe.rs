@@ -28,8 +28,10 @@
 //! |---|---|---|---|
 //! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one before a round with Q > F + T | drain |
 //! | drain | 1/2 after the start and to show b, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
+//! | cruise | 1 | a round after a look, where J < r and four probes in a row left 0.7 x to x/0.7 of queue: x is what it leaves on a path without others | trim |
 //! | cruise | 1 | six rounds, fewer where J > r but two, and there is enough to send | drain, cruise or up, as below |
 //! | up | 1 + e | a round | look; cruise if there was not enough to send |
+//! | trim | (1 - (Q - F)/r)/0.99, at least 1/2 | a round | cruise |
 //! | look | 1; 1 + e until J after up began | a round: what the probe brought | up with 2 e, at most 1, if its rate is above (1 + e/2) C and Q <= F + T; drain if Q > F + T/2; else cruise |
 //!
 //! | at the end of a cruise | then |
@@ -43,6 +45,7 @@
 //! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. So it did
 //! where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
+//! Such a Q counts also where there was not enough to send, because the path was busy; C falls to its half at most then.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
 //! The window is max(g, 1) C (r + max(b/2, 10 ms + 4 d)) and three packets: it holds what the pace does not, when the path stops.
@@ -94,6 +97,9 @@ const AT_ONCE: f64 = 0.45;
 const HIDDEN: Span = Span::from_secs(5);
 /// The same where pauses did not shorten it.
 const MOST_HIDDEN: Span = Span::from_secs(60);
+/// What a probe leaves is that much at least of what it leaves on a path that nobody shares, so many times in a row, where nobody does.
+const ALONE: f64 = 0.7;
+const PROBES: u8 = 4;
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
 
@@ -110,6 +116,15 @@ enum Phase {
     Up { excess: f64 },
     /// What that brought, where `before` was delivered.
     Look { excess: f64, before: f64, fast_until: Time },
+    /// At `gain` for a round: what a probe left goes, and no more.
+    Trim { gain: f64 },
+}
+
+/// What a probe should leave waiting on a path that is this sender's alone, and what waited before it, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    alone: f64,
+    before: f64,
 }
 
 /// What was seen in the round that goes on.
@@ -242,6 +257,10 @@ pub struct Probe {
     usual: f64,
     /// The last cruise ended in a drain.
     drained: bool,
+    /// Of the probe that was just made.
+    left: Option<Left>,
+    /// How many probes in a row left what they leave on a path that nobody shares.
+    alone: u8,
     /// When a round had hardly any queue, and for how long it may have none.
     clear: Time,
     hidden: Span,
@@ -272,6 +291,8 @@ impl Probe {
             watch: None,
             usual: 0.0,
             drained: false,
+            left: None,
+            alone: 0,
             clear: Time::ZERO,
             hidden: HIDDEN,
             now: Time::ZERO,
@@ -303,7 +324,7 @@ impl Probe {
     fn gain(&self) -> f64 {
         match self.phase {
             Phase::Start { .. } => START,
-            Phase::Drain { gain, .. } => gain,
+            Phase::Drain { gain, .. } | Phase::Trim { gain } => gain,
             Phase::Look { excess, fast_until, .. } if self.now < fast_until => 1.0 + excess,
             Phase::Cruise { .. } | Phase::Look { .. } => 1.0,
             Phase::Up { excess } => 1.0 + excess,
@@ -334,7 +355,8 @@ impl Probe {
     }
 
     /// Goes slower until what waits does not fall any more.
-    fn drain(&self, gain: f64, left: u8) -> Phase {
+    fn drain(&mut self, gain: f64, left: u8) -> Phase {
+        self.left = None;
         Phase::Drain { gain, left, before: f64::INFINITY, slower: false }
     }
 
@@ -361,6 +383,24 @@ impl Probe {
         (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
     }
 
+    /// A probe at `excess` is over, before which packets waited `before`: what it brought comes now.
+    fn look(&mut self, now: Time, excess: f64, long: Span, before: f64) -> Phase {
+        let took = now.since(self.began);
+        let alone = (self.margin() * (1.0 + excess) - 1.0) * took.as_nanos() as f64;
+        self.left = (long < took).then_some(Left { alone, before });
+        Phase::Look { excess, before: self.rate.value(), fast_until: self.began + long }
+    }
+
+    /// How to take away what a probe left, a round after it, where that is what it leaves on a path that nobody shares: of
+    /// a path with others a sender's probe fills its share only.
+    fn trim(&mut self, left: Left, least: f64) -> Option<Phase> {
+        let grown = least - left.before;
+        let alone = left.alone > 0.0 && (ALONE * left.alone..left.alone / ALONE).contains(&grown);
+        let gain = (1.0 - (least - self.floor) / self.trip) / self.margin();
+        self.alone = if alone { self.alone.saturating_add(1) } else { 0 };
+        (self.alone >= PROBES).then_some(Phase::Trim { gain: gain.clamp(0.5, 1.0) })
+    }
+
     /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
@@ -372,6 +412,10 @@ impl Probe {
         // The sender is limited by the path only where it comes near what the path had, or finds a queue.
         let enough = round.enough
             && (sent > self.rate.value() / 2.0 || round.least.is_finite() && round.least > self.floor + self.long());
+        // Where all waited all the time the path was busy, whatever there was to send.
+        let busy = round.least.is_finite() && round.least > self.standing + self.long();
+        let starved = busy && !enough && !matches!(self.phase, Phase::Start { .. });
+        let (before, enough) = (self.rate.value(), enough || starved);
         self.rate.end_round(measured, enough);
         let rate = self.rate.value();
         let target = self.floor + self.target();
@@ -379,10 +423,12 @@ impl Probe {
             (self.clear, self.hidden) = (now, HIDDEN);
         }
         let queued = round.least.is_finite() && round.least > target;
-        let slower = round.least.is_finite() && round.least > self.standing + self.long() && self.rate.is_fresh();
+        let slower = busy && self.rate.is_fresh();
         let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
+        let probed = if matches!(self.phase, Phase::Cruise { .. }) { self.left.take() } else { None };
+        let trim = probed.and_then(|left| self.trim(left, round.least));
         self.phase = match self.phase {
             Phase::Start { flat, .. } if enough && flat > 0 && queued => self.drain(0.5, 6),
             Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
@@ -406,8 +452,13 @@ impl Probe {
             Phase::Drain { .. } => self.settle(round.least, cruise),
             Phase::Cruise { .. } if slower => {
                 self.rate.forget(2);
+                if starved {
+                    self.rate.add(before / 2.0);
+                }
                 self.drain(0.75, 6)
             }
+            Phase::Cruise { .. } if let Some(trim) = trim => trim,
+            Phase::Trim { .. } => cruise,
             Phase::Cruise { left, queued: before } if left > 1 => {
                 Phase::Cruise { left: left - 1, queued: before && queued }
             }
@@ -432,7 +483,7 @@ impl Probe {
                 Phase::Up { excess }
             }
             // What went faster is not told of yet: this is what there was before.
-            Phase::Up { excess, .. } if enough => Phase::Look { excess, before: rate, fast_until: self.began + long },
+            Phase::Up { excess } if enough => self.look(now, excess, long, round.least),
             Phase::Up { .. } => cruise,
             Phase::Look { excess, before, .. } if measured >= before * (1.0 + excess / 2.0) && !queued => {
                 Phase::Up { excess: (2.0 * excess).min(1.0) }

@@ -152,6 +152,11 @@ impl Delay {
         self.trips.value()
     }
 
+    /// How much longer than the least of late a transit is, in nanoseconds.
+    pub(crate) fn beyond_least(&self, took: i64) -> i64 {
+        self.transit().map_or(0, |least| took.saturating_sub(least))
+    }
+
     fn transit(&self) -> Option<i64> {
         self.transits.value()
     }

@@ -128,7 +128,12 @@ pub(crate) struct Path {
     pub(crate) receipts: Receipts,
     /// The newest transit.
     recent: Option<Transit>,
+    /// How long the newest frame waited on its way, and when that was told.
+    pub(crate) waited: Option<(Time, Span)>,
 }
+
+/// A wait that makes no difference: a law that looks for more leaves as much.
+const UNNOTICED: Span = Span::from_millis(10);
 
 impl Path {
     /// A path of which nothing is known, over a link whose MTU is `mtu` and whose rate is known or not; its frames are counted as
@@ -151,6 +156,7 @@ impl Path {
             worth: Worth::default(),
             receipts: Receipts::default(),
             recent: None,
+            waited: None,
         };
         path.set_law(mtu, has_rate, counting);
         path
@@ -240,6 +246,12 @@ impl Path {
         self.recent
     }
 
+    /// How long what goes now waits on its way, as far as that is longer than [`UNNOTICED`]: what the peer told of last, less the time since.
+    #[inline]
+    pub(crate) fn waits(&self, now: Time) -> Span {
+        self.waited.map_or(Span::ZERO, |(told, waited)| waited - now.since(told) - UNNOTICED)
+    }
+
     /// This process did not run for so long, until `now`.
     pub(crate) fn on_late(&mut self, now: Time, late: Span) {
         self.signs.life.on_late(late);
@@ -304,6 +316,7 @@ impl Path {
         let Some(mut report) = flight.on_feedback(now, feedback) else { return false };
         if report.waited.is_some() {
             self.recent = flight.latest();
+            self.waited = report.waited.map(|waited| (now, waited));
         }
         // Where losses are sent again, news of them takes the fastest way: that is no round trip of this path.
         report.rtt = report.rtt.filter(|_| !(around && self.tail.is_some()));

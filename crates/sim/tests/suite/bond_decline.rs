@@ -177,3 +177,11 @@ fn after_ten_seconds_without_any_link_all_is_as_before() {
         is_over(&paths, Worse::Fails, 8);
     }
 }
+
+#[test]
+fn a_link_that_carries_little_and_becomes_slower_does_not_hold_up_the_others() {
+    for (paths, least) in [([Path(100, 10), Path(4, 20)], 88.0), ([Path(300, 20), Path(10, 20)], 240.0)] {
+        let found: Vec<f64> = (1..4).map(|seed| mbit(&run(&paths, Worse::Slows(8), [FROM, UNTIL], seed))).collect();
+        assert!(found.iter().all(|mbit| *mbit > least), "{paths:?}: {found:?}");
+    }
+}
