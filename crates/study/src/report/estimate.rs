@@ -95,7 +95,7 @@ pub(super) fn metrics(file: &File) -> Vec<&Metric> {
     metrics
 }
 
-/// Of each of the [`metrics`], at each point of the file's sweeps that was run with several seeds.
+/// Of each of the metrics that the file plots or expects and those of every run, at each point of the file's sweeps that was run with several seeds.
 pub fn estimates<'a>(file: &'a File, finished: &[Finished]) -> Vec<Estimate<'a>> {
     let metrics = metrics(file);
     let mut estimates = Vec::new();
