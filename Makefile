@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`. Each installs what is missing (see scripts/setup.sh).
 
-.PHONY: help demo test test-all mutants bench rivals setup sample dist package book
+.PHONY: help demo test test-all mutants bench rivals setup sample dist package wheel book
 
 help:
 	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (two minutes, and the build the first time)'
@@ -11,6 +11,7 @@ help:
 	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
 	@echo 'make dist      builds what is shipped: target/dist/fairspan, its line tables and its parts list beside it'
 	@echo 'make package   builds the Debian package: target/package/fairspan_VERSION_ARCHITECTURE.deb'
+	@echo 'make wheel     builds the Python package: target/wheels/fairspan-VERSION-cp39-abi3-PLATFORM.whl'
 	@echo 'make book      makes a book of the documents: target/book/index.html'
 	@echo 'make setup     installs what building and testing needs'
 	@echo 'make sample    measures the demo and puts its output into the README'
@@ -50,6 +51,10 @@ dist: setup
 # The same program, with manual pages, completions and units for systemd, as a Debian package.
 package: setup
 	@scripts/package.sh target/package
+
+# The simulator for Python: one wheel for every version from 3.9 on.
+wheel: setup
+	@scripts/python.sh wheel target/wheels
 
 # The documents as pages that can be searched.
 book: setup

@@ -351,6 +351,7 @@ if [ -n "$all" ]; then
     external "the papers' claims, reduced" 2400 "$FAIRSPAN_PROGRAM" claims --reduced --check
     external "the papers' claims" 5400 "$FAIRSPAN_PROGRAM" claims --check
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
+    external 'the Python package, installed, with all that it works with' 2400 scripts/python.sh test
     external 'formal models of the handshake' 2400 scripts/model.sh all
     external 'what is shipped lists its parts' 1500 scripts/sbom.sh target/fairspan.cdx.json
     external 'what is shipped is the same when it is built twice' 3000 scripts/reproduce.sh

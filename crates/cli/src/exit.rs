@@ -27,6 +27,12 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+impl From<fairspan_study::Error> for BadInput {
+    fn from(error: fairspan_study::Error) -> BadInput {
+        BadInput(error.to_string())
+    }
+}
+
 /// A failure whose cause is a missing privilege: status 3.
 #[derive(Debug)]
 pub(crate) struct NoPrivilege(pub(crate) String);
@@ -56,7 +62,7 @@ pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
             eprintln!("fairspan: {}", veiled("", &told(&error)));
-            if error.chain().any(|cause| cause.is::<BadInput>()) {
+            if error.chain().any(is_input) {
                 ExitCode::from(2)
             } else if error.chain().any(|cause| cause.is::<NoPrivilege>() || is_permission(cause)) {
                 ExitCode::from(3)
@@ -65,6 +71,10 @@ pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
             }
         }
     }
+}
+
+fn is_input(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.is::<BadInput>() || cause.downcast_ref::<fairspan_study::Error>().is_some_and(fairspan_study::Error::is_input)
 }
 
 fn is_permission(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -7,10 +7,10 @@ mod cmd;
 mod exit;
 mod log;
 mod measure;
-mod report;
-mod scenarios;
 mod simulation;
 mod testbed;
+
+pub(crate) use fairspan_study::{report, scenarios};
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use fairspan_live::config::veiled;

@@ -37,10 +37,29 @@ const RULES: &[Rule] = &[
         siblings: &["fairspan-core"],
         others: Some(&["flate2", "liblzma", "ruzstd", "thiserror"]),
     },
+    Rule {
+        package: "fairspan-study",
+        siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace"],
+        others: Some(&[
+            "arrow-array",
+            "arrow-ipc",
+            "arrow-schema",
+            "comfy-table",
+            "serde",
+            "serde_json",
+            "strsim",
+            "thiserror",
+        ]),
+    },
+    Rule {
+        package: "fairspan-python",
+        siblings: &["fairspan-core", "fairspan-sim", "fairspan-study", "fairspan-trace"],
+        others: Some(&["arrow-array", "arrow-schema", "pyo3", "serde", "serde_json"]),
+    },
     Rule { package: "fairspan-live", siblings: &["fairspan-core"], others: None },
     Rule {
         package: "fairspan",
-        siblings: &["fairspan-core", "fairspan-sim", "fairspan-trace", "fairspan-live"],
+        siblings: &["fairspan-core", "fairspan-sim", "fairspan-study", "fairspan-trace", "fairspan-live"],
         others: None,
     },
     Rule {
@@ -101,8 +120,15 @@ const FLOORS: &[&[&str]] = &[
     &["lib.rs"],
 ];
 
-const SOURCES: [&str; 5] =
-    ["crates/core/src", "crates/sim/src", "crates/trace/src", "crates/live/src", "crates/cli/src"];
+const SOURCES: [&str; 7] = [
+    "crates/core/src",
+    "crates/sim/src",
+    "crates/trace/src",
+    "crates/study/src",
+    "crates/live/src",
+    "crates/cli/src",
+    "crates/python/src",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")

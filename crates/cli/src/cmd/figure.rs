@@ -1,8 +1,8 @@
 //! `fairspan figure`: figures and tables of the papers, run again.
 
-use crate::exit::{BadInput, Outcome};
-use crate::report::{self, Document, nearest, summary, text};
-use crate::scenarios::{self, Figure};
+use crate::exit::Outcome;
+use crate::report::{self, Document, summary, text};
+use crate::scenarios::{self, Figure, choose};
 use crate::simulation::{self, Batch, Expected, Options};
 use crate::testbed::Interrupt;
 use fairspan_sim::scenario::File;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let chosen = if args.all { figures } else { choose(&figures, &args.keys)? };
     // All are read before the first one runs.
     let files = chosen.iter().map(|figure| simulation::read(&figure.path, &figure.text, &[]));
-    let files = files.collect::<anyhow::Result<Vec<File>>>()?;
+    let files = files.collect::<Result<Vec<File>, fairspan_study::Error>>()?;
     let interrupt = Interrupt::install()?;
     let mut documents = Vec::new();
     let mut outcome = Outcome::Done;
@@ -77,30 +77,6 @@ fn document(key: &str, file: &File, batch: &Batch, expected: &[Expected]) -> any
     Ok(document)
 }
 
-/// The figures that `keys` name: whole keys, or the beginning of some.
-fn choose(figures: &[Figure], keys: &[String]) -> anyhow::Result<Vec<Figure>> {
-    let mut chosen: Vec<Figure> = Vec::new();
-    for key in keys {
-        let exact = figures.iter().filter(|figure| figure.key == *key);
-        // `striping` is a paper, `striping.fig15` may go on with `-` and words.
-        let begins = figures
-            .iter()
-            .filter(|figure| figure.key.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with(['.', '-'])));
-        let found: Vec<&Figure> = exact.chain(begins).collect();
-        if found.is_empty() {
-            let near = nearest(key, figures.iter().map(|figure| figure.key.as_str()));
-            let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{near}`?") };
-            return Err(BadInput(format!("no figure `{key}`{hint} (`fairspan figure` lists all)")).into());
-        }
-        for figure in found {
-            if !chosen.contains(figure) {
-                chosen.push(figure.clone());
-            }
-        }
-    }
-    Ok(chosen)
-}
-
 fn list(figures: &[Figure], json: bool) -> anyhow::Result<Outcome> {
     let mut rows = text::Rows { head: ["key", "title"].map(str::to_owned).to_vec(), rows: Vec::new(), more: 0 };
     let mut documents = Vec::new();
@@ -115,27 +91,4 @@ fn list(figures: &[Figure], json: bool) -> anyhow::Result<Outcome> {
         print!("{}", rows.text());
     }
     Ok(Outcome::Done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn figure(key: &str) -> Figure {
-        Figure { key: key.into(), path: PathBuf::new(), text: String::new() }
-    }
-
-    #[test]
-    fn a_key_names_a_figure_its_beginning_all_that_begin_so() {
-        let figures = ["rings.fig1", "striping.fig15-pvc", "striping.fig1", "striping.table1"].map(figure);
-        let keys = |wanted: &[&str]| {
-            let wanted: Vec<String> = wanted.iter().map(|&key| key.to_owned()).collect();
-            choose(&figures, &wanted).map(|chosen| chosen.into_iter().map(|figure| figure.key).collect::<Vec<_>>())
-        };
-        assert_eq!(keys(&["striping.fig15"]).unwrap(), ["striping.fig15-pvc"]);
-        assert_eq!(keys(&["striping"]).unwrap().len(), 3);
-        assert_eq!(keys(&["striping.fig1", "striping"]).unwrap().len(), 3, "none twice");
-        let error = keys(&["striping.tabel1"]).unwrap_err().to_string();
-        assert!(error.contains("did you mean `striping.table1`"), "{error}");
-    }
 }

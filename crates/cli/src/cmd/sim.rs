@@ -52,11 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
     let mut file = simulation::read(path, &text, &args.set)?;
-    if let Some(seed) = args.seed.iter().enumerate().find_map(|(n, seed)| args.seed[..n].contains(seed).then_some(seed))
-    {
-        return Err(BadInput(format!("--seed {seed} is there twice: the same seed gives the same run")).into());
-    }
-    file.set_seeds(args.seed.clone());
+    fairspan_study::simulation::set_seeds(&mut file, args.seed.clone(), "--seed")?;
     if let Some(folder) = &args.out {
         report::folder(folder)?;
     }
@@ -70,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         report::write(folder, &file, &batch, &expected)?;
     }
     if args.json {
-        println!("{}", serde_json::to_string(&Document::new(&file, &batch, &expected))?);
+        println!("{}", Document::new(&file, &batch, &expected).to_json());
     } else {
         print!("{}", summary::summary(&file, &batch, &expected));
     }

@@ -1,60 +1,13 @@
 //! How far the runs are, on standard error where that is a terminal and the runs take long enough to ask.
 
-use fairspan_core::units::{Span, Time};
+use fairspan_study::simulation::{Meter, PARTS};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs that are over before have no progress to show.
 const PATIENCE: Duration = Duration::from_millis(300);
 const REFRESH: Duration = Duration::from_millis(100);
-/// A run in parts: the meter counts these.
-const PARTS: u64 = 1 << 20;
-
-/// What all threads have done.
-#[derive(Debug)]
-pub(super) struct Meter {
-    planned: usize,
-    finished: AtomicUsize,
-    parts: AtomicU64,
-    simulated: AtomicU64,
-}
-
-/// How far one run was when it was looked at last.
-#[derive(Debug)]
-pub(super) struct Place {
-    end: Time,
-    now: Time,
-    parts: u64,
-}
-
-impl Meter {
-    pub(super) fn new(planned: usize) -> Meter {
-        let zero = || AtomicU64::new(0);
-        Meter { planned, finished: AtomicUsize::new(0), parts: zero(), simulated: zero() }
-    }
-
-    /// A run begins.
-    pub(super) fn begin(&self, end: Time) -> Place {
-        Place { end, now: Time::ZERO, parts: 0 }
-    }
-
-    /// It has come to `now`.
-    pub(super) fn advance(&self, place: &mut Place, now: Time) {
-        let share = now.as_nanos() as f64 / place.end.as_nanos().max(1) as f64;
-        let parts = (share * PARTS as f64) as u64;
-        self.parts.fetch_add(parts.saturating_sub(place.parts), Ordering::Relaxed);
-        self.simulated.fetch_add(now.since(place.now).as_nanos(), Ordering::Relaxed);
-        (place.now, place.parts) = (now, parts.max(place.parts));
-    }
-
-    /// It is over.
-    pub(super) fn end(&self) {
-        self.finished.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// The line on the screen.
 pub(super) struct Progress {
     what: Option<String>,
@@ -79,7 +32,7 @@ impl Progress {
             return;
         }
         self.shown = Instant::now();
-        let all = meter.planned as u64 * PARTS;
+        let all = meter.planned() as u64 * PARTS;
         let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{prefix} [{bar:24}] {percent:>3} % {wide_msg}");
             let bar = ProgressBar::new(all);
@@ -87,7 +40,7 @@ impl Progress {
             bar.set_prefix(what.clone());
             bar
         });
-        let parts = meter.parts.load(Ordering::Relaxed).min(all);
+        let parts = meter.parts();
         bar.set_message(message(meter, elapsed, parts as f64 / all.max(1) as f64));
         bar.set_position(parts);
     }
@@ -102,11 +55,11 @@ impl Progress {
 
 /// Simulated time, how much faster than the clock, time left.
 fn message(meter: &Meter, elapsed: Duration, share: f64) -> String {
-    let simulated = Span::from_nanos(meter.simulated.load(Ordering::Relaxed)).as_secs_f64();
+    let simulated = meter.simulated().as_secs_f64();
     let speed = simulated / elapsed.as_secs_f64().max(1e-9);
-    let runs = match meter.planned {
+    let runs = match meter.planned() {
         1 => String::new(),
-        planned => format!("run {} of {planned}, ", (meter.finished.load(Ordering::Relaxed) + 1).min(planned)),
+        planned => format!("run {} of {planned}, ", (meter.finished() + 1).min(planned)),
     };
     let left = if share > 0.0 {
         let left = Duration::from_secs_f64((elapsed.as_secs_f64() * (1.0 - share) / share).min(1e9));
@@ -120,6 +73,7 @@ fn message(meter: &Meter, elapsed: Duration, share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairspan_core::units::Time;
 
     #[test]
     fn the_line_tells_simulated_time_speed_and_time_left() {
@@ -128,7 +82,7 @@ mod tests {
         meter.advance(&mut place, Time::from_millis(2_000));
         meter.advance(&mut place, Time::from_millis(10_000));
         meter.end();
-        let share = meter.parts.load(Ordering::Relaxed) as f64 / (4 * PARTS) as f64;
+        let share = meter.parts() as f64 / (4 * PARTS) as f64;
         assert_eq!(share, 0.25);
         let line = message(&meter, Duration::from_secs(5), share);
         assert_eq!(line, "run 2 of 4, 10.0 s simulated, 2.0 times real time, 15 seconds left");

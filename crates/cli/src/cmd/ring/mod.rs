@@ -1,7 +1,6 @@
 //! `fairspan ring`: packet rings.
 
 mod check;
-mod problem;
 mod rias;
 mod simulate;
 mod status;
@@ -9,6 +8,7 @@ mod status;
 use super::{status as daemons, up};
 use crate::exit::Outcome;
 use clap::Subcommand;
+use fairspan_study::ring as problem;
 
 /// Packet rings: fair rates of a ring's flows, and whether given ones are
 #[derive(clap::Args)]
