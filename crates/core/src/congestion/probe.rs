@@ -26,7 +26,7 @@
 //!
 //! | phase | g | until | then |
 //! |---|---|---|---|
-//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send; or in one of these, or one with Q > F + T, before a round with Q > F + T | drain |
+//! | start | 2.77 | C grew by less than a quarter in three rounds with enough to send, or in one before a round with Q > F + T; there rounds without enough to send, but with Q > F + T, count too | drain |
 //! | drain | 1/2 after the start and to show b, else 3/4 | Q <= T/2, or Q falls by less than a quarter of what this takes away in a round, or some rounds | F is set; cruise |
 //! | cruise | 1 | six rounds, fewer where J > r but two, and there is enough to send | drain, cruise or up, as below |
 //! | up | 1 + e | a round | look; cruise if there was not enough to send |
@@ -384,16 +384,16 @@ impl Probe {
             (self.clear, self.hidden) = (now, HIDDEN);
         }
         let queued = round.least.is_finite() && round.least > target;
+        // A queue tells a sender that has little to send that there is no more.
+        let told = enough || queued && !round.enough;
         let slower = busy && self.rate.is_fresh();
         let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
         self.phase = match self.phase {
-            Phase::Start { flat, .. } if flat > 0 && queued => self.drain(0.5, 6),
+            Phase::Start { flat, .. } if told && flat > 0 && queued => self.drain(0.5, 6),
             Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
-            Phase::Start { before, flat } if (enough || queued) && flat + 1 < FLAT => {
-                Phase::Start { before, flat: flat + 1 }
-            }
+            Phase::Start { before, flat } if told && flat + 1 < FLAT => Phase::Start { before, flat: flat + 1 },
             Phase::Start { .. } if enough => self.drain(0.5, 6),
             start @ Phase::Start { .. } => start,
             // What a round at this pace takes away is seen one round later.

@@ -16,6 +16,8 @@ struct Flow {
     law: Probe,
     rate: DeliveryRate,
     from: u64,
+    /// The most that its application has under way, in bytes.
+    most: u64,
     in_flight: u64,
     sent: u64,
     paced: f64,
@@ -35,12 +37,18 @@ struct Path<'a> {
 
 /// Flows that begin at these seconds, over one path: each flow's Mbit/s and the mean queue in ms, of each second.
 fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec<(Vec<f64>, f64)> {
+    run_with(path, hint, starts, u64::MAX, seconds)
+}
+
+/// The same of flows that have at most so many bytes under way, which is all that their applications give them.
+fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], most: u64, seconds: u64) -> Vec<(Vec<f64>, f64)> {
     let mut flows: Vec<Flow> = starts
         .iter()
         .map(|start| Flow {
             law: Probe::new(&window::Config::new(PACKET as u32)),
             rate: DeliveryRate::default(),
             from: (start * 1e6) as u64,
+            most,
             in_flight: 0,
             sent: 0,
             paced: 0.0,
@@ -63,6 +71,10 @@ fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec
             flow.report(now);
             while now >= flow.from && flow.in_flight + PACKET <= flow.law.window().as_u64() && flow.paced <= now as f64
             {
+                if flow.in_flight + PACKET > flow.most {
+                    flow.rate.on_app_limited(flow.in_flight);
+                    break;
+                }
                 let pace = flow.law.pacing_rate().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
                 flow.paced = flow.paced.max(now as f64 - 1000.0) + PACKET as f64 * 8.0 / pace;
                 let waits = (free - now as f64).max(0.0);
@@ -178,6 +190,18 @@ fn flows_that_meet_share_fairly_whoever_came_first() {
         assert!(jain > 0.9 && sum > 45.0, "{jain}: {shares:?}");
         let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
         assert!(queue < 80.0, "{queue} ms, where there is room for 120");
+    }
+}
+
+#[test]
+fn a_sender_that_has_little_to_send_leaves_no_queue_on_a_path() {
+    // What it has fills the path and 56 ms of queue, from the beginning on; or 140 ms once the path has a fifth of its rate.
+    let slower = Path { rates: &[(50.0, 0.0), (10.0, 10.0)], ..DSL };
+    for (path, most, least) in [(DSL, 400, 45.0), (slower, 150, 8.5)] {
+        let out = run_with(&path, None, &[0.0], most * PACKET, 30);
+        let mbit = out[15..].iter().map(|(mbit, _)| mbit[0]).sum::<f64>() / 15.0;
+        let queue = out[15..].iter().map(|(_, queue)| queue).sum::<f64>() / 15.0;
+        assert!(queue < 30.0 && mbit > least, "{queue} ms, {mbit} Mbit/s");
     }
 }
 
