@@ -4,6 +4,12 @@
 //! something is computed the interpreter is free for other threads, and is asked for signals every tenth of a second. Errors and
 //! panics become exceptions ([`failure`]).
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::private_intra_doc_links,
+    reason = "these documents are Python's: brackets are lists"
+)]
+
 mod captures;
 mod document;
 mod failure;

@@ -72,7 +72,7 @@ impl Lists {
 
 fn any_fair() -> impl Strategy<Value = &'static str> {
     let members = DisciplineConfig::MEMBERS.iter().map(|member| member.name);
-    proptest::sample::select(members.filter(|name| !["fifo", "stochastic"].contains(name)).collect::<Vec<_>>())
+    proptest::sample::select(members.filter(|name| !["fifo", "stochastic", "dual"].contains(name)).collect::<Vec<_>>())
 }
 
 fn any_limit() -> impl Strategy<Value = Limit> {

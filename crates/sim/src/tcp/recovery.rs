@@ -495,10 +495,9 @@ impl Sender {
         self.board.lose_all(self.keep_sacked);
     }
 
-    /// An episode begins, which may turn out to be for nothing. What an episode before sent again and is still out proves that neither by
-    /// its echo, which is older than whatever is sent again from now on, nor by its duplicate.
+    /// An episode begins, which may turn out to be for nothing.
     fn begin_undo(&mut self, now: Time) {
-        self.undo_stamp = (self.una >= self.resent_to).then(|| stamp(now));
+        self.undo_stamp = Some(stamp(now));
         self.undo_pending = 0;
     }
 

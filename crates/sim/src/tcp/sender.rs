@@ -87,8 +87,6 @@ pub(super) struct Sender {
     /// Whether this ACK showed a loss.
     pub(super) newly_lost: bool,
     pub(super) frto: Frto,
-    /// Up to where data has been sent again.
-    pub(super) resent_to: u64,
     /// When the episode's first retransmission was sent, by the timestamp clock; `None`: none to undo.
     pub(super) undo_stamp: Option<u32>,
     /// Retransmissions of the episode that no DSACK has shown as unneeded.
@@ -176,7 +174,6 @@ impl Sender {
             reduced_at: Time::ZERO,
             newly_lost: false,
             frto: Frto::Off,
-            resent_to: 0,
             undo_stamp: None,
             undo_pending: 0,
             limited: false,

@@ -102,7 +102,6 @@ impl Sender {
         // RFC 6298 §3, Karn: a segment sent twice cannot be timed.
         self.timed = None;
         self.undo_pending += 1;
-        self.resent_to = self.resent_to.max(sent.end);
         self.reduction.sent += u64::from(sent.length);
         self.on_sent(now, in_flight, sent.bytes, sent.end);
         Outgoing { start: sent.start(), length, syn, fin, push: length > 0 && sent.end >= self.end, again: true }

@@ -99,10 +99,9 @@ fn constants(bench: &mut Bench) -> anyhow::Result<Evidence> {
     }
     for algorithm in algorithms {
         let all = times(&run, algorithm, START, NEAR, HOLD);
-        let sorted = |pick: fn(f64, f64) -> f64, from: f64| {
-            all.iter().map(|time| time.unwrap_or(f64::INFINITY)).fold(from, pick)
-        };
-        let cells = [sorted(f64::min, f64::INFINITY), median(all.clone()), sorted(f64::max, 0.0)].map(Cell::exact);
+        let known = || all.iter().map(|time| time.unwrap_or(f64::INFINITY));
+        let (least, greatest) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+        let cells = [least, median(all.clone()), greatest].map(Cell::exact);
         table.line(algorithm, MODES.contains(&algorithm), cells.to_vec());
     }
     Ok(table)
