@@ -55,5 +55,3 @@ fn over_one_queue_that_marks_all_alike_prague_takes_most_and_over_drop_tail_it_d
     let dropped = downloads("buffer = \"drop-tail\"", &[PRAGUE, CUBIC]);
     assert!(dropped.flows[1].goodput > 0.35 * dropped.goodput, "{}", dropped.flows[1].goodput / dropped.goodput);
 }
-
-// Recoveries were taken back for what an earlier one had sent again: CUBIC kept its window at a loss of a quarter, and Prague had 3 %.
