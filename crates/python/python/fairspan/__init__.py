@@ -16,7 +16,8 @@ from ._build import Builder, build
 from ._law import Law
 from ._native import Error, InputError, Problem, ScenarioError, Table, __version__
 from ._results import Results
-from ._scenario import Scenario, figure, figures, sweep
+from ._scenario import Scenario, figure, figures
+from ._sweep import sweep
 
 __all__ = [
     "Builder",

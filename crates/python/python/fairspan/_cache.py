@@ -9,14 +9,12 @@ import tempfile
 import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
 from . import _native
 from ._progress import Progress
 from ._results import Results
-
-if TYPE_CHECKING:
-    from ._scenario import Scenario
+from ._scenario import Scenario
 
 
 def build() -> str:

@@ -13,7 +13,7 @@ import fairspan
 from common import ROOT
 
 MODULES = ["fairspan"] + [
-    f"fairspan.{name}" for name in ["_build", "_law", "_results", "_scenario", "_cache", "_progress", "_toml", "ring", "trace"]
+    f"fairspan.{name}" for name in ["_build", "_law", "_results", "_scenario", "_sweep", "_cache", "_progress", "_toml", "ring", "trace"]
 ]
 
 
