@@ -22,6 +22,10 @@ const REQUEST_LIMIT: usize = 4096;
 /// Longest that a client is served: one that neither asks nor reads would keep the daemon awake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a socket of somebody who says nothing is asked whether a daemon is behind it. One that was killed can be reached until the system
+/// has taken it down, which takes it a while on a busy machine: each network interface waits for all processors.
+const TAKEN_DOWN: Duration = Duration::from_secs(3);
+
 /// What a client may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
@@ -94,6 +98,22 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<String> {
     Ok(answer.trim_end().to_owned())
 }
 
+/// Whether a daemon is behind `path`: it answers, or it neither answers nor goes away.
+fn is_in_use(path: &Path) -> bool {
+    let began = Instant::now();
+    while let Ok(mut stream) = UnixStream::connect(path) {
+        let Some(left) = TAKEN_DOWN.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else { return true };
+        // What is taken down, and who has no place for one more client, closes without an answer.
+        let asked = stream.set_read_timeout(Some(left)).and_then(|()| stream.write_all(b"{\"command\":\"status\"}\n"));
+        match asked.and_then(|()| stream.read(&mut [0; 64])) {
+            Ok(1..) => return true,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return true,
+            Ok(_) | Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    false
+}
+
 /// What to do where the folder of a socket is another user's: root is nobody special once it has given up its capabilities.
 fn remedy(path: &Path, refusal: &io::Error) -> String {
     let folder = folders::of(path);
@@ -136,7 +156,7 @@ impl Control {
         folders::make(folders::of(path), 0o755).map_err(io_error)?;
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(ControlError::NotASocket(path.into())),
-            Ok(_) if UnixStream::connect(path).is_ok() => return Err(ControlError::InUse(path.into())),
+            Ok(_) if is_in_use(path) => return Err(ControlError::InUse(path.into())),
             Ok(_) => std::fs::remove_file(path).map_err(io_error)?,
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(io_error(e)),
@@ -287,8 +307,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fs0.sock");
         let first = Control::open(&path).unwrap();
-        assert!(matches!(Control::open(&path), Err(ControlError::InUse(_))));
+        assert!(matches!(Control::open(&path), Err(ControlError::InUse(_))), "one that says nothing");
         drop(first);
+        // One that was killed: it takes no client any more, and its socket closes a little later.
+        let (killed, reached) = (UnixListener::bind(&path).unwrap(), std::sync::mpsc::channel());
+        let taken_down = std::thread::spawn(move || {
+            let client = killed.accept().unwrap();
+            reached.0.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            drop((client, killed));
+        });
+        drop(Control::open(&path).unwrap());
+        reached.1.try_recv().expect("it was there when it was asked");
+        taken_down.join().unwrap();
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "std leaves the file: a killed daemon's");
         drop(Control::open(&path).unwrap());
