@@ -18,6 +18,7 @@ pub mod segment;
 mod sender;
 mod state;
 mod transmission;
+mod undo;
 
 pub use config::{Config, SettingError};
 pub use connection::Connection;

@@ -39,6 +39,7 @@ impl Sender {
     #[inline]
     pub(super) fn poll(&mut self, now: Time, open: bool) -> Option<Outgoing> {
         if self.board.waiting() > 0
+            && !self.undo.held
             && let Some(outgoing) = self.send_lost(now)
         {
             return Some(outgoing);
@@ -87,10 +88,11 @@ impl Sender {
             return None;
         }
         self.forced = false;
-        Some(self.send_again(now, index))
+        Some(self.send_again(now, index, false))
     }
 
-    fn send_again(&mut self, now: Time, index: usize) -> Outgoing {
+    /// `probe`: it belongs to no episode, as it goes before anything is known of a loss.
+    fn send_again(&mut self, now: Time, index: usize, probe: bool) -> Outgoing {
         let in_flight = self.board.in_flight();
         let stamp = self.stamp(now, false);
         let sent = self.board.retransmit(index, now, stamp);
@@ -101,7 +103,9 @@ impl Sender {
         self.stats.bytes_retransmitted += u64::from(length);
         // RFC 6298 §3, Karn: a segment sent twice cannot be timed.
         self.timed = None;
-        self.undo_pending += 1;
+        if !probe {
+            self.undo.on_resent(now);
+        }
         self.reduction.sent += u64::from(sent.length);
         self.on_sent(now, in_flight, sent.bytes, sent.end);
         Outgoing { start: sent.start(), length, syn, fin, push: length > 0 && sent.end >= self.end, again: true }
@@ -113,14 +117,14 @@ impl Sender {
             return None;
         }
         if let Some(index) = self.board.next_doubtful() {
-            return Some(self.send_again(now, index));
+            return Some(self.send_again(now, index, false));
         }
         if self.rescued_to <= self.una
             && let Some(index) = self.board.last_unsacked()
             && !self.board.get(index)?.is(RETRANSMITTED)
         {
             self.rescued_to = self.recover.max(self.una + 1);
-            return Some(self.send_again(now, index));
+            return Some(self.send_again(now, index, false));
         }
         None
     }
@@ -250,7 +254,7 @@ impl Sender {
             outgoing
         } else {
             let index = self.board.last_unsacked()?;
-            let outgoing = self.send_again(now, index);
+            let outgoing = self.send_again(now, index, true);
             self.tail.on_sent(self.next, true);
             outgoing
         };

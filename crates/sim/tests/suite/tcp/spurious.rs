@@ -111,3 +111,181 @@ fn without_the_setting_nothing_is_undone() {
     assert_eq!((s.connection.stats().spurious, s.connection.window()), (0, 5000));
     s.end();
 }
+
+/// Linux's rules with timestamps, and Reno's window of ten segments, which are sent at 100 ms; as many wait behind them.
+fn stamped() -> Script {
+    let changes = [
+        ("timestamps", "true"),
+        ("mss_counts_options", "false"),
+        ("congestion", "reno"),
+        ("slow_start", "standard"),
+        ("tail_loss_probe", "false"),
+        ("frto", "false"),
+    ];
+    let mut s = Script::new(&config("linux", &changes));
+    s.open();
+    s.expect("S 0");
+    s.at(100);
+    s.peer("S. 0 ack 1 mss 1000 sackok ts 1000:0");
+    s.expect(". 1 ack 1");
+    s.write(20_000);
+    for n in 0..10 {
+        s.expect_data(n, 1);
+    }
+    s
+}
+
+/// What was sent: the numbers of its segments.
+fn sent(s: &mut Script) -> Vec<u64> {
+    s.take().iter().map(|(_, segment)| u64::from(segment.sequence.wrapping_sub(ISS).wrapping_sub(1)) / MSS).collect()
+}
+
+// RFC 3522, 3.2: the ACK that ends the recovery echoes the original.
+#[test]
+fn a_recovery_that_the_late_original_ends_is_undone_and_one_that_its_retransmission_ends_is_not() {
+    for (echo, spurious) in [(100, 1), (200, 0)] {
+        let mut s = stamped();
+        s.at(200);
+        s.peer(". 1 ack 1 sack 1001:4001 ts 1001:0");
+        s.expect_data(0, 1);
+        s.skip();
+        s.at(250);
+        s.peer(&format!(". 1 ack 10001 ts 1002:{echo}"));
+        assert_eq!(s.connection.stats().spurious, spurious, "{echo}");
+        assert_eq!(s.connection.window() >= 10_000, spurious == 1, "{}", s.connection.window());
+        s.end();
+    }
+}
+
+// Two that were late: the first ACK says so while the other's retransmission is out. It sends nothing again, and new data goes; the
+// next one ends the recovery.
+#[test]
+fn a_recovery_whose_retransmissions_are_out_is_held_by_a_late_original_and_undone_once_none_is_out() {
+    let mut s = stamped();
+    s.at(200);
+    s.peer(". 1 ack 1 sack 4001:7001 ts 1001:0");
+    assert_eq!(sent(&mut s), [0, 1], "and 2 and 3 are lost as well");
+    s.at(210);
+    s.peer(". 1 ack 1001 sack 4001:7001 ts 1002:100");
+    let now = sent(&mut s);
+    assert!(!now.is_empty() && now.iter().all(|number| *number >= 10), "{now:?}");
+    assert_eq!(s.connection.stats().spurious, 0);
+    s.at(220);
+    s.peer(". 1 ack 7001 ts 1003:100");
+    assert_eq!((s.connection.stats().spurious, s.connection.stats().retransmitted), (1, 2));
+    assert!(s.connection.window() >= 10_000, "{}", s.connection.window());
+    s.end();
+}
+
+// Linux lowers the threshold once for a window: the timeout begins no episode of its own, and what the recovery sent again is no sign
+// that the timeout was for nothing.
+#[test]
+fn a_timeout_in_a_recovery_is_not_undone_by_the_recoverys_retransmission_but_by_the_original() {
+    for (echo, spurious) in [(100, 1), (200, 0)] {
+        let mut s = stamped();
+        s.at(200);
+        s.peer(". 1 ack 1 sack 1001:10001 ts 1001:0");
+        s.expect_data(0, 1);
+        s.skip();
+        s.run_on(500);
+        let timeouts = s.connection.stats().timeouts;
+        assert_eq!(timeouts, 1);
+        s.skip();
+        s.at(550);
+        s.peer(&format!(". 1 ack 10001 ts 1002:{echo}"));
+        assert_eq!(s.connection.stats().spurious, spurious, "{echo}");
+        assert_eq!(s.connection.window() >= 10_000, spurious == 1, "{}", s.connection.window());
+        s.end();
+    }
+}
+
+/// A timeout at 400 ms is taken back at 460, while what went again at 450 is still out; at 470 a recovery begins.
+fn a_recovery_behind_a_timeout() -> Script {
+    let mut s = stamped();
+    s.at(400);
+    s.expect_data(0, 1);
+    s.at(450);
+    s.peer(". 1 ack 1001 ts 1001:400");
+    s.expect_data(1, 1);
+    s.expect_data(2, 1);
+    s.at(460);
+    s.peer(". 1 ack 2001 ts 1002:100");
+    assert_eq!(s.connection.stats().spurious, 1);
+    s.skip();
+    s.at(470);
+    s.peer(". 1 ack 2001 sack 5001:9001 ts 1002:100");
+    assert_eq!(s.connection.stats().recoveries, 1);
+    assert!(sent(&mut s).contains(&3));
+    s
+}
+
+// The older stamp stays: the answer to what went at 450 is older than all that the recovery sent again, and says nothing of it.
+#[test]
+fn a_recovery_is_not_undone_by_the_answer_to_what_an_earlier_episode_sent_again() {
+    let mut s = a_recovery_behind_a_timeout();
+    let window = s.connection.window();
+    s.at(500);
+    s.peer(". 1 ack 3001 sack 5001:9001 ts 1003:450");
+    s.skip();
+    s.at(520);
+    s.peer(". 1 ack 10001 ts 1004:450");
+    assert_eq!(s.connection.stats().spurious, 1, "the timeout's");
+    assert!(s.connection.window() <= window, "{} of {window}", s.connection.window());
+    s.end();
+}
+
+#[test]
+fn a_recovery_behind_an_earlier_episode_is_undone_when_the_originals_arrive() {
+    let mut s = a_recovery_behind_a_timeout();
+    s.at(500);
+    s.peer(". 1 ack 3001 sack 5001:9001 ts 1003:100");
+    s.skip();
+    s.at(520);
+    s.peer(". 1 ack 10001 ts 1004:100");
+    assert_eq!(s.connection.stats().spurious, 2);
+    assert!(s.connection.window() >= 10_000, "{}", s.connection.window());
+    s.end();
+}
+
+/// A recovery of the first segment of ten, which ends at 210 ms with the threshold of 5 segments.
+fn recovered(changes: &[(&str, &str)]) -> Script {
+    let mut all = vec![("undo", "true"), ("limited_transmit", "false")];
+    all.extend_from_slice(changes);
+    let mut s = Script::sending(&config("rfc", &all), 10);
+    s.at(200);
+    reports(&mut s, 4);
+    s.expect_data(0, 1);
+    s.at(210);
+    s.ack(10_000);
+    assert_eq!(s.connection.window(), 5000);
+    s
+}
+
+// RFC 3708, 2: duplicates may be told of after the recovery ended.
+#[test]
+fn a_recovery_is_undone_by_a_duplicate_that_is_told_after_its_end() {
+    let mut s = recovered(&[]);
+    s.at(300);
+    s.peer(". 1 ack 10001 sack 1:1001");
+    assert_eq!(s.connection.stats().spurious, 1);
+    assert!(s.connection.window() >= 10_000, "{}", s.connection.window());
+    s.end();
+}
+
+#[test]
+fn a_recovery_is_not_undone_by_a_duplicate_of_what_an_earlier_one_sent_again() {
+    let mut s = recovered(&[]);
+    s.write(4000);
+    s.skip();
+    s.at(310);
+    s.peer(". 1 ack 10001 sack 11001:14001");
+    assert_eq!(s.connection.stats().recoveries, 2);
+    s.skip();
+    s.at(320);
+    s.peer(". 1 ack 10001 sack 1:1001");
+    assert_eq!(s.connection.stats().spurious, 0);
+    s.at(330);
+    s.peer(". 1 ack 14001 sack 10001:11001");
+    assert_eq!(s.connection.stats().spurious, 1, "its own");
+    s.end();
+}
