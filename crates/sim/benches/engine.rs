@@ -33,6 +33,7 @@ fn scenario(duration: Span, nodes: usize) -> Scenario {
         bonds: Vec::new(),
         rings: Vec::new(),
         splits: Vec::new(),
+        media: Vec::new(),
         reliable: Vec::new(),
         flows: Vec::new(),
         metrics: Metrics::default(),
@@ -48,6 +49,7 @@ fn link(scenario: &mut Scenario, from: u32, to: u32, rate: u64, delay: Span, que
         profile: Profile { queue: Limit::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) },
         framing: Framing::None,
         card: Card::default(),
+        medium: None,
     });
     number as u32
 }

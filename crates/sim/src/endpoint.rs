@@ -7,7 +7,7 @@
 //! Datagram sources need none of this: the world asks a [`Source`](crate::traffic::Source) for its next packet.
 
 use crate::packet::{Body, Packet};
-use crate::results::{CallResult, TcpResult, Transfers, VideoResult};
+use crate::results::{CallResult, GameResult, TcpResult, Transfers, VideoResult};
 use fairspan_core::units::Time;
 
 /// Both ends of a flow.
@@ -51,6 +51,12 @@ pub trait Endpoint: std::fmt::Debug + Send {
 
     /// What the listener of a call heard until now.
     fn call(&self, now: Time) -> Option<CallResult> {
+        let _ = now;
+        None
+    }
+
+    /// What the player of a game saw until now.
+    fn game(&self, now: Time) -> Option<GameResult> {
         let _ = now;
         None
     }

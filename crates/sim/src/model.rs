@@ -7,7 +7,7 @@ use crate::tcp;
 use crate::traffic;
 use fairspan_core::arq;
 use fairspan_core::bond;
-use fairspan_core::buffer::PolicyConfig;
+use fairspan_core::buffer::{Limit, PolicyConfig};
 use fairspan_core::link::{Outage, Profile};
 use fairspan_core::options::words;
 use fairspan_core::queue::DisciplineConfig;
@@ -40,6 +40,8 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// Links, one direction each, numbered in this order.
     pub links: Vec<Link>,
+    /// Media that links share, numbered in this order.
+    pub media: Vec<Medium>,
     /// Bonds, numbered in this order.
     pub bonds: Vec<Bond>,
     /// Rings, numbered in this order.
@@ -173,6 +175,33 @@ pub struct Link {
     pub framing: Framing,
     /// What its ends' processors spend on each of its packets beyond their own cost; nodes without one spend nothing.
     pub card: Card,
+    /// The medium that it shares with other links: its packets go while it has that.
+    pub medium: Option<u32>,
+}
+
+/// A medium that one direction of one link has at a time.
+#[derive(Clone, Debug)]
+pub struct Medium {
+    /// For people.
+    pub name: String,
+    /// Who is next.
+    pub access: Access,
+    /// How long it takes to change the sender, or to ask one.
+    pub turnaround: Span,
+    /// Silence before each packet.
+    pub gap: Span,
+    /// What a sender may send until others are asked: at least one packet.
+    pub turn: Limit,
+}
+
+/// Who is next on a medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Who has waited longest.
+    #[default]
+    FirstCome,
+    /// All are asked in turn.
+    Poll,
 }
 
 /// What a network card asks of its host's processor beyond what every packet costs: one that the processor fills and

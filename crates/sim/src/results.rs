@@ -24,6 +24,8 @@ pub struct Results {
     pub goodput: f64,
     /// One for each link.
     pub links: Vec<LinkResult>,
+    /// One for each medium that links share.
+    pub media: Vec<MediumResult>,
     /// One for each bond and end: core's own counters by name.
     pub bonds: Vec<BondResult>,
     /// One for each ring.
@@ -95,6 +97,9 @@ pub struct FlowResult {
     pub video: Option<VideoResult>,
     /// Of a call.
     pub call: Option<CallResult>,
+    /// Of a game.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub game: Option<GameResult>,
     /// Longest time without a delivery to the application after the first outage of the scenario began; `None`: there was no outage in the
     /// measured time, or nothing was delivered before it.
     pub failover: Option<f64>,
@@ -266,6 +271,21 @@ pub struct CallResult {
     pub mos: Option<f64>,
 }
 
+/// What the player of a game saw, over the measured time.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct GameResult {
+    /// Inputs that left.
+    pub inputs: u64,
+    /// States that came.
+    pub states: u64,
+    /// From an input's leaving until a state came that tells of it, in seconds.
+    pub lag: Distribution,
+    /// How often the picture stood still, because no newer state was there, and for how long in all.
+    pub freezes: u64,
+    /// See `freezes`.
+    pub frozen_s: f64,
+}
+
 /// One link's metrics.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct LinkResult {
@@ -421,6 +441,23 @@ pub struct RingEvent {
     /// `link cut`, `link mended`, `node failed`, `node back`: what happened; `link down`, `link up`, `topology`: what a node
     /// found; `whole`: every node knows the ring as it is.
     pub what: String,
+}
+
+/// A medium that links share, over the measured time.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct MediumResult {
+    /// Its name.
+    pub name: String,
+    /// Packets that crossed it.
+    pub packets: u64,
+    /// Their bytes, framing included.
+    pub bytes: u64,
+    /// Turns of senders that ended.
+    pub turns: u64,
+    /// Share of the time that somebody sent.
+    pub load: f64,
+    /// Share of the time that somebody had something to send and nobody sent: turn-arounds, gaps and questions.
+    pub overhead: f64,
 }
 
 /// A gateway that splits TCP connections, over the measured time where nothing else is said.

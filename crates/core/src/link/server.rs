@@ -11,11 +11,12 @@
 //! Cost: those of queue and schedule. Invariants: transmissions do not overlap; packets that go in come out once, from
 //! [`Server::serve`], [`Server::poll_dropped`], or at once from [`Server::offer`].
 
+use super::capacity::Capacity;
 use super::profile::{Profile, ProfileError};
 use super::schedule::{Drop, Passage, Schedule};
 use crate::buffer::{Limit, Reason};
 use crate::queue::{Admit, Entry, Parcel, Queue};
-use crate::units::{FlowNumber, Span, Time};
+use crate::units::{Bytes, FlowNumber, Span, Time};
 use alloc::boxed::Box;
 
 /// The queue of a link, and the link.
@@ -49,15 +50,28 @@ impl<P: Parcel> Server<P> {
     /// # Errors
     /// Those of [`Profile::check`].
     pub fn new(profile: Profile, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+        if !profile.queue_config().is_plain() {
+            return Server::holding(profile, seed, key);
+        }
+        Ok(Server { schedule: Schedule::new(profile, seed)?, line: None })
+    }
+
+    /// The same, and packets are held here whatever the discipline: for a link that may not send whenever it could.
+    ///
+    /// # Errors
+    /// Those of [`Profile::check`].
+    pub fn holding(profile: Profile, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
         let config = profile.queue_config();
         let schedule = Schedule::new(profile, seed)?;
-        let line = if config.is_plain() {
-            None
-        } else {
-            let queue = Queue::new(&config, key).map_err(ProfileError::from)?;
-            Some(Box::new(Line { queue, limit: config.limit, busy_until: None }))
-        };
-        Ok(Server { schedule, line })
+        let queue = Queue::new(&config, key).map_err(ProfileError::from)?;
+        Ok(Server { schedule, line: Some(Box::new(Line { queue, limit: config.limit, busy_until: None })) })
+    }
+
+    /// A transmission has ended, and none begins until [`serve`](Server::serve) is called.
+    pub fn pause(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.busy_until = None;
+        }
     }
 
     /// Whether packets are held here. Otherwise only [`pass`](Server::pass) is to be called.
@@ -160,8 +174,15 @@ impl<P: Parcel> Server<P> {
             Limit::Packets(most) => line.queue.packets() >= most as usize,
             Limit::Bytes(most) => line.queue.bytes() + self.schedule.counted(len) > most,
         };
-        // A transmission that ends makes room for one packet, perhaps.
-        line.busy_until.filter(|_| full).map_or(now, |_| self.schedule.busy_until())
+        // A transmission that ends makes room for one packet, perhaps; where none is under way, one takes as long as this at least.
+        match line.busy_until {
+            _ if !full => now,
+            Some(_) => self.schedule.busy_until(),
+            None => match self.schedule.profile().capacity {
+                Capacity::Constant(rate) => now + rate.transmit_time(Bytes::new(self.schedule.counted(len))),
+                _ => now + Span::from_millis(1),
+            },
+        }
     }
 
     /// Packets that are held here, waiting.

@@ -197,6 +197,7 @@ impl FlowMeter {
             transfers: None,
             video: None,
             call: None,
+            game: None,
             failover: self.details.as_ref().and_then(|details| details.failover?.worst).map(Span::as_secs_f64),
         }
     }

@@ -429,6 +429,7 @@ impl Node for Flow {
             let now = here.now();
             (result.tcp, result.transfers) = (endpoint.tcp(), transfers);
             (result.video, result.call) = (endpoint.video(now), endpoint.call(now));
+            result.game = endpoint.game(now);
         }
         results.flows.push(result);
     }

@@ -24,7 +24,7 @@ fn along(scenario: &Scenario, flow: &Flow, path: &[Hop]) -> Option<Ideal> {
     for hop in path {
         match *hop {
             Hop::Link(link) => {
-                let link = scenario.links.get(link as usize)?;
+                let link = scenario.links.get(link as usize).filter(|link| link.medium.is_none())?;
                 ideal.delay += link.profile.delay.as_nanos() as f64;
                 ideal.links.push([time(link, sizes[0])?, time(link, sizes[1])?]);
             }

@@ -7,7 +7,10 @@
 //!
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
+//!
+//! A link that shares a [medium](super::medium) has its packets in a discipline, and asks the medium before it transmits.
 
+use super::medium::Request;
 use super::waiting::{Waiting, mark_of};
 use super::{Here, Next, Node, Output, Tell};
 use crate::engine::Engine;
@@ -29,7 +32,7 @@ use fairspan_core::units::{FlowNumber, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Its timers: the first packet under way has come to the far end; a transmission has ended.
+/// Its timers: the first packet under way has come to the far end; a transmission has ended, or may begin.
 const ARRIVES: u32 = 0;
 const TRANSMITTED: u32 = 1;
 
@@ -155,6 +158,29 @@ struct Held {
     /// Since when the occupancy has been what it is.
     since: Time,
     ends: Ends,
+    shared: Option<Shared>,
+}
+
+/// A link's part in a medium.
+#[derive(Debug)]
+struct Shared {
+    medium: u32,
+    turn: Turn,
+    /// What the medium is still to be told.
+    request: Option<Request>,
+}
+
+/// Whether a link may send on its medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It has nothing to send.
+    Rests,
+    /// It has asked.
+    Waits,
+    /// From then on.
+    From(Time),
+    /// It sends a packet of so many bytes.
+    Sends(u32),
 }
 
 impl Link {
@@ -176,7 +202,9 @@ impl Link {
         let wrong = |error| WorldError::Link { link: link.name.clone(), error };
         let seed = streams::seed(scenario.seed, Purpose::Link, number as u64);
         let key = streams::seed(scenario.seed, Purpose::Queue, number as u64);
-        let mut server = Server::new(profile, seed, key).map_err(wrong)?;
+        let medium = link.medium.map(|medium| Shared { medium, turn: Turn::Rests, request: None });
+        let make = if medium.is_some() { Server::holding } else { Server::new };
+        let mut server = make(profile, seed, key).map_err(wrong)?;
         if periodic {
             server.schedule_mut().let_release_wander();
         }
@@ -196,7 +224,7 @@ impl Link {
             busy: 0,
             occupancy_max: 0,
             behind: if reordering { Behind::Reordering(BinaryHeap::new()) } else { Behind::InOrder(VecDeque::new()) },
-            held: holds.then(Box::default),
+            held: holds.then(|| Box::new(Held { shared: medium, ..Held::default() })),
         })
     }
 
@@ -339,16 +367,76 @@ impl Link {
             // Told with the policy's drops, of which there may be several.
             Err((refused, reason)) => self.drop_later(&at, refused.packet, reason),
         }
-        if idle {
+        if let Some(shared) = self.shared() {
+            if shared.turn == Turn::Rests {
+                (shared.turn, shared.request) = (Turn::Waits, Some(Request::Ask));
+            }
+        } else if idle {
             return self.transmit(at);
         }
         self.watch(&at);
         Arrival::Waits
     }
 
-    /// A transmission has ended.
+    /// A transmission has ended, or may begin on the medium.
     fn transmitted(&mut self, at: At<'_>) -> Arrival {
-        self.transmit(at)
+        let (ready, now) = (self.server.next_ready(), at.now);
+        match self.shared().map(|shared| shared.turn) {
+            None => self.transmit(at),
+            Some(Turn::From(begin)) if begin == now => {
+                let arrival = self.transmit(at);
+                let sends = self.held.as_ref().is_some_and(|held| held.begun.is_some());
+                if !sends {
+                    self.end_turn(0);
+                }
+                arrival
+            }
+            Some(Turn::Sends(bytes)) if ready == Some(now) => {
+                if self.server.held_packets() > 0 {
+                    self.server.pause();
+                } else {
+                    // A discipline wants to know that the link has fallen idle.
+                    let _ = self.server.serve(now);
+                }
+                self.end_turn(bytes);
+                Arrival::Waits
+            }
+            // The medium went to another.
+            Some(_) => Arrival::Waits,
+        }
+    }
+
+    fn shared(&mut self) -> Option<&mut Shared> {
+        self.held.as_mut()?.shared.as_mut()
+    }
+
+    /// The packet that had the medium has gone, or there was none.
+    fn end_turn(&mut self, bytes: u32) {
+        let more = self.server.held_packets() > 0;
+        if let Some(shared) = self.shared() {
+            shared.turn = if more { Turn::Waits } else { Turn::Rests };
+            shared.request = Some(Request::Done { bytes, more });
+        }
+    }
+
+    /// What its medium is to be told.
+    pub(crate) fn poll_request(&mut self) -> Option<Request> {
+        self.shared()?.request.take()
+    }
+
+    /// It has the medium from then on.
+    pub(crate) fn grant(&mut self, here: &mut Here<'_>, at: Time) {
+        if let Some(shared) = self.shared() {
+            shared.turn = Turn::From(at);
+            here.schedule(TRANSMITTED, at);
+        }
+    }
+
+    /// It has it no more.
+    pub(crate) fn revoke(&mut self) {
+        if let Some(shared) = self.shared() {
+            shared.turn = Turn::Waits;
+        }
     }
 
     /// Begins the next transmission of an idle link, if there is one.
@@ -364,6 +452,9 @@ impl Link {
             let handle = packet.packet;
             if let Some(held) = &mut self.held {
                 held.begun = self.server.next_ready();
+                if let Some(shared) = &mut held.shared {
+                    shared.turn = Turn::Sends(packet.size);
+                }
                 if packet.is_marked() {
                     held.marked.push(handle);
                 }
@@ -406,8 +497,10 @@ impl Link {
                 }
             }
         }
-        let dropped = self.held.as_ref().is_some_and(|held| !held.dropped.is_empty());
-        if dropped { Next::Poll(0) } else { Next::Nothing }
+        let more = self.held.as_ref().is_some_and(|held| {
+            !held.dropped.is_empty() || held.shared.as_ref().is_some_and(|shared| shared.request.is_some())
+        });
+        if more { Next::Poll(0) } else { Next::Nothing }
     }
 
     fn collect(&mut self, at: &At<'_>) {
@@ -481,7 +574,11 @@ impl Node for Link {
     }
 
     fn poll(&mut self, _: Here<'_>, _: u32) -> Option<Output> {
-        self.poll_dropped().map(|(handle, _)| Output::Dropped(handle))
+        if let Some((handle, _)) = self.poll_dropped() {
+            return Some(Output::Dropped(handle));
+        }
+        let shared = self.shared().filter(|shared| shared.request.is_some())?;
+        Some(Output::Share(shared.medium))
     }
 
     /// Packets under way or waiting.

@@ -24,6 +24,7 @@
 pub(crate) mod flow;
 mod ideal;
 pub(crate) mod link;
+pub(crate) mod medium;
 pub(crate) mod outbox;
 pub(crate) mod processor;
 pub(crate) mod timer;
@@ -95,6 +96,8 @@ pub(crate) enum Output {
     Dropped(Handle),
     /// This part of the node has something to be polled.
     Poll(u32),
+    /// A link has something to tell this medium.
+    Share(u32),
     /// The transport at a processor's node found a packet out of order.
     OutOfOrder(u32),
 }

@@ -64,6 +64,7 @@ pub(super) fn scenario(
     };
     let mut nodes = take("node", errors);
     let mut links = take("link", errors);
+    let mut media = take("medium", errors);
     let mut bond_defaults = take("bond", errors);
     let mut ring_defaults = take("ring", errors);
     let mut reliable_defaults = take("reliable", errors);
@@ -73,7 +74,7 @@ pub(super) fn scenario(
     if let Some(inner) = inner {
         inner.finish(None, errors);
     }
-    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links], store, graph::read, errors);
+    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links, &mut media], store, graph::read, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);
@@ -91,7 +92,9 @@ pub(super) fn scenario(
     let senders = flows.len() + reliable.len() * 13 + splits.len();
     let metrics = metrics(&mut form, &topology, &rings, senders, duration, errors);
     form.finish(None, errors);
-    for defaults in [nodes, links, bond_defaults, reliable_defaults, ring_defaults, split_defaults, flow_defaults] {
+    for defaults in
+        [nodes, links, media, bond_defaults, reliable_defaults, ring_defaults, split_defaults, flow_defaults]
+    {
         defaults.finish(errors);
     }
     if errors.count() > before {
@@ -99,7 +102,7 @@ pub(super) fn scenario(
     }
     // Last: bonds and queues are set by what links are said to carry.
     topology.drift(seed, link_drift);
-    let Topology { nodes, links, .. } = topology;
+    let Topology { nodes, links, media, .. } = topology;
     let (bonds, rings) = (bonds.list, rings.list);
     Some(Scenario {
         title: title.into(),
@@ -110,6 +113,7 @@ pub(super) fn scenario(
         processing,
         nodes,
         links,
+        media: media.list,
         bonds,
         rings,
         splits,

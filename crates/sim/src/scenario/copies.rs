@@ -10,7 +10,7 @@ use fairspan_core::quantity::parse_span;
 use fairspan_core::units::Span;
 
 /// Tables of which copies are made.
-const TABLES: [&str; 7] = ["node", "link", "bond", "reliable", "ring", "split", "flow"];
+const TABLES: [&str; 8] = ["node", "medium", "link", "bond", "reliable", "ring", "split", "flow"];
 /// Most copies that may differ.
 const MOST: u64 = 100_000;
 /// Nesting at most, of tables and of formulas.

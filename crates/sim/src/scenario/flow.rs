@@ -131,7 +131,8 @@ impl Reading<'_> {
         if errors.count() > before || !copies.fit(flows.len(), "flows", form, errors) {
             return None;
         }
-        let alike = matches!(sending.transport, Transport::Tcp(_)) || matches!(sending.traffic, Traffic::Call(_));
+        let alike = matches!(sending.transport, Transport::Tcp(_))
+            || matches!(sending.traffic, Traffic::Call(_) | Traffic::Game(_));
         let together = alike && !told;
         let usual_spread = if together { self.usual_spread(stop) } else { Span::ZERO };
         let first = flows.len();

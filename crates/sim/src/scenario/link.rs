@@ -43,7 +43,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     let reorder = form.bool("reorder", errors).unwrap_or(false);
     let loss = loss(form, errors);
     let limit = match form.value("queue") {
-        Some(value) => limit(form, value, capacity.as_ref(), errors).unwrap_or(Limit::Packets(1000)),
+        Some(value) => limit(form, "queue", value, capacity.as_ref(), errors).unwrap_or(Limit::Packets(1000)),
         None => Limit::Packets(1000),
     };
     let outages = outages(form, errors);
@@ -169,6 +169,7 @@ fn gilbert_loss(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Opti
 /// Packets, bytes, or how long a constant rate takes for them.
 pub(super) fn limit(
     form: &Form<'_>,
+    key: &str,
     value: &Value,
     capacity: Option<&Capacity>,
     errors: &mut Errors<'_>,
@@ -186,8 +187,13 @@ pub(super) fn limit(
         _ => parse_bytes(text).ok().and_then(|size| bytes(size.as_u64())),
     };
     if found.is_none() {
-        let expected = "bytes or packets, at least one, or a time at a constant rate, such as \"25000B\", \"50 packets\" or \"100ms\"";
-        form.wrong("queue", value, expected, errors);
+        let expected = match capacity {
+            Some(_) => {
+                "bytes or packets, at least one, or a time at a constant rate, such as \"25000B\", \"50 packets\" or \"100ms\""
+            }
+            None => "bytes or packets, at least one, such as \"25000B\" or \"50 packets\"",
+        };
+        form.wrong(key, value, expected, errors);
     }
     found
 }

@@ -10,6 +10,7 @@ mod flow;
 mod form;
 mod graph;
 mod link;
+mod medium;
 mod metric;
 mod names;
 mod plot;

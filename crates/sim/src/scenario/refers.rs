@@ -67,6 +67,7 @@ pub(super) fn check(
                 absent("bond's end", name, &mut names.iter().map(String::as_str))
             }
             Refers::Split(name) => absent("split", name, &mut first.splits.iter().map(|split| split.name.as_str())),
+            Refers::Medium(name) => absent("medium", name, &mut first.media.iter().map(|medium| medium.name.as_str())),
             Refers::Ring(name) => absent("ring", name, &mut first.rings.iter().map(|ring| ring.name.as_str())),
             Refers::Percentiles if !first.metrics.delay => {
                 Some(Problem::Conflict("percentiles need `delay = true` in [metrics]".into()))

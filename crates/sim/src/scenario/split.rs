@@ -43,7 +43,7 @@ fn split<'a>(
         form.option(entry, &mut config, errors);
     }
     if let Some(value) = form.value("queue") {
-        config.queue = limit(form, value, None, errors).unwrap_or(config.queue);
+        config.queue = limit(form, "queue", value, None, errors).unwrap_or(config.queue);
     }
     let near = traffic::tcp("tcp", form, tcp, errors);
     let far = traffic::tcp("long_tcp", form, tcp, errors);

@@ -3,6 +3,7 @@
 use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form};
 use super::link::{self, Direction};
+use super::medium::{self, Media};
 use super::names::{EXPECTED, Names, Pattern};
 use super::store::Store;
 use super::value::Kind;
@@ -31,6 +32,8 @@ pub(super) struct Topology {
     /// For each link how far its clock is off, in parts per million, where that is said.
     drifts: Vec<Option<f64>>,
     pub(super) link_names: Names,
+    /// What links share.
+    pub(super) media: Media,
 }
 
 /// What reads a `[[graph]]` into a topology.
@@ -126,12 +129,12 @@ pub(super) fn register(
 impl Topology {
     pub(super) fn read<'a>(
         root: &mut Form<'a>,
-        [nodes, links]: [&mut Defaults<'a>; 2],
+        [nodes, links, media]: [&mut Defaults<'a>; 3],
         store: &Store,
         graph: ReadGraph<'a>,
         errors: &mut Errors<'_>,
     ) -> Topology {
-        let mut topology = Topology::default();
+        let mut topology = Topology { media: Media::read(root, media, errors), ..Topology::default() };
         let before = errors.count();
         for mut form in root.tables("node", nodes, errors) {
             topology.node(&mut form, errors);
@@ -152,7 +155,24 @@ impl Topology {
             form.finish(Some(links), errors);
         }
         topology.link_names.incomplete = topology.node_names.incomplete || errors.count() > before;
+        if !topology.link_names.incomplete {
+            topology.check_media(root, errors);
+        }
         topology
+    }
+
+    /// A medium that no link shares is a mistake.
+    fn check_media(&self, root: &Form<'_>, errors: &mut Errors<'_>) {
+        let mut used = vec![false; self.media.list.len()];
+        self.links.iter().filter_map(|link| link.medium).for_each(|medium| used[medium as usize] = true);
+        if let Some(idle) = used.iter().position(|used| !used) {
+            let name = &self.media.list[idle].name;
+            root.conflict(
+                "medium",
+                format!("no link shares `{name}`; links that do say `medium = \"{name}\"`"),
+                errors,
+            );
+        }
     }
 
     /// Whether a link called `name` is the direction back of another one.
@@ -226,7 +246,15 @@ impl Topology {
             None if simplex => None,
             None => forward.clone(),
         };
+        form.value("medium");
+        let medium = if form.has("medium") { pattern("medium", form, copies, errors) } else { None };
         let (Some(name), Some(from), Some(to), Some(forward)) = (name, from, to, forward) else { return };
+        if medium.is_some() && !medium::fits(form, &forward.profile, errors) {
+            return;
+        }
+        if medium.is_some() && backward.as_ref().is_some_and(|back| !medium::fits(form, &back.profile, errors)) {
+            return;
+        }
         let double = Copies { count: copies.count * if simplex { 1 } else { 2 }, ..copies };
         if !double.fit(self.links.len(), "links (both directions count)", form, errors) {
             return;
@@ -243,18 +271,36 @@ impl Topology {
                 form.conflict("to", format!("the link goes from `{node}` to itself; name two nodes"), errors);
                 return;
             }
+            let shared = match &medium {
+                Some(pattern) => {
+                    let text = pattern.expand(index);
+                    let found = resolve(
+                        &self.media.names,
+                        "medium",
+                        &text,
+                        form.place("medium"),
+                        || form.key("medium"),
+                        errors,
+                    );
+                    let Some(found) = found else { return };
+                    Some(found)
+                }
+                None => None,
+            };
             let name = name.expand(index);
             let number = self.links.len() as u32;
             if !register(&mut self.link_names, "link", &name, number, form, errors) {
                 return;
             }
             self.push(name.clone(), a, b, &forward, if simplex { NONE } else { number + 1 });
+            self.links[number as usize].medium = shared;
             if let Some(backward) = &backward {
                 let back = format!("{name}/back");
                 if !register(&mut self.link_names, "link", &back, number + 1, form, errors) {
                     return;
                 }
                 self.push(back, b, a, backward, number);
+                self.links[number as usize + 1].medium = shared;
             }
         }
     }
@@ -262,7 +308,7 @@ impl Topology {
     /// Adds one direction.
     pub(super) fn push(&mut self, name: String, from: u32, to: u32, direction: &Direction, partner: u32) {
         let Direction { profile, framing, card, mtu, drift } = direction.clone();
-        self.links.push(Link { name, from, to, profile, framing, card });
+        self.links.push(Link { name, from, to, profile, framing, card, medium: None });
         self.partners.push(partner);
         self.mtus.push(mtu);
         self.drifts.push(drift);

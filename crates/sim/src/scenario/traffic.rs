@@ -30,9 +30,10 @@ enum Name {
     Web,
     Video,
     Call,
+    Game,
 }
 
-const NAMES: [(&str, Name); 12] = [
+const NAMES: [(&str, Name); 13] = [
     ("constant", Name::Constant),
     ("cbr", Name::Constant),
     ("poisson", Name::Poisson),
@@ -45,6 +46,7 @@ const NAMES: [(&str, Name); 12] = [
     ("web", Name::Web),
     ("video", Name::Video),
     ("call", Name::Call),
+    ("game", Name::Game),
 ];
 
 /// A flow's traffic and transport.
@@ -87,14 +89,18 @@ pub(super) fn sending<'a>(
         (Transport::Datagram { header: call.header }, call.codec.payload + call.header)
     } else {
         let header = form.bytes("header", 0..=1000, errors).map_or(28, |bytes| bytes.as_u64() as u32);
-        (Transport::Datagram { header }, 0)
+        let largest = match &traffic {
+            Some(Config::Game(game)) => game.state.largest().max(game.input.largest()).saturating_add(header),
+            _ => 0,
+        };
+        (Transport::Datagram { header }, largest)
     };
     let traffic = traffic?;
     if let Err(error) = traffic.check() {
         form.conflict("kind", error.to_string(), errors);
         return None;
     }
-    let both_ways = is_tcp || matches!(name, Name::RequestResponse | Name::Call);
+    let both_ways = is_tcp || matches!(name, Name::RequestResponse | Name::Call | Name::Game);
     let largest = match (&traffic, &transport) {
         (Config::Constant { size, .. } | Config::Poisson { size, .. } | Config::ParetoOnOff { size, .. }, _) => {
             let (least, most) = (size.least(), size.largest());
@@ -202,6 +208,7 @@ fn traffic(name: Name, form: &mut Form<'_>, store: &Store, errors: &mut Errors<'
         Name::Web => workload::web(form, store, errors),
         Name::Video => workload::video(form, errors),
         Name::Call => workload::call(form, errors),
+        Name::Game => workload::game(form, store, errors),
     }
 }
 

@@ -4,12 +4,16 @@ use super::form::{Defaults, Errors, Form};
 use super::sizes::sizes;
 use super::store::Store;
 use super::value::{Kind, Value};
-use crate::traffic::Config;
-use crate::traffic::workload::{Arrivals, Call, Codec, MOST_CLASSES, MOST_OBJECTS, Object, Transfers, Video, Web};
+use crate::traffic::workload::{
+    Arrivals, Call, Codec, Game, MOST_CLASSES, MOST_OBJECTS, Object, Transfers, Video, Web,
+};
+use crate::traffic::{Config, Sizes};
 use fairspan_core::units::{Bytes, Rate, Span};
 
 /// Most bytes of one transfer, object or message.
 pub(super) const MOST_MESSAGE: u64 = u32::MAX as u64;
+/// Most of a datagram's payload: UDP's own field.
+const MOST_DATAGRAM: u64 = 65_507;
 
 /// `kind = "transfers"`.
 pub(super) fn transfers(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Config> {
@@ -173,6 +177,20 @@ fn levels(form: &Form<'_>, value: &Value, errors: &mut Errors<'_>) -> Option<Vec
         return None;
     }
     Some(rates)
+}
+
+/// `kind = "game"`.
+pub(super) fn game(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Config> {
+    // 64 ticks a second.
+    let tick = form.some_span("tick", errors).unwrap_or(Span::from_micros(15_625));
+    let every = form.some_span("input_every", errors).unwrap_or(tick);
+    let interpolation = form.span("interpolation", errors).unwrap_or(tick.times(2));
+    let mut read = |key, usual| match form.has(key) {
+        true => sizes(form, key, MOST_DATAGRAM, store, errors),
+        false => Some(Sizes::Constant(usual)),
+    };
+    let (state, input) = (read("state", 300), read("input", 60));
+    Some(Config::Game(Game { tick, every, interpolation, state: state?, input: input? }))
 }
 
 /// `kind = "call"`.

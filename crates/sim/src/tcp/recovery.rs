@@ -33,6 +33,9 @@ impl Sender {
         let newly = ack.position.saturating_sub(self.una);
         let sacked_before = self.board.sacked();
         self.on_answer();
+        if self.use_undo {
+            self.count_duplicate(ack);
+        }
 
         let delivery = self.deliver(now, ack);
         if newly > 0 {

@@ -64,7 +64,7 @@ impl Sender {
             self.tail_now = false;
             return self.send_tail_probe(now);
         }
-        if self.board.waiting() > 0 {
+        if self.board.waiting() > 0 && !self.undo.held {
             // New data does not pass what has to be sent again: RFC 6675, NextSeg, rule 1 before rule 2.
             self.limited = true;
             return None;

@@ -83,21 +83,20 @@ impl Sender {
         }
     }
 
-    /// RFC 3708 §2: a DSACK for a retransmission of this episode.
-    fn count_duplicate(&mut self, ack: &Acknowledgment, before: u64) {
+    /// RFC 3708 §2: a DSACK for a retransmission of this episode. To be asked before the scoreboard learns of the ACK.
+    pub(super) fn count_duplicate(&mut self, ack: &Acknowledgment) {
         let (Some(from), Some(pending), Some((left, right))) = (self.undo.from, self.undo.pending, ack.duplicate)
         else {
             return;
         };
         let again = || self.board.get(self.board.find(left)).is_some_and(|sent| sent.is(EVER));
-        if right > from && (right <= before || again()) {
+        if right > from && (right <= self.una || again()) {
             self.undo.pending = Some(pending.saturating_sub(1));
         }
     }
 
     /// An ACK that moved SND.UNA by `newly`, or not: takes the episode back, or holds it. Gives whether it was taken back.
     pub(super) fn look_for_undo(&mut self, ack: &Acknowledgment, newly: u64) -> bool {
-        self.count_duplicate(ack, self.una - newly);
         self.undo.held = false;
         if self.undo.from.is_none() {
             return false;

@@ -100,6 +100,8 @@ pub enum Config {
     Video(workload::Video),
     /// One direction of a call, as datagrams.
     Call(workload::Call),
+    /// Both directions of a game, as datagrams. The flow's sender is the server, the flow's receiver the player.
+    Game(workload::Game),
     /// Datagrams of a workload of one's own. It has no name in files.
     Own(WorkloadMaker),
 }
@@ -173,6 +175,7 @@ impl Config {
             Config::Web(config) => config.check(),
             Config::Video(config) => config.check(),
             Config::Call(config) => config.check(),
+            Config::Game(config) => config.check(),
             Config::Constant { rate, size } | Config::Poisson { rate, size } => {
                 zero_rate(rate)?;
                 size.check()

@@ -152,7 +152,9 @@ impl Source {
                 Kind::Own { workload, size: first.map(|packet| packet.1), drift }
             }
             Config::Ftp { .. } | Config::Http { .. } | Config::RequestResponse { .. } => return Ok(None),
-            Config::Transfers(_) | Config::Web(_) | Config::Video(_) | Config::Call(_) => return Ok(None),
+            Config::Transfers(_) | Config::Web(_) | Config::Video(_) | Config::Call(_) | Config::Game(_) => {
+                return Ok(None);
+            }
         };
         Ok(Some(Source { now, stop, rng, kind }))
     }

@@ -156,6 +156,32 @@ impl Video {
     }
 }
 
+/// A game: states of the server and inputs of the player, each at a clock of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Game {
+    /// From one state to the next.
+    pub tick: Span,
+    /// From one input to the next.
+    pub every: Span,
+    /// How much later than it came the first state is shown, and with it all others.
+    pub interpolation: Span,
+    /// Payload of a state.
+    pub state: Sizes,
+    /// Payload of an input.
+    pub input: Sizes,
+}
+
+impl Game {
+    /// Whether it can be made.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.tick == Span::ZERO || self.every == Span::ZERO {
+            return Err(ConfigError::Application("a game's states and inputs are some time apart"));
+        }
+        self.state.check()?;
+        self.input.check()
+    }
+}
+
 /// One direction of a call: frames at a fixed distance, played at a fixed time after they were spoken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {

@@ -245,6 +245,9 @@ impl World {
         self.nodes.each_here(&mut self.engine, &self.scenario, &mut |node, here, name| {
             node.result(here, name, &mut results);
         });
+        for (medium, model) in self.nodes.media.iter().zip(&self.scenario.media) {
+            results.media.push(medium.result(self.engine.now(), self.engine.measured(), &model.name));
+        }
         let active = results.flows.iter().filter(|flow| flow.sent + flow.received > 0);
         results.goodput = results.flows.iter().map(|flow| flow.goodput).sum();
         results.jain = (results.goodput > 0.0).then(|| metrics::jain(active.map(|flow| flow.goodput)));
@@ -385,8 +388,22 @@ impl World {
                 self.discard(handle, mark);
             }
             Output::Poll(part) => self.poll::<N>(number, part),
+            Output::Share(medium) => self.share(number, medium),
             Output::OutOfOrder(processor) => self.nodes.processors.nodes[processor as usize].charge_out_of_order(),
         }
+    }
+
+    /// A link tells its medium something, and the medium goes to somebody.
+    #[inline(never)]
+    fn share(&mut self, link: u32, medium: u32) {
+        let Some(request) = self.nodes.links.nodes[link as usize].poll_request() else { return };
+        let (now, measured) = (self.engine.now(), self.engine.measured());
+        let Some(grant) = self.nodes.media[medium as usize].handle(now, measured, link, request) else { return };
+        if let Some(revoked) = grant.revoked {
+            self.nodes.links.nodes[revoked as usize].revoke();
+        }
+        let (link, mut here) = self.nodes.links.here(&mut self.engine, grant.link);
+        link.grant(&mut here, grant.at);
     }
 
     fn capture(&mut self, link: u32, handle: Handle) {

@@ -24,6 +24,7 @@ use crate::error::WorldError;
 use crate::model::{self, Card, Hop, Room, Scenario};
 use crate::node::flow::Flow;
 use crate::node::link::{self, Link};
+use crate::node::medium::Medium;
 use crate::node::processor::{Port, Processor};
 use crate::node::{Here, Node};
 use crate::reliable::joined::Joined as Reliable;
@@ -271,6 +272,8 @@ pub(super) struct Nodes {
     pub(super) rings: Arena<Circle>,
     pub(super) splits: Arena<Split>,
     pub(super) processors: Arena<Processor>,
+    /// What links share.
+    pub(super) media: Vec<Medium>,
     /// The first of the world's own places.
     pub(super) own: u32,
 }
@@ -553,6 +556,7 @@ impl<'a> Layout<'a> {
             rings: Arena { nodes: rings, first: first_ring },
             splits: Arena { nodes: splits, first: first_split },
             processors: Arena { nodes: processors, first: first_processor },
+            media: (0..scenario.media.len()).map(|number| Medium::new(scenario, number)).collect(),
             own,
         })
     }

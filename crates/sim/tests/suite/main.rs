@@ -20,6 +20,7 @@ mod engine_links;
 mod engine_metrics;
 mod gateway_figures;
 mod l4s;
+mod media;
 mod regress;
 mod reliable_world;
 mod ring_figures;

@@ -33,7 +33,7 @@ fn rows(document: &str, heading: &str) -> Vec<[String; 3]> {
 }
 
 /// The kinds of flows, with what each needs, and where keys that not all know are known.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     ("constant", "rate = \"1Mbit\"\nsize = \"500B\"\n"),
     ("pareto", "rate = \"1Mbit\"\nsize = \"500B\"\non = \"1s\"\noff = \"1s\"\n"),
     ("ftp", ""),
@@ -45,6 +45,7 @@ const KINDS: [(&str, &str); 11] = [
     ("web", "objects = [{ name = \"first\", bytes = \"10kB\" }]\n"),
     ("video", "levels = [\"1Mbit\", \"2Mbit\"]\n"),
     ("call", ""),
+    ("game", ""),
 ];
 
 /// The shapes of graphs, with what each needs.
@@ -60,6 +61,7 @@ const GRAPHS: [&str; 6] = [
 const TOP: &str = "duration = \"10s\"\n";
 const NODES: &str = "[[node]]\nname = [\"a\", \"b\"]\n";
 const WIRE: &str = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n";
+const SHARING: &str = "[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\nmedium = \"air\"\n";
 const RING: &str = "[[node]]\nname = \"n#\"\nfirst = 1\ncount = 8\n[[ring]]\nname = \"r\"\nnodes = [\"a\", \"b\"]\nrate = \"10Mbit\"\n";
 const Z: &str = "[[ring]]\nname = \"z\"\nnodes = [\"a\", \"b\", \"n1\"]\nrate = \"10Mbit\"\n";
 const SENDING: &str =
@@ -117,11 +119,16 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
             "link" => vec![format!("{TOP}{line}\n{NODES}{SENDING}")],
             "flow" => vec![format!("{TOP}{line}\n{NODES}{WIRE}")],
             "ring" => vec![format!("{TOP}{line}\n{NODES}{WIRE}{SENDING}")],
+            "medium" => vec![format!("{TOP}{line}\n{NODES}{WIRE}medium = \"air\"\n{SENDING}")],
             _ => vec![format!("{}{rest}", own(TOP))],
         },
         "`[[node]]`" => after("[[node]]\nname = \"c\"\n"),
         "`cost` of a node" => after(&format!("[[node]]\nname = \"c\"\n{}", "[node.cost]\n")),
+        "`[[link]]`" if key == "medium" => {
+            vec![format!("{TOP}{rest}{SHARING}[[medium]]\nname = \"air\"\n")]
+        }
         "`[[link]]`" => after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n"),
+        "`[[medium]]`" => vec![format!("{TOP}{rest}{SWEPT}{SHARING}{}", own("[[medium]]\nname = \"air\"\n"))],
         "`card` of a link" => {
             after("[[link]]\nname = \"w2\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit\"\n[link.card]\n")
         }
@@ -169,12 +176,13 @@ fn with(heading: &str, key: &str, line: &str) -> Vec<String> {
     }
 }
 
-const HEADINGS: [&str; 20] = [
+const HEADINGS: [&str; 21] = [
     "The file",
     "`[[node]]`",
     "`cost` of a node",
     "`[[link]]`",
     "`card` of a link",
+    "`[[medium]]`",
     "`[[graph]]`",
     "`[[bond]]`",
     "`class` of a bond",

@@ -21,6 +21,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         profile: Profile::new(Rate::from_bits_per_sec(RATE), DELAY),
         framing: Framing::None,
         card: Card::default(),
+        medium: None,
     };
     Scenario {
         title: "two hosts".into(),
@@ -34,6 +35,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         bonds: vec![],
         rings: vec![],
         splits: vec![],
+        media: vec![],
         reliable: vec![],
         flows: vec![Flow {
             name: "f".into(),

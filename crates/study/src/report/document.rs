@@ -4,7 +4,9 @@
 
 use super::estimate::{Estimate, alike, estimates};
 use crate::simulation::{Batch, Expected, Finished};
-use fairspan_sim::results::{BondResult, Conservation, FlowResult, LinkResult, RingResult, Series, SplitResult};
+use fairspan_sim::results::{
+    BondResult, Conservation, FlowResult, LinkResult, MediumResult, RingResult, Series, SplitResult,
+};
 use fairspan_sim::scenario::File;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -68,6 +70,8 @@ struct Run<'a> {
     conservation: &'a Conservation,
     flows: &'a [FlowResult],
     links: &'a [LinkResult],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    media: &'a [MediumResult],
     bonds: Vec<Bond<'a>>,
     rings: &'a [RingResult],
     splits: &'a [SplitResult],
@@ -154,6 +158,7 @@ fn run(finished: &Finished) -> Run<'_> {
         conservation: &results.conservation,
         flows: &results.flows,
         links: &results.links,
+        media: &results.media,
         bonds: results.bonds.iter().map(bond).collect(),
         rings: &results.rings,
         splits: &results.splits,

@@ -70,6 +70,7 @@ pub(super) mod tests {
             jain: Some(1.0),
             goodput: 0.0,
             links: vec![],
+            media: vec![],
             bonds: vec![],
             rings: vec![],
             splits: vec![],

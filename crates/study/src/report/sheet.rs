@@ -117,6 +117,10 @@ fn flows(file: &File, finished: &[Finished]) -> String {
             "call_missing",
             "call_rating",
             "call_mos",
+            "game_lag_p50",
+            "game_lag_p99",
+            "game_freezes",
+            "game_frozen",
         ],
     ));
     for run in finished {
@@ -169,6 +173,10 @@ fn applications(flow: &FlowResult) -> Vec<String> {
     cells.push(of(video.map(|video| video.stalled_s)));
     cells.push(of(call.map(|call| (call.lost + call.late) as f64 / call.frames.max(1) as f64)));
     cells.extend([call.and_then(|call| call.rating), call.and_then(|call| call.mos)].map(of));
+    let lag = flow.game.as_ref().and_then(|game| game.lag.percentiles);
+    cells.extend([lag.map(|all| all.p50), lag.map(|all| all.p99)].map(of));
+    cells.push(flow.game.as_ref().map_or(String::new(), |game| game.freezes.to_string()));
+    cells.push(of(flow.game.as_ref().map(|game| game.frozen_s)));
     cells
 }
 

@@ -186,6 +186,9 @@ pub fn flows(results: &Results) -> Rows {
                     Some(100.0 * (call.lost + call.late) as f64 / call.frames as f64)
                 }),
             ),
+            ("lag", "s", some(|flow| Some(flow.game.as_ref()?.lag.percentiles?.p50))),
+            ("lag 99 %", "s", some(|flow| Some(flow.game.as_ref()?.lag.percentiles?.p99))),
+            ("frozen", "s", some(|flow| flow.game.as_ref().map(|game| game.frozen_s))),
             ("MOS", "", some(|flow| flow.call.as_ref()?.mos)),
         ],
     )

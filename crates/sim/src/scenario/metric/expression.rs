@@ -2,8 +2,8 @@
 
 use super::table::{ClassSpread, Field, Found, Needs, Spread, class, n_reordering};
 use crate::metrics::spread::percentile;
-use crate::results::SplitResult;
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Results, RingLinkResult, RingResult};
+use crate::results::{MediumResult, SplitResult};
 use std::fmt;
 
 /// Why a metric is none, or results do not have it.
@@ -112,6 +112,7 @@ pub(super) enum Path {
     Bond(String, String),
     Ring(String, &'static Field<RingResult>),
     Split(String, &'static Field<SplitResult>),
+    Medium(String, &'static Field<MediumResult>),
     /// Of a ring's limiters whose name is so.
     Limit(String, String, &'static Field<LimitResult>),
     /// Of a ring's ways whose name is so.
@@ -172,6 +173,8 @@ pub(in crate::scenario) enum Refers<'a> {
     Bond(&'a str),
     Ring(&'a str),
     Split(&'a str),
+    /// A medium.
+    Medium(&'a str),
     /// Needs `metrics.delay`.
     Percentiles,
     /// Needs `metrics.reordering`.
@@ -210,6 +213,7 @@ impl Node {
                 found.push(Refers::Ring(name));
             }
             Node::Path(Path::Split(name, _)) => found.push(Refers::Split(name)),
+            Node::Path(Path::Medium(name, _)) => found.push(Refers::Medium(name)),
             Node::Call(_, inner) => inner.iter().for_each(|node| node.refers(found)),
             Node::Percentile(_, samples) => samples.refers(found),
             Node::Binary(_, left, right) => {
@@ -299,6 +303,10 @@ impl Path {
                 let splits = results.splits.iter().filter(|split| matches(pattern, &split.name));
                 splits.for_each(|split| take((field.value)(split)));
             }
+            Path::Medium(pattern, field) => {
+                let media = results.media.iter().filter(|medium| matches(pattern, &medium.name));
+                media.for_each(|medium| take((field.value)(medium)));
+            }
             Path::Ring(pattern, field) => rings(pattern).for_each(|ring| take((field.value)(ring))),
             Path::Limit(pattern, name, field) => {
                 for limit in rings(pattern).flat_map(|ring| &ring.limits).filter(|limit| matches(name, &limit.name)) {
@@ -330,6 +338,7 @@ impl fmt::Display for Path {
             Path::Bond(name, counter) => write!(f, "bond.{name}.{counter}"),
             Path::Ring(name, field) => write!(f, "ring.{name}.{}", field.name),
             Path::Split(name, field) => write!(f, "split.{name}.{}", field.name),
+            Path::Medium(name, field) => write!(f, "medium.{name}.{}", field.name),
             Path::Limit(name, pair, _) => write!(f, "ring.{name}.limit.{pair}"),
             Path::Way(name, way, _) => write!(f, "ring.{name}.link.{way}"),
         }

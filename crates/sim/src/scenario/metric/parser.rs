@@ -190,8 +190,9 @@ impl<'a> Parser<'a> {
         let parts = word.split_once('.').and_then(|(kind, rest)| Some((kind, rest.split_once('.')?)));
         let Some((kind, (name, field))) = parts else {
             let totals = table::names(&table::TOTALS);
-            let expected =
-                format!("flow.NAME.…, link.NAME.…, bond.NAME/END.…, ring.NAME.…, split.NAME.…, or one of {totals}");
+            let expected = format!(
+                "flow.NAME.…, link.NAME.…, bond.NAME/END.…, ring.NAME.…, split.NAME.…, medium.NAME.…, or one of {totals}"
+            );
             return Err(self.wrong(&format!("`{word}`"), expected));
         };
         let found = match kind {
@@ -207,7 +208,10 @@ impl<'a> Parser<'a> {
             "split" => table::find(&table::SPLIT, field)
                 .map(|field| (Path::Split(name.to_owned(), field), field.unit))
                 .ok_or_else(|| format!("a splitting gateway's {}", table::names(&table::SPLIT))),
-            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link, bond, ring or split")),
+            "medium" => table::find(&table::MEDIUM, field)
+                .map(|field| (Path::Medium(name.to_owned(), field), field.unit))
+                .ok_or_else(|| format!("a medium's {}", table::names(&table::MEDIUM))),
+            _ => return Err(self.wrong(&format!("`{kind}`"), "flow, link, bond, ring, split or medium")),
         };
         let (path, unit) = found.map_err(|expected| self.wrong(&format!("`{field}`"), expected))?;
         // A counter's name is no pattern.

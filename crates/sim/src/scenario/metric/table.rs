@@ -3,7 +3,8 @@
 //! A new metric is a row here, a field in `results.rs` if nothing has measured it yet, and a line in docs/scenarios.md.
 
 use crate::results::{
-    CallResult, RingLinkResult, RingResult, SizeClass, SplitResult, TcpResult, Transfers, VideoResult,
+    CallResult, GameResult, MediumResult, RingLinkResult, RingResult, SizeClass, SplitResult, TcpResult, Transfers,
+    VideoResult,
 };
 use crate::results::{Distribution, FlowResult, LimitResult, LinkResult, Percentiles, Reordering, Results};
 use std::fmt;
@@ -145,6 +146,10 @@ fn call(flow: &FlowResult) -> Result<&CallResult, &'static str> {
     flow.call.as_ref().ok_or("; the flow is no call")
 }
 
+fn game(flow: &FlowResult) -> Result<&GameResult, &'static str> {
+    flow.game.as_ref().ok_or("; the flow is no game")
+}
+
 const NO_SLOWDOWN: &str = "; slowdowns are those of transfers over links of constant rates";
 
 /// A class of sizes, from 0.
@@ -182,7 +187,7 @@ pub(super) static TOTALS: [Field<Results>; 7] = [
 ];
 
 /// Of a flow.
-pub(super) static FLOW: [Field<FlowResult>; 38] = [
+pub(super) static FLOW: [Field<FlowResult>; 42] = [
     row("goodput", Unit::BitsPerSecond, |flow| Ok(flow.goodput)),
     row("throughput", Unit::BitsPerSecond, |flow| Ok(flow.throughput)),
     row("gap", Unit::Seconds, |flow| Ok(flow.gap)),
@@ -228,6 +233,10 @@ pub(super) static FLOW: [Field<FlowResult>; 38] = [
     row("call.delay", Unit::Seconds, |flow| call(flow)?.delay_s.ok_or("; no frame came")),
     row("call.burst_ratio", Unit::None, |flow| Ok(call(flow)?.burst_ratio)),
     row("call.rating", Unit::None, |flow| call(flow)?.rating.ok_or("; no frame was to be played")),
+    row("game.inputs", Unit::Count, |flow| Ok(game(flow)?.inputs as f64)),
+    row("game.states", Unit::Count, |flow| Ok(game(flow)?.states as f64)),
+    row("game.freezes", Unit::Count, |flow| Ok(game(flow)?.freezes as f64)),
+    row("game.frozen", Unit::Seconds, |flow| Ok(game(flow)?.frozen_s)),
     row("call.mos", Unit::None, |flow| call(flow)?.mos.ok_or("; no frame was to be played")),
 ];
 
@@ -257,7 +266,7 @@ impl fmt::Debug for ClassSpread {
 }
 
 /// Of a flow too, each with the [`STATISTICS`].
-pub(super) static SPREADS: [Spread; 5] = [
+pub(super) static SPREADS: [Spread; 6] = [
     Spread { prefix: "delay.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.delay) },
     Spread { prefix: "jitter.", unit: Unit::Seconds, needs: Needs::Percentiles, distribution: |flow| Ok(&flow.jitter) },
     Spread {
@@ -265,6 +274,12 @@ pub(super) static SPREADS: [Spread; 5] = [
         unit: Unit::Count,
         needs: Needs::Reordering,
         distribution: |flow| Ok(&reordering(flow)?.extent),
+    },
+    Spread {
+        prefix: "game.lag.",
+        unit: Unit::Seconds,
+        needs: Needs::Nothing,
+        distribution: |flow| Ok(&game(flow)?.lag),
     },
     Spread {
         prefix: "transfers.duration.",
@@ -301,6 +316,15 @@ pub(super) static LINK: [Field<LinkResult>; 6] = [
     row("dropped", Unit::Count, |link| Ok(link.dropped as f64)),
     row("queue_mean", Unit::Bytes, |link| Ok(link.queue_mean)),
     row("queue_max", Unit::Bytes, |link| Ok(link.queue_max as f64)),
+];
+
+/// Of a medium that links share.
+pub(super) static MEDIUM: [Field<MediumResult>; 5] = [
+    row("packets", Unit::Count, |medium| Ok(medium.packets as f64)),
+    row("bytes", Unit::Bytes, |medium| Ok(medium.bytes as f64)),
+    row("turns", Unit::Count, |medium| Ok(medium.turns as f64)),
+    row("load", Unit::None, |medium| Ok(medium.load)),
+    row("overhead", Unit::None, |medium| Ok(medium.overhead)),
 ];
 
 /// Of a gateway that splits connections.
@@ -385,7 +409,7 @@ mod tests {
         let flows = FLOW.iter().map(|row| row.name).chain(STATISTICS.iter().map(|row| row.name));
         let links = LINK.iter().map(|row| row.name).chain(TOTALS.iter().map(|row| row.name));
         let rings = RING.iter().map(|row| row.name).chain(LIMIT.iter().map(|row| row.name));
-        let splits = SPLIT.iter().map(|row| row.name);
+        let splits = SPLIT.iter().map(|row| row.name).chain(MEDIUM.iter().map(|row| row.name));
         for name in flows.chain(links).chain(rings).chain(WAY.iter().map(|row| row.name)).chain(splits) {
             assert!(text.contains(&format!("`{name}`")), "docs/scenarios.md: `{name}`");
         }

@@ -10,6 +10,7 @@
 //! | web pages | TCP, some connections | `web` |
 //! | video | TCP, one connection | `video` |
 //! | calls | datagrams | `call` |
+//! | games | datagrams | `game` |
 //!
 //! Those over TCP drive [`Pair`]s: both ends of one connection with what the application wants of each. They never look
 //! at segments. [`TcpEndpoint`](tcp::TcpEndpoint) owns the pairs and gives them to the world as one
@@ -19,6 +20,7 @@ pub mod call;
 pub mod datagram;
 pub mod exchange;
 pub mod ftp;
+pub mod game;
 pub mod http;
 pub mod ideal;
 pub mod pair;

@@ -14,6 +14,7 @@ use super::call::Call;
 use super::datagram::Datagrams;
 use super::exchange::Exchange;
 use super::ftp::Ftp;
+use super::game::Game;
 use super::http::Http;
 use super::pair::End;
 use super::pairs::{Application, Pairs};
@@ -51,6 +52,7 @@ pub fn endpoint(
                     Ok(Some(Box::new(datagrams)))
                 }
                 Config::Call(call) => Ok(Some(Box::new(Call::new(*call)))),
+                Config::Game(game) => Ok(Some(Box::new(Game::new(game, *header, draws)?))),
                 Config::Ftp { .. } | Config::Http { .. } | Config::Transfers(_) | Config::Web(_) | Config::Video(_) => {
                     Err(ConfigError::Transport { needed: "TCP" })
                 }

@@ -18,7 +18,7 @@ pub fn bonded(mut config: Config, channels: impl IntoIterator<Item = (ChannelCon
         for (way, profile) in (0..).zip(profiles) {
             let name = format!("link{n}.{way}");
             let (framing, card) = (Framing::Bytes(14), Card::default());
-            scenario.links.push(Link { name, from: way, to: 1 - way, profile, framing, card });
+            scenario.links.push(Link { name, from: way, to: 1 - way, profile, framing, card, medium: None });
         }
         links.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
     }

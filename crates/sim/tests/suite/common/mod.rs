@@ -34,6 +34,7 @@ impl Line {
             },
             framing: Framing::None,
             card: Card::default(),
+            medium: None,
         });
         let links: Vec<Link> = links.collect();
         Line {
@@ -49,6 +50,7 @@ impl Line {
                 bonds: Vec::new(),
                 rings: Vec::new(),
                 splits: Vec::new(),
+                media: Vec::new(),
                 reliable: Vec::new(),
                 flows: Vec::new(),
                 metrics: Metrics::default(),
