@@ -6,6 +6,7 @@ use super::error::Problem;
 use super::flow;
 use super::form::{Defaults, Errors, Form};
 use super::graph;
+use super::medium;
 use super::reliable;
 use super::ring::Rings;
 use super::split;
@@ -74,7 +75,8 @@ pub(super) fn scenario(
     if let Some(inner) = inner {
         inner.finish(None, errors);
     }
-    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links, &mut media], store, graph::read, errors);
+    let shared = medium::read(&mut form, &mut media, errors);
+    let mut topology = Topology::read(&mut form, [&mut nodes, &mut links], shared, store, graph::read, errors);
     let bonds = Bonds::read(&mut form, &mut bond_defaults, &topology, errors);
     let reliable = reliable::read(&mut form, &mut reliable_defaults, &topology, duration, errors);
     let rings = Rings::read(&mut form, &mut ring_defaults, &topology, errors);

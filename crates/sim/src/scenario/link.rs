@@ -310,3 +310,17 @@ pub(super) fn named<F: Family + FromStr<Err = OptionError>>(
     }
     None
 }
+
+/// Whether a link can share a medium; an error where it cannot.
+pub(super) fn fits_medium(form: &Form<'_>, profile: &Profile, errors: &mut Errors<'_>) -> bool {
+    if !matches!(profile.capacity, Capacity::Constant(_) | Capacity::Unlimited) {
+        form.conflict("medium", "a link that shares a medium has a constant `rate`", errors);
+        return false;
+    }
+    if profile.during_outage == DuringOutage::Hold && !profile.outages.is_empty() {
+        let text = "a link that stands still in an outage would keep the medium: `during_outage = \"lose\"`";
+        form.conflict("medium", text, errors);
+        return false;
+    }
+    true
+}

@@ -3,12 +3,11 @@
 use super::error::{Problem, closest};
 use super::form::{Defaults, Errors, Form};
 use super::link::{self, Direction};
-use super::medium::{self, Media};
 use super::names::{EXPECTED, Names, Pattern};
 use super::store::Store;
 use super::value::Kind;
 use crate::engine::streams::{self, Purpose};
-use crate::model::{HostCost, Link, Node};
+use crate::model::{HostCost, Link, Medium, Node};
 use fairspan_core::link::Capacity;
 use fairspan_core::units::Rate;
 
@@ -34,6 +33,13 @@ pub(super) struct Topology {
     pub(super) link_names: Names,
     /// What links share.
     pub(super) media: Media,
+}
+
+/// Media with their names.
+#[derive(Debug, Default)]
+pub(super) struct Media {
+    pub(super) list: Vec<Medium>,
+    pub(super) names: Names,
 }
 
 /// What reads a `[[graph]]` into a topology.
@@ -129,12 +135,13 @@ pub(super) fn register(
 impl Topology {
     pub(super) fn read<'a>(
         root: &mut Form<'a>,
-        [nodes, links, media]: [&mut Defaults<'a>; 3],
+        [nodes, links]: [&mut Defaults<'a>; 2],
+        media: Media,
         store: &Store,
         graph: ReadGraph<'a>,
         errors: &mut Errors<'_>,
     ) -> Topology {
-        let mut topology = Topology { media: Media::read(root, media, errors), ..Topology::default() };
+        let mut topology = Topology { media, ..Topology::default() };
         let before = errors.count();
         for mut form in root.tables("node", nodes, errors) {
             topology.node(&mut form, errors);
@@ -249,10 +256,10 @@ impl Topology {
         form.value("medium");
         let medium = if form.has("medium") { pattern("medium", form, copies, errors) } else { None };
         let (Some(name), Some(from), Some(to), Some(forward)) = (name, from, to, forward) else { return };
-        if medium.is_some() && !medium::fits(form, &forward.profile, errors) {
+        if medium.is_some() && !link::fits_medium(form, &forward.profile, errors) {
             return;
         }
-        if medium.is_some() && backward.as_ref().is_some_and(|back| !medium::fits(form, &back.profile, errors)) {
+        if medium.is_some() && backward.as_ref().is_some_and(|back| !link::fits_medium(form, &back.profile, errors)) {
             return;
         }
         let double = Copies { count: copies.count * if simplex { 1 } else { 2 }, ..copies };

@@ -185,9 +185,9 @@ pub(super) fn game(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) 
     let tick = form.some_span("tick", errors).unwrap_or(Span::from_micros(15_625));
     let every = form.some_span("input_every", errors).unwrap_or(tick);
     let interpolation = form.span("interpolation", errors).unwrap_or(tick.times(2));
-    let mut read = |key, usual| match form.has(key) {
-        true => sizes(form, key, MOST_DATAGRAM, store, errors),
-        false => Some(Sizes::Constant(usual)),
+    let mut read = |key, usual| match form.value(key) {
+        Some(_) => sizes(form, key, MOST_DATAGRAM, store, errors),
+        None => Some(Sizes::Constant(usual)),
     };
     let (state, input) = (read("state", 300), read("input", 60));
     Some(Config::Game(Game { tick, every, interpolation, state: state?, input: input? }))
