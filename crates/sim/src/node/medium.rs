@@ -312,7 +312,7 @@ mod tests {
             let (mut asked, mut at) = (last % count as usize, shared.free + shared.turnaround);
             while asked != member || at < now {
                 asked = (asked + 1) % count as usize;
-                at = at + shared.turnaround;
+                at += shared.turnaround;
             }
             assert_eq!(shared.asked_at(now, member), at, "{shared:?} {member} {now:?}");
         }
