@@ -163,8 +163,10 @@ impl Medium {
                 (0, now + turned + self.gap)
             }
             Access::Poll => {
-                let asked = |(place, member): (usize, &usize)| (self.asked_at(now, *member), place);
-                let (at, place) = self.asking.iter().enumerate().map(asked).min()?;
+                // Questions that take no time are in order all the same.
+                let asked =
+                    |(place, member): (usize, &usize)| (self.asked_at(now, *member), self.steps(*member), place);
+                let (at, _, place) = self.asking.iter().enumerate().map(asked).min()?;
                 (place, at + self.gap)
             }
         };
@@ -173,13 +175,17 @@ impl Medium {
         Some(Grant { link: self.members[member], at, revoked: None })
     }
 
-    /// When the question to a member that has something now will have been asked: questions have gone round since the last transmission.
-    fn asked_at(&self, now: Time, member: usize) -> Time {
+    /// How many questions there are from the last transmission to the first one to a member.
+    fn steps(&self, member: usize) -> u64 {
         let count = self.members.len();
         let first = self.last.map_or(0, |last| last + 1);
-        let step = (member + count - first % count) % count + 1;
-        let at = self.free + self.turnaround.times(step as u64);
-        let round = self.turnaround.times(count as u64);
+        ((member + count - first % count) % count + 1) as u64
+    }
+
+    /// When the question to a member that has something now will have been asked: questions have gone round since the last transmission.
+    fn asked_at(&self, now: Time, member: usize) -> Time {
+        let at = self.free + self.turnaround.times(self.steps(member));
+        let round = self.turnaround.times(self.members.len() as u64);
         if at >= now || round == Span::ZERO {
             return at.max(now);
         }
