@@ -15,6 +15,7 @@ use super::profile::{Profile, ProfileError};
 use super::schedule::{Drop, Passage, Schedule};
 use crate::buffer::{Limit, Reason};
 use crate::queue::{Admit, Entry, Parcel, Queue};
+use crate::shared::Shared;
 use crate::units::{FlowNumber, Span, Time};
 use alloc::boxed::Box;
 
@@ -48,7 +49,8 @@ impl<P: Parcel> Server<P> {
     ///
     /// # Errors
     /// Those of [`Profile::check`].
-    pub fn new(profile: Profile, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+    pub fn new(profile: impl Into<Shared<Profile>>, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+        let profile = profile.into();
         let config = profile.queue_config();
         let schedule = Schedule::new(profile, seed)?;
         let line = if config.is_plain() {

@@ -1,28 +1,28 @@
 //! The calendar: pending events, given back in the order of time and insertion.
 //!
-//! A heap with four children a node holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987,
-//! scheme 7; 64 slots a level, each level 64 times as coarse) holds the rest. When the heap runs dry, the next slots
-//! are taken from the wheel: whole, if they hold few events, otherwise one level finer. So the heap stays small
-//! whatever the number of events and their density, and nothing needs to be tuned: with up to `FEW` events there is
-//! only the heap, with 100,000 an event is filed once or twice and crosses a heap of some ten others.
+//! A sorted list holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987, scheme 7; 64 slots a
+//! level, each level 64 times as coarse) holds the rest. When the list runs dry, the next slots are taken from the
+//! wheel: whole, if they hold few events, otherwise one level finer. So the list stays short whatever the number of
+//! events and their density, and nothing needs to be tuned: with up to `FEW` events there is only the list, with 100,000
+//! an event is filed once or twice and stands in a list of some ten others.
 //!
 //! | symbol | field |
 //! |---|---|
-//! | events before this instant are in the heap | `edge` |
+//! | events before this instant are in the list | `edge` |
 //! | origin of the wheel: no event in it is earlier | `base` |
 //!
-//! Departures: a slot is not sorted by being spread to the finest level but by the heap, which also gives the exact
-//! order of events at the same instant. The heap's root, once taken, stays open: an event that is put in right after
-//! (the usual case: who was served asks for the next turn) takes its place, and costs one sift instead of two.
-//! Cost: O(log `FEW`) and the filing, at most one per level. Invariants: `base` <= every event in the wheel;
-//! `base` <= `edge` <= every event in the wheel; all events in the heap are before `edge`.
+//! Departures: a slot is not sorted by being spread to the finest level but in the list, which also gives the exact
+//! order of events at the same instant. A heap in place of the list was slower: with so few events, to move what is later
+//! costs less than to walk a tree.
+//! Cost: O(log `MANY`) comparisons, a move of at most `MANY` events, and the filing, at most one per level. Invariants: `base` <= every
+//! event in the wheel; `base` <= `edge` <= every event in the wheel; all events in the list are before `edge`.
 
 use super::event::Event;
 
 /// The wheel hands over slots together as long as they hold no more than this.
 const FEW: usize = 16;
-/// A heap that grows beyond this (or twice what it was filled with) goes back to the wheel.
-const MANY: usize = 64;
+/// A list that grows beyond this (or twice what it was filled with) goes back to the wheel.
+const MANY: usize = 40;
 const LEVELS: usize = 10;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
@@ -30,7 +30,7 @@ const SLOTS: usize = 1 << DIGIT;
 /// Pending events.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    near: Heap,
+    near: Near,
     edge: u64,
     base: u64,
     limit: usize,
@@ -44,7 +44,7 @@ pub struct Calendar {
 impl Default for Calendar {
     fn default() -> Calendar {
         Calendar {
-            near: Heap::default(),
+            near: Near::default(),
             edge: u64::MAX,
             base: 0,
             limit: MANY,
@@ -96,11 +96,11 @@ impl Calendar {
     /// Takes out the first event, if it is not after `until` (nanoseconds).
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<Event> {
-        if let Some(first) = self.near.peek() {
+        if let Some(first) = self.near.first() {
             if first.nanos() > until {
                 return None;
             }
-            self.near.open_root();
+            self.near.take_first();
             return Some(first);
         }
         if self.far == 0 {
@@ -120,7 +120,7 @@ impl Calendar {
         self.far += 1;
     }
 
-    /// Fills the empty heap with the next events of the wheel, which has some.
+    /// Fills the empty list with the next events of the wheel, which has some.
     #[cold]
     fn refill(&mut self) {
         debug_assert!(self.near.len() == 0 && self.far > 0);
@@ -165,15 +165,15 @@ impl Calendar {
         (occupied != 0).then(|| occupied.trailing_zeros() as usize)
     }
 
-    /// One slot's events go to the heap.
+    /// One slot's events go to the list; they come after all that it has.
     fn hand_over(&mut self, level: usize, slot: usize) {
         let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
         self.far -= list.len as usize;
+        let before = self.near.items.len();
         while let Some(block) = self.blocks.release(&mut list) {
-            for &event in block.events() {
-                self.near.push(event);
-            }
+            self.near.items.extend_from_slice(block.events());
         }
+        self.near.items[before..].sort_unstable();
         self.occupied[level] &= !(1 << slot);
     }
 
@@ -189,11 +189,11 @@ impl Calendar {
         }
     }
 
-    /// The heap has grown too large for what it covers: its events go to the wheel, and the first few come back.
+    /// The list has grown too long for what it covers: its events go to the wheel, and the first few come back.
     #[cold]
     fn spill(&mut self) {
         if self.far == 0
-            && let Some(first) = self.near.peek()
+            && let Some(first) = self.near.first()
         {
             self.base = first.nanos();
         }
@@ -304,104 +304,63 @@ impl Blocks {
     }
 }
 
-/// A heap with four children a node, whose root may be open.
+/// A list of events in their order, whose first ones are gone.
 #[derive(Clone, Debug, Default)]
-struct Heap {
+struct Near {
     items: Vec<Event>,
-    /// The root was taken and nothing has filled its place yet.
-    open: bool,
+    /// How many are gone.
+    gone: usize,
 }
 
-impl Heap {
-    fn len(&self) -> usize {
-        self.items.len() - usize::from(self.open)
-    }
+impl Near {
+    /// Gone events that a list may carry along.
+    const ROOM: usize = 64;
 
     #[inline]
+    fn len(&self) -> usize {
+        self.items.len() - self.gone
+    }
+
+    /// Puts in an event at its place.
+    #[inline]
     fn push(&mut self, event: Event) {
-        if self.open {
-            self.open = false;
-            self.sift_down(event);
-            return;
-        }
-        let mut at = self.items.len();
-        self.items.push(event);
-        while at > 0 {
-            let parent = (at - 1) / 4;
-            if self.items[parent] < event {
-                break;
-            }
-            self.items[at] = self.items[parent];
-            at = parent;
-        }
-        self.items[at] = event;
+        let place = self.items[self.gone..].partition_point(|other| *other < event);
+        self.items.insert(self.gone + place, event);
     }
 
     /// All events.
     fn pending(&self) -> &[Event] {
-        &self.items[usize::from(self.open)..]
+        &self.items[self.gone..]
     }
 
     #[inline]
-    fn peek(&mut self) -> Option<Event> {
-        if self.open {
-            self.close_root();
-        }
-        self.items.first().copied()
+    fn first(&self) -> Option<Event> {
+        self.items.get(self.gone).copied()
     }
 
-    /// Takes the root, which `peek` has just given.
+    /// Takes out the first event, which there is.
     #[inline]
-    fn open_root(&mut self) {
-        debug_assert!(!self.open && !self.items.is_empty());
-        self.open = true;
-    }
-
-    fn close_root(&mut self) {
-        self.open = false;
-        if let Some(last) = self.items.pop()
-            && !self.items.is_empty()
-        {
-            self.sift_down(last);
+    fn take_first(&mut self) {
+        debug_assert!(self.gone < self.items.len());
+        self.gone += 1;
+        if self.gone == self.items.len() {
+            self.items.clear();
+            self.gone = 0;
+        } else if self.gone >= Near::ROOM && self.gone >= self.len() {
+            self.close_up();
         }
     }
 
-    /// Puts `event` in the root's place.
-    #[inline]
-    fn sift_down(&mut self, event: Event) {
-        let items = &mut self.items[..];
-        let mut at = 0;
-        loop {
-            let first = 4 * at + 1;
-            let least = if let Some(&[a, b, c, d]) = items.get(first..first + 4) {
-                let (left, lesser) = if b < a { (1, b) } else { (0, a) };
-                let (right, other) = if d < c { (3, d) } else { (2, c) };
-                first + if other < lesser { right } else { left }
-            } else if first < items.len() {
-                let mut least = first;
-                for child in first + 1..items.len() {
-                    if items[child] < items[least] {
-                        least = child;
-                    }
-                }
-                least
-            } else {
-                break;
-            };
-            if event < items[least] {
-                break;
-            }
-            items[at] = items[least];
-            at = least;
-        }
-        items[at] = event;
+    /// The events that are left go to the beginning of the list; no more of them than have gone since the last time.
+    #[inline(never)]
+    fn close_up(&mut self) {
+        self.items.drain(..self.gone);
+        self.gone = 0;
     }
 
-    /// All events, in no order; the list comes back by [`Heap::give_back`].
+    /// All events; the list comes back by [`Near::give_back`].
     fn take(&mut self) -> Vec<Event> {
-        if self.open {
-            self.close_root();
-        }
+        self.close_up();
         std::mem::take(&mut self.items)
     }
 

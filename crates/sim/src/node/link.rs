@@ -8,7 +8,7 @@
 //! With a discipline, packets wait in it, and the end of each transmission is an event of its own. Loss is drawn
 //! before the queue and outages meet the transmission, as without.
 
-use super::waiting::{Waiting, mark_of};
+use super::waiting::Waiting;
 use super::{Here, Next, Node, Output, Tell};
 use crate::engine::Engine;
 use crate::engine::event::Event;
@@ -19,7 +19,6 @@ use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::series;
 use crate::model::{self, Ends};
-use crate::packet::Body;
 use crate::results::{LinkResult, Results};
 use crate::tcp::segment::Mark;
 use crate::traffic::Config;
@@ -170,8 +169,9 @@ impl Link {
         periodic: bool,
     ) -> Result<Link, WorldError> {
         let mut profile = link.profile.clone();
-        // Here a frame's length is what the framing makes of an IP packet: no Ethernet header to take away.
-        profile.overhead = profile.overhead.or(Some(0));
+        if profile.overhead.is_none() {
+            profile.overhead = Some(0);
+        }
         let reordering = profile.reorder && profile.jitter > Span::ZERO;
         let wrong = |error| WorldError::Link { link: link.name.clone(), error };
         let seed = streams::seed(scenario.seed, Purpose::Link, number as u64);
@@ -401,9 +401,7 @@ impl Link {
         }
         if let Some(held) = &mut self.held {
             for handle in held.marked.drain(..) {
-                if let Body::Segment(segment) = &mut here.engine.pool[handle].body {
-                    segment.mark = Mark::Experienced;
-                }
+                here.engine.pool[handle].mark = Mark::Experienced;
             }
         }
         let dropped = self.held.as_ref().is_some_and(|held| !held.dropped.is_empty());
@@ -454,7 +452,7 @@ impl Node for Link {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
         let (size, flow) = (packet.size, within(packet.flow, packet.reverse));
-        let told = (packet.dscp, mark_of(packet));
+        let told = (packet.dscp, packet.mark);
         match self.offer(At::new(here.engine), handle, size, flow, told) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),

@@ -40,7 +40,14 @@ fn scenario(loss: Loss, protection: Protection) -> Scenario {
     let mut scenario = bonded(config, channels);
     scenario.nodes.push(Node { name: "c".into(), cost: HostCost::default() });
     let (profile, card) = (Profile::new(Rate::from_mbit(1000), Span::ZERO), Card::default());
-    scenario.links.push(Link { name: "on".into(), from: 1, to: 2, profile, framing: Framing::Bytes(14), card });
+    scenario.links.push(Link {
+        name: "on".into(),
+        from: 1,
+        to: 2,
+        profile: profile.into(),
+        framing: Framing::Bytes(14),
+        card,
+    });
     scenario.metrics.capture = vec![4];
     let [start, stop, from] = STREAM;
     (scenario.duration, scenario.warm_up) = (Span::from_millis(stop), Span::from_millis(from));
